@@ -1,0 +1,65 @@
+"""The façade: questions and recorded paths in, outcomes out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from sureenough import drive
+from sureenough.answers import grouped
+from sureenough.core.outcome import Outcome
+from sureenough.core.sizes import Count
+from sureenough.core.strategy import Strategy
+from sureenough.errors import UsageError
+from sureenough.spec import resolve
+from sureenough.traces import RecordedPath
+
+DEFAULT_WINDOW: Final = 2048
+"""The paper's window, where neither caller nor pool says otherwise."""
+
+
+def replay(
+    recorded: Sequence[RecordedPath],
+    strategy: str | Strategy = "ddc",
+    *,
+    paths: int | None = None,
+    window: int | None = None,
+    parallel: int = 1,
+    seed: int = 0,
+    max_tokens: int | None = None,
+    deadline: float | None = None,
+    count: Count = "start",
+) -> Outcome:
+    """What `strategy` would have answered on these recorded paths, taken in the order given.
+
+    Args:
+        recorded: the paths of one question.
+        strategy: a spec such as "ddc:warmup=8,tau=0.99", or a Strategy.
+        paths: the budget; all of them by default.
+        window: tokens a window; 2048 by default.
+        parallel: paths that run at once; 1 is the paper's algorithm.
+        seed: kept in the outcome; recorded paths need none.
+        max_tokens: cap on the tokens of all paths together.
+        deadline: seconds of wall clock after which the vote so far is taken.
+        count: the order in which votes are counted, of "start" or of "finish".
+    """
+    recorded = list(recorded)
+    if not recorded:
+        raise UsageError("there are no paths to replay; give at least one RecordedPath")
+    wrong = next((path for path in recorded if not isinstance(path, RecordedPath)), None)
+    if wrong is not None:
+        raise UsageError(f"replay takes RecordedPath objects, not {type(wrong).__name__}")
+    if deadline is not None and deadline < 0:
+        raise UsageError(f"deadline is {deadline}; it must be a number of seconds, 0 or more")
+    return drive.replay(
+        recorded,
+        resolve(strategy),
+        paths=len(recorded) if paths is None else paths,
+        window=DEFAULT_WINDOW if window is None else window,
+        parallel=parallel,
+        seed=seed,
+        max_tokens=max_tokens,
+        deadline=deadline,
+        count=count,
+        classes=grouped(path.answer for path in recorded),
+    )

@@ -1,0 +1,8 @@
+"""Strategies measured against each other on identical samples."""
+
+from __future__ import annotations
+
+from sureenough.bench.compare import Comparison, compare
+from sureenough.bench.score import Interval, Row
+
+__all__ = ["Comparison", "Interval", "Row", "compare"]

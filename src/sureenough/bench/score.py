@@ -1,0 +1,165 @@
+"""From single runs to a row of the table: means, and intervals by resampling questions.
+
+A question's repeats stay together: they share its difficulty, so they are one unit of evidence.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from sureenough.core.events import Json, Tier
+from sureenough.core.outcome import Outcome
+from sureenough.core.trend import Floats
+
+RESAMPLES: Final = 2000
+
+
+class Interval(NamedTuple):
+    """A 95% interval."""
+
+    low: float
+    high: float
+
+
+class Run(NamedTuple):
+    """What the table needs of one outcome."""
+
+    right: float | None  # 1 or 0; None where the question has no gold answer
+    tokens: int
+    plain: int  # what plain voting would have spent on the same paths
+    outcome: Outcome
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One strategy over a whole pool."""
+
+    strategy: str
+    accuracy: float  # 0..1; NaN where no question has a gold answer
+    interval: Interval
+    difference: float  # to the first strategy
+    difference_interval: Interval
+    tokens: float  # mean a question and repeat
+    saving: float  # tokens of plain voting on the same paths, over ours
+    steps: float
+    width: float  # paths started
+    pruned: float  # paths a question
+    tiers: dict[str, float]  # by test
+    buckets: dict[str, float]  # tokens by fate
+    reasons: dict[str, float]  # share of runs by why they ended
+    questions: int
+    graded: int  # questions with a gold answer
+    repeats: int
+    weight: str | None = None  # how votes were scaled
+    notes: tuple[str, ...] = ()
+
+    def to_json(self) -> Json:
+        """As plain JSON values, NaN as null."""
+        data = {name: getattr(self, name) for name in self.__slots__}
+        data["interval"] = list(self.interval)
+        data["difference_interval"] = list(self.difference_interval)
+        data["notes"] = list(self.notes)
+        cleaned: Json = _without_nan(data)
+        return cleaned
+
+
+@dataclass(slots=True)
+class Sheet:
+    """All runs of one strategy, question by question; holds sums, not runs."""
+
+    strategy: str
+    right: list[float] = field(default_factory=list)  # by question, mean over repeats; NaN ungraded
+    runs: int = 0
+    questions: int = 0
+    weight: str | None = None
+    sums: Counter[str] = field(default_factory=Counter)
+    reasons: Counter[str] = field(default_factory=Counter)
+    notes: Counter[str] = field(default_factory=Counter)
+
+    def add(self, runs: list[Run]) -> None:
+        """All repeats of one question."""
+        graded = [run.right for run in runs if run.right is not None]
+        self.right.append(float(np.mean(graded)) if graded else float("nan"))
+        self.questions += 1
+        for run in runs:
+            self._count(run)
+
+    def _count(self, run: Run) -> None:
+        out = run.outcome
+        self.runs += 1
+        self.weight = out.weight
+        self.reasons[out.reason] += 1
+        self.notes.update(note.split(":")[0] for note in out.notes)
+        spent = out.tokens
+        for name in ("init", "kept", "pruned", "spared", "failed", "overrun"):
+            self.sums["tokens " + name] += getattr(spent, name)
+        for tier in Tier:
+            self.sums["tier " + tier] += out.tiers.get(tier, 0)
+        self.sums.update(
+            {"tokens": run.tokens, "plain": run.plain, "steps": out.steps, "width": out.started, "pruned": out.pruned}
+        )
+
+    def mean(self, name: str) -> float:
+        """Mean a run."""
+        return self.sums[name] / self.runs
+
+
+def rows(sheets: list[Sheet], repeats: int, seed: int) -> list[Row]:
+    """The table; differences are to the first strategy, on the same resampled questions."""
+    marks = [np.array(sheet.right) for sheet in sheets]
+    graded = np.isfinite(marks[0])
+    marks = [mark[graded] for mark in marks]
+    draws = _draws(int(graded.sum()), seed)
+    return [_row(sheet, mark, marks[0], draws, repeats) for sheet, mark in zip(sheets, marks, strict=True)]
+
+
+def _row(sheet: Sheet, mark: Floats, first: Floats, draws: Floats, repeats: int) -> Row:
+    tokens = sheet.mean("tokens")
+    return Row(
+        strategy=sheet.strategy,
+        accuracy=float(mark.mean()) if len(mark) else float("nan"),
+        interval=_interval(mark, draws),
+        difference=float((mark - first).mean()) if len(mark) else float("nan"),
+        difference_interval=_interval(mark - first, draws),
+        tokens=tokens,
+        saving=sheet.mean("plain") / tokens if tokens else float("nan"),
+        steps=sheet.mean("steps"),
+        width=sheet.mean("width"),
+        pruned=sheet.mean("pruned"),
+        tiers={str(tier): sheet.mean("tier " + tier) for tier in Tier},
+        buckets={name: sheet.mean("tokens " + name) for name in ("init", "kept", "pruned", "spared", "failed", "overrun")},
+        reasons={reason: n / sheet.runs for reason, n in sheet.reasons.most_common()},
+        questions=sheet.questions,
+        graded=len(mark),
+        repeats=repeats,
+        weight=sheet.weight,
+        notes=tuple(f"{note} ({n} of {sheet.runs} runs)" for note, n in sheet.notes.most_common()),
+    )
+
+
+def _draws(questions: int, seed: int) -> Floats:
+    """How often each question is drawn in each resample, as shares."""
+    if questions == 0:
+        return np.empty((0, 0))
+    rng = np.random.default_rng(seed)
+    counts = rng.multinomial(questions, np.full(questions, 1.0 / questions), size=RESAMPLES)
+    return counts / questions
+
+
+def _interval(values: Floats, draws: Floats) -> Interval:
+    if not len(values):
+        return Interval(float("nan"), float("nan"))
+    low, high = np.percentile(draws @ values, (2.5, 97.5)).tolist()
+    return Interval(low, high)
+
+
+def _without_nan(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _without_nan(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_without_nan(item) for item in value]
+    return None if isinstance(value, float) and not np.isfinite(value) else value

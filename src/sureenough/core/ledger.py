@@ -1,0 +1,99 @@
+"""One path's record in a session, and the bill over all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from math import isnan
+
+import numpy as np
+
+from sureenough.core.events import Answer, Fate, Summary, Tier, Token
+from sureenough.core.gates import Gate
+from sureenough.core.monitor import Monitor
+from sureenough.core.outcome import Spent
+from sureenough.core.votes import Ballot
+from sureenough.core.windows import Windows, scan
+from sureenough.errors import ProtocolError
+
+
+class Path:
+    """What the session knows of a path it started."""
+
+    __slots__ = (
+        "answer", "blind", "chain", "confs", "counted", "fate", "lowest", "monitor", "number", "overrun",
+        "peaks", "tail", "tier", "tokens", "warmup", "windows",
+    )  # fmt: skip
+
+    def __init__(self, number: int, chain: int, *, warmup: bool) -> None:
+        self.number = number
+        self.chain = chain  # the run's longest chain of tokens when this path was started
+        self.warmup = warmup
+        self.tokens = 0
+        self.overrun = 0
+        self.fate: Fate | None = None  # None while it runs
+        self.tier: Tier | None = None
+        self.answer: Answer | None = None
+        self.counted = False
+        self.blind = False  # tokens came without signals: only a summary can speak for it
+        self.monitor: Monitor | None = None
+        self.peaks: list[float] = []  # kept for warm-up paths only, until they end
+        self.confs: list[float] = []
+        self.windows: Windows | None = None
+        self.lowest = self.tail = 0.0
+
+    def record(self, tokens: Iterable[Token]) -> None:
+        """Keep a warm-up path's signals for the calibration."""
+        for _, peak, conf in tokens:
+            self.blind |= isnan(conf)
+            self.peaks.append(peak)
+            self.confs.append(conf)
+
+    def watch(self, tokens: Iterable[Token], gate: Gate) -> int:
+        """Follow the path token by token; how many until the gate closed on it, or all of them."""
+        monitor = self.monitor
+        assert monitor is not None
+        taken = 0
+        for _, peak, conf in tokens:
+            taken += 1
+            if isnan(conf):
+                self.blind = True
+            elif monitor.push(peak, conf):
+                self.tier = gate.tier(monitor)
+                if self.tier is not None:
+                    break
+        return taken
+
+    def close(self, window: int, summary: Summary | None) -> None:
+        """The path ran to its end: its confidence, from its own signals or from the engine's summary."""
+        if summary is not None:
+            self.lowest, self.tail, self.windows = summary.lowest, summary.tail, summary.windows
+        elif self.blind:
+            raise ProtocolError(f"path {self.number} ended with neither signals nor a summary")
+        elif self.monitor is not None:
+            self.lowest, self.tail = self.monitor.lowest, self.monitor.tail
+        else:
+            self.windows = scan(np.array(self.peaks), np.array(self.confs), window)
+            self.lowest, self.tail = self.windows.lowest, self.windows.tail
+        self.peaks, self.confs = [], []
+
+    def seen(self) -> Windows:
+        """A warm-up path's windows, for the calibration."""
+        if self.windows is None:
+            raise ProtocolError(f"the summary of warm-up path {self.number} came without its windows")
+        return self.windows
+
+    def ballot(self, gate: Gate) -> Ballot | None:
+        """Its vote, where it has one."""
+        if self.answer is None or self.fate is not Fate.KEPT or (self.warmup and self.lowest < gate.floor):
+            return None
+        return Ballot(self.number, self.answer, self.lowest, self.tail)
+
+
+def bill(paths: Iterable[Path]) -> Spent:
+    """Every token of every path, each in its bucket."""
+    spent = dict.fromkeys(("init", "kept", "pruned", "spared", "failed", "overrun"), 0)
+    for path in paths:
+        kept = path.fate is Fate.KEPT
+        spent["init" if kept and path.warmup else str(path.fate or Fate.SPARED)] += path.tokens
+        spent["overrun"] += path.overrun
+    return Spent(**spent)

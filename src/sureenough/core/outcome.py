@@ -1,0 +1,63 @@
+"""What a run came to: the answer, why it ended, and every token accounted for."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+
+from sureenough.core.events import Answer, Json, Reason, Tier
+from sureenough.core.gates import Gate
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """Tokens generated; each is in exactly one bucket."""
+
+    init: int = 0  # warm-up paths
+    kept: int = 0  # later paths that ran to their end and were counted
+    pruned: int = 0  # up to the token at which a gate closed
+    spared: int = 0  # running, or ended out of turn, when the run was over
+    failed: int = 0  # paths lost to the engine
+    overrun: int = 0  # beyond the token at which the decision on the path fell
+    overrun_known: bool = True  # whether what the server made after a cancel is in `overrun`
+    prompt: int = 0  # prompt tokens, not part of the total
+
+    @property
+    def total(self) -> int:
+        """All tokens generated."""
+        return self.init + self.kept + self.pruned + self.spared + self.failed + self.overrun
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The result of a run."""
+
+    answer: Answer | None
+    reason: Reason
+    votes: dict[Answer, float]  # weight by answer, heaviest first
+    tokens: Spent
+    started: int
+    pruned: int
+    steps: int  # the longest chain of tokens made one after another
+    strategy: str
+    paths: int  # the budget
+    window: int
+    parallel: int
+    seed: int = 0
+    count: str = "start"  # the order in which votes were counted
+    weight: str | None = None  # how votes were scaled, where the strategy weighs them
+    measure: float | None = None  # what the stop rule measured last
+    gate: Gate | None = None  # the thresholds of this question, where it was calibrated
+    tiers: dict[Tier, int] = field(default_factory=dict)  # paths pruned by each test
+    failed: int = 0
+    abstained: int = 0  # counted paths that gave no answer
+    notes: tuple[str, ...] = ()  # what a reader of this result should know
+
+    def to_json(self) -> Json:
+        """As plain JSON values; thresholds that never close are null."""
+        data = asdict(self)
+        data["tokens"]["total"] = self.tokens.total
+        data["tiers"] = {str(tier): n for tier, n in self.tiers.items()}
+        data["notes"] = list(self.notes)
+        if self.gate is not None:
+            data["gate"] = {k: v if abs(v) != float("inf") else None for k, v in data["gate"].items()}
+        return data

@@ -1,0 +1,270 @@
+"""The scheduler: told what happened, it says what to start, cancel and when to stop. It does nothing itself.
+
+Votes are counted in order of start, so that any number of paths at once gives the answer of one at a time
+(SPEC §5); drivers for live engines, recorded paths and tests all loop over `receive`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import inf
+
+from sureenough.core.events import (
+    Action, Cancel, Ended, Event, Expired, Fate, Reason, Regrouped, Start, Stop, Summary, Tier, Token,
+    Tokens, Unread, path_seed,
+)  # fmt: skip
+from sureenough.core.gates import Gate
+from sureenough.core.ledger import Path, bill
+from sureenough.core.monitor import Monitor
+from sureenough.core.outcome import Outcome
+from sureenough.core.sizes import Count, refuse_bad_sizes, suggested_window
+from sureenough.core.strategy import Strategy
+from sureenough.core.votes import Poll
+from sureenough.errors import ProtocolError
+
+
+class Session:
+    """One question, one strategy, one budget."""
+
+    def __init__(
+        self,
+        strategy: Strategy,
+        *,
+        paths: int,
+        window: int,
+        parallel: int = 1,
+        seed: int = 0,
+        max_tokens: int | None = None,
+        count: Count = "start",
+    ) -> None:
+        refuse_bad_sizes(strategy, paths, window, parallel, max_tokens, count)
+        self.strategy = strategy
+        self.budget, self.window, self.parallel, self.seed, self.count = paths, window, parallel, seed, count
+        self.max_tokens = inf if max_tokens is None else max_tokens
+        self.gate = Gate()
+        self.poll = Poll(strategy.weigh, paths)
+        self.paths: list[Path] = []
+        self.stopped: Stop | None = None
+        self.steps = 0  # the longest chain of tokens made one after another
+        self._begun = False
+        self._warm = strategy.warmup == 0
+        self._running = 0
+        self._warmed = 0  # warm-up paths that ran to their end
+        self._made = 0  # all tokens told of
+        self._turn = 0  # the path whose vote is counted next
+
+    @property
+    def done(self) -> bool:
+        """Whether the run is over."""
+        return self.stopped is not None
+
+    def begin(self) -> list[Action]:
+        """The first paths to start."""
+        if self._begun:
+            raise ProtocolError("begin() was called twice")
+        self._begun = True
+        return self._fill()
+
+    def receive(self, event: Event) -> list[Action]:
+        """Take note of an event; what to do about it."""
+        if not self._begun and not isinstance(event, Regrouped):
+            raise ProtocolError("receive() before begin()")
+        match event:
+            case Tokens(number, tokens):
+                return self._grown(self._known(number), tokens)
+            case Ended(number):
+                return self._ended(self._known(number), event)
+            case Regrouped(classes):
+                self.poll.regroup(classes)
+                return self._finish("settled") if not self.done and self._settled() else []
+            case Expired(reason):
+                return [] if self.done else self._finish(reason)
+        raise ProtocolError(f"not an event: {event!r}")
+
+    # -- tokens
+
+    def _grown(self, path: Path, tokens: Sequence[Token]) -> list[Action]:
+        self._take(path, tokens)
+        if path.tier is not None and path.fate is None:
+            return [Cancel(path.number, Fate.PRUNED), *self._over(path, Fate.PRUNED)]
+        return self._capped()
+
+    def _take(self, path: Path, tokens: Sequence[Token]) -> None:
+        """Count tokens up to the decision on their path, if one falls among them; the rest is overrun."""
+        told = len(tokens)
+        taken = 0
+        if path.fate is None and not self.done:
+            taken = int(min(told, self.max_tokens - self._made))
+            if isinstance(tokens, Unread):
+                path.blind = True
+            elif path.warmup and self.strategy.reads_confidence:
+                path.record(tokens[:taken])
+            elif path.monitor is not None:
+                taken = path.watch(tokens[:taken], self.gate)
+        path.tokens += taken
+        path.overrun += told - taken
+        self._made += told
+        self.steps = max(self.steps, path.chain + path.tokens)
+
+    def _capped(self) -> list[Action]:
+        return self._finish("max_tokens") if self._made >= self.max_tokens and not self.done else []
+
+    # -- ends
+
+    def _ended(self, path: Path, event: Ended) -> list[Action]:
+        running = path.fate is None
+        cut = self._made + len(event.tokens) > self.max_tokens
+        self._take(path, event.tokens)
+        if not running:
+            self._settle(path, event.summary)
+            return self._capped()
+        if path.tier is not None:
+            return self._over(path, Fate.PRUNED)
+        if cut:
+            return self._capped()
+        self._settle(path, event.summary)
+        path.answer = event.answer
+        if event.fate is Fate.KEPT and self.strategy.reads_confidence:
+            path.close(self.window, event.summary)
+        elif event.fate is Fate.PRUNED:
+            path.tier = (event.summary.tier if event.summary else None) or Tier.DROP
+        return self._over(path, event.fate)
+
+    def _settle(self, path: Path, summary: Summary | None) -> None:
+        """An engine that watched its own path knows best how many tokens it made before the decision."""
+        if summary is not None and summary.tokens > path.tokens:
+            self._made += summary.tokens - path.tokens
+            path.tokens = summary.tokens
+            self.steps = max(self.steps, path.chain + path.tokens)
+
+    def _over(self, path: Path, fate: Fate) -> list[Action]:
+        path.fate = fate
+        path.monitor = None
+        self._running -= 1
+        if path.warmup and fate is Fate.KEPT:
+            self._warmed += 1
+        if not self._warm:
+            settled = self._warmed == self.strategy.warmup and self._calibrated()
+        else:
+            settled = self._counted(path)
+        if settled:
+            return self._finish("settled")
+        return self._capped() or self._fill()
+
+    def _calibrated(self) -> bool:
+        """Warm-up is over: thresholds, weights, votes; then the first stop test."""
+        self._warm = True
+        warmed = [path for path in self.paths if path.fate is Fate.KEPT]
+        if self.strategy.prunes:
+            self.gate = self.strategy.calibrate([path.seen() for path in warmed])
+        self.poll.warmup = [path.lowest for path in warmed]
+        for path in self.paths:
+            self._count(path)
+        self._turn = len(self.paths)
+        return self._settled()
+
+    def _counted(self, path: Path) -> bool:
+        """Count what can be counted now, one at a time, and ask the stop rule after each."""
+        if self.count == "finish":
+            self._count(path)
+            return self._settled()
+        while self._turn < len(self.paths) and self.paths[self._turn].fate is not None:
+            self._count(self.paths[self._turn])
+            self._turn += 1
+            if self._settled():
+                return True
+        return False
+
+    def _count(self, path: Path) -> None:
+        path.counted = True
+        self.poll.add(path.number, path.ballot(self.gate))
+
+    def _settled(self) -> bool:
+        return self._warm and self.strategy.stop(self.poll)
+
+    # -- what next
+
+    def _fill(self) -> list[Action]:
+        """Start as many paths as may run now; the run is over when none runs and none may start."""
+        wanted = self.budget - len(self.paths)
+        if not self._warm:
+            wanted = min(wanted, self.strategy.warmup - self._warmed - self._running)
+        starts: list[Action] = []
+        for _ in range(min(wanted, self.parallel - self._running)):
+            path = Path(len(self.paths), self.steps, warmup=not self._warm)
+            if self._warm and self.strategy.reads_confidence:
+                path.monitor = Monitor(self.window)
+            self.paths.append(path)
+            starts.append(Start(path.number, path_seed(self.seed, path.number)))
+        self._running += len(starts)
+        return starts if self._running else self._finish("budget")
+
+    def _finish(self, reason: Reason) -> list[Action]:
+        if not self._warm:
+            self._count_unfinished_warmup()
+        cancels: list[Action] = []
+        for path in self.paths:
+            if path.fate is None:
+                cancels.append(Cancel(path.number, Fate.SPARED))
+                path.fate = Fate.SPARED
+            elif path.fate is Fate.KEPT and not path.counted:
+                path.fate = Fate.SPARED
+        self._running = 0
+        self.stopped = Stop(self.poll.winner(), reason)
+        return [*cancels, self.stopped]
+
+    def _count_unfinished_warmup(self) -> None:
+        """The run is cut in its warm-up: the vote so far, with nothing calibrated."""
+        ended = []
+        for path in self.paths:
+            if path.fate is None:
+                break
+            ended.append(path)
+        self.poll.warmup = [path.lowest for path in ended if path.fate is Fate.KEPT]
+        for path in ended:
+            self._count(path)
+
+    def _known(self, number: int) -> Path:
+        if not 0 <= number < len(self.paths):
+            raise ProtocolError(f"path {number} was never started; {len(self.paths)} paths were")
+        return self.paths[number]
+
+    def outcome(self) -> Outcome:
+        """The result, once the run is over."""
+        if self.stopped is None:
+            raise ProtocolError("outcome() before the run is over")
+        pruned = [path.tier for path in self.paths if path.fate is Fate.PRUNED]
+        return Outcome(
+            answer=self.stopped.answer,
+            reason=self.stopped.reason,
+            votes=self.poll.votes(),
+            tokens=bill(self.paths),
+            started=len(self.paths),
+            pruned=len(pruned),
+            steps=self.steps,
+            strategy=self.strategy.name,
+            paths=self.budget,
+            window=self.window,
+            parallel=self.parallel,
+            seed=self.seed,
+            count=self.count,
+            weight=getattr(self.strategy.weigh, "weight", None),
+            measure=self.strategy.stop.measure(self.poll),
+            gate=self.gate if self.strategy.prunes and self._warm else None,
+            tiers={tier: pruned.count(tier) for tier in Tier},
+            failed=sum(path.fate is Fate.FAILED for path in self.paths),
+            abstained=sum(path.counted and path.fate is Fate.KEPT and path.answer is None for path in self.paths),
+            notes=self._notes(),
+        )
+
+    def _notes(self) -> tuple[str, ...]:
+        notes = []
+        longest = max((path.tokens for path in self.paths), default=0)
+        if self.strategy.prunes and longest < self.window:
+            notes.append(
+                f"no path was watched: longest {longest} tokens, window {self.window}; "
+                f"try --window {suggested_window(longest)}"
+            )
+        if self.count == "finish":
+            notes.append("votes were counted as paths finished, which favours short paths")
+        return tuple(notes)

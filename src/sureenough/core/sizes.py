@@ -1,0 +1,41 @@
+"""The sizes of a run: which are possible, and what to say of those that are not."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from sureenough.core.strategy import Strategy
+from sureenough.errors import UsageError
+
+Count = Literal["start", "finish"]
+"""The order in which votes are counted."""
+
+
+def refuse_bad_sizes(
+    strategy: Strategy, paths: int, window: int, parallel: int, max_tokens: int | None, count: str
+) -> None:
+    """Raise a UsageError that says what to change."""
+    for name, value in (("paths", paths), ("window", window), ("parallel", parallel)):
+        if not _is_count(value):
+            raise UsageError(f"{name} is {value!r}; it must be a whole number of at least 1")
+    if max_tokens is not None and not _is_count(max_tokens):
+        raise UsageError(f"max_tokens is {max_tokens!r}; it must be a whole number of at least 1, or left out")
+    if count not in ("start", "finish"):
+        raise UsageError(f"count is {count!r}; votes are counted in order of 'start' or of 'finish'")
+    if paths < strategy.warmup:
+        raise UsageError(
+            f"{strategy.name} warms up with {strategy.warmup} paths, the budget is {paths}: "
+            f"allow at least {strategy.warmup} paths, or ask for {strategy.name}:warmup={paths}"
+        )
+
+
+def suggested_window(longest: int) -> int:
+    """A window that paths of this length fill several times: a power of two near a tenth of it."""
+    size = 1
+    while size * 2 <= longest // 10:
+        size *= 2
+    return size
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 1

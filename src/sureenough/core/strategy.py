@@ -1,0 +1,37 @@
+"""A strategy is a recipe: a warm-up, a calibration, a stop rule and a way to weigh votes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from sureenough.core.gates import Calibrate, no_gate
+from sureenough.core.stops import StopRule, never
+from sureenough.core.votes import Weigh, by_count
+from sureenough.errors import UsageError
+
+
+@dataclass(frozen=True, slots=True)
+class Strategy:
+    """What to do with a budget of paths; an ablation is a `dataclasses.replace`."""
+
+    name: str
+    warmup: int = 0  # paths that run to their end, unpruned, before anything is decided
+    calibrate: Calibrate = no_gate
+    stop: StopRule = never
+    weigh: Weigh = by_count
+    given: tuple[str, ...] = field(default=(), compare=False, repr=False)
+    """Options that the caller wrote out, in that order: the spec string repeats them."""
+
+    def __post_init__(self) -> None:
+        if self.warmup < 0:
+            raise UsageError(f"warmup={self.warmup} will not do: warmup is a whole number of at least 0")
+
+    @property
+    def prunes(self) -> bool:
+        """Whether paths may be cut short."""
+        return self.calibrate is not no_gate
+
+    @property
+    def reads_confidence(self) -> bool:
+        """Whether it needs log-probabilities at all."""
+        return self.prunes or self.weigh.reads

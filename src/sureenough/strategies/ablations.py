@@ -1,0 +1,15 @@
+"""The paper's ablations of DDC, each one part replaced."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from sureenough.core.gates import TwoTiers, no_gate
+from sureenough.core.stops import Posterior, never
+from sureenough.strategies.ddc import DDC
+
+UNWEIGHTED: Final = replace(DDC, name="ddc-unweighted", stop=Posterior(weighted=False))
+NO_WIDTH: Final = replace(DDC, name="ddc-no-width", stop=never)
+NO_TREND: Final = replace(DDC, name="ddc-no-trend", calibrate=TwoTiers())
+NO_DEPTH: Final = replace(DDC, name="ddc-no-depth", calibrate=no_gate)

@@ -1,0 +1,12 @@
+"""Dual-dimensional consistency: a weighted posterior stops sampling, three tiers prune paths (SPEC §3)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from sureenough.core.gates import Stratified
+from sureenough.core.stops import Posterior
+from sureenough.core.strategy import Strategy
+from sureenough.core.votes import ByConfidence
+
+DDC: Final = Strategy("ddc", warmup=16, calibrate=Stratified(), stop=Posterior(), weigh=ByConfidence())

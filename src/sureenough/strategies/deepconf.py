@@ -1,0 +1,16 @@
+"""DeepConf online: paths must stay above a percentile of the warm-up's confidence (Fu et al., 2025).
+
+Low keeps the best tenth of the warm-up and what comes up to it, high keeps nine tenths.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from sureenough.core.gates import Keep
+from sureenough.core.stops import Share
+from sureenough.core.strategy import Strategy
+from sureenough.core.votes import ByLowest
+
+LOW: Final = Strategy("deepconf-low", warmup=16, calibrate=Keep(10.0), stop=Share(), weigh=ByLowest())
+HIGH: Final = Strategy("deepconf-high", warmup=16, calibrate=Keep(90.0), stop=Share(), weigh=ByLowest())

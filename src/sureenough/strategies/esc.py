@@ -1,0 +1,10 @@
+"""Early-stopping self-consistency: stop when a whole window of paths agrees (Li et al., 2024)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from sureenough.core.stops import Unanimous
+from sureenough.core.strategy import Strategy
+
+ESC: Final = Strategy("esc", stop=Unanimous())

@@ -1,0 +1,172 @@
+"""A pool is read question by question, a bounded batch of rows at a time: memory does not grow with the pool."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from sureenough.errors import TraceError
+from sureenough.traces.path import RecordedPath
+from sureenough.traces.schema import KEY, REQUIRED, PoolInfo
+
+BATCH: Final = 512
+"""Rows decoded at once."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Question:
+    """All recorded paths of one question."""
+
+    id: str
+    gold: str | None
+    level: int | None
+    paths: list[RecordedPath]
+
+
+class Pool:
+    """A file of recorded paths."""
+
+    def __init__(self, file: str | Path, *, skip_damaged: bool = False) -> None:
+        self.file = Path(file)
+        self.skip_damaged = skip_damaged
+        self.damaged = 0  # rows left out by the latest pass over the pool
+        parquet = self._open()
+        self.rows: int = parquet.metadata.num_rows
+        if self.rows == 0:
+            raise TraceError(f"{self.file} holds no paths; record some with `sureenough record`")
+        self._columns = self._checked_columns(parquet.schema_arrow)
+        self.info = PoolInfo.parse((parquet.schema_arrow.metadata or {}).get(KEY), str(self.file))
+
+    def __iter__(self) -> Iterator[Question]:
+        """Question after question, in the file's order."""
+        self.damaged = 0
+        done: set[str] = set()
+        waiting: Question | None = None
+        for row in self._rows():
+            if waiting is None or row.question != waiting.id:
+                if waiting is not None:
+                    yield waiting
+                if row.question in done:
+                    raise TraceError(
+                        f"{self.file}: the rows of question {row.question!r} are not together; "
+                        "sort the pool by question"
+                    )
+                done.add(row.question)
+                waiting = Question(row.question, row.gold, row.level, [])
+            waiting.paths.append(row.path)
+        if waiting is None:
+            raise TraceError(f"{self.file}: every one of its {self.rows} rows is damaged; record the pool anew")
+        yield waiting
+
+    def _open(self) -> pq.ParquetFile:
+        if not self.file.exists():
+            raise TraceError(f"no such file: {self.file}")
+        if self.file.is_dir():
+            raise TraceError(f"{self.file} is a folder; name the Parquet file in it")
+        try:
+            return pq.ParquetFile(self.file)
+        except PermissionError:
+            raise TraceError(f"{self.file} may not be read; check its permissions") from None
+        except (pa.ArrowInvalid, OSError) as error:
+            raise TraceError(
+                f"{self.file} is not a whole Parquet file ({_first_line(error)}); was it cut while being copied?"
+            ) from None
+
+    def _checked_columns(self, schema: pa.Schema) -> list[str]:
+        missing = [name for name in REQUIRED if name not in schema.names]
+        if missing:
+            raise TraceError(
+                f"{self.file} has no column {', '.join(missing)}; a pool needs {', '.join(REQUIRED)}"
+            )
+        for name in ("peak", "conf"):
+            kind = schema.field(name).type
+            if not _is_list_of_floats(kind):
+                raise TraceError(f"{self.file}: column {name} is {kind}; it must be a list of floats")
+        return [name for name in (*REQUIRED, "text", "seed") if name in schema.names]
+
+    def _rows(self) -> Iterator[_Row]:
+        parquet, start = self._open(), 0
+        for group in range(parquet.num_row_groups):
+            size = parquet.metadata.row_group(group).num_rows
+            seen = 0
+            try:
+                for batch in parquet.iter_batches(BATCH, row_groups=[group], columns=self._columns):
+                    yield from self._decode(batch, start + seen)
+                    seen += batch.num_rows
+            except (pa.ArrowException, OSError) as error:
+                if not self.skip_damaged:
+                    raise TraceError(
+                        f"{self.file}: rows from {start + seen} on cannot be decoded ({_first_line(error)}); "
+                        "--skip-damaged reads the rest"
+                    ) from None
+                self.damaged += size - seen
+            start += size
+
+    def _decode(self, batch: pa.RecordBatch, start: int) -> Iterator[_Row]:
+        plain = {name: batch.column(name).to_pylist() for name in self._columns if name not in ("peak", "conf")}
+        peaks, confs = _signals(batch.column("peak")), _signals(batch.column("conf"))
+        for i, (peak, conf) in enumerate(zip(peaks, confs, strict=True)):
+            wrong = _damage(plain["question"][i], peak, conf)
+            if wrong is None:
+                yield _row({name: column[i] for name, column in plain.items()}, peak, conf)
+            elif self.skip_damaged:
+                self.damaged += 1
+            else:
+                raise TraceError(f"{self.file}, row {start + i}: {wrong}; --skip-damaged leaves such rows out")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Row:
+    question: str
+    gold: str | None
+    level: int | None
+    path: RecordedPath
+
+
+def _row(plain: dict[str, Any], peak: Any, conf: Any) -> _Row:
+    path = RecordedPath(
+        plain["answer"],
+        peak,
+        conf,
+        number=plain["path"],
+        finish=plain["finish"] or "stop",
+        text=plain.get("text"),
+        seed=plain.get("seed"),
+    )
+    return _Row(plain["question"], plain["gold"], plain["level"], path)
+
+
+def _signals(column: pa.ListArray) -> Iterator[Any]:
+    """Each row's values as float64, None where the row has none."""
+    values = column.values.to_numpy(zero_copy_only=False).astype(np.float64)
+    offsets = column.offsets.to_numpy()
+    valid = column.is_valid().to_numpy(zero_copy_only=False)
+    for i, (start, end) in enumerate(zip(offsets[:-1], offsets[1:], strict=True)):
+        yield values[start:end].copy() if valid[i] else None
+
+
+def _damage(question: str | None, peak: Any, conf: Any) -> str | None:
+    """What is wrong with a row, if anything."""
+    if question is None:
+        return "it has no question"
+    if peak is None or conf is None:
+        return "it has no signals"
+    if len(peak) != len(conf):
+        return f"peak has {len(peak)} values and conf {len(conf)}; both need one a token"
+    if not (np.isfinite(peak).all() and np.isfinite(conf).all()):
+        return "its signals hold NaN or infinite values"
+    return None
+
+
+def _is_list_of_floats(kind: pa.DataType) -> bool:
+    return (pa.types.is_list(kind) or pa.types.is_large_list(kind)) and pa.types.is_floating(kind.value_type)
+
+
+def _first_line(error: BaseException) -> str:
+    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__

@@ -1,0 +1,76 @@
+"""The form of a pool file: a Parquet row a path, and a JSON note about where it comes from (SPEC §7)."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+from typing import Any, Final
+
+import pyarrow as pa
+
+from sureenough.errors import TraceError
+
+VERSION: Final = 1
+KEY: Final = b"sureenough"
+
+_SIGNAL = pa.list_(pa.field("element", pa.float16()))
+REQUIRED: Final = {
+    "question": pa.string(),
+    "path": pa.int32(),
+    "gold": pa.string(),
+    "level": pa.int8(),
+    "answer": pa.string(),
+    "finish": pa.string(),
+    "peak": _SIGNAL,
+    "conf": _SIGNAL,
+}
+OPTIONAL: Final = {"text": pa.string(), "seed": pa.int64(), "tokens": pa.int32()}
+
+
+@dataclass(frozen=True, slots=True)
+class PoolInfo:
+    """What a pool says about itself."""
+
+    dataset: str | None = None
+    model: str | None = None
+    engine: str | None = None
+    k: int = 20
+    logprobs: str = "raw, before temperature and top-p"
+    sampling: dict[str, Any] = field(default_factory=dict)
+    prompt: str | None = None
+    window: int | None = None  # suggested
+    schema: int = VERSION
+    more: dict[str, Any] = field(default_factory=dict)  # whatever else the file says
+
+    @classmethod
+    def parse(cls, raw: bytes | None, where: str) -> PoolInfo:
+        """From a file's metadata; a pool without any is taken as it is."""
+        if raw is None:
+            return cls()
+        try:
+            said = json.loads(raw)
+        except ValueError:
+            raise TraceError(f"{where}: its 'sureenough' metadata is not JSON; record the pool anew") from None
+        if not isinstance(said, dict):
+            raise TraceError(f"{where}: its 'sureenough' metadata is no JSON object; record the pool anew")
+        if said.get("schema", VERSION) != VERSION:
+            raise TraceError(
+                f"{where}: schema {said['schema']}, this version reads {VERSION}; upgrade sureenough"
+            )
+        window = said.get("window")
+        if window is not None and (not isinstance(window, int) or window < 1):
+            raise TraceError(f"{where}: suggests window {window!r}; it must be a whole number of at least 1")
+        known = {name: value for name, value in said.items() if name in cls.__slots__ and name != "more"}
+        return cls(**known, more={name: value for name, value in said.items() if name not in cls.__slots__})
+
+    def metadata(self) -> dict[bytes, bytes]:
+        """As a file's metadata."""
+        said = asdict(self)
+        said |= said.pop("more")
+        return {KEY: json.dumps(said, ensure_ascii=False).encode()}
+
+
+def pool_schema(info: PoolInfo, optional: frozenset[str] = frozenset()) -> pa.Schema:
+    """The Arrow schema of a pool with these optional columns."""
+    columns = REQUIRED | {name: kind for name, kind in OPTIONAL.items() if name in optional}
+    return pa.schema(list(columns.items()), metadata=info.metadata())

@@ -1,0 +1,95 @@
+"""Pools are written row group by row group under a temporary name: a reader never sees half a file."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from sureenough.errors import TraceError
+from sureenough.traces.path import RecordedPath
+from sureenough.traces.read import Question
+from sureenough.traces.schema import OPTIONAL, PoolInfo, pool_schema
+
+ROWS: Final = 2048
+"""Rows a group: a few megabytes."""
+
+
+class PoolWriter:
+    """Writes questions as they come; the file appears when the writer is closed without an error."""
+
+    def __init__(self, file: str | Path, info: PoolInfo, *, optional: Iterable[str] = ()) -> None:
+        self.file = Path(file)
+        unknown = set(optional) - set(OPTIONAL)
+        if unknown:
+            raise TraceError(f"no such optional column: {', '.join(sorted(unknown))}; known: {', '.join(OPTIONAL)}")
+        self._schema = pool_schema(info, frozenset(optional))
+        self._part = self.file.with_name(self.file.name + ".part")
+        self._waiting: list[dict[str, Any]] = []
+        try:
+            self._writer = pq.ParquetWriter(self._part, self._schema, compression="zstd")
+        except OSError as error:
+            raise TraceError(f"cannot write {self.file}: {error.strerror or error}") from None
+
+    def write(self, question: Question) -> None:
+        """Append all paths of one question."""
+        names = self._schema.names
+        for number, path in enumerate(question.paths):
+            row = _plain(question, number, path)
+            self._waiting.append({name: row[name] for name in names})
+        if len(self._waiting) >= ROWS:
+            self._flush()
+
+    def close(self) -> None:
+        """Finish the file and put it in its place."""
+        self._flush()
+        self._writer.close()
+        os.replace(self._part, self.file)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            self.close()
+        else:
+            self._writer.close()
+            self._part.unlink(missing_ok=True)
+
+    def _flush(self) -> None:
+        if self._waiting:
+            self._writer.write_table(pa.Table.from_pylist(self._waiting, schema=self._schema))
+            self._waiting = []
+
+
+def write_pool(
+    file: str | Path, questions: Iterable[Question], info: PoolInfo, *, optional: Sequence[str] = ()
+) -> None:
+    """Write a whole pool."""
+    with PoolWriter(file, info, optional=optional) as writer:
+        for question in questions:
+            writer.write(question)
+
+
+def _plain(question: Question, number: int, path: RecordedPath) -> dict[str, Any]:
+    return {
+        "question": question.id,
+        "path": number if path.number is None else path.number,
+        "gold": question.gold,
+        "level": question.level,
+        "answer": path.answer,
+        "finish": path.finish,
+        "peak": np.asarray(path.peak, dtype=np.float16),
+        "conf": np.asarray(path.conf, dtype=np.float16),
+        "text": path.text,
+        "seed": path.seed,
+        "tokens": path.tokens,
+    }
