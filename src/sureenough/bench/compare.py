@@ -184,9 +184,7 @@ class _Work:
         """What a reader of the table should know."""
         notes = []
         if self.short:
-            notes.append(
-                f"{self.short} questions have fewer than {self.paths} recorded paths; they used what there is"
-            )
+            notes.append(f"{self.short} questions have fewer than {self.paths} recorded paths; they used what there is")
         if self.shrunk:
             notes.append(f"{self.shrunk} questions have fewer paths than a warm-up; all their paths warmed up")
         if pool.damaged:

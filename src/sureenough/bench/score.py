@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from sureenough.core.events import Json, Tier
-from sureenough.core.outcome import Outcome
+from sureenough.core.outcome import BUCKETS, Outcome
 from sureenough.core.trend import Floats
 
 RESAMPLES: Final = 2000
@@ -95,7 +95,7 @@ class Sheet:
         self.reasons[out.reason] += 1
         self.notes.update(note.split(":")[0] for note in out.notes)
         spent = out.tokens
-        for name in ("init", "kept", "pruned", "spared", "failed", "overrun"):
+        for name in BUCKETS:
             self.sums["tokens " + name] += getattr(spent, name)
         for tier in Tier:
             self.sums["tier " + tier] += out.tiers.get(tier, 0)
@@ -131,7 +131,7 @@ def _row(sheet: Sheet, mark: Floats, first: Floats, draws: Floats, repeats: int)
         width=sheet.mean("width"),
         pruned=sheet.mean("pruned"),
         tiers={str(tier): sheet.mean("tier " + tier) for tier in Tier},
-        buckets={name: sheet.mean("tokens " + name) for name in ("init", "kept", "pruned", "spared", "failed", "overrun")},
+        buckets={name: sheet.mean("tokens " + name) for name in BUCKETS},
         reasons={reason: n / sheet.runs for reason, n in sheet.reasons.most_common()},
         questions=sheet.questions,
         graded=len(mark),

@@ -41,15 +41,15 @@ class Token(NamedTuple):
 
 
 class Unread(Sequence[Token]):
-    """`count` tokens whose signals the engine watches itself: they can be counted, not read."""
+    """So many tokens whose signals the engine watches itself: they can be counted, not read."""
 
-    __slots__ = ("count",)
+    __slots__ = ("_n",)
 
-    def __init__(self, count: int) -> None:
-        self.count = count
+    def __init__(self, n: int) -> None:
+        self._n = n
 
     def __len__(self) -> int:
-        return self.count
+        return self._n
 
     @overload
     def __getitem__(self, index: int) -> Token: ...
@@ -57,13 +57,13 @@ class Unread(Sequence[Token]):
     def __getitem__(self, index: slice) -> Sequence[Token]: ...
     def __getitem__(self, index: int | slice) -> Token | Sequence[Token]:
         if isinstance(index, slice):
-            return Unread(len(range(*index.indices(self.count))))
-        if not -self.count <= index < self.count:
+            return Unread(len(range(*index.indices(self._n))))
+        if not -self._n <= index < self._n:
             raise IndexError(index)
         return Token("", nan, nan)
 
     def __iter__(self) -> Iterator[Token]:
-        return iter([Token("", nan, nan)] * self.count)
+        return iter([Token("", nan, nan)] * self._n)
 
 
 class Summary(NamedTuple):

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from math import isnan
+from typing import Any
 
 import numpy as np
 
 from sureenough.core.events import Answer, Fate, Summary, Tier, Token
 from sureenough.core.gates import Gate
 from sureenough.core.monitor import Monitor
-from sureenough.core.outcome import Spent
+from sureenough.core.outcome import BUCKETS, Spent
+from sureenough.core.sizes import suggested_window
+from sureenough.core.strategy import Strategy
 from sureenough.core.votes import Ballot
 from sureenough.core.windows import Windows, scan
 from sureenough.errors import ProtocolError
@@ -91,9 +95,35 @@ class Path:
 
 def bill(paths: Iterable[Path]) -> Spent:
     """Every token of every path, each in its bucket."""
-    spent = dict.fromkeys(("init", "kept", "pruned", "spared", "failed", "overrun"), 0)
+    spent: Counter[str] = Counter()
     for path in paths:
         kept = path.fate is Fate.KEPT
         spent["init" if kept and path.warmup else str(path.fate or Fate.SPARED)] += path.tokens
         spent["overrun"] += path.overrun
-    return Spent(**spent)
+    return Spent(**{bucket: spent[bucket] for bucket in BUCKETS})  # type: ignore[arg-type]  # all are ints
+
+
+def tally(paths: Sequence[Path]) -> dict[str, Any]:
+    """What an outcome says of its paths."""
+    pruned = [path.tier for path in paths if path.fate is Fate.PRUNED]
+    return {
+        "tokens": bill(paths),
+        "started": len(paths),
+        "pruned": len(pruned),
+        "tiers": {tier: pruned.count(tier) for tier in Tier},
+        "failed": sum(path.fate is Fate.FAILED for path in paths),
+        "abstained": sum(path.counted and path.fate is Fate.KEPT and path.answer is None for path in paths),
+    }
+
+
+def notes(strategy: Strategy, paths: Sequence[Path], window: int, count: str) -> tuple[str, ...]:
+    """What a reader of the outcome should know."""
+    said = []
+    longest = max((path.tokens for path in paths), default=0)
+    if strategy.prunes and longest < window:
+        said.append(
+            f"no path was watched: longest {longest} tokens, window {window}; try --window {suggested_window(longest)}"
+        )
+    if count == "finish":
+        said.append("votes were counted as paths finished, which favours short paths")
+    return tuple(said)

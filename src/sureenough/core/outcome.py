@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
+from typing import Final
 
 from sureenough.core.events import Answer, Json, Reason, Tier
 from sureenough.core.gates import Gate
+
+BUCKETS: Final = ("init", "kept", "pruned", "spared", "failed", "overrun")
+"""Where tokens go."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,14 +10,28 @@ from collections.abc import Sequence
 from math import inf
 
 from sureenough.core.events import (
-    Action, Cancel, Ended, Event, Expired, Fate, Reason, Regrouped, Start, Stop, Summary, Tier, Token,
-    Tokens, Unread, path_seed,
-)  # fmt: skip
+    Action,
+    Cancel,
+    Ended,
+    Event,
+    Expired,
+    Fate,
+    Reason,
+    Regrouped,
+    Start,
+    Stop,
+    Summary,
+    Tier,
+    Token,
+    Tokens,
+    Unread,
+    path_seed,
+)
 from sureenough.core.gates import Gate
-from sureenough.core.ledger import Path, bill
+from sureenough.core.ledger import Path, notes, tally
 from sureenough.core.monitor import Monitor
 from sureenough.core.outcome import Outcome
-from sureenough.core.sizes import Count, refuse_bad_sizes, suggested_window
+from sureenough.core.sizes import Count, refuse_bad_sizes
 from sureenough.core.strategy import Strategy
 from sureenough.core.votes import Poll
 from sureenough.errors import ProtocolError
@@ -143,16 +157,15 @@ class Session:
         self._running -= 1
         if path.warmup and fate is Fate.KEPT:
             self._warmed += 1
-        if not self._warm:
-            settled = self._warmed == self.strategy.warmup and self._calibrated()
-        else:
-            settled = self._counted(path)
+        settled = self._counted(path) if self._warm else self._calibrated()
         if settled:
             return self._finish("settled")
         return self._capped() or self._fill()
 
     def _calibrated(self) -> bool:
-        """Warm-up is over: thresholds, weights, votes; then the first stop test."""
+        """Once warm-up is over: thresholds, weights, votes; then the first stop test."""
+        if self._warmed < self.strategy.warmup:
+            return False
         self._warm = True
         warmed = [path for path in self.paths if path.fate is Fate.KEPT]
         if self.strategy.prunes:
@@ -233,14 +246,10 @@ class Session:
         """The result, once the run is over."""
         if self.stopped is None:
             raise ProtocolError("outcome() before the run is over")
-        pruned = [path.tier for path in self.paths if path.fate is Fate.PRUNED]
         return Outcome(
             answer=self.stopped.answer,
             reason=self.stopped.reason,
             votes=self.poll.votes(),
-            tokens=bill(self.paths),
-            started=len(self.paths),
-            pruned=len(pruned),
             steps=self.steps,
             strategy=self.strategy.name,
             paths=self.budget,
@@ -251,20 +260,6 @@ class Session:
             weight=getattr(self.strategy.weigh, "weight", None),
             measure=self.strategy.stop.measure(self.poll),
             gate=self.gate if self.strategy.prunes and self._warm else None,
-            tiers={tier: pruned.count(tier) for tier in Tier},
-            failed=sum(path.fate is Fate.FAILED for path in self.paths),
-            abstained=sum(path.counted and path.fate is Fate.KEPT and path.answer is None for path in self.paths),
-            notes=self._notes(),
+            notes=notes(self.strategy, self.paths, self.window, self.count),
+            **tally(self.paths),
         )
-
-    def _notes(self) -> tuple[str, ...]:
-        notes = []
-        longest = max((path.tokens for path in self.paths), default=0)
-        if self.strategy.prunes and longest < self.window:
-            notes.append(
-                f"no path was watched: longest {longest} tokens, window {self.window}; "
-                f"try --window {suggested_window(longest)}"
-            )
-        if self.count == "finish":
-            notes.append("votes were counted as paths finished, which favours short paths")
-        return tuple(notes)

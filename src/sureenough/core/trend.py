@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
 
 ILL_CONDITIONED: Final = 1e-6
 """Where the spread is below this share of the shifted squares, subtraction ate too many digits: sum anew."""
@@ -64,7 +65,7 @@ def direct(window: Sequence[float] | Floats, before: float | None) -> tuple[floa
     return shape(len(conf), float(d @ d), float(d @ v), float(v @ v), float(conf[-1] - first))
 
 
-def shapes(n: int, d: Floats, dd: Floats, dv: Floats, vv: Floats, rise: Floats) -> tuple[Floats, Floats, Floats]:
+def shapes(n: int, d: Floats, dd: Floats, dv: Floats, vv: Floats, rise: Floats) -> tuple[Floats, Floats, Bools]:
     """`shape` for many windows at once, and a mask of those that `direct` must do again."""
     a = dd - d * d / n
     b = dv - d * rise / n

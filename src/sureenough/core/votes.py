@@ -73,10 +73,8 @@ class ByConfidence:
         """C_path, divided where asked; 1 where there is nothing to divide by."""
         if self.weight == "raw":
             return [ballot.lowest for ballot in ballots]
-        if self.weight == "mean":
-            scale = sum(warmup) / len(warmup) if warmup else 0.0
-        else:
-            scale = max(warmup, default=0.0)
+        mean = sum(warmup) / len(warmup) if warmup else 0.0
+        scale = mean if self.weight == "mean" else max(warmup, default=0.0)
         if scale == 0.0:
             return [1.0] * len(ballots)
         if self.weight == "mean":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
@@ -81,9 +82,7 @@ class Pool:
     def _checked_columns(self, schema: pa.Schema) -> list[str]:
         missing = [name for name in REQUIRED if name not in schema.names]
         if missing:
-            raise TraceError(
-                f"{self.file} has no column {', '.join(missing)}; a pool needs {', '.join(REQUIRED)}"
-            )
+            raise TraceError(f"{self.file} has no column {', '.join(missing)}; a pool needs {', '.join(REQUIRED)}")
         for name in ("peak", "conf"):
             kind = schema.field(name).type
             if not _is_list_of_floats(kind):
@@ -147,7 +146,7 @@ def _signals(column: pa.ListArray) -> Iterator[Any]:
     values = column.values.to_numpy(zero_copy_only=False).astype(np.float64)
     offsets = column.offsets.to_numpy()
     valid = column.is_valid().to_numpy(zero_copy_only=False)
-    for i, (start, end) in enumerate(zip(offsets[:-1], offsets[1:], strict=True)):
+    for i, (start, end) in enumerate(pairwise(offsets)):
         yield values[start:end].copy() if valid[i] else None
 
 
@@ -165,7 +164,8 @@ def _damage(question: str | None, peak: Any, conf: Any) -> str | None:
 
 
 def _is_list_of_floats(kind: pa.DataType) -> bool:
-    return (pa.types.is_list(kind) or pa.types.is_large_list(kind)) and pa.types.is_floating(kind.value_type)
+    a_list = pa.types.is_list(kind) or pa.types.is_large_list(kind)
+    return bool(a_list and pa.types.is_floating(kind.value_type))
 
 
 def _first_line(error: BaseException) -> str:

@@ -54,9 +54,7 @@ class PoolInfo:
         if not isinstance(said, dict):
             raise TraceError(f"{where}: its 'sureenough' metadata is no JSON object; record the pool anew")
         if said.get("schema", VERSION) != VERSION:
-            raise TraceError(
-                f"{where}: schema {said['schema']}, this version reads {VERSION}; upgrade sureenough"
-            )
+            raise TraceError(f"{where}: schema {said['schema']}, this version reads {VERSION}; upgrade sureenough")
         window = said.get("window")
         if window is not None and (not isinstance(window, int) or window < 1):
             raise TraceError(f"{where}: suggests window {window!r}; it must be a whole number of at least 1")

@@ -1,0 +1,152 @@
+"""A comparison as a table: for people on a terminal, for pipes, for spreadsheets and for programs."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable, Sequence
+from math import isnan
+from typing import Final, NamedTuple
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from sureenough.bench.compare import Comparison
+from sureenough.bench.score import Interval, Row
+from sureenough.core.events import Json
+from sureenough.data import BUILTIN_POOL
+
+
+class Column(NamedTuple):
+    """A column of the printed table."""
+
+    head: str
+    cell: Callable[[Row], str]
+
+
+def _percent(value: float) -> str:
+    return "-" if isnan(value) else f"{100 * value:.1f}"
+
+
+def _bounds(interval: Interval, sign: str = "") -> str:
+    return "" if isnan(interval.low) else f" [{100 * interval.low:{sign}.1f}, {100 * interval.high:{sign}.1f}]"
+
+
+def _difference(row: Row) -> str:
+    if isnan(row.difference):
+        return "-"
+    return f"{100 * row.difference:+.1f}{_bounds(row.difference_interval, '+')}"
+
+
+def _stopped(row: Row) -> str:
+    return ", ".join(f"{reason} {share:.0%}" for reason, share in row.reasons.items())
+
+
+def _pruned(row: Row) -> str:
+    return f"{row.tiers['drop']:.1f} + {row.tiers['risk']:.1f}" if row.pruned else "-"
+
+
+COLUMNS: Final = (
+    Column("strategy", lambda row: row.strategy),
+    Column("accuracy %", lambda row: _percent(row.accuracy) + _bounds(row.interval)),
+    Column("vs first", _difference),
+    Column("tokens", lambda row: f"{row.tokens:,.0f}"),
+    Column("saving", lambda row: "-" if isnan(row.saving) else f"{row.saving:.1f}x"),
+    Column("steps", lambda row: f"{row.steps:,.0f}"),
+    Column("width", lambda row: f"{row.width:.1f}"),
+    Column("pruned drop + risk", _pruned),
+    Column("stopped", _stopped),
+)
+
+
+def headline(result: Comparison) -> str:
+    """What was compared, in a line."""
+    first = result.rows[0]
+    width = "one path at a time" if result.parallel == 1 else f"{result.parallel} paths at once"
+    pool = "built-in pool" if result.pool == str(BUILTIN_POOL) else result.pool
+    return (
+        f"{pool}: {first.questions} questions, budget {result.paths} paths, window {result.window}, "
+        f"{width}, {first.repeats} {'order' if first.repeats == 1 else 'orders'}, seed {result.seed}"
+    )
+
+
+def footnotes(result: Comparison) -> list[str]:
+    """What a reader of the table should know."""
+    lines = ["tokens, steps, width and pruned are means a question; saving is against plain voting on the same paths"]
+    for weight in ("raw", "mean", "unit"):
+        names = [row.strategy for row in result.rows if row.weight == weight]
+        if names:
+            lines.append(f"votes weigh C_path ({weight}): {', '.join(names)}")
+    lines += result.notes
+    lines += [f"{row.strategy}: {note}" for row in result.rows for note in row.notes]
+    return lines
+
+
+def rich_table(result: Comparison) -> RenderableType:
+    """For a terminal."""
+    table = Table(title=headline(result), title_justify="left", title_style="bold", header_style="bold")
+    for column in COLUMNS:
+        table.add_column(column.head, justify="left" if column.head in ("strategy", "stopped") else "right")
+    for row in result.rows:
+        table.add_row(*(Text(column.cell(row)) for column in COLUMNS))
+    return Group(table, *(Text(line, style="dim") for line in footnotes(result)))
+
+
+def plain_table(result: Comparison) -> str:
+    """For a pipe: aligned columns, two spaces apart, no lines."""
+    cells = [[column.head for column in COLUMNS]]
+    cells += [[column.cell(row) for column in COLUMNS] for row in result.rows]
+    widths = [max(len(line[i]) for line in cells) for i in range(len(COLUMNS))]
+    body = ["  ".join(cell.ljust(w) for cell, w in zip(line, widths, strict=True)).rstrip() for line in cells]
+    return "\n".join([headline(result), *body, *footnotes(result)])
+
+
+def csv_table(results: Sequence[Comparison]) -> str:
+    """One line a pool and strategy, plain numbers."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    flat = [_flat(result, row) for result in results for row in result.rows]
+    writer.writerow(flat[0])
+    writer.writerows(line.values() for line in flat)
+    return out.getvalue().rstrip("\n")
+
+
+def json_table(results: Sequence[Comparison]) -> Json:
+    """Everything, for programs."""
+    return {
+        "pools": [
+            {
+                "pool": result.pool,
+                "paths": result.paths,
+                "recorded": result.recorded,
+                "window": result.window,
+                "parallel": result.parallel,
+                "repeats": result.repeats,
+                "seed": result.seed,
+                "damaged": result.damaged,
+                "notes": list(result.notes),
+                "rows": [row.to_json() for row in result.rows],
+            }
+            for result in results
+        ]
+    }
+
+
+def _flat(result: Comparison, row: Row) -> Json:
+    flat: Json = {"pool": _no_formula(result.pool), "paths": result.paths, "window": result.window}
+    flat |= {"parallel": result.parallel, "seed": result.seed}
+    for name, value in row.to_json().items():
+        if isinstance(value, dict):
+            flat |= {f"{name}_{key}": item for key, item in value.items()} if name != "reasons" else {}
+        elif name.endswith("interval"):
+            flat |= {name + "_low": value[0], name + "_high": value[1]}
+        elif name != "notes":
+            flat[name] = value
+    flat |= {f"ended_{reason}": row.reasons.get(reason, 0.0) for reason in ("settled", "budget", "max_tokens")}
+    return flat
+
+
+def _no_formula(text: str) -> str:
+    """A spreadsheet would run a cell that starts like this."""
+    return "'" + text if text[:1] in "=+-@" else text

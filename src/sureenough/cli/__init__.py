@@ -1,0 +1,49 @@
+"""The command line: one file a verb. Bad input ends with a message and exit code 2, never a traceback."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from sureenough import __version__
+from sureenough.cli import replay, strategies
+from sureenough.errors import EngineError, SureEnoughError
+
+app = typer.Typer(
+    name="sureenough",
+    help="A reasoning model's best answer for a fraction of the tokens.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command("replay")(replay.command)
+app.command("strategies")(strategies.command)
+
+
+@app.callback()
+def options(
+    version: Annotated[bool, typer.Option("--version", help="Print the version and leave.", is_eager=True)] = False,
+) -> None:
+    """Options that stand before the verb."""
+    if version:
+        typer.echo(f"sureenough {__version__}")
+        raise typer.Exit
+
+
+def main() -> None:
+    """The console script."""
+    try:
+        app()
+    except SureEnoughError as error:
+        Console(stderr=True, highlight=False).print(f"sureenough: {error}", markup=False, soft_wrap=True)
+        sys.exit(3 if isinstance(error, EngineError) else 2)
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except BrokenPipeError:
+        # The reader went away (`| head`): nothing is left to say, and Python must not complain on exit.
+        sys.stderr.close()
+        sys.exit(0)
