@@ -1,0 +1,20 @@
+"""Shared fixtures. Hypothesis runs without deadlines (machines are noisy) and repeatably."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+from sureenough.data import BUILTIN_POOL
+from sureenough.traces import Pool, Question
+
+settings.register_profile(
+    "repeatable", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow], print_blob=False
+)
+settings.load_profile("repeatable")
+
+
+@pytest.fixture(scope="session")
+def real_questions() -> list[Question]:
+    """The built-in pool: 25 questions of GSM8K, then 25 of MATH-500."""
+    return list(Pool(BUILTIN_POOL))

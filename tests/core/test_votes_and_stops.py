@@ -1,0 +1,182 @@
+"""Weights, leads, ties, and every stop rule by its numbers."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import beta
+
+from sureenough.core.stops import Posterior, Share, TwoLargest, Unanimous, exceeds_share, never
+from sureenough.core.votes import Ballot, ByConfidence, ByCount, ByLowest, Lead, Poll, Weigh
+from sureenough.errors import UsageError
+
+
+def poll(votes: str, weights: list[float] | None = None, *, warmup: tuple[float, ...] = (), weigh: Weigh | None = None) -> Poll:
+    """A poll of one-letter answers; a dot is a path without a vote."""
+    made = Poll(weigh or (ByCount() if weights is None else ByLowest()), budget=64)
+    made.warmup = list(warmup)
+    for path, answer in enumerate(votes):
+        low = 1.0 if weights is None else weights[path]
+        made.add(path, None if answer == "." else Ballot(path, answer, low, low))
+    return made
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "value", "stops"),
+    [(3, 0, 0.9375, False), (4, 0, 0.96875, True), (6, 1, 0.96484, True), (9, 3, 0.95386, True), (100, 80, 0.93155, False)],
+)
+def test_adaptive_consistency_by_its_numbers(first: int, second: int, value: float, *, stops: bool) -> None:
+    votes = poll("a" * first + "b" * second + "c" * min(second, 1))
+    assert TwoLargest().measure(votes) == pytest.approx(value, abs=5e-6)
+    assert TwoLargest()(votes) is stops
+
+
+def test_adaptive_consistency_stops_at_its_threshold_and_not_only_above() -> None:
+    votes = poll("aaaa")
+    assert TwoLargest(tau=0.96875)(votes)
+    assert not TwoLargest(tau=0.96876)(votes)
+
+
+def test_the_posterior_counts_everyone_else_against_the_leader() -> None:
+    votes = poll("aaabc", [5.0, 6.0, 4.0, 3.0, 2.0])
+    assert Posterior().measure(votes) == pytest.approx(beta.sf(0.5, 16, 6), abs=1e-12)
+    assert Posterior(weighted=False).measure(votes) == pytest.approx(beta.sf(0.5, 4, 3), abs=1e-12)
+    assert Posterior(gamma=0.7).measure(votes) == pytest.approx(beta.sf(0.7, 16, 6), abs=1e-12)
+
+
+def test_the_posterior_must_exceed_tau() -> None:
+    votes = poll("aaaa", [1.0] * 4)
+    exact = Posterior().measure(votes)
+    assert exact is not None
+    assert not Posterior(tau=exact)(votes)
+    assert Posterior(tau=exact - 1e-9)(votes)
+
+
+def test_nine_of_sixteen_are_enough_at_weight_fifteen_and_twelve_at_weight_one() -> None:
+    for weight, enough in ((15.0, 9), (1.0, 12)):
+        for leaders in range(1, 17):
+            votes = poll("a" * leaders + "b" * (16 - leaders), [weight] * 16)
+            assert Posterior()(votes) is (leaders >= enough or leaders <= 16 - enough), (weight, leaders)
+
+
+def test_the_survival_function_keeps_its_digits_where_one_minus_would_lose_them() -> None:
+    tiny = exceeds_share(1.0, 200.0, 0.5)
+    assert 0 < tiny == pytest.approx(0.5**200, rel=1e-12)
+
+
+@given(a=st.floats(1, 5000), b=st.floats(1, 5000), share=st.floats(0.05, 0.95))
+def test_the_survival_function_is_scipys(a: float, b: float, share: float) -> None:
+    assert exceeds_share(a, b, share) == pytest.approx(beta.sf(share, a, b), abs=1e-9)
+
+
+def test_the_share_of_the_leader() -> None:
+    votes = poll("ab", [19.0, 1.0])
+    assert Share().measure(votes) == 0.95
+    assert Share()(votes)
+    assert not Share(tau=0.951)(votes)
+    assert Share().measure(poll("ab", [0.0, 0.0])) is None
+
+
+@pytest.mark.parametrize(
+    ("votes", "stops"),
+    [
+        ("aaaaa", True),
+        ("aaaa", False),
+        ("baaaaa", False),  # windows go by number: 0-4, 5-9
+        ("baaaaaaaaa", True),
+        ("aaaa.", False),  # an abstention is no agreement
+        ("aaaabbbbbb", True),
+        (".....", False),
+        ("", False),
+    ],
+)
+def test_a_whole_window_by_numbers_must_agree(votes: str, *, stops: bool) -> None:
+    assert Unanimous()(poll(votes)) is stops
+    assert Unanimous().measure(poll(votes)) is None
+
+
+def test_the_size_of_the_window_is_an_option() -> None:
+    assert Unanimous(batch=2)(poll("abaa"))
+    assert not Unanimous(batch=3)(poll("abaa"))
+
+
+@pytest.mark.parametrize("rule", [Posterior(), Posterior(weighted=False), TwoLargest(), Share(), Unanimous(), never])
+def test_without_votes_nothing_is_settled(rule: object) -> None:
+    assert not rule(poll("..."))  # type: ignore[operator]
+    assert rule.measure(poll("...")) is None  # type: ignore[attr-defined]
+
+
+def test_raw_mean_and_unit_weights() -> None:
+    ballots = [Ballot(0, "a", 6.0, 0.0), Ballot(1, "b", 12.0, 0.0)]
+    warmup = [4.0, 8.0]
+    assert list(ByConfidence("raw")(ballots, warmup)) == [6.0, 12.0]
+    assert list(ByConfidence("mean")(ballots, warmup)) == [1.0, 2.0]
+    assert list(ByConfidence("unit")(ballots, warmup)) == [0.75, 1.0]
+
+
+@pytest.mark.parametrize("weight", ["mean", "unit"])
+@pytest.mark.parametrize("warmup", [[], [0.0, 0.0]])
+def test_where_there_is_nothing_to_divide_by_weights_are_one(weight: str, warmup: list[float]) -> None:
+    assert list(ByConfidence(weight)([Ballot(0, "a", 6.0, 0.0)], warmup)) == [1.0]
+
+
+def test_ties_go_to_the_lowest_numbered_path() -> None:
+    made = Poll(ByCount(), 8)
+    for path, answer in ((5, "x"), (2, "y"), (1, "x"), (3, "y")):
+        made.add(path, Ballot(path, answer, 1.0, 1.0))
+    assert made.winner() == "x"
+    assert list(made.votes()) == ["x", "y"]
+
+
+def test_the_two_heaviest_and_the_whole() -> None:
+    votes = poll("abcab", [1.0, 5.0, 2.0, 1.5, 0.5])
+    assert votes.lead() == Lead(5.5, 2.5, 10.0)
+    assert votes.heads() == Lead(2, 2, 5)
+    assert poll("aa").lead() == Lead(2.0, 0.0, 2.0)
+    assert poll("..").lead() is None
+    assert poll("..").winner() is None
+    assert poll("a..").counted == 3
+
+
+def test_regrouping_forms_the_candidates_anew() -> None:
+    votes = poll("abcc")
+    votes.regroup({"a": 1, "b": 1})
+    assert votes.votes() == {"a": 2.0, "c": 2.0}
+    assert votes.outcomes == {0: 1, 1: 1, 2: "c", 3: "c"}
+    votes.add(4, Ballot(4, "b", 1.0, 1.0))
+    assert votes.votes() == {"a": 3.0, "c": 2.0}
+    votes.regroup({})
+    assert votes.votes() == {"b": 2.0, "c": 2.0, "a": 1.0}
+
+
+class FallingWeights:
+    """Later ballots make earlier ones lighter: such weights are worked out anew for every vote."""
+
+    settled = False
+    reads = True
+
+    def __call__(self, ballots: list[Ballot], warmup: list[float]) -> list[float]:  # noqa: ARG002
+        return [1.0 / len(ballots)] * len(ballots)
+
+
+def test_weights_that_move_are_worked_out_anew() -> None:
+    votes = poll("aab", weigh=FallingWeights())  # type: ignore[arg-type]
+    assert votes.votes() == {"a": pytest.approx(2 / 3), "b": pytest.approx(1 / 3)}
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: Posterior(gamma=0),
+        lambda: Posterior(gamma=1),
+        lambda: Posterior(tau=1.5),
+        lambda: TwoLargest(tau=-0.1),
+        lambda: Share(tau=2),
+        lambda: Unanimous(batch=0),
+        lambda: ByConfidence("heavy"),
+    ],
+)
+def test_impossible_settings_are_refused(make: object) -> None:
+    with pytest.raises(UsageError, match="will not do"):
+        make()  # type: ignore[operator]
