@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from sureenough.core.monitor import Monitor
+from sureenough.core.trend import direct
 from sureenough.core.windows import Windows, scan
 from sureenough.traces import Question, RecordedPath
 from tests import literal
@@ -131,6 +132,13 @@ def test_a_short_path_is_one_window_and_is_not_watched() -> None:
 def test_a_flat_window_has_no_instability_even_after_a_jump() -> None:
     conf = np.array([9.0, 3.0, 3.0, 3.0, 3.0, 3.0])
     assert scan(conf, conf, 3).risk(0.5)[1:].tolist() == [0.0, 0.0, 0.0]
+
+
+def test_a_spread_too_small_to_square_counts_as_none() -> None:
+    conf = np.array([0.0, 1e-200, 0.0, 1e-200])
+    assert scan(conf, conf, 2).risk(0.5).tolist() == [0.0, 0.0, 0.0]
+    assert watched(conf, conf, 2) == scanned(scan(conf, conf, 2))
+    assert direct([0.0, 1e-200], None) == (0.0, 0.0)
 
 
 def test_white_noise_and_the_most_unstable_autocorrelation() -> None:

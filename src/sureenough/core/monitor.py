@@ -87,7 +87,7 @@ class Monitor:
         if a <= ILL_CONDITIONED * dd:
             noise, fall = direct(self._old[at:] + self._conf, before)
         else:
-            noise, fall = shape(size, a, b, c, sums.rise)
+            noise, fall = shape(a, b, c, sums.rise)
         return noise + eta * fall
 
     @property

@@ -37,9 +37,9 @@ class Sums(NamedTuple):
     rise: float
 
 
-def shape(n: int, a: float, b: float, c: float, rise: float) -> tuple[float, float]:
+def shape(a: float, b: float, c: float, rise: float) -> tuple[float, float]:
     """(noise, fall) of a window with these centred sums."""
-    if n < 2 or a + c <= 0.0:
+    if a + c <= 0.0:
         return 0.0, 0.0
     skew = a - c
     h = sqrt(skew * skew + 4.0 * b * b)
@@ -62,7 +62,7 @@ def direct(window: Sequence[float] | Floats, before: float | None) -> tuple[floa
         return 0.0, 0.0
     d = conf - conf.mean()
     v = np.diff(conf, prepend=first)
-    return shape(len(conf), float(d @ d), float(d @ v), float(v @ v), float(conf[-1] - first))
+    return shape(float(d @ d), float(d @ v), float(v @ v), float(conf[-1] - first))
 
 
 def shapes(n: int, d: Floats, dd: Floats, dv: Floats, vv: Floats, rise: Floats) -> tuple[Floats, Floats, Bools]:

@@ -1,0 +1,37 @@
+"""A session's life as text: `event -> actions`, a line each, to compare with a golden file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from sureenough.core.events import Action, Cancel, Ended, Event, Expired, Regrouped, Start, Tokens
+from sureenough.core.session import Session
+
+
+def say(thing: Event | Action) -> str:
+    """One event or action in a few words."""
+    match thing:
+        case Tokens(path, tokens):
+            return f"path {path} grew by {len(tokens)}"
+        case Ended(path, fate, answer):
+            return f"path {path} {fate}, answer {answer}"
+        case Regrouped(classes):
+            return f"regrouped {dict(classes)}"
+        case Expired(reason):
+            return f"expired: {reason}"
+        case Start(path):
+            return f"start {path}"
+        case Cancel(path, fate):
+            return f"cancel {path} ({fate})"
+        case _:
+            return f"stop with {thing.answer}: {thing.reason}"
+
+
+def journal(session: Session, events: Iterable[Event]) -> list[str]:
+    """Everything that was said, in order."""
+    lines = ["begin -> " + ", ".join(map(say, session.begin()))]
+    for event in events:
+        actions: Any = session.receive(event)
+        lines.append(say(event) + " -> " + (", ".join(map(say, actions)) or "nothing"))
+    return lines

@@ -1,0 +1,469 @@
+"""The scheduler: golden journals, and every promise about late, duplicate, failed and impossible events."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from math import nan
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sureenough.core.events import (
+    Cancel,
+    Ended,
+    Event,
+    Expired,
+    Fate,
+    Regrouped,
+    Start,
+    Stop,
+    Summary,
+    Tier,
+    Token,
+    Tokens,
+    Unread,
+    path_seed,
+)
+from sureenough.core.session import Session
+from sureenough.core.strategy import Strategy
+from sureenough.errors import ProtocolError, UsageError
+from sureenough.strategies import STRATEGIES
+from tests.core.journal import journal
+
+GOLDEN = Path(__file__).parent.parent / "golden"
+
+
+def ddc(warmup: int = 2, **changes: Any) -> Strategy:
+    return replace(STRATEGIES["ddc"], warmup=warmup, **changes)
+
+
+NEVER = STRATEGIES["sc"].stop
+
+
+def grew(path: int, *confs: float) -> Tokens:
+    return Tokens(path, [Token("x", 0.5, conf) for conf in confs])
+
+
+def ended(path: int, answer: str | None = "a", fate: Fate = Fate.KEPT) -> Ended:
+    return Ended(path, fate, answer)
+
+
+def session(strategy: Strategy | None = None, **sizes: Any) -> Session:
+    made = Session(strategy or STRATEGIES["ac"], **({"paths": 8, "window": 2} | sizes))
+    made.begin()
+    return made
+
+
+JOURNALS: dict[str, tuple[Callable[[], Session], list[Event]]] = {
+    "ac-two-at-once": (
+        lambda: Session(STRATEGIES["ac"], paths=6, window=2, parallel=2),
+        [grew(0, 5), ended(1, "a"), grew(2, 4), ended(0, "a"), ended(3, "a"), grew(2, 4), ended(2, "a"), grew(4, 1)],
+    ),
+    "ddc-warms-up-prunes-and-settles": (
+        lambda: Session(ddc(), paths=5, window=2, parallel=2),
+        [
+            grew(0, 6, 7, 6),
+            grew(1, 6, 6, 5),
+            ended(1, "b"),
+            ended(0, "a"),
+            grew(2, 6, 7),
+            grew(3, 1, 1, 1),
+            ended(3, "b"),
+            ended(2, "a"),
+            grew(4, 9, 9, 9),
+            ended(4, "a"),
+        ],
+    ),
+    "a-failed-warm-up-path-is-replaced": (
+        lambda: Session(ddc(), paths=4, window=2, parallel=3),
+        [
+            grew(0, 6),
+            ended(0, None, Fate.FAILED),
+            grew(1, 6, 6),
+            ended(1, "a"),
+            grew(2, 6, 6),
+            ended(2, "b"),
+            grew(3, 7, 7),
+            ended(3, "b"),
+        ],
+    ),
+    "late-and-duplicate-events": (
+        lambda: Session(STRATEGIES["esc"], paths=9, window=2, parallel=6),
+        [
+            *(ended(path, "a") for path in (4, 3, 2, 1, 0)),
+            ended(0, "b"),
+            grew(0, 3, 3),
+            grew(5, 1),
+            ended(5, "b"),
+            Expired(),
+            Regrouped({"a": "b"}),
+        ],
+    ),
+    "expired": (
+        lambda: Session(STRATEGIES["sc"], paths=4, window=2, parallel=2),
+        [grew(1, 2), ended(1, "b"), Expired("interrupted")],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", JOURNALS)
+def test_journal(name: str) -> None:
+    make, events = JOURNALS[name]
+    assert "\n".join(journal(make(), events)) == (GOLDEN / f"{name}.txt").read_text().rstrip("\n")
+
+
+# -- order, width, budget
+
+
+def test_no_path_beyond_the_warm_up_starts_before_it_has_ended() -> None:
+    run = Session(ddc(3), paths=8, window=2, parallel=8)
+    assert [start.path for start in run.begin() if isinstance(start, Start)] == [0, 1, 2]
+    assert run.receive(ended(0)) == run.receive(ended(2)) == []
+    assert [type(action) for action in run.receive(ended(1, "b"))] == [Start] * 5
+
+
+def test_votes_wait_for_every_path_started_before() -> None:
+    run = session(paths=6, parallel=6)
+    for path in (5, 4, 3, 2, 1):
+        assert run.receive(ended(path)) == []
+    assert run.poll.counted == 0
+    assert run.receive(ended(0, "b"))[-1:] == [Stop("a", "budget")], "(5, 1) is .9375: the budget decides"
+
+
+def test_counting_stops_at_the_path_that_settles_and_spares_the_rest() -> None:
+    run = session(paths=9, parallel=7)
+    for path in (6, 5, 4, 3, 2, 1):
+        run.receive(Ended(path, Fate.KEPT, "a", tokens=[Token("", 1, 1)] * 10))
+    actions = run.receive(ended(0))
+    assert actions == [Cancel(7, Fate.SPARED), Cancel(8, Fate.SPARED), Stop("a", "settled")]
+    out = run.outcome()
+    assert out.votes == {"a": 4.0}, "paths 0 to 3 settle it"
+    assert (out.tokens.kept, out.tokens.spared) == (30, 30)
+
+
+def test_counting_in_order_of_finish_is_an_option_that_the_outcome_announces() -> None:
+    run = session(paths=6, parallel=6, count="finish")
+    for path in (5, 4, 3):
+        assert run.receive(ended(path)) == []
+    assert run.receive(ended(2))[-1] == Stop("a", "settled")
+    assert run.outcome().count == "finish"
+    assert any("finished" in note for note in run.outcome().notes)
+
+
+def test_seeds_are_told_apart_and_repeat() -> None:
+    seeds = {path_seed(run, path) for run in range(20) for path in range(200)}
+    assert len(seeds) == 4000
+    assert all(0 <= seed < 2**31 for seed in seeds)
+    first = Session(STRATEGIES["sc"], paths=2, window=1, parallel=2, seed=5).begin()
+    assert first == [Start(0, path_seed(5, 0)), Start(1, path_seed(5, 1))]
+
+
+def test_the_budget_counts_failed_paths_too() -> None:
+    run = session(STRATEGIES["sc"], paths=3)
+    run.receive(ended(0, None, Fate.FAILED))
+    run.receive(ended(1, None, Fate.FAILED))
+    assert run.receive(ended(2, "z")) == [Stop("z", "budget")]
+    assert run.outcome().failed == 2
+
+
+def test_a_warm_up_that_fails_to_the_end_of_the_budget_stops_with_what_there_is() -> None:
+    run = session(ddc(2), paths=3)
+    run.receive(ended(0, None, Fate.FAILED))
+    run.receive(grew(1, 5, 5))
+    run.receive(ended(1, "a"))
+    assert run.receive(ended(2, None, Fate.FAILED)) == [Stop("a", "budget")]
+    assert run.outcome().gate is None
+
+
+def test_no_answer_at_all_is_none() -> None:
+    run = session(STRATEGIES["sc"], paths=1)
+    assert run.receive(ended(0, None)) == [Stop(None, "budget")]
+    assert run.outcome().abstained == 1
+
+
+# -- tokens
+
+
+@given(cuts=st.lists(st.integers(1, 12), min_size=0, max_size=6), confs=st.lists(st.floats(0, 12), min_size=2, max_size=24))
+def test_chunks_never_move_a_decision(cuts: list[int], confs: list[float]) -> None:
+    def pruned_at(chunks: list[list[float]]) -> tuple[int, int, int]:
+        run = session(ddc(2, stop=NEVER), paths=3, window=2)
+        for path in (0, 1):
+            run.receive(grew(path, 6, 7, 5, 6))
+            run.receive(ended(path))
+        for chunk in chunks:
+            run.receive(grew(2, *chunk))
+        run.receive(ended(2))
+        spent = run.outcome().tokens
+        return spent.pruned, spent.kept, spent.total
+
+    chunks, rest = [], confs
+    for cut in cuts:
+        chunks, rest = [*chunks, rest[:cut]], rest[cut:]
+    assert pruned_at([*chunks, rest]) == pruned_at([[conf] for conf in confs])
+
+
+def test_what_comes_after_a_decision_is_overrun() -> None:
+    run = session(ddc(1), paths=2, window=2)
+    run.receive(grew(0, 6, 6))
+    run.receive(ended(0, None))
+    assert run.receive(grew(1, 1, 1, 1, 1))[0] == Cancel(1, Fate.PRUNED)
+    run.receive(grew(1, 1))
+    out = run.outcome()
+    assert (out.tokens.init, out.tokens.pruned, out.tokens.overrun, out.tokens.total) == (2, 2, 3, 7)
+    assert out.tiers == {Tier.DROP: 1, Tier.RISK: 0}
+
+
+def test_a_gate_may_close_at_the_last_token() -> None:
+    run = session(ddc(1, stop=NEVER), paths=2, window=2)
+    run.receive(grew(0, 6, 6))
+    run.receive(ended(0))
+    run.receive(grew(1, 1))
+    run.receive(Ended(1, Fate.KEPT, "b", tokens=[Token("", 0.5, 1.0)]))
+    assert run.outcome().votes == {"a": 6.0}
+    assert run.outcome().tokens.pruned == 2
+
+
+def test_a_spared_path_is_one_that_ran_when_the_vote_was_settled() -> None:
+    run = session(STRATEGIES["ac"], paths=8, parallel=5)
+    run.receive(grew(4, 1, 1, 1))
+    for path in range(4):
+        run.receive(ended(path))
+    assert run.outcome().tokens.spared == 3
+
+
+def test_the_cap_falls_inside_a_chunk() -> None:
+    run = session(STRATEGIES["sc"], max_tokens=5, parallel=2)
+    run.receive(grew(0, 1, 1, 1))
+    assert run.receive(grew(1, 1, 1, 1))[-1] == Stop(None, "max_tokens")
+    spent = run.outcome().tokens
+    assert (spent.spared, spent.overrun, spent.total) == (5, 1, 6)
+
+
+def test_a_path_that_ends_with_the_token_that_reaches_the_cap_still_votes() -> None:
+    run = session(STRATEGIES["sc"], max_tokens=2)
+    run.receive(grew(0, 1))
+    assert run.receive(Ended(0, Fate.KEPT, "a", tokens=[Token("", 1, 1)])) == [Stop("a", "max_tokens")]
+    assert run.outcome().tokens.kept == 2
+
+
+def test_a_path_whose_end_lies_beyond_the_cap_does_not_vote() -> None:
+    run = session(STRATEGIES["sc"], max_tokens=2)
+    last = Ended(0, Fate.KEPT, "a", tokens=[Token("", 1, 1)] * 3)
+    assert run.receive(last) == [Cancel(0, Fate.SPARED), Stop(None, "max_tokens")]
+    assert (run.outcome().tokens.spared, run.outcome().tokens.overrun) == (2, 1)
+
+
+def test_tokens_made_after_a_cancel_count_towards_the_cap() -> None:
+    run = session(ddc(1), paths=4, window=2, max_tokens=9)
+    run.receive(grew(0, 6, 6))
+    run.receive(ended(0, None))
+    run.receive(grew(1, 1, 1))
+    assert run.receive(grew(1, 1, 1, 1, 1, 1))[-1] == Stop(None, "max_tokens")
+
+
+def test_a_cap_in_the_warm_up_takes_the_vote_so_far_in_order() -> None:
+    run = session(ddc(3), window=2, parallel=3, max_tokens=7)
+    run.receive(grew(0, 4, 4))
+    run.receive(ended(0, "a"))
+    run.receive(grew(2, 9, 9))
+    run.receive(ended(2, "b"))
+    assert run.receive(grew(1, 5, 5, 5))[-1] == Stop("a", "max_tokens")
+    out = run.outcome()
+    assert out.votes == {"a": 4.0}, "path 2 ended out of turn"
+    assert (out.tokens.init, out.tokens.spared) == (2, 5)
+
+
+def test_steps_are_the_longest_chain() -> None:
+    run = session(STRATEGIES["sc"], paths=3, parallel=2)
+    run.receive(grew(0, 1, 1, 1, 1, 1))
+    run.receive(grew(1, 1, 1))
+    run.receive(ended(1))
+    run.receive(grew(2, 1, 1, 1))
+    run.receive(ended(2))
+    run.receive(ended(0))
+    assert run.outcome().steps == 8, "path 2 was started when the chain was 5 long"
+
+
+# -- engines that watch their own paths
+
+
+def test_a_summary_stands_in_for_signals() -> None:
+    seen = session(ddc(1, stop=NEVER), paths=3, window=2)
+    blind = session(ddc(1, stop=NEVER), paths=3, window=2)
+    for path, confs in ((0, (6, 7, 6)), (1, (6, 8, 7)), (2, (7, 7, 7))):
+        seen.receive(grew(path, *confs))
+        seen.receive(ended(path, "ab"[path % 2]))
+        record = seen.paths[path]
+        blind.receive(Tokens(path, Unread(2)))
+        blind.receive(Ended(path, record.fate or Fate.KEPT, "ab"[path % 2],
+                            Summary(3, record.lowest, record.tail, windows=record.windows)))  # fmt: skip
+    assert seen.outcome() == blind.outcome()
+
+
+def test_a_path_pruned_inside_the_engine() -> None:
+    run = session(ddc(1), paths=2, window=2)
+    run.receive(grew(0, 6, 6))
+    run.receive(ended(0, None))
+    run.receive(Ended(1, Fate.PRUNED, None, Summary(9, tier=Tier.RISK)))
+    assert run.outcome().tiers == {Tier.DROP: 0, Tier.RISK: 1}
+    assert run.outcome().tokens.pruned == 9
+
+
+def test_an_engine_that_does_not_name_the_tier_is_taken_to_mean_the_first() -> None:
+    run = session(ddc(1), paths=2, window=2)
+    run.receive(grew(0, 6, 6))
+    run.receive(ended(0, None))
+    run.receive(Ended(1, Fate.PRUNED))
+    assert run.outcome().tiers[Tier.DROP] == 1
+
+
+def test_the_bill_of_a_cancelled_path_may_come_late() -> None:
+    run = session(STRATEGIES["ac"], paths=8, parallel=5)
+    for path in range(4):
+        run.receive(ended(path))
+    assert run.receive(Ended(4, Fate.SPARED, None, Summary(17))) == []
+    assert run.outcome().tokens.spared == 17
+
+
+def test_tokens_without_signals_need_a_summary() -> None:
+    for warm in (0, 1):
+        run = session(ddc(1), paths=3, window=2)
+        if warm:
+            run.receive(grew(0, 6, 6))
+            run.receive(ended(0, None))
+        run.receive(Tokens(warm, [Token("x", nan, nan)]))
+        with pytest.raises(ProtocolError, match="neither signals nor a summary"):
+            run.receive(ended(warm))
+
+
+def test_a_warm_up_summary_needs_its_windows() -> None:
+    run = session(ddc(1), paths=3, window=2)
+    with pytest.raises(ProtocolError, match="without its windows"):
+        run.receive(Ended(0, Fate.KEPT, "a", Summary(4, 5.0, 5.0)))
+
+
+def test_strategies_that_read_no_confidence_need_no_signals() -> None:
+    run = session(STRATEGIES["sc"], paths=1)
+    run.receive(Tokens(0, [Token("x", nan, nan)]))
+    assert run.receive(ended(0))[-1] == Stop("a", "budget")
+
+
+def test_unread_tokens_are_a_sequence() -> None:
+    unread = Unread(3)
+    assert (len(unread), len(unread[1:]), len(list(unread))) == (3, 2, 3)
+    assert unread[-1].conf != unread[-1].conf
+    with pytest.raises(IndexError):
+        unread[3]
+
+
+# -- classes
+
+
+def test_regrouping_may_settle_the_vote() -> None:
+    run = session(STRATEGIES["ac"], paths=8)
+    for path, answer in enumerate(("1/2", "0.5", "1/2", "0.5")):
+        run.receive(ended(path, answer))
+    assert not run.done
+    assert run.receive(Regrouped({"1/2": 0, "0.5": 0}))[-1] == Stop("1/2", "settled")
+
+
+def test_regrouping_settles_nothing_in_the_warm_up() -> None:
+    run = session(ddc(2), paths=8, window=2)
+    run.receive(grew(0, 6, 6))
+    run.receive(ended(0))
+    assert run.receive(Regrouped({"a": 0})) == []
+
+
+def test_classes_may_be_known_from_the_start() -> None:
+    run = Session(STRATEGIES["ac"], paths=8, window=2)
+    assert run.receive(Regrouped({"x": "a"})) == []
+    run.begin()
+    run.receive(ended(0, "x"))
+    run.receive(ended(1, "a"))
+    assert run.poll.votes() == {"x": 2.0}
+
+
+# -- the driver's bugs
+
+
+@pytest.mark.parametrize(
+    ("bug", "says"),
+    [
+        (lambda run: run.receive(grew(5, 1)), "never started"),
+        (lambda run: run.receive(ended(-1)), "never started"),
+        (lambda run: run.begin(), "twice"),
+        (lambda run: run.receive("tokens"), "not an event"),
+        (lambda run: run.outcome(), "before the run is over"),
+        (lambda _: Session(STRATEGIES["sc"], paths=1, window=1).receive(grew(0, 1)), "before begin"),
+    ],
+)
+def test_a_broken_driver_is_told(bug: Callable[[Session], Any], says: str) -> None:
+    with pytest.raises(ProtocolError, match=says):
+        bug(session())
+
+
+@pytest.mark.parametrize(
+    ("sizes", "says"),
+    [
+        ({"paths": 0}, "paths is 0"),
+        ({"paths": 1.5}, "paths is 1.5"),
+        ({"window": 0}, "window is 0"),
+        ({"parallel": 0}, "parallel is 0"),
+        ({"parallel": True}, "parallel is True"),
+        ({"max_tokens": 0}, "max_tokens is 0"),
+        ({"count": "length"}, "count is 'length'"),
+        ({"paths": 15}, "ask for ddc:warmup=15"),
+    ],
+)
+def test_impossible_sizes_are_refused(sizes: dict[str, Any], says: str) -> None:
+    with pytest.raises(UsageError, match=says):
+        session(STRATEGIES["ddc"], **({"paths": 64} | sizes))
+
+
+def test_a_strategy_refuses_a_negative_warm_up() -> None:
+    with pytest.raises(UsageError, match="warmup=-1"):
+        Strategy("mine", warmup=-1)
+
+
+def test_without_a_calibration_the_warm_up_still_comes_first_and_nothing_is_pruned() -> None:
+    run = session(replace(STRATEGIES["ddc-no-depth"], warmup=2), paths=3, window=2)
+    for path, confs in ((0, (9, 9, 9)), (1, (8, 8, 8))):
+        run.receive(grew(path, *confs))
+        assert run.receive(ended(path, "ab"[path])) == [Start(path + 1, path_seed(0, path + 1))]
+    run.receive(grew(2, 0, 0, 0))
+    assert run.receive(ended(2, "b")) == [Stop("a", "budget")]
+    out = run.outcome()
+    assert (out.pruned, out.gate, out.votes) == (0, None, {"a": 9.0, "b": 8.0})
+
+
+# -- what the outcome says
+
+
+def test_no_path_was_watched() -> None:
+    run = session(ddc(1), paths=1, window=2048)
+    run.receive(Tokens(0, [Token("", 0.5, 5.0)] * 640))
+    run.receive(ended(0))
+    assert run.outcome().notes == ("no path was watched: longest 640 tokens, window 2048; try --window 64",)
+
+
+def test_an_outcome_as_json() -> None:
+    run = session(ddc(1, name="mine"), paths=1, window=2)
+    run.receive(grew(0, 6, 6))
+    run.receive(ended(0))
+    data = run.outcome().to_json()
+    assert data["tokens"]["total"] == 2
+    assert data["gate"]["floor"] is None
+    assert data["weight"] == "raw"
+    assert data["tiers"] == {"drop": 0, "risk": 0}
+    assert session_without_gate().to_json()["gate"] is None
+
+
+def session_without_gate() -> Any:
+    run = session(STRATEGIES["sc"], paths=1)
+    run.receive(ended(0))
+    return run.outcome()
