@@ -118,7 +118,7 @@ def run(paths: Sequence[RecordedPath], rules: Rules, size: int) -> Result:
     else:
         for path in paths[rules.warmup :]:
             result.started += 1
-            peaks, confs, risks = window_values(path, size, rules.eta) if rules.weight != "one" else ((), (), ())
+            peaks, confs, risks = window_values(path, size, rules.eta) if rules.weight != "one" else ([], [], [])
             cut = None
             if path.tokens >= size:
                 for i in range(len(confs)):

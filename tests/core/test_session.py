@@ -188,7 +188,9 @@ def test_no_answer_at_all_is_none() -> None:
 # -- tokens
 
 
-@given(cuts=st.lists(st.integers(1, 12), min_size=0, max_size=6), confs=st.lists(st.floats(0, 12), min_size=2, max_size=24))
+@given(
+    cuts=st.lists(st.integers(1, 12), min_size=0, max_size=6), confs=st.lists(st.floats(0, 12), min_size=2, max_size=24)
+)
 def test_chunks_never_move_a_decision(cuts: list[int], confs: list[float]) -> None:
     def pruned_at(chunks: list[list[float]]) -> tuple[int, int, int]:
         run = session(ddc(2, stop=NEVER), paths=3, window=2)
@@ -201,7 +203,8 @@ def test_chunks_never_move_a_decision(cuts: list[int], confs: list[float]) -> No
         spent = run.outcome().tokens
         return spent.pruned, spent.kept, spent.total
 
-    chunks, rest = [], confs
+    chunks: list[list[float]] = []
+    rest = confs
     for cut in cuts:
         chunks, rest = [*chunks, rest[:cut]], rest[cut:]
     assert pruned_at([*chunks, rest]) == pruned_at([[conf] for conf in confs])

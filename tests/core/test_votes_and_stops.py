@@ -12,7 +12,9 @@ from sureenough.core.votes import Ballot, ByConfidence, ByCount, ByLowest, Lead,
 from sureenough.errors import UsageError
 
 
-def poll(votes: str, weights: list[float] | None = None, *, warmup: tuple[float, ...] = (), weigh: Weigh | None = None) -> Poll:
+def poll(
+    votes: str, weights: list[float] | None = None, *, warmup: tuple[float, ...] = (), weigh: Weigh | None = None
+) -> Poll:
     """A poll of one-letter answers; a dot is a path without a vote."""
     made = Poll(weigh or (ByCount() if weights is None else ByLowest()), budget=64)
     made.warmup = list(warmup)
@@ -24,7 +26,13 @@ def poll(votes: str, weights: list[float] | None = None, *, warmup: tuple[float,
 
 @pytest.mark.parametrize(
     ("first", "second", "value", "stops"),
-    [(3, 0, 0.9375, False), (4, 0, 0.96875, True), (6, 1, 0.96484, True), (9, 3, 0.95386, True), (100, 80, 0.93155, False)],
+    [
+        (3, 0, 0.9375, False),
+        (4, 0, 0.96875, True),
+        (6, 1, 0.96484, True),
+        (9, 3, 0.95386, True),
+        (100, 80, 0.93155, False),
+    ],
 )
 def test_adaptive_consistency_by_its_numbers(first: int, second: int, value: float, *, stops: bool) -> None:
     votes = poll("a" * first + "b" * second + "c" * min(second, 1))
@@ -156,7 +164,7 @@ class FallingWeights:
     settled = False
     reads = True
 
-    def __call__(self, ballots: list[Ballot], warmup: list[float]) -> list[float]:  # noqa: ARG002
+    def __call__(self, ballots: list[Ballot], warmup: list[float]) -> list[float]:
         return [1.0 / len(ballots)] * len(ballots)
 
 

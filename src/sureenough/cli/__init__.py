@@ -24,14 +24,19 @@ app.command("replay")(replay.command)
 app.command("strategies")(strategies.command)
 
 
-@app.callback()
-def options(
-    version: Annotated[bool, typer.Option("--version", help="Print the version and leave.", is_eager=True)] = False,
-) -> None:
-    """Options that stand before the verb."""
-    if version:
+def _print_version(asked: bool) -> None:
+    if asked:
         typer.echo(f"sureenough {__version__}")
         raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and leave.", is_eager=True, callback=_print_version)
+    ] = False,
+) -> None:
+    """Options that stand before the verb."""
 
 
 def main() -> None:

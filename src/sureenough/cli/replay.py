@@ -24,7 +24,7 @@ DEFAULT: Final = ("sc", "ac", "esc", "deepconf-low", "deepconf-high", "ddc")
 
 def command(
     pools: Annotated[
-        list[Path] | None, typer.Argument(metavar="[POOL]...", help="Parquet files; the built-in pool if none.")
+        list[Path] | None, typer.Argument(metavar="POOL", help="Parquet files; the built-in pool if none.")
     ] = None,
     strategy: Annotated[
         list[str] | None,

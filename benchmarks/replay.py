@@ -1,0 +1,171 @@
+"""How fast recorded paths are monitored and replayed, as ratios measured in one run, each with its floor.
+
+    python benchmarks/replay.py [POOL.parquet] [--smoke]
+
+Without a pool it uses the built-in one. `--smoke` does less of everything, for CI. Exit code 1 where a bar is missed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import resource
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+
+from sureenough.bench import compare
+from sureenough.core.gates import Gate
+from sureenough.core.monitor import Monitor
+from sureenough.data import BUILTIN_POOL
+from sureenough.drive.leap import leap
+from sureenough.drive.lockstep import lockstep
+from sureenough.drive.replay import Lane, replay
+from sureenough.spec import parse
+from sureenough.strategies import STRATEGIES
+from sureenough.traces import Pool, Question, RecordedPath, write_pool
+
+missed: list[str] = []
+
+
+def bar(says: str, value: float, limit: float, *, at_least: bool = False) -> None:
+    """Print a figure with its bar; remember a miss."""
+    holds = value >= limit if at_least else value <= limit
+    print(
+        f"  {says}: {value:,.2f} (bar: {'at least' if at_least else 'at most'} {limit:g}) {'ok' if holds else 'MISSED'}"
+    )
+    if not holds:
+        missed.append(says)
+
+
+def seconds(work: Callable[[], object]) -> float:
+    """Wall clock of one call."""
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
+
+
+def best(work: Callable[[], object], times: int = 3) -> float:
+    """The least disturbed of a few calls."""
+    return min(seconds(work) for _ in range(times))
+
+
+def monitor_cost(tokens: int) -> None:
+    """Microseconds a token: push alone, push and all three tiers, and an empty loop as the floor."""
+    rng = np.random.default_rng(0)
+    conf, peak = rng.normal(10, 3, tokens).tolist(), rng.random(tokens).tolist()
+    gate = Gate(trust=2.0, drop=-1.0, risk=9.0)  # tests everything, closes never
+
+    def floor() -> None:
+        for _ in zip(peak, conf, strict=True):
+            pass
+
+    print(f"monitor, {tokens:,} tokens")
+    for window in (64, 2048):
+
+        def push(window: int = window) -> None:
+            take = Monitor(window).push
+            for p, c in zip(peak, conf, strict=True):
+                take(p, c)
+
+        def watch(window: int = window) -> None:
+            monitor = Monitor(window)
+            for p, c in zip(peak, conf, strict=True):
+                if monitor.push(p, c):
+                    gate.tier(monitor)
+
+        us = 1e6 / tokens
+        print(f"  window {window}: empty loop {best(floor) * us:.3f} us, push {best(push) * us:.2f} us")
+        bar(f"window {window}, push and all tiers, us a token", best(watch) * us, 4.0)
+
+
+def lanes(questions: list[Question]) -> None:
+    """The fast lane against the token-by-token lane: same work, same outcomes, scans included."""
+
+    def run(lane: Lane) -> list[object]:
+        outs: list[object] = []
+        for question in questions:
+            fresh = [RecordedPath(path.answer, path.peak, path.conf) for path in question.paths]
+            for name in ("sc", "ac", "esc", "deepconf-low", "deepconf-high", "ddc", "ddc-no-trend"):
+                outs.append(replay(fresh, parse(name), paths=len(fresh), window=64, lane=lane))
+        return outs
+
+    print(f"lanes, {len(questions)} questions, 7 strategies")
+    slow, fast = seconds(lambda: run(lockstep)), best(lambda: run(leap))
+    if run(leap) != run(lockstep):
+        missed.append("lanes differ")
+    bar("fast lane, times the token-by-token lane", slow / fast, 100, at_least=True)
+
+
+def whole_pool(file: Path, repeats: int) -> None:
+    """Ten strategies over the pool, against ten plain cumulative sums over the same tokens."""
+    signals = [np.asarray(path.conf) for question in Pool(file) for path in question.paths]
+    tokens = np.concatenate(signals)
+    del signals
+    floor = best(lambda: [np.cumsum(tokens) for _ in range(10)])
+    count = len(tokens)
+    del tokens
+    took = seconds(lambda: compare(file, list(STRATEGIES)[:10], repeats=repeats))
+    print(f"replay of {file.name}: {count:,} tokens, ten strategies, {repeats} repeats")
+    print(f"  {took:.1f} s; ten numpy cumulative sums: {floor:.3f} s")
+    bar(f"times ten cumulative sums, at {repeats} repeats", took / floor, 150 * repeats / 5 if count > 2e6 else 1000)
+    bar("peak memory of this process, MB", resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1000)
+
+
+def growth(file: Path, sizes: tuple[int, ...], orders: tuple[int, ...]) -> None:
+    """Cost against tokens and against repeats: linear means that the cost of one more does not grow."""
+    print("growth")
+    with tempfile.TemporaryDirectory() as folder:
+        small = Path(folder) / "part.parquet"
+        costs = []
+        for size in sizes:
+            tokens = cut(file, small, size)
+            took = best(lambda: compare(small, ["sc", "ac", "ddc"], repeats=2), 2)
+            costs.append(took / tokens)
+            print(f"  {size} questions, {tokens:,} tokens: {took:.2f} s, {1e6 * took / tokens:.3f} us a token")
+        bar("us a token, largest over smallest pool", costs[-1] / costs[0], 1.5)
+        cut(file, small, sizes[0])
+        each = []
+        for repeats in orders:
+            took = best(lambda repeats=repeats: compare(small, ["sc", "ac", "ddc"], repeats=repeats), 2)  # type: ignore[misc]
+            each.append(took / repeats)
+            print(f"  {repeats} repeats: {took:.2f} s, {took / repeats:.3f} s a repeat")
+        bar("seconds a repeat, most over fewest repeats", each[-1] / each[0], 1.2)
+
+
+def cut(file: Path, out: Path, size: int) -> int:
+    """The first questions of a pool as a pool; its tokens."""
+    pool = Pool(file)
+    tokens = 0
+
+    def counted() -> Iterator[Question]:
+        nonlocal tokens
+        for question in islice(pool, size):
+            tokens += sum(path.tokens for path in question.paths)
+            yield question
+
+    write_pool(out, counted(), pool.info)
+    return tokens
+
+
+def main() -> int:
+    """Everything; 0 where every bar holds."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("pool", nargs="?", type=Path, default=BUILTIN_POOL)
+    parser.add_argument("--smoke", action="store_true")
+    asked = parser.parse_args()
+    monitor_cost(20_000 if asked.smoke else 200_000)
+    lanes(list(islice(Pool(asked.pool), 1 if asked.smoke else 5)))
+    growth(asked.pool, (3, 6, 12, 24) if asked.smoke else (6, 12, 24, 48), (1, 2, 4, 8))
+    whole_pool(asked.pool, 1 if asked.smoke else 5)
+    if missed:
+        print("missed: " + "; ".join(missed))
+    return int(bool(missed))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,152 @@
+"""Paired comparison: same orders for all, intervals over questions, and what the table says."""
+
+from __future__ import annotations
+
+import csv
+import io
+from dataclasses import replace
+from pathlib import Path
+from zlib import crc32
+
+import numpy as np
+import pytest
+
+import sureenough as se
+from sureenough.bench.score import Sheet, rows
+from sureenough.bench.tables import COLUMNS, csv_table, footnotes, json_table, plain_table
+from sureenough.data import BUILTIN_POOL
+from sureenough.errors import UsageError
+from sureenough.traces import PoolInfo, Question, RecordedPath, write_pool
+
+
+@pytest.fixture(scope="module")
+def table() -> se.Comparison:
+    return se.compare(BUILTIN_POOL, ["sc", "ac", "ddc", "ddc-no-trend"], paths=32, repeats=2, seed=3)
+
+
+def tiny_pool(folder: Path, sizes: list[int], gold: str | None = "a") -> Path:
+    questions = [
+        Question(f"q{i}", gold, None, [RecordedPath("ab"[j % 2], [0.5] * 4, [9.0] * 4) for j in range(n)])
+        for i, n in enumerate(sizes)
+    ]
+    write_pool(folder / "tiny.parquet", questions, PoolInfo(window=2))
+    return folder / "tiny.parquet"
+
+
+def test_a_row_a_strategy(table: se.Comparison) -> None:
+    assert [row.strategy for row in table] == ["sc", "ac", "ddc", "ddc-no-trend"]
+    assert len(table) == 4
+    sc = table.rows[0]
+    assert (sc.width, sc.saving, sc.difference, sc.difference_interval) == (32.0, 1.0, 0.0, (0.0, 0.0))
+    assert all(0 <= row.interval.low <= row.accuracy <= row.interval.high <= 1 for row in table)
+    assert all(row.saving >= 1 and row.tokens <= sc.tokens for row in table)
+    assert all(sum(row.buckets.values()) == pytest.approx(row.tokens) for row in table)
+    assert all(sum(row.reasons.values()) == pytest.approx(1) for row in table)
+    assert (table.window, table.paths, table.recorded, table.repeats) == (64, 32, 64, 2)
+
+
+def test_one_row_equals_single_replays(real_questions: list[Question]) -> None:
+    """The table is nothing but means of `se.replay`, on the orders that the seed draws."""
+    tokens, right = [], []
+    for question in real_questions:
+        rng = np.random.default_rng((0, 0, crc32(question.id.encode())))
+        order = [question.paths[i] for i in rng.permutation(64)]
+        out = se.replay(order, "ddc", window=64)
+        tokens.append(out.tokens.total)
+        right.append(out.answer is not None and out.answer.strip() == (question.gold or "").strip())
+    row = se.compare(BUILTIN_POOL, ["ddc"], repeats=1, seed=0).rows[0]
+    assert row.tokens == pytest.approx(np.mean(tokens))
+    assert row.accuracy == pytest.approx(np.mean(right))
+
+
+def test_the_same_seed_gives_the_same_table_and_another_another(table: se.Comparison) -> None:
+    again = se.compare(BUILTIN_POOL, ["sc", "ac", "ddc", "ddc-no-trend"], paths=32, repeats=2, seed=3)
+    other = se.compare(BUILTIN_POOL, ["ac"], paths=32, repeats=2, seed=4)
+    assert again.rows == table.rows
+    assert other.rows[0].tokens != table.rows[1].tokens
+
+
+def test_orders_do_not_depend_on_the_other_strategies(table: se.Comparison) -> None:
+    alone = se.compare(BUILTIN_POOL, ["ddc"], paths=32, repeats=2, seed=3).rows[0]
+    assert (alone.tokens, alone.accuracy) == (table.rows[2].tokens, table.rows[2].accuracy)
+
+
+def test_intervals_resample_questions_and_pair_strategies() -> None:
+    rng = np.random.default_rng(0)
+    base = rng.random(200) < 0.5
+    first, better = Sheet("first"), Sheet("better")
+    first.right, better.right = base.astype(float).tolist(), (base | (rng.random(200) < 0.1)).astype(float).tolist()
+    for sheet in (first, better):
+        sheet.runs = sheet.questions = 200
+    one, two = rows([first, better], repeats=1, seed=0)
+    assert one.interval.high - one.interval.low == pytest.approx(4 * (0.25 / 200) ** 0.5, rel=0.1)
+    assert two.difference_interval.low > 0, "paired: a gain on some questions and a loss on none is certain"
+    assert two.interval.low < one.interval.high, "unpaired intervals overlap all the same"
+
+
+def test_repeats_of_a_question_are_not_counted_as_new_questions() -> None:
+    few = se.compare(BUILTIN_POOL, ["sc"], paths=8, repeats=1).rows[0]
+    many = se.compare(BUILTIN_POOL, ["sc"], paths=8, repeats=8).rows[0]
+    width = few.interval.high - few.interval.low
+    assert many.interval.high - many.interval.low > 0.7 * width
+
+
+def test_the_table_says_what_a_reader_should_know(tmp_path: Path) -> None:
+    result = se.compare(tiny_pool(tmp_path, [16, 12, 20]), ["ddc"], paths=20)
+    assert "2 questions have fewer than 20 recorded paths; they used what there is" in result.notes
+    assert any("1 questions have fewer paths than a warm-up" in note for note in result.notes)
+    wide = se.compare(tiny_pool(tmp_path, [16]), ["ddc"], window=999)
+    assert any("no path was watched" in line for line in footnotes(wide))
+    assert any("C_path (raw): ddc" in line for line in footnotes(wide))
+
+
+def test_a_pool_without_gold_answers_has_no_accuracy(tmp_path: Path) -> None:
+    row = se.compare(tiny_pool(tmp_path, [6, 6], gold=None), ["sc", "ac"]).rows[1]
+    assert row.accuracy != row.accuracy
+    assert (row.graded, row.questions) == (0, 2)
+    assert row.to_json()["accuracy"] is None
+    assert "-" in plain_table(se.compare(tiny_pool(tmp_path, [6], gold=None), ["sc"]))
+
+
+def test_a_cap_on_tokens_holds_for_every_question() -> None:
+    row = se.compare(BUILTIN_POOL, ["sc"], max_tokens=1000).rows[0]
+    assert row.tokens == 1000
+    assert row.reasons == {"max_tokens": 1.0}
+
+
+def test_csv_and_json_hold_what_the_rows_hold(table: se.Comparison) -> None:
+    lines = list(csv.DictReader(io.StringIO(csv_table([table, table]))))
+    assert len(lines) == 8
+    assert float(lines[2]["tokens"]) == table.rows[2].tokens
+    assert float(lines[1]["interval_low"]) == table.rows[1].interval.low
+    data = json_table([table])["pools"][0]
+    assert [row["strategy"] for row in data["rows"]] == [row.strategy for row in table]
+    assert len(plain_table(table).splitlines()[1].split("  ")) >= len(COLUMNS)
+
+
+def test_csv_cells_cannot_start_formulas(table: se.Comparison) -> None:
+    assert "\n'=x" in csv_table([replace(table, pool="=x")])
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"repeats": 0}, "repeats is 0"),
+        ({"paths": 15}, "ddc warms up with 16 paths, the budget is 15"),
+        ({"window": 0}, "window is 0"),
+        ({"count": "size"}, "count is 'size'"),
+    ],
+)
+def test_what_cannot_be(change: dict[str, int], says: str) -> None:
+    with pytest.raises(UsageError, match=says):
+        se.compare(BUILTIN_POOL, ["sc", "ddc"], **change)  # type: ignore[arg-type]
+
+
+def test_no_strategy_is_no_comparison() -> None:
+    with pytest.raises(UsageError, match="at least one"):
+        se.compare(BUILTIN_POOL, [])
+
+
+def test_a_pool_smaller_than_the_warm_up_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="ask for ddc:warmup=4"):
+        se.compare(tiny_pool(tmp_path, [4, 3]), ["sc", "ddc"])

@@ -1,0 +1,137 @@
+"""`sureenough replay` as a user types it: a real process, its output, its exit codes."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from sureenough.data import BUILTIN_POOL
+
+
+def sureenough(*words: str, terminal: bool = False) -> subprocess.CompletedProcess[str]:
+    env = os.environ | ({"FORCE_COLOR": "1", "COLUMNS": "160"} if terminal else {"NO_COLOR": "1"})
+    command = [sys.executable, "-m", "sureenough", *words]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, env=env, check=False)
+
+
+def refused(*words: str) -> str:
+    """The message of a call that must end with exit code 2 and no traceback."""
+    done = sureenough(*words)
+    assert done.returncode == 2, done
+    assert "Traceback" not in done.stderr
+    assert done.stdout == ""
+    return " ".join(done.stderr.split())
+
+
+def test_without_a_pool_it_uses_the_built_in_one() -> None:
+    done = sureenough("replay", "--repeats", "1", "-s", "sc", "-s", "ac ddc:weight=mean")
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert lines[0].startswith("built-in pool: 50 questions, budget 64 paths, window 64, one path at a time, 1 order")
+    assert [line.split()[0] for line in lines[2:5]] == ["sc", "ac", "ddc:weight=mean"]
+    assert "votes weigh C_path (mean): ddc:weight=mean" in done.stdout
+    assert "\x1b" not in done.stdout
+    assert done.stderr == ""
+
+
+def test_on_a_terminal_it_draws() -> None:
+    done = sureenough("replay", "--repeats", "1", "-s", "sc ddc", "--parallel", "4", terminal=True)
+    assert done.returncode == 0, done.stderr
+    assert "4 paths at once" in done.stdout
+    assert "┃" in done.stdout
+
+
+def test_json_for_programs() -> None:
+    done = sureenough("replay", "--json", "--repeats", "1", "-s", "sc ddc", "--paths", "20", str(BUILTIN_POOL))
+    data = json.loads(done.stdout)
+    assert data["pools"][0]["paths"] == 20
+    assert [row["strategy"] for row in data["pools"][0]["rows"]] == ["sc", "ddc"]
+
+
+def test_csv_for_spreadsheets_with_two_pools() -> None:
+    done = sureenough("replay", "--csv", "--repeats", "1", "-s", "sc", str(BUILTIN_POOL), str(BUILTIN_POOL))
+    assert len(done.stdout.splitlines()) == 3
+
+
+def test_the_other_verbs() -> None:
+    assert sureenough("--version").stdout.startswith("sureenough ")
+    listed = sureenough("strategies").stdout
+    assert "sc  (no options)" in listed
+    assert "  risk=tukey  fence" in listed
+    assert "replay" in sureenough("--help").stdout
+
+
+def test_a_reader_that_leaves_early_is_no_error() -> None:
+    command = f'"{sys.executable}" -m sureenough replay --repeats 1 -s sc --json | head -c 10'
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=60, check=False)
+    assert done.stderr == ""
+
+
+@pytest.fixture(scope="module")
+def bad(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of pools that cannot be used."""
+    folder = tmp_path_factory.mktemp("bad")
+    (folder / "cut.parquet").write_bytes(BUILTIN_POOL.read_bytes()[:5000])
+    rows = pq.read_table(BUILTIN_POOL).slice(0, 40)
+    pq.write_table(rows.slice(0, 0), folder / "empty.parquet")
+    pq.write_table(rows.drop_columns(["conf"]), folder / "column.parquet")
+    pq.write_table(rows.slice(0, 8), folder / "small.parquet")
+    signals = rows["conf"].to_pylist()
+    for name, value in (("nan", [np.float16("nan")]), ("unequal", signals[3][:-1])):
+        changed = signals.copy()
+        changed[3] = value if name == "unequal" else signals[3][:-1] + value
+        column = pa.array([np.array(signal, np.float16) for signal in changed], rows.schema.field("conf").type)
+        pq.write_table(rows.set_column(rows.schema.get_field_index("conf"), "conf", column), folder / f"{name}.parquet")
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("file", "says"),
+    [
+        ("none.parquet", "no such file"),
+        ("cut.parquet", "not a whole Parquet file"),
+        ("column.parquet", "has no column conf; a pool needs question"),
+        ("nan.parquet", "row 3: its signals hold NaN or infinite values; --skip-damaged"),
+        ("unequal.parquet", "row 3: peak has"),
+        ("empty.parquet", "holds no paths"),
+        ("small.parquet", "warms up with 16 paths, the budget is 8"),
+    ],
+)
+def test_bad_pools(bad: Path, file: str, says: str) -> None:
+    assert says in refused("replay", str(bad / file))
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["--paths", "8"], "allow at least 16 paths, or ask for deepconf-low:warmup=8"),
+        (["--paths", "0"], "paths is 0"),
+        (["--window", "0"], "window is 0"),
+        (["--parallel", "0"], "parallel is 0"),
+        (["--repeats", "0"], "repeats is 0"),
+        (["--paths", "many"], "Invalid value for '--paths'"),
+        (["-s", "dcc"], "did you mean 'ddc'"),
+        (["-s", "ddc:speed=9"], "ddc has no option 'speed'; known: warmup, trust, drop, risk, eta, gamma, tau, weight"),
+        (["-s", "ddc:tau=high"], "tau is a number"),
+        (["-s", " "], "at least one"),
+        (["--count", "size"], "count is 'size'"),
+        (["--json", "--csv"], "exclude each other"),
+        (["--colour"], "No such option"),
+    ],
+)
+def test_bad_words(words: list[str], says: str) -> None:
+    assert says in refused("replay", *words)
+
+
+def test_a_damaged_row_can_be_left_out(bad: Path) -> None:
+    done = sureenough("replay", "--skip-damaged", "--repeats", "1", "-s", "sc", str(bad / "nan.parquet"))
+    assert done.returncode == 0
+    assert "1 damaged rows were left out" in done.stdout

@@ -1,0 +1,66 @@
+"""What callers rely on: names, signatures, and the ten lines of the README."""
+
+from __future__ import annotations
+
+import inspect
+
+import pytest
+
+import sureenough as se
+
+
+def test_every_export_is_there_and_documented() -> None:
+    assert se.__all__ == sorted(se.__all__, key=lambda name: (not name.isupper(), name.islower(), name))
+    for name in se.__all__:
+        thing = getattr(se, name)
+        assert isinstance(thing, dict) or inspect.getdoc(thing), name
+
+
+def test_the_run_options_have_one_spelling() -> None:
+    for call in (se.replay, se.compare):
+        named = inspect.signature(call).parameters
+        assert {"paths", "window", "parallel", "seed", "max_tokens", "count"} <= set(named)
+
+
+def test_an_outcome_has_the_promised_fields() -> None:
+    paths = [se.RecordedPath(answer="42", peak=[0.9] * 8, conf=[12.0] * 8) for _ in range(20)]
+    out = se.replay(paths, "ddc:warmup=16,weight=mean", paths=64, window=4, parallel=1)
+    assert (out.answer, out.reason) == ("42", "settled")
+    assert out.votes == {"42": 16.0}
+    assert (out.tokens.total, out.tokens.init, out.tokens.kept, out.tokens.pruned) == (128, 128, 0, 0)
+    assert (out.tokens.spared, out.tokens.failed, out.tokens.overrun) == (0, 0, 0)
+    assert (out.steps, out.started, out.pruned) == (128, 16, 0)
+    assert out.strategy == "ddc:warmup=16,weight=mean"
+    assert any("20 paths are recorded, the budget was 64" in note for note in out.notes)
+
+
+def test_answers_are_equal_when_their_stripped_strings_are() -> None:
+    paths = [se.RecordedPath(a, [0.5], [5.0]) for a in (" 5", "5 ", "6", "5")]
+    out = se.replay(paths, "sc")
+    assert out.votes == {" 5": 3.0, "6": 1.0}
+    assert out.answer == " 5"
+
+
+@pytest.mark.parametrize(
+    ("recorded", "options", "says"),
+    [
+        ([], {}, "no paths to replay"),
+        (["path"], {}, "RecordedPath objects, not str"),
+        ([se.RecordedPath("a", [1], [1])], {"deadline": -1}, "deadline is -1"),
+        ([se.RecordedPath("a", [1], [1])], {"strategy": "ddc"}, "ask for ddc:warmup=1"),
+    ],
+)
+def test_what_cannot_be_replayed(recorded: list[se.RecordedPath], options: dict[str, object], says: str) -> None:
+    with pytest.raises(se.UsageError, match=says):
+        se.replay(recorded, **({"strategy": "sc"} | options))  # type: ignore[arg-type]
+
+
+def test_a_deadline_of_nothing_is_over_at_once() -> None:
+    out = se.replay([se.RecordedPath("a", [1], [1])], "sc", deadline=0)
+    assert (out.reason, out.answer, out.tokens.total) == ("deadline", None, 0)
+
+
+def test_engine_errors_know_their_request() -> None:
+    error = se.EngineRejected("no", path=3, seed=7, request_id="abc")
+    assert (error.path, error.seed, error.request_id) == (3, 7, "abc")
+    assert isinstance(error, se.SureEnoughError)

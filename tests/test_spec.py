@@ -1,0 +1,120 @@
+"""Strategy strings: what goes in comes out, and what cannot be is refused with the known names."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sureenough.core.gates import Keep, Stratified
+from sureenough.core.stops import Posterior
+from sureenough.core.strategy import Strategy
+from sureenough.core.votes import ByConfidence
+from sureenough.errors import UsageError
+from sureenough.spec import options, parse, render, resolve
+from sureenough.strategies import STRATEGIES
+
+DOCUMENTED = {
+    "sc": "",
+    "ac": "tau",
+    "esc": "batch",
+    "deepconf-low": "warmup tau keep",
+    "deepconf-high": "warmup tau keep",
+    "ddc": "warmup weight gamma tau eta trust drop risk",
+    "ddc-unweighted": "warmup weight gamma tau eta trust drop risk",
+    "ddc-no-width": "warmup weight eta trust drop risk",
+    "ddc-no-trend": "warmup weight gamma tau trust drop",
+    "ddc-no-depth": "warmup weight gamma tau",
+}
+
+
+@pytest.mark.parametrize("name", STRATEGIES)
+def test_the_options_are_the_documented_ones(name: str) -> None:
+    assert set(options(STRATEGIES[name])) == set(DOCUMENTED[name].split())
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *STRATEGIES,
+        "ddc:warmup=8,tau=0.99,weight=mean",
+        "ddc:tau=0.99,warmup=8",
+        "ddc:warmup=16,weight=mean",
+        "ddc:risk=p90",
+        "ddc:risk=p99.5,eta=0",
+        "esc:batch=7",
+        "deepconf-low:keep=20",
+        "ac:tau=0.9",
+    ],
+)
+def test_a_string_comes_back_as_it_was(text: str) -> None:
+    assert render(parse(text)) == text
+    assert parse(render(parse(text))) == parse(text)
+
+
+def test_what_a_string_means() -> None:
+    strategy = parse(" ddc:warmup=8, tau=0.99 ,weight=mean,risk=p95,trust=80 ")
+    assert strategy.warmup == 8
+    assert strategy.stop == Posterior(tau=0.99)
+    assert strategy.weigh == ByConfidence("mean")
+    assert strategy.calibrate == Stratified(trust=80.0, risk="p95")
+    assert parse("deepconf-high").calibrate == Keep(90.0)
+    assert resolve(strategy) is strategy
+
+
+@given(
+    warmup=st.integers(1, 999),
+    tau=st.floats(0, 1, allow_subnormal=False),
+    eta=st.floats(0, 100),
+    weight=st.sampled_from(["raw", "mean", "unit"]),
+)
+def test_strategies_made_in_python_have_a_string_that_makes_them(
+    warmup: int, tau: float, eta: float, weight: str
+) -> None:
+    made = replace(
+        STRATEGIES["ddc"],
+        warmup=warmup,
+        stop=Posterior(tau=tau),
+        calibrate=Stratified(eta=eta),
+        weigh=ByConfidence(weight),
+    )
+    assert parse(render(made)) == made
+
+
+def test_a_strategy_of_the_callers_own_is_called_by_its_name() -> None:
+    assert render(Strategy("mine", warmup=3)) == "mine"
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("dcc", "did you mean 'ddc'"),
+        ("zzz", "known: sc, ac, esc"),
+        ("", "unknown strategy ''"),
+        ("ddc:", "expected option=value"),
+        ("ddc:tau", "expected option=value"),
+        ("ddc:=1", "expected option=value"),
+        ("ddc:taw=1", "no option 'taw' (did you mean 'tau'?); known: warmup, trust"),
+        ("sc:tau=0.9", "sc takes no options"),
+        ("ddc-no-trend:risk=p90", "no option 'risk'"),
+        ("ddc:tau=high", "tau is a number"),
+        ("ddc:tau=nan", "tau is a finite number"),
+        ("ddc:warmup=8.5", "warmup is a whole number"),
+        ("ddc:warmup=0", "warmup is a whole number of at least 1"),
+        ("ddc:tau=2", "tau is a number from 0 to 1"),
+        ("ddc:weight=heavy", "weight is raw or mean or unit"),
+        ("ddc:risk=p101", "risk is tukey, or p and a percentile"),
+        ("ddc:tau=0.9,tau=0.8", "tau is given twice"),
+    ],
+)
+def test_what_cannot_be_is_refused_with_what_can(text: str, says: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        parse(text)
+    assert says in str(refused.value)
+
+
+def test_a_strategy_is_a_string_or_a_strategy() -> None:
+    with pytest.raises(UsageError, match="not 5"):
+        resolve(5)  # type: ignore[arg-type]
