@@ -8,7 +8,7 @@ Without a pool it uses the built-in one. `--smoke` does less of everything, for 
 from __future__ import annotations
 
 import argparse
-import resource
+import subprocess
 import sys
 import tempfile
 import time
@@ -83,37 +83,59 @@ def monitor_cost(tokens: int) -> None:
         bar(f"window {window}, push and all tiers, us a token", best(watch) * us, 4.0)
 
 
-def lanes(questions: list[Question]) -> None:
-    """The fast lane against the token-by-token lane: same work, same outcomes, scans included."""
+def lanes(questions: list[Question], orders: int) -> None:
+    """A sweep in the fast lane against the same sweep token by token, scans and all; outcomes must be equal."""
+    names = list(STRATEGIES)[:10]
 
-    def run(lane: Lane) -> list[object]:
+    def sweep(lane: Lane, orders: int) -> list[object]:
         outs: list[object] = []
         for question in questions:
             fresh = [RecordedPath(path.answer, path.peak, path.conf) for path in question.paths]
-            for name in ("sc", "ac", "esc", "deepconf-low", "deepconf-high", "ddc", "ddc-no-trend"):
-                outs.append(replay(fresh, parse(name), paths=len(fresh), window=64, lane=lane))
+            for order in range(orders):
+                mixed = fresh[order:] + fresh[:order]
+                outs += [replay(mixed, parse(name), paths=len(mixed), window=64, lane=lane) for name in names]
         return outs
 
-    print(f"lanes, {len(questions)} questions, 7 strategies")
-    slow, fast = seconds(lambda: run(lockstep)), best(lambda: run(leap))
-    if run(leap) != run(lockstep):
+    slow, fast = seconds(lambda: sweep(lockstep, 1)) * orders, best(lambda: sweep(leap, orders))
+    tokens = sum(path.tokens for question in questions for path in question.paths)
+    print(f"lanes, {len(questions)} questions, {tokens:,} tokens, ten strategies, {orders} orders")
+    print(f"  token by token {slow:.2f} s (one order timed), fast {fast:.3f} s")
+    if sweep(leap, 1) != sweep(lockstep, 1):
         missed.append("lanes differ")
     bar("fast lane, times the token-by-token lane", slow / fast, 100, at_least=True)
 
 
+def ten_sums(file: Path) -> tuple[float, int]:
+    """Seconds for ten plain cumulative sums over a pool's tokens, and how many those are."""
+    tokens = np.concatenate([np.asarray(path.conf) for question in Pool(file) for path in question.paths])
+    return best(lambda: [np.cumsum(tokens) for _ in range(10)]), len(tokens)
+
+
+def peak_memory_of(words: list[str]) -> float:
+    """Run the command in a process of its own; the most memory it ever held, in MB (Linux)."""
+    # getrusage would count the parent's memory too, from before the child became another program.
+    code = (
+        "import atexit, re, sys\n"
+        "peak = lambda: print(re.search(r'VmHWM:\\s+(\\d+)', open('/proc/self/status').read())[1], file=sys.stderr)\n"
+        "atexit.register(peak)\n"
+        f"sys.argv[1:] = {words!r}\n"
+        "from sureenough.cli import main; main()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    return int(done.stderr.split()[-1]) / 1024
+
+
 def whole_pool(file: Path, repeats: int) -> None:
     """Ten strategies over the pool, against ten plain cumulative sums over the same tokens."""
-    signals = [np.asarray(path.conf) for question in Pool(file) for path in question.paths]
-    tokens = np.concatenate(signals)
-    del signals
-    floor = best(lambda: [np.cumsum(tokens) for _ in range(10)])
-    count = len(tokens)
-    del tokens
-    took = seconds(lambda: compare(file, list(STRATEGIES)[:10], repeats=repeats))
+    floor, count = ten_sums(file)
+    words = ["replay", str(file), "--repeats", str(repeats), "-s", " ".join(list(STRATEGIES)[:10])]
+    start = time.perf_counter()
+    peak = peak_memory_of(words)
+    took = time.perf_counter() - start
     print(f"replay of {file.name}: {count:,} tokens, ten strategies, {repeats} repeats")
     print(f"  {took:.1f} s; ten numpy cumulative sums: {floor:.3f} s")
     bar(f"times ten cumulative sums, at {repeats} repeats", took / floor, 150 * repeats / 5 if count > 2e6 else 1000)
-    bar("peak memory of this process, MB", resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1000)
+    bar("peak memory of the command, MB", peak, 1000)
 
 
 def growth(file: Path, sizes: tuple[int, ...], orders: tuple[int, ...]) -> None:
@@ -159,7 +181,9 @@ def main() -> int:
     parser.add_argument("--smoke", action="store_true")
     asked = parser.parse_args()
     monitor_cost(20_000 if asked.smoke else 200_000)
-    lanes(list(islice(Pool(asked.pool), 1 if asked.smoke else 5)))
+    by_length = sorted(Pool(asked.pool), key=lambda question: sum(path.tokens for path in question.paths))
+    middle = len(by_length) // 2
+    lanes(by_length[-1:] if asked.smoke else by_length[middle : middle + 5], orders=5)
     growth(asked.pool, (3, 6, 12, 24) if asked.smoke else (6, 12, 24, 48), (1, 2, 4, 8))
     whole_pool(asked.pool, 1 if asked.smoke else 5)
     if missed:

@@ -47,6 +47,7 @@ def test_answers_are_equal_when_their_stripped_strings_are() -> None:
         ([], {}, "no paths to replay"),
         (["path"], {}, "RecordedPath objects, not str"),
         ([se.RecordedPath("a", [1], [1])], {"deadline": -1}, "deadline is -1"),
+        ([se.RecordedPath("a", [1], [1])], {"seed": -1}, "seed is -1"),
         ([se.RecordedPath("a", [1], [1])], {"strategy": "ddc"}, "ask for ddc:warmup=1"),
     ],
 )

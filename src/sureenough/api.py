@@ -8,7 +8,7 @@ from typing import Final
 from sureenough import drive
 from sureenough.answers import grouped
 from sureenough.core.outcome import Outcome
-from sureenough.core.sizes import Count
+from sureenough.core.sizes import Count, refuse_bad_seed
 from sureenough.core.strategy import Strategy
 from sureenough.errors import UsageError
 from sureenough.spec import resolve
@@ -49,6 +49,7 @@ def replay(
     wrong = next((path for path in recorded if not isinstance(path, RecordedPath)), None)
     if wrong is not None:
         raise UsageError(f"replay takes RecordedPath objects, not {type(wrong).__name__}")
+    refuse_bad_seed(seed)
     if deadline is not None and deadline < 0:
         raise UsageError(f"deadline is {deadline}; it must be a number of seconds, 0 or more")
     return drive.replay(

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from dataclasses import Field, dataclass, fields, replace
 from difflib import get_close_matches
+from functools import lru_cache
 from typing import Any, get_type_hints
 
 from sureenough.core.options import COUNT, options_of
@@ -50,7 +51,13 @@ def options(strategy: Strategy) -> dict[str, Option]:
 
 
 def _option(field: Field[Any], part: str, owner: object) -> Option:
-    return Option(field.name, part, get_type_hints(type(owner))[field.name], field.metadata["says"])
+    kind = type(owner)
+    if kind not in _types:
+        _types[kind] = get_type_hints(kind)
+    return Option(field.name, part, _types[kind][field.name], field.metadata["says"])
+
+
+_types: dict[type, dict[str, Any]] = {}  # looking hints up is slow, and every replay renders its strategy
 
 
 def resolve(strategy: str | Strategy) -> Strategy:
@@ -87,9 +94,14 @@ def parse(text: str) -> Strategy:
 
 def render(strategy: Strategy) -> str:
     """The spec string: options as the caller wrote them, then any others that differ from the recipe's."""
+    return _render(strategy, strategy.given)
+
+
+@lru_cache(maxsize=256)
+def _render(strategy: Strategy, given: tuple[str, ...]) -> str:
     known = options(strategy)
     recipe = STRATEGIES.get(strategy.name)
-    shown = [name for name in strategy.given if name in known]
+    shown = [name for name in given if name in known]
     if recipe is not None:
         standard = options(recipe)
         shown += [

@@ -96,7 +96,7 @@ def test_the_table_says_what_a_reader_should_know(tmp_path: Path) -> None:
     assert "2 questions have fewer than 20 recorded paths; they used what there is" in result.notes
     assert any("1 questions have fewer paths than a warm-up" in note for note in result.notes)
     wide = se.compare(tiny_pool(tmp_path, [16]), ["ddc"], window=999)
-    assert any("no path was watched" in line for line in footnotes(wide))
+    assert any("longest 4 tokens, window 999; try --window 1 (1 of 1 runs)" in line for line in footnotes(wide))
     assert any("C_path (raw): ddc" in line for line in footnotes(wide))
 
 
@@ -112,6 +112,7 @@ def test_a_cap_on_tokens_holds_for_every_question() -> None:
     row = se.compare(BUILTIN_POOL, ["sc"], max_tokens=1000).rows[0]
     assert row.tokens == 1000
     assert row.reasons == {"max_tokens": 1.0}
+    assert row.saving == 1.0
 
 
 def test_csv_and_json_hold_what_the_rows_hold(table: se.Comparison) -> None:
@@ -134,6 +135,7 @@ def test_csv_cells_cannot_start_formulas(table: se.Comparison) -> None:
         ({"repeats": 0}, "repeats is 0"),
         ({"paths": 15}, "ddc warms up with 16 paths, the budget is 15"),
         ({"window": 0}, "window is 0"),
+        ({"seed": -1}, "seed is -1"),
         ({"count": "size"}, "count is 'size'"),
     ],
 )

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sureenough.core.events import Tier
-from sureenough.core.gates import Closed, Gate, Keep, Stratified, TwoTiers, no_gate
+from sureenough.core.gates import Closed, Gate, Keep, Stratified, TwoTiers, no_gate, percentiles
 from sureenough.core.monitor import Monitor
 from sureenough.core.windows import Windows, scan
 from sureenough.errors import UsageError
@@ -42,6 +42,14 @@ def test_thresholds_are_the_percentiles_of_all_windows_pooled() -> None:
     assert Stratified(risk="p90")(paths).risk == np.percentile(risks, 90)
     assert Stratified(risk="p99.5")(paths).risk == np.percentile(risks, 99.5)
     assert Stratified(trust=50, drop=5)(paths).trust == np.percentile(np.concatenate([p.peak for p in paths]), 50)
+
+
+@given(
+    values=st.lists(st.floats(-50, 50), min_size=1, max_size=60),
+    qs=st.lists(st.one_of(st.floats(0, 100), st.sampled_from([0.0, 10.0, 20.0, 25.0, 75.0, 90.0, 100.0])), min_size=1),
+)
+def test_percentiles_are_numpys_to_the_last_bit(values: list[float], qs: list[float]) -> None:
+    assert percentiles(np.array(values), *qs) == np.percentile(values, qs).tolist()
 
 
 def test_two_tiers_are_the_three_without_the_trend() -> None:

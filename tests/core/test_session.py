@@ -333,6 +333,37 @@ def test_the_bill_of_a_cancelled_path_may_come_late() -> None:
     assert run.outcome().tokens.spared == 17
 
 
+def test_a_summary_that_places_the_decision_earlier_makes_the_rest_overrun() -> None:
+    run = session(ddc(1, stop=NEVER), paths=2, window=2)
+    run.receive(grew(0, 6, 6))
+    run.receive(ended(0, None))
+    run.receive(Tokens(1, Unread(30)))
+    run.receive(Ended(1, Fate.PRUNED, None, Summary(10, tier=Tier.DROP)))
+    assert (run.outcome().tokens.pruned, run.outcome().tokens.overrun) == (10, 20)
+
+
+def test_a_summary_may_tell_of_a_path_beyond_the_cap() -> None:
+    run = session(STRATEGIES["sc"], max_tokens=10)
+    assert run.receive(Ended(0, Fate.KEPT, "a", Summary(50)))[-1] == Stop(None, "max_tokens")
+    assert (run.outcome().tokens.spared, run.outcome().tokens.overrun) == (10, 40)
+
+
+def test_regrouping_after_the_end_changes_nothing() -> None:
+    run = session(STRATEGIES["sc"], paths=3)
+    for path, answer in enumerate(("1", "1", "0.5")):
+        run.receive(ended(path, answer))
+    before = run.outcome()
+    assert run.receive(Regrouped({"1": 0, "0.5": 0})) == []
+    assert run.outcome() == before
+
+
+def test_a_cap_in_the_warm_up_counts_what_has_finished_where_that_is_the_order() -> None:
+    run = session(ddc(3), window=2, parallel=3, max_tokens=5, count="finish")
+    run.receive(grew(2, 9, 9))
+    run.receive(ended(2, "b"))
+    assert run.receive(grew(1, 5, 5, 5))[-1] == Stop("b", "max_tokens")
+
+
 def test_tokens_without_signals_need_a_summary() -> None:
     for warm in (0, 1):
         run = session(ddc(1), paths=3, window=2)
@@ -431,6 +462,11 @@ def test_impossible_sizes_are_refused(sizes: dict[str, Any], says: str) -> None:
 def test_a_strategy_refuses_a_negative_warm_up() -> None:
     with pytest.raises(UsageError, match="warmup=-1"):
         Strategy("mine", warmup=-1)
+
+
+def test_a_strategy_that_prunes_needs_a_warm_up() -> None:
+    with pytest.raises(UsageError, match="give it a warmup"):
+        replace(STRATEGIES["ddc"], warmup=0)
 
 
 def test_without_a_calibration_the_warm_up_still_comes_first_and_nothing_is_pruned() -> None:

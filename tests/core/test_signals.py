@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from sureenough.core.monitor import Monitor
 from sureenough.core.trend import direct
-from sureenough.core.windows import Windows, scan
+from sureenough.core.windows import Windows, scan, scan_all
 from sureenough.traces import Question, RecordedPath
 from tests import literal
 
@@ -139,6 +139,27 @@ def test_a_spread_too_small_to_square_counts_as_none() -> None:
     assert scan(conf, conf, 2).risk(0.5).tolist() == [0.0, 0.0, 0.0]
     assert watched(conf, conf, 2) == scanned(scan(conf, conf, 2))
     assert direct([0.0, 1e-200], None) == (0.0, 0.0)
+
+
+def test_a_window_far_longer_than_any_path_costs_nothing() -> None:
+    windows = scan(np.full(5, 0.5), np.arange(5.0), 10**12)
+    assert (windows.conf.tolist(), windows.window, windows.watched) == ([2.0], 10**12, False)
+    monitor = Monitor(10**12)
+    assert not monitor.push(0.5, 2.0)
+    assert monitor.tail == 2.0
+
+
+def test_many_paths_at_once_are_the_same_as_one_at_a_time() -> None:
+    rng = np.random.default_rng(5)
+    confs = [rng.normal(9, 2, n) for n in (0, 3, 64, 65, 0, 200, 1, 128)]
+    peaks = [rng.random(len(conf)) for conf in confs]
+    for window in (1, 3, 64, 500):
+        for alone, among in zip(
+            [scan(p, c, window) for p, c in zip(peaks, confs, strict=True)], scan_all(peaks, confs, window), strict=True
+        ):
+            assert scanned(alone) == scanned(among)
+            assert (alone.tokens, alone.lowest, alone.tail) == (among.tokens, among.lowest, among.tail)
+    assert scan_all([], [], 4) == []
 
 
 def test_white_noise_and_the_most_unstable_autocorrelation() -> None:

@@ -130,6 +130,23 @@ def test_a_column_of_the_wrong_kind(tmp_path: Path) -> None:
         Pool(file)
 
 
+def test_answers_that_are_no_strings(tmp_path: Path) -> None:
+    file = tmp_path / "p.parquet"
+    good = table([{}])
+    pq.write_table(good.set_column(good.schema.get_field_index("answer"), "answer", pa.array([7])), file)
+    with pytest.raises(TraceError, match="column answer is int64; it must be a string"):
+        Pool(file)
+
+
+def test_text_that_is_no_text(tmp_path: Path) -> None:
+    file = tmp_path / "p.parquet"
+    broken = pa.StringArray.from_buffers(1, *pa.array([b"\xff\xfe"], pa.binary()).buffers()[1:])
+    good = table([{}])
+    pq.write_table(good.set_column(good.schema.get_field_index("answer"), "answer", broken), file)
+    with pytest.raises(TraceError, match="cannot be decoded"):
+        list(Pool(file))
+
+
 def test_an_empty_pool(tmp_path: Path) -> None:
     with pytest.raises(TraceError, match="holds no paths"):
         Pool(pool_file(tmp_path, []))

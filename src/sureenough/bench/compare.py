@@ -13,8 +13,10 @@ from sureenough import drive
 from sureenough.answers import grade, grouped
 from sureenough.api import DEFAULT_WINDOW
 from sureenough.bench.score import Row, Run, Sheet, rows
-from sureenough.core.sizes import Count, refuse_bad_sizes
+from sureenough.core.gates import Calibrate, Gate
+from sureenough.core.sizes import Count, refuse_bad_seed, refuse_bad_sizes
 from sureenough.core.strategy import Strategy
+from sureenough.core.windows import Windows
 from sureenough.errors import UsageError
 from sureenough.spec import render, resolve
 from sureenough.traces import Pool, Question, RecordedPath
@@ -81,6 +83,7 @@ def compare(
         raise UsageError("name at least one strategy to compare")
     if not isinstance(repeats, int) or repeats < 1:
         raise UsageError(f"repeats is {repeats!r}; it must be a whole number of at least 1")
+    refuse_bad_seed(seed)
     source = pool if isinstance(pool, Pool) else Pool(pool, skip_damaged=skip_damaged)
     size = window if window is not None else source.info.window or DEFAULT_WINDOW
     for strategy in plan:
@@ -93,6 +96,27 @@ def compare(
         if progress is not None:
             progress(seen, source.rows - source.damaged)
     return work.result(source)
+
+
+class _Remembered:
+    """Calibrations of one question: ablations of a strategy, on the same order, share theirs."""
+
+    def __init__(self) -> None:
+        self.gates: dict[tuple[Calibrate, tuple[int, ...]], Gate] = {}
+
+    def around(self, strategy: Strategy) -> Strategy:
+        """The strategy with a memory."""
+        if not strategy.prunes:
+            return strategy
+        calibrate = strategy.calibrate
+
+        def recall(paths: Sequence[Windows]) -> Gate:
+            key = calibrate, tuple(map(id, paths))
+            if key not in self.gates:
+                self.gates[key] = calibrate(paths)
+            return self.gates[key]
+
+        return replace(strategy, calibrate=recall)
 
 
 class _Work:
@@ -125,9 +149,11 @@ class _Work:
         classes = grouped(path.answer for path in question.paths)
         right = {a: grade(question.gold, a) for a in classes} if question.gold is not None else None
         runs: list[list[Run]] = [[] for _ in self.plan]
+        remembered = _Remembered()
+        plan = [remembered.around(strategy) for strategy in self.plan]
         for repeat in range(self.repeats):
             paths = self.ordered(question, repeat)
-            for strategy, done in zip(self.plan, runs, strict=True):
+            for strategy, done in zip(plan, runs, strict=True):
                 done.append(self.run(paths, strategy, classes, right))
         for sheet, done in zip(self.sheets, runs, strict=True):
             sheet.add(done)
@@ -160,7 +186,8 @@ class _Work:
             classes=classes,
         )
         correct = None if right is None else float(out.answer is not None and right[out.answer])
-        return Run(correct, out.tokens.total, sum(path.tokens for path in paths), out)
+        plain = sum(path.tokens for path in paths)
+        return Run(correct, out.tokens.total, min(plain, self.max_tokens or plain), out)
 
     def result(self, pool: Pool) -> Comparison:
         """The table."""

@@ -78,7 +78,8 @@ class Sheet:
     weight: str | None = None
     sums: Counter[str] = field(default_factory=Counter)
     reasons: Counter[str] = field(default_factory=Counter)
-    notes: Counter[str] = field(default_factory=Counter)
+    notes: Counter[str] = field(default_factory=Counter)  # by their first words
+    examples: dict[str, str] = field(default_factory=dict)
 
     def add(self, runs: list[Run]) -> None:
         """All repeats of one question."""
@@ -93,7 +94,9 @@ class Sheet:
         self.runs += 1
         self.weight = out.weight
         self.reasons[out.reason] += 1
-        self.notes.update(note.split(":")[0] for note in out.notes)
+        for note in out.notes:
+            self.notes[note.split(":")[0]] += 1
+            self.examples[note.split(":")[0]] = note
         spent = out.tokens
         for name in BUCKETS:
             self.sums["tokens " + name] += getattr(spent, name)
@@ -113,18 +116,22 @@ def rows(sheets: list[Sheet], repeats: int, seed: int) -> list[Row]:
     marks = [np.array(sheet.right) for sheet in sheets]
     graded = np.isfinite(marks[0])
     marks = [mark[graded] for mark in marks]
-    draws = _draws(int(graded.sum()), seed)
-    return [_row(sheet, mark, marks[0], draws, repeats) for sheet, mark in zip(sheets, marks, strict=True)]
+    values = np.stack([*marks, *(mark - marks[0] for mark in marks)], axis=1)
+    bounds = _intervals(values, seed)
+    return [
+        _row(sheet, mark, marks[0], (bounds[i], bounds[len(sheets) + i]), repeats)
+        for i, (sheet, mark) in enumerate(zip(sheets, marks, strict=True))
+    ]
 
 
-def _row(sheet: Sheet, mark: Floats, first: Floats, draws: Floats, repeats: int) -> Row:
+def _row(sheet: Sheet, mark: Floats, first: Floats, bounds: tuple[Interval, Interval], repeats: int) -> Row:
     tokens = sheet.mean("tokens")
     return Row(
         strategy=sheet.strategy,
         accuracy=float(mark.mean()) if len(mark) else float("nan"),
-        interval=_interval(mark, draws),
+        interval=bounds[0],
         difference=float((mark - first).mean()) if len(mark) else float("nan"),
-        difference_interval=_interval(mark - first, draws),
+        difference_interval=bounds[1],
         tokens=tokens,
         saving=sheet.mean("plain") / tokens if tokens else float("nan"),
         steps=sheet.mean("steps"),
@@ -137,24 +144,20 @@ def _row(sheet: Sheet, mark: Floats, first: Floats, draws: Floats, repeats: int)
         graded=len(mark),
         repeats=repeats,
         weight=sheet.weight,
-        notes=tuple(f"{note} ({n} of {sheet.runs} runs)" for note, n in sheet.notes.most_common()),
+        notes=tuple(f"{sheet.examples[note]} ({n} of {sheet.runs} runs)" for note, n in sheet.notes.most_common()),
     )
 
 
-def _draws(questions: int, seed: int) -> Floats:
-    """How often each question is drawn in each resample, as shares."""
+def _intervals(values: Floats, seed: int) -> list[Interval]:
+    """95% intervals of the means of the columns; every column sees the same resampled questions."""
+    questions, columns = values.shape
     if questions == 0:
-        return np.empty((0, 0))
+        return [Interval(float("nan"), float("nan"))] * columns
     rng = np.random.default_rng(seed)
-    counts = rng.multinomial(questions, np.full(questions, 1.0 / questions), size=RESAMPLES)
-    return counts / questions
-
-
-def _interval(values: Floats, draws: Floats) -> Interval:
-    if not len(values):
-        return Interval(float("nan"), float("nan"))
-    low, high = np.percentile(draws @ values, (2.5, 97.5)).tolist()
-    return Interval(low, high)
+    even = np.full(questions, 1.0 / questions)
+    means = np.concatenate([rng.multinomial(questions, even, size=100) @ values for _ in range(RESAMPLES // 100)])
+    low, high = np.percentile(means / questions, (2.5, 97.5), axis=0)
+    return [Interval(*pair) for pair in zip(low.tolist(), high.tolist(), strict=True)]
 
 
 def _without_nan(value: Any) -> Any:

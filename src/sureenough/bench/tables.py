@@ -36,7 +36,8 @@ def _bounds(interval: Interval, sign: str = "") -> str:
 def _difference(row: Row) -> str:
     if isnan(row.difference):
         return "-"
-    return f"{100 * row.difference:+.1f}{_bounds(row.difference_interval, '+')}"
+    difference = round(100 * row.difference, 1) + 0.0  # never -0.0
+    return f"{difference:+.1f}{_bounds(row.difference_interval, '+')}"
 
 
 def _stopped(row: Row) -> str:

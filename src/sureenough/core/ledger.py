@@ -23,39 +23,38 @@ from sureenough.errors import ProtocolError
 class Path:
     """What the session knows of a path it started."""
 
-    __slots__ = (
-        "answer", "blind", "chain", "confs", "counted", "fate", "lowest", "monitor", "number", "overrun",
-        "peaks", "tail", "tier", "tokens", "warmup", "windows",
-    )  # fmt: skip
+    # Defaults live on the class: sweeps over recorded paths make millions of these.
+    tokens = 0
+    overrun = 0
+    counted = False
+    blind = False  # tokens came without signals: only a summary can speak for it
+    fate: Fate | None = None  # None while it runs
+    tier: Tier | None = None
+    answer: Answer | None = None
+    monitor: Monitor | None = None
+    signals: list[tuple[float, float]] | None = None  # of warm-up paths, until they end
+    windows: Windows | None = None
+    lowest = 0.0
+    tail = 0.0
 
     def __init__(self, number: int, chain: int, *, warmup: bool) -> None:
         self.number = number
         self.chain = chain  # the run's longest chain of tokens when this path was started
         self.warmup = warmup
-        self.tokens = 0
-        self.overrun = 0
-        self.fate: Fate | None = None  # None while it runs
-        self.tier: Tier | None = None
-        self.answer: Answer | None = None
-        self.counted = False
-        self.blind = False  # tokens came without signals: only a summary can speak for it
-        self.monitor: Monitor | None = None
-        self.peaks: list[float] = []  # kept for warm-up paths only, until they end
-        self.confs: list[float] = []
-        self.windows: Windows | None = None
-        self.lowest = self.tail = 0.0
 
     def record(self, tokens: Iterable[Token]) -> None:
         """Keep a warm-up path's signals for the calibration."""
+        if self.signals is None:
+            self.signals = []
         for _, peak, conf in tokens:
             self.blind |= isnan(conf)
-            self.peaks.append(peak)
-            self.confs.append(conf)
+            self.signals.append((peak, conf))
 
-    def watch(self, tokens: Iterable[Token], gate: Gate) -> int:
+    def watch(self, tokens: Iterable[Token], gate: Gate, window: int) -> int:
         """Follow the path token by token; how many until the gate closed on it, or all of them."""
+        if self.monitor is None:
+            self.monitor = Monitor(window)
         monitor = self.monitor
-        assert monitor is not None
         taken = 0
         for _, peak, conf in tokens:
             taken += 1
@@ -76,9 +75,9 @@ class Path:
         elif self.monitor is not None:
             self.lowest, self.tail = self.monitor.lowest, self.monitor.tail
         else:
-            self.windows = scan(np.array(self.peaks), np.array(self.confs), window)
+            both = np.array(self.signals or [], dtype=np.float64).reshape(-1, 2)
+            self.windows = scan(both[:, 0], both[:, 1], window)
             self.lowest, self.tail = self.windows.lowest, self.windows.tail
-        self.peaks, self.confs = [], []
 
     def seen(self) -> Windows:
         """A warm-up path's windows, for the calibration."""

@@ -6,6 +6,7 @@ that any later window is `rest of the last block` + `head of this one` (amortise
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import inf
 
 import numpy as np
@@ -29,7 +30,7 @@ class Monitor:
         self._conf: list[float] = []  # the block being filled
         self._peak: list[float] = []
         self._old: list[float] = []  # the full block before it
-        none = [0.0] * (window + 1)
+        none: Mapping[int, float] | list[float] = {window: 0.0}  # no block before: only whole blocks are windows
         self._rest_d = self._rest_dd = self._rest_dv = self._rest_vv = self._rest_p = none
         self._d = self._dd = self._dv = self._vv = self._p = 0.0
         self._shift = self._lift = self._last = 0.0

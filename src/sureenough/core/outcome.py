@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
+from math import isnan
 from typing import Final
 
 from sureenough.core.events import Answer, Json, Reason, Tier
@@ -62,6 +63,7 @@ class Outcome:
         data["tokens"]["total"] = self.tokens.total
         data["tiers"] = {str(tier): n for tier, n in self.tiers.items()}
         data["notes"] = list(self.notes)
+        data["measure"] = None if self.measure is None or isnan(self.measure) else self.measure
         if self.gate is not None:
             data["gate"] = {k: v if abs(v) != float("inf") else None for k, v in data["gate"].items()}
         return data

@@ -1,12 +1,13 @@
 """The scheduler: told what happened, it says what to start, cancel and when to stop. It does nothing itself.
 
 Votes are counted in order of start, so that any number of paths at once gives the answer of one at a time
-(SPEC §5); drivers for live engines, recorded paths and tests all loop over `receive`.
+; drivers for live engines, recorded paths and tests all loop over `receive`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import takewhile
 from math import inf
 
 from sureenough.core.events import (
@@ -29,7 +30,6 @@ from sureenough.core.events import (
 )
 from sureenough.core.gates import Gate
 from sureenough.core.ledger import Path, notes, tally
-from sureenough.core.monitor import Monitor
 from sureenough.core.outcome import Outcome
 from sureenough.core.sizes import Count, refuse_bad_sizes
 from sureenough.core.strategy import Strategy
@@ -60,6 +60,7 @@ class Session:
         self.paths: list[Path] = []
         self.stopped: Stop | None = None
         self.steps = 0  # the longest chain of tokens made one after another
+        self._reads = strategy.reads_confidence
         self._begun = False
         self._warm = strategy.warmup == 0
         self._running = 0
@@ -89,8 +90,10 @@ class Session:
             case Ended(number):
                 return self._ended(self._known(number), event)
             case Regrouped(classes):
+                if self.done:
+                    return []
                 self.poll.regroup(classes)
-                return self._finish("settled") if not self.done and self._settled() else []
+                return self._finish("settled") if self._settled() else []
             case Expired(reason):
                 return [] if self.done else self._finish(reason)
         raise ProtocolError(f"not an event: {event!r}")
@@ -111,10 +114,10 @@ class Session:
             taken = int(min(told, self.max_tokens - self._made))
             if isinstance(tokens, Unread):
                 path.blind = True
-            elif path.warmup and self.strategy.reads_confidence:
+            elif path.warmup and self._reads:
                 path.record(tokens[:taken])
-            elif path.monitor is not None:
-                taken = path.watch(tokens[:taken], self.gate)
+            elif self._reads:
+                taken = path.watch(tokens[:taken], self.gate, self.window)
         path.tokens += taken
         path.overrun += told - taken
         self._made += told
@@ -126,34 +129,43 @@ class Session:
     # -- ends
 
     def _ended(self, path: Path, event: Ended) -> list[Action]:
+        _, fate, answer, summary, tokens = event
         running = path.fate is None
-        cut = self._made + len(event.tokens) > self.max_tokens
-        self._take(path, event.tokens)
+        if tokens:
+            cut = self._made + len(tokens) > self.max_tokens
+            self._take(path, tokens)
+            if running and path.tier is not None:
+                return self._over(path, Fate.PRUNED)
+            if cut:
+                return self._capped()
+        if summary is not None:
+            over = self._settle(path, summary)
+            if over and running:
+                return self._capped()
         if not running:
-            self._settle(path, event.summary)
             return self._capped()
-        if path.tier is not None:
-            return self._over(path, Fate.PRUNED)
-        if cut:
-            return self._capped()
-        self._settle(path, event.summary)
-        path.answer = event.answer
-        if event.fate is Fate.KEPT and self.strategy.reads_confidence:
-            path.close(self.window, event.summary)
-        elif event.fate is Fate.PRUNED:
-            path.tier = (event.summary.tier if event.summary else None) or Tier.DROP
-        return self._over(path, event.fate)
+        path.answer = answer
+        if fate is Fate.KEPT and self._reads:
+            path.close(self.window, summary)
+        elif fate is Fate.PRUNED:
+            path.tier = (summary.tier if summary else None) or Tier.DROP
+        return self._over(path, fate)
 
-    def _settle(self, path: Path, summary: Summary | None) -> None:
-        """An engine that watched its own path knows best how many tokens it made before the decision."""
-        if summary is not None and summary.tokens > path.tokens:
-            self._made += summary.tokens - path.tokens
-            path.tokens = summary.tokens
-            self.steps = max(self.steps, path.chain + path.tokens)
+    def _settle(self, path: Path, summary: Summary) -> bool:
+        """An engine that watched its own path knows best where the decision fell; True where the cap came first."""
+        news = summary.tokens - path.tokens
+        over = 0
+        if news > 0:
+            over = int(max(0, self._made + news - self.max_tokens)) if path.fate is None else 0
+            self._made += news
+        path.tokens += news - over
+        path.overrun += max(0, -news) + over
+        self.steps = max(self.steps, path.chain + path.tokens)
+        return over > 0
 
     def _over(self, path: Path, fate: Fate) -> list[Action]:
         path.fate = fate
-        path.monitor = None
+        path.monitor = path.signals = None
         self._running -= 1
         if path.warmup and fate is Fate.KEPT:
             self._warmed += 1
@@ -204,11 +216,9 @@ class Session:
             wanted = min(wanted, self.strategy.warmup - self._warmed - self._running)
         starts: list[Action] = []
         for _ in range(min(wanted, self.parallel - self._running)):
-            path = Path(len(self.paths), self.steps, warmup=not self._warm)
-            if self._warm and self.strategy.reads_confidence:
-                path.monitor = Monitor(self.window)
-            self.paths.append(path)
-            starts.append(Start(path.number, path_seed(self.seed, path.number)))
+            number = len(self.paths)
+            self.paths.append(Path(number, self.steps, warmup=not self._warm))
+            starts.append(Start(number, path_seed(self.seed, number)))
         self._running += len(starts)
         return starts if self._running else self._finish("budget")
 
@@ -228,11 +238,8 @@ class Session:
 
     def _count_unfinished_warmup(self) -> None:
         """The run is cut in its warm-up: the vote so far, with nothing calibrated."""
-        ended = []
-        for path in self.paths:
-            if path.fate is None:
-                break
-            ended.append(path)
+        in_turn = takewhile(lambda path: path.fate is not None, self.paths)
+        ended = list(in_turn) if self.count == "start" else [path for path in self.paths if path.fate is not None]
         self.poll.warmup = [path.lowest for path in ended if path.fate is Fate.KEPT]
         for path in ended:
             self._count(path)

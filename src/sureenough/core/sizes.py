@@ -29,6 +29,12 @@ def refuse_bad_sizes(
         )
 
 
+def refuse_bad_seed(seed: object) -> None:
+    """Seeds are whole numbers from 0 on."""
+    if not isinstance(seed, int) or isinstance(seed, bool) or seed < 0:
+        raise UsageError(f"seed is {seed!r}; it must be a whole number of at least 0")
+
+
 def suggested_window(longest: int) -> int:
     """A window that paths of this length fill several times: a power of two near a tenth of it."""
     size = 1

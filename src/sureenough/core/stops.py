@@ -1,4 +1,4 @@
-"""Stop rules: asked after every counted path whether the answer is settled (SPEC §3, §4).
+"""Stop rules: asked after every counted path whether the answer is settled.
 
 A rule measures the poll and compares with its bar; `measure` is what progress displays draw.
 """

@@ -25,6 +25,8 @@ class Strategy:
     def __post_init__(self) -> None:
         if self.warmup < 0:
             raise UsageError(f"warmup={self.warmup} will not do: warmup is a whole number of at least 0")
+        if self.prunes and not self.warmup:
+            raise UsageError(f"{self.name} prunes by what its warm-up shows, and has none: give it a warmup")
 
     @property
     def prunes(self) -> bool:

@@ -1,4 +1,4 @@
-"""Structural instability R of a window (SPEC §2), from four sums instead of an eigendecomposition.
+"""Structural instability R of a window, from four sums instead of an eigendecomposition.
 
 With a = sum (conf-mean)^2, b = sum (conf-mean) v, c = sum v^2 the 2x2 covariance has its eigenvalues at
 (a + c ± h)/2, h = hypot(a-c, 2b), and the standard deviation cancels. R splits into a part that depends on
@@ -65,18 +65,18 @@ def direct(window: Sequence[float] | Floats, before: float | None) -> tuple[floa
     return shape(float(d @ d), float(d @ v), float(v @ v), float(conf[-1] - first))
 
 
-def shapes(n: int, d: Floats, dd: Floats, dv: Floats, vv: Floats, rise: Floats) -> tuple[Floats, Floats, Bools]:
+def shapes(n: Floats, d: Floats, dd: Floats, dv: Floats, vv: Floats, rise: Floats) -> tuple[Floats, Floats, Bools]:
     """`shape` for many windows at once, and a mask of those that `direct` must do again."""
     a = dd - d * d / n
     b = dv - d * rise / n
-    weak = (a <= ILL_CONDITIONED * dd) & (dd > 0.0)
+    weak = (a <= ILL_CONDITIONED * dd) & (dd > 0.0) & (n > 1.0)
     skew = a - vv
     h = np.sqrt(skew * skew + 4.0 * b * b)
     total = a + vv
     with np.errstate(divide="ignore", invalid="ignore"):
         noise = 1.0 - h / total
         fall = (1.0 + skew / h) / 2.0
-    flat = (dd == 0.0) | (total <= 0.0)
+    flat = (dd == 0.0) | (total <= 0.0) | (n < 2.0)
     noise[flat] = 0.0
     fall[flat | (rise >= 0.0) | (h == 0.0)] = 0.0
     return noise, fall, weak

@@ -1,4 +1,4 @@
-"""Ballots, their weights, and the poll that stop rules and the final vote are asked on (SPEC §3, §5)."""
+"""Ballots, their weights, and the poll that stop rules and the final vote are asked on."""
 
 from __future__ import annotations
 
@@ -173,16 +173,7 @@ class Poll:
 
     @staticmethod
     def _lead(values: Sequence[float]) -> Lead | None:
-        if not values:
-            return None
-        if len(values) == 1:
-            return Lead(values[0], 0.0, values[0])
-        first = second = 0.0
-        total = 0.0
-        for value in values:
-            total += value
-            if value > first:
-                first, second = value, first
-            elif value > second:
-                second = value
-        return Lead(first, second, total)
+        if len(values) < 2:
+            return Lead(values[0], 0.0, values[0]) if values else None
+        second, first = sorted(values)[-2:]
+        return Lead(first, second, sum(values))

@@ -37,6 +37,7 @@ def leap(paths: Sequence[RecordedPath], session: Session, expired: Callable[[], 
 class _Leaper:
     def __init__(self, paths: Sequence[RecordedPath], session: Session) -> None:
         self.paths, self.session = paths, session
+        self.reads = session.strategy.reads_confidence
         self.running: dict[int, _Run] = {}
         self.ends: list[tuple[int, int]] = []  # heap of (tick, path)
         self.tick, self.turn = 0, -1  # in this tick, paths up to this number have had their turn
@@ -73,27 +74,27 @@ class _Leaper:
 
     def obey(self, actions: list[Action]) -> None:
         for action in actions:
-            match action:
-                case Start(number):
-                    run = self.running[number] = self.started(number)
-                    heapq.heappush(self.ends, (self.tick + max(1, run.tokens), number))
-                case Cancel(number, fate) if number in self.running:
-                    made = self.grown(number, self.running.pop(number), self.turn)
-                    self.session.receive(Ended(number, fate, None, Summary(made)))
+            if isinstance(action, Start):
+                run = self.running[action.path] = self.started(action.path)
+                heapq.heappush(self.ends, (self.tick + (run.tokens or 1), action.path))
+            elif isinstance(action, Cancel) and action.path in self.running:
+                made = self.grown(action.path, self.running.pop(action.path), self.turn)
+                self.session.receive(Ended(action.path, action.fate, None, Summary(made)))
 
     def started(self, number: int) -> _Run:
         """A path's whole future: the engine that watches it is the recording itself."""
         session, path = self.session, self.paths[number]
-        if not session.strategy.reads_confidence:
-            end = Ended(number, Fate.KEPT, path.answer, Summary(path.tokens))
-            return _Run(self.tick, path.tokens, end)
+        if not self.reads:
+            tokens = path.tokens
+            return _Run(self.tick, tokens, Ended(number, Fate.KEPT, path.answer, Summary(tokens)))
         windows = path.windows(session.window)
         closed = None if session.paths[number].warmup else session.gate.first_closed(windows)
         if closed is not None:
             summary = Summary(closed.tokens, tier=closed.tier)
             return _Run(self.tick, closed.tokens, Ended(number, Fate.PRUNED, None, summary))
-        summary = Summary(path.tokens, windows.lowest, windows.tail, None, windows)
-        return _Run(self.tick, path.tokens, Ended(number, Fate.KEPT, path.answer, summary))
+        tokens = windows.tokens
+        summary = Summary(tokens, windows.lowest, windows.tail, None, windows)
+        return _Run(self.tick, tokens, Ended(number, Fate.KEPT, path.answer, summary))
 
     def grown(self, number: int, run: _Run, turn: int) -> int:
         """Its tokens at this moment, when paths up to `turn` have grown in this tick."""

@@ -13,7 +13,7 @@ from sureenough.core.sizes import Count
 from sureenough.core.strategy import Strategy
 from sureenough.drive.leap import leap
 from sureenough.spec import render
-from sureenough.traces import RecordedPath
+from sureenough.traces import RecordedPath, scan_together
 
 Lane = Callable[[Sequence[RecordedPath], Session, Callable[[], bool]], int]
 
@@ -44,6 +44,8 @@ def replay(
     )
     if classes:
         session.receive(Regrouped(classes))
+    if strategy.reads_confidence:
+        scan_together(recorded[:paths], window)
     steps = lane(recorded, session, _alarm(deadline))
     outcome = replace(session.outcome(), steps=steps, strategy=render(strategy))
     if paths <= len(recorded):

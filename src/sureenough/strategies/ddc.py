@@ -1,4 +1,4 @@
-"""Dual-dimensional consistency: a weighted posterior stops sampling, three tiers prune paths (SPEC §3)."""
+"""Dual-dimensional consistency: a weighted posterior stops sampling, three tiers prune paths."""
 
 from __future__ import annotations
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from sureenough.core.trend import Floats
-from sureenough.core.windows import Windows, scan
+from sureenough.core.windows import Windows, scan, scan_all
 from sureenough.errors import UsageError
 
 
@@ -46,6 +47,30 @@ class RecordedPath:
         if found is None:
             found = self._scans[window] = scan(np.asarray(self.peak), np.asarray(self.conf), window)
         return found
+
+
+AT_ONCE: Final = 1 << 18
+"""Tokens that are scanned in one go: enough for speed, little enough for memory."""
+
+
+def scan_together(paths: Sequence[RecordedPath], window: int) -> None:
+    """Work out the windows of many short paths at once; long ones gain nothing and wait until asked."""
+    batch: list[RecordedPath] = []
+    tokens = 0
+    for path in [path for path in paths if window not in path._scans and path.tokens < AT_ONCE // 16]:
+        batch.append(path)
+        tokens += path.tokens
+        if tokens >= AT_ONCE:
+            _scan(batch, window)
+            batch, tokens = [], 0
+    if batch:
+        _scan(batch, window)
+
+
+def _scan(paths: list[RecordedPath], window: int) -> None:
+    peaks, confs = [np.asarray(path.peak) for path in paths], [np.asarray(path.conf) for path in paths]
+    for path, windows in zip(paths, scan_all(peaks, confs, window), strict=True):
+        path._scans[window] = windows
 
 
 def _signal(name: str, values: ArrayLike) -> Floats:

@@ -87,6 +87,10 @@ class Pool:
             kind = schema.field(name).type
             if not _is_list_of_floats(kind):
                 raise TraceError(f"{self.file}: column {name} is {kind}; it must be a list of floats")
+        for name in ("question", "gold", "answer", "finish"):
+            kind = schema.field(name).type
+            if not (pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_null(kind)):
+                raise TraceError(f"{self.file}: column {name} is {kind}; it must be a string")
         return [name for name in (*REQUIRED, "text", "seed") if name in schema.names]
 
     def _rows(self) -> Iterator[_Row]:
@@ -98,7 +102,7 @@ class Pool:
                 for batch in parquet.iter_batches(BATCH, row_groups=[group], columns=self._columns):
                     yield from self._decode(batch, start + seen)
                     seen += batch.num_rows
-            except (pa.ArrowException, OSError) as error:
+            except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
                 if not self.skip_damaged:
                     raise TraceError(
                         f"{self.file}: rows from {start + seen} on cannot be decoded ({_first_line(error)}); "

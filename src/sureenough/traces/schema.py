@@ -1,4 +1,4 @@
-"""The form of a pool file: a Parquet row a path, and a JSON note about where it comes from (SPEC §7)."""
+"""The form of a pool file: a Parquet row a path, and a JSON note about where it comes from."""
 
 from __future__ import annotations
 
