@@ -9,6 +9,7 @@ import os
 import re
 import subprocess
 import sys
+import types
 from pathlib import Path
 
 import pytest
@@ -30,8 +31,9 @@ def examples() -> list[tuple[str, str, str]]:
 @pytest.mark.parametrize(("code", "printed"), [pytest.param(c, p, id=name) for name, c, p in examples()])
 def test_an_example_prints_what_it_says(code: str, printed: str) -> None:
     out = io.StringIO()
+    example = sys.modules["example"] = types.ModuleType("example")  # dataclasses look their module up
     with contextlib.redirect_stdout(out):
-        exec(compile(code, "example", "exec"), {"__name__": "example"})
+        exec(compile(code, "example", "exec"), example.__dict__)
     assert [line.rstrip() for line in out.getvalue().splitlines()] == [line.rstrip() for line in printed.splitlines()]
 
 
