@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sureenough.core.gates import Keep, Stratified
 from sureenough.core.stops import Posterior
 from sureenough.core.strategy import Strategy
-from sureenough.core.votes import ByConfidence
+from sureenough.core.weights import ByConfidence
 from sureenough.errors import UsageError
 from sureenough.spec import options, parse, render, resolve
 from sureenough.strategies import STRATEGIES

@@ -29,6 +29,7 @@ def replay(
     max_tokens: int | None = None,
     deadline: float | None = None,
     count: Count = "start",
+    planned: bool = False,
 ) -> Outcome:
     """What `strategy` would have answered on these recorded paths, taken in the order given.
 
@@ -42,6 +43,7 @@ def replay(
         max_tokens: cap on the tokens of all paths together.
         deadline: seconds of wall clock after which the vote so far is taken.
         count: the order in which votes are counted, of "start" or of "finish".
+        planned: run no more paths at once than twice what the strategy needs at least.
     """
     recorded = list(recorded)
     if not recorded:
@@ -62,5 +64,6 @@ def replay(
         max_tokens=max_tokens,
         deadline=deadline,
         count=count,
+        planned=planned,
         classes=grouped(path.answer for path in recorded),
     )

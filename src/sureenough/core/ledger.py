@@ -15,7 +15,7 @@ from sureenough.core.monitor import Monitor
 from sureenough.core.outcome import BUCKETS, Spent
 from sureenough.core.sizes import suggested_window
 from sureenough.core.strategy import Strategy
-from sureenough.core.votes import Ballot
+from sureenough.core.weights import Ballot
 from sureenough.core.windows import Windows, scan
 from sureenough.errors import ProtocolError
 

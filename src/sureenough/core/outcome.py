@@ -50,12 +50,19 @@ class Outcome:
     seed: int = 0
     count: str = "start"  # the order in which votes were counted
     weight: str | None = None  # how votes were scaled, where the strategy weighs them
+    planned: bool = False  # whether the stop rule's need limited how many ran at once
     measure: float | None = None  # what the stop rule measured last
+    why: str = ""  # the same in a sentence
+    agreement: float | None = None  # correlation of confidence with leave-one-out agreement, from six votes on
     gate: Gate | None = None  # the thresholds of this question, where it was calibrated
     tiers: dict[Tier, int] = field(default_factory=dict)  # paths pruned by each test
     failed: int = 0
     abstained: int = 0  # counted paths that gave no answer
     notes: tuple[str, ...] = ()  # what a reader of this result should know
+
+    def explain(self) -> str:
+        """The run in sentences: the answer, the votes, why it stopped, what it cost."""
+        return "\n".join(explained(self))
 
     def to_json(self) -> Json:
         """As plain JSON values; thresholds that never close are null."""
@@ -67,3 +74,31 @@ class Outcome:
         if self.gate is not None:
             data["gate"] = {k: v if abs(v) != float("inf") else None for k, v in data["gate"].items()}
         return data
+
+
+_ENDS: Final[dict[Reason, str]] = {
+    "settled": "The vote was settled",
+    "budget": "The budget was spent",
+    "max_tokens": "The cap on tokens was reached",
+    "deadline": "The deadline passed",
+    "interrupted": "The run was interrupted",
+    "engine": "The engine was lost",
+}
+
+
+def explained(out: Outcome) -> list[str]:
+    """A few lines for people."""
+    total = sum(out.votes.values())
+    named = f"Answer: {out.answer}" if out.answer is not None else "No answer"
+    lines = [f"{named} ({out.strategy}, {out.started} of {out.paths} paths)."]
+    shares = [f"{answer} {weight / total:.0%}" for answer, weight in list(out.votes.items())[:5] if total > 0]
+    if shares:
+        more = f", and {len(out.votes) - 5} more" if len(out.votes) > 5 else ""
+        lines.append(
+            f"Votes: {', '.join(shares)}{more}; {out.abstained} paths gave no answer, {out.pruned} were pruned."
+        )
+    lines.append(f"{_ENDS[out.reason]} after {out.started} paths. {out.why}")
+    spent = out.tokens
+    parts = ", ".join(f"{getattr(spent, name):,} {name}" for name in BUCKETS if getattr(spent, name))
+    lines.append(f"It took {spent.total:,} tokens ({parts or 'none'}) in {out.steps:,} steps.")
+    return [*lines, *(f"Note: {note}." for note in out.notes)]

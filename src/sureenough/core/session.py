@@ -50,10 +50,12 @@ class Session:
         seed: int = 0,
         max_tokens: int | None = None,
         count: Count = "start",
+        planned: bool = False,
     ) -> None:
         refuse_bad_sizes(strategy, paths, window, parallel, max_tokens, count)
         self.strategy = strategy
         self.budget, self.window, self.parallel, self.seed, self.count = paths, window, parallel, seed, count
+        self.planned = planned  # run no more paths at once than twice what the stop rule needs at least
         self.max_tokens = inf if max_tokens is None else max_tokens
         self.gate = Gate()
         self.poll = Poll(strategy.weigh, paths)
@@ -215,12 +217,17 @@ class Session:
         if not self._warm:
             wanted = min(wanted, self.strategy.warmup - self._warmed - self._running)
         starts: list[Action] = []
-        for _ in range(min(wanted, self.parallel - self._running)):
+        for _ in range(min(wanted, self._width() - self._running)):
             number = len(self.paths)
             self.paths.append(Path(number, self.steps, warmup=not self._warm))
             starts.append(Start(number, path_seed(self.seed, number)))
         self._running += len(starts)
         return starts if self._running else self._finish("budget")
+
+    def _width(self) -> int:
+        if not self.planned or not self._warm:
+            return self.parallel
+        return min(self.parallel, 2 * self.strategy.stop.need(self.poll, self.parallel))
 
     def _finish(self, reason: Reason) -> list[Action]:
         if not self._warm:
@@ -265,7 +272,10 @@ class Session:
             seed=self.seed,
             count=self.count,
             weight=getattr(self.strategy.weigh, "weight", None),
+            planned=self.planned,
             measure=self.strategy.stop.measure(self.poll),
+            why=self.strategy.stop.why(self.poll),
+            agreement=self.poll.agreement() if self._reads else None,
             gate=self.gate if self.strategy.prunes and self._warm else None,
             notes=notes(self.strategy, self.paths, self.window, self.count),
             **tally(self.paths),

@@ -1,17 +1,20 @@
 """Stop rules: asked after every counted path whether the answer is settled.
 
-A rule measures the poll and compares with its bar; `measure` is what progress displays draw.
+A rule measures the poll and compares with its bar; `measure` is what progress displays draw, `why` says it in words,
+`need` how many more paths it would take at least, which plans how many run at once.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Protocol
 
 from scipy.special import betainc
 
 from sureenough.core.options import COUNT, PROBABILITY, SHARE, check, option
-from sureenough.core.votes import Lead, Poll
+from sureenough.core.votes import Poll
 
 
 class StopRule(Protocol):
@@ -21,6 +24,17 @@ class StopRule(Protocol):
 
     def measure(self, poll: Poll) -> float | None:
         """The quantity that the rule watches, where it has one."""
+
+    def need(self, poll: Poll, most: int) -> int:
+        """The fewest further paths that would settle it, were they all to vote for the leader; at most `most`."""
+
+    def why(self, poll: Poll) -> str:
+        """Where the rule stands, in a sentence."""
+
+
+def fewest(most: int, settles: Callable[[int], bool]) -> int:
+    """The smallest k from 1 to `most` that settles; `most` where none does. More votes never unsettle."""
+    return min(most, 1 + bisect_left(range(1, most + 1), True, key=settles))
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +48,14 @@ class Never:
     def measure(self, poll: Poll) -> float | None:  # noqa: ARG002
         """Nothing is watched."""
         return None
+
+    def need(self, poll: Poll, most: int) -> int:  # noqa: ARG002
+        """As many as may be."""
+        return most
+
+    def why(self, poll: Poll) -> str:  # noqa: ARG002
+        """Nothing to add."""
+        return "It samples the whole budget, whatever the votes say."
 
 
 never: Final = Never()
@@ -62,10 +84,29 @@ class Posterior:
 
     def measure(self, poll: Poll) -> float | None:
         """1 - I_gamma(1 + weight of the leader, 1 + weight of all the others)."""
+        return self._with(poll, 0)
+
+    def need(self, poll: Poll, most: int) -> int:
+        """With further paths of the mean weight so far."""
+        return fewest(most, lambda more: (self._with(poll, more) or 0.0) > self.tau)
+
+    def _with(self, poll: Poll, more: int) -> float | None:
         lead = poll.lead() if self.weighted else poll.heads()
         if lead is None:
             return None
-        return exceeds_share(1.0 + lead.first, 1.0 + (lead.total - lead.first), self.gamma)
+        first = lead.first + more * lead.total / len(poll.ballots)
+        return exceeds_share(1.0 + first, 1.0 + (lead.total - lead.first), self.gamma)
+
+    def why(self, poll: Poll) -> str:
+        """The posterior against tau."""
+        measured = self.measure(poll)
+        if measured is None:
+            return "Nobody has voted."
+        side = "above" if measured > self.tau else "not above"
+        return (
+            f"The leader holds more than {self.gamma:.0%} of the votes with probability {measured:.4f}, "
+            f"{side} tau = {self.tau:g}."
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +128,21 @@ class TwoLargest:
         lead = poll.heads()
         return None if lead is None else exceeds_share(lead.first + 1.0, lead.second + 1.0, 0.5)
 
+    def need(self, poll: Poll, most: int) -> int:
+        """More of the leader, none of the others."""
+        first, second, _ = poll.heads() or (0.0, 0.0, 0.0)
+        return fewest(most, lambda more: exceeds_share(first + more + 1.0, second + 1.0, 0.5) >= self.tau)
+
+    def why(self, poll: Poll) -> str:
+        """The two counts and what they mean."""
+        lead = poll.heads()
+        if lead is None:
+            return "Nobody has voted."
+        return (
+            f"{lead.first:.0f} votes against {lead.second:.0f}: the leader beats the next answer with probability "
+            f"{self.measure(poll):.4f}; it stops at {self.tau:g}."
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Share:
@@ -104,8 +160,21 @@ class Share:
 
     def measure(self, poll: Poll) -> float | None:
         """Weight of the leader over all weight."""
-        lead: Lead | None = poll.lead()
+        lead = poll.lead()
         return lead.first / lead.total if lead is not None and lead.total > 0.0 else None
+
+    def need(self, poll: Poll, most: int) -> int:
+        """With further paths of the mean weight so far."""
+        first, _, total = poll.lead() or (0.0, 0.0, 0.0)
+        each = total / max(1, len(poll.ballots)) or 1.0
+        return fewest(most, lambda more: first + more * each >= self.tau * (total + more * each))
+
+    def why(self, poll: Poll) -> str:
+        """The share against tau."""
+        measured = self.measure(poll)
+        if measured is None:
+            return "Nobody has voted."
+        return f"The leader holds {measured:.1%} of the vote weight; it stops at {self.tau:.0%}."
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,12 +189,24 @@ class Unanimous:
     def __call__(self, poll: Poll) -> bool:
         """Any whole window will do: answers regrouped late may unite an earlier one."""
         windows = range(0, max(poll.outcomes, default=-1) + 1, self.batch)
-        return any(self._agrees(poll, first) for first in windows)
+        return any(self._agrees(poll, first, self.batch) for first in windows)
 
-    def _agrees(self, poll: Poll, first: int) -> bool:
-        answers = {poll.outcomes.get(path) for path in range(first, first + self.batch)}
+    def _agrees(self, poll: Poll, first: int, size: int) -> bool:
+        answers = {poll.outcomes.get(path) for path in range(first, first + size)}
         return len(answers) == 1 and None not in answers
 
     def measure(self, poll: Poll) -> float | None:  # noqa: ARG002
         """A window agrees or it does not."""
         return None
+
+    def need(self, poll: Poll, most: int) -> int:
+        """The rest of this window, and a whole one more where this one is split already."""
+        begun = poll.counted % self.batch
+        rest = self.batch - begun
+        united = begun == 0 or self._agrees(poll, poll.counted - begun, begun)
+        return min(most, rest if united else rest + self.batch)
+
+    def why(self, poll: Poll) -> str:
+        """Whether a window agreed."""
+        found = "A" if self(poll) else "No"
+        return f"{found} window of {self.batch} paths, by their numbers, gave one and the same answer."

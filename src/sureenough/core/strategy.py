@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from sureenough.core.gates import Calibrate, no_gate
 from sureenough.core.stops import StopRule, never
-from sureenough.core.votes import Weigh, by_count
+from sureenough.core.weights import Weigh, by_count
 from sureenough.errors import UsageError
 
 

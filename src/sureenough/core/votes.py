@@ -1,88 +1,12 @@
-"""Ballots, their weights, and the poll that stop rules and the final vote are asked on."""
+"""The poll: everything counted so far, asked by stop rules and by the final vote."""
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Final, NamedTuple, Protocol
+from typing import NamedTuple
 
 from sureenough.core.events import Answer
-from sureenough.core.options import check, one_of, option
-
-
-class Ballot(NamedTuple):
-    """One path's vote."""
-
-    path: int
-    answer: Answer
-    lowest: float  # C_path
-    tail: float  # group conf of its last window
-
-
-class Weigh(Protocol):
-    """How much ballots weigh. `settled`: a ballot's weight, once warm-up is over, never changes again."""
-
-    @property
-    def settled(self) -> bool: ...
-
-    @property
-    def reads(self) -> bool:
-        """Whether it reads confidence at all."""
-
-    def __call__(self, ballots: Sequence[Ballot], warmup: Sequence[float]) -> Sequence[float]:
-        """A weight for every ballot; `warmup` holds C_path of the warm-up paths, abstaining ones too."""
-
-
-@dataclass(frozen=True, slots=True)
-class ByCount:
-    """Every ballot weighs 1."""
-
-    settled: bool = True
-    reads: bool = False
-
-    def __call__(self, ballots: Sequence[Ballot], warmup: Sequence[float]) -> Sequence[float]:  # noqa: ARG002
-        """Ones."""
-        return [1.0] * len(ballots)
-
-
-@dataclass(frozen=True, slots=True)
-class ByLowest:
-    """A ballot weighs its path's C_path, its lowest group confidence."""
-
-    settled: bool = True
-    reads: bool = True
-
-    def __call__(self, ballots: Sequence[Ballot], warmup: Sequence[float]) -> Sequence[float]:  # noqa: ARG002
-        """C_path as it is."""
-        return [ballot.lowest for ballot in ballots]
-
-
-@dataclass(frozen=True, slots=True)
-class ByConfidence:
-    """A ballot weighs its path's C_path: raw, or on the scale of the warm-up paths."""
-
-    weight: str = option("raw", "C_path as it is, over the warm-up's mean, or its maximum",
-                         one_of("raw", "mean", "unit"))  # fmt: skip
-    settled: bool = True
-    reads: bool = True
-
-    def __post_init__(self) -> None:
-        check(self)
-
-    def __call__(self, ballots: Sequence[Ballot], warmup: Sequence[float]) -> Sequence[float]:
-        """C_path, divided where asked; 1 where there is nothing to divide by."""
-        if self.weight == "raw":
-            return [ballot.lowest for ballot in ballots]
-        mean = sum(warmup) / len(warmup) if warmup else 0.0
-        scale = mean if self.weight == "mean" else max(warmup, default=0.0)
-        if scale == 0.0:
-            return [1.0] * len(ballots)
-        if self.weight == "mean":
-            return [ballot.lowest / scale for ballot in ballots]
-        return [min(1.0, ballot.lowest / scale) for ballot in ballots]
-
-
-by_count: Final = ByCount()
+from sureenough.core.weights import Ballot, Weigh, standardised
 
 
 class Lead(NamedTuple):
@@ -112,6 +36,8 @@ class Poll:
         self._weigh = weigh
         self._classes: Mapping[Answer, Hashable] = {}
         self._candidates: dict[Hashable, _Candidate] = {}
+        self._owners: list[_Candidate] = []  # each ballot's candidate
+        self._stale = False
 
     @property
     def counted(self) -> int:
@@ -124,25 +50,28 @@ class Poll:
         if ballot is None:
             return
         self.ballots.append(ballot)
+        candidate = self._enter(ballot)
         if self._weigh.settled:
-            self._enter(ballot, self._weigh([ballot], self.warmup)[0])
+            candidate.weight += self._weigh([ballot], self.warmup)[0]
         else:
-            self._reweigh()
+            self._stale = True  # every weight may have moved; worked out when somebody asks
 
     def regroup(self, classes: Mapping[Answer, Hashable]) -> None:
         """Other answers mean the same now: form the candidates anew."""
         self._classes = classes
+        self._candidates, self._owners = {}, []
         for ballot in self.ballots:
             self.outcomes[ballot.path] = self._class(ballot.answer)
-        self._reweigh()
+            self._enter(ballot)
+        self._stale = True
 
     def lead(self) -> Lead | None:
         """The lead by weight; None while nobody has voted."""
-        return self._lead([candidate.weight for candidate in self._candidates.values()])
+        return _lead([candidate.weight for candidate in self._weighed()])
 
     def heads(self) -> Lead | None:
         """The lead by number of paths."""
-        return self._lead([candidate.heads for candidate in self._candidates.values()])
+        return _lead([candidate.heads for candidate in self._candidates.values()])
 
     def winner(self) -> Answer | None:
         """The heaviest answer; among equals the one of the lowest-numbered path."""
@@ -150,13 +79,25 @@ class Poll:
 
     def votes(self) -> dict[Answer, float]:
         """Weight by answer, heaviest first."""
-        ranked = sorted(self._candidates.values(), key=lambda c: (-c.weight, c.path))
+        ranked = sorted(self._weighed(), key=lambda c: (-c.weight, c.path))
         return {candidate.answer: candidate.weight for candidate in ranked}
 
     def _class(self, answer: Answer) -> Hashable:
         return self._classes.get(answer, answer)
 
-    def _enter(self, ballot: Ballot, weight: float) -> None:
+    def agreement(self) -> float | None:
+        """How far confidence goes with agreement: the correlation of tails with leave-one-out agreement.
+
+        None with fewer than six votes, or where all are equally confident or all in agreement.
+        """
+        n = len(self.ballots)
+        others = standardised([(owner.heads - 1) / (n - 1) for owner in self._owners]) if n >= 6 else None
+        scores = standardised([ballot.tail for ballot in self.ballots])
+        if others is None or scores is None:
+            return None
+        return sum(a * b for a, b in zip(scores, others, strict=True)) / n
+
+    def _enter(self, ballot: Ballot) -> _Candidate:
         key = self._class(ballot.answer)
         candidate = self._candidates.get(key)
         if candidate is None:
@@ -164,16 +105,23 @@ class Poll:
         elif ballot.path < candidate.path:
             candidate.path, candidate.answer = ballot.path, ballot.answer
         candidate.heads += 1
-        candidate.weight += weight
+        self._owners.append(candidate)
+        return candidate
 
-    def _reweigh(self) -> None:
-        self._candidates = {}
-        for ballot, weight in zip(self.ballots, self._weigh(self.ballots, self.warmup), strict=True):
-            self._enter(ballot, weight)
+    def _weighed(self) -> Sequence[_Candidate]:
+        """The candidates, with their weights up to date."""
+        candidates = list(self._candidates.values())
+        if self._stale:
+            for candidate in candidates:
+                candidate.weight = 0.0
+            for owner, weight in zip(self._owners, self._weigh(self.ballots, self.warmup), strict=True):
+                owner.weight += weight
+            self._stale = False
+        return candidates
 
-    @staticmethod
-    def _lead(values: Sequence[float]) -> Lead | None:
-        if len(values) < 2:
-            return Lead(values[0], 0.0, values[0]) if values else None
-        second, first = sorted(values)[-2:]
-        return Lead(first, second, sum(values))
+
+def _lead(values: Sequence[float]) -> Lead | None:
+    if len(values) < 2:
+        return Lead(values[0], 0.0, values[0]) if values else None
+    second, first = sorted(values)[-2:]
+    return Lead(first, second, sum(values))

@@ -29,6 +29,7 @@ def replay(
     max_tokens: int | None = None,
     deadline: float | None = None,
     count: Count = "start",
+    planned: bool = False,
     classes: Mapping[str, Hashable] | None = None,
     lane: Lane = leap,
 ) -> Outcome:
@@ -41,6 +42,7 @@ def replay(
         seed=seed,
         max_tokens=max_tokens,
         count=count,
+        planned=planned,
     )
     if classes:
         session.receive(Regrouped(classes))

@@ -11,6 +11,7 @@ from sureenough.strategies.ddc import DDC
 from sureenough.strategies.deepconf import HIGH, LOW
 from sureenough.strategies.esc import ESC
 from sureenough.strategies.sc import SC
+from sureenough.strategies.sure import SURE
 
 STRATEGIES: Final[dict[str, Strategy]] = {
     "sc": SC,
@@ -23,4 +24,5 @@ STRATEGIES: Final[dict[str, Strategy]] = {
     "ddc-no-width": NO_WIDTH,
     "ddc-no-trend": NO_TREND,
     "ddc-no-depth": NO_DEPTH,
+    "sure": SURE,
 }

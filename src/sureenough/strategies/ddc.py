@@ -7,6 +7,6 @@ from typing import Final
 from sureenough.core.gates import Stratified
 from sureenough.core.stops import Posterior
 from sureenough.core.strategy import Strategy
-from sureenough.core.votes import ByConfidence
+from sureenough.core.weights import ByConfidence
 
 DDC: Final = Strategy("ddc", warmup=16, calibrate=Stratified(), stop=Posterior(), weigh=ByConfidence())

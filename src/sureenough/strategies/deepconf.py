@@ -10,7 +10,7 @@ from typing import Final
 from sureenough.core.gates import Keep
 from sureenough.core.stops import Share
 from sureenough.core.strategy import Strategy
-from sureenough.core.votes import ByLowest
+from sureenough.core.weights import ByLowest
 
 LOW: Final = Strategy("deepconf-low", warmup=16, calibrate=Keep(10.0), stop=Share(), weigh=ByLowest())
 HIGH: Final = Strategy("deepconf-high", warmup=16, calibrate=Keep(90.0), stop=Share(), weigh=ByLowest())

@@ -1,0 +1,121 @@
+"""How much a vote weighs: one, its path's confidence, or how confident its path ended."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import exp, sqrt
+from typing import Final, NamedTuple, Protocol
+
+from sureenough.core.events import Answer
+from sureenough.core.options import NOT_NEGATIVE, check, one_of, option
+
+
+class Ballot(NamedTuple):
+    """One path's vote."""
+
+    path: int
+    answer: Answer
+    lowest: float  # C_path
+    tail: float  # group conf of its last window
+
+
+class Weigh(Protocol):
+    """How much ballots weigh. `settled`: a ballot's weight, once warm-up is over, never changes again."""
+
+    @property
+    def settled(self) -> bool: ...
+
+    @property
+    def reads(self) -> bool:
+        """Whether it reads confidence at all."""
+
+    def __call__(self, ballots: Sequence[Ballot], warmup: Sequence[float]) -> Sequence[float]:
+        """A weight for every ballot; `warmup` holds C_path of the warm-up paths, abstaining ones too."""
+
+
+@dataclass(frozen=True, slots=True)
+class ByCount:
+    """Every ballot weighs 1."""
+
+    settled: bool = True
+    reads: bool = False
+
+    def __call__(self, ballots: Sequence[Ballot], warmup: Sequence[float]) -> Sequence[float]:  # noqa: ARG002
+        """Ones."""
+        return [1.0] * len(ballots)
+
+
+@dataclass(frozen=True, slots=True)
+class ByLowest:
+    """A ballot weighs its path's C_path, its lowest group confidence."""
+
+    settled: bool = True
+    reads: bool = True
+
+    def __call__(self, ballots: Sequence[Ballot], warmup: Sequence[float]) -> Sequence[float]:  # noqa: ARG002
+        """C_path as it is."""
+        return [ballot.lowest for ballot in ballots]
+
+
+@dataclass(frozen=True, slots=True)
+class ByConfidence:
+    """A ballot weighs its path's C_path: raw, or on the scale of the warm-up paths."""
+
+    weight: str = option("raw", "C_path as it is, over the warm-up's mean, or its maximum",
+                         one_of("raw", "mean", "unit"))  # fmt: skip
+    settled: bool = True
+    reads: bool = True
+
+    def __post_init__(self) -> None:
+        check(self)
+
+    def __call__(self, ballots: Sequence[Ballot], warmup: Sequence[float]) -> Sequence[float]:
+        """C_path, divided where asked; 1 where there is nothing to divide by."""
+        if self.weight == "raw":
+            return [ballot.lowest for ballot in ballots]
+        mean = sum(warmup) / len(warmup) if warmup else 0.0
+        scale = mean if self.weight == "mean" else max(warmup, default=0.0)
+        if scale == 0.0:
+            return [1.0] * len(ballots)
+        if self.weight == "mean":
+            return [ballot.lowest / scale for ballot in ballots]
+        return [min(1.0, ballot.lowest / scale) for ballot in ballots]
+
+
+by_count: Final = ByCount()
+
+
+def standardised(values: Sequence[float]) -> list[float] | None:
+    """Values in standard deviations from their mean (the population's); None where they do not differ."""
+    n = len(values)
+    if n == 0:
+        return None
+    mean = sum(values) / n
+    spread = sqrt(sum((value - mean) ** 2 for value in values) / n)
+    return None if spread < 1e-9 else [(value - mean) / spread for value in values]
+
+
+@dataclass(frozen=True, slots=True)
+class ByTail:
+    """Paths that end more confident than the others weigh more; all votes sum to the effective number of paths."""
+
+    beta: float = option(0.6, "how much a path's last window tells; 0 weighs all alike", NOT_NEGATIVE)
+    damping: float = 8.0  # votes at which half of beta is believed
+    cap: float = 2.5  # standard deviations beyond which nothing is gained
+    settled: bool = False
+    reads: bool = True
+
+    def __post_init__(self) -> None:
+        check(self)
+
+    def __call__(self, ballots: Sequence[Ballot], warmup: Sequence[float]) -> Sequence[float]:  # noqa: ARG002
+        """exp(beta n/(n + damping) z), scaled to the effective number of votes."""
+        n = len(ballots)
+        scores = standardised([ballot.tail for ballot in ballots])
+        if scores is None:
+            return [1.0] * n
+        strength = self.beta * n / (n + self.damping)
+        raw = [exp(strength * min(self.cap, max(-self.cap, z))) for z in scores]
+        scale = sum(raw) / sum(weight * weight for weight in raw)
+        return [weight * scale for weight in raw]

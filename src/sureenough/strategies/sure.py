@@ -1,0 +1,11 @@
+"""`sure`, our own: votes weigh by how confident a path ends; stop when going on is not worth it; prune nothing."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from sureenough.core.strategy import Strategy
+from sureenough.core.value import ValueLeft
+from sureenough.core.weights import ByTail
+
+SURE: Final = Strategy("sure", stop=ValueLeft(), weigh=ByTail())
