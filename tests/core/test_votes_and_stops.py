@@ -105,6 +105,13 @@ def test_a_whole_window_by_numbers_must_agree(votes: str, *, stops: bool) -> Non
     assert Unanimous().measure(poll(votes)) is None
 
 
+def test_regrouping_may_unite_an_earlier_window() -> None:
+    votes = poll("aaaabcd")
+    assert not Unanimous()(votes)
+    votes.regroup({"a": 0, "b": 0})
+    assert Unanimous()(votes)
+
+
 def test_the_size_of_the_window_is_an_option() -> None:
     assert Unanimous(batch=2)(poll("abaa"))
     assert not Unanimous(batch=3)(poll("abaa"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from enum import StrEnum
+from functools import lru_cache
 from math import nan
 from typing import Any, Literal, NamedTuple, overload
 
@@ -130,6 +131,7 @@ Event = Tokens | Ended | Regrouped | Expired
 Action = Start | Cancel | Stop
 
 
+@lru_cache(maxsize=4096)
 def path_seed(seed: int, path: int) -> int:
     """A seed of 31 bits for a path, from the run's seed and the path's number (splitmix64's finaliser)."""
     mask = (1 << 64) - 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from math import isnan
 from typing import Any
@@ -37,7 +36,7 @@ class Path:
     lowest = 0.0
     tail = 0.0
 
-    def __init__(self, number: int, chain: int, *, warmup: bool) -> None:
+    def __init__(self, number: int, chain: int, warmup: bool) -> None:
         self.number = number
         self.chain = chain  # the run's longest chain of tokens when this path was started
         self.warmup = warmup
@@ -94,12 +93,12 @@ class Path:
 
 def bill(paths: Iterable[Path]) -> Spent:
     """Every token of every path, each in its bucket."""
-    spent: Counter[str] = Counter()
+    spent = dict.fromkeys(BUCKETS, 0)
     for path in paths:
-        kept = path.fate is Fate.KEPT
-        spent["init" if kept and path.warmup else str(path.fate or Fate.SPARED)] += path.tokens
+        fate = path.fate or Fate.SPARED
+        spent["init" if path.warmup and fate is Fate.KEPT else fate] += path.tokens
         spent["overrun"] += path.overrun
-    return Spent(**{bucket: spent[bucket] for bucket in BUCKETS})  # type: ignore[arg-type]  # all are ints
+    return Spent(**spent)  # type: ignore[arg-type]  # all are ints
 
 
 def tally(paths: Sequence[Path]) -> dict[str, Any]:

@@ -84,21 +84,20 @@ class Session:
 
     def receive(self, event: Event) -> list[Action]:
         """Take note of an event; what to do about it."""
-        if not self._begun and not isinstance(event, Regrouped):
+        if not self._begun and not isinstance(event, Regrouped):  # classes may be known from the start
             raise ProtocolError("receive() before begin()")
-        match event:
-            case Tokens(number, tokens):
-                return self._grown(self._known(number), tokens)
-            case Ended(number):
-                return self._ended(self._known(number), event)
-            case Regrouped(classes):
-                if self.done:
-                    return []
-                self.poll.regroup(classes)
-                return self._finish("settled") if self._settled() else []
-            case Expired(reason):
-                return [] if self.done else self._finish(reason)
-        raise ProtocolError(f"not an event: {event!r}")
+        if isinstance(event, Tokens):
+            return self._grown(self._known(event.path), event.tokens)
+        if isinstance(event, Ended):
+            return self._ended(self._known(event.path), event)
+        if not isinstance(event, Regrouped | Expired):
+            raise ProtocolError(f"not an event: {event!r}")
+        if self.done:
+            return []
+        if isinstance(event, Expired):
+            return self._finish(event.reason)
+        self.poll.regroup(event.classes)
+        return self._finish("settled") if self._settled() else []
 
     # -- tokens
 
@@ -157,24 +156,28 @@ class Session:
         """An engine that watched its own path knows best where the decision fell; True where the cap came first."""
         news = summary.tokens - path.tokens
         over = 0
-        if news > 0:
-            over = int(max(0, self._made + news - self.max_tokens)) if path.fate is None else 0
+        if news < 0:
+            path.overrun -= news
+        else:
             self._made += news
+            if self._made > self.max_tokens and path.fate is None:
+                over = int(self._made - self.max_tokens)
+                path.overrun += over
         path.tokens += news - over
-        path.overrun += max(0, -news) + over
-        self.steps = max(self.steps, path.chain + path.tokens)
+        if path.chain + path.tokens > self.steps:
+            self.steps = path.chain + path.tokens
         return over > 0
 
     def _over(self, path: Path, fate: Fate) -> list[Action]:
         path.fate = fate
-        path.monitor = path.signals = None
+        if path.monitor is not None or path.signals is not None:
+            path.monitor = path.signals = None
         self._running -= 1
         if path.warmup and fate is Fate.KEPT:
             self._warmed += 1
-        settled = self._counted(path) if self._warm else self._calibrated()
-        if settled:
+        if self._counted(path) if self._warm else self._calibrated():
             return self._finish("settled")
-        return self._capped() or self._fill()
+        return self._finish("max_tokens") if self._made >= self.max_tokens else self._fill()
 
     def _calibrated(self) -> bool:
         """Once warm-up is over: thresholds, weights, votes; then the first stop test."""
@@ -213,21 +216,18 @@ class Session:
 
     def _fill(self) -> list[Action]:
         """Start as many paths as may run now; the run is over when none runs and none may start."""
-        wanted = self.budget - len(self.paths)
-        if not self._warm:
+        paths, warm = self.paths, self._warm
+        wanted = self.budget - len(paths)
+        if not warm:
             wanted = min(wanted, self.strategy.warmup - self._warmed - self._running)
+        elif wanted and self.planned:
+            wanted = min(wanted, 2 * self.strategy.stop.need(self.poll, self.parallel) - self._running)
         starts: list[Action] = []
-        for _ in range(min(wanted, self._width() - self._running)):
-            number = len(self.paths)
-            self.paths.append(Path(number, self.steps, warmup=not self._warm))
+        for number in range(len(paths), len(paths) + min(wanted, self.parallel - self._running)):
+            paths.append(Path(number, self.steps, not warm))
             starts.append(Start(number, path_seed(self.seed, number)))
         self._running += len(starts)
         return starts if self._running else self._finish("budget")
-
-    def _width(self) -> int:
-        if not self.planned or not self._warm:
-            return self.parallel
-        return min(self.parallel, 2 * self.strategy.stop.need(self.poll, self.parallel))
 
     def _finish(self, reason: Reason) -> list[Action]:
         if not self._warm:
@@ -275,7 +275,7 @@ class Session:
             planned=self.planned,
             measure=self.strategy.stop.measure(self.poll),
             why=self.strategy.stop.why(self.poll),
-            agreement=self.poll.agreement() if self._reads else None,
+            agreement=None if self.strategy.weigh.settled else self.poll.agreement(),
             gate=self.gate if self.strategy.prunes and self._warm else None,
             notes=notes(self.strategy, self.paths, self.window, self.count),
             **tally(self.paths),

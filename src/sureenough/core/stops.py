@@ -187,7 +187,9 @@ class Unanimous:
         check(self)
 
     def __call__(self, poll: Poll) -> bool:
-        """Any whole window will do: answers regrouped late may unite an earlier one."""
+        """The window of the path counted last; all, where answers were regrouped and may unite an earlier one."""
+        if poll.last is not None:
+            return self._agrees(poll, poll.last - poll.last % self.batch, self.batch)
         windows = range(0, max(poll.outcomes, default=-1) + 1, self.batch)
         return any(self._agrees(poll, first, self.batch) for first in windows)
 

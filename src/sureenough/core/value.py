@@ -1,7 +1,7 @@
 """`sure`: stop when finishing the budget is worth less than delta points of vote share.
 
-The worth of going on is the chance that the runner-up overtakes, times by how much, times the share of the votes that the
-two hold. docs/sure.md derives it.
+The worth of going on is the chance that the runner-up overtakes, times by how much, times the share of the votes
+that the two hold. docs/sure.md derives it.
 """
 
 from __future__ import annotations

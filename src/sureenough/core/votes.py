@@ -32,6 +32,7 @@ class Poll:
         self.budget = budget
         self.ballots: list[Ballot] = []
         self.outcomes: dict[int, Hashable | None] = {}  # path -> its candidate, None where it has no vote
+        self.last: int | None = None  # the path counted last; None where the candidates were formed anew since
         self.warmup: list[float] = []
         self._weigh = weigh
         self._classes: Mapping[Answer, Hashable] = {}
@@ -46,6 +47,7 @@ class Poll:
 
     def add(self, path: int, ballot: Ballot | None) -> None:
         """Count one path."""
+        self.last = path
         self.outcomes[path] = None if ballot is None else self._class(ballot.answer)
         if ballot is None:
             return
@@ -58,6 +60,7 @@ class Poll:
 
     def regroup(self, classes: Mapping[Answer, Hashable]) -> None:
         """Other answers mean the same now: form the candidates anew."""
+        self.last = None
         self._classes = classes
         self._candidates, self._owners = {}, []
         for ballot in self.ballots:

@@ -59,15 +59,16 @@ class _Leaper:
         """Leap to the next end of a path and tell the session."""
         tick, number = heapq.heappop(self.ends)
         self.enter(tick, number)
-        run = self.running.pop(number)
-        self.ended += run.tokens
+        _, tokens, end = self.running.pop(number)
+        self.ended += tokens
         # An empty path grows nothing; whether its tick counts is up to the paths before it.
-        self.lively = self.lively or run.tokens > 0 or any(r.tokens > 0 for n, r in self.running.items() if n < number)
-        self.obey(self.session.receive(run.end))
+        if tokens or any(run.tokens for n, run in self.running.items() if n < number):
+            self.lively = True
+        self.obey(self.session.receive(end))
 
     def enter(self, tick: int, turn: int) -> None:
         if tick > self.tick:
-            if not self.lively and not any(run.tokens > 0 and run.start < self.tick for run in self.running.values()):
+            if not self.lively and not any(run.tokens and run.start < self.tick for run in self.running.values()):
                 self.idle += 1
             self.lively = False
         self.tick, self.turn = tick, turn
