@@ -30,11 +30,12 @@ from sureenough.strategies import STRATEGIES
 from sureenough.traces import Pool, Question, RecordedPath, write_pool
 
 missed: list[str] = []
+tolerance = 1.0  # CI allows noisy machines a little
 
 
 def bar(says: str, value: float, limit: float, *, at_least: bool = False) -> None:
     """Print a figure with its bar; remember a miss."""
-    holds = value >= limit if at_least else value <= limit
+    holds = value >= limit * tolerance if at_least else value * tolerance <= limit
     print(
         f"  {says}: {value:,.2f} (bar: {'at least' if at_least else 'at most'} {limit:g}) {'ok' if holds else 'MISSED'}"
     )
@@ -179,11 +180,15 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("pool", nargs="?", type=Path, default=BUILTIN_POOL)
     parser.add_argument("--smoke", action="store_true")
+    parser.add_argument("--tolerance", type=float, default=1.0, help="0.8 lets bars be missed by a fifth")
     asked = parser.parse_args()
+    global tolerance  # noqa: PLW0603 - a script's setting
+    tolerance = asked.tolerance
     monitor_cost(20_000 if asked.smoke else 200_000)
-    by_length = sorted(Pool(asked.pool), key=lambda question: sum(path.tokens for path in question.paths))
-    middle = len(by_length) // 2
-    lanes(by_length[-1:] if asked.smoke else by_length[middle : middle + 5], orders=5)
+    questions = list(Pool(asked.pool))
+    longest = max(questions, key=lambda question: sum(path.tokens for path in question.paths))
+    lanes([longest] if asked.smoke else questions[:: len(questions) // 5], orders=5)
+    del questions
     growth(asked.pool, (3, 6, 12, 24) if asked.smoke else (6, 12, 24, 48), (1, 2, 4, 8))
     whole_pool(asked.pool, 1 if asked.smoke else 5)
     if missed:

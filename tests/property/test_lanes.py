@@ -47,6 +47,7 @@ def runs(draw: st.DrawFn) -> tuple[list[RecordedPath], Strategy, dict[str, Any]]
     sizes["parallel"] = draw(st.integers(1, len(paths) + 2))
     sizes["count"] = draw(st.sampled_from(["start", "start", "finish"]))
     sizes["max_tokens"] = draw(st.one_of(st.none(), st.integers(1, 250)))
+    sizes["planned"] = draw(st.booleans())
     sizes["deadline"] = draw(st.sampled_from([None, None, None, 0.0]))
     return paths, draw(strategies(len(paths))), sizes
 

@@ -65,6 +65,10 @@ def headline(result: Comparison) -> str:
     """What was compared, in a line."""
     first = result.rows[0]
     width = "one path at a time" if result.parallel == 1 else f"{result.parallel} paths at once"
+    if result.planned:
+        width += ", planned"
+    if result.count == "finish":
+        width += ", votes counted as paths finish"
     pool = "built-in pool" if result.pool == str(BUILTIN_POOL) else result.pool
     return (
         f"{pool}: {first.questions} questions, budget {result.paths} paths, window {result.window}, "
@@ -125,6 +129,8 @@ def json_table(results: Sequence[Comparison]) -> Json:
                 "parallel": result.parallel,
                 "repeats": result.repeats,
                 "seed": result.seed,
+                "count": result.count,
+                "planned": result.planned,
                 "damaged": result.damaged,
                 "notes": list(result.notes),
                 "rows": [row.to_json() for row in result.rows],
@@ -136,7 +142,7 @@ def json_table(results: Sequence[Comparison]) -> Json:
 
 def _flat(result: Comparison, row: Row) -> Json:
     flat: Json = {"pool": _no_formula(result.pool), "paths": result.paths, "window": result.window}
-    flat |= {"parallel": result.parallel, "seed": result.seed}
+    flat |= {"parallel": result.parallel, "seed": result.seed, "count": result.count, "planned": result.planned}
     for name, value in row.to_json().items():
         if isinstance(value, dict):
             flat |= {f"{name}_{key}": item for key, item in value.items()} if name != "reasons" else {}

@@ -19,7 +19,7 @@ from sureenough.bench.tables import csv_table, json_table, plain_table, rich_tab
 from sureenough.data import BUILTIN_POOL
 from sureenough.errors import UsageError
 
-DEFAULT: Final = ("sc", "ac", "esc", "deepconf-low", "deepconf-high", "ddc")
+DEFAULT: Final = ("sc", "ac", "esc", "deepconf-low", "deepconf-high", "ddc", "sure")
 
 
 def command(
@@ -37,6 +37,12 @@ def command(
     seed: Annotated[int, typer.Option(help="Seed of the orders and of the bootstrap.")] = 0,
     max_tokens: Annotated[int | None, typer.Option(help="Cap on the tokens of a question.")] = None,
     count: Annotated[str, typer.Option(help="Count votes in order of start, or of finish.")] = "start",
+    planned: Annotated[
+        bool, typer.Option("--planned", help="Run no more paths at once than twice what a strategy needs at least.")
+    ] = False,
+    guard: Annotated[
+        bool, typer.Option("--guard", help="Let sure stop believing confidence that has misled it.")
+    ] = False,
     skip_damaged: Annotated[bool, typer.Option("--skip-damaged", help="Leave damaged rows out; count them.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
@@ -58,6 +64,8 @@ def command(
                 seed=seed,
                 max_tokens=max_tokens,
                 count=count,  # type: ignore[arg-type]  # refused by compare where it is neither
+                planned=planned,
+                guard=guard,
                 skip_damaged=skip_damaged,
                 progress=told,
             )

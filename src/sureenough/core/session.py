@@ -63,6 +63,7 @@ class Session:
         self.stopped: Stop | None = None
         self.steps = 0  # the longest chain of tokens made one after another
         self._reads = strategy.reads_confidence
+        self._stop = strategy.stop
         self._begun = False
         self._warm = strategy.warmup == 0
         self._running = 0
@@ -196,21 +197,23 @@ class Session:
     def _counted(self, path: Path) -> bool:
         """Count what can be counted now, one at a time, and ask the stop rule after each."""
         if self.count == "finish":
-            self._count(path)
-            return self._settled()
+            return self._count(path) and self._settled()
         while self._turn < len(self.paths) and self.paths[self._turn].fate is not None:
-            self._count(self.paths[self._turn])
+            news = self._count(self.paths[self._turn])
             self._turn += 1
-            if self._settled():
+            if news and self._settled():
                 return True
         return False
 
-    def _count(self, path: Path) -> None:
+    def _count(self, path: Path) -> bool:
+        """Whether this may change the stop rule's mind: a vote does, a path without one only for some rules."""
         path.counted = True
-        self.poll.add(path.number, path.ballot(self.gate))
+        ballot = path.ballot(self.gate)
+        self.poll.add(path.number, ballot)
+        return ballot is not None or self._stop.counts_paths
 
     def _settled(self) -> bool:
-        return self._warm and self.strategy.stop(self.poll)
+        return self._warm and self._stop(self.poll)
 
     # -- what next
 

@@ -20,6 +20,10 @@ from sureenough.core.votes import Poll
 class StopRule(Protocol):
     """Says when a poll is settled."""
 
+    @property
+    def counts_paths(self) -> bool:
+        """Whether a path without a vote can settle it."""
+
     def __call__(self, poll: Poll) -> bool: ...
 
     def measure(self, poll: Poll) -> float | None:
@@ -40,6 +44,8 @@ def fewest(most: int, settles: Callable[[int], bool]) -> int:
 @dataclass(frozen=True, slots=True)
 class Never:
     """The budget decides."""
+
+    counts_paths: bool = False
 
     def __call__(self, poll: Poll) -> bool:  # noqa: ARG002
         """No."""
@@ -73,6 +79,7 @@ class Posterior:
     gamma: float = option(0.5, "share of the votes that counts as settled", SHARE)
     tau: float = option(0.95, "probability at which sampling stops", PROBABILITY)
     weighted: bool = True  # False: the test counts each path as 1
+    counts_paths: bool = False
 
     def __post_init__(self) -> None:
         check(self)
@@ -114,6 +121,7 @@ class TwoLargest:
     """Adaptive-consistency: the most frequent answer beats the next one, with probability tau or more."""
 
     tau: float = option(0.95, "probability at which sampling stops", PROBABILITY)
+    counts_paths: bool = False
 
     def __post_init__(self) -> None:
         check(self)
@@ -149,6 +157,7 @@ class Share:
     """DeepConf: the leader holds tau of the weight or more."""
 
     tau: float = option(0.95, "share of the vote weight at which sampling stops", PROBABILITY)
+    counts_paths: bool = False
 
     def __post_init__(self) -> None:
         check(self)
@@ -182,6 +191,7 @@ class Unanimous:
     """Early-stopping self-consistency: a whole window of paths, by their numbers, gave one answer."""
 
     batch: int = option(5, "paths in a window that must agree", COUNT)
+    counts_paths: bool = False
 
     def __post_init__(self) -> None:
         check(self)

@@ -35,14 +35,17 @@ class ValueLeft:
 
     delta: float = option(0.01, "vote share that the rest of the budget must be worth", PROBABILITY)
     least: int = option(3, "paths before the first test", COUNT)
+    counts_paths: bool = True  # each path that ends leaves less to come
 
     def __post_init__(self) -> None:
         check(self)
 
     def __call__(self, poll: Poll) -> bool:
-        """At delta or below; never without a vote, or before `least` paths."""
+        """At delta or below; never without a vote, before `least` paths, or where the budget has decided already."""
+        if not self.least <= poll.counted < poll.budget:
+            return False
         measured = self.measure(poll)
-        return poll.counted >= self.least and measured is not None and measured <= self.delta
+        return measured is not None and measured <= self.delta
 
     def measure(self, poll: Poll) -> float | None:
         """What going on is worth, in vote share."""

@@ -1,0 +1,143 @@
+"""The one pass over a pool: every question under every strategy, in every order."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from zlib import crc32
+
+import numpy as np
+
+from sureenough import drive
+from sureenough.answers import grade, grouped
+from sureenough.bench.guard import Guard
+from sureenough.bench.score import Run, Sheet
+from sureenough.core.gates import Calibrate, Gate
+from sureenough.core.sizes import Count
+from sureenough.core.strategy import Strategy
+from sureenough.core.windows import Windows
+from sureenough.spec import render
+from sureenough.traces import Question, RecordedPath
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What every run of a comparison has in common."""
+
+    paths: int | None  # the budget; None: whatever a question has
+    window: int
+    parallel: int
+    repeats: int
+    seed: int
+    max_tokens: int | None
+    count: Count
+    planned: bool
+    guard: bool
+
+
+class Remembered:
+    """Calibrations of one question: ablations of a strategy, on the same order, share theirs."""
+
+    def __init__(self) -> None:
+        self.gates: dict[tuple[Calibrate, tuple[int, ...]], Gate] = {}
+
+    def around(self, strategy: Strategy) -> Strategy:
+        """The strategy with a memory."""
+        if not strategy.prunes:
+            return strategy
+        calibrate = strategy.calibrate
+
+        def recall(paths: Sequence[Windows]) -> Gate:
+            key = calibrate, tuple(map(id, paths))
+            if key not in self.gates:
+                self.gates[key] = calibrate(paths)
+            return self.gates[key]
+
+        return replace(strategy, calibrate=recall)
+
+
+class Work:
+    """Collects a sheet a strategy, question by question."""
+
+    def __init__(self, plan: list[Strategy], settings: Settings) -> None:
+        self.plan, self.settings = plan, settings
+        self.sheets = [Sheet(render(strategy)) for strategy in plan]
+        self.guards = [[Guard(strategy) for _ in range(settings.repeats)] for strategy in plan]
+        self.recorded = 0  # most paths of any question
+        self.short = 0  # questions with fewer paths than the budget
+        self.shrunk = 0  # questions with fewer paths than a warm-up
+
+    def question(self, question: Question) -> None:
+        """All strategies and repeats of one question."""
+        n = len(question.paths)
+        self.recorded = max(self.recorded, n)
+        self.short += self.settings.paths is not None and n < self.settings.paths
+        self.shrunk += any(n < strategy.warmup for strategy in self.plan)
+        classes = grouped(path.answer for path in question.paths)
+        right = {a: grade(question.gold, a) for a in classes} if question.gold is not None else None
+        remembered = Remembered()
+        runs: list[list[Run]] = [[] for _ in self.plan]
+        for repeat in range(self.settings.repeats):
+            paths = self._ordered(question, repeat)
+            for done, guards in zip(runs, self.guards, strict=True):
+                strategy = guards[repeat].current() if self.settings.guard else guards[repeat].strategy
+                run = self._run(paths, remembered.around(strategy), classes, right)
+                guards[repeat].learn(run.outcome.agreement)
+                done.append(run)
+        for sheet, done in zip(self.sheets, runs, strict=True):
+            sheet.add(done)
+
+    def _ordered(self, question: Question, repeat: int) -> list[RecordedPath]:
+        """The paths that this repeat may use, in its order."""
+        rng = np.random.default_rng((self.settings.seed, repeat, crc32(question.id.encode())))
+        order = rng.permutation(len(question.paths))[: self.settings.paths]
+        return [question.paths[i] for i in order]
+
+    def _run(
+        self,
+        paths: list[RecordedPath],
+        strategy: Strategy,
+        classes: Mapping[str, Hashable],
+        right: Mapping[str, bool] | None,
+    ) -> Run:
+        """One strategy on one order of one question."""
+        settings = self.settings
+        if len(paths) < strategy.warmup:
+            strategy = replace(strategy, warmup=len(paths))
+        out = drive.replay(
+            paths,
+            strategy,
+            paths=len(paths),
+            window=settings.window,
+            parallel=settings.parallel,
+            seed=settings.seed,
+            max_tokens=settings.max_tokens,
+            count=settings.count,
+            planned=settings.planned,
+            classes=classes,
+        )
+        correct = None if right is None else float(out.answer is not None and right[out.answer])
+        plain = sum(path.tokens for path in paths)
+        return Run(correct, out.tokens.total, min(plain, settings.max_tokens or plain), out)
+
+    def notes(self) -> list[str]:
+        """What a reader of the table should know."""
+        notes = []
+        if self.short:
+            notes.append(
+                f"{self.short} questions have fewer than {self.settings.paths} recorded paths; they used what there is"
+            )
+        if self.shrunk:
+            notes.append(f"{self.shrunk} questions have fewer paths than a warm-up; all their paths warmed up")
+        if self.settings.guard:
+            notes += [self._guarded(sheet, guards) for sheet, guards in zip(self.sheets, self.guards, strict=True)
+                      if any(guard.wary for guard in guards)]  # fmt: skip
+        return notes
+
+    def _guarded(self, sheet: Sheet, guards: list[Guard]) -> str:
+        wary = sum(guard.wary for guard in guards)
+        belief = sum(guard.belief for guard in guards) / len(guards)
+        return (
+            f"{sheet.strategy}: confidence misled (correlation with agreement {belief:+.2f}); "
+            f"{wary} of {sheet.runs} runs went without it, at a quarter of delta"
+        )

@@ -1,0 +1,196 @@
+"""`sure`'s parts by their numbers: the worth of going on, weights by tails, what it needs at least."""
+
+from __future__ import annotations
+
+from math import exp
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import beta as beta_distribution
+
+from sureenough.core.stops import Posterior, Share, StopRule, TwoLargest, Unanimous, fewest, never
+from sureenough.core.value import ValueLeft, gain
+from sureenough.core.votes import Poll
+from sureenough.core.weights import Ballot, ByCount, ByLowest, ByTail, Weigh, standardised
+from sureenough.errors import UsageError
+
+
+def poll(votes: str, budget: int = 64, tails: list[float] | None = None, weigh: Weigh | None = None) -> Poll:
+    made = Poll(weigh or ByTail(), budget)
+    for path, answer in enumerate(votes):
+        tail = 1.0 if tails is None else tails[path]
+        made.add(path, None if answer == "." else Ballot(path, answer, tail, tail))
+    return made
+
+
+@pytest.mark.parametrize(
+    ("budget", "votes", "value"),
+    [
+        (64, "aa", 0.021853),
+        (64, "aaa", 0.008358),
+        (64, "aaaa", 0.003213),
+        (64, "aaab", 0.030638),
+        (64, "aabb", 0.126271),
+        (64, "abcdefgh", 0.061832),
+        (512, "aaa", 0.010141),
+    ],
+)
+def test_the_worth_of_going_on(budget: int, votes: str, value: float) -> None:
+    assert ValueLeft().measure(poll(votes, budget)) == pytest.approx(value, abs=1e-6)
+
+
+def test_the_worth_is_the_expected_margin_of_the_runner_up() -> None:
+    """By integration: E[(1 - 2X)+] for the leader's final share X of the two, times what the two hold."""
+    first, second, total, future = 7.3, 4.1, 15.0, 20.0
+    a, b = first + 1, second + 1
+    share = (a + b) / (total + 3)
+    m = future * share
+    variance = a * b / (a + b) ** 2 / (a + b + 1) * m / (a + b + m)
+    size = a * b / (a + b) ** 2 / variance - 1
+    x = np.linspace(0, 0.5, 200_001)
+    density = beta_distribution.pdf(x, size * a / (a + b), size * b / (a + b))
+    margin = np.trapezoid((1 - 2 * x) * density, x)
+    assert gain(first, second, total, future) == pytest.approx(share * margin, abs=1e-9)
+
+
+def test_with_nothing_to_come_nothing_can_be_won() -> None:
+    assert gain(3.0, 1.0, 4.0, 0.0) == 0.0
+    assert gain(3.0, 1.0, 4.0, -1.0) == 0.0
+
+
+@given(st.floats(0, 500), st.floats(0, 1), st.floats(0, 500), st.floats(0.01, 512))
+def test_the_worth_is_a_share_of_the_vote(first: float, ratio: float, rest: float, future: float) -> None:
+    second = first * ratio
+    assert 0.0 <= gain(first, second, first + second + rest, future) <= 0.5
+
+
+def test_paths_without_an_answer_make_less_of_the_future() -> None:
+    # 4 of 8 paths answered: of 56 to come, about half will; votes are equal, so one path is one vote.
+    expected = gain(4.0, 0.0, 4.0, 56 * 1.0 * 5 / 9)
+    assert ValueLeft().measure(poll("a.a.a.a.")) == pytest.approx(expected, abs=1e-12)
+
+
+def test_it_stops_at_delta_from_the_least_paths_on_and_not_without_a_vote() -> None:
+    worth = ValueLeft().measure(poll("aaaa"))
+    assert worth is not None
+    assert ValueLeft(delta=worth)(poll("aaaa"))
+    assert not ValueLeft(delta=worth * 0.999)(poll("aaaa"))
+    assert not ValueLeft(delta=0.5)(poll("aa"))
+    assert ValueLeft(delta=0.5, least=2)(poll("aa"))
+    assert not ValueLeft()(poll("....."))
+    assert not ValueLeft(delta=1.0)(poll("aaaa", budget=4)), "the budget has decided"
+
+
+def test_weights_grow_with_the_tail_and_sum_to_the_effective_number() -> None:
+    tails = [3.0, 5.0, 9.0, 40.0]
+    weights = list(ByTail()([Ballot(i, "a", 0.0, t) for i, t in enumerate(tails)], []))
+    z = np.clip((np.array(tails) - np.mean(tails)) / np.std(tails), -2.5, 2.5)
+    raw = np.exp(0.6 * 4 / 12 * z)
+    assert weights == pytest.approx((raw * raw.sum() / (raw**2).sum()).tolist(), abs=1e-12)
+    assert sum(weights) == pytest.approx(raw.sum() ** 2 / (raw**2).sum())
+    assert sum(weights) < 4
+
+
+def test_one_outlier_counts_for_no_more_than_the_cap() -> None:
+    tails = [0.0] * 50 + [1e6]
+    weights = list(ByTail()([Ballot(i, "a", 0.0, t) for i, t in enumerate(tails)], []))
+    z_low = (0.0 - np.mean(tails)) / np.std(tails)
+    strength = 0.6 * 51 / 59
+    assert weights[-1] / weights[0] == pytest.approx(exp(strength * (2.5 - z_low)))
+
+
+def test_equal_tails_or_no_beta_weigh_alike() -> None:
+    assert list(ByTail()([Ballot(i, "a", 0.0, 7.0) for i in range(5)], [])) == [1.0] * 5
+    flat = ByTail(beta=0.0)([Ballot(i, "a", 0.0, float(i)) for i in range(5)], [])
+    assert list(flat) == pytest.approx([1.0] * 5)
+    assert list(ByTail()([], [])) == []
+    assert standardised([]) is None
+
+
+def test_agreement_tells_informative_confidence_from_misleading() -> None:
+    tails = [9.0, 8.0, 9.5, 8.5, 3.0, 4.0, 3.5]
+    assert (poll("aaaabcd", tails=tails).agreement() or 0) > 0.9
+    assert (poll("aaaabcd", tails=[-t for t in tails]).agreement() or 0) < -0.9
+    assert poll("aaaab", tails=tails[:5]).agreement() is None, "five votes are too few"
+    assert poll("aaaaaaa", tails=tails).agreement() is None, "all agree"
+    assert poll("aaaabcd").agreement() is None, "all are equally confident"
+
+
+def test_agreement_is_the_correlation() -> None:
+    tails = [9.0, 8.0, 9.5, 8.5, 3.0, 4.0, 9.2]
+    others = [c / 6 for c in (3, 3, 3, 3, 1, 1, 0)]
+    assert poll("aaaabbc", tails=tails).agreement() == pytest.approx(np.corrcoef(tails, others)[0, 1])
+
+
+# -- need
+
+
+@pytest.mark.parametrize("most", [1, 2, 3, 10])
+def test_the_fewest_that_settle(most: int) -> None:
+    assert fewest(most, lambda k: k >= 3) == min(3, most)
+    assert fewest(most, lambda _: False) == most
+    assert fewest(most, lambda _: True) == 1
+
+
+RULES: dict[str, tuple[StopRule, Weigh]] = {
+    "ac": (TwoLargest(), ByCount()),
+    "ddc": (Posterior(), ByLowest()),
+    "ddc-unweighted": (Posterior(weighted=False), ByLowest()),
+    "deepconf": (Share(), ByLowest()),
+    "esc": (Unanimous(), ByCount()),
+    "sure": (ValueLeft(), ByTail()),
+}
+
+
+@given(votes=st.text("ab.", min_size=0, max_size=9), name=st.sampled_from(sorted(RULES)))
+def test_need_is_the_number_of_leaders_votes_that_really_settle_it(votes: str, name: str) -> None:
+    """With equal weights, adding that many votes for the leader settles the poll, and one fewer does not."""
+    rule, weigh = RULES[name]
+    start = poll(votes, 64, None, weigh)
+    if rule(start) or not start.ballots:
+        return
+    leader = start.winner()
+    need = rule.need(start, 40)
+    settled = [rule(poll(votes + str(leader) * k, 64, None, weigh)) for k in range(1, 41)]
+    assert need == (settled.index(True) + 1 if True in settled else 40)
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_before_the_first_vote_something_is_needed(name: str) -> None:
+    rule, weigh = RULES[name]
+    assert 1 <= rule.need(poll("", weigh=weigh), 8) <= 8
+    assert never.need(poll(""), 7) == 7
+
+
+# -- words
+
+
+@pytest.mark.parametrize(
+    ("rule", "votes", "says"),
+    [
+        (
+            ValueLeft(),
+            "aaaa",
+            "The 60 paths left would win 0.32 points of vote share on average, no more than delta = 1",
+        ),
+        (ValueLeft(), "aabb", "more than delta = 1 points"),
+        (Posterior(), "aaaa", "with probability 0.9688, above tau = 0.95"),
+        (Posterior(gamma=0.6), "ab", "more than 60% of the votes with probability 0.3520, not above tau"),
+        (TwoLargest(), "aab", "2 votes against 1: the leader beats the next answer with probability 0.6875"),
+        (Share(), "aaab", "The leader holds 75.0% of the vote weight; it stops at 95%."),
+        (Unanimous(), "aaaaa", "A window of 5 paths"),
+        (Unanimous(), "aaaab", "No window of 5 paths"),
+        (never, "a", "whole budget"),
+        *((rule, "", "Nobody has voted.") for rule in (ValueLeft(), Posterior(), TwoLargest(), Share())),
+    ],
+)
+def test_why(rule: StopRule, votes: str, says: str) -> None:
+    assert says in rule.why(poll(votes))
+
+
+@pytest.mark.parametrize("make", [lambda: ValueLeft(delta=2), lambda: ValueLeft(least=0), lambda: ByTail(beta=-1)])
+def test_impossible_settings_are_refused(make: object) -> None:
+    with pytest.raises(UsageError, match="will not do"):
+        make()  # type: ignore[operator]
