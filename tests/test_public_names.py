@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+import subprocess
+import sys
 
 import pytest
 
@@ -14,6 +16,18 @@ def test_every_export_is_there_and_documented() -> None:
     for name in se.__all__:
         thing = getattr(se, name)
         assert isinstance(thing, dict) or inspect.getdoc(thing), name
+
+
+def test_importing_the_package_loads_nothing_heavy() -> None:
+    code = "import sys, sureenough; print(sorted({'numpy', 'scipy', 'pyarrow', 'rich'} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_a_name_that_is_not_there() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        se.nothing  # noqa: B018
+    assert set(se.__all__) <= set(dir(se))
 
 
 def test_the_run_options_have_one_spelling() -> None:

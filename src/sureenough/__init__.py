@@ -1,25 +1,32 @@
-"""A reasoning model's best answer for a fraction of the tokens."""
+"""A reasoning model's best answer for a fraction of the tokens.
+
+Names are loaded when they are first used, so that importing the package, as its worker process does, costs nothing.
+"""
 
 from __future__ import annotations
 
-from sureenough.api import replay
-from sureenough.bench import Comparison, Row, compare
-from sureenough.core.events import Fate, Tier, Token
-from sureenough.core.outcome import Outcome, Spent
-from sureenough.core.session import Session
-from sureenough.core.strategy import Strategy
-from sureenough.errors import (
-    EngineError,
-    EngineRejected,
-    EngineUnavailable,
-    MissingLogprobs,
-    ProtocolError,
-    SureEnoughError,
-    TraceError,
-    UsageError,
-)
-from sureenough.strategies import STRATEGIES
-from sureenough.traces import Pool, RecordedPath
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from sureenough.api import replay
+    from sureenough.bench import Comparison, Row, compare
+    from sureenough.core.events import Fate, Tier, Token
+    from sureenough.core.outcome import Outcome, Spent
+    from sureenough.core.session import Session
+    from sureenough.core.strategy import Strategy
+    from sureenough.errors import (
+        EngineError,
+        EngineRejected,
+        EngineUnavailable,
+        MissingLogprobs,
+        ProtocolError,
+        SureEnoughError,
+        TraceError,
+        UsageError,
+    )
+    from sureenough.strategies import STRATEGIES
+    from sureenough.traces import Pool, RecordedPath
 
 __version__ = "0.1.0"
 
@@ -47,3 +54,28 @@ __all__ = [
     "compare",
     "replay",
 ]
+
+_ROOMS: Final = {
+    "api": ("replay",),
+    "bench": ("Comparison", "Row", "compare"),
+    "core.events": ("Fate", "Tier", "Token"),
+    "core.outcome": ("Outcome", "Spent"),
+    "core.session": ("Session",),
+    "core.strategy": ("Strategy",),
+    "errors": tuple(name for name in __all__ if name.endswith("Error"))
+    + ("EngineRejected", "EngineUnavailable", "MissingLogprobs"),
+    "strategies": ("STRATEGIES",),
+    "traces": ("Pool", "RecordedPath"),
+}
+_HOME: Final = {name: room for room, names in _ROOMS.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'sureenough' has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(f"sureenough.{_HOME[name]}"), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
