@@ -2,8 +2,8 @@
 
     python scripts/worlds.py [--questions 300] [--orders 2]
 
-Confidence is informative, shuffled or inverted; questions are easy, contested or hopeless. A row a world: accuracy of `sc`,
-then the difference and the tokens saved for `ac`, `sure`, and `sure` under its guard.
+Confidence is informative, shuffled or inverted; questions are easy, contested or hopeless. A row a world: accuracy of
+`sc`, then the difference and the tokens saved for `ac`, `sure`, and `sure` under its guard.
 """
 
 from __future__ import annotations

@@ -62,8 +62,16 @@ _ROOMS: Final = {
     "core.outcome": ("Outcome", "Spent"),
     "core.session": ("Session",),
     "core.strategy": ("Strategy",),
-    "errors": tuple(name for name in __all__ if name.endswith("Error"))
-    + ("EngineRejected", "EngineUnavailable", "MissingLogprobs"),
+    "errors": (
+        "EngineError",
+        "EngineRejected",
+        "EngineUnavailable",
+        "MissingLogprobs",
+        "ProtocolError",
+        "SureEnoughError",
+        "TraceError",
+        "UsageError",
+    ),
     "strategies": ("STRATEGIES",),
     "traces": ("Pool", "RecordedPath"),
 }

@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from sureenough.bench import Comparison, compare
-from sureenough.bench.compare import Progress as Told
+from sureenough.bench.comparison import Progress as Told
 from sureenough.bench.tables import csv_table, json_table, plain_table, rich_table
 from sureenough.data import BUILTIN_POOL
 from sureenough.errors import UsageError
