@@ -48,11 +48,12 @@ def test_an_outcome_has_the_promised_fields() -> None:
     assert any("20 paths are recorded, the budget was 64" in note for note in out.notes)
 
 
-def test_answers_are_equal_when_their_stripped_strings_are() -> None:
-    paths = [se.RecordedPath(a, [0.5], [5.0]) for a in (" 5", "5 ", "6", "5")]
-    out = se.replay(paths, "sc")
-    assert out.votes == {" 5": 3.0, "6": 1.0}
-    assert out.answer == " 5"
+def test_answers_that_mean_the_same_are_one_candidate() -> None:
+    answers = ("0.5", "7", "1/2", "", r"\frac{1}{2}", "7", None, " ")
+    out = se.replay([se.RecordedPath(a, [0.5], [5.0]) for a in answers], "sc")
+    assert out.votes == {"0.5": 3.0, "7": 2.0}
+    assert out.answer == "0.5", "as the lowest-numbered path wrote it"
+    assert out.abstained == 3, "an empty answer is none"
 
 
 @pytest.mark.parametrize(

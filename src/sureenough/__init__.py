@@ -8,6 +8,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
+from sureenough.version import __version__ as __version__
+
 if TYPE_CHECKING:
     from sureenough.api import replay
     from sureenough.bench import Comparison, Row, compare
@@ -27,8 +29,6 @@ if TYPE_CHECKING:
     )
     from sureenough.strategies import STRATEGIES
     from sureenough.traces import Pool, RecordedPath
-
-__version__ = "0.1.0"
 
 __all__ = [
     "STRATEGIES",

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Final
 
-from sureenough import drive
-from sureenough.answers import grouped
+from sureenough.answers import REPLAY_SECONDS, Judge
 from sureenough.core.outcome import Outcome
 from sureenough.core.sizes import Count, refuse_bad_seed
 from sureenough.core.strategy import Strategy
+from sureenough.drive import replay as run_recorded
 from sureenough.errors import UsageError
 from sureenough.spec import resolve
 from sureenough.traces import RecordedPath
@@ -54,7 +55,7 @@ def replay(
     refuse_bad_seed(seed)
     if deadline is not None and deadline < 0:
         raise UsageError(f"deadline is {deadline}; it must be a number of seconds, 0 or more")
-    return drive.replay(
+    return run_recorded(
         recorded,
         resolve(strategy),
         paths=len(recorded) if paths is None else paths,
@@ -65,5 +66,12 @@ def replay(
         deadline=deadline,
         count=count,
         planned=planned,
-        classes=grouped(path.answer for path in recorded),
+        classes=_classes(frozenset(path.answer for path in recorded if path.answer is not None)),
     )
+
+
+@lru_cache(maxsize=64)
+def _classes(answers: frozenset[str]) -> dict[str, int | None]:
+    """The class of every answer; they depend on the set of answers alone."""
+    named = sorted(answers)
+    return dict(zip(named, Judge(REPLAY_SECONDS).classes(named), strict=True))

@@ -13,6 +13,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
+from sureenough.answers import REPLAY_SECONDS
 from sureenough.bench import Comparison, compare
 from sureenough.bench.comparison import Progress as Told
 from sureenough.bench.tables import csv_table, json_table, plain_table, rich_table
@@ -43,6 +44,9 @@ def command(
     guard: Annotated[
         bool, typer.Option("--guard", help="Let sure stop believing confidence that has misled it.")
     ] = False,
+    symbolic_seconds: Annotated[
+        float, typer.Option(help="Time a question for comparing answers symbolically; what is open then is different.")
+    ] = REPLAY_SECONDS,
     skip_damaged: Annotated[bool, typer.Option("--skip-damaged", help="Leave damaged rows out; count them.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
@@ -66,6 +70,7 @@ def command(
                 count=count,  # type: ignore[arg-type]  # refused by compare where it is neither
                 planned=planned,
                 guard=guard,
+                symbolic_seconds=symbolic_seconds,
                 skip_damaged=skip_damaged,
                 progress=told,
             )
