@@ -9,12 +9,17 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from sureenough.answers import REPLAY_SECONDS, VERSION, Judge
 from sureenough.errors import UsageError
 from sureenough.traces import Pool, Question
+
+Equal = Literal["meaning", "string"]
+"""When two answers are one candidate. Peers vote on strings; grading goes by meaning either way."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,26 +30,33 @@ class Judged:
     right: dict[str, bool] | None  # None where the question has no gold answer
 
 
-def judge(question: Question, symbolic_seconds: float) -> tuple[Judged, int]:
+def judge(question: Question, symbolic_seconds: float, equal: Equal) -> tuple[Judged, int]:
     """Judge one question; also how many pairs were not settled in time."""
     answers = list(dict.fromkeys(path.answer for path in question.paths if path.answer is not None))
     bench = Judge(symbolic_seconds)
-    numbers = bench.classes(answers)
+    numbers = bench.classes(answers) if equal == "meaning" else _by_string(answers)
     classes = {answer: number for answer, number in zip(answers, numbers, strict=True) if number is not None}
     gold = question.gold
     right = None if gold is None else {answer: bench.grade(gold, answer) for answer in answers}
     return Judged(classes, right), bench.unsettled
 
 
+def _by_string(answers: list[str]) -> list[int]:
+    numbers: dict[str, int] = {}
+    return [numbers.setdefault(answer.strip(), len(numbers)) for answer in answers]
+
+
 class Groups:
     """The judged answers of a pool, from the cache where they are there."""
 
-    def __init__(self, pool: Pool, symbolic_seconds: float = REPLAY_SECONDS) -> None:
+    def __init__(self, pool: Pool, symbolic_seconds: float = REPLAY_SECONDS, equal: Equal = "meaning") -> None:
+        if equal not in ("meaning", "string"):
+            raise UsageError(f"equal is {equal!r}; answers are equal by 'meaning' or by 'string'")
         if symbolic_seconds < 0:
             raise UsageError(f"symbolic_seconds is {symbolic_seconds}; it must be a number of seconds, 0 or more")
-        self.symbolic_seconds = symbolic_seconds
+        self.symbolic_seconds, self.equal = symbolic_seconds, equal
         self.unsettled = 0
-        self._file = cache_folder() / f"answers-{VERSION}-{_fingerprint(pool, symbolic_seconds)}.json"
+        self._file = cache_folder() / f"answers-{VERSION}-{_fingerprint(pool, symbolic_seconds, equal)}.json"
         self._known, self.unsettled = _read(self._file)
         self._cached = bool(self._known)
 
@@ -52,7 +64,7 @@ class Groups:
         """This question's answers."""
         known = self._known.get(question.id)
         if known is None:
-            known, unsettled = judge(question, self.symbolic_seconds)
+            known, unsettled = judge(question, self.symbolic_seconds, self.equal)
             self._known[question.id] = known
             self.unsettled += unsettled
         return known
@@ -69,7 +81,8 @@ class Groups:
             part.write_text(text, encoding="ascii")
             part.replace(self._file)
         except OSError:
-            part.unlink(missing_ok=True)
+            with suppress(OSError):
+                part.unlink()
 
 
 def cache_folder() -> Path:
@@ -81,10 +94,10 @@ def cache_folder() -> Path:
     return (Path(base) if base else Path.home() / ".cache") / "sureenough"
 
 
-def _fingerprint(pool: Pool, symbolic_seconds: float) -> str:
+def _fingerprint(pool: Pool, symbolic_seconds: float, equal: str) -> str:
     with pool.file.open("rb") as file:
         content = hashlib.file_digest(file, "sha256")
-    content.update(f"{symbolic_seconds} {pool.skip_damaged}".encode())
+    content.update(f"{symbolic_seconds} {pool.skip_damaged} {equal}".encode())
     return content.hexdigest()[:32]
 
 

@@ -123,6 +123,8 @@ class Work:
             )
         if self.shrunk:
             notes.append(f"{self.shrunk} questions have fewer paths than a warm-up; all their paths warmed up")
+        if self.groups.equal == "string":
+            notes.append("answers were one candidate only where their strings are equal")
         if self.groups.unsettled:
             notes.append(
                 f"{self.groups.unsettled} pairs of answers were not settled in {self.groups.symbolic_seconds:g} s "

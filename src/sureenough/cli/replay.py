@@ -44,6 +44,7 @@ def command(
     guard: Annotated[
         bool, typer.Option("--guard", help="Let sure stop believing confidence that has misled it.")
     ] = False,
+    equal: Annotated[str, typer.Option(help="Answers are one candidate by meaning, or by string.")] = "meaning",
     symbolic_seconds: Annotated[
         float, typer.Option(help="Time a question for comparing answers symbolically; what is open then is different.")
     ] = REPLAY_SECONDS,
@@ -70,6 +71,7 @@ def command(
                 count=count,  # type: ignore[arg-type]  # refused by compare where it is neither
                 planned=planned,
                 guard=guard,
+                equal=equal,  # type: ignore[arg-type]  # likewise
                 symbolic_seconds=symbolic_seconds,
                 skip_damaged=skip_damaged,
                 progress=told,
