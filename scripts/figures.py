@@ -1,8 +1,8 @@
 """The figures of docs/sure.md, drawn from recorded paths.
 
-    pip install '.[bench]'
-    python scripts/figures.py value docs/value-of-going-on.svg
-    python scripts/figures.py order docs/order-of-counting.svg [POOL.parquet]
+pip install '.[bench]'
+python scripts/figures.py value docs/value-of-going-on.svg
+python scripts/figures.py order docs/order-of-counting.svg [POOL.parquet]
 """
 
 from __future__ import annotations
@@ -61,7 +61,9 @@ def value(out: Path) -> None:
     for delta, label in ((1.0, "sure: delta = 0.01"), (2.0, "lean: delta = 0.02")):
         ax.axhline(delta, color="#6e7781", lw=0.9, ls="--")
         ax.text(64, delta + 0.15, label, ha="right", fontsize=9, color="#57606a")
-    ax.set(xlabel="paths counted, of 64", ylabel="worth of going on, points of vote share", ylim=(0, None), xlim=(1, 64))
+    ax.set(
+        xlabel="paths counted, of 64", ylabel="worth of going on, points of vote share", ylim=(0, None), xlim=(1, 64)
+    )
     ax.legend(frameon=False)
     fig.savefig(out, metadata={"Date": None})
 
