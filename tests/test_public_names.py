@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import inspect
+import json
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
 import sureenough as se
@@ -74,6 +76,13 @@ def test_what_cannot_be_replayed(recorded: list[se.RecordedPath], options: dict[
 def test_a_deadline_of_nothing_is_over_at_once() -> None:
     out = se.replay([se.RecordedPath("a", [1], [1])], "sc", deadline=0)
     assert (out.reason, out.answer, out.tokens.total) == ("deadline", None, 0)
+
+
+def test_numpy_integers_are_integers() -> None:
+    paths = [se.RecordedPath("a", [0.5] * 4, [5.0] * 4)] * 20
+    out = se.replay(paths, "ddc", paths=np.int64(20), window=np.int32(2), parallel=np.int8(2), max_tokens=np.int64(60))
+    assert type(out.paths) is type(out.window) is type(out.parallel) is int
+    json.dumps(out.to_json(), allow_nan=False)
 
 
 def test_engine_errors_know_their_request() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from numbers import Integral
 from typing import Literal
 
 from sureenough.core.strategy import Strategy
@@ -31,7 +32,7 @@ def refuse_bad_sizes(
 
 def refuse_bad_seed(seed: object) -> None:
     """Seeds are whole numbers from 0 on."""
-    if not isinstance(seed, int) or isinstance(seed, bool) or seed < 0:
+    if not isinstance(seed, Integral) or isinstance(seed, bool) or seed < 0:
         raise UsageError(f"seed is {seed!r}; it must be a whole number of at least 0")
 
 
@@ -44,4 +45,4 @@ def suggested_window(longest: int) -> int:
 
 
 def _is_count(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 1
+    return isinstance(value, Integral) and not isinstance(value, bool) and value >= 1
