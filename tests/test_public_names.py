@@ -6,6 +6,7 @@ import inspect
 import json
 import subprocess
 import sys
+from typing import Any
 
 import numpy as np
 import pytest
@@ -80,7 +81,8 @@ def test_a_deadline_of_nothing_is_over_at_once() -> None:
 
 def test_numpy_integers_are_integers() -> None:
     paths = [se.RecordedPath("a", [0.5] * 4, [5.0] * 4)] * 20
-    out = se.replay(paths, "ddc", paths=np.int64(20), window=np.int32(2), parallel=np.int8(2), max_tokens=np.int64(60))
+    sizes: dict[str, Any] = {"paths": np.int64(20), "window": np.int32(2), "parallel": np.int8(2)}
+    out = se.replay(paths, "ddc", max_tokens=np.int64(60), **sizes)  # type: ignore[arg-type]
     assert type(out.paths) is type(out.window) is type(out.parallel) is int
     json.dumps(out.to_json(), allow_nan=False)
 

@@ -21,7 +21,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("replay")(replay.command)
-app.command("answers")(answers.command)
+app.command("answers", context_settings={"ignore_unknown_options": True})(answers.command)  # -1 is an answer
 app.command("strategies")(strategies.command)
 
 

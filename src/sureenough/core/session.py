@@ -1,7 +1,7 @@
 """The scheduler: told what happened, it says what to start, cancel and when to stop. It does nothing itself.
 
-Votes are counted in order of start, so that any number of paths at once gives the answer of one at a time
-; drivers for live engines, recorded paths and tests all loop over `receive`.
+Votes are counted in order of start, so that any number of paths at once gives the answer of one at a time. Drivers
+for live engines, recorded paths and tests all loop over `receive`.
 """
 
 from __future__ import annotations
