@@ -85,6 +85,7 @@ def test_the_share_of_the_leader() -> None:
     assert Share()(votes)
     assert not Share(tau=0.951)(votes)
     assert Share().measure(poll("ab", [0.0, 0.0])) is None
+    assert Share().measure(poll("ab", [0.3, 0.1])) == pytest.approx(0.75), "a share of however little"
 
 
 @pytest.mark.parametrize(
