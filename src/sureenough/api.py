@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import Final
 
 from sureenough.answers import REPLAY_SECONDS, Judge
 from sureenough.core.outcome import Outcome
-from sureenough.core.sizes import Count, refuse_bad_seed
+from sureenough.core.sizes import Count, refuse_bad_seconds, refuse_bad_seed
 from sureenough.core.strategy import Strategy
 from sureenough.drive import replay as run_recorded
 from sureenough.errors import UsageError
@@ -53,8 +52,8 @@ def replay(
     if wrong is not None:
         raise UsageError(f"replay takes RecordedPath objects, not {type(wrong).__name__}")
     refuse_bad_seed(seed)
-    if deadline is not None and deadline < 0:
-        raise UsageError(f"deadline is {deadline}; it must be a number of seconds, 0 or more")
+    if deadline is not None:
+        refuse_bad_seconds("deadline", deadline)
     return run_recorded(
         recorded,
         resolve(strategy),
@@ -66,12 +65,10 @@ def replay(
         deadline=deadline,
         count=count,
         planned=planned,
-        classes=_classes(frozenset(path.answer for path in recorded if path.answer is not None)),
+        classes=_classes(sorted({path.answer for path in recorded if path.answer is not None})),
     )
 
 
-@lru_cache(maxsize=64)
-def _classes(answers: frozenset[str]) -> dict[str, int | None]:
+def _classes(answers: list[str]) -> dict[str, int | None]:
     """The class of every answer; they depend on the set of answers alone."""
-    named = sorted(answers)
-    return dict(zip(named, Judge(REPLAY_SECONDS).classes(named), strict=True))
+    return dict(zip(answers, Judge(REPLAY_SECONDS).classes(answers), strict=True))

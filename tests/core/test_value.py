@@ -196,7 +196,10 @@ def test_why(rule: StopRule, votes: str, says: str) -> None:
     assert says in rule.why(poll(votes))
 
 
-@pytest.mark.parametrize("make", [lambda: ValueLeft(delta=2), lambda: ValueLeft(least=0), lambda: ByTail(beta=-1)])
+@pytest.mark.parametrize(
+    "make",
+    [lambda: ValueLeft(delta=2), lambda: ValueLeft(least=0), lambda: ByTail(beta=-1), lambda: ByTail(beta=1e308)],
+)
 def test_impossible_settings_are_refused(make: object) -> None:
     with pytest.raises(UsageError, match="will not do"):
         make()  # type: ignore[operator]

@@ -106,6 +106,10 @@ def test_a_whole_window_by_numbers_must_agree(votes: str, *, stops: bool) -> Non
     assert Unanimous().measure(poll(votes)) is None
 
 
+def test_a_window_longer_than_the_poll_never_agrees() -> None:
+    assert not Unanimous(batch=10**14)(poll("aaaaaaa"))
+
+
 def test_regrouping_may_unite_an_earlier_window() -> None:
     votes = poll("aaaabcd")
     assert not Unanimous()(votes)
