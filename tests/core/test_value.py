@@ -170,6 +170,12 @@ def test_before_the_first_vote_something_is_needed(name: str) -> None:
     assert never.need(poll(""), 7) == 7
 
 
+def test_what_is_needed_before_anybody_voted() -> None:
+    assert TwoLargest().need(poll(""), 8) == 4, "four votes against none"
+    assert [ValueLeft().need(poll("." * n), 8) for n in (0, 1, 2, 5)] == [3, 2, 1, 1]
+    assert ValueLeft(least=7).need(poll(""), 5) == 5
+
+
 # -- words
 
 
