@@ -27,6 +27,13 @@ FLOODS = [
     "1.0e999999999", "\\mathbf{" * 240 + "x" + "}" * 240, "\u0660" * 1000, "\U0001d7d8" * 500,
     "\ud800" * 50, "\x00" * 100,
 ]  # fmt: skip
+NESTED = [
+    *(piece * 200 + "2" + "}" * 200 for piece in ("2^{", "x^{", "10^{", "e^{", "-2^{", "f^{", "2^{\\frac{1}{", "x_{")),
+    *(piece * 200 + "2" for piece in ("2^", "f(", "\\sqrt[", "\\log_{", "\\sin^{", "\\binom{", "|", "x=", "(1,", "-(")),
+    "f(" * 200 + "2" + ")" * 200, "\\sqrt[" * 200 + "2" + "]{2}" * 200, "\\frac{" * 200 + "2" + "}{3}" * 200,
+    "1\\frac{" * 16 + "1" + "}{2}" * 16, "1\\frac{" * 200 + "1" + "}{2}" * 200, "\\text{" * 200 + "2" + "}" * 200,
+    "\\begin{pmatrix}" * 40 + "1" + "\\end{pmatrix}" * 40,
+]  # fmt: skip
 PAYLOADS = [
     "__import__('os').system('touch {})", "__import__('pathlib').Path('{}').touch()", "open('{}', 'w')",
     "().__class__.__bases__[0].__subclasses__()", "exec(\"open('{}','w')\")", "eval('open(\"{}\",\"w\")')",
@@ -36,4 +43,4 @@ PAYLOADS = [
     "$(touch {})", "`touch {}`", "; touch {} ;",
 ]  # fmt: skip
 
-HOSTILE = [*TOWERS, *EXPLOSIONS, *FLOODS]
+HOSTILE = [*TOWERS, *EXPLOSIONS, *FLOODS, *NESTED]

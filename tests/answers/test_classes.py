@@ -99,6 +99,24 @@ def test_a_worker_that_was_not_ready_is_asked_again() -> None:
     assert judge.unsettled == 0
 
 
+@pytest.mark.parametrize(
+    ("reply", "unready"),
+    [
+        (Reply(True, "", 0.1, waited=1.9), False),
+        (Reply(None, "timeout", 2.0), False),
+        (Reply(None, "timeout", 0.0, waited=2.0), True),
+        (Reply(None, "timeout", 0.1, waited=1.9), True),  # had a twentieth of its time
+        (Reply(None, "no worker", 0.0), True),
+        (Reply(None, "MemoryError", 0.5), False),
+    ],
+)
+def test_a_judge_says_when_the_worker_was_not_ready(reply: Reply, unready: bool) -> None:
+    judge = answers.Judge(worker=Scripted(reply))
+    assert not judge.unready
+    judge.classes([ONE, TWO])
+    assert judge.unready is unready
+
+
 def test_the_budget_of_a_question_is_kept() -> None:
     worker = Scripted(Reply(False, "", 0.15))
     judge = answers.Judge(0.2, worker=worker)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
+from typing import Any
 
 import pytest
 
@@ -39,6 +41,11 @@ def test_the_choices_are_those_offered(letter: str) -> None:
         assert answers.extract(text, "choice", choices="KL") is None
 
 
+@pytest.mark.parametrize("choices", [["A", "B"], ("A", "B"), "AB", iter("AB")])
+def test_choices_are_any_letters(choices: Iterable[str]) -> None:
+    assert answers.extract("Answer: B", "choice", choices=choices) == "B"
+
+
 def test_choices_keep_their_own_case() -> None:
     assert answers.extract("Answer: B", "choice", choices="ab") == "b"
 
@@ -52,9 +59,12 @@ def test_choices_keep_their_own_case() -> None:
         ({"kind": "choice", "choices": ""}, "ABCD"),
         ({"kind": "choice", "choices": "A B"}, "ABCD"),
         ({"kind": "choice", "choices": "AA"}, "ABCD"),
+        ({"kind": "choice", "choices": ["A", "AB"]}, "ABCD"),
+        ({"kind": "choice", "choices": ["A", 5]}, "ABCD"),
+        ({"kind": "choice", "choices": None}, "ABCD"),
     ],
 )
-def test_unknown_options_are_refused_with_the_known_ones(options: dict[str, str], named: str) -> None:
+def test_unknown_options_are_refused_with_the_known_ones(options: dict[str, Any], named: str) -> None:
     with pytest.raises(UsageError, match=named):
         answers.extract("5", **options)
 

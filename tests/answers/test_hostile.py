@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
+import inspect
 import re
+import sys
 import time
 from pathlib import Path
 
@@ -14,6 +17,7 @@ from sureenough.answers.symbolic import WORKER
 
 from .hostile import HOSTILE, PAYLOADS
 
+keys_module = importlib.import_module("sureenough.answers.keys")
 resource = pytest.importorskip("resource", reason="memory is measured where the system can")
 LONGEST = 2.5  # seconds
 MEMORY = 2**30  # bytes
@@ -99,3 +103,20 @@ def test_nothing_large_is_handed_over(monkeypatch: pytest.MonkeyPatch) -> None:
     assert all(len(text) <= bounds.MAX_TEXT for text in handed)
     assert not any(re.search(r"\d{70}", text) for text in handed)
     assert not any("_import_" in text for text in handed)
+
+
+def test_a_caller_deep_in_its_own_stack_gets_a_key_too() -> None:
+    """Our depth is bounded, the caller's is not: what cannot be read there is compared by its text."""
+    answer = "x^{" * 12 + "y" + "}" * 12
+
+    def deep(left: int) -> str:
+        return deep(left - 1) if left else answers.key(answer).kind
+
+    kinds = set()
+    for room in range(40, 260, 10):
+        keys_module._key.cache_clear()
+        frames = len(inspect.stack(0))
+        kinds.add(deep(sys.getrecursionlimit() - frames - room))
+    assert kinds == {"text", "expression"}
+    keys_module._key.cache_clear()
+    assert answers.key(answer).kind == "expression"

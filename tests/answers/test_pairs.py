@@ -49,6 +49,7 @@ def test_pair_without_a_worker(one: str, two: str, same: bool, rule: str) -> Non
         (r"\frac{x^2-1}{x-1}", "x+1", "same, by exact arithmetic"),
         (r"\sqrt{x^2}", "|x|", "same, symbolically"),
         ("0.333333333333", "1/3", "same, by keys: a long decimal and what it rounds"),
+        ("52_8", "52", "same, by keys: the same digits, one of them with its base"),
         ("(1,2)", r"\{1,2\}", "different, by keys: not the same kind of answer"),
         ("", "", "different, an empty answer equals nothing"),
         (r"(\sqrt{3+2\sqrt{2}}, 1)", r"(1+\sqrt{2}, 1)", "same, part by part"),

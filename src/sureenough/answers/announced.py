@@ -10,18 +10,24 @@ LONGEST = 300  # characters of one announced answer
 _LONGEST_FORMULA = 120
 _WORDS_OF_UNIT = 3
 _HASH = re.compile(r"####(?!#)")
-_LABEL = re.compile(r"answer[ \t]*[*_]{0,3}[ \t]*[:：][ \t]*[*_]{0,3}", re.IGNORECASE)
+_LABEL = re.compile(r"answer[ \t]*\}?[*_]{0,3}[ \t]*[:：][ \t]*\}?[*_]{0,3}", re.IGNORECASE)
 _IS = re.compile(r"answer[ \t]{1,3}(?:is|are)\b[ \t]{0,3}[:：]?", re.IGNORECASE)
 _CHINESE = re.compile(r"答案(?:是|为|：|:)[:：]?")
+# \\$ is money and ends no formula; a dollar before a digit opens one, or is money too, and closes none.
 _SPANS = re.compile(
-    r"\s*[*_]{0,3}(?:\$\$(?P<a>[^$]{1,300})\$\$|\$(?P<b>[^$\n]{1,300})\$"
+    r"\s*[*_]{0,3}(?:\$\$(?P<a>(?:[^$\\]|\\.){1,300})\$\$|\$(?P<b>(?:[^$\\\n]|\\.){1,300})\$(?!\d)"
     r"|\\\((?P<c>(?:[^\\]|\\(?!\))){1,300})\\\)|\\\[(?P<d>(?:[^\\]|\\(?!\])){1,300})\\\])"
 )
+_ANOTHER = re.compile(r"[*_]{0,3}[ \t]*(?:(?P<mark>[,;])[ \t]*)?(?:(?P<word>and|or)\b[ \t]*)?(?=[*_]{0,3}[$\\\d−-])")
+_BARE = re.compile(r"[-−]?\d[\d,]*(?:\.\d+)?(?:/\d+)?(?![\w$^])")
+# "$5$, and $x = 2$ is the only root": that part belongs to the next clause.
+_CLAUSE = re.compile(r"[ \t]*(?:is|are|was|were|has|have|must|will|can|gives?|holds?|works?|satisf\w+|by|we)\b")
+_BRACES = re.compile(r"\\.|[{}]", re.DOTALL)
 _BOLD = re.compile(r"[*_]{2,3}([^*\n]{1,200})[*_]{2,3}")
 _QUANTITY = re.compile(r"[-+−]?(?:\\?[$€£¥])?[-+−]?(?:\d[\d,]*(?:\.\d+)?|\.\d+)(?:\s*/\s*\d+|\s*\\?%)?(?![\w^])")
 _PROSE = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{2,}")
-_STOP = re.compile(r"\.(?=\s|$)|\n|[。；;]")
-_NUMBER = re.compile(r"(?<![\w.])-?(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d+)?(?:/\d+)?|(?<![\w.])-?\.\d+")
+_STOP = re.compile(r"(?<!\.)\.(?=\s|$)|\n|[。；;]")
+_NUMBER = re.compile(r"(?<![\w.])[-−]?(?:(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d+)?|\.\d+)(?:[eE][-+]?\d+|/\d+)?")
 _MATHEMATICAL = frozenset("sin cos tan cot sec csc log ln sqrt pi frac exp and or infty".split())
 
 
@@ -56,8 +62,7 @@ def _value(text: str, start: int) -> str | None:
         return None
     if text[start] == "#":
         mark = _HASH.match(text, start)
-        opens_line = start == 0 or before.rstrip(" \t").endswith("\n") or not before.strip(" \t")
-        return _line(_after(text, mark)) if mark and opens_line else None
+        return _line(_after(text, mark)) if mark and not before.endswith("#") else None
     mark = _LABEL.match(text, start)
     if mark:
         return _line(_after(text, mark))
@@ -66,7 +71,14 @@ def _value(text: str, start: int) -> str | None:
 
 
 def _after(text: str, mark: re.Match[str]) -> str:
-    return text[mark.end() : mark.end() + 2 * LONGEST]
+    """What follows a mark, up to the end of the \\textbf{...} that the mark may stand in."""
+    rest = text[mark.end() : mark.end() + 2 * LONGEST]
+    depth = 0
+    for brace in _BRACES.finditer(rest):
+        depth += {"{": 1, "}": -1}.get(brace[0], 0)
+        if depth < 0:
+            return rest[: brace.start()]
+    return rest
 
 
 def _line(rest: str) -> str | None:
@@ -105,21 +117,39 @@ def _span(rest: str) -> str | None:
     found = _SPANS.match(rest)
     if not found:
         return None
-    inside = next(group for group in found.groups() if group is not None).strip()
+    inside = _inside(found)
     # "$5 and $7": those dollars are money, not mathematics.
     if found["b"] is not None and re.fullmatch(r"\d[\d,.]*\s.*", inside) and _PROSE.search(inside):
         return None
-    return inside or None
+    return inside + _others(rest, found.end()) or None
+
+
+def _inside(found: re.Match[str]) -> str:
+    return next(group for group in found.groups() if group is not None).strip()
+
+
+def _others(rest: str, at: int) -> str:
+    """The parts that follow the first one in `$1$, $2$ and $3$`, each with what joins it to the one before."""
+    joined = ""
+    while (joint := _ANOTHER.match(rest, at)) and (joint["mark"] or joint["word"]):
+        found = _SPANS.match(rest, joint.end()) or _BARE.match(rest, joint.end())
+        if not found or _CLAUSE.match(rest, found.end()):
+            break
+        part = _inside(found) if found.re is _SPANS else found[0]
+        joined += f"{joint['mark'] or ''} {joint['word'] or ''}".rstrip() + " " + part
+        at = found.end()
+    return joined
 
 
 def _clean(text: str) -> str | None:
     text = text.strip().strip("*_`").strip()
     text = re.sub(r"^\$(.*)\$$", r"\1", text)
-    return text.rstrip(".,;:").strip() or None
+    dots = "..." if text.endswith("...") else ""  # 0.333... is not 0.333
+    return (text.rstrip(".,;:").strip() + dots) or None
 
 
 def last_number(text: str) -> str | None:
     """The last number in the text, as written; it is looked for near the last digit only."""
     last = max(text.rfind(digit) for digit in "0123456789")
     near = _NUMBER.findall(text[max(0, last - LONGEST) : last + 1])
-    return near[-1] if near else None
+    return near[-1].replace("−", "-") if near else None

@@ -41,6 +41,11 @@ class Atom:
         return f"<{self.name} {self.text}>"
 
     @property
+    def unknown(self) -> bool:
+        """Whether its value is not given by what is inside it."""
+        return self.name in ("symbol", "applied")
+
+    @property
     def as_base(self) -> str:
         """The text as the base of a power, in brackets where it needs them."""
         bare = len(self.text) == 1 or self.name in ("group", "symbol", "prime")
@@ -62,6 +67,11 @@ class Atom:
         else:
             text = opening + write(args[0]) + closing
         return cls(name, text, args)
+
+    @classmethod
+    def applied(cls, name: str, value: Sum) -> Atom:
+        """A function that we know nothing of, at a value: f(2)."""
+        return cls("applied", f"{name}({write(value)})", (value,))
 
     @classmethod
     def power(cls, base: Atom, exponent: Sum) -> Atom:

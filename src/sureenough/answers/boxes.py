@@ -6,8 +6,10 @@ import re
 
 _MARK = re.compile(r"\\{1,2}(?:boxed|fbox)(?![A-Za-z])(\s*\{)?|\\.|[{}]", re.DOTALL)
 _FIRST = re.compile(r"\\(?:boxed|fbox)(?![A-Za-z])")
+_GROUP = r"\{(?:[^{}]|\{[^{}]{0,100}\}){0,200}\}"
 _UNBRACED = re.compile(
-    r"\s*(-?\\[A-Za-z]+(?:\s*\{[^{}]{0,200}\}){0,2}|[^\s${}\\]{0,100}\d[^\s${}\\]{0,100}|[A-Za-z](?![A-Za-z]))"
+    rf"\s*(-?\\(?:[dtc]?frac(?:\s*(?:{_GROUP}|\d)){{2}}|sqrt(?:\[[^\[\]]{{0,20}}\])?\s*(?:{_GROUP}|\d|[A-Za-z]))"
+    r"|-?\\(?![dtc]?frac|sqrt)[A-Za-z]+(?:\s*\{[^{}]{0,200}\}){0,2}|[^\s${}\\]{0,100}\d[^\s${}\\]{0,100}|[A-Za-z](?![A-Za-z]))"
 )
 _INNER = re.compile(r"\\(?:boxed|fbox)\s*(?=\{)")
 _BLANK = re.compile(r"\s*")

@@ -18,15 +18,44 @@ _MARKUP = re.compile(
     r"|[{}$*_`\s\"'~]|\\[,;:! ]"
 )
 _BOXED = re.compile(r"\(?([A-Za-z])\)?\.?|\(([A-Za-z])\).*|([A-Za-z])[).:].*", re.DOTALL)
+# What makes a verdict of the word, and not the start of another remark: "right of it", "best avoided".
+_SAYS = (
+    r"(?:correct\b(?!-)|true\b(?!-)|right\b(?!-)(?!\s+(?:of|angled?|triangle|next|above|below|before|after|at|on|in|hand|side)\b)"
+    r"|best\b(?!-)(?!\s+(?!(?:answer|option|choice|one|match|fit|because|since|as|here|for|among|of)\b)\w))"
+)
 _WORDS = ("answer", "option", "choice", "答案", "选", "correct", "right", "best")
-_LABEL = re.compile(r"(?:answer|choice|option)[\"'*_`]{0,4}\s{0,3}[:：=]\s{0,3}", re.IGNORECASE)
+_LABEL = re.compile(
+    r"(?:answer|choice|option)(?:[\"'*_`]{0,4}\s{0,3}[:：=]\s{0,3}|[*_]{2,3}[ \t]{0,3}\n\s{0,3})", re.IGNORECASE
+)
 _IS = re.compile(r"(?:answer|option|choice)\b[^.:\n]{0,40}?\b(?:is|would be|must be|should be)\b[:：]?", re.IGNORECASE)
 _VERDICT = re.compile(
     r"(?:option|choice|answer)\s{0,2}[(\[*_\"']{0,3}([A-Za-z])[)\]*_\"']{0,3}\s{1,3}is\s{1,3}"
-    r"(?:the\s{1,2})?(?:correct|right|best|true)\b",
+    rf"(?:the\s{{1,2}})?{_SAYS}",
     re.IGNORECASE,
 )
+_SUBJECT_SAYS = re.compile(rf"{_SAYS}|(?:answer|option|choice)\b(?!-)", re.IGNORECASE)
 _SUBJECT = re.compile(r"(?:^|[^\w'])[(*]{0,3}([A-Z])[)*]{0,3}\s{1,3}is\s{1,3}(?:the\s{1,2})?$")
+# The clause that a verdict stands in, and what in it denies the verdict or leaves it open.
+_CLAUSE = re.compile(r"[.;:!?,\n]|\b(?:but|so|therefore|hence|thus|because|since|then)\b", re.IGNORECASE)
+_DENIED = re.compile(
+    r"\b(?:not|never|neither|nor|none|cannot|doubt|unlikely|false|wrong|incorrect|if|whether|unless|suppose|assum\w+)\b"
+    r"|n['’]t\b",
+    re.IGNORECASE,
+)
+_UNSURE = re.compile(
+    r"(?:\bnot|\bnever|n['’]t)\s+(?:(?:really|at all)\s+)?(?:think|believe|say|true|sure|certain|clear|the case|mean)\b"
+    r"|\b(?:whether|doubt)\b",
+    re.IGNORECASE,
+)
+_OR_BEFORE = re.compile(
+    r"(?:\b[A-Z][)\]*_\"']{0,3},?\s+(?:or|and|nor)\s+|\b[A-Z]\s*[/&+]\s*)(?i:(?:option|choice)\s+)?[(*]{0,3}$"
+)
+_OR_AFTER = re.compile(
+    r"(?:\s*,\s*(?:and\s+|or\s+)?|\s+(?:and|or)\s+|\s*[/&+]\s*)(?:option\s+|choice\s+)?"
+    r"[(\[*_\"'`{]*(?-i:[A-Z])[)\]*_\"'`}]*(?=\s*(?:[.,;:!?/&+\n]|$|and\b|or\b))",
+    re.IGNORECASE,
+)
+SEVERAL = ""  # what an announcement of several letters names: none of those offered
 _CHINESE = re.compile(r"(?:答案|选项|选择|选)(?:应该|应)?(?:是|为)?\s{0,2}[:：]?")
 _LETTER = re.compile(
     r"(?<![A-Za-z0-9\\])(?P<open>[(\[*_\"'`{（【]*)(?P<letter>[A-Za-z])(?P<close>[)\]*_\"'`}）】]*)(?![A-Za-z0-9'’])"
@@ -78,19 +107,35 @@ def _announced(reply: str) -> str | None:
 
 def _named(reply: str, start: int) -> str | None:
     """The letter that the announcement at `start` names; None where it names none."""
-    found = _SUBJECT.search(reply[max(0, start - 20) : start])
-    if found and not _LABEL.match(reply, start):
-        return found[1]  # C is correct, C is the answer
+    near = max(0, start - 20)
+    found = _SUBJECT.search(reply[near:start])
+    if found and not _LABEL.match(reply, start) and _SUBJECT_SAYS.match(reply, start):
+        # C is correct, C is the answer
+        return _unless_denied(found[1], reply, near + found.start(1))
     if reply[start].isascii() and reply[start - 1 : start].isalpha():
         return None
     found = _VERDICT.match(reply, start)
     if found:
-        return found[1]
+        return _unless_denied(found[1], reply, start)
     mark = _LABEL.match(reply, start) or _CHINESE.match(reply, start)
     if mark:
         return _letter(_after(reply, mark), near=True)
     mark = _IS.match(reply, start)
-    return _letter(_after(reply, mark), near=False) if mark else None
+    if not mark or _UNSURE.search(_clause(reply, start)):
+        return None
+    return _letter(_after(reply, mark), near=False)
+
+
+def _clause(reply: str, end: int) -> str:
+    """What comes before `end` in its clause."""
+    return _CLAUSE.split(reply[max(0, end - REACH) : end])[-1]
+
+
+def _unless_denied(letter: str, reply: str, start: int) -> str | None:
+    """The letter of a verdict that begins at `start`; not where it is denied, or shared: "A or C is right"."""
+    if _OR_BEFORE.search(reply[max(0, start - 20) : start]) or _DENIED.search(_clause(reply, start)):
+        return None
+    return letter
 
 
 def _after(reply: str, mark: re.Match[str]) -> str:
@@ -107,7 +152,10 @@ def _letter(rest: str, *, near: bool) -> str | None:
         before = rest[: found.start()]
         if near and not _NOTHING.fullmatch(before):
             return None
-        if _stands_alone(found, rest) and not _NOT.search(before):
+        denied = _NOT.search(before)
+        if not denied and found["letter"].isupper() and _OR_AFTER.match(rest, found.end()):
+            return SEVERAL
+        if _stands_alone(found, rest) and not denied:
             return found["letter"]
     return None
 
@@ -125,5 +173,8 @@ def _stands_alone(found: re.Match[str], rest: str) -> bool:
 
 
 def _opening(reply: str) -> str | None:
-    found = _OPENING.match(_TEXT_COMMAND.sub("", reply[:400]))
-    return next(letter for letter in found.groups() if letter).casefold() if found else None
+    reply = _TEXT_COMMAND.sub("", reply[:400])
+    found = _OPENING.match(reply)
+    if not found or _OR_AFTER.match(reply, found.end()):
+        return None
+    return next(letter for letter in found.groups() if letter).casefold()

@@ -19,8 +19,9 @@ from .symbolic import WAIT, WORKER, Worker
 
 SYMBOLIC_SECONDS = 10.0  # a question, live
 REPLAY_SECONDS = 0.2  # a question, in replay
-VERSION = 1  # of keys and classes: part of the name under which grouped pools are cached
+VERSION = 2  # of keys and classes: part of the name under which grouped pools are cached
 
+_FULL = 0.9  # of its time: what a pair must have had for its timeout to be its own
 TIMEOUT = Verdict(False, "timeout", settled=False)
 NOT_READY = Verdict(False, "timeout: the worker was not ready", settled=False)
 OUT_OF_BUDGET = Verdict(False, "timeout: no symbolic seconds left", settled=False)
@@ -64,6 +65,7 @@ class Judge:
         self._worker = worker
         self._waited = 0.0
         self._verdicts: dict[tuple[Key, Key], Verdict] = {}
+        self._unready = False
         self._open: dict[tuple[str, str], Verdict] = {}
 
     @property
@@ -73,8 +75,11 @@ class Judge:
 
     @property
     def unready(self) -> bool:
-        """Whether some pair was not asked because the worker was not ready: the result is not worth keeping."""
-        return NOT_READY in self._open.values()
+        """Whether some pair was not asked, or not for its whole time, for want of a ready worker.
+
+        Then another run may judge otherwise, and what this judge found is not to be kept.
+        """
+        return self._unready
 
     def same(self, one: str, two: str) -> bool:
         return self.explain(one, two).same
@@ -158,6 +163,9 @@ class Judge:
         self._waited += reply.waited
         if reply.same is not None:
             return SYMBOLIC if reply.same else NOT_SYMBOLIC
+        # A timeout that a wait for the worker cut short says nothing about the pair.
+        short = reply.why == "timeout" and reply.seconds < _FULL * min(left, WAIT)
+        self._unready = self._unready or short or reply.why == "no worker"
         if reply.why == "timeout":
             return TIMEOUT if reply.seconds else NOT_READY
         return Verdict(False, f"no verdict: {reply.why}", settled=False)

@@ -46,6 +46,7 @@ class Verdict:
 
 BY_KEYS = Verdict(True, "by keys")
 BY_ROUNDING = Verdict(True, "by keys: a long decimal and what it rounds")
+BY_DIGITS = Verdict(True, "by keys: the same digits, one of them with its base")
 BY_PARTS = Verdict(True, "part by part")
 BY_ALGEBRA = Verdict(True, "by exact arithmetic")
 EMPTY_ANSWER = Verdict(False, "an empty answer equals nothing")
@@ -69,7 +70,7 @@ def compare(one: Key, two: Key, confirm: Confirm) -> Verdict:
     if two.kind not in COMPATIBLE.get(one.kind, _NONE):
         return OTHER_KEYS if one.kind == two.kind else OTHER_KINDS
     if one.kind == two.kind == "number":
-        return BY_ROUNDING if numbers.same_number(one.text, two.text) else OTHER_KEYS
+        return _numbers(one.text, two.text)
     if one.kind in _COMPOSED:
         return _parts(one, two, confirm)
     if "equation" in (one.kind, two.kind):
@@ -80,6 +81,13 @@ def compare(one: Key, two: Key, confirm: Confirm) -> Verdict:
     if verdict.same or one.kind != two.kind or one.kind != "named" or one.parts[1] == two.parts[1]:
         return verdict
     return _equations(one, two, confirm)  # x = 2y and y = x/2 have other values, and are one equation
+
+
+def _numbers(one: str, two: str) -> Verdict:
+    if not numbers.same_number(one, two):
+        return OTHER_KEYS
+    based = bool(numbers.based(one)) != bool(numbers.based(two))
+    return BY_DIGITS if based and numbers.exact(one) == numbers.exact(two) else BY_ROUNDING
 
 
 def _valued(key: Key) -> Key:
@@ -165,7 +173,10 @@ def _values(one: Key, two: Key, confirm: Confirm) -> Verdict:
         return BY_KEYS
     try:
         ours, theirs = _print(one), _print(two)
-    except Unreadable:  # multiplied out in its written order, a monster may outgrow the bounds it kept before
+    except (
+        Unreadable,
+        RecursionError,
+    ):  # multiplied out in its written order, a monster may outgrow the bounds it kept before
         return BEYOND_READING
     long = next((key.text for key in (one, two) if key.kind == "number" and numbers.is_long(key.text)), None)
     if long is not None:

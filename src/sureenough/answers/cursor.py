@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 from .atoms import Unreadable
+from .tokens import is_numeral
+
+MAX_DIGITS = 400
 
 GREEK = frozenset(
     r"""\alpha \beta \gamma \delta \epsilon \zeta \eta \theta \iota \kappa \lambda \mu \nu \xi \rho
     \sigma \tau \upsilon \phi \chi \psi \omega \Gamma \Delta \Theta \Lambda \Xi \Pi \Sigma \Phi \Psi
     \Omega \ell""".split()
 )
+# Before a bracket these are functions, not factors: f(2) = 4 says nothing about f(3) = 6.
+APPLIED = frozenset(("f", "g", "h", "F", "G", "P", "Q", "\\phi", "\\Phi"))
 
 
 class Cursor:
@@ -50,3 +57,44 @@ class Cursor:
         if not inside or "{" in inside:
             raise Unreadable("a subscript that is not a name")
         return f"_{{{''.join(inside)}}}{name}"
+
+    def is_applied(self) -> bool:
+        """Whether the name just read stands before its argument; f^{-1}(2) is beyond our reading."""
+        after = self.tokens[self.at : self.at + 6]
+        if after == ["^", "{", "-", "1", "}", "("] or after[:4] == ["^", "-", "1", "("]:
+            raise Unreadable("the inverse of a function")
+        return after[:1] == ["("]
+
+    def split_digits(self) -> None:
+        """Of a number only the first digit is the next token: \\frac12 is a half."""
+        token = self.peek()
+        if token[:1].isdigit() and len(token) > 1 and token.isdigit():
+            self.tokens[self.at : self.at + 1] = [token[0], token[1:]]
+
+    def mixed_part(self) -> Fraction | None:
+        """The fraction of a mixed number, 1\\frac{4}{5}: whole parts, less than one; else nothing is read."""
+        start, saved = self.at, list(self.tokens)
+        self.take()
+        above = self._whole()
+        below = self._whole() if above else None
+        if above and below and above < below and self.peek() != "^":
+            return Fraction(above, below)
+        self.at, self.tokens = start, saved
+        return None
+
+    def _whole(self) -> int | None:
+        """A digit, or a whole number in braces."""
+        braced = self.peek() == "{"
+        if braced:
+            self.take()
+        else:
+            self.split_digits()
+        token = self.peek()
+        if not is_numeral(token) or not token.isdecimal() or len(token) > MAX_DIGITS:
+            return None
+        self.take()
+        if braced and self.peek() != "}":
+            return None
+        if braced:
+            self.take()
+        return int(token)

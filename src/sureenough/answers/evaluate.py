@@ -137,11 +137,19 @@ class _Evaluation:
         args = [self.sum(arg) for arg in thing.args]
         if thing.name == "group":
             return args[0]
+        if thing.name == "applied":
+            return self.applied(thing.text.partition("(")[0], args[0])
         if thing.name == "power":
             self.check_branch(args[0])
             logged = cmath.log(args[0][0]), args[0][1] / abs(args[0][0]) + _EPS
             return _smooth(cmath.exp, cmath.exp, _times(logged, args[1]))
         return self.call(thing.name, args)
+
+    def applied(self, name: str, at: Value) -> Value:
+        """An unknown function, as a wave that only its name decides: equal arguments give equal values."""
+        height, pace, start = (symbol_value(f"{name}|{part}", self.point) for part in ("height", "pace", "start"))
+        wave = _smooth(*_SMOOTH["sin"], (at[0] * pace + start, at[1] * abs(pace) + abs(at[0] * pace) * _EPS))
+        return wave[0] * height + start, wave[1] * abs(height) + abs(start) * _EPS
 
     def call(self, name: str, args: list[Value]) -> Value:
         value, error = args[0]

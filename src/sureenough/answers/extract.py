@@ -7,6 +7,7 @@ announcement. Nothing is picked out of prose unless the caller asks for it.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from ..errors import UsageError
 from .announced import announced, last_number
@@ -21,18 +22,22 @@ _THINKING = re.compile(r"<think>|<\|channel\|>\s*(?!final\b)")
 _ENDING = re.compile(r"<\|(?:return|end|im_end|eot_id|endoftext|message)\|>")
 
 
-def extract(text: str, kind: str = "math", *, choices: str = "ABCD", fallback: str | None = None) -> str | None:
+def extract(
+    text: str, kind: str = "math", *, choices: Iterable[str] = "ABCD", fallback: str | None = None
+) -> str | None:
     """The answer in a model's reply; None where it has none.
 
-    kind "math": the last balanced box, else an announced answer. kind "choice": one of `choices`.
+    kind "math": the last balanced box, else an announced answer. kind "choice": one of `choices`,
+    a text or list of letters.
     fallback "last-number": where a mathematical reply announces nothing, its last number.
     """
-    _check(kind, choices, fallback)
+    letters = _letters(choices)
+    _check(kind, fallback)
     reply = spoken(text)
     if reply is None:
         return None
     if kind == "choice":
-        return choose(reply, choices)
+        return choose(reply, letters)
     found, any_box = boxes(reply)
     if any_box:
         return found
@@ -42,13 +47,20 @@ def extract(text: str, kind: str = "math", *, choices: str = "ABCD", fallback: s
     return answer
 
 
-def _check(kind: str, choices: str, fallback: str | None) -> None:
+def _check(kind: str, fallback: str | None) -> None:
     if kind not in KINDS:
         raise UsageError(f"unknown kind {kind!r}; known kinds: {', '.join(KINDS)}")
     if fallback not in FALLBACKS:
         raise UsageError(f"unknown fallback {fallback!r}; known: None, last-number")
-    if not choices or not choices.isalpha() or len(set(choices.casefold())) != len(choices):
-        raise UsageError(f"choices must be different letters, such as 'ABCD' or 'ABCDE', not {choices!r}")
+
+
+def _letters(choices: Iterable[str]) -> str:
+    """The offered letters as one text; refused unless they are single letters, all different."""
+    given = list(choices) if isinstance(choices, Iterable) else []
+    single = all(isinstance(letter, str) and len(letter) == 1 and letter.isalpha() for letter in given)
+    if not given or not single or len({letter.casefold() for letter in given}) != len(given):
+        raise UsageError(f"choices must be different letters, such as 'ABCD' or ['A', 'B'], not {choices!r}")
+    return "".join(given)
 
 
 def spoken(text: str) -> str | None:

@@ -27,6 +27,7 @@ MAX_NESTING = 12
 MAX_PARTS = 200
 MAX_SIGNS = 4
 _LONGEST_NUMBER = 8  # tokens
+_ROMAN = frozenset("IVXLCDM")
 _REALS = ["(", "-", "\\infty", ",", "\\infty", ")"]
 _KNOWN = {
     ("\\emptyset",): ["\\{", "\\}"],
@@ -42,8 +43,12 @@ def key(answer: str) -> Key:
     """The key of an answer, as extracted."""
     if len(answer) > MAX_LENGTH:
         answer = answer.strip()
-        return text_key(answer) if len(answer) > MAX_LENGTH else _key(answer)
-    return _key(answer)
+        if len(answer) > MAX_LENGTH:
+            return text_key(answer)
+    try:
+        return _key(answer)
+    except RecursionError:  # our own depth is bounded, the caller's is not
+        return opaque(tokenise(unwrapped(answer)))
 
 
 @lru_cache(maxsize=16384)
@@ -69,6 +74,8 @@ def read(tokens: list[str], depth: int = 0) -> Key:
     letter = choice_letter(tokens)
     if letter is not None:
         return Key("choice", letter)
+    if len(tokens) > 1 and _ROMAN.issuperset(tokens):
+        return text_key("".join(tokens).casefold())  # IV is not VI, nor II the square of I
     return _listed(tokens, depth) or _single(tokens, depth)
 
 
@@ -109,8 +116,9 @@ def _listed(tokens: list[str], depth: int) -> Key | None:
     keys = [read(part, depth + 1) for part in parts]
     if '"or' in tokens and all(is_range(part) for part in parts):
         return union_key(keys)  # x < 1 or x > 2
-    # "5 or more" is no list of two, nor is "1, 2, 3, ...".
-    return opaque(tokens) if len({found.kind == "text" for found in keys}) > 1 else set_key(keys)
+    # "5 or more" is no list of two, nor is "1, 2, 3, ..."; but "I and II" is.
+    kinds = {found.kind for found in keys} - {"choice"}
+    return opaque(tokens) if "text" in kinds and len(kinds) > 1 else set_key(keys)
 
 
 def _assigned(pairs: list[tuple[str, list[str]]], either: bool, depth: int) -> Key | None:

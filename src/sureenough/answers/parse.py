@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from .algebra import add, atom, constant, inverse, multiply, number, power, scale
+from .algebra import add, atom, inverse, multiply, number, power, scale
 from .atoms import EULER, IMAGINARY, INFINITY, PI, Atom, Sum, Unreadable, narrow
-from .cursor import GREEK, Cursor
+from .cursor import APPLIED, GREEK, MAX_DIGITS, Cursor
 from .functions import ANGULAR, CALLS, INVERSES, absolute, binomial, ceil, fact, floor, log, raise_to
 from .tokens import is_numeral
 
 MAX_TOKENS = 1200
 MAX_DEPTH = 16
-MAX_DIGITS = 400
 _CONSTANTS = {"\\pi": PI, "e": EULER, "i": IMAGINARY, "\\infty": INFINITY}
 _CLOSING = {"(": ")", "[": "]", "{": "}", "\\lfloor": "\\rfloor", "\\lceil": "\\rceil"}
 _ENDS_ARGUMENT = frozenset(("(", "[", "{", "\\log", *CALLS))
@@ -24,6 +23,8 @@ def parse(tokens: list[str], *, depth: int = MAX_DEPTH) -> Sum:
     """The whole token list as one expression, nested no deeper than `depth`."""
     if not tokens or len(tokens) > MAX_TOKENS:
         raise Unreadable("too long to read")
+    if "\\infty" in tokens and [token for token in tokens if token not in "+-"] != ["\\infty"]:
+        raise Unreadable("infinity takes a sign and no other arithmetic")
     reader = Reader(tokens, depth)
     out = reader.sum()
     if reader.at != len(reader.tokens):
@@ -110,12 +111,12 @@ class Reader(Cursor):
             # Outside a sine a degree sign is a unit, and units are dropped: 336^\circ is 336.
             return multiply(base, {((PI, 1),): _DEGREE}) if self.angle else base
         outer, self.angle = self.angle, False
+        self.deeper()
         exponent = self.argument()
         if self.peek() == "^":  # 2^3^2, as plain text has it: from the right
             self.take()
-            self.deeper()
             exponent = self.raised(exponent)
-            self.left += 1
+        self.left += 1
         self.angle = outer
         return raise_to(base, exponent)
 
@@ -133,10 +134,7 @@ class Reader(Cursor):
 
     def short_argument(self) -> Sum:
         """As `argument`, but of a number only the first digit: \\frac12 is a half."""
-        token = self.peek()
-        if token[:1].isdigit() and len(token) > 1 and token.isdigit():
-            self.tokens[self.at] = token[0]
-            self.tokens.insert(self.at + 1, token[1:])
+        self.split_digits()
         return self.argument()
 
     def primary(self) -> Sum:
@@ -157,7 +155,10 @@ class Reader(Cursor):
         if token in _CONSTANTS:
             return atom(_CONSTANTS[token])
         if (len(token) == 1 and token.isalpha()) or token in GREEK or token.startswith("\\mathbf"):
-            return atom(Atom.symbol(token + self.subscript()))
+            name = token + self.subscript()
+            if token in APPLIED and self.is_applied():
+                return atom(Atom.applied(name, self.primary()))
+            return atom(Atom.symbol(name))
         if token in _CLOSING:
             bars, self.bars = self.bars, 0
             inside = self.sum()
@@ -199,23 +200,6 @@ class Reader(Cursor):
         if self.peek() == "\\frac" and "." not in token and (part := self.mixed_part()) is not None:
             return number(value + part)
         return number(value)
-
-    def mixed_part(self) -> Fraction | None:
-        """The fraction of a mixed number, 1\\frac{4}{5}: whole parts, less than one; else nothing is read."""
-        start, saved = self.at, list(self.tokens)
-        self.take()
-        parts = [self.tokens[self.at : self.at + 3]]
-        try:
-            above = constant(self.short_argument())
-            parts.append(self.tokens[self.at : self.at + 3])
-            below = constant(self.short_argument())
-        except Unreadable:
-            above = below = None
-        plain = all(part[0][0].isdigit() or (part[0] == "{" and part[-1] == "}") for part in parts if part)
-        if plain and above is not None and below is not None and 0 < above < below and self.peek() != "^":
-            return Fraction(above, below) if above.denominator == below.denominator == 1 else None
-        self.at, self.tokens = start, saved
-        return None
 
     def call(self, name: str) -> Sum:
         base: Sum | None = None

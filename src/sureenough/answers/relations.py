@@ -54,10 +54,10 @@ def _approximate(tokens: list[str], sides: list[list[str]], signs: list[str], de
 
 
 def is_symbol(tokens: list[str]) -> bool:
-    """One letter, Latin or Greek, with its subscript and primes."""
+    """One letter, Latin or Greek, with its subscript; y' is a derivative, and y' = 2 is not y = 2."""
     if not tokens or not ((len(tokens[0]) == 1 and tokens[0].isalpha()) or tokens[0] in GREEK):
         return False
-    rest = [token for token in tokens[1:] if token != "'"]
+    rest = tokens[1:]
     if not rest:
         return True
     return rest[0] == "_" and (
@@ -112,7 +112,7 @@ def symbols(total: Sum) -> set[str]:
     found: set[str] = set()
     for monomial in total:
         for thing, _ in monomial:
-            if thing.name == "symbol":
+            if thing.unknown:
                 found.add(thing.text)
             for inside in thing.args:
                 found |= symbols(inside)
@@ -156,7 +156,7 @@ def _variables(monomial: Monomial) -> Monomial:
 
 
 def _open(monomial: Monomial) -> bool:
-    return any(thing.name == "symbol" or any(has_symbols(arg) for arg in thing.args) for thing, _ in monomial)
+    return any(thing.unknown or any(has_symbols(arg) for arg in thing.args) for thing, _ in monomial)
 
 
 def _interval(sides: list[list[str]], signs: list[str], depth: int, read: Read) -> Key | None:

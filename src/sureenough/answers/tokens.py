@@ -46,7 +46,7 @@ def unwrapped(text: str) -> str:
             if text.startswith(opening) and text.endswith(closing):
                 inside = text[len(opening) : len(text) - len(closing)]
                 text = inside if opening not in inside else text
-        text = text[:-1] if text.endswith(".") else text
+        text = text[:-1] if text.endswith(".") and not text.endswith("...") else text
         if text == before:
             break
     return text
@@ -58,6 +58,7 @@ def tokenise(text: str) -> list[str]:
         text = text.translate(UNICODE)
     if _PROSE.fullmatch(text) and any(run.casefold() not in _NOT_PROSE for run in _RUN.findall(text)):
         return [WORD + run.casefold() if len(run) > 1 else run for run in _RUNS.findall(text)]
+    text = text.replace("...", "\\ldots ")  # 0.333... is not 0.333
     raw = _TOKEN.findall(_join_thousands(text))
     if "\\times" in raw and not VECTOR_COMMANDS.isdisjoint(raw):
         # A cross product does not commute: keep it apart from multiplication, unread.

@@ -90,6 +90,20 @@ NOT_UNITS = frozenset(
     divided remainder even odd is are was be does do cannot can undefined any all some other others
     none never respectively but only and/or thousand million billion trillion hundred dozen squared cubed
     root half third quarter pi infinity""".split()
+    # parts and counts
+    + """halves thirds quarters fourth fourths fifth fifths sixth sixths seventh sevenths eighth eighths
+    ninth ninths tenth tenths twelfth twelfths hundredth hundredths thousandth thousandths millionth
+    millionths tens hundreds thousands millions billions trillions dozens score factorial choose""".split()
+    # directions of change, of signs, of space, of time
+    + """increase increased decrease decreased increasing decreasing profit loss gain deficit
+    surplus positive negative imaginary north south east west northeast northwest southeast
+    southwest northward southward eastward westward right upward downward upwards downwards forward
+    forwards backward backwards clockwise counterclockwise anticlockwise inward outward ahead behind before
+    after earlier later ago early late noon midnight morning afternoon evening greater
+    fewer""".split()
+    # dates
+    + """january february march april may june july august september october november december jan feb mar
+    apr jun jul aug sept oct nov dec monday tuesday wednesday thursday friday saturday sunday""".split()
 )
 
 ROUGHLY = frozenset("approximately about roughly approx around nearly circa".split())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .scan import closes_at_end
-from .tokens import is_word
+from .tokens import is_numeral, is_word
 from .vocabulary import NOT_UNITS, ROUGHLY
 
 _EDGE = frozenset((".", ",", ";", ":", "*", "`", "'", '"', "\\\\", "?"))
@@ -19,10 +19,11 @@ _SHORT = 4
 def bare(tokens: list[str]) -> list[str]:
     """Without punctuation and markup at the ends, and without braces around the whole."""
     start, end = 0, len(tokens)
+    edge = _EDGE - {"'"} if tokens[-1:] == ["'"] and _primed(tokens) else _EDGE
     for _ in range(_MAX_BRACES):
         while start < end and tokens[start] in _LEADING:
             start += 1
-        while start < end and tokens[end - 1] in _EDGE:
+        while start < end and tokens[end - 1] in edge:
             end -= 1
         if end - start >= 2 and tokens[start] == "{" and closes_at_end(tokens[start:end]):
             start, end = start + 1, end - 1
@@ -30,6 +31,12 @@ def bare(tokens: list[str]) -> list[str]:
             break
     inside = tokens[start:end]
     return _raised(inside) if "*" in inside else inside
+
+
+def _primed(tokens: list[str]) -> bool:
+    """Whether the last mark is a prime, as in x': not a closing quote, nor the feet of 5'."""
+    before = next((token for token in reversed(tokens) if token != "'"), '"')
+    return tokens[0] != "'" and not is_word(before) and not is_numeral(before)
 
 
 def _raised(tokens: list[str]) -> list[str]:
