@@ -1,0 +1,150 @@
+"""One path's reply, read event by event into chunks: text from the message, tokens from the log-probabilities."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from sureenough.core.events import Token
+from sureenough.engines.base import Chunk
+from sureenough.engines.reduce import reduced, too_few
+from sureenough.engines.wire import DONE, Choice, Delta, Logprobs, decode
+from sureenough.errors import EngineError, MissingLogprobs
+
+REPEATED: Final = (
+    "the server repeats one token's candidates for every token of a chunk, so confidence means nothing (seen with "
+    "SGLang, its issue 39260): upgrade it, or start it with --stream-interval 1; or ask with sc, ac or esc"
+)
+
+
+class Reading:
+    """Takes the events of one reply; `chunk` gives what has come since it was last asked."""
+
+    def __init__(self, k: int, signals: bool) -> None:
+        self.k, self.signals = k, signals
+        self.done = False  # the server said that it is done
+        self.tokens = 0  # told so far, read or not
+        self.finish: str | None = None
+        self._text: list[str] = []
+        self._tokens: list[Token] = []
+        self._unread = 0
+        self._silent = 0  # pieces of text that came before any log-probabilities
+        self._thinking = False
+        self._usage: tuple[int | None, int | None] = (None, None)
+
+    @property
+    def begun(self) -> bool:
+        """Whether the reply has begun, after which a lost path is lost."""
+        return self.tokens > 0 or self._silent > 0
+
+    def take(self, data: bytes) -> None:
+        """Read one event."""
+        if data == DONE:
+            self.done = True
+            return
+        message = decode(data)
+        if message.error is not None:
+            raise EngineError(f"the server broke off: {said(message.error)}")
+        for choice in message.choices:
+            if choice.index == 0:
+                self._choice(choice)
+        if message.usage is not None:
+            self._usage = (message.usage.prompt_tokens, message.usage.completion_tokens)
+
+    def chunk(self) -> Chunk | None:
+        """What came since the last chunk, if anything."""
+        if not self._tokens and not self._text:
+            return None
+        chunk = Chunk(self._tokens, text="".join(self._text), unread=self._unread, estimated=not self.signals)
+        self._tokens, self._text, self._unread = [], [], 0
+        return chunk
+
+    def last(self) -> Chunk:
+        """The path's end: why, and what the server counted beyond what was read."""
+        prompt, made = self._usage
+        if self.signals and not self._read and ((made or 0) > 1 or self._silent):
+            raise MissingLogprobs(too_few(0, self.k))
+        unseen = max(0, (made or 0) - self.tokens)
+        self.tokens += unseen
+        text = "\n</think>\n\n" if self._thinking and self.finish == "stop" else ""
+        finish = "length" if self.finish == "length" else "stop"
+        estimated = not self.signals and made is None
+        return Chunk(text=text, unread=unseen, finish=finish, prompt_tokens=prompt, estimated=estimated)
+
+    # -- parts
+
+    @property
+    def _read(self) -> bool:
+        return self.signals and self.tokens > 0
+
+    def _choice(self, choice: Choice) -> None:
+        text = (choice.text or "") if choice.delta is None else self._said(choice.delta)
+        before = len(self._tokens)
+        if self.signals and choice.logprobs is not None:
+            self._entries(choice.logprobs, text)
+        made = len(self._tokens) - before
+        if text:
+            self._text.append(text)
+            if not self.signals:
+                self._unread += 1
+                made = 1
+            elif not made and not self.tokens:
+                self._silent += 1
+                if self._silent > 1:  # a single one may be a greeting; two are a reply without candidates
+                    raise MissingLogprobs(too_few(0, self.k))
+        self.tokens += made
+        self.finish = choice.finish_reason or self.finish
+
+    def _said(self, delta: Delta) -> str:
+        """Thinking that comes apart from the reply is put where answers are not looked for."""
+        thought = delta.reasoning_content or delta.reasoning
+        if not thought and not self._thinking:
+            return delta.content or ""
+        text = ""
+        if thought:
+            text = thought if self._thinking else "<think>\n" + thought
+            self._thinking = True
+        if delta.content:
+            self._thinking = False
+            text += "\n</think>\n\n" + delta.content
+        return text
+
+    def _entries(self, logprobs: Logprobs, text: str) -> None:
+        k, tokens = self.k, self._tokens
+        first, last, repeats = len(tokens), None, 0
+        words = []
+        for word, values in _candidates(logprobs):
+            peak, conf = reduced(values, k)
+            tokens.append(Token("", peak, conf))
+            words.append(word)
+            repeats += values == last
+            last = values
+        made = len(words)
+        if not made:
+            return
+        if made > 1 and repeats == made - 1 and len(set(words)) > 1:
+            raise MissingLogprobs(REPEATED)
+        # Text comes from the message. The tokens' own strings only say where to cut it, where they add up to it.
+        pieces = words if made > 1 and "".join(words) == text else [text]
+        for at, piece in enumerate(pieces, first):
+            tokens[at] = tokens[at]._replace(text=piece)
+
+
+def _candidates(logprobs: Logprobs) -> Iterator[tuple[str, list[float]]]:
+    """Each token's own string and the log-probabilities of its candidates."""
+    if logprobs.content is not None:
+        for entry in logprobs.content:
+            yield entry.token, [candidate.logprob for candidate in entry.top_logprobs]
+    elif logprobs.top_logprobs is not None:
+        words = logprobs.tokens or [""] * len(logprobs.top_logprobs)
+        for word, candidates in zip(words, logprobs.top_logprobs, strict=False):
+            yield word, list((candidates or {}).values())
+
+
+def said(error: object) -> str:
+    """An error object of a server, in its own words."""
+    if isinstance(error, dict):
+        inner = error.get("error", error)
+        words = inner.get("message") or inner.get("detail") if isinstance(inner, dict) else inner
+        return str(words or inner)[:300]
+    return str(error)[:300]
