@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import inspect
+import json
+import subprocess
+import sys
+from typing import Any
 
+import numpy as np
 import pytest
 
 import sureenough as se
@@ -14,6 +19,18 @@ def test_every_export_is_there_and_documented() -> None:
     for name in se.__all__:
         thing = getattr(se, name)
         assert isinstance(thing, dict) or inspect.getdoc(thing), name
+
+
+def test_importing_the_package_loads_nothing_heavy() -> None:
+    code = "import sys, sureenough; print(sorted({'numpy', 'scipy', 'pyarrow', 'rich'} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_a_name_that_is_not_there() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        se.nothing  # noqa: B018
+    assert set(se.__all__) <= set(dir(se))
 
 
 def test_the_run_options_have_one_spelling() -> None:
@@ -34,11 +51,12 @@ def test_an_outcome_has_the_promised_fields() -> None:
     assert any("20 paths are recorded, the budget was 64" in note for note in out.notes)
 
 
-def test_answers_are_equal_when_their_stripped_strings_are() -> None:
-    paths = [se.RecordedPath(a, [0.5], [5.0]) for a in (" 5", "5 ", "6", "5")]
-    out = se.replay(paths, "sc")
-    assert out.votes == {" 5": 3.0, "6": 1.0}
-    assert out.answer == " 5"
+def test_answers_that_mean_the_same_are_one_candidate() -> None:
+    answers = ("0.5", "7", "1/2", "", r"\frac{1}{2}", "7", None, " ")
+    out = se.replay([se.RecordedPath(a, [0.5], [5.0]) for a in answers], "sc")
+    assert out.votes == {"0.5": 3.0, "7": 2.0}
+    assert out.answer == "0.5", "as the lowest-numbered path wrote it"
+    assert out.abstained == 3, "an empty answer is none"
 
 
 @pytest.mark.parametrize(
@@ -59,6 +77,14 @@ def test_what_cannot_be_replayed(recorded: list[se.RecordedPath], options: dict[
 def test_a_deadline_of_nothing_is_over_at_once() -> None:
     out = se.replay([se.RecordedPath("a", [1], [1])], "sc", deadline=0)
     assert (out.reason, out.answer, out.tokens.total) == ("deadline", None, 0)
+
+
+def test_numpy_integers_are_integers() -> None:
+    paths = [se.RecordedPath("a", [0.5] * 4, [5.0] * 4)] * 20
+    sizes: dict[str, Any] = {"paths": np.int64(20), "window": np.int32(2), "parallel": np.int8(2)}
+    out = se.replay(paths, "ddc", max_tokens=np.int64(60), **sizes)  # type: ignore[arg-type]
+    assert type(out.paths) is type(out.window) is type(out.parallel) is int
+    json.dumps(out.to_json(), allow_nan=False)
 
 
 def test_engine_errors_know_their_request() -> None:

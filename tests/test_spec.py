@@ -45,6 +45,7 @@ def test_the_options_are_the_documented_ones(name: str) -> None:
         "ddc:warmup=16,weight=mean",
         "ddc:risk=p90",
         "ddc:risk=p99.5,eta=0",
+        "ddc:risk=p100,trust=100,drop=0",
         "esc:batch=7",
         "deepconf-low:keep=20",
         "ac:tau=0.9",

@@ -1,27 +1,36 @@
-"""A reasoning model's best answer for a fraction of the tokens."""
+"""A reasoning model's best answer for a fraction of the tokens.
+
+Names are loaded when they are first used, so that importing the package, as its worker process does, costs nothing.
+"""
 
 from __future__ import annotations
 
-from sureenough.api import replay
-from sureenough.bench import Comparison, Row, compare
-from sureenough.core.events import Fate, Tier, Token
-from sureenough.core.outcome import Outcome, Spent
-from sureenough.core.session import Session
-from sureenough.core.strategy import Strategy
-from sureenough.errors import (
-    EngineError,
-    EngineRejected,
-    EngineUnavailable,
-    MissingLogprobs,
-    ProtocolError,
-    SureEnoughError,
-    TraceError,
-    UsageError,
-)
-from sureenough.strategies import STRATEGIES
-from sureenough.traces import Pool, RecordedPath
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
 
-__version__ = "0.1.0"
+from sureenough.version import __version__ as __version__
+
+if TYPE_CHECKING:
+    from sureenough.api import aask, ask, replay
+    from sureenough.bench import Comparison, Row, compare
+    from sureenough.core.events import Fate, Tier, Token
+    from sureenough.core.outcome import Outcome, Spent
+    from sureenough.core.session import Session
+    from sureenough.core.strategy import Strategy
+    from sureenough.engines.base import Prompt
+    from sureenough.engines.openai import OpenAI
+    from sureenough.errors import (
+        EngineError,
+        EngineRejected,
+        EngineUnavailable,
+        MissingLogprobs,
+        ProtocolError,
+        SureEnoughError,
+        TraceError,
+        UsageError,
+    )
+    from sureenough.strategies import STRATEGIES
+    from sureenough.traces import Pool, RecordedPath
 
 __all__ = [
     "STRATEGIES",
@@ -31,8 +40,10 @@ __all__ = [
     "EngineUnavailable",
     "Fate",
     "MissingLogprobs",
+    "OpenAI",
     "Outcome",
     "Pool",
+    "Prompt",
     "ProtocolError",
     "RecordedPath",
     "Row",
@@ -44,6 +55,43 @@ __all__ = [
     "Token",
     "TraceError",
     "UsageError",
+    "aask",
+    "ask",
     "compare",
     "replay",
 ]
+
+_ROOMS: Final = {
+    "api": ("aask", "ask", "replay"),
+    "bench": ("Comparison", "Row", "compare"),
+    "core.events": ("Fate", "Tier", "Token"),
+    "core.outcome": ("Outcome", "Spent"),
+    "core.session": ("Session",),
+    "core.strategy": ("Strategy",),
+    "engines.base": ("Prompt",),
+    "engines.openai": ("OpenAI",),
+    "errors": (
+        "EngineError",
+        "EngineRejected",
+        "EngineUnavailable",
+        "MissingLogprobs",
+        "ProtocolError",
+        "SureEnoughError",
+        "TraceError",
+        "UsageError",
+    ),
+    "strategies": ("STRATEGIES",),
+    "traces": ("Pool", "RecordedPath"),
+}
+_HOME: Final = {name: room for room, names in _ROOMS.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'sureenough' has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(f"sureenough.{_HOME[name]}"), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

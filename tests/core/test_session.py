@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from math import nan
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from sureenough.core.events import (
     Cancel,
@@ -21,11 +18,8 @@ from sureenough.core.events import (
     Regrouped,
     Start,
     Stop,
-    Summary,
-    Tier,
     Token,
     Tokens,
-    Unread,
     path_seed,
 )
 from sureenough.core.session import Session
@@ -33,29 +27,9 @@ from sureenough.core.strategy import Strategy
 from sureenough.errors import ProtocolError, UsageError
 from sureenough.strategies import STRATEGIES
 from tests.core.journal import journal
+from tests.core.making import ddc, ended, grew, session
 
 GOLDEN = Path(__file__).parent.parent / "golden"
-
-
-def ddc(warmup: int = 2, **changes: Any) -> Strategy:
-    return replace(STRATEGIES["ddc"], warmup=warmup, **changes)
-
-
-NEVER = STRATEGIES["sc"].stop
-
-
-def grew(path: int, *confs: float) -> Tokens:
-    return Tokens(path, [Token("x", 0.5, conf) for conf in confs])
-
-
-def ended(path: int, answer: str | None = "a", fate: Fate = Fate.KEPT) -> Ended:
-    return Ended(path, fate, answer)
-
-
-def session(strategy: Strategy | None = None, **sizes: Any) -> Session:
-    made = Session(strategy or STRATEGIES["ac"], **({"paths": 8, "window": 2} | sizes))
-    made.begin()
-    return made
 
 
 JOURNALS: dict[str, tuple[Callable[[], Session], list[Event]]] = {
@@ -183,216 +157,6 @@ def test_no_answer_at_all_is_none() -> None:
     run = session(STRATEGIES["sc"], paths=1)
     assert run.receive(ended(0, None)) == [Stop(None, "budget")]
     assert run.outcome().abstained == 1
-
-
-# -- tokens
-
-
-@given(
-    cuts=st.lists(st.integers(1, 12), min_size=0, max_size=6), confs=st.lists(st.floats(0, 12), min_size=2, max_size=24)
-)
-def test_chunks_never_move_a_decision(cuts: list[int], confs: list[float]) -> None:
-    def pruned_at(chunks: list[list[float]]) -> tuple[int, int, int]:
-        run = session(ddc(2, stop=NEVER), paths=3, window=2)
-        for path in (0, 1):
-            run.receive(grew(path, 6, 7, 5, 6))
-            run.receive(ended(path))
-        for chunk in chunks:
-            run.receive(grew(2, *chunk))
-        run.receive(ended(2))
-        spent = run.outcome().tokens
-        return spent.pruned, spent.kept, spent.total
-
-    chunks: list[list[float]] = []
-    rest = confs
-    for cut in cuts:
-        chunks, rest = [*chunks, rest[:cut]], rest[cut:]
-    assert pruned_at([*chunks, rest]) == pruned_at([[conf] for conf in confs])
-
-
-def test_what_comes_after_a_decision_is_overrun() -> None:
-    run = session(ddc(1), paths=2, window=2)
-    run.receive(grew(0, 6, 6))
-    run.receive(ended(0, None))
-    assert run.receive(grew(1, 1, 1, 1, 1))[0] == Cancel(1, Fate.PRUNED)
-    run.receive(grew(1, 1))
-    out = run.outcome()
-    assert (out.tokens.init, out.tokens.pruned, out.tokens.overrun, out.tokens.total) == (2, 2, 3, 7)
-    assert out.tiers == {Tier.DROP: 1, Tier.RISK: 0}
-
-
-def test_a_gate_may_close_at_the_last_token() -> None:
-    run = session(ddc(1, stop=NEVER), paths=2, window=2)
-    run.receive(grew(0, 6, 6))
-    run.receive(ended(0))
-    run.receive(grew(1, 1))
-    run.receive(Ended(1, Fate.KEPT, "b", tokens=[Token("", 0.5, 1.0)]))
-    assert run.outcome().votes == {"a": 6.0}
-    assert run.outcome().tokens.pruned == 2
-
-
-def test_a_spared_path_is_one_that_ran_when_the_vote_was_settled() -> None:
-    run = session(STRATEGIES["ac"], paths=8, parallel=5)
-    run.receive(grew(4, 1, 1, 1))
-    for path in range(4):
-        run.receive(ended(path))
-    assert run.outcome().tokens.spared == 3
-
-
-def test_the_cap_falls_inside_a_chunk() -> None:
-    run = session(STRATEGIES["sc"], max_tokens=5, parallel=2)
-    run.receive(grew(0, 1, 1, 1))
-    assert run.receive(grew(1, 1, 1, 1))[-1] == Stop(None, "max_tokens")
-    spent = run.outcome().tokens
-    assert (spent.spared, spent.overrun, spent.total) == (5, 1, 6)
-
-
-def test_a_path_that_ends_with_the_token_that_reaches_the_cap_still_votes() -> None:
-    run = session(STRATEGIES["sc"], max_tokens=2)
-    run.receive(grew(0, 1))
-    assert run.receive(Ended(0, Fate.KEPT, "a", tokens=[Token("", 1, 1)])) == [Stop("a", "max_tokens")]
-    assert run.outcome().tokens.kept == 2
-
-
-def test_a_path_whose_end_lies_beyond_the_cap_does_not_vote() -> None:
-    run = session(STRATEGIES["sc"], max_tokens=2)
-    last = Ended(0, Fate.KEPT, "a", tokens=[Token("", 1, 1)] * 3)
-    assert run.receive(last) == [Cancel(0, Fate.SPARED), Stop(None, "max_tokens")]
-    assert (run.outcome().tokens.spared, run.outcome().tokens.overrun) == (2, 1)
-
-
-def test_tokens_made_after_a_cancel_count_towards_the_cap() -> None:
-    run = session(ddc(1), paths=4, window=2, max_tokens=9)
-    run.receive(grew(0, 6, 6))
-    run.receive(ended(0, None))
-    run.receive(grew(1, 1, 1))
-    assert run.receive(grew(1, 1, 1, 1, 1, 1))[-1] == Stop(None, "max_tokens")
-
-
-def test_a_cap_in_the_warm_up_takes_the_vote_so_far_in_order() -> None:
-    run = session(ddc(3), window=2, parallel=3, max_tokens=7)
-    run.receive(grew(0, 4, 4))
-    run.receive(ended(0, "a"))
-    run.receive(grew(2, 9, 9))
-    run.receive(ended(2, "b"))
-    assert run.receive(grew(1, 5, 5, 5))[-1] == Stop("a", "max_tokens")
-    out = run.outcome()
-    assert out.votes == {"a": 4.0}, "path 2 ended out of turn"
-    assert (out.tokens.init, out.tokens.spared) == (2, 5)
-
-
-def test_steps_are_the_longest_chain() -> None:
-    run = session(STRATEGIES["sc"], paths=3, parallel=2)
-    run.receive(grew(0, 1, 1, 1, 1, 1))
-    run.receive(grew(1, 1, 1))
-    run.receive(ended(1))
-    run.receive(grew(2, 1, 1, 1))
-    run.receive(ended(2))
-    run.receive(ended(0))
-    assert run.outcome().steps == 8, "path 2 was started when the chain was 5 long"
-
-
-# -- engines that watch their own paths
-
-
-def test_a_summary_stands_in_for_signals() -> None:
-    seen = session(ddc(1, stop=NEVER), paths=3, window=2)
-    blind = session(ddc(1, stop=NEVER), paths=3, window=2)
-    for path, confs in ((0, (6, 7, 6)), (1, (6, 8, 7)), (2, (7, 7, 7))):
-        seen.receive(grew(path, *confs))
-        seen.receive(ended(path, "ab"[path % 2]))
-        record = seen.paths[path]
-        blind.receive(Tokens(path, Unread(2)))
-        blind.receive(Ended(path, record.fate or Fate.KEPT, "ab"[path % 2],
-                            Summary(3, record.lowest, record.tail, windows=record.windows)))  # fmt: skip
-    assert seen.outcome() == blind.outcome()
-
-
-def test_a_path_pruned_inside_the_engine() -> None:
-    run = session(ddc(1), paths=2, window=2)
-    run.receive(grew(0, 6, 6))
-    run.receive(ended(0, None))
-    run.receive(Ended(1, Fate.PRUNED, None, Summary(9, tier=Tier.RISK)))
-    assert run.outcome().tiers == {Tier.DROP: 0, Tier.RISK: 1}
-    assert run.outcome().tokens.pruned == 9
-
-
-def test_an_engine_that_does_not_name_the_tier_is_taken_to_mean_the_first() -> None:
-    run = session(ddc(1), paths=2, window=2)
-    run.receive(grew(0, 6, 6))
-    run.receive(ended(0, None))
-    run.receive(Ended(1, Fate.PRUNED))
-    assert run.outcome().tiers[Tier.DROP] == 1
-
-
-def test_the_bill_of_a_cancelled_path_may_come_late() -> None:
-    run = session(STRATEGIES["ac"], paths=8, parallel=5)
-    for path in range(4):
-        run.receive(ended(path))
-    assert run.receive(Ended(4, Fate.SPARED, None, Summary(17))) == []
-    assert run.outcome().tokens.spared == 17
-
-
-def test_a_summary_that_places_the_decision_earlier_makes_the_rest_overrun() -> None:
-    run = session(ddc(1, stop=NEVER), paths=2, window=2)
-    run.receive(grew(0, 6, 6))
-    run.receive(ended(0, None))
-    run.receive(Tokens(1, Unread(30)))
-    run.receive(Ended(1, Fate.PRUNED, None, Summary(10, tier=Tier.DROP)))
-    assert (run.outcome().tokens.pruned, run.outcome().tokens.overrun) == (10, 20)
-
-
-def test_a_summary_may_tell_of_a_path_beyond_the_cap() -> None:
-    run = session(STRATEGIES["sc"], max_tokens=10)
-    assert run.receive(Ended(0, Fate.KEPT, "a", Summary(50)))[-1] == Stop(None, "max_tokens")
-    assert (run.outcome().tokens.spared, run.outcome().tokens.overrun) == (10, 40)
-
-
-def test_regrouping_after_the_end_changes_nothing() -> None:
-    run = session(STRATEGIES["sc"], paths=3)
-    for path, answer in enumerate(("1", "1", "0.5")):
-        run.receive(ended(path, answer))
-    before = run.outcome()
-    assert run.receive(Regrouped({"1": 0, "0.5": 0})) == []
-    assert run.outcome() == before
-
-
-def test_a_cap_in_the_warm_up_counts_what_has_finished_where_that_is_the_order() -> None:
-    run = session(ddc(3), window=2, parallel=3, max_tokens=5, count="finish")
-    run.receive(grew(2, 9, 9))
-    run.receive(ended(2, "b"))
-    assert run.receive(grew(1, 5, 5, 5))[-1] == Stop("b", "max_tokens")
-
-
-def test_tokens_without_signals_need_a_summary() -> None:
-    for warm in (0, 1):
-        run = session(ddc(1), paths=3, window=2)
-        if warm:
-            run.receive(grew(0, 6, 6))
-            run.receive(ended(0, None))
-        run.receive(Tokens(warm, [Token("x", nan, nan)]))
-        with pytest.raises(ProtocolError, match="neither signals nor a summary"):
-            run.receive(ended(warm))
-
-
-def test_a_warm_up_summary_needs_its_windows() -> None:
-    run = session(ddc(1), paths=3, window=2)
-    with pytest.raises(ProtocolError, match="without its windows"):
-        run.receive(Ended(0, Fate.KEPT, "a", Summary(4, 5.0, 5.0)))
-
-
-def test_strategies_that_read_no_confidence_need_no_signals() -> None:
-    run = session(STRATEGIES["sc"], paths=1)
-    run.receive(Tokens(0, [Token("x", nan, nan)]))
-    assert run.receive(ended(0))[-1] == Stop("a", "budget")
-
-
-def test_unread_tokens_are_a_sequence() -> None:
-    unread = Unread(3)
-    assert (len(unread), len(unread[1:]), len(list(unread))) == (3, 2, 3)
-    assert unread[-1].conf != unread[-1].conf
-    with pytest.raises(IndexError):
-        unread[3]
 
 
 # -- classes

@@ -157,6 +157,12 @@ def test_need_is_the_number_of_leaders_votes_that_really_settle_it(votes: str, n
     assert need == (settled.index(True) + 1 if True in settled else 40)
 
 
+@pytest.mark.parametrize("votes", ["aab", "aabb", "aaabb", "aabc", "a.b.a", "aaabbbc", "abcd", "aabbccdd"])
+def test_what_sure_needs_on_contested_polls(votes: str) -> None:
+    needs = [k for k in range(1, 41) if ValueLeft()(poll(votes + "a" * k))]
+    assert ValueLeft().need(poll(votes), 40) == needs[0]
+
+
 @pytest.mark.parametrize("name", RULES)
 def test_before_the_first_vote_something_is_needed(name: str) -> None:
     rule, weigh = RULES[name]

@@ -8,13 +8,14 @@ from typing import Any
 
 import pytest
 
+from sureenough.answers import extract
+from sureenough.api import replay
 from sureenough.core.events import Action, Ended, Expired, Regrouped, Token, Tokens, path_seed
 from sureenough.core.outcome import Outcome
 from sureenough.core.session import Session
 from sureenough.drive.live import run
 from sureenough.drive.news import Begun, News, Said
-from sureenough.drive.reading import boxed, group
-from sureenough.drive.replay import replay
+from sureenough.drive.reading import grouping
 from sureenough.engines import Chunk, Engine, Fake, Prompt, Recorded
 from sureenough.engines.fake import Step
 from sureenough.errors import EngineError, EngineRejected, EngineUnavailable, MissingLogprobs
@@ -41,7 +42,7 @@ def go(
     session = Session(resolve(strategy), paths=paths, window=window, parallel=parallel, **options)
     return asyncio.run(
         asyncio.wait_for(
-            run(Prompt.user("?"), engine, session, **({"extract": boxed, "group": group} | more)), timeout=LONG
+            run(Prompt.user("?"), engine, session, **({"extract": extract, "group": grouping()} | more)), timeout=LONG
         )
     )
 
@@ -60,8 +61,8 @@ def test_every_path_votes() -> None:
 def test_it_gives_the_answer_of_a_replay(
     real_questions: list[Question], strategy: str, parallel: int, chunk: int
 ) -> None:
-    for question in real_questions[20:30]:
-        again = replay(question.paths, resolve(strategy), paths=64, window=64)
+    for question in real_questions[23:27]:
+        again = replay(question.paths, strategy, paths=64, window=64)
         live = go(Recorded(question.paths, chunk=chunk), strategy, paths=64, parallel=parallel, window=64)
         assert (live.answer, live.reason) == (again.answer, again.reason)
         assert live.votes == pytest.approx(again.votes)
@@ -148,7 +149,7 @@ def test_cancellation_from_outside_returns_the_vote_so_far() -> None:
 
     async def cancelled() -> Outcome:
         session = Session(resolve("sc"), paths=8, window=4, parallel=4)
-        task = asyncio.create_task(run(Prompt.user("?"), engine, session, extract=boxed, group=group))
+        task = asyncio.create_task(run(Prompt.user("?"), engine, session, extract=extract, group=grouping()))
         while engine.started < 7:
             await asyncio.sleep(0.001)
         task.cancel()

@@ -14,10 +14,11 @@ from typing import Any, Literal, NamedTuple
 
 import pytest
 
+from sureenough.answers import extract
 from sureenough.core.events import Token, path_seed
 from sureenough.core.session import Session
 from sureenough.drive.live import run
-from sureenough.drive.reading import boxed, group
+from sureenough.drive.reading import grouping
 from sureenough.engines import Chunk, Engine, Fake, Prompt, Recorded
 from sureenough.engines.base import opened
 from sureenough.engines.fake import Step
@@ -130,7 +131,7 @@ def test_a_path_comes_as_text_and_two_numbers_a_token(make: Any) -> None:
         signals, text = await whole(held.engine, SEEDS[0])
         assert len(signals) == 11
         assert all(0 < peak <= 1 and 0 <= conf <= 100 for peak, conf in signals)
-        assert boxed(text) == "7"
+        assert extract(text) == "7"
 
     bounded(make, "none", use)
 
@@ -193,7 +194,7 @@ def test_a_path_that_breaks_is_an_engine_error(make: Any) -> None:
 def test_a_whole_run(make: Any, strategy: str) -> None:
     async def use(held: Held) -> None:
         session = Session(resolve(strategy), paths=16, window=4, parallel=4)
-        out = await run(PROMPT, held.engine, session, extract=boxed, group=group)
+        out = await run(PROMPT, held.engine, session, extract=extract, group=grouping())
         assert out.answer == "7"
         assert out.tokens.total <= 11 * out.started
 
@@ -204,7 +205,7 @@ def test_a_whole_run(make: Any, strategy: str) -> None:
 def test_a_deadline_frees_every_slot(make: Any) -> None:
     async def use(held: Held) -> None:
         session = Session(resolve("ddc:warmup=4"), paths=16, window=4, parallel=4)
-        out = await run(PROMPT, held.engine, session, extract=boxed, group=group, deadline=0.05)
+        out = await run(PROMPT, held.engine, session, extract=extract, group=grouping(), deadline=0.05)
         assert (out.reason, out.answer) == ("deadline", None)
 
     bounded(make, "endless", use)

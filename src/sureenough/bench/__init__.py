@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sureenough.bench.compare import Comparison, compare
+from sureenough.bench.comparison import Comparison, compare
 from sureenough.bench.score import Interval, Row
 
 __all__ = ["Comparison", "Interval", "Row", "compare"]

@@ -12,7 +12,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from sureenough.bench.compare import Comparison
+from sureenough.bench.comparison import Comparison
 from sureenough.bench.score import Interval, Row
 from sureenough.core.events import Json
 from sureenough.data import BUILTIN_POOL

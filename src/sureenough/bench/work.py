@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from zlib import crc32
 
 import numpy as np
 
-from sureenough import drive
-from sureenough.answers import grade, grouped
+from sureenough.bench.groups import Groups, Judged
 from sureenough.bench.guard import Guard
 from sureenough.bench.score import Run, Sheet
 from sureenough.core.gates import Calibrate, Gate
 from sureenough.core.sizes import Count
 from sureenough.core.strategy import Strategy
 from sureenough.core.windows import Windows
+from sureenough.drive import replay as run_recorded
 from sureenough.spec import render
 from sureenough.traces import Question, RecordedPath
 
@@ -59,8 +59,8 @@ class Remembered:
 class Work:
     """Collects a sheet a strategy, question by question."""
 
-    def __init__(self, plan: list[Strategy], settings: Settings) -> None:
-        self.plan, self.settings = plan, settings
+    def __init__(self, plan: list[Strategy], settings: Settings, groups: Groups) -> None:
+        self.plan, self.settings, self.groups = plan, settings, groups
         self.sheets = [Sheet(render(strategy)) for strategy in plan]
         self.guards = [[Guard(strategy) for _ in range(settings.repeats)] for strategy in plan]
         self.recorded = 0  # most paths of any question
@@ -73,15 +73,14 @@ class Work:
         self.recorded = max(self.recorded, n)
         self.short += self.settings.paths is not None and n < self.settings.paths
         self.shrunk += any(n < strategy.warmup for strategy in self.plan)
-        classes = grouped(path.answer for path in question.paths)
-        right = {a: grade(question.gold, a) for a in classes} if question.gold is not None else None
+        judged = self.groups.of(question)
         remembered = Remembered()
         runs: list[list[Run]] = [[] for _ in self.plan]
         for repeat in range(self.settings.repeats):
             paths = self._ordered(question, repeat)
             for done, guards in zip(runs, self.guards, strict=True):
                 strategy = guards[repeat].current() if self.settings.guard else guards[repeat].strategy
-                run = self._run(paths, remembered.around(strategy), classes, right)
+                run = self._run(paths, remembered.around(strategy), judged)
                 guards[repeat].learn(run.outcome.agreement)
                 done.append(run)
         for sheet, done in zip(self.sheets, runs, strict=True):
@@ -93,18 +92,12 @@ class Work:
         order = rng.permutation(len(question.paths))[: self.settings.paths]
         return [question.paths[i] for i in order]
 
-    def _run(
-        self,
-        paths: list[RecordedPath],
-        strategy: Strategy,
-        classes: Mapping[str, Hashable],
-        right: Mapping[str, bool] | None,
-    ) -> Run:
+    def _run(self, paths: list[RecordedPath], strategy: Strategy, judged: Judged) -> Run:
         """One strategy on one order of one question."""
         settings = self.settings
         if len(paths) < strategy.warmup:
             strategy = replace(strategy, warmup=len(paths))
-        out = drive.replay(
+        out = run_recorded(
             paths,
             strategy,
             paths=len(paths),
@@ -114,8 +107,9 @@ class Work:
             max_tokens=settings.max_tokens,
             count=settings.count,
             planned=settings.planned,
-            classes=classes,
+            classes=judged.classes,
         )
+        right = judged.right
         correct = None if right is None else float(out.answer is not None and right[out.answer])
         plain = sum(path.tokens for path in paths)
         return Run(correct, out.tokens.total, min(plain, settings.max_tokens or plain), out)
@@ -129,6 +123,13 @@ class Work:
             )
         if self.shrunk:
             notes.append(f"{self.shrunk} questions have fewer paths than a warm-up; all their paths warmed up")
+        if self.groups.equal == "string":
+            notes.append("answers were one candidate only where their strings are equal")
+        if self.groups.unsettled:
+            notes.append(
+                f"{self.groups.unsettled} pairs of answers were not settled in {self.groups.symbolic_seconds:g} s "
+                "a question and count as different; --symbolic-seconds allows more"
+            )
         if self.settings.guard:
             notes += [self._guarded(sheet, guards) for sheet, guards in zip(self.sheets, self.guards, strict=True)
                       if any(guard.wary for guard in guards)]  # fmt: skip

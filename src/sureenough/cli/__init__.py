@@ -8,9 +8,9 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from sureenough import __version__
-from sureenough.cli import replay, strategies
+from sureenough.cli import answers, explain, replay, strategies
 from sureenough.errors import EngineError, SureEnoughError
+from sureenough.version import __version__
 
 app = typer.Typer(
     name="sureenough",
@@ -21,6 +21,8 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("replay")(replay.command)
+app.command("answers", context_settings={"ignore_unknown_options": True})(answers.command)  # -1 is an answer
+app.command("explain")(explain.command)
 app.command("strategies")(strategies.command)
 
 

@@ -13,8 +13,9 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
+from sureenough.answers import REPLAY_SECONDS
 from sureenough.bench import Comparison, compare
-from sureenough.bench.compare import Progress as Told
+from sureenough.bench.comparison import Progress as Told
 from sureenough.bench.tables import csv_table, json_table, plain_table, rich_table
 from sureenough.data import BUILTIN_POOL
 from sureenough.errors import UsageError
@@ -43,6 +44,10 @@ def command(
     guard: Annotated[
         bool, typer.Option("--guard", help="Let sure stop believing confidence that has misled it.")
     ] = False,
+    equal: Annotated[str, typer.Option(help="Answers are one candidate by meaning, or by string.")] = "meaning",
+    symbolic_seconds: Annotated[
+        float, typer.Option(help="Time a question for comparing answers symbolically; what is open then is different.")
+    ] = REPLAY_SECONDS,
     skip_damaged: Annotated[bool, typer.Option("--skip-damaged", help="Leave damaged rows out; count them.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
@@ -66,6 +71,8 @@ def command(
                 count=count,  # type: ignore[arg-type]  # refused by compare where it is neither
                 planned=planned,
                 guard=guard,
+                equal=equal,  # type: ignore[arg-type]  # likewise
+                symbolic_seconds=symbolic_seconds,
                 skip_damaged=skip_damaged,
                 progress=told,
             )

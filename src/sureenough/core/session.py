@@ -1,7 +1,7 @@
 """The scheduler: told what happened, it says what to start, cancel and when to stop. It does nothing itself.
 
-Votes are counted in order of start, so that any number of paths at once gives the answer of one at a time
-; drivers for live engines, recorded paths and tests all loop over `receive`.
+Votes are counted in order of start, so that any number of paths at once gives the answer of one at a time. Drivers
+for live engines, recorded paths and tests all loop over `receive`.
 """
 
 from __future__ import annotations
@@ -54,11 +54,13 @@ class Session:
     ) -> None:
         refuse_bad_sizes(strategy, paths, window, parallel, max_tokens, count)
         self.strategy = strategy
-        self.budget, self.window, self.parallel, self.seed, self.count = paths, window, parallel, seed, count
+        # numpy's integers are welcome, Python's go on from here.
+        self.budget, self.window, self.parallel, self.seed = int(paths), int(window), int(parallel), int(seed)
+        self.count = count
         self.planned = planned  # run no more paths at once than twice what the stop rule needs at least
-        self.max_tokens = inf if max_tokens is None else max_tokens
+        self.max_tokens = inf if max_tokens is None else int(max_tokens)
         self.gate = Gate()
-        self.poll = Poll(strategy.weigh, paths)
+        self.poll = Poll(strategy.weigh, self.budget)
         self.paths: list[Path] = []
         self.stopped: Stop | None = None
         self.steps = 0  # the longest chain of tokens made one after another

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from numbers import Integral
+from typing import Literal, SupportsInt, TypeGuard
 
 from sureenough.core.strategy import Strategy
 from sureenough.errors import UsageError
@@ -31,7 +32,7 @@ def refuse_bad_sizes(
 
 def refuse_bad_seed(seed: object) -> None:
     """Seeds are whole numbers from 0 on."""
-    if not isinstance(seed, int) or isinstance(seed, bool) or seed < 0:
+    if not _is_integer(seed) or int(seed) < 0:
         raise UsageError(f"seed is {seed!r}; it must be a whole number of at least 0")
 
 
@@ -44,4 +45,9 @@ def suggested_window(longest: int) -> int:
 
 
 def _is_count(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 1
+    return _is_integer(value) and int(value) >= 1
+
+
+def _is_integer(value: object) -> TypeGuard[SupportsInt]:
+    """Numpy's integers count, booleans do not."""
+    return not isinstance(value, bool) and isinstance(value, Integral)

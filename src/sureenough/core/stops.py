@@ -18,22 +18,26 @@ from sureenough.core.votes import Poll
 
 
 class StopRule(Protocol):
-    """Says when a poll is settled."""
+    """Says when a poll is settled. A rule that derives from this needs `__call__` only."""
 
     @property
     def counts_paths(self) -> bool:
         """Whether a path without a vote can settle it."""
+        return True
 
     def __call__(self, poll: Poll) -> bool: ...
 
-    def measure(self, poll: Poll) -> float | None:
+    def measure(self, poll: Poll) -> float | None:  # noqa: ARG002
         """The quantity that the rule watches, where it has one."""
+        return None
 
-    def need(self, poll: Poll, most: int) -> int:
+    def need(self, poll: Poll, most: int) -> int:  # noqa: ARG002
         """The fewest further paths that would settle it, were they all to vote for the leader; at most `most`."""
+        return most
 
-    def why(self, poll: Poll) -> str:
+    def why(self, poll: Poll) -> str:  # noqa: ARG002
         """Where the rule stands, in a sentence."""
+        return ""
 
 
 def fewest(most: int, settles: Callable[[int], bool]) -> int:

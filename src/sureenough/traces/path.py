@@ -28,6 +28,8 @@ class RecordedPath:
     _scans: dict[int, Windows] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
+        if self.answer is not None and not self.answer.strip():
+            object.__setattr__(self, "answer", None)  # an empty answer equals nothing: it abstains
         for name in ("peak", "conf"):
             object.__setattr__(self, name, _signal(name, getattr(self, name)))
         if len(self.peak) != len(self.conf):

@@ -6,7 +6,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from sureenough.answers import REPLAY_SECONDS
 from sureenough.api import DEFAULT_WINDOW
+from sureenough.bench.groups import Equal, Groups
 from sureenough.bench.score import Row, rows
 from sureenough.bench.work import Settings, Work
 from sureenough.core.sizes import Count, refuse_bad_seed, refuse_bad_sizes
@@ -56,6 +58,8 @@ def compare(
     count: Count = "start",
     planned: bool = False,
     guard: bool = False,
+    equal: Equal = "meaning",
+    symbolic_seconds: float = REPLAY_SECONDS,
     skip_damaged: bool = False,
     progress: Progress | None = None,
 ) -> Comparison:
@@ -75,6 +79,8 @@ def compare(
         count: the order in which votes are counted.
         planned: run no more paths at once than twice what a strategy needs at least.
         guard: let `sure` stop believing confidence that has misled it on the questions before.
+        equal: whether answers are one candidate by their "meaning" or by their "string", as other tools vote.
+        symbolic_seconds: time a question for comparing answers symbolically; what is open then is different.
         skip_damaged: leave damaged rows out instead of refusing the pool.
         progress: called as questions are done.
     """
@@ -88,13 +94,15 @@ def compare(
     size = window if window is not None else source.info.window or DEFAULT_WINDOW
     for strategy in plan:
         refuse_bad_sizes(strategy, 10**9 if paths is None else paths, size, parallel, max_tokens, count)
-    work = Work(plan, Settings(paths, size, parallel, repeats, seed, max_tokens, count, planned, guard))
+    groups = Groups(source, symbolic_seconds, equal)
+    work = Work(plan, Settings(paths, size, parallel, repeats, seed, max_tokens, count, planned, guard), groups)
     seen = 0
     for question in source:
         work.question(question)
         seen += len(question.paths)
         if progress is not None:
             progress(seen, source.rows - source.damaged)
+    groups.save()
     return _result(source, work)
 
 

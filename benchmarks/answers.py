@@ -1,0 +1,171 @@
+"""How fast answers are read and grouped, beside math-verify on the same pairs.
+
+    python benchmarks/answers.py [--smoke] [POOL.parquet ...]
+
+Prints each figure with its floor and exits 1 where a floor is missed. `--smoke` takes a second or two and
+leaves math-verify out; a pool (SPEC §7) needs pyarrow.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import itertools
+import random
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from sureenough import answers
+
+keys_module = importlib.import_module("sureenough.answers.keys")
+PIECES = (
+    "\\boxed{",
+    "the answer is ",
+    "<think>",
+    "Answer: ",
+    "{",
+    "\\boxed{\\boxed{1}}",
+    "</think>",
+    "选",
+    "1,",
+    "\\boxed}",
+)
+
+
+def plain_answers(count: int, distinct: int) -> list[str]:
+    """`count` answers that write `distinct` plain values in several ways."""
+    random_ = random.Random(0)
+    values = [random_.randrange(-500, 5000) for _ in range(distinct)]
+    forms = ("{}", "${}$", "{}.0", "x = {}", "\\text{{{}}}", "{}.", "{}\\%", "{}^\\circ")
+    return [random_.choice(forms).format(random_.choice(values)) for _ in range(count)]
+
+
+MIXED = [
+    r"\frac{3\sqrt{3}}{4}", "(a+5)(b+2)", r"\left( 3, \frac{\pi}{2} \right)", r"3 \pm 2 \sqrt{2}", "x=5",
+    "1,000", r"\$18.90", r"(-\infty, 2) \cup (3, \infty)", r"\begin{pmatrix} -7 \\ 16 \\ 5 \end{pmatrix}",
+    "0.5", r"\frac{1}{2}", "42", "-3", r"137 \frac{1}{2}", r"\text{Evelyn}", "5x - 7y + 11z + 4 = 0",
+    "y = 2x + 3", r"11\sqrt{5}+11", "1+2i", "27", "100", "6", "3.21", r"90^\circ", "2k+2",
+]  # fmt: skip
+
+
+def forget() -> None:
+    """Every cache emptied, so that each figure is of a first meeting."""
+    keys_module._key.cache_clear()
+    for name in ("sum_of", "_print"):
+        getattr(importlib.import_module("sureenough.answers.compare"), name).cache_clear()
+
+
+def best(action: Callable[[], Any], rounds: int = 5) -> float:
+    found = float("inf")
+    for _ in range(rounds):
+        forget()
+        began = time.perf_counter()
+        action()
+        found = min(found, time.perf_counter() - began)
+    return found
+
+
+class Report:
+    """Lines of figures; remembers whether all floors held."""
+
+    def __init__(self) -> None:
+        self.fine = True
+
+    def line(self, what: str, value: float, unit: str, floor: float | None = None, note: str = "") -> None:
+        held = floor is None or value <= floor
+        self.fine = self.fine and held
+        against = "" if floor is None else f"floor {floor:g} {unit}, {floor / value:.1f}x under" if held else "MISSED"
+        print(f"{what:<58}{value:>10.3f} {unit:<3} {against} {note}".rstrip())
+
+
+def grouping(report: Report, smoke: bool) -> None:
+    given = plain_answers(512, 40)
+    ours = best(lambda: answers.classes(given)) * 1e3
+    report.line("512 answers, 40 distinct plain values", ours, "ms", 50)
+    if smoke:
+        return
+    pairs = len(given) * (len(given) - 1) // 2
+    theirs = pairwise(given, 400) * pairs * 1e3
+    report.line("  math-verify pairwise, 400 pairs extrapolated", theirs, "ms", None, f"{theirs / ours:,.0f}x ours")
+    distinct = list(dict.fromkeys(given))
+    theirs = pairwise(distinct, 400) * len(distinct) * (len(distinct) - 1) / 2 * 1e3
+    report.line("  math-verify on distinct strings only", theirs, "ms", None, f"{theirs / ours:,.0f}x ours")
+
+
+def pairwise(given: list[str], sample: int) -> float:
+    """Seconds that math-verify takes for one pair, parsing included, both ways."""
+    from math_verify import parse, verify
+
+    pairs = list(itertools.combinations(given, 2))
+    chosen = random.Random(1).sample(pairs, min(sample, len(pairs)))
+    parse("$1$"), verify(parse("$1$"), parse("$2$"))
+    began = time.perf_counter()
+    for one, two in chosen:
+        a, b = parse(f"${one}$"), parse(f"${two}$")
+        if verify(a, b):
+            verify(b, a)
+    return (time.perf_counter() - began) / len(chosen)
+
+
+def reading(report: Report) -> None:
+    plain = list(dict.fromkeys(plain_answers(2000, 1000)))
+    report.line("a key, plain values", best(lambda: [*map(answers.key, plain)]) / len(plain) * 1e6, "us", 40)
+    report.line("a key, every kind", best(lambda: [*map(answers.key, MIXED)]) / len(MIXED) * 1e6, "us", 80)
+
+
+def extraction(report: Report, smoke: bool) -> None:
+    size = 200_000 if smoke else 1_000_000
+    worst = 0.0
+    for piece, kind in itertools.product(PIECES, ("math", "choice")):
+        text = piece * (size // len(piece))
+        worst = max(worst, best(lambda: answers.extract(text, kind, fallback="last-number"), 2))  # noqa: B023
+    report.line(
+        f"extract, {size / 1e6:g} MB, the worst of {2 * len(PIECES)} hostile texts",
+        worst,
+        "s",
+        0.3 * size / 1e6,
+    )
+
+
+def pool(report: Report, path: Path) -> None:
+    import pyarrow.parquet as pq
+
+    table = pq.read_table(path, columns=["question", "gold", "answer"]).to_pylist()
+    given: dict[str, list[str | None]] = defaultdict(list)
+    for row in table:
+        given[row["question"]].append(row["answer"])
+    distinct = list({answer for found in given.values() for answer in found if answer is not None})
+    each = best(lambda: [*map(answers.key, distinct)], 2) / len(distinct) * 1e6
+    report.line(f"{path.name}: a key, {len(distinct)} distinct answers", each, "us")
+    for seconds in (0.0, 0.2):
+        forget()
+        began = time.perf_counter()
+        found = answers.group(given, symbolic_seconds=seconds)
+        took = time.perf_counter() - began
+        note = f"{found.symbolic_seconds:.2f} s symbolic, {found.unsettled} pairs unsettled"
+        report.line(f"{path.name}: {len(given)} questions, {seconds} symbolic s", took, "s", 40, note)
+    began = time.perf_counter()
+    right = sum(answers.grade(row["gold"], row["answer"]) for row in table if row["gold"] is not None)
+    report.line(f"{path.name}: {len(table)} graded", time.perf_counter() - began, "s", None, f"{right} right")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--smoke", action="store_true")
+    parser.add_argument("pools", nargs="*", type=Path)
+    options = parser.parse_args()
+    report = Report()
+    grouping(report, options.smoke)
+    reading(report)
+    extraction(report, options.smoke)
+    for path in options.pools:
+        pool(report, path)
+    return 0 if report.fine else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

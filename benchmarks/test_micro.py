@@ -1,0 +1,57 @@
+"""Small parts, timed by pytest-benchmark: `pytest benchmarks --benchmark-enable`. For looking, not for judging."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from sureenough.answers import classes
+from sureenough.core.gates import Stratified
+from sureenough.core.monitor import Monitor
+from sureenough.core.windows import scan
+from sureenough.data import BUILTIN_POOL
+from sureenough.drive import replay
+from sureenough.spec import parse
+from sureenough.traces import Pool, Question
+
+Benchmark = Callable[..., Any]
+
+
+@pytest.fixture(scope="module")
+def question() -> Question:
+    """A real question of the built-in pool."""
+    return list(Pool(BUILTIN_POOL))[30]
+
+
+def test_monitor_1000_tokens(benchmark: Benchmark) -> None:
+    signals = list(zip(np.random.default_rng(0).random(1000).tolist(), range(1000), strict=True))
+
+    def push() -> Monitor:
+        monitor = Monitor(64)
+        for peak, conf in signals:
+            monitor.push(peak, conf)
+        return monitor
+
+    assert benchmark(push).tokens == 1000
+
+
+def test_scan_of_one_path(benchmark: Benchmark, question: Question) -> None:
+    path = question.paths[0]
+    assert benchmark(scan, np.asarray(path.peak), np.asarray(path.conf), 64).tokens == path.tokens
+
+
+def test_calibration_on_sixteen_paths(benchmark: Benchmark, question: Question) -> None:
+    windows = [path.windows(64) for path in question.paths[:16]]
+    assert benchmark(Stratified(), windows).drop > 0
+
+
+@pytest.mark.parametrize("name", ["sc", "ac", "ddc", "sure"])
+def test_replay_of_one_question(benchmark: Benchmark, question: Question, name: str) -> None:
+    assert benchmark(replay, question.paths, parse(name), paths=64, window=64).started > 0
+
+
+def test_classes_of_one_question(benchmark: Benchmark, question: Question) -> None:
+    assert len(benchmark(classes, [path.answer for path in question.paths])) == 64

@@ -1,0 +1,96 @@
+"""The figures of docs/sure.md, drawn from recorded paths.
+
+pip install '.[bench]'
+python scripts/figures.py value docs/value-of-going-on.svg
+python scripts/figures.py order docs/order-of-counting.svg [POOL.parquet]
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Final
+
+import matplotlib as mpl
+
+mpl.use("svg")
+import matplotlib.pyplot as plt
+
+from sureenough.answers import classes
+from sureenough.bench import compare
+from sureenough.core.value import ValueLeft
+from sureenough.core.votes import Poll
+from sureenough.core.weights import Ballot, ByTail
+from sureenough.data import BUILTIN_POOL
+from sureenough.traces import Pool, Question
+
+QUESTIONS: Final = {
+    "easy": ("gsm8k-test-0000", "#1a7f37"),
+    "contested": ("gsm8k-test-0138", "#0969da"),
+    "hopeless": ("test/intermediate_algebra/591.json", "#bc4c00"),
+}
+WIDTHS: Final = (1, 2, 4, 8, 16, 32, 64)
+
+
+def style() -> None:
+    """Readable on light and on dark pages; text stays text; the same bytes every time."""
+    mpl.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "sureenough", "font.size": 10})
+    mpl.rcParams.update({"axes.spines.top": False, "axes.spines.right": False, "figure.facecolor": "white"})
+
+
+def worths(question: Question) -> list[float]:
+    """What going on is worth after each path, to the end of the budget."""
+    numbers = classes([path.answer for path in question.paths])
+    poll, rule, out = Poll(ByTail(), len(question.paths)), ValueLeft(), []
+    for i, (path, number) in enumerate(zip(question.paths, numbers, strict=True)):
+        tail = path.windows(64).tail
+        poll.add(i, None if number is None else Ballot(i, str(number), 0.0, tail))
+        out.append(100 * (rule.measure(poll) or 0.0))
+    return out
+
+
+def value(out: Path) -> None:
+    """Three real questions: where `sure` and its lean setting stop."""
+    known = {question.id: question for question in Pool(BUILTIN_POOL)}
+    fig, ax = plt.subplots(figsize=(7.2, 3.6), layout="constrained")
+    for name, (question, colour) in QUESTIONS.items():
+        worth = worths(known[question])
+        stop = next((i for i, w in enumerate(worth, start=1) if i >= 3 and w <= 1.0), len(worth))
+        ax.plot(range(1, len(worth) + 1), worth, color=colour, lw=1.6, label=f"{name}: stops after {stop}")
+        ax.plot([stop], [worth[stop - 1]], "o", color=colour, ms=6)
+    for delta, label in ((1.0, "sure: delta = 0.01"), (2.0, "lean: delta = 0.02")):
+        ax.axhline(delta, color="#6e7781", lw=0.9, ls="--")
+        ax.text(64, delta + 0.15, label, ha="right", fontsize=9, color="#57606a")
+    ax.set(
+        xlabel="paths counted, of 64", ylabel="worth of going on, points of vote share", ylim=(0, None), xlim=(1, 64)
+    )
+    ax.legend(frameon=False)
+    fig.savefig(out, metadata={"Date": None})
+
+
+def order(out: Path, pool: Path) -> None:
+    """Accuracy against width: votes counted in order of start, and as paths finish."""
+    fig, axes = plt.subplots(1, 3, figsize=(9, 3.2), sharey=True, layout="constrained")
+    for ax, name in zip(axes, ("ac", "ddc", "sure"), strict=True):
+        for count, colour in (("start", "#1a7f37"), ("finish", "#cf222e")):
+            rows = [compare(pool, [name], parallel=w, count=count, repeats=5).rows[0] for w in WIDTHS]  # type: ignore[arg-type]
+            ax.plot(WIDTHS, [100 * row.accuracy for row in rows], "o-", color=colour, ms=4, label=f"order of {count}")
+        ax.set_xscale("log", base=2)
+        ax.set_xticks(WIDTHS, [str(w) for w in WIDTHS])
+        ax.set(title=name, xlabel="paths at once")
+    axes[0].set_ylabel("accuracy, %")
+    axes[-1].legend(frameon=False, loc="lower left")
+    fig.savefig(out, metadata={"Date": None})
+
+
+def main(what: str, out: str, pool: str = str(BUILTIN_POOL)) -> None:
+    """Draw one."""
+    style()
+    if what == "value":
+        value(Path(out))
+    else:
+        order(Path(out), Path(pool))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,243 @@
+"""Exact arithmetic on sums of products, bounded: what it calls equal is equal.
+
+A Sum maps a monomial (atoms with their exponents) to a rational coefficient. Roots of rationals are split
+into primes, so closed radicals have one form only; whatever has no rule of its own becomes an atom.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from fractions import Fraction
+from math import comb, gcd
+
+from .atoms import IMAGINARY, Atom, Monomial, Rational, Sum, Unreadable, narrow, prime_atom
+from .primes import MAX_BITS, factors
+
+MAX_TERMS = 40  # of a power that is multiplied out
+MAX_EXPANDED = 12  # the exponent of one
+MAX_PRODUCT = 100  # terms of a product, before they are collected
+MAX_RATIONALISED = 4  # square roots cleared from one denominator
+
+ZERO: Sum = {}
+ONE: Sum = {(): 1}
+
+
+def number(value: Rational) -> Sum:
+    return {(): value} if value else {}
+
+
+def atom(thing: Atom, exponent: Rational = 1) -> Sum:
+    return {((thing, exponent),): 1}
+
+
+def constant(total: Sum) -> Rational | None:
+    """The value of a sum without atoms; None for any other."""
+    if not total:
+        return 0
+    return total.get(()) if len(total) == 1 else None
+
+
+def add(left: Sum, right: Sum) -> Sum:
+    out = dict(left)
+    for monomial, coefficient in right.items():
+        value = out.get(monomial, 0) + coefficient
+        if value:
+            out[monomial] = narrow(value)
+        else:
+            del out[monomial]
+    return out
+
+
+def scale(total: Sum, factor: Rational) -> Sum:
+    return {monomial: narrow(value * factor) for monomial, value in total.items()} if factor else {}
+
+
+def subtract(left: Sum, right: Sum) -> Sum:
+    return add(left, scale(right, -1))
+
+
+def multiply(left: Sum, right: Sum) -> Sum:
+    if len(left) * len(right) > MAX_PRODUCT:
+        raise Unreadable("a product of too many terms")
+    out: Sum = {}
+    for one, a in left.items():
+        for two, b in right.items():
+            if not one or not two:
+                term = {one or two: narrow(a * b)}
+            else:
+                term = product([*one, *two], a * b)
+            out = add(out, term) if out else term
+    return out
+
+
+def product(pairs: Iterable[tuple[Atom, Rational]], coefficient: Rational) -> Sum:
+    """The product of atoms to their exponents, with every rule applied that makes it canonical."""
+    merged: dict[Atom, Rational] = {}
+    for thing, exponent in pairs:
+        merged[thing] = narrow(merged.get(thing, 0) + exponent)
+    kept: list[tuple[Atom, Rational]] = []
+    opened: list[Sum] = []
+    for thing, exponent in merged.items():
+        if not exponent:
+            continue
+        if thing.prime:
+            whole = exponent.__floor__()
+            coefficient = coefficient * bounded_power(thing.prime, whole)
+            exponent -= whole
+        elif thing is IMAGINARY:
+            turns = int(exponent) % 4
+            coefficient = -coefficient if turns >= 2 else coefficient
+            exponent = turns % 2
+        elif exponent >= 1 and (inside := _opened(thing, exponent)) is not None:
+            opened.append(inside[0])
+            exponent = inside[1]
+        if exponent:
+            kept.append((thing, narrow(exponent)))
+    kept.sort(key=lambda pair: pair[0].text)
+    out: Sum = {tuple(kept): narrow(coefficient)} if coefficient else {}
+    for inside_sum in opened:
+        out = multiply(out, inside_sum)
+    return out
+
+
+def _opened(thing: Atom, exponent: Rational) -> tuple[Sum, Rational] | None:
+    """A bracket to a whole power is multiplied out, and the square of a sine is one minus a cosine's."""
+    if thing.name == "group":
+        whole = exponent.__floor__()
+        if not _expands(thing.args[0], whole):
+            return None
+        return whole_power(thing.args[0], whole), exponent - whole
+    if thing.name == "sin" and exponent >= 2:
+        pairs = exponent.__floor__() // 2
+        cosine = Atom.call("cos", thing.args[0])
+        square = add(ONE, {((cosine, 2),): -1})
+        return whole_power(square, pairs), exponent - 2 * pairs
+    return None
+
+
+def _expands(base: Sum, exponent: int) -> bool:
+    """Whether a power is multiplied out; (x+1)^{50} stays as it is."""
+    return exponent <= MAX_EXPANDED and comb(len(base) + exponent - 1, exponent) <= MAX_TERMS
+
+
+def whole_power(base: Sum, exponent: int) -> Sum:
+    out = ONE
+    for _ in range(exponent):
+        out = multiply(out, base)
+    return out
+
+
+def bounded_power(base: Rational, exponent: int) -> Rational:
+    if base == 0 and exponent <= 0:
+        raise Unreadable("zero to a power that is not positive")
+    size = max(abs(base.numerator).bit_length(), base.denominator.bit_length())
+    if base not in (0, 1, -1) and size * abs(exponent) > MAX_BITS:
+        raise Unreadable("a power too large to write out")
+    return narrow(Fraction(base) ** exponent) if exponent < 0 else base**exponent
+
+
+def power(base: Sum, exponent: Rational) -> Sum:
+    """A sum to a rational power."""
+    if exponent == 0:
+        if not base:
+            raise Unreadable("zero to the power zero")
+        return ONE
+    if not base:
+        return number(bounded_power(0, 1 if exponent > 0 else -1))
+    if exponent.denominator != 1:
+        return _root(base, exponent)
+    whole = int(exponent)
+    if len(base) == 1:
+        ((monomial, value),) = base.items()
+        return product([(a, e * whole) for a, e in monomial], bounded_power(value, whole))
+    if whole > 0:
+        if _expands(base, whole):
+            return whole_power(base, whole)
+        return _group(base, whole)
+    cleared = rationalised(base)
+    if cleared is not None:
+        return power(cleared, -whole)
+    return _group(base, whole)
+
+
+def inverse(base: Sum) -> Sum:
+    return power(base, -1)
+
+
+def rationalised(base: Sum) -> Sum | None:
+    """One over a sum of square roots, its denominator cleared; None where other atoms are in it."""
+    above, below = ONE, base
+    for _ in range(MAX_RATIONALISED + 1):
+        value = constant(below)
+        if value is not None:
+            return scale(above, narrow(Fraction(1) / value)) if value else None
+        pick = _surd(below)
+        if pick is None:
+            return None
+        conjugate = {m: -v if any(a is pick for a, _ in m) else v for m, v in below.items()}
+        above, below = multiply(above, conjugate), multiply(below, conjugate)
+    return None
+
+
+def _surd(total: Sum) -> Atom | None:
+    """Some square root in a sum that has nothing but square roots (and i) in it."""
+    pick: Atom | None = None
+    for monomial in total:
+        for thing, exponent in monomial:
+            if thing is not IMAGINARY and not (thing.prime and exponent == Fraction(1, 2)):
+                return None
+            pick = thing if pick is None or thing.text < pick.text else pick
+    return pick
+
+
+def _root(base: Sum, exponent: Rational) -> Sum:
+    if len(base) > 1:
+        return _group(base, exponent)
+    ((monomial, value),) = base.items()
+    positive = all(a.positive for a, _ in monomial)
+    lone = len(monomial) == 1 and monomial[0][1] == 1 and monomial[0][0] is not IMAGINARY
+    out = radical(value, exponent) if positive or lone else radical(value if value >= 0 else -value, exponent)
+    if positive or lone:
+        return multiply(out, product([(a, e * exponent) for a, e in monomial], 1))
+    inside: Sum = {monomial: 1 if value > 0 else -1}
+    return multiply(out, atom(Atom.group(inside), exponent))
+
+
+def radical(value: Rational, exponent: Rational) -> Sum:
+    """A rational number to a rational power, split into primes; negative ones by the school's rule."""
+    out = ONE
+    if value < 0:
+        if exponent.denominator == 2:
+            out = product([(IMAGINARY, exponent.numerator)], 1)
+        elif exponent.denominator % 2:
+            out = number(-1 if exponent.numerator % 2 else 1)
+        else:
+            raise Unreadable("an even root of a negative number")
+        value = -value
+    pairs = [(prime, times * exponent) for prime, times in factors(value.numerator)]
+    pairs += [(prime, -times * exponent) for prime, times in factors(value.denominator)]
+    return multiply(out, product([(prime_atom(p), e) for p, e in pairs], 1))
+
+
+def content(total: Sum, *, signed: bool) -> tuple[Rational, Sum]:
+    """A sum as a rational times a primitive sum; `signed` also makes its first coefficient positive."""
+    above, below = 0, 1
+    for value in total.values():
+        above = gcd(above, value.numerator)
+        below = below * value.denominator // gcd(below, value.denominator)
+    unit: Rational = narrow(Fraction(above, below))
+    if signed and total[first_monomial(total)] < 0:
+        unit = -unit
+    return unit, scale(total, narrow(Fraction(1) / unit))
+
+
+def first_monomial(total: Sum) -> Monomial:
+    return min(total, key=lambda monomial: [(a.text, -e) for a, e in monomial] or [("~", 0)])
+
+
+def _group(base: Sum, exponent: Rational) -> Sum:
+    unit, primitive = content(base, signed=exponent.denominator == 1)
+    out = atom(Atom.group(primitive), exponent)
+    if exponent.denominator == 1:
+        return scale(out, bounded_power(unit, int(exponent)))
+    return multiply(radical(unit, exponent), out)

@@ -1,0 +1,144 @@
+"""What a product is made of: symbols, constants, primes under a root, brackets, function calls.
+
+An atom is known by its text, which is LaTeX that reads back as the same atom.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+Rational = int | Fraction
+MAX_TEXT = 4000  # of one atom; brackets multiplied out inside brackets would double it level by level
+MAX_WRITTEN_BITS = 12000  # below the interpreter's own limit on digits
+
+
+class Unreadable(ValueError):
+    """Not an expression we understand, or one beyond our bounds; it is then compared by its text alone."""
+
+
+class Atom:
+    """One indivisible factor. `name` says what it is; `args` are the sums inside it."""
+
+    __slots__ = ("_hash", "args", "name", "positive", "prime", "text")
+
+    def __init__(self, name: str, text: str, args: tuple[Sum, ...] = (), prime: int = 0) -> None:
+        if len(text) > MAX_TEXT:
+            raise Unreadable("an expression that outgrew its bounds")
+        self.name = name
+        self.text = text
+        self.args = args
+        self.prime = prime
+        self.positive = bool(prime) or name == "constant"
+        self._hash = hash(text)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (isinstance(other, Atom) and self.text == other.text)
+
+    def __repr__(self) -> str:
+        return f"<{self.name} {self.text}>"
+
+    @property
+    def as_base(self) -> str:
+        """The text as the base of a power, in brackets where it needs them."""
+        bare = len(self.text) == 1 or self.name in ("group", "symbol", "prime")
+        return self.text if bare else f"({self.text})"
+
+    @classmethod
+    def symbol(cls, name: str) -> Atom:
+        return cls("symbol", name)
+
+    @classmethod
+    def group(cls, inside: Sum) -> Atom:
+        return cls("group", f"({write(inside)})", (inside,))
+
+    @classmethod
+    def call(cls, name: str, *args: Sum) -> Atom:
+        opening, closing = _BRACKETS.get(name, (f"\\{name}(", ")"))
+        if name == "binom":
+            text = f"\\binom{{{write(args[0])}}}{{{write(args[1])}}}"
+        else:
+            text = opening + write(args[0]) + closing
+        return cls(name, text, args)
+
+    @classmethod
+    def power(cls, base: Atom, exponent: Sum) -> Atom:
+        """A base to an exponent with symbols in it, such as 2^{n}."""
+        return cls("power", f"{base.as_base}^{{{write(exponent)}}}", ({((base, 1),): 1}, exponent))
+
+
+Monomial = tuple[tuple[Atom, Rational], ...]
+Sum = dict[Monomial, Rational]  # never changed once built
+
+_BRACKETS = {
+    "abs": ("|", "|"),
+    "floor": ("\\lfloor ", "\\rfloor "),
+    "ceil": ("\\lceil ", "\\rceil "),
+    "factorial": ("(", ")!"),
+}
+
+PI = Atom("constant", "\\pi")
+EULER = Atom("constant", "e")
+INFINITY = Atom("symbol", "\\infty")
+IMAGINARY = Atom("imaginary", "i")
+_PRIME_ATOMS: dict[int, Atom] = {}
+
+
+def prime_atom(prime: int) -> Atom:
+    """The atom of a prime under a root; small ones are shared."""
+    known = _PRIME_ATOMS.get(prime)
+    if known is None:
+        known = Atom("prime", str(prime), prime=prime)
+        if prime < 1000:
+            _PRIME_ATOMS[prime] = known
+    return known
+
+
+def narrow(value: Rational) -> Rational:
+    """Whole numbers as int: several times faster than Fraction, and most values are whole."""
+    return value.numerator if value.denominator == 1 else value
+
+
+def write_rational(value: Rational) -> str:
+    if value.numerator.bit_length() > MAX_WRITTEN_BITS or value.denominator.bit_length() > MAX_WRITTEN_BITS:
+        raise Unreadable("a number too long to write")
+    if value.denominator == 1:
+        return str(value.numerator)
+    sign = "-" if value < 0 else ""
+    return f"{sign}\\frac{{{abs(value.numerator)}}}{{{value.denominator}}}"
+
+
+def _write_factor(thing: Atom, exponent: Rational) -> str:
+    if thing.name == "power":
+        return thing.text if exponent == 1 else f"({thing.text})^{{{write_rational(exponent)}}}"
+    if exponent == 1:
+        return thing.text
+    if exponent == Fraction(1, 2):
+        inside = thing.text[1:-1] if thing.name == "group" else thing.text
+        return f"\\sqrt{{{inside}}}"
+    return f"{thing.as_base}^{{{write_rational(exponent)}}}"
+
+
+def _write_term(monomial: Monomial, value: Rational) -> str:
+    body = "\\cdot ".join(_write_factor(thing, exponent) for thing, exponent in monomial)
+    if not body:
+        return write_rational(value)
+    if value == 1:
+        return body
+    return "-" + body if value == -1 else f"{write_rational(value)}\\cdot {body}"
+
+
+def write(total: Sum) -> str:
+    """The canonical LaTeX of a sum; reading it gives the same sum again."""
+    if not total:
+        return "0"
+    terms = sorted((_order(monomial), monomial) for monomial in total)
+    text = "+".join(_write_term(monomial, total[monomial]) for _, monomial in terms)
+    return text.replace("+-", "-")
+
+
+def _order(monomial: Monomial) -> list[tuple[str, Rational]]:
+    # Plain numbers come last, as people write them: x^2 + 3.
+    return [(thing.text, -exponent) for thing, exponent in monomial] or [("~", 0)]

@@ -1,0 +1,129 @@
+"""Multiple choice: a boxed letter; else the last announcement; else a reply that is, or opens with, a letter.
+
+A letter beyond the offered ones is no answer, nor is an article: "A careful analysis" answers nothing.
+"""
+
+from __future__ import annotations
+
+import re
+
+from .announced import last_places
+from .boxes import boxes
+
+LOOKED_AT = 200
+REACH = 80  # characters after "the answer is" in which the letter must come
+
+_MARKUP = re.compile(
+    r"\\(?:text|textbf|textit|textrm|mathrm|mathbf|mbox|bf|rm|boldsymbol|operatorname)\b"
+    r"|[{}$*_`\s\"'~]|\\[,;:! ]"
+)
+_BOXED = re.compile(r"\(?([A-Za-z])\)?\.?|\(([A-Za-z])\).*|([A-Za-z])[).:].*", re.DOTALL)
+_WORDS = ("answer", "option", "choice", "答案", "选", "correct", "right", "best")
+_LABEL = re.compile(r"(?:answer|choice|option)[\"'*_`]{0,4}\s{0,3}[:：=]\s{0,3}", re.IGNORECASE)
+_IS = re.compile(r"(?:answer|option|choice)\b[^.:\n]{0,40}?\b(?:is|would be|must be|should be)\b[:：]?", re.IGNORECASE)
+_VERDICT = re.compile(
+    r"(?:option|choice|answer)\s{0,2}[(\[*_\"']{0,3}([A-Za-z])[)\]*_\"']{0,3}\s{1,3}is\s{1,3}"
+    r"(?:the\s{1,2})?(?:correct|right|best|true)\b",
+    re.IGNORECASE,
+)
+_SUBJECT = re.compile(r"(?:^|[^\w'])[(*]{0,3}([A-Z])[)*]{0,3}\s{1,3}is\s{1,3}(?:the\s{1,2})?$")
+_CHINESE = re.compile(r"(?:答案|选项|选择|选)(?:应该|应)?(?:是|为)?\s{0,2}[:：]?")
+_LETTER = re.compile(
+    r"(?<![A-Za-z0-9\\])(?P<open>[(\[*_\"'`{（【]*)(?P<letter>[A-Za-z])(?P<close>[)\]*_\"'`}）】]*)(?![A-Za-z0-9'’])"
+)
+_TEXT_COMMAND = re.compile(r"\\(?:text|textbf|mathrm|mathbf|mbox|boxed)\s*(?=\{)|[$]|\\[()\[\]]")
+# After "A", a word that does not go on with the answer makes it an article: "A because", but "A careful".
+_CARRIES_ON = re.compile(r"\s+(?!(?:because|since|as|and|which|with|due|given|for|is|based|so|but)\b)[a-z]")
+_FORMULA = re.compile(r"\s*[=^+<>]|_\S")
+_NOT = re.compile(r"\b(?:not|n't|never|neither|nor)\s+(?:option\s+|choice\s+)?[(\[*_\"'`{]*$", re.IGNORECASE)
+_NOTHING = re.compile(r"\W*(?:(?:option|choice|选项|letter)\b)?\W*", re.IGNORECASE)
+_LINE_END = re.compile(r"^[*_ \t]*\n\s*")
+_SENTENCE = re.compile(r"[.!?](?=\s|$)|\n")
+_OPENING = re.compile(
+    r"\s*(?:(?:option|choice|answer)\s+)?(?:[(\[]\s*(?P<a>[A-Za-z])\s*[)\]]"
+    r"|\*\*\s*\(?(?P<b>[A-Za-z])\)?(?:[.:)]|\s*\*\*)|(?P<c>(?-i:[A-Z]))(?=[).:,]|\s*\n|\s*$)"
+    r"|(?P<d>[A-Za-z])\)|[\"'`]?(?P<e>[A-Za-z])[\"'`]?(?=\.?\s*$))",
+    re.IGNORECASE,
+)
+
+
+def choose(reply: str, choices: str) -> str | None:
+    """The chosen letter, as `choices` spells it."""
+    offered = {letter.casefold(): letter for letter in choices}
+    content, _ = boxes(reply)
+    letter = _boxed(content) if content else None
+    if letter is not None and letter in offered:
+        return offered[letter]
+    letter = _announced(reply)
+    if letter is None and content is None:
+        letter = _opening(reply)
+    return offered.get(letter) if letter is not None else None
+
+
+def _boxed(content: str) -> str | None:
+    """The letter in a box, whatever markup is around it and whatever text follows it."""
+    bare = _MARKUP.sub("", content[:400])
+    bare = re.sub(r"^(?:option|choice|answer)(?::|(?=[A-Z(]))", "", bare, flags=re.IGNORECASE)
+    found = _BOXED.fullmatch(bare)
+    return next(letter for letter in found.groups() if letter).casefold() if found else None
+
+
+def _announced(reply: str) -> str | None:
+    for start in last_places(reply, _WORDS, LOOKED_AT):
+        letter = _named(reply, start)
+        if letter is not None:
+            return letter.casefold()
+    return None
+
+
+def _named(reply: str, start: int) -> str | None:
+    """The letter that the announcement at `start` names; None where it names none."""
+    found = _SUBJECT.search(reply[max(0, start - 20) : start])
+    if found and not _LABEL.match(reply, start):
+        return found[1]  # C is correct, C is the answer
+    if reply[start].isascii() and reply[start - 1 : start].isalpha():
+        return None
+    found = _VERDICT.match(reply, start)
+    if found:
+        return found[1]
+    mark = _LABEL.match(reply, start) or _CHINESE.match(reply, start)
+    if mark:
+        return _letter(_after(reply, mark), near=True)
+    mark = _IS.match(reply, start)
+    return _letter(_after(reply, mark), near=False) if mark else None
+
+
+def _after(reply: str, mark: re.Match[str]) -> str:
+    """The rest of the sentence, without LaTeX around its letters."""
+    rest = _TEXT_COMMAND.sub("", reply[mark.end() : mark.end() + REACH + 40])[:REACH]
+    rest = _LINE_END.sub("", rest).lstrip()
+    stop = _SENTENCE.search(rest)
+    return rest[: stop.start() + 1] if stop else rest
+
+
+def _letter(rest: str, *, near: bool) -> str | None:
+    """The first letter that stands alone; `near` means that only `option` may come before it."""
+    for found in _LETTER.finditer(rest):
+        before = rest[: found.start()]
+        if near and not _NOTHING.fullmatch(before):
+            return None
+        if _stands_alone(found, rest) and not _NOT.search(before):
+            return found["letter"]
+    return None
+
+
+def _stands_alone(found: re.Match[str], rest: str) -> bool:
+    """Whether a letter is a choice: not an article, a pronoun or part of a formula."""
+    if _FORMULA.match(rest, found.end()):
+        return False
+    if found["open"] and found["close"]:
+        return True
+    goes_on = bool(_CARRIES_ON.match(rest, found.end()))
+    if found["letter"].islower():
+        return not rest[found.end() :].strip(" \t.,;:!)*\"'`}")
+    return not (goes_on and found["letter"] in "AI")
+
+
+def _opening(reply: str) -> str | None:
+    found = _OPENING.match(_TEXT_COMMAND.sub("", reply[:400]))
+    return next(letter for letter in found.groups() if letter).casefold() if found else None

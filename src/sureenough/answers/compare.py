@@ -1,0 +1,203 @@
+"""Whether two keys are the same answer, and how that was decided.
+
+Keys first, then numbers, then exact arithmetic; only what all three leave open is handed to `confirm`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+
+from . import numbers
+from .algebra import number, subtract
+from .atoms import Sum, Unreadable, narrow
+from .evaluate import Print, fingerprint, informed, outsized, refuted
+from .key import Key
+from .parse import parse
+from .proof import settle
+from .relations import equation_key, symbols
+from .tokens import tokenise
+
+_COMPOSED = ("tuple", "interval", "set", "union", "matrix")
+COMPATIBLE: dict[str, frozenset[str]] = {
+    "number": frozenset(("number", "expression")),
+    "expression": frozenset(("number", "expression", "named")),
+    "named": frozenset(("expression", "named", "equation")),
+    "equation": frozenset(("equation", "named")),
+    "inequality": frozenset(("inequality",)),
+    **{kind: frozenset((kind,)) for kind in _COMPOSED},
+}
+_READING_BACK = 48  # a canonical text has more brackets than what it was read from, but not thrice as many
+_NONE: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Same or different, and by what: the words that `sureenough answers` prints."""
+
+    same: bool
+    by: str
+    settled: bool = True
+
+    def __str__(self) -> str:
+        return f"{'same' if self.same else 'different'}, {self.by}"
+
+
+BY_KEYS = Verdict(True, "by keys")
+BY_ROUNDING = Verdict(True, "by keys: a long decimal and what it rounds")
+BY_PARTS = Verdict(True, "part by part")
+BY_ALGEBRA = Verdict(True, "by exact arithmetic")
+EMPTY_ANSWER = Verdict(False, "an empty answer equals nothing")
+OTHER_KEYS = Verdict(False, "by keys")
+OTHER_KINDS = Verdict(False, "by keys: not the same kind of answer")
+REFUTED = Verdict(False, "refuted numerically")
+REFUTED_EXACTLY = Verdict(False, "refuted by exact arithmetic")
+BEYOND_READING = Verdict(False, "too large to compare", settled=False)
+SYMBOLIC = Verdict(True, "symbolically")
+NOT_SYMBOLIC = Verdict(False, "symbolically")
+
+Confirm = Callable[[str, str], Verdict]
+
+
+def compare(one: Key, two: Key, confirm: Confirm) -> Verdict:
+    """The verdict on two keys. `confirm` is asked about two expressions that agree numerically."""
+    if one.kind == "empty" or two.kind == "empty":
+        return EMPTY_ANSWER
+    if one == two:
+        return BY_KEYS
+    if two.kind not in COMPATIBLE.get(one.kind, _NONE):
+        return OTHER_KEYS if one.kind == two.kind else OTHER_KINDS
+    if one.kind == two.kind == "number":
+        return BY_ROUNDING if numbers.same_number(one.text, two.text) else OTHER_KEYS
+    if one.kind in _COMPOSED:
+        return _parts(one, two, confirm)
+    if "equation" in (one.kind, two.kind):
+        return _equations(one, two, confirm)
+    if one.kind == "inequality":
+        return _inequalities(one, two, confirm)
+    verdict = _values(_valued(one), _valued(two), confirm)
+    if verdict.same or one.kind != two.kind or one.kind != "named" or one.parts[1] == two.parts[1]:
+        return verdict
+    return _equations(one, two, confirm)  # x = 2y and y = x/2 have other values, and are one equation
+
+
+def _valued(key: Key) -> Key:
+    return key.parts[0] if key.kind == "named" else key
+
+
+def _parts(one: Key, two: Key, confirm: Confirm) -> Verdict:
+    """Tuples, intervals and matrices in their order; sets and unions in any."""
+    if len(one.parts) != len(two.parts):
+        return OTHER_KEYS
+    if one.kind in ("set", "union"):
+        return _matched(one.parts, two.parts, confirm)
+    if one.kind == "interval" and (one.text[0], one.text[-1]) != (two.text[0], two.text[-1]):
+        return OTHER_KEYS
+    if one.kind == "matrix" and one.text.count("\\\\") != two.text.count("\\\\"):
+        return OTHER_KEYS
+    open_pairs = [(a, b) for a, b in zip(one.parts, two.parts, strict=True) if a != b]
+    return _all(open_pairs, confirm)
+
+
+def _all(pairs: list[tuple[Key, Key]], confirm: Confirm) -> Verdict:
+    """Same where every pair is; cheap pairs are asked first, for one difference settles it."""
+    waiting: list[tuple[Key, Key]] = []
+    for a, b in pairs:
+        verdict = compare(a, b, _put_off)
+        if verdict is _OPEN:
+            waiting.append((a, b))
+        elif not verdict.same:
+            return verdict
+    for a, b in waiting:
+        verdict = compare(a, b, confirm)
+        if not verdict.same:
+            return verdict
+    return BY_PARTS
+
+
+_OPEN = Verdict(False, "left open", settled=False)
+
+
+def _put_off(_one: str, _two: str) -> Verdict:
+    return _OPEN
+
+
+def _matched(ones: tuple[Key, ...], twos: tuple[Key, ...], confirm: Confirm) -> Verdict:
+    shared = set(ones) & set(twos)
+    left = [key for key in twos if key not in shared]
+    missing = OTHER_KEYS
+    for one in (key for key in ones if key not in shared):
+        for at, two in enumerate(left):
+            verdict = compare(one, two, confirm)
+            if verdict.same:
+                del left[at]
+                break
+            missing = verdict if not verdict.settled else missing
+        else:
+            return missing
+    return BY_PARTS
+
+
+def _equations(one: Key, two: Key, confirm: Confirm) -> Verdict:
+    """Both as difference = 0, first coefficient one; a named value is name - value = 0 here."""
+    forms = [key if key.kind == "equation" else _as_equation(key) for key in (one, two)]
+    if forms[0] == forms[1]:
+        return BY_KEYS
+    return _values(Key("expression", forms[0].text), Key("expression", forms[1].text), confirm)
+
+
+def _as_equation(key: Key) -> Key:
+    value, name = key.parts
+    return equation_key(subtract(sum_of(name), sum_of(value))) or key
+
+
+def _inequalities(one: Key, two: Key, confirm: Confirm) -> Verdict:
+    (sign, _, left), (other, _, right) = one.text.partition(" "), two.text.partition(" ")
+    if sign != other:
+        return OTHER_KEYS
+    return _values(Key("expression", left), Key("expression", right), confirm)
+
+
+def _values(one: Key, two: Key, confirm: Confirm) -> Verdict:
+    """Two values, at least one of them an expression."""
+    if one == two:
+        return BY_KEYS
+    try:
+        ours, theirs = _print(one), _print(two)
+    except Unreadable:  # multiplied out in its written order, a monster may outgrow the bounds it kept before
+        return BEYOND_READING
+    long = next((key.text for key in (one, two) if key.kind == "number" and numbers.is_long(key.text)), None)
+    if long is not None:
+        return _rounded(long, ours, theirs)
+    if refuted(ours, theirs):
+        return REFUTED
+    closed = len(ours) == len(theirs) == 1
+    if not informed(ours, theirs) and outsized(sum_of(one), sum_of(two), closed=closed):
+        return REFUTED
+    certain = settle(sum_of(one), sum_of(two))
+    if certain is not None:
+        return BY_ALGEBRA if certain else REFUTED_EXACTLY
+    return confirm(one.text, two.text)
+
+
+def _rounded(long: str, one: Print, two: Print) -> Verdict:
+    """A long decimal and a closed value that it may round."""
+    if len(one) > 1 or len(two) > 1 or one[0] is None or two[0] is None:
+        return REFUTED
+    gap = abs(one[0][0] - two[0][0])
+    return BY_ROUNDING if gap <= float(numbers.rounding(long)) + one[0][1] + two[0][1] else REFUTED
+
+
+@lru_cache(maxsize=16384)
+def sum_of(key: Key) -> Sum:
+    """The sum that a number or an expression stands for; the text of a key reads back as itself."""
+    if key.kind == "number":
+        return number(narrow(numbers.exact(key.text)))
+    return parse(tokenise(key.text), depth=_READING_BACK)
+
+
+@lru_cache(maxsize=16384)
+def _print(key: Key) -> Print:
+    total = sum_of(key)
+    return fingerprint(total, closed=not symbols(total))

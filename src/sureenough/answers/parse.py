@@ -1,0 +1,247 @@
+"""Tokens become a Sum, by descent, within bounds; what is not understood is Unreadable, never guessed."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from .algebra import add, atom, constant, inverse, multiply, number, power, scale
+from .atoms import EULER, IMAGINARY, INFINITY, PI, Atom, Sum, Unreadable, narrow
+from .cursor import GREEK, Cursor
+from .functions import ANGULAR, CALLS, INVERSES, absolute, binomial, ceil, fact, floor, log, raise_to
+from .tokens import is_numeral
+
+MAX_TOKENS = 1200
+MAX_DEPTH = 16
+MAX_DIGITS = 400
+_CONSTANTS = {"\\pi": PI, "e": EULER, "i": IMAGINARY, "\\infty": INFINITY}
+_CLOSING = {"(": ")", "[": "]", "{": "}", "\\lfloor": "\\rfloor", "\\lceil": "\\rceil"}
+_ENDS_ARGUMENT = frozenset(("(", "[", "{", "\\log", *CALLS))
+_WRAPPERS = {"\\lfloor": floor, "\\lceil": ceil}
+_DEGREE = Fraction(1, 180)
+
+
+def parse(tokens: list[str], *, depth: int = MAX_DEPTH) -> Sum:
+    """The whole token list as one expression, nested no deeper than `depth`."""
+    if not tokens or len(tokens) > MAX_TOKENS:
+        raise Unreadable("too long to read")
+    reader = Reader(tokens, depth)
+    out = reader.sum()
+    if reader.at != len(reader.tokens):
+        raise Unreadable(f"unexpected {reader.peek()!r}")
+    return out
+
+
+class Reader(Cursor):
+    """Reads sums, terms and factors. `angle` is set while reading the argument of a sine and its like."""
+
+    def __init__(self, tokens: list[str], depth: int) -> None:
+        super().__init__(tokens)
+        self.left = depth
+        self.angle = False
+        self.bars = 0
+
+    def sum(self) -> Sum:
+        out = self.term()
+        while self.peek() in ("+", "-"):
+            sign = -1 if self.take() == "-" else 1
+            out = add(out, scale(self.term(), sign))
+        return out
+
+    def term(self) -> Sum:
+        sign = 1
+        while self.peek() in ("+", "-"):
+            sign = -sign if self.take() == "-" else sign
+        out = self.factor()
+        while True:
+            token = self.peek()
+            if token in ("*", "/"):
+                self.take()
+                right = self.signed_factor()
+                out = multiply(out, right if token == "*" else inverse(right))
+            elif self.starts_factor(token):
+                out = multiply(out, self.factor())
+            else:
+                return scale(out, sign)
+
+    def signed_factor(self) -> Sum:
+        if self.peek() in ("-", "+"):
+            return scale(self.factor(), -1) if self.take() == "-" else self.factor()
+        return self.factor()
+
+    def starts_factor(self, token: str) -> bool:
+        """Whether a token can follow another factor with no sign between them."""
+        if not token:
+            return False
+        if is_numeral(token):
+            if is_numeral(self.tokens[self.at - 1]):
+                raise Unreadable("two numbers side by side")
+            return True
+        return (
+            (len(token) == 1 and token.isalpha())
+            or token in GREEK
+            or token in CALLS
+            or token in _CONSTANTS
+            or token in ("(", "[", "{", "\\frac", "\\sqrt", "\\binom", "\\log", "\\lfloor", "\\lceil")
+            or token.startswith("\\mathbf")
+            or (token == "|" and not self.bars)
+        )
+
+    def factor(self) -> Sum:
+        out = self.primary()
+        while True:
+            token = self.peek()
+            if token == "!":
+                self.take()
+                if self.peek() == "!":
+                    raise Unreadable("a double factorial")
+                out = fact(out)
+            elif token == "^":
+                self.take()
+                out = self.raised(out)
+            else:
+                return out
+
+    def raised(self, base: Sum) -> Sum:
+        if self.peek() == "\\circ" or (self.peek() == "{" and self.peek(1) == "\\circ"):
+            braced = self.take() == "{"
+            if braced:
+                self.take()
+                self.expect("}")
+            # Outside a sine a degree sign is a unit, and units are dropped: 336^\circ is 336.
+            return multiply(base, {((PI, 1),): _DEGREE}) if self.angle else base
+        outer, self.angle = self.angle, False
+        exponent = self.argument()
+        if self.peek() == "^":  # 2^3^2, as plain text has it: from the right
+            self.take()
+            self.deeper()
+            exponent = self.raised(exponent)
+            self.left += 1
+        self.angle = outer
+        return raise_to(base, exponent)
+
+    def argument(self) -> Sum:
+        """What follows ^ or a command: a braced expression, a signed number, or one token."""
+        if self.peek() == "{":
+            self.take()
+            out = self.sum()
+            self.expect("}")
+            return out
+        if self.peek() == "-":
+            self.take()
+            return scale(self.primary(), -1)
+        return self.primary()
+
+    def short_argument(self) -> Sum:
+        """As `argument`, but of a number only the first digit: \\frac12 is a half."""
+        token = self.peek()
+        if token[:1].isdigit() and len(token) > 1 and token.isdigit():
+            self.tokens[self.at] = token[0]
+            self.tokens.insert(self.at + 1, token[1:])
+        return self.argument()
+
+    def primary(self) -> Sum:
+        self.deeper()
+        out = self.unit()
+        self.left += 1
+        return out
+
+    def deeper(self) -> None:
+        self.left -= 1
+        if self.left < 0:
+            raise Unreadable("nested too deep")
+
+    def unit(self) -> Sum:
+        token = self.take()
+        if is_numeral(token):
+            return self.numeral(token)
+        if token in _CONSTANTS:
+            return atom(_CONSTANTS[token])
+        if (len(token) == 1 and token.isalpha()) or token in GREEK or token.startswith("\\mathbf"):
+            return atom(Atom.symbol(token + self.subscript()))
+        if token in _CLOSING:
+            bars, self.bars = self.bars, 0
+            inside = self.sum()
+            self.expect(_CLOSING[token])
+            self.bars = bars
+            return _WRAPPERS[token](inside) if token in _WRAPPERS else inside
+        if token == "|":
+            self.bars += 1
+            inside = self.sum()
+            self.expect("|")
+            self.bars -= 1
+            return absolute(inside)
+        if token in CALLS or token == "\\log":
+            return self.call(token)
+        return self.built(token)
+
+    def built(self, token: str) -> Sum:
+        if token == "\\frac":
+            above = self.short_argument()
+            return multiply(above, inverse(self.short_argument()))
+        if token == "\\sqrt":
+            degree = number(2)
+            if self.peek() == "[":
+                self.take()
+                degree = self.sum()
+                self.expect("]")
+            return raise_to(self.argument(), inverse(degree))
+        if token == "\\binom":
+            above = self.short_argument()
+            return binomial(above, self.short_argument())
+        raise Unreadable(f"unknown {token!r}")
+
+    def numeral(self, token: str) -> Sum:
+        if len(token) > MAX_DIGITS:
+            raise Unreadable("a number too long")
+        if self.peek() == "_":
+            raise Unreadable("a number in another base")
+        value = narrow(Fraction(token)) if "." in token else int(token)
+        if self.peek() == "\\frac" and "." not in token and (part := self.mixed_part()) is not None:
+            return number(value + part)
+        return number(value)
+
+    def mixed_part(self) -> Fraction | None:
+        """The fraction of a mixed number, 1\\frac{4}{5}: whole parts, less than one; else nothing is read."""
+        start, saved = self.at, list(self.tokens)
+        self.take()
+        parts = [self.tokens[self.at : self.at + 3]]
+        try:
+            above = constant(self.short_argument())
+            parts.append(self.tokens[self.at : self.at + 3])
+            below = constant(self.short_argument())
+        except Unreadable:
+            above = below = None
+        plain = all(part[0][0].isdigit() or (part[0] == "{" and part[-1] == "}") for part in parts if part)
+        if plain and above is not None and below is not None and 0 < above < below and self.peek() != "^":
+            return Fraction(above, below) if above.denominator == below.denominator == 1 else None
+        self.at, self.tokens = start, saved
+        return None
+
+    def call(self, name: str) -> Sum:
+        base: Sum | None = None
+        exponent: Sum | None = None
+        if name == "\\log" and self.peek() == "_":
+            self.take()
+            base = self.argument()
+        if self.peek() == "^":
+            self.take()
+            exponent = self.argument()
+            if exponent == number(-1) and name in INVERSES:
+                name, exponent = INVERSES[name], None
+        outer, self.angle = self.angle, name in ANGULAR
+        inside = self.call_argument()
+        self.angle = outer
+        out = log(inside, base) if name == "\\log" else CALLS[name](inside)
+        return out if exponent is None else raise_to(out, exponent)
+
+    def call_argument(self) -> Sum:
+        """A bracket, or the product that follows: \\sin 2x, but \\sin x (1 + y) stops at the bracket."""
+        if self.peek() in ("(", "[", "{"):
+            return self.primary()  # \sin(x)^2 is the square of the sine
+        out = self.factor()
+        while self.starts_factor(token := self.peek()) and token not in _ENDS_ARGUMENT:
+            out = multiply(out, self.factor())
+        if self.peek() == "/" and self.peek(1).isdigit() and any((PI, 1) in term for term in out):
+            self.take()  # \sin \pi/6 is the sine of \pi/6
+            out = multiply(out, power(self.factor(), -1))
+        return out

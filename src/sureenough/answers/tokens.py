@@ -1,0 +1,171 @@
+"""An answer becomes a list of tokens in which every way of writing the same thing looks the same.
+
+Spacing, sizing and font commands vanish, synonyms are folded, words come out as one token each with a
+leading quote mark, so that nothing later has to look at LaTeX markup again.
+"""
+
+from __future__ import annotations
+
+import re
+
+from .vocabulary import (
+    ARGUMENT_DROPPED,
+    FONTS,
+    FUNCTIONS,
+    IGNORED,
+    NAMED,
+    SYNONYMS,
+    TEXT_COMMANDS,
+    UNICODE,
+    UNITS,
+    VECTOR_COMMANDS,
+)
+
+WORD = '"'  # the first character of a word token; no other token starts with it
+
+_TOKEN = re.compile(r"\s+|\\[A-Za-z]+\*?|\\.|\d+(?:\.\d+)?|\.\d+|[A-Za-z]+|[\u00c0-\U0010ffff]+|.", re.DOTALL)
+_EXPLICIT_COMMA = re.compile(r"(?<=\d)\s*(?:,\\!|\{,\}(?:\\!)?|\\!,)\s*(?=\d{3})")
+_THOUSANDS = re.compile(r"(?<![\d.,])\d{1,3}(?:,\d{3})+(?!\d|,\d)")
+_SPACED = re.compile(r"(?<![\d.,^_}])(?<![\^_] )\d{1,3}(?:(?:\\[,;: ]|[ ~\u00a0\u2009\u202f])\d{3})+(?!\d|\s*/)")
+_AROUND = (("\\(", "\\)"), ("\\[", "\\]"), ("\\displaystyle", ""), ("{", "}"))
+_MAX_WRAPPERS = 4
+_DIGITS = frozenset("0123456789")
+_OPENING = re.compile(r"[(\[]|\\\{|\\lbrace|\\begin|\\langle")
+_PROSE = re.compile(r"[A-Za-z][A-Za-z .,;'-]*")
+_RUN = re.compile(r"[A-Za-z]{3,}|[Nn]o")
+_RUNS = re.compile(r"[A-Za-z]+|[^\sA-Za-z]")
+_NOT_PROSE = FUNCTIONS | set(NAMED) | {"and", "or"}
+_LONGEST_PRODUCT_OF_LETTERS = 3  # "abc" beside other mathematics is a product, "apples" is a word
+
+
+def unwrapped(text: str) -> str:
+    """Without the signs that may stand around a whole answer: dollars, asterisks, brackets of mathematics."""
+    for _ in range(_MAX_WRAPPERS):
+        before, text = text, text.strip(" \t\r\n$*`")
+        for opening, closing in _AROUND:
+            if text.startswith(opening) and text.endswith(closing):
+                inside = text[len(opening) : len(text) - len(closing)]
+                text = inside if opening not in inside else text
+        text = text[:-1] if text.endswith(".") else text
+        if text == before:
+            break
+    return text
+
+
+def tokenise(text: str) -> list[str]:
+    """The tokens of an answer, without spaces; `$` and `\\$` are gone."""
+    if not text.isascii():
+        text = text.translate(UNICODE)
+    if _PROSE.fullmatch(text) and any(run.casefold() not in _NOT_PROSE for run in _RUN.findall(text)):
+        return [WORD + run.casefold() if len(run) > 1 else run for run in _RUNS.findall(text)]
+    raw = _TOKEN.findall(_join_thousands(text))
+    if "\\times" in raw and not VECTOR_COMMANDS.isdisjoint(raw):
+        # A cross product does not commute: keep it apart from multiplication, unread.
+        raw = ["\\cross" if token == "\\times" else token for token in raw]
+    return _fold(raw)
+
+
+def _join_thousands(text: str) -> str:
+    """1,000 and 10,\\!080 and 1\\,000 lose their separators, but not inside brackets: (1,200) is a point."""
+    if "," not in text and " " not in text and "\\" not in text and "~" not in text:
+        return text
+    text = _EXPLICIT_COMMA.sub("", text)
+    opening = _OPENING.search(text)
+    cut = opening.start() if opening else len(text)
+    head, tail = text[:cut], text[cut:]
+    head = _THOUSANDS.sub(lambda m: m[0].replace(",", ""), head)
+    return _SPACED.sub(lambda m: re.sub(r"\D", "", m[0]), head) + tail
+
+
+def _fold(raw: list[str]) -> list[str]:
+    out: list[str] = []
+    at, end = 0, len(raw)
+    while at < end:
+        token = raw[at]
+        at += 1
+        first = token[0]
+        if first == "\\":
+            at = _command(token, raw, at, out)
+        elif first.isalpha():
+            _letters(token, out)
+        elif first == "$" or first.isspace() or first == "~":
+            continue
+        else:
+            out.append(token)
+    return out
+
+
+def _command(token: str, raw: list[str], at: int, out: list[str]) -> int:
+    if token in IGNORED:
+        return at
+    if token in ARGUMENT_DROPPED:
+        return _braced(raw, at)[1]
+    if token in TEXT_COMMANDS:
+        inner, after = _braced(raw, at)
+        _text(inner, out)
+        return after
+    if token in FONTS:
+        inner, after = _braced(raw, at)
+        letters = "".join(inner).strip()
+        if letters in ("i", "e"):  # in bold a vector or a name, not the imaginary unit or Euler's number
+            out.append(f"\\mathbf{{{letters}}}")
+            return after
+        if len(letters) == 1:
+            out.append(letters)
+            return after
+        return at
+    out.append(SYNONYMS.get(token, token))
+    return at
+
+
+def _braced(raw: list[str], at: int) -> tuple[list[str], int]:
+    """The tokens between the braces at `at`, or the single token there; and where they end."""
+    while at < len(raw) and raw[at].isspace():
+        at += 1
+    if at >= len(raw):
+        return [], at
+    if raw[at] != "{":
+        return [raw[at]], at + 1
+    depth, start = 0, at + 1
+    for here in range(at, len(raw)):
+        depth += {"{": 1, "}": -1}.get(raw[here], 0)
+        if depth == 0:
+            return raw[start:here], here + 1
+    return raw[start:], len(raw)
+
+
+def _text(inner: list[str], out: list[str]) -> None:
+    """Inside \\text a letter run is a word, except one letter, which may be a choice: \\text{(C)}."""
+    single = sum(token[0].isalpha() for token in inner) == 1
+    for token in inner:
+        if token.isspace() or token in "{}$" or token in IGNORED:
+            continue
+        low = token.casefold()
+        if low in NAMED or low in FUNCTIONS:
+            out.append(NAMED.get(low, "\\" + low))
+        elif token[0].isalpha() and not (single and len(token) == 1 and token.isupper()):
+            out.append(WORD + low)
+        else:
+            out.append(SYNONYMS.get(token, token))
+
+
+def _letters(run: str, out: list[str]) -> None:
+    low = run.casefold()
+    if len(run) == 1:
+        out.append(run)
+    elif low in NAMED:
+        out.append(NAMED[low])
+    elif low in FUNCTIONS and (run == low or run.istitle()):
+        out.append("\\" + low)
+    elif len(run) > _LONGEST_PRODUCT_OF_LETTERS or low in UNITS or not run.isascii():
+        out.append(WORD + low)
+    else:
+        out.extend(run)
+
+
+def is_word(token: str) -> bool:
+    return token[0] == WORD
+
+
+def is_numeral(token: str) -> bool:
+    return token[:1] in _DIGITS or (token[:1] == "." and len(token) > 1)

@@ -1,0 +1,111 @@
+"""A pool's answers, judged once: which mean the same, which are right. Kept on disk under the pool's hash.
+
+Judging comes before strategies and repeats, so that all of them see the same classes; a second comparison of the same
+pool reads them back.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from sureenough.answers import REPLAY_SECONDS, VERSION, Judge
+from sureenough.errors import UsageError
+from sureenough.traces import Pool, Question
+
+Equal = Literal["meaning", "string"]
+"""When two answers are one candidate. Peers vote on strings; grading goes by meaning either way."""
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """One question's answers."""
+
+    classes: dict[str, int]
+    right: dict[str, bool] | None  # None where the question has no gold answer
+
+
+def judge(question: Question, symbolic_seconds: float, equal: Equal) -> tuple[Judged, int]:
+    """Judge one question; also how many pairs were not settled in time."""
+    answers = list(dict.fromkeys(path.answer for path in question.paths if path.answer is not None))
+    bench = Judge(symbolic_seconds)
+    numbers = bench.classes(answers) if equal == "meaning" else _by_string(answers)
+    classes = {answer: number for answer, number in zip(answers, numbers, strict=True) if number is not None}
+    gold = question.gold
+    right = None if gold is None else {answer: bench.grade(gold, answer) for answer in answers}
+    return Judged(classes, right), bench.unsettled
+
+
+def _by_string(answers: list[str]) -> list[int]:
+    numbers: dict[str, int] = {}
+    return [numbers.setdefault(answer.strip(), len(numbers)) for answer in answers]
+
+
+class Groups:
+    """The judged answers of a pool, from the cache where they are there."""
+
+    def __init__(self, pool: Pool, symbolic_seconds: float = REPLAY_SECONDS, equal: Equal = "meaning") -> None:
+        if equal not in ("meaning", "string"):
+            raise UsageError(f"equal is {equal!r}; answers are equal by 'meaning' or by 'string'")
+        if symbolic_seconds < 0:
+            raise UsageError(f"symbolic_seconds is {symbolic_seconds}; it must be a number of seconds, 0 or more")
+        self.symbolic_seconds, self.equal = symbolic_seconds, equal
+        self.unsettled = 0
+        self._file = cache_folder() / f"answers-{VERSION}-{_fingerprint(pool, symbolic_seconds, equal)}.json"
+        self._known, self.unsettled = _read(self._file)
+        self._cached = bool(self._known)
+
+    def of(self, question: Question) -> Judged:
+        """This question's answers."""
+        known = self._known.get(question.id)
+        if known is None:
+            known, unsettled = judge(question, self.symbolic_seconds, self.equal)
+            self._known[question.id] = known
+            self.unsettled += unsettled
+        return known
+
+    def save(self) -> None:
+        """Keep what was judged; a cache that cannot be written is no error."""
+        if self._cached:
+            return
+        told = {name: [judged.classes, judged.right] for name, judged in self._known.items()}
+        text = json.dumps({"unsettled": self.unsettled, "questions": told}, ensure_ascii=True)
+        part = self._file.with_suffix(f".{os.getpid()}.part")
+        try:
+            self._file.parent.mkdir(parents=True, exist_ok=True)
+            part.write_text(text, encoding="ascii")
+            part.replace(self._file)
+        except OSError:
+            with suppress(OSError):
+                part.unlink()
+
+
+def cache_folder() -> Path:
+    """Where judged answers are kept: $SUREENOUGH_CACHE, else the user's cache folder."""
+    named = os.environ.get("SUREENOUGH_CACHE")
+    if named:
+        return Path(named)
+    base = os.environ.get("XDG_CACHE_HOME") or os.environ.get("LOCALAPPDATA")
+    return (Path(base) if base else Path.home() / ".cache") / "sureenough"
+
+
+def _fingerprint(pool: Pool, symbolic_seconds: float, equal: str) -> str:
+    with pool.file.open("rb") as file:
+        content = hashlib.file_digest(file, "sha256")
+    content.update(f"{symbolic_seconds} {pool.skip_damaged} {equal}".encode())
+    return content.hexdigest()[:32]
+
+
+def _read(file: Path) -> tuple[dict[str, Judged], int]:
+    """What was kept; nothing where there is no such file, or where it is not whole."""
+    try:
+        told = json.loads(file.read_text(encoding="ascii"))
+        known = {name: Judged(dict(classes), right) for name, (classes, right) in told["questions"].items()}
+        return known, int(told["unsettled"])
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return {}, 0

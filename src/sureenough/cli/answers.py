@@ -1,0 +1,56 @@
+"""`sureenough answers`: are two answers the same, and why; or: what answer does a text give."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sureenough.answers import explain, extract, key, warm_up
+from sureenough.errors import UsageError
+
+
+def command(
+    pair: Annotated[list[str] | None, typer.Argument(metavar="A B", help="Two answers to compare.")] = None,
+    file: Annotated[
+        Path | None, typer.Option("--extract", metavar="FILE", help="Print the answer in this text; - reads stdin.")
+    ] = None,
+    kind: Annotated[str, typer.Option(help="With --extract: math or choice.")] = "math",
+    choices: Annotated[str, typer.Option(help="With --kind choice: the letters that were offered.")] = "ABCD",
+    fallback: Annotated[str | None, typer.Option(help="With --extract: last-number reads prose, too.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Say whether two answers are the same and how that was decided, or extract the answer from a text."""
+    if file is not None and not pair:
+        _extract(file, kind, choices, fallback, as_json=as_json)
+    elif file is None and pair and len(pair) == 2:
+        _compare(*pair, as_json=as_json)
+    else:
+        raise UsageError("give two answers to compare, or --extract FILE")
+
+
+def _compare(one: str, two: str, *, as_json: bool) -> None:
+    warm_up()
+    verdict = explain(one, two)
+    keys = [key(one), key(two)]
+    if as_json:
+        told = {"same": verdict.same, "why": str(verdict), "keys": [{"kind": k.kind, "text": k.text} for k in keys]}
+        typer.echo(json.dumps(told))
+        return
+    typer.echo(str(verdict))
+    for answer, own in zip((one, two), keys, strict=True):
+        typer.echo(f"  {answer}  ->  {own.kind}: {own.text}")
+
+
+def _extract(file: Path, kind: str, choices: str, fallback: str | None, *, as_json: bool) -> None:
+    try:
+        text = sys.stdin.read() if str(file) == "-" else file.read_text(encoding="utf-8", errors="replace")
+    except OSError as error:
+        raise UsageError(f"cannot read {file}: {error.strerror}") from None
+    answer = extract(text, kind, choices=choices, fallback=fallback)
+    typer.echo(json.dumps({"answer": answer}) if as_json else (answer if answer is not None else "no answer"))
+    if answer is None:
+        raise typer.Exit(1)

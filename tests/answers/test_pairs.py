@@ -1,0 +1,59 @@
+"""Every pair of the table, both ways round, by `same`, by `classes` and by `grade`."""
+
+from __future__ import annotations
+
+import pytest
+
+from sureenough import answers
+
+from .pairs import PAIRS
+
+SYMBOLIC = "expressions that need symbolic algebra"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def ready() -> None:
+    assert answers.warm_up()
+
+
+def test_the_table_is_large_enough() -> None:
+    assert len(PAIRS) >= 250
+    assert len({(one, two) for one, two, _, _ in PAIRS}) == len(PAIRS)
+
+
+@pytest.mark.parametrize(("one", "two", "same", "rule"), PAIRS)
+def test_pair(one: str, two: str, same: bool, rule: str) -> None:
+    forward, backward = answers.explain(one, two), answers.explain(two, one)
+    assert (forward.same, backward.same) == (same, same), f"{rule}: {forward} / {backward}"
+    assert str(forward) == str(backward)
+    assert answers.grade(one, two) is same
+    assert answers.grade(two, one) is same
+    assert (len(set(answers.classes([one, two]))) == 1) is same
+
+
+@pytest.mark.parametrize(("one", "two", "same", "rule"), [row for row in PAIRS if row[3] != SYMBOLIC])
+def test_pair_without_a_worker(one: str, two: str, same: bool, rule: str) -> None:
+    """Keys, numbers and exact arithmetic settle nearly the whole table by themselves."""
+    judge = answers.Judge(symbolic_seconds=0)
+    needs_worker = answers.explain(one, two).by == "symbolically" or r"\sqrt{3+2\sqrt2}" in one
+    assert judge.same(one, two) is same or needs_worker, rule
+
+
+@pytest.mark.parametrize(
+    ("one", "two", "said"),
+    [
+        ("1/2", "0.5", "same, by keys"),
+        ("5", "500", "different, by keys"),
+        ("x+1", "x-1", "different, refuted numerically"),
+        (r"\sqrt{3+2\sqrt{2}}", r"1+\sqrt{2}", "same, symbolically"),
+        (r"\frac{x^2-1}{x-1}", "x+1", "same, by exact arithmetic"),
+        (r"\sqrt{x^2}", "|x|", "same, symbolically"),
+        ("0.333333333333", "1/3", "same, by keys: a long decimal and what it rounds"),
+        ("(1,2)", r"\{1,2\}", "different, by keys: not the same kind of answer"),
+        ("", "", "different, an empty answer equals nothing"),
+        (r"(\sqrt{3+2\sqrt{2}}, 1)", r"(1+\sqrt{2}, 1)", "same, part by part"),
+        (r"x+10^{-20}", "x", "different, refuted by exact arithmetic"),
+    ],
+)
+def test_a_verdict_says_why(one: str, two: str, said: str) -> None:
+    assert str(answers.explain(one, two)) == said

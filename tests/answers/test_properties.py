@@ -1,0 +1,99 @@
+"""What holds for every answer: equality is an equality, order is nothing, noise is nothing."""
+
+from __future__ import annotations
+
+import itertools
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sureenough import answers
+
+from .pairs import PAIRS
+from .strategies import answers as any_answer
+from .strategies import noisy, wrappers
+
+TABLED = sorted({text for pair in PAIRS for text in pair[:2]})
+some_answer = st.one_of(any_answer, st.sampled_from(TABLED))
+no_worker = answers.Judge(symbolic_seconds=0)
+
+
+@given(some_answer)
+def test_equality_is_reflexive_but_for_the_empty_answer(answer: str) -> None:
+    assert no_worker.same(answer, answer) is (answers.key(answer).kind != "empty")
+
+
+@given(some_answer, some_answer)
+def test_equality_is_symmetric(one: str, two: str) -> None:
+    assert answers.Judge(0).explain(one, two) == answers.Judge(0).explain(two, one)
+
+
+@given(st.lists(st.one_of(st.none(), some_answer), max_size=8), st.randoms(use_true_random=False))
+@settings(max_examples=60)
+def test_the_order_of_arrival_is_irrelevant(given_answers: list[str | None], random: object) -> None:
+    order = list(range(len(given_answers)))
+    random.shuffle(order)  # type: ignore[attr-defined]
+    straight = answers.Judge(0).classes(given_answers)
+    shuffled = answers.Judge(0).classes([given_answers[at] for at in order])
+    back = {at: shuffled[place] for place, at in enumerate(order)}
+    for i, j in itertools.combinations(range(len(order)), 2):
+        assert (straight[i] == straight[j]) is (back[i] == back[j])
+
+
+@given(st.lists(st.one_of(st.none(), some_answer), max_size=8))
+@settings(max_examples=60)
+def test_repeats_and_growth_do_not_move_classes(given_answers: list[str | None]) -> None:
+    judge = answers.Judge(0)
+    once = judge.classes(given_answers)
+    twice = judge.classes(given_answers + given_answers)
+    assert twice[: len(once)] == once
+    kept = [at for at, answer in enumerate(given_answers) if answer is not None and answers.key(answer).kind != "empty"]
+    assert all(twice[at] == twice[at + len(once)] for at in kept)
+
+
+@given(st.lists(st.one_of(st.none(), some_answer), max_size=8))
+@settings(max_examples=60)
+def test_classes_are_numbered_by_first_appearance(given_answers: list[str | None]) -> None:
+    found = answers.Judge(0).classes(given_answers)
+    seen = [number for number in found if number is not None]
+    assert list(dict.fromkeys(seen)) == list(range(len(set(seen))))
+    assert [number is None for number in found] == [answer is None for answer in given_answers]
+
+
+@given(any_answer, wrappers, st.sampled_from(["\\frac", "\\dfrac", "\\tfrac"]), st.booleans(), st.booleans())
+def test_formatting_noise_never_changes_a_key(
+    answer: str, wrapper: str, fraction: str, sizing: bool, spaced: bool
+) -> None:
+    assert answers.key(noisy(answer, wrapper, fraction, sizing, spaced)) == answers.key(answer)
+
+
+@given(st.sampled_from(TABLED), wrappers)
+def test_wrapping_never_changes_a_tabled_key(answer: str, wrapper: str) -> None:
+    wrapped = wrapper.replace("{}", answer) if wrapper != "{{{}}}" else "{" + answer + "}"
+    assert answers.key(wrapped) == answers.key(answer)
+
+
+@given(some_answer)
+def test_the_text_of_a_key_reads_back_as_that_key(answer: str) -> None:
+    key = answers.key(answer)
+    if key.kind in ("number", "expression"):
+        assert answers.key(key.text) == key
+
+
+@given(st.text(max_size=200))
+def test_any_text_has_a_key_and_an_extraction(text: str) -> None:
+    answers.key(text)
+    answers.extract(text, fallback="last-number")
+    answers.extract(text, "choice")
+
+
+MATHS = st.text(alphabet="0123456789xyi+-*/^_(){}[]|,.=<>! \\", max_size=60)
+_PIECES = r"\frac \sqrt { } ( ) [ ] ^ _ 1 2 x + - \pm , \cup \{ \} | = \sin \log \text \begin \end & \\ ! \le"
+PIECES = st.lists(st.sampled_from(_PIECES.split()), max_size=25).map(" ".join)
+
+
+@given(st.one_of(MATHS, PIECES))
+@settings(max_examples=300)
+def test_scrambled_mathematics_has_a_key_equal_to_itself(text: str) -> None:
+    key = answers.key(text)
+    assert no_worker.same(text, text) is (key.kind != "empty")

@@ -1,0 +1,64 @@
+"""What the source must not contain, and the size it must keep."""
+
+from __future__ import annotations
+
+import ast
+import doctest
+from pathlib import Path
+
+import pytest
+
+from sureenough import answers
+
+FOLDER = Path(answers.__file__).parent
+FILES = sorted(FOLDER.glob("*.py"))
+FORBIDDEN = {
+    "eval",
+    "exec",
+    "compile",
+    "parse_expr",
+    "sympify",
+    "__import__",
+    "literal_eval",
+    "pickle",
+    "marshal",
+}
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+def test_no_model_text_can_be_evaluated(path: Path) -> None:
+    tree = ast.parse(path.read_text())
+    names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    called = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+    imported = {
+        alias.name for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom) for alias in node.names
+    }
+    assert not FORBIDDEN & names
+    assert not (FORBIDDEN - {"compile"}) & called  # re.compile
+    assert not FORBIDDEN & imported
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+def test_only_the_worker_knows_the_symbolic_library(path: Path) -> None:
+    if path.name != "worker.py":
+        assert "import math_verify" not in path.read_text()
+        assert "from math_verify" not in path.read_text()
+        assert "import sympy" not in path.read_text()
+        assert "multiprocessing" not in path.read_text()
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+def test_files_stay_small_and_open_with_their_law(path: Path) -> None:
+    text = path.read_text()
+    assert text.startswith('"""')
+    assert len(text.splitlines()) <= 250
+
+
+def test_the_examples_in_the_docstring_are_true() -> None:
+    failed, tried = doctest.testmod(answers)
+    assert (failed, tried > 3) == (0, True)
+
+
+def test_every_export_exists_and_is_listed() -> None:
+    assert all(hasattr(answers, name) for name in answers.__all__)
+    assert {"extract", "classes", "same", "grade", "Judge", "explain"} <= set(answers.__all__)

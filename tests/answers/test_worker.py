@@ -1,0 +1,270 @@
+"""The worker: started late, killed safely, shared by threads, gone at the end."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from sureenough import answers
+from sureenough.answers import symbolic
+from sureenough.answers.symbolic import WAIT, Worker
+
+ONE, TWO = r"\sqrt{3+2\sqrt{2}}", r"1+\sqrt{2}"
+SLOW = "100000000!"  # our bounds never let it through; here it stands for anything that takes too long
+SOURCE = str(Path(symbolic.__file__).parents[2])
+posix = pytest.mark.skipif(os.name != "posix", reason="signals and /proc")
+
+
+@pytest.fixture
+def worker() -> Iterator[Worker]:
+    own = Worker()
+    assert own.warm_up()
+    yield own
+    own.stop()
+
+
+def python(code: str, cwd: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    script = cwd / "script.py"
+    script.write_text(textwrap.dedent(code))
+    return subprocess.run(
+        [sys.executable, "-W", "error", *options, str(script)],
+        cwd=cwd, capture_output=True, text=True, timeout=60, check=False,
+        env={**os.environ, "PYTHONPATH": SOURCE},
+    )  # fmt: skip
+
+
+def gone(pid: int, within: float = 8.0) -> bool:
+    deadline = time.monotonic() + within
+    while time.monotonic() < deadline:
+        try:
+            os.kill(pid, 0)
+        except ProcessLookupError:
+            return True
+        stat = Path(f"/proc/{pid}/stat")
+        if stat.exists() and stat.read_text().rpartition(")")[2].split()[0] == "Z":
+            return True  # dead, and waiting for whoever adopted it
+        time.sleep(0.02)
+    return False
+
+
+def test_importing_starts_nothing_and_loads_nothing(tmp_path: Path) -> None:
+    done = python(
+        """
+        import sys
+        from sureenough import answers
+        answers.classes(["1/2", "0.5", "x+1", "(x+1)^2", None])
+        answers.extract("\\\\boxed{5}")
+        loaded = {"sympy", "math_verify", "latex2sympy2_extended", "multiprocessing"} & set(sys.modules)
+        assert not loaded, loaded
+        from sureenough.answers.symbolic import WORKER
+        assert WORKER.pid is None
+        """,
+        tmp_path,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_script_without_a_main_guard_runs_once(tmp_path: Path) -> None:
+    done = python(
+        f"""
+        print("started")
+        from sureenough import answers
+        assert answers.warm_up()
+        print(answers.same({ONE!r}, {TWO!r}))
+        from sureenough.answers.symbolic import WORKER
+        print(WORKER.pid)
+        """,
+        tmp_path,
+    )
+    assert done.stderr == ""
+    started, same, pid = done.stdout.split()
+    assert (started, same) == ("started", "True")
+    assert gone(int(pid))
+
+
+def test_a_module_of_the_same_name_nearby_is_not_loaded(tmp_path: Path) -> None:
+    (tmp_path / "math_verify.py").write_text("raise SystemExit('the wrong one')")
+    done = python(
+        f"""
+        import sys; sys.path.remove({str(tmp_path)!r})
+        from sureenough import answers
+        assert answers.warm_up()
+        print(answers.same({ONE!r}, {TWO!r}))
+        """,
+        tmp_path,
+    )
+    assert (done.stdout.strip(), done.stderr) == ("True", "")
+
+
+@posix
+def test_a_killed_parent_leaves_no_worker_behind(tmp_path: Path) -> None:
+    script = tmp_path / "parent.py"
+    script.write_text(
+        "import time\nfrom sureenough import answers\nfrom sureenough.answers.symbolic import WORKER\n"
+        "assert answers.warm_up()\nprint(WORKER.pid, flush=True)\n"
+        f"WORKER.ask({SLOW!r}, '5')\ntime.sleep(60)\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, str(script)],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": SOURCE},
+    ) as parent:
+        assert parent.stdout is not None
+        pid = int(parent.stdout.readline())
+        time.sleep(0.2)
+        parent.kill()
+    assert gone(pid)
+
+
+def test_a_first_question_starts_the_worker() -> None:
+    own = Worker()
+    try:
+        assert own.pid is None
+        began = time.monotonic()
+        reply = own.ask("x+x", "2x")
+        assert time.monotonic() - began < WAIT + 0.5
+        assert reply.same is True or reply.why == "timeout"
+    finally:
+        own.stop()
+
+
+def test_a_timeout_is_kept_and_a_new_worker_is_started_at_once(worker: Worker) -> None:
+    before = worker.pid
+    began = time.monotonic()
+    reply = worker.ask(SLOW, "5")
+    waited = time.monotonic() - began
+    assert (reply.same, reply.why) == (None, "timeout")
+    assert waited < WAIT + 0.4
+    assert worker.pid not in (None, before)  # already running, without being asked for
+    assert worker.warm_up()
+    assert worker.ask("x+x", "2x").same is True
+
+
+def test_a_short_limit_is_kept_too(worker: Worker) -> None:
+    began = time.monotonic()
+    assert worker.ask(SLOW, "5", limit=0.2).why == "timeout"
+    assert time.monotonic() - began < 0.7
+
+
+@posix
+def test_killed_from_outside_between_questions(worker: Worker) -> None:
+    assert worker.pid is not None
+    os.kill(worker.pid, signal.SIGKILL)
+    time.sleep(0.1)
+    reply = worker.ask("x+x", "2x")
+    assert reply.same is True or reply.why == "timeout"  # the restart counts in the wait
+    assert worker.warm_up()
+    assert worker.ask("x+x", "2x").same is True
+
+
+@posix
+def test_killed_from_outside_mid_comparison(worker: Worker) -> None:
+    pid = worker.pid
+    assert pid is not None
+    killer = threading.Timer(0.3, os.kill, (pid, signal.SIGKILL))
+    killer.start()
+    began = time.monotonic()
+    reply = worker.ask(SLOW, "5")
+    assert time.monotonic() - began < WAIT + 0.4
+    assert reply.same is None
+    assert worker.warm_up()
+    assert worker.ask("x+x", "2x").same is True
+
+
+@posix
+def test_a_stopped_worker_is_a_timeout(worker: Worker) -> None:
+    assert worker.pid is not None
+    os.kill(worker.pid, signal.SIGSTOP)
+    assert worker.ask("x+x", "2x", limit=0.3).why == "timeout"
+    assert worker.warm_up()
+    assert worker.ask("x+x", "2x").same is True
+
+
+def test_threads_share_one_worker(worker: Worker) -> None:
+    pid = worker.pid
+    with ThreadPoolExecutor(8) as pool:
+        replies = list(pool.map(lambda n: worker.ask(f"{n}x+x", f"{n + 1}x").same, range(16)))
+    assert replies == [True] * 16
+    assert worker.pid == pid
+
+
+def test_in_a_thread() -> None:
+    with ThreadPoolExecutor(1) as pool:
+        assert pool.submit(answers.warm_up).result()
+        assert pool.submit(answers.same, ONE, TWO).result() is True
+
+
+def test_in_a_running_event_loop() -> None:
+    async def main() -> tuple[bool, bool]:
+        here = answers.same(ONE, TWO)
+        return here, await asyncio.to_thread(answers.same, r"\cos 2x", r"2\cos^2 x - 1")
+
+    assert answers.warm_up()
+    assert asyncio.run(main()) == (True, True)
+
+
+@posix
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_forked_process_has_a_worker_of_its_own() -> None:
+    own = symbolic.WORKER
+    assert own.warm_up()
+    before = own.pid
+    reading, writing = os.pipe()
+    pid = os.fork()
+    if pid == 0:  # pragma: no cover
+        fine = own.pid is None and own.warm_up() and own.pid != before and own.ask("x+x", "2x").same is True
+        own.stop()
+        os.write(writing, b"1" if fine else b"0")
+        os._exit(0)
+    os.waitpid(pid, 0)
+    assert os.read(reading, 1) == b"1"
+    os.close(reading)
+    os.close(writing)
+    assert own.pid == before
+    assert own.ask("x+x", "2x").same is True
+
+
+def test_a_worker_that_cannot_start_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    own = Worker()
+    monkeypatch.setattr(sys, "executable", "/nowhere/python")
+    began = time.monotonic()
+    for _ in range(symbolic.MAX_FAILED_STARTS + 2):
+        reply = own.ask("x+x", "2x")
+    assert (reply.same, reply.why) == (None, "no worker")
+    assert time.monotonic() - began < 1
+    judge = answers.Judge(worker=own)
+    assert str(judge.explain(r"\sqrt{7+2\sqrt{6}}", r"1+\sqrt{6}")) == "different, no verdict: no worker"
+    assert judge.unsettled == 1
+
+
+def test_a_worker_that_dies_at_once_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    own = Worker()
+    monkeypatch.setattr(symbolic, "_environment", lambda: {**os.environ, "PYTHONHOME": "/nowhere"})
+    for _ in range(symbolic.MAX_FAILED_STARTS + 2):
+        began = time.monotonic()
+        reply = own.ask("x+x", "2x")
+        assert time.monotonic() - began < WAIT + 0.4
+    assert (reply.same, reply.why) == (None, "no worker")
+    own.stop()
+
+
+def test_a_message_too_long_for_a_pipe_is_not_sent(worker: Worker) -> None:
+    assert worker.ask("x" * 20_000, "x").why == "too long"
+    assert worker.ask("x+x", "2x").same is True
+
+
+def test_replies_survive_a_library_that_prints(worker: Worker) -> None:
+    assert worker.ask(r"\frac{x}{0}", r"\frac{x}{0}").why != "timeout"
+    assert worker.ask("x+x", "2x").same is True

@@ -1,0 +1,67 @@
+"""`sureenough answers` as a user types it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cli.test_replay import refused, sureenough
+
+
+@pytest.mark.parametrize(
+    ("one", "two", "says"),
+    [
+        ("1/2", r"\frac12", "same"),
+        ("5", "500", "different"),
+        ("[0,9)", "(0,9)", "different"),
+        ("x=5", "5", "same"),
+        ("-1", "1", "different"),
+    ],
+)
+def test_two_answers(one: str, two: str, says: str) -> None:
+    done = sureenough("answers", one, two)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith(says)
+    assert f"{one}  ->  " in done.stdout
+
+
+def test_as_json() -> None:
+    told = json.loads(sureenough("answers", "--json", "0.5", "1/2").stdout)
+    assert told["same"] is True
+    assert [k["kind"] for k in told["keys"]] == ["number", "number"]
+
+
+def test_extraction_from_a_file_and_from_standard_input(tmp_path: Path) -> None:
+    text = tmp_path / "reply.txt"
+    text.write_text(r"<think>\boxed{3}</think> So it is \boxed{\frac{1}{2}}.")
+    assert sureenough("answers", "--extract", str(text)).stdout == "\\frac{1}{2}\n"
+    command = [sys.executable, "-m", "sureenough", "answers", "--extract", "-", "--kind", "choice"]
+    done = subprocess.run(command, input="The answer is (C).", capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout == "C\n"
+
+
+def test_no_answer_is_exit_code_one(tmp_path: Path) -> None:
+    text = tmp_path / "reply.txt"
+    text.write_text("I do not know.")
+    done = sureenough("answers", "--extract", str(text))
+    assert (done.returncode, done.stdout) == (1, "no answer\n")
+    assert json.loads(sureenough("answers", "--json", "--extract", str(text)).stdout) == {"answer": None}
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["1"], "give two answers"),
+        (["1", "2", "3"], "give two answers"),
+        (["1", "2", "--extract", "x"], "give two answers"),
+        (["--extract", "nowhere.txt"], "cannot read nowhere.txt"),
+        (["--extract", "-", "--kind", "poem"], "kind"),
+        (["--extract", "-", "--fallback", "guess"], "fallback"),
+    ],
+)
+def test_bad_words(words: list[str], says: str) -> None:
+    assert says in refused("answers", *words)

@@ -1,0 +1,32 @@
+"""Short words for long events: what the tests of the session are written in."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from sureenough.core.events import Ended, Fate, Token, Tokens
+from sureenough.core.session import Session
+from sureenough.core.strategy import Strategy
+from sureenough.strategies import STRATEGIES
+
+
+def ddc(warmup: int = 2, **changes: Any) -> Strategy:
+    return replace(STRATEGIES["ddc"], warmup=warmup, **changes)
+
+
+NEVER = STRATEGIES["sc"].stop
+
+
+def grew(path: int, *confs: float) -> Tokens:
+    return Tokens(path, [Token("x", 0.5, conf) for conf in confs])
+
+
+def ended(path: int, answer: str | None = "a", fate: Fate = Fate.KEPT) -> Ended:
+    return Ended(path, fate, answer)
+
+
+def session(strategy: Strategy | None = None, **sizes: Any) -> Session:
+    made = Session(strategy or STRATEGIES["ac"], **({"paths": 8, "window": 2} | sizes))
+    made.begin()
+    return made
