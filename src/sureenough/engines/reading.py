@@ -28,6 +28,7 @@ class Reading:
         self._text: list[str] = []
         self._tokens: list[Token] = []
         self._unread = 0
+        self._loose = ""  # text since the last token, to go with the next one
         self._silent = 0  # pieces of text that came before any log-probabilities
         self._thinking = False
         self._usage: tuple[int | None, int | None] = (None, None)
@@ -55,6 +56,9 @@ class Reading:
         """What came since the last chunk, if anything."""
         if not self._tokens and not self._text:
             return None
+        if self._loose and self._tokens:
+            self._tokens[-1] = self._tokens[-1]._replace(text=self._tokens[-1].text + self._loose)
+        self._loose = ""
         chunk = Chunk(self._tokens, text="".join(self._text), unread=self._unread, estimated=not self.signals)
         self._tokens, self._text, self._unread = [], [], 0
         return chunk
@@ -88,7 +92,9 @@ class Reading:
             if not self.signals:
                 self._unread += 1
                 made = 1
-            elif not made and not self.tokens:
+            elif not made:
+                self._loose += text
+            if not made and not self.tokens:
                 self._silent += 1
                 if self._silent > 1:  # a single one may be a greeting; two are a reply without candidates
                     raise MissingLogprobs(too_few(0, self.k))
@@ -126,6 +132,9 @@ class Reading:
             raise MissingLogprobs(REPEATED)
         # Text comes from the message. The tokens' own strings only say where to cut it, where they add up to it.
         pieces = words if made > 1 and "".join(words) == text else [text]
+        if self._loose:
+            pieces = [self._loose + pieces[0], *pieces[1:]]
+            self._loose = ""
         for at, piece in enumerate(pieces, first):
             tokens[at] = tokens[at]._replace(text=piece)
 
