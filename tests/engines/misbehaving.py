@@ -45,6 +45,7 @@ class Manner:
     cut_after: int | None = None
     garbage_after: int | None = None
     error_after: int | None = None
+    error_code: int = 500
 
 
 class Server:
@@ -219,7 +220,7 @@ def _blocks(sent: Iterator[str], manner: Manner) -> Iterator[bytes | None]:
             yield None
         wrong = {
             manner.garbage_after: "<html>Bad gateway</html>",
-            manner.error_after: '{"error": {"message": "the engine died", "code": 500}}',
+            manner.error_after: json.dumps({"error": {"message": "the engine died", "code": manner.error_code}}),
         }
         yield f"data: {wrong.get(at, data)}{end}{end}".encode()
 

@@ -46,6 +46,7 @@ def command(
     completions: engine.Completions = False,
     first_token: engine.FirstToken = 300.0,
     stall: engine.Stall = 60.0,
+    metrics: engine.Metrics = False,
     price_in: engine.PriceIn = None,
     price_out: engine.PriceOut = None,
     show_path: Annotated[bool, typer.Option("--show-path", help="Print the text that the answer is from.")] = False,
@@ -62,6 +63,7 @@ def command(
         completions=completions,
         first_token=first_token,
         stall=stall,
+        metrics=metrics,
     )
     options: dict[str, Any] = {
         "paths": paths, "parallel": parallel, "window": window, "seed": seed, "max_tokens": max_tokens,
@@ -124,7 +126,9 @@ def _bill(out: Outcome, money: float | None) -> list[str]:
                 "turn its prefix cache on, where it has one."
             )
     if not spent.overrun_known:
-        lines.append("What the server still made after streams were closed is unknown, and not in these numbers.")
+        lines.append(
+            "What the server still made after streams were closed is unknown, and not in these numbers (see --metrics)."
+        )
     if money is not None:
         lines.append(f"Cost: {money:.6f} at the prices given.")
     return lines

@@ -32,6 +32,12 @@ MaxPathTokens = Annotated[
 Completions = Annotated[bool, typer.Option("--completions", help="Ask for plain completions instead of chat.")]
 FirstToken = Annotated[float, typer.Option(help="Seconds to wait for a path's first token.")]
 Stall = Annotated[float, typer.Option(help="Seconds to wait between tokens.")]
+Metrics = Annotated[
+    bool,
+    typer.Option(
+        "--metrics", help="Read the server's counters for tokens made after cancels; when it serves only you."
+    ),
+]
 PriceIn = Annotated[float | None, typer.Option(help="Price of a million prompt tokens.", envvar="SUREENOUGH_PRICE_IN")]
 PriceOut = Annotated[
     float | None, typer.Option(help="Price of a million generated tokens.", envvar="SUREENOUGH_PRICE_OUT")
@@ -48,6 +54,7 @@ def server(
     completions: bool,
     first_token: float,
     stall: float,
+    metrics: bool = False,
 ) -> OpenAI:
     """The engine that these options describe."""
     if url is None or model is None:
@@ -63,6 +70,7 @@ def server(
         max_path_tokens=max_path_tokens,
         chat=not completions,
         timeouts=Timeouts(first_token=first_token, stall=stall),
+        metrics=metrics,
     )
 
 

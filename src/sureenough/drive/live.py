@@ -34,7 +34,7 @@ from sureenough.core.session import Session
 from sureenough.core.windows import scan
 from sureenough.drive.news import Begun, News, Observer, Said
 from sureenough.drive.reading import Extract, Group
-from sureenough.engines.base import Chunk, Engine, Prompt, opened, stops_at_once
+from sureenough.engines.base import Chunk, Counts, Engine, Prompt, opened, stops_at_once
 from sureenough.errors import EngineError, EngineRejected, EngineUnavailable, MissingLogprobs
 from sureenough.spec import render
 
@@ -83,23 +83,27 @@ class _Run:
         self.unanswered = 0  # paths in a row that found nobody
         self.heard = 0  # paths that the server took on
         self.prompt_tokens = 0
+        self.made: int | None = None  # by the server's own count
         self.estimated = self.cut = False
 
     async def go(self, engine: Engine, deadline: float | None) -> Outcome:
         loop = asyncio.get_running_loop()
         interrupted = False
-        async with opened(engine, self.session.parallel) as self.engine, asyncio.TaskGroup() as self.tasks:
-            self.obey(Begun(), self.session.begin())
-            alarm = None if deadline is None else loop.call_later(deadline, self.expire, "deadline")
-            try:
-                await self.over.wait()
-            except asyncio.CancelledError:
-                interrupted = True
-                self.expire("interrupted")
-            finally:
-                if alarm is not None:
-                    alarm.cancel()
-                self.close_all()
+        async with opened(engine, self.session.parallel) as self.engine:
+            async with asyncio.TaskGroup() as self.tasks:
+                self.obey(Begun(), self.session.begin())
+                alarm = None if deadline is None else loop.call_later(deadline, self.expire, "deadline")
+                try:
+                    await self.over.wait()
+                except asyncio.CancelledError:
+                    interrupted = True
+                    self.expire("interrupted")
+                finally:
+                    if alarm is not None:
+                        alarm.cancel()
+                    self.close_all()
+            if self.cut and isinstance(self.engine, Counts):
+                self.made = await self.engine.made()
         if self.broken is not None:
             raise self.broken
         task = asyncio.current_task()
@@ -217,8 +221,10 @@ class _Run:
         voted = out.votes or out.abstained
         if self.lost is not None and not voted and out.reason in ("engine", "budget"):
             raise self.lost
-        known = not self.cut or stops_at_once(self.engine)
-        tokens = replace(out.tokens, prompt=self.prompt_tokens * self.heard, overrun_known=known)
+        known = not self.cut or stops_at_once(self.engine) or self.made is not None
+        overrun = out.tokens.overrun + max(0, (self.made or 0) - out.tokens.total)
+        prompt = self.prompt_tokens * self.heard
+        tokens = replace(out.tokens, prompt=prompt, overrun=overrun, overrun_known=known)
         return replace(out, tokens=tokens, strategy=render(self.session.strategy), notes=(*out.notes, *self.remarks()))
 
     def remarks(self) -> Iterable[str]:

@@ -76,6 +76,14 @@ class Opens(Protocol):
         """What grows the paths of one run, so many at once."""
 
 
+@runtime_checkable
+class Counts(Protocol):
+    """An engine whose server has counters of its own."""
+
+    async def made(self) -> int | None:
+        """Tokens made since it was opened, cancelled paths' last ones too; None where nobody knows."""
+
+
 @asynccontextmanager
 async def opened(engine: Engine, parallel: int) -> AsyncIterator[Engine]:
     """An engine ready for a run, whether or not it needs opening."""

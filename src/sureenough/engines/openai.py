@@ -19,8 +19,9 @@ import httpx
 from sureenough.core.events import Token
 from sureenough.engines.base import Prompt
 from sureenough.engines.faults import BUSY, Busy, Server
+from sureenough.engines.metrics import Counters, at_rest
 from sureenough.engines.patience import LONGEST_WAIT, Stalled, Watch, asked_pause, pause
-from sureenough.engines.reading import Reading
+from sureenough.engines.reading import BrokeOff, Reading
 from sureenough.engines.sse import Events
 from sureenough.engines.wire import request
 from sureenough.errors import UsageError
@@ -56,6 +57,7 @@ class OpenAI:
     timeouts: Timeouts = field(default_factory=Timeouts)
     retries: int = 4  # before a path's first token; twice as many where the server says that it is busy
     extra: Mapping[str, Any] = field(default_factory=dict)  # further fields of the request
+    metrics: bool = False  # read the server's counters, to learn what it made after cancels; for servers of one's own
     proxies: bool = True  # whether the environment's proxies are used
     key: str | None = None  # in place of the environment's
 
@@ -97,7 +99,10 @@ class OpenAI:
             limits=limits, timeout=times, headers=headers, auth=login, follow_redirects=False, trust_env=self.proxies
         ) as client:
             # User and password leave the URL here, so that no log of a client shows them.
-            yield Connected(self, client, address.copy_with(userinfo=b""), Server(address, self.model, key))
+            connected = Connected(self, client, address.copy_with(userinfo=b""), Server(address, self.model, key))
+            if self.metrics:
+                connected.before = await at_rest(client, connected.address)
+            yield connected
 
     async def stream(self, prompt: Prompt, *, seed: int) -> AsyncGenerator[Sequence[Token], None]:
         """Grow one path on a connection of its own; a run opens the engine once for all its paths."""
@@ -117,6 +122,12 @@ class Connected:
     def __init__(self, engine: OpenAI, client: httpx.AsyncClient, address: httpx.URL, server: Server) -> None:
         self.engine, self.client, self.address, self.server = engine, client, address, server
         self.window = engine.window
+        self.before: Counters | None = None
+
+    async def made(self) -> int | None:
+        """Tokens that the server made since this was opened, by its own count, once it is at rest."""
+        after = None if self.before is None else await at_rest(self.client, self.address)
+        return None if after is None or self.before is None else after.made - self.before.made
 
     async def stream(self, prompt: Prompt, *, seed: int) -> AsyncGenerator[Sequence[Token], None]:
         """Grow one path; the same request is sent again while its first token has not come."""
@@ -170,6 +181,10 @@ class Connected:
                         watch.waiting = True
         except Stalled:
             raise self.server.silent(watch.limit, reading.begun) from None
+        except BrokeOff as error:
+            if reading.begun or error.status is None or error.status < 400:
+                raise self.server.cut(error) from None
+            raise self.refusal(error.status, str(error).encode(), httpx.Headers()) from None
         for data in events.end():
             reading.take(data)
         if reading.finish is None and not reading.done:
@@ -187,13 +202,16 @@ class Connected:
         status = response.status_code
         if status != 200:
             body = (await response.aread())[:65_536]
-            asked = asked_pause(response.headers.get("retry-after"), time.time())
-            request_id = response.headers.get("x-request-id")
-            error = self.server.refused(status, body, response.headers.get("location"), self.engine.k, request_id)
-            raise Busy(asked, error) if status in BUSY else error
+            raise self.refusal(status, body, response.headers)
         kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind != "text/event-stream":
             raise self.server.wrong_protocol(kind)
+
+    def refusal(self, status: int, body: bytes, headers: httpx.Headers) -> Exception:
+        """What a status that is no 200 means: the end, or asking again later."""
+        request_id = headers.get("x-request-id")
+        error = self.server.refused(status, body, headers.get("location"), self.engine.k, request_id)
+        return Busy(asked_pause(headers.get("retry-after"), time.time()), error) if status in BUSY else error
 
 
 def _address(url: str) -> httpx.URL:

@@ -9,12 +9,21 @@ from sureenough.core.events import Token
 from sureenough.engines.base import Chunk
 from sureenough.engines.reduce import reduced, too_few
 from sureenough.engines.wire import DONE, Choice, Delta, Logprobs, decode
-from sureenough.errors import EngineError, MissingLogprobs
+from sureenough.errors import MissingLogprobs
 
 REPEATED: Final = (
     "the server repeats one token's candidates for every token of a chunk, so confidence means nothing (seen with "
     "SGLang, its issue 39260): upgrade it, or start it with --stream-interval 1; or ask with sc, ac or esc"
 )
+
+
+class BrokeOff(Exception):
+    """The server sent an error in the middle of a stream; some do so even for requests that they refuse."""
+
+    def __init__(self, error: object) -> None:
+        super().__init__(said(error))
+        code = error.get("code") if isinstance(error, dict) else None
+        self.status = code if isinstance(code, int) else None
 
 
 class Reading:
@@ -45,7 +54,7 @@ class Reading:
             return
         message = decode(data)
         if message.error is not None:
-            raise EngineError(f"the server broke off: {said(message.error)}")
+            raise BrokeOff(message.error)
         for choice in message.choices:
             if choice.index == 0:
                 self._choice(choice)
