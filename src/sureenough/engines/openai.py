@@ -13,12 +13,14 @@ from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Final
+from urllib.request import getproxies
 
 import httpx
 
 from sureenough.core.events import Token
 from sureenough.engines.base import Prompt
 from sureenough.engines.faults import BUSY, Busy, Server
+from sureenough.engines.lanes import Lanes
 from sureenough.engines.metrics import Counters, at_rest
 from sureenough.engines.patience import LONGEST_WAIT, Stalled, Watch, asked_pause, pause
 from sureenough.engines.reading import BrokeOff, Reading
@@ -87,7 +89,10 @@ class OpenAI:
         """Connections for so many paths at once."""
         key = _key(self.key)
         address = _address(self.url)
+        # A run never has more than `parallel` requests open; behind a proxy, httpx's own pool is held to that.
+        proxied = self.proxies and bool(getproxies())
         limits = httpx.Limits(max_connections=parallel, max_keepalive_connections=parallel)
+        lanes = None if proxied else Lanes()
         # Reads are watched by `Watch`; a connection is waited for as long as the others run.
         times = httpx.Timeout(None, connect=self.timeouts.connect, write=self.timeouts.stall)
         login = (address.username, address.password) if address.userinfo else None
@@ -96,7 +101,7 @@ class OpenAI:
             headers["Authorization"] = f"Bearer {key}"
             login = None
         async with httpx.AsyncClient(
-            limits=limits, timeout=times, headers=headers, auth=login, follow_redirects=False, trust_env=self.proxies
+            limits=limits, timeout=times, headers=headers, auth=login, transport=lanes, trust_env=self.proxies
         ) as client:
             # User and password leave the URL here, so that no log of a client shows them.
             connected = Connected(self, client, address.copy_with(userinfo=b""), Server(address, self.model, key))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Final
 
 from sureenough.core.events import Token
@@ -125,38 +124,32 @@ class Reading:
         return text
 
     def _entries(self, logprobs: Logprobs, text: str) -> None:
-        k, tokens = self.k, self._tokens
-        first, last, repeats = len(tokens), None, 0
-        words = []
-        for word, values in _candidates(logprobs):
-            peak, conf = reduced(values, k)
-            tokens.append(Token("", peak, conf))
-            words.append(word)
-            repeats += values == last
-            last = values
-        made = len(words)
+        words, columns = _candidates(logprobs)
+        made = len(columns)
         if not made:
             return
-        if made > 1 and repeats == made - 1 and len(set(words)) > 1:
+        if made > 1 and len(set(words)) > 1 and all(values == columns[0] for values in columns):
             raise MissingLogprobs(REPEATED)
         # Text comes from the message. The tokens' own strings only say where to cut it, where they add up to it.
-        pieces = words if made > 1 and "".join(words) == text else [text]
+        pieces = words if "".join(words) == text else [text, *[""] * (made - 1)]
         if self._loose:
             pieces = [self._loose + pieces[0], *pieces[1:]]
             self._loose = ""
-        for at, piece in enumerate(pieces, first):
-            tokens[at] = tokens[at]._replace(text=piece)
+        k, add = self.k, self._tokens.append
+        for piece, values in zip(pieces, columns, strict=True):
+            peak, conf = reduced(values, k)
+            add(Token(piece, peak, conf))
 
 
-def _candidates(logprobs: Logprobs) -> Iterator[tuple[str, list[float]]]:
-    """Each token's own string and the log-probabilities of its candidates."""
-    if logprobs.content is not None:
-        for entry in logprobs.content:
-            yield entry.token, [candidate.logprob for candidate in entry.top_logprobs]
-    elif logprobs.top_logprobs is not None:
-        words = logprobs.tokens or [""] * len(logprobs.top_logprobs)
-        for word, candidates in zip(words, logprobs.top_logprobs, strict=False):
-            yield word, list((candidates or {}).values())
+def _candidates(logprobs: Logprobs) -> tuple[list[str], list[list[float]]]:
+    """The tokens' own strings, and the log-probabilities of each one's candidates."""
+    entries = logprobs.content
+    if entries is not None:
+        columns = [[candidate.logprob for candidate in entry.top_logprobs] for entry in entries]
+        return [entry.token for entry in entries], columns
+    maps = logprobs.top_logprobs or []
+    words = logprobs.tokens or []
+    return [*words, *[""] * len(maps)][: len(maps)], [list((found or {}).values()) for found in maps]
 
 
 def said(error: object) -> str:
