@@ -31,6 +31,7 @@ class Manner:
     logprobs: bool = True
     odd_values: bool = False  # NaN, -Infinity and null among the log-probabilities
     repeated: bool = False  # one token's candidates for a whole chunk
+    scaled: bool = False  # log-probabilities after temperature
     unseen_end: bool = False  # an end token is counted but has no entry
     reasoning: bool = False
     finish: str = "stop"
@@ -77,6 +78,10 @@ class Server:
 
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
         body = await self._request(reader)
+        if body is None:
+            content = b"nothing here"
+            writer.write(_head(404, {"Content-Type": "text/plain", "Content-Length": str(len(content))}) + content)
+            return True
         seed = body["seed"]
         manner = self.manner(seed, self._asked.get(seed, 0))
         self._asked[seed] = self._asked.get(seed, 0) + 1
@@ -90,9 +95,11 @@ class Server:
         finally:
             self.running -= 1
 
-    async def _request(self, reader: asyncio.StreamReader) -> dict[str, Any]:
+    async def _request(self, reader: asyncio.StreamReader) -> dict[str, Any] | None:
         head = (await reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
         headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in head[1:])}
+        if "content-length" not in headers:
+            return None
         body: dict[str, Any] = json.loads(await reader.readexactly(int(headers["content-length"])))
         self.paths.append(head[0].split()[1])
         self.requests.append(body)
@@ -158,6 +165,7 @@ def events(body: dict[str, Any], manner: Manner) -> Iterator[str]:
     chat = "messages" in body
     k = (body.get("top_logprobs") if chat else body.get("logprobs")) or 0
     k = max(0, k + manner.more_candidates) if k and manner.logprobs else 0
+    scale = 1 / body["temperature"] if manner.scaled else 1.0
     answer = str(draw.choice([7, 7, 7, 8])) if manner.answer is None else manner.answer
     words = [draw.choice(WORDS) for _ in range(manner.tokens)] + ["\\boxed{", answer, "}"]
     if chat and manner.role_first:
@@ -165,7 +173,7 @@ def events(body: dict[str, Any], manner: Manner) -> Iterator[str]:
     for start in range(0, len(words), manner.per_chunk):
         part = words[start : start + manner.per_chunk]
         last = start + manner.per_chunk >= len(words)
-        entries = [entry(word, k, draw, manner) for word in part]
+        entries = [entry(word, k, draw, manner, scale) for word in part]
         if manner.repeated:
             entries = [first | {"token": word} for first, word in zip([entries[0]] * len(part), part, strict=True)]
         name = "reasoning_content" if manner.reasoning and start < manner.tokens else "content"
@@ -181,9 +189,9 @@ def events(body: dict[str, Any], manner: Manner) -> Iterator[str]:
         yield "[DONE]"
 
 
-def entry(word: str, k: int, draw: random.Random, manner: Manner) -> dict[str, Any]:
+def entry(word: str, k: int, draw: random.Random, manner: Manner, scale: float = 1.0) -> dict[str, Any]:
     """A token and its candidates: unsorted, the sampled one first."""
-    values: list[float | None] = [-draw.expovariate(0.2) for _ in range(k)]
+    values: list[float | None] = [-draw.expovariate(0.2) * scale for _ in range(k)]
     if manner.odd_values and k > 3:
         values[1:4] = [float("nan"), float("-inf"), None]
     top = [{"token": f"t{i}", "logprob": value, "bytes": [116]} for i, value in enumerate(values)]

@@ -46,6 +46,11 @@ class Reading:
         """Whether the reply has begun, after which a lost path is lost."""
         return self.tokens > 0 or self._silent > 0
 
+    @property
+    def made(self) -> int | None:
+        """Tokens of the reply by the server's own count, where it says."""
+        return self._usage[1]
+
     def take(self, data: bytes) -> None:
         """Read one event."""
         if data == DONE:
@@ -124,7 +129,7 @@ class Reading:
         return text
 
     def _entries(self, logprobs: Logprobs, text: str) -> None:
-        words, columns = _candidates(logprobs)
+        words, columns = candidates(logprobs)
         made = len(columns)
         if not made:
             return
@@ -141,7 +146,7 @@ class Reading:
             add(Token(piece, peak, conf))
 
 
-def _candidates(logprobs: Logprobs) -> tuple[list[str], list[list[float]]]:
+def candidates(logprobs: Logprobs) -> tuple[list[str], list[list[float]]]:
     """The tokens' own strings, and the log-probabilities of each one's candidates."""
     entries = logprobs.content
     if entries is not None:
