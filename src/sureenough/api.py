@@ -137,7 +137,7 @@ async def aask(
         planned=planned,
     )
     return await run_live(
-        question if isinstance(question, Prompt) else _prompt(question, template),
+        question if isinstance(question, Prompt) else put(question, template),
         engine,
         session,
         extract=extract or reader(kind),
@@ -197,7 +197,8 @@ class _Beside(threading.Thread):
         return self._outcome
 
 
-def _prompt(question: str, template: str) -> Prompt:
+def put(question: str, template: str = TEMPLATE) -> Prompt:
+    """A question as it is put to a model."""
     if not question.strip():
         raise UsageError("the question is empty")
     try:
