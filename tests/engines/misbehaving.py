@@ -124,7 +124,7 @@ class Server:
                 return False
             if not write or manner.delay:
                 await self._linger(reader, manner.delay if write else 1e9)
-            if reader.at_eof():
+            if gone(reader):
                 self.closed_early += 1
                 return False
             writer.write(b"%x\r\n%s\r\n" % (len(write), write))
@@ -137,8 +137,13 @@ class Server:
     async def _linger(self, reader: asyncio.StreamReader, seconds: float) -> None:
         """Wait, but not for a client that has gone."""
         end = asyncio.get_running_loop().time() + seconds
-        while not reader.at_eof() and (left := end - asyncio.get_running_loop().time()) > 0:
+        while not gone(reader) and (left := end - asyncio.get_running_loop().time()) > 0:
             await asyncio.sleep(min(left, 0.005))
+
+
+def gone(reader: asyncio.StreamReader) -> bool:
+    """Whether the client has left, politely or not."""
+    return reader.at_eof() or reader.exception() is not None
 
 
 @asynccontextmanager

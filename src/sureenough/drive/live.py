@@ -138,7 +138,8 @@ class _Run:
 
     def close_all(self) -> None:
         for path in self.growing.values():
-            if path.task is not None:
+            if path.task is not None and not path.decided:  # twice would disturb its closing
+                path.decided = True
                 path.task.cancel()
 
     # -- one path

@@ -5,10 +5,11 @@ One pool for hundreds of streams looks at all its connections whenever one of th
 
 from __future__ import annotations
 
+import asyncio
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 import httpx
 
@@ -20,6 +21,7 @@ class Lanes(httpx.AsyncBaseTransport):
         self._trust: dict[str, ssl.SSLContext] = {}  # by scheme; slow to make, so once for all lanes
         self._free: list[httpx.AsyncHTTPTransport] = []
         self._all: list[httpx.AsyncHTTPTransport] = []
+        self._closing: set[asyncio.Future[None]] = set()
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         """Send a request down a free lane, which is its own until the response is closed."""
@@ -27,11 +29,23 @@ class Lanes(httpx.AsyncBaseTransport):
         try:
             response = await lane.handle_async_request(request)
         except BaseException:
-            self._free.append(lane)
+            self.finish(lane.aclose())  # nobody knows in what state it is
+            self._all.remove(lane)
             raise
         assert isinstance(response.stream, httpx.AsyncByteStream)
-        response.stream = _Held(response.stream, lane, self._free)
+        response.stream = _Held(response.stream, lambda stream: self._closed(stream, lane))
         return response
+
+    def finish(self, closing: Coroutine[Any, Any, None]) -> asyncio.Future[None]:
+        """Close something to the end, even where whoever wants it closed is cancelled twice."""
+        task = asyncio.ensure_future(closing)
+        self._closing.add(task)
+        task.add_done_callback(self._closing.discard)
+        return task
+
+    async def _closed(self, stream: httpx.AsyncByteStream, lane: httpx.AsyncHTTPTransport) -> None:
+        await asyncio.shield(self.finish(stream.aclose()))
+        self._free.append(lane)
 
     def _new(self, scheme: str) -> httpx.AsyncHTTPTransport:
         if scheme not in self._trust:
@@ -44,6 +58,8 @@ class Lanes(httpx.AsyncBaseTransport):
 
     async def aclose(self) -> None:
         """Close every connection."""
+        if self._closing:
+            await asyncio.wait(self._closing)
         for lane in self._all:
             await lane.aclose()
 
@@ -63,15 +79,13 @@ class _Held(httpx.AsyncByteStream):
     """A response's bytes; closing it frees the lane."""
 
     def __init__(
-        self, stream: httpx.AsyncByteStream, lane: httpx.AsyncHTTPTransport, free: list[httpx.AsyncHTTPTransport]
+        self, stream: httpx.AsyncByteStream, close: Callable[[httpx.AsyncByteStream], Awaitable[None]]
     ) -> None:
-        self._stream, self._lane, self._free = stream, lane, free
+        self._stream, self._close = stream, close
 
     def __aiter__(self) -> AsyncIterator[bytes]:
         return self._stream.__aiter__()
 
     async def aclose(self) -> None:
-        try:
-            await self._stream.aclose()
-        finally:
-            self._free.append(self._lane)
+        """Close the stream and free its lane."""
+        await self._close(self._stream)
