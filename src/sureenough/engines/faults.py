@@ -48,7 +48,9 @@ class Server:
         elif status == 404:
             message = f"{told}; check the model's name ({self.model}) and that the URL ends in /v1 as the server's does"
         elif status in BUSY:
-            return EngineUnavailable(told, request_id=request_id)
+            return EngineUnavailable(
+                f"{told}; it was asked several times, and is busy or not ready", request_id=request_id
+            )
         elif "logprob" in words.lower():
             return MissingLogprobs(f"{told}. {CURES.format(k=k)}", request_id=request_id)
         else:
@@ -68,7 +70,7 @@ class Server:
         if begun:
             return EngineError(f"{self.shown} sent nothing for {seconds:g} s in the middle of a path")
         return EngineUnavailable(
-            f"{self.shown} sent no token within {seconds:g} s; fewer paths at once, or a longer first_token, may help"
+            f"{self.shown} sent no token within {seconds:g} s; fewer paths at once (--parallel), or more patience (--first-token), may help"
         )
 
     def cut(self, error: Exception | None) -> EngineError:
