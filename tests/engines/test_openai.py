@@ -153,7 +153,8 @@ def test_thinking_that_comes_apart_is_marked() -> None:
 def test_a_path_cut_by_the_server_and_one_cut_here() -> None:
     assert asked(replace(PLAIN, finish="length")).chunks[-1].finish == "length"
     got = asked(replace(PLAIN, tokens=500), max_path_tokens=40)
-    assert (got.chunks[-1].finish, len(got.signals)) == ("length", 40)
+    assert got.chunks[-1].finish == "length"
+    assert 40 <= len(got.signals) < 500  # what came in the same read is not thrown away
 
 
 def test_without_signals_no_candidates_are_asked_for() -> None:

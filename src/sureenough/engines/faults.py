@@ -70,7 +70,8 @@ class Server:
         if begun:
             return EngineError(f"{self.shown} sent nothing for {seconds:g} s in the middle of a path")
         return EngineUnavailable(
-            f"{self.shown} sent no token within {seconds:g} s; fewer paths at once (--parallel), or more patience (--first-token), may help"
+            f"{self.shown} sent no token within {seconds:g} s; fewer paths at once (--parallel), or more patience "
+            "(--first-token), may help"
         )
 
     def cut(self, error: Exception | None) -> EngineError:

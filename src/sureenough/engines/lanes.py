@@ -1,91 +1,125 @@
-"""A connection a path: requests go to whichever lane is free, so that their number does not slow each other down.
+"""A connection a path, straight on asyncio: a transport for httpx whose cost is by the read, not by the chunk.
 
-One pool for hundreds of streams looks at all its connections whenever one of them moves; here nobody looks.
+httpx's own transport walks a pool of all connections whenever one moves, and parses each chunk of a body apart; with
+hundreds of streams of one-token chunks that is most of the client's work. Closing here is a single call that cannot be
+interrupted, so a cancelled path never leaves its socket open.
 """
 
 from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
-from types import TracebackType
-from typing import Any, Self
+from collections.abc import AsyncIterator
+from typing import Final
 
 import httpx
+
+from sureenough.engines.http1 import Body, Head, head_of, request_bytes
+
+READ: Final = 1 << 16
+"""Bytes that are taken from a socket at once, at most."""
 
 
 class Lanes(httpx.AsyncBaseTransport):
     """As many connections as there are requests at a time; those that are free are used again, the latest first."""
 
     def __init__(self) -> None:
-        self._trust: dict[str, ssl.SSLContext] = {}  # by scheme; slow to make, so once for all lanes
-        self._free: list[httpx.AsyncHTTPTransport] = []
-        self._all: list[httpx.AsyncHTTPTransport] = []
-        self._closing: set[asyncio.Future[None]] = set()
+        self._trust: ssl.SSLContext | None = None  # slow to make: once for all
+        self._free: dict[tuple[str, int], list[Lane]] = {}
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         """Send a request down a free lane, which is its own until the response is closed."""
-        lane = self._free.pop() if self._free else self._new(request.url.scheme)
+        url = request.url
+        secure = url.scheme == "https"
+        place = (url.host, url.port or (443 if secure else 80))
+        free = self._free.setdefault(place, [])
+        lane = free.pop() if free else await self._new(place, secure, request.extensions.get("timeout", {}))
         try:
-            response = await lane.handle_async_request(request)
+            head = await lane.ask(request)
         except BaseException:
-            self.finish(lane.aclose())  # nobody knows in what state it is
-            self._all.remove(lane)
+            lane.close()
             raise
-        assert isinstance(response.stream, httpx.AsyncByteStream)
-        response.stream = _Held(response.stream, lambda stream: self._closed(stream, lane))
-        return response
+        return httpx.Response(head.status, headers=head.headers, stream=_Stream(lane, Body(head), free))
 
-    def finish(self, closing: Coroutine[Any, Any, None]) -> asyncio.Future[None]:
-        """Close something to the end, even where whoever wants it closed is cancelled twice."""
-        task = asyncio.ensure_future(closing)
-        self._closing.add(task)
-        task.add_done_callback(self._closing.discard)
-        return task
-
-    async def _closed(self, stream: httpx.AsyncByteStream, lane: httpx.AsyncHTTPTransport) -> None:
-        await asyncio.shield(self.finish(stream.aclose()))
-        self._free.append(lane)
-
-    def _new(self, scheme: str) -> httpx.AsyncHTTPTransport:
-        if scheme not in self._trust:
-            bare = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # plain HTTP never looks at it
-            self._trust[scheme] = httpx.create_ssl_context() if scheme == "https" else bare
-        limits = httpx.Limits(max_connections=1, max_keepalive_connections=1)
-        lane = httpx.AsyncHTTPTransport(verify=self._trust[scheme], limits=limits)
-        self._all.append(lane)
-        return lane
+    async def _new(self, place: tuple[str, int], secure: bool, times: dict[str, float | None]) -> Lane:
+        if secure and self._trust is None:
+            self._trust = httpx.create_ssl_context()
+        try:
+            async with asyncio.timeout(times.get("connect")):
+                reader, writer = await asyncio.open_connection(*place, ssl=self._trust if secure else None, limit=READ)
+        except TimeoutError:
+            raise httpx.ConnectTimeout("no connection in time") from None
+        except OSError as error:
+            raise httpx.ConnectError(error.strerror or str(error)) from None
+        return Lane(reader, writer)
 
     async def aclose(self) -> None:
         """Close every connection."""
-        if self._closing:
-            await asyncio.wait(self._closing)
-        for lane in self._all:
-            await lane.aclose()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None = None,
-        error: BaseException | None = None,
-        trace: TracebackType | None = None,
-    ) -> None:
-        await self.aclose()
+        for lanes in self._free.values():
+            for lane in lanes:
+                lane.close()
+        self._free.clear()
 
 
-class _Held(httpx.AsyncByteStream):
-    """A response's bytes; closing it frees the lane."""
+class Lane:
+    """One connection."""
 
-    def __init__(
-        self, stream: httpx.AsyncByteStream, close: Callable[[httpx.AsyncByteStream], Awaitable[None]]
-    ) -> None:
-        self._stream, self._close = stream, close
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader, self._writer = reader, writer
 
-    def __aiter__(self) -> AsyncIterator[bytes]:
-        return self._stream.__aiter__()
+    async def ask(self, request: httpx.Request) -> Head:
+        """Send a request; the head of the reply."""
+        body = b"".join([part async for part in request.stream])  # type: ignore[union-attr]
+        try:
+            self._writer.write(request_bytes(request, body))
+            await self._writer.drain()
+            while True:
+                head = head_of(await self._reader.readuntil(b"\r\n\r\n"))
+                if head.status >= 200:  # what comes before is only a promise
+                    return head
+        except asyncio.IncompleteReadError:
+            raise httpx.RemoteProtocolError("Server disconnected without sending a response.") from None
+        except asyncio.LimitOverrunError:
+            raise httpx.RemoteProtocolError("the head of the reply has no end") from None
+        except OSError as error:
+            raise httpx.ReadError(error.strerror or str(error)) from None
+
+    async def read(self) -> bytes:
+        """What has come, at least one byte; nothing at the end."""
+        try:
+            return await self._reader.read(READ)
+        except OSError as error:
+            raise httpx.ReadError(error.strerror or str(error)) from None
+
+    @property
+    def open(self) -> bool:
+        """Whether it can be used again."""
+        return not (self._reader.at_eof() or self._writer.is_closing())
+
+    def close(self) -> None:
+        """Hang up, at once."""
+        self._writer.transport.abort()
+
+
+class _Stream(httpx.AsyncByteStream):
+    """A reply's body; closing it frees the lane, or hangs up where the reply was not read to its end."""
+
+    def __init__(self, lane: Lane, body: Body, free: list[Lane]) -> None:
+        self._lane, self._body, self._free = lane, body, free
+        self._closed = False
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        while not self._body.done:
+            raw = await self._lane.read()
+            part = self._body.feed(raw) if raw else self._body.end()
+            if part:
+                yield part
 
     async def aclose(self) -> None:
-        """Close the stream and free its lane."""
-        await self._close(self._stream)
+        """Free the lane or hang up; nothing here waits."""
+        if not self._closed:
+            self._closed = True
+            if self._body.done and self._body.reusable and self._lane.open:
+                self._free.append(self._lane)
+            else:
+                self._lane.close()

@@ -172,10 +172,10 @@ class Connected:
                 watch.waiting = True
                 async with self.client.stream("POST", self.url, content=body) as response:
                     await self.check(response)
-                    async for raw in response.aiter_raw():
+                    packed = "content-encoding" in response.headers
+                    async for raw in response.aiter_bytes() if packed else response.aiter_raw():
                         watch.waiting = False
-                        for data in events.feed(raw):
-                            reading.take(data)
+                        error = reading.take_all(events.feed(raw))
                         chunk = reading.chunk()
                         if chunk is not None:
                             watch.narrow(times.stall)
@@ -183,6 +183,8 @@ class Connected:
                             if reading.tokens >= limit and reading.finish is None:
                                 reading.finish = "length"
                                 break
+                        if error is not None:  # what came before it is counted first
+                            raise error
                         watch.waiting = True
         except Stalled:
             raise self.server.silent(watch.limit, reading.begun) from None

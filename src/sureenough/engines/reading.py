@@ -8,7 +8,7 @@ from sureenough.core.events import Token
 from sureenough.engines.base import Chunk
 from sureenough.engines.reduce import reduced, too_few
 from sureenough.engines.wire import DONE, Choice, Delta, Logprobs, decode
-from sureenough.errors import MissingLogprobs
+from sureenough.errors import EngineError, MissingLogprobs
 
 REPEATED: Final = (
     "the server repeats one token's candidates for every token of a chunk, so confidence means nothing (seen with "
@@ -64,6 +64,15 @@ class Reading:
                 self._choice(choice)
         if message.usage is not None:
             self._usage = (message.usage.prompt_tokens, message.usage.completion_tokens)
+
+    def take_all(self, events: list[bytes]) -> Exception | None:
+        """Read events up to one that is wrong; what is wrong with it."""
+        for data in events:
+            try:
+                self.take(data)
+            except (BrokeOff, EngineError) as error:
+                return error
+        return None
 
     def chunk(self) -> Chunk | None:
         """What came since the last chunk, if anything."""
