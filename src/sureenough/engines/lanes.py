@@ -15,9 +15,9 @@ from typing import Final
 import httpx
 
 from sureenough.engines.http1 import Body, Head, head_of, request_bytes
+from sureenough.engines.sockets import AT_ONCE, Socket
 
-READ: Final = 1 << 16
-"""Bytes that are taken from a socket at once, at most."""
+LARGEST_HEAD: Final = 1 << 16
 
 
 class Lanes(httpx.AsyncBaseTransport):
@@ -25,6 +25,7 @@ class Lanes(httpx.AsyncBaseTransport):
 
     def __init__(self) -> None:
         self._trust: ssl.SSLContext | None = None  # slow to make: once for all
+        self._buffer = memoryview(bytearray(AT_ONCE))
         self._free: dict[tuple[str, int], list[Lane]] = {}
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
@@ -46,12 +47,13 @@ class Lanes(httpx.AsyncBaseTransport):
             self._trust = httpx.create_ssl_context()
         try:
             async with asyncio.timeout(times.get("connect")):
-                reader, writer = await asyncio.open_connection(*place, ssl=self._trust if secure else None, limit=READ)
+                loop, trust = asyncio.get_running_loop(), self._trust if secure else None
+                _, socket = await loop.create_connection(lambda: Socket(self._buffer), *place, ssl=trust)
         except TimeoutError:
             raise httpx.ConnectTimeout("no connection in time") from None
         except OSError as error:
             raise httpx.ConnectError(error.strerror or str(error)) from None
-        return Lane(reader, writer)
+        return Lane(socket)
 
     async def aclose(self) -> None:
         """Close every connection."""
@@ -64,41 +66,49 @@ class Lanes(httpx.AsyncBaseTransport):
 class Lane:
     """One connection."""
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._reader, self._writer = reader, writer
+    def __init__(self, socket: Socket) -> None:
+        self._socket = socket
+        self._rest = b""  # came with the head, and belongs to the body
 
     async def ask(self, request: httpx.Request) -> Head:
         """Send a request; the head of the reply."""
         body = b"".join([part async for part in request.stream])  # type: ignore[union-attr]
-        try:
-            self._writer.write(request_bytes(request, body))
-            await self._writer.drain()
-            while True:
-                head = head_of(await self._reader.readuntil(b"\r\n\r\n"))
-                if head.status >= 200:  # what comes before is only a promise
-                    return head
-        except asyncio.IncompleteReadError:
-            raise httpx.RemoteProtocolError("Server disconnected without sending a response.") from None
-        except asyncio.LimitOverrunError:
-            raise httpx.RemoteProtocolError("the head of the reply has no end") from None
-        except OSError as error:
-            raise httpx.ReadError(error.strerror or str(error)) from None
+        self._socket.transport.write(request_bytes(request, body))
+        while True:
+            head = head_of(await self._head())
+            if head.status >= 200:  # what comes before is only a promise
+                return head
+
+    async def _head(self) -> bytes:
+        raw, self._rest = self._rest, b""
+        while (end := raw.find(b"\r\n\r\n")) < 0:
+            more = await self.read()
+            if not more:
+                raise httpx.RemoteProtocolError("Server disconnected without sending a response.")
+            raw += more
+            if len(raw) > LARGEST_HEAD and b"\r\n\r\n" not in raw:
+                raise httpx.RemoteProtocolError("the head of the reply has no end")
+        self._rest = raw[end + 4 :]
+        return raw[: end + 4]
 
     async def read(self) -> bytes:
         """What has come, at least one byte; nothing at the end."""
+        if self._rest:
+            rest, self._rest = self._rest, b""
+            return rest
         try:
-            return await self._reader.read(READ)
+            return await self._socket.read()
         except OSError as error:
             raise httpx.ReadError(error.strerror or str(error)) from None
 
     @property
     def open(self) -> bool:
         """Whether it can be used again."""
-        return not (self._reader.at_eof() or self._writer.is_closing())
+        return self._socket.open
 
     def close(self) -> None:
         """Hang up, at once."""
-        self._writer.transport.abort()
+        self._socket.transport.abort()
 
 
 class _Stream(httpx.AsyncByteStream):

@@ -142,17 +142,19 @@ class Reading:
         made = len(columns)
         if not made:
             return
-        if made > 1 and len(set(words)) > 1 and all(values == columns[0] for values in columns):
+        if made > 1 and columns[0] == columns[1] and _all_alike(columns) and len(set(words)) > 1:
             raise MissingLogprobs(REPEATED)
         # Text comes from the message. The tokens' own strings only say where to cut it, where they add up to it.
         pieces = words if "".join(words) == text else [text, *[""] * (made - 1)]
         if self._loose:
             pieces = [self._loose + pieces[0], *pieces[1:]]
             self._loose = ""
-        k, add = self.k, self._tokens.append
-        for piece, values in zip(pieces, columns, strict=True):
-            peak, conf = reduced(values, k)
-            add(Token(piece, peak, conf))
+        k = self.k
+        self._tokens += [Token(piece, *reduced(values, k)) for piece, values in zip(pieces, columns, strict=True)]
+
+
+def _all_alike(columns: list[list[float]]) -> bool:
+    return all(values == columns[0] for values in columns)
 
 
 def candidates(logprobs: Logprobs) -> tuple[list[str], list[list[float]]]:
