@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Coroutine, Iterable, Sequence
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any, Final
 
 from sureenough.answers import REPLAY_SECONDS, Judge
 from sureenough.core.outcome import Outcome
 from sureenough.core.session import Session
-from sureenough.core.sizes import Count, refuse_bad_seed
+from sureenough.core.sizes import Count, refuse_bad_seconds, refuse_bad_seed
 from sureenough.core.strategy import Strategy
 from sureenough.drive import replay as run_recorded
 from sureenough.drive.live import run as run_live
@@ -60,7 +60,8 @@ def replay(
     if wrong is not None:
         raise UsageError(f"replay takes RecordedPath objects, not {type(wrong).__name__}")
     refuse_bad_seed(seed)
-    _refuse_bad_deadline(deadline)
+    if deadline is not None:
+        refuse_bad_seconds("deadline", deadline)
     return run_recorded(
         recorded,
         resolve(strategy),
@@ -72,15 +73,13 @@ def replay(
         deadline=deadline,
         count=count,
         planned=planned,
-        classes=_classes(frozenset(path.answer for path in recorded if path.answer is not None)),
+        classes=_classes(sorted({path.answer for path in recorded if path.answer is not None})),
     )
 
 
-@lru_cache(maxsize=64)
-def _classes(answers: frozenset[str]) -> dict[str, int | None]:
+def _classes(answers: list[str]) -> dict[str, int | None]:
     """The class of every answer; they depend on the set of answers alone."""
-    named = sorted(answers)
-    return dict(zip(named, Judge(REPLAY_SECONDS).classes(named), strict=True))
+    return dict(zip(answers, Judge(REPLAY_SECONDS).classes(answers), strict=True))
 
 
 TEMPLATE: Final = "{question}\n\nPlease reason step by step, and put your final answer within \\boxed{{}}."
@@ -125,7 +124,8 @@ async def aask(
         observers: called with everything that happens.
     """
     refuse_bad_seed(seed)
-    _refuse_bad_deadline(deadline)
+    if deadline is not None:
+        refuse_bad_seconds("deadline", deadline)
     session = Session(
         resolve(strategy),
         paths=paths,
@@ -207,8 +207,3 @@ def put(question: str, template: str = TEMPLATE) -> Prompt:
         raise UsageError(
             "the template has braces that are no {question}; write {{ and }} for braces that are meant"
         ) from None
-
-
-def _refuse_bad_deadline(deadline: float | None) -> None:
-    if deadline is not None and not deadline >= 0:
-        raise UsageError(f"deadline is {deadline}; it must be a number of seconds, 0 or more")

@@ -94,10 +94,12 @@ def parse(text: str) -> Strategy:
 
 def render(strategy: Strategy) -> str:
     """The spec string: options as the caller wrote them, then any others that differ from the recipe's."""
-    return _render(strategy, strategy.given)
+    try:
+        return _remembered(strategy, strategy.given)
+    except TypeError:  # a part of the caller's own need not be hashable
+        return _render(strategy, strategy.given)
 
 
-@lru_cache(maxsize=256)
 def _render(strategy: Strategy, given: tuple[str, ...]) -> str:
     known = options(strategy)
     recipe = STRATEGIES.get(strategy.name)
@@ -111,6 +113,9 @@ def _render(strategy: Strategy, given: tuple[str, ...]) -> str:
         ]
     values = ",".join(f"{name}={_show(known[name].read(strategy))}" for name in shown)
     return f"{strategy.name}:{values}" if values else strategy.name
+
+
+_remembered = lru_cache(maxsize=256)(_render)
 
 
 def _convert(name: str, option: Option, text: str) -> Any:

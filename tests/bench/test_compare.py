@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from zlib import crc32
 
@@ -15,6 +15,8 @@ import sureenough as se
 from sureenough.answers import grade
 from sureenough.bench.score import Sheet, rows
 from sureenough.bench.tables import COLUMNS, csv_table, footnotes, json_table, plain_table
+from sureenough.core.gates import Gate
+from sureenough.core.windows import Windows
 from sureenough.data import BUILTIN_POOL
 from sureenough.errors import UsageError
 from sureenough.traces import PoolInfo, Question, RecordedPath, write_pool
@@ -143,6 +145,22 @@ def test_csv_cells_cannot_start_formulas(table: se.Comparison) -> None:
 def test_what_cannot_be(change: dict[str, int], says: str) -> None:
     with pytest.raises(UsageError, match=says):
         se.compare(BUILTIN_POOL, ["sc", "ddc"], **change)  # type: ignore[arg-type]
+
+
+def test_one_strategy_need_not_be_in_a_list() -> None:
+    assert [row.strategy for row in se.compare(BUILTIN_POOL, "ac:tau=0.9", repeats=np.int64(1))] == ["ac:tau=0.9"]  # type: ignore[arg-type]
+
+
+def test_a_strategy_made_of_parts_that_cannot_be_hashed() -> None:
+    @dataclass
+    class Half:
+        share: float = 0.5
+
+        def __call__(self, paths: list[Windows]) -> Gate:
+            return Gate(drop=self.share * min(path.lowest for path in paths))
+
+    mine = se.Strategy("mine", warmup=4, calibrate=Half())  # type: ignore[arg-type]
+    assert se.compare(BUILTIN_POOL, [mine, "sc"], paths=8).rows[0].strategy == "mine"
 
 
 def test_no_strategy_is_no_comparison() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import sureenough as se
-from sureenough.bench.groups import Groups, cache_folder, judge
+from sureenough.bench.groups import Groups, Judged, cache_folder, judge
 from sureenough.errors import UsageError
 from sureenough.traces import Pool, PoolInfo, Question, RecordedPath, write_pool
 
@@ -23,15 +23,15 @@ def pool(folder: Path, answers: list[str | None] | None = None) -> Path:
 
 def test_answers_are_grouped_and_graded_by_meaning(tmp_path: Path) -> None:
     (question,) = Pool(pool(tmp_path))
-    judged, unsettled = judge(question, 0.2, "meaning")
+    judged = judge(question, 0.2, "meaning")
     assert judged.classes == {"1/2": 0, "0.5": 0, "7": 1, r"\frac12": 0, "7.0": 1, "1/3": 2}
     assert judged.right == {"1/2": True, "0.5": True, "7": False, r"\frac12": True, "7.0": False, "1/3": False}
-    assert unsettled == 0
+    assert (judged.unsettled, judged.unready) == (0, False)
 
 
 def test_by_string_only_the_vote_changes(tmp_path: Path) -> None:
     (question,) = Pool(pool(tmp_path))
-    judged, _ = judge(question, 0.2, "string")
+    judged = judge(question, 0.2, "string")
     assert len(set(judged.classes.values())) == 6
     assert judged.right is not None
     assert judged.right[r"\frac12"]
@@ -47,7 +47,7 @@ def test_a_second_comparison_reads_them_back(tmp_path: Path, monkeypatch: pytest
     first = se.compare(file, ["sc", "ac"])
     (kept,) = (tmp_path / "kept").iterdir()
     told = json.loads(kept.read_text())
-    told["questions"]["q"][1] = dict.fromkeys(told["questions"]["q"][1], False)
+    told["q"][1] = dict.fromkeys(told["q"][1], False)
     kept.write_text(json.dumps(told))
     assert first.rows[0].accuracy == 1.0
     assert se.compare(file, ["sc"]).rows[0].accuracy == 0.0, "the kept verdicts were used"
@@ -56,7 +56,7 @@ def test_a_second_comparison_reads_them_back(tmp_path: Path, monkeypatch: pytest
     assert se.compare(file, ["sc"]).rows[0].accuracy == 1.0, "another pool under the same name"
 
 
-@pytest.mark.parametrize("damage", ["", "{", "[]", '{"questions": []}', '{"questions": {"q": 5}, "unsettled": 0}'])
+@pytest.mark.parametrize("damage", ["", "{", "[]", '{"q": 5}', '{"q": [1, 2]}', '{"q": [7, null, 0]}'])
 def test_a_damaged_cache_is_made_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damage: str) -> None:
     monkeypatch.setenv("SUREENOUGH_CACHE", str(tmp_path / "kept"))
     file = pool(tmp_path)
@@ -64,13 +64,25 @@ def test_a_damaged_cache_is_made_anew(tmp_path: Path, monkeypatch: pytest.Monkey
     (kept,) = (tmp_path / "kept").iterdir()
     kept.write_text(damage)
     assert se.compare(file, ["sc"]).rows[0].accuracy == 1.0
-    assert json.loads(kept.read_text())["questions"]["q"]
+    assert len(json.loads(kept.read_text())["q"]) == 3
 
 
 def test_a_cache_that_cannot_be_written_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("in the way")
     monkeypatch.setenv("SUREENOUGH_CACHE", str(tmp_path / "file" / "folder"))
     assert se.compare(pool(tmp_path), ["sc"]).rows[0].accuracy == 1.0
+
+
+def test_what_no_worker_was_ready_for_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SUREENOUGH_CACHE", str(tmp_path / "kept"))
+    source = Pool(pool(tmp_path))
+    groups = Groups(source)
+    (question,) = source
+    monkeypatch.setattr("sureenough.bench.groups.judge", lambda *_: Judged({"1/2": 0}, None, 1, unready=True))
+    groups.of(question)
+    groups.save()
+    assert not (tmp_path / "kept").exists()
+    assert groups.unsettled == 1
 
 
 def test_where_it_is_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -83,8 +95,9 @@ def test_where_it_is_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> No
 
 
 def test_what_cannot_be(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="symbolic_seconds is -1"):
-        Groups(Pool(pool(tmp_path)), -1)
+    for wrong in (-1, float("nan"), "x", True):
+        with pytest.raises(UsageError, match="symbolic_seconds is"):
+            se.compare(pool(tmp_path), ["sc"], symbolic_seconds=wrong)  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="equal is 'colour'"):
         se.compare(pool(tmp_path), ["sc"], equal="colour")  # type: ignore[arg-type]
 
@@ -92,7 +105,7 @@ def test_what_cannot_be(tmp_path: Path) -> None:
 def test_pairs_that_are_not_settled_are_counted_and_said(tmp_path: Path) -> None:
     hard = [r"\sin(x)\cos(x)+\sin(x+y+1)\sin(x-y+1)", r"\frac{\sin(2x)}{2}+\sin^2(x+1)-\sin^2(y)"]
     result = se.compare(pool(tmp_path, list(hard)), ["sc"], symbolic_seconds=0.0)
-    judged, unsettled = judge(next(iter(Pool(pool(tmp_path, list(hard))))), 0.0, "meaning")
-    assert bool(unsettled) == any("not settled in 0 s" in note for note in result.notes)
-    if not unsettled:
+    judged = judge(next(iter(Pool(pool(tmp_path, list(hard))))), 0.0, "meaning")
+    assert bool(judged.unsettled) == any("not settled in 0 s" in note for note in result.notes)
+    if not judged.unsettled:
         assert len(set(judged.classes.values())) == 1, "settled without symbolic code"

@@ -81,3 +81,4 @@ def test_an_outcome_explains_itself() -> None:
 def test_many_answers_are_summed_up() -> None:
     paths = [RecordedPath(str(i), [0.5], [9.0]) for i in range(9)]
     assert "and 4 more" in se.replay(paths, "sc").explain()
+    assert "more;" not in se.replay(paths[:5], "sc").explain()

@@ -44,6 +44,16 @@ def test_extraction_from_a_file_and_from_standard_input(tmp_path: Path) -> None:
     assert done.stdout == "C\n"
 
 
+def test_standard_input_that_is_no_text_or_not_there() -> None:
+    command = [sys.executable, "-m", "sureenough", "answers", "--extract", "-"]
+    done = subprocess.run(command, input=b"\xff \\boxed{5}", capture_output=True, timeout=60, check=True)
+    assert done.stdout == b"5\n"
+    closed = subprocess.run(["sh", "-c", f"{sys.executable} -m sureenough answers --extract - <&-"],
+                            capture_output=True, text=True, timeout=60, check=False)  # fmt: skip
+    assert closed.returncode == 2
+    assert "standard input is closed" in closed.stderr
+
+
 def test_no_answer_is_exit_code_one(tmp_path: Path) -> None:
     text = tmp_path / "reply.txt"
     text.write_text("I do not know.")

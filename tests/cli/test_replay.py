@@ -75,6 +75,13 @@ def test_a_reader_that_leaves_early_is_no_error() -> None:
     assert done.stderr == ""
 
 
+def test_a_full_disk_is_named() -> None:
+    command = f'"{sys.executable}" -m sureenough strategies > /dev/full'
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, "Traceback" in done.stderr) == (2, False)
+    assert "cannot write the result: No space left" in done.stderr
+
+
 @pytest.fixture(scope="module")
 def bad(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder of pools that cannot be used."""

@@ -92,6 +92,16 @@ def test_tests_are_strict_and_in_order() -> None:
     assert Gate(risk=-1.0, drop=4.1).first_closed(path) == Closed(2, Tier.DROP), "drop is asked first"
 
 
+def test_an_instability_at_the_fence_is_not_beyond_it() -> None:
+    conf = [5.0, 6.0, 5.5, 9.0, 2.0, 7.0]
+    path = windows(conf, [0.5] * 6, 3)
+    risks = path.risk(0.5).tolist()
+    for fence in sorted(risks)[:-1]:
+        beyond = next(i for i, risk in enumerate(risks) if risk > fence)
+        assert Gate(risk=fence).first_closed(path) == Closed(beyond + 3, Tier.RISK)
+        assert first_closed_by_token(Gate(risk=fence), conf, [0.5] * 6, 3) == Closed(beyond + 3, Tier.RISK)
+
+
 def test_a_path_is_watched_from_its_first_full_window_on() -> None:
     gate = Gate(drop=100.0)
     assert gate.first_closed(windows([1.0], size=2)) is None

@@ -23,6 +23,7 @@ from sureenough.core.events import (
     path_seed,
 )
 from sureenough.core.session import Session
+from sureenough.core.sizes import suggested_window
 from sureenough.core.strategy import Strategy
 from sureenough.errors import ProtocolError, UsageError
 from sureenough.strategies import STRATEGIES
@@ -242,6 +243,11 @@ def test_without_a_calibration_the_warm_up_still_comes_first_and_nothing_is_prun
     assert run.receive(ended(2, "b")) == [Stop("a", "budget")]
     out = run.outcome()
     assert (out.pruned, out.gate, out.votes) == (0, None, {"a": 9.0, "b": 8.0})
+
+
+@pytest.mark.parametrize(("longest", "window"), [(0, 1), (19, 1), (20, 2), (640, 64), (9000, 512)])
+def test_a_window_that_paths_fill_several_times(longest: int, window: int) -> None:
+    assert suggested_window(longest) == window
 
 
 # -- what the outcome says

@@ -170,6 +170,24 @@ def test_before_the_first_vote_something_is_needed(name: str) -> None:
     assert never.need(poll(""), 7) == 7
 
 
+def test_further_paths_are_taken_to_weigh_the_mean() -> None:
+    made = poll("aababab", tails=[1.0, 9.0, 3.0, 8.0, 2.0, 14.0, 30.0])
+    lead = made.lead()
+    assert lead is not None
+    each = lead.total / 7
+    assert each < 0.95, "unequal tails carry less information"
+    worths = [gain(lead.first + k * each, lead.second, lead.total + k * each, (57 - k) * each) for k in range(1, 41)]
+    assert ValueLeft().need(made, 40) == 1 + [worth <= 0.01 for worth in worths].index(True)
+    heavier = poll("aab", tails=[4.0, 5.0, 6.0], weigh=ByLowest())
+    assert Posterior().need(heavier, 20) < Posterior(weighted=False).need(heavier, 20)
+
+
+def test_what_is_needed_before_anybody_voted() -> None:
+    assert TwoLargest().need(poll(""), 8) == 4, "four votes against none"
+    assert [ValueLeft().need(poll("." * n), 8) for n in (0, 1, 2, 5)] == [3, 2, 1, 1]
+    assert ValueLeft(least=7).need(poll(""), 5) == 5
+
+
 # -- words
 
 
@@ -196,7 +214,10 @@ def test_why(rule: StopRule, votes: str, says: str) -> None:
     assert says in rule.why(poll(votes))
 
 
-@pytest.mark.parametrize("make", [lambda: ValueLeft(delta=2), lambda: ValueLeft(least=0), lambda: ByTail(beta=-1)])
+@pytest.mark.parametrize(
+    "make",
+    [lambda: ValueLeft(delta=2), lambda: ValueLeft(least=0), lambda: ByTail(beta=-1), lambda: ByTail(beta=1e308)],
+)
 def test_impossible_settings_are_refused(make: object) -> None:
     with pytest.raises(UsageError, match="will not do"):
         make()  # type: ignore[operator]

@@ -85,6 +85,7 @@ def test_the_share_of_the_leader() -> None:
     assert Share()(votes)
     assert not Share(tau=0.951)(votes)
     assert Share().measure(poll("ab", [0.0, 0.0])) is None
+    assert Share().measure(poll("ab", [0.3, 0.1])) == pytest.approx(0.75), "a share of however little"
 
 
 @pytest.mark.parametrize(
@@ -103,6 +104,10 @@ def test_the_share_of_the_leader() -> None:
 def test_a_whole_window_by_numbers_must_agree(votes: str, *, stops: bool) -> None:
     assert Unanimous()(poll(votes)) is stops
     assert Unanimous().measure(poll(votes)) is None
+
+
+def test_a_window_longer_than_the_poll_never_agrees() -> None:
+    assert not Unanimous(batch=10**14)(poll("aaaaaaa"))
 
 
 def test_regrouping_may_unite_an_earlier_window() -> None:

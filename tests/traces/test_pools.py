@@ -143,8 +143,19 @@ def test_text_that_is_no_text(tmp_path: Path) -> None:
     broken = pa.StringArray.from_buffers(1, *pa.array([b"\xff\xfe"], pa.binary()).buffers()[1:])
     good = table([{}])
     pq.write_table(good.set_column(good.schema.get_field_index("answer"), "answer", broken), file)
-    with pytest.raises(TraceError, match="cannot be decoded"):
+    with pytest.raises(TraceError, match="row 0: its answer is not UTF-8 text"):
         list(Pool(file))
+
+
+def test_one_broken_text_spoils_its_own_row_only(tmp_path: Path) -> None:
+    file = tmp_path / "p.parquet"
+    texts = [b"\xff\xfe" if i == 700 else b"7" for i in range(1200)]
+    broken = pa.StringArray.from_buffers(1200, *pa.array(texts, pa.binary()).buffers()[1:])
+    good = table([{"path": i} for i in range(1200)])
+    pq.write_table(good.set_column(good.schema.get_field_index("answer"), "answer", broken), file)
+    pool = Pool(file, skip_damaged=True)
+    assert [len(q.paths) for q in pool] == [1199]
+    assert pool.damaged == 1
 
 
 def test_an_empty_pool(tmp_path: Path) -> None:
@@ -160,6 +171,7 @@ def test_an_empty_pool(tmp_path: Path) -> None:
         (b'{"schema": 9}', "schema 9, this version reads 1"),
         (b'{"window": 0}', "suggests window 0"),
         (b'{"window": "wide"}', "suggests window 'wide'"),
+        (b'{"window": true}', "suggests window True"),
     ],
 )
 def test_metadata_that_cannot_be_used(tmp_path: Path, said: bytes, says: str) -> None:
@@ -236,11 +248,18 @@ def test_rows_of_a_question_must_stand_together(tmp_path: Path) -> None:
         ([0.5], [float("nan")], "conf of a recorded path holds NaN"),
         (["x"], [1.0], "peak of a recorded path must be a list of numbers"),
         ([[0.5]], [1.0], "flat list"),
+        ([0.5], [10**400], "list of numbers"),
     ],
 )
 def test_a_path_that_makes_no_sense(peak: Any, conf: Any, says: str) -> None:
     with pytest.raises(UsageError, match=says):
         RecordedPath("a", peak, conf)
+
+
+def test_an_answer_is_text() -> None:
+    with pytest.raises(UsageError, match="is 5; it must be a string"):
+        RecordedPath(5, [0.5], [1.0])  # type: ignore[arg-type]
+    assert RecordedPath("  ", [0.5], [1.0]).answer is None
 
 
 def test_windows_are_worked_out_once() -> None:

@@ -71,6 +71,11 @@ class Judge:
         """Pairs that agree numerically and got no symbolic verdict."""
         return len(self._open)
 
+    @property
+    def unready(self) -> bool:
+        """Whether some pair was not asked because the worker was not ready: the result is not worth keeping."""
+        return NOT_READY in self._open.values()
+
     def same(self, one: str, two: str) -> bool:
         return self.explain(one, two).same
 

@@ -11,7 +11,7 @@ from sureenough.api import DEFAULT_WINDOW
 from sureenough.bench.groups import Equal, Groups
 from sureenough.bench.score import Row, rows
 from sureenough.bench.work import Settings, Work
-from sureenough.core.sizes import Count, refuse_bad_seed, refuse_bad_sizes
+from sureenough.core.sizes import Count, refuse_bad_count, refuse_bad_seconds, refuse_bad_seed, refuse_bad_sizes
 from sureenough.core.strategy import Strategy
 from sureenough.errors import UsageError
 from sureenough.spec import resolve
@@ -47,7 +47,7 @@ class Comparison:
 
 def compare(
     pool: str | Path | Pool,
-    strategies: Sequence[str | Strategy],
+    strategies: str | Strategy | Sequence[str | Strategy],
     *,
     paths: int | None = None,
     window: int | None = None,
@@ -84,12 +84,13 @@ def compare(
         skip_damaged: leave damaged rows out instead of refusing the pool.
         progress: called as questions are done.
     """
-    plan = [resolve(strategy) for strategy in strategies]
+    given = [strategies] if isinstance(strategies, str | Strategy) else strategies
+    plan = [resolve(strategy) for strategy in given]
     if not plan:
         raise UsageError("name at least one strategy to compare")
-    if not isinstance(repeats, int) or repeats < 1:
-        raise UsageError(f"repeats is {repeats!r}; it must be a whole number of at least 1")
+    refuse_bad_count("repeats", repeats)
     refuse_bad_seed(seed)
+    refuse_bad_seconds("symbolic_seconds", symbolic_seconds)
     source = pool if isinstance(pool, Pool) else Pool(pool, skip_damaged=skip_damaged)
     size = window if window is not None else source.info.window or DEFAULT_WINDOW
     for strategy in plan:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from sureenough.answers import REPLAY_SECONDS, VERSION, Judge
+from sureenough.answers import REPLAY_SECONDS, VERSION, Judge, warm_up
 from sureenough.errors import UsageError
 from sureenough.traces import Pool, Question
 
@@ -28,17 +28,19 @@ class Judged:
 
     classes: dict[str, int]
     right: dict[str, bool] | None  # None where the question has no gold answer
+    unsettled: int = 0  # pairs of answers that got no verdict in time and count as different
+    unready: bool = False  # some for want of a worker, not of time: another run may do better
 
 
-def judge(question: Question, symbolic_seconds: float, equal: Equal) -> tuple[Judged, int]:
-    """Judge one question; also how many pairs were not settled in time."""
+def judge(question: Question, symbolic_seconds: float, equal: Equal) -> Judged:
+    """Judge one question. Voting and grading have a budget each: one must not starve the other."""
     answers = list(dict.fromkeys(path.answer for path in question.paths if path.answer is not None))
-    bench = Judge(symbolic_seconds)
-    numbers = bench.classes(answers) if equal == "meaning" else _by_string(answers)
+    voting, grading = Judge(symbolic_seconds), Judge(symbolic_seconds)
+    numbers = voting.classes(answers) if equal == "meaning" else _by_string(answers)
     classes = {answer: number for answer, number in zip(answers, numbers, strict=True) if number is not None}
     gold = question.gold
-    right = None if gold is None else {answer: bench.grade(gold, answer) for answer in answers}
-    return Judged(classes, right), bench.unsettled
+    right = None if gold is None else {answer: grading.grade(gold, answer) for answer in answers}
+    return Judged(classes, right, voting.unsettled + grading.unsettled, voting.unready or grading.unready)
 
 
 def _by_string(answers: list[str]) -> list[int]:
@@ -52,33 +54,39 @@ class Groups:
     def __init__(self, pool: Pool, symbolic_seconds: float = REPLAY_SECONDS, equal: Equal = "meaning") -> None:
         if equal not in ("meaning", "string"):
             raise UsageError(f"equal is {equal!r}; answers are equal by 'meaning' or by 'string'")
-        if symbolic_seconds < 0:
-            raise UsageError(f"symbolic_seconds is {symbolic_seconds}; it must be a number of seconds, 0 or more")
         self.symbolic_seconds, self.equal = symbolic_seconds, equal
-        self.unsettled = 0
         self._file = cache_folder() / f"answers-{VERSION}-{_fingerprint(pool, symbolic_seconds, equal)}.json"
-        self._known, self.unsettled = _read(self._file)
-        self._cached = bool(self._known)
+        self._known = _read(self._file)
+        self._news = False
+        if not self._known:
+            warm_up(0)  # in the background: it is ready by the time that a pair needs it, or nearly
+
+    @property
+    def unsettled(self) -> int:
+        """Pairs of answers that got no verdict in time."""
+        return sum(judged.unsettled for judged in self._known.values())
 
     def of(self, question: Question) -> Judged:
         """This question's answers."""
         known = self._known.get(question.id)
         if known is None:
-            known, unsettled = judge(question, self.symbolic_seconds, self.equal)
-            self._known[question.id] = known
-            self.unsettled += unsettled
+            known = self._known[question.id] = judge(question, self.symbolic_seconds, self.equal)
+            self._news = True
         return known
 
     def save(self) -> None:
         """Keep what was judged; a cache that cannot be written is no error."""
-        if self._cached:
+        told = {
+            name: [judged.classes, judged.right, judged.unsettled]
+            for name, judged in self._known.items()
+            if not judged.unready
+        }
+        if not self._news or not told:
             return
-        told = {name: [judged.classes, judged.right] for name, judged in self._known.items()}
-        text = json.dumps({"unsettled": self.unsettled, "questions": told}, ensure_ascii=True)
         part = self._file.with_suffix(f".{os.getpid()}.part")
         try:
             self._file.parent.mkdir(parents=True, exist_ok=True)
-            part.write_text(text, encoding="ascii")
+            part.write_text(json.dumps(told, ensure_ascii=True), encoding="ascii")
             part.replace(self._file)
         except OSError:
             with suppress(OSError):
@@ -101,11 +109,10 @@ def _fingerprint(pool: Pool, symbolic_seconds: float, equal: str) -> str:
     return content.hexdigest()[:32]
 
 
-def _read(file: Path) -> tuple[dict[str, Judged], int]:
+def _read(file: Path) -> dict[str, Judged]:
     """What was kept; nothing where there is no such file, or where it is not whole."""
     try:
         told = json.loads(file.read_text(encoding="ascii"))
-        known = {name: Judged(dict(classes), right) for name, (classes, right) in told["questions"].items()}
-        return known, int(told["unsettled"])
+        return {name: Judged(dict(classes), right, int(open_)) for name, (classes, right, open_) in told.items()}
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        return {}, 0
+        return {}

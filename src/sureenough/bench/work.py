@@ -39,21 +39,31 @@ class Remembered:
     """Calibrations of one question: ablations of a strategy, on the same order, share theirs."""
 
     def __init__(self) -> None:
-        self.gates: dict[tuple[Calibrate, tuple[int, ...]], Gate] = {}
+        self.known: list[Calibrate] = []
+        self.gates: dict[tuple[int, tuple[int, ...]], Gate] = {}
 
     def around(self, strategy: Strategy) -> Strategy:
         """The strategy with a memory."""
         if not strategy.prunes:
             return strategy
         calibrate = strategy.calibrate
+        shared = self._number(calibrate)
 
         def recall(paths: Sequence[Windows]) -> Gate:
-            key = calibrate, tuple(map(id, paths))
+            key = shared, tuple(map(id, paths))
             if key not in self.gates:
                 self.gates[key] = calibrate(paths)
             return self.gates[key]
 
         return replace(strategy, calibrate=recall)
+
+    def _number(self, calibrate: Calibrate) -> int:
+        """Equal calibrations have one number; they need not be hashable for that."""
+        for number, known in enumerate(self.known):
+            if known == calibrate:
+                return number
+        self.known.append(calibrate)
+        return len(self.known) - 1
 
 
 class Work:
@@ -128,7 +138,7 @@ class Work:
         if self.groups.unsettled:
             notes.append(
                 f"{self.groups.unsettled} pairs of answers were not settled in {self.groups.symbolic_seconds:g} s "
-                "a question and count as different; --symbolic-seconds allows more"
+                "a question, or the worker was not ready, and count as different; --symbolic-seconds allows more"
             )
         if self.settings.guard:
             notes += [self._guarded(sheet, guards) for sheet, guards in zip(self.sheets, self.guards, strict=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import Annotated
 
@@ -59,3 +60,7 @@ def main() -> None:
         # The reader went away (`| head`): nothing is left to say, and Python must not complain on exit.
         sys.stderr.close()
         sys.exit(0)
+    except OSError as error:
+        sys.stderr.write(f"sureenough: cannot write the result: {error.strerror or error}\n")
+        sys.stderr.flush()
+        os._exit(2)  # a normal exit would try to write once more, and end in a traceback

@@ -45,9 +45,15 @@ def _compare(one: str, two: str, *, as_json: bool) -> None:
         typer.echo(f"  {answer}  ->  {own.kind}: {own.text}")
 
 
+def _standard_input() -> str:
+    if sys.stdin is None:
+        raise UsageError("standard input is closed; name a file after --extract")
+    return sys.stdin.buffer.read().decode("utf-8", errors="replace")
+
+
 def _extract(file: Path, kind: str, choices: str, fallback: str | None, *, as_json: bool) -> None:
     try:
-        text = sys.stdin.read() if str(file) == "-" else file.read_text(encoding="utf-8", errors="replace")
+        text = _standard_input() if str(file) == "-" else file.read_text(encoding="utf-8", errors="replace")
     except OSError as error:
         raise UsageError(f"cannot read {file}: {error.strerror}") from None
     answer = extract(text, kind, choices=choices, fallback=fallback)

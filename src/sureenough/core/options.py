@@ -48,6 +48,7 @@ COUNT: Final = Rule("a whole number of at least 1", lambda n: n >= 1)
 PERCENT: Final = Rule("a number from 0 to 100", lambda q: 0 <= q <= 100)
 SHARE: Final = Rule("a number between 0 and 1, both excluded", lambda x: 0 < x < 1)
 PROBABILITY: Final = Rule("a number from 0 to 1", lambda x: 0 <= x <= 1)
+MODERATE: Final = Rule("a number from 0 to 10", lambda x: 0 <= x <= 10)
 NOT_NEGATIVE: Final = Rule("a number of at least 0", lambda x: 0 <= x < float("inf"))
 FENCE: Final = Rule("tukey, or p and a percentile such as p90", _is_fence)
 

@@ -71,6 +71,7 @@ class Outcome:
         data["tiers"] = {str(tier): n for tier, n in self.tiers.items()}
         data["notes"] = list(self.notes)
         data["measure"] = None if self.measure is None or isnan(self.measure) else self.measure
+        data["votes"] = {answer: None if isnan(weight) else weight for answer, weight in self.votes.items()}
         if self.gate is not None:
             data["gate"] = {k: v if abs(v) != float("inf") else None for k, v in data["gate"].items()}
         return data

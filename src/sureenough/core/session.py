@@ -114,7 +114,7 @@ class Session:
         """Count tokens up to the decision on their path, if one falls among them; the rest is overrun."""
         told = len(tokens)
         taken = 0
-        if path.fate is None and not self.done:
+        if path.fate is None:
             taken = int(min(told, self.max_tokens - self._made))
             if isinstance(tokens, Unread):
                 # An end token may come without signals after all the others had theirs: it is only counted.

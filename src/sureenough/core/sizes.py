@@ -17,8 +17,7 @@ def refuse_bad_sizes(
 ) -> None:
     """Raise a UsageError that says what to change."""
     for name, value in (("paths", paths), ("window", window), ("parallel", parallel)):
-        if not _is_count(value):
-            raise UsageError(f"{name} is {value!r}; it must be a whole number of at least 1")
+        refuse_bad_count(name, value)
     if max_tokens is not None and not _is_count(max_tokens):
         raise UsageError(f"max_tokens is {max_tokens!r}; it must be a whole number of at least 1, or left out")
     if count not in ("start", "finish"):
@@ -28,6 +27,18 @@ def refuse_bad_sizes(
             f"{strategy.name} warms up with {strategy.warmup} paths, the budget is {paths}: "
             f"allow at least {strategy.warmup} paths, or ask for {strategy.name}:warmup={paths}"
         )
+
+
+def refuse_bad_count(name: str, value: object) -> None:
+    """Sizes are whole numbers from 1 on."""
+    if not _is_count(value):
+        raise UsageError(f"{name} is {value!r}; it must be a whole number of at least 1")
+
+
+def refuse_bad_seconds(name: str, seconds: object) -> None:
+    """Times are finite numbers of seconds, 0 or more."""
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 <= seconds < 1e9:
+        raise UsageError(f"{name} is {seconds!r}; it must be a number of seconds, 0 or more")
 
 
 def refuse_bad_seed(seed: object) -> None:

@@ -208,6 +208,8 @@ class Unanimous:
         return any(self._agrees(poll, first, self.batch) for first in windows)
 
     def _agrees(self, poll: Poll, first: int, size: int) -> bool:
+        if poll.counted < size:
+            return False
         answers = {poll.outcomes.get(path) for path in range(first, first + size)}
         return len(answers) == 1 and None not in answers
 

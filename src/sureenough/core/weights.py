@@ -8,7 +8,7 @@ from math import exp, sqrt
 from typing import Final, NamedTuple, Protocol
 
 from sureenough.core.events import Answer
-from sureenough.core.options import NOT_NEGATIVE, check, one_of, option
+from sureenough.core.options import MODERATE, check, one_of, option
 
 
 class Ballot(NamedTuple):
@@ -100,7 +100,7 @@ def standardised(values: Sequence[float]) -> list[float] | None:
 class ByTail:
     """Paths that end more confident than the others weigh more; all votes sum to the effective number of paths."""
 
-    beta: float = option(0.6, "how much a path's last window tells; 0 weighs all alike", NOT_NEGATIVE)
+    beta: float = option(0.6, "how much a path's last window tells; 0 weighs all alike", MODERATE)
     damping: float = 8.0  # votes at which half of beta is believed
     cap: float = 2.5  # standard deviations beyond which nothing is gained
     settled: bool = False

@@ -9,7 +9,7 @@ from dataclasses import replace
 from sureenough.core.events import Regrouped
 from sureenough.core.outcome import Outcome
 from sureenough.core.session import Session
-from sureenough.core.sizes import Count
+from sureenough.core.sizes import Count, refuse_bad_count
 from sureenough.core.strategy import Strategy
 from sureenough.drive.leap import leap
 from sureenough.spec import render
@@ -34,6 +34,7 @@ def replay(
     lane: Lane = leap,
 ) -> Outcome:
     """Run recorded paths in lockstep; a budget above what was recorded uses what there is."""
+    refuse_bad_count("paths", paths)
     session = Session(
         strategy,
         paths=min(paths, len(recorded)),

@@ -28,6 +28,8 @@ class RecordedPath:
     _scans: dict[int, Windows] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
+        if self.answer is not None and not isinstance(self.answer, str):
+            raise UsageError(f"the answer of a recorded path is {self.answer!r}; it must be a string, or None")
         if self.answer is not None and not self.answer.strip():
             object.__setattr__(self, "answer", None)  # an empty answer equals nothing: it abstains
         for name in ("peak", "conf"):
@@ -78,7 +80,7 @@ def _scan(paths: list[RecordedPath], window: int) -> None:
 def _signal(name: str, values: ArrayLike) -> Floats:
     try:
         signal = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise UsageError(f"{name} of a recorded path must be a list of numbers, one a token") from None
     if signal.ndim != 1:
         raise UsageError(f"{name} of a recorded path must be a flat list of numbers, one a token")

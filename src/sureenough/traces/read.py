@@ -102,7 +102,7 @@ class Pool:
                 for batch in parquet.iter_batches(BATCH, row_groups=[group], columns=self._columns):
                     yield from self._decode(batch, start + seen)
                     seen += batch.num_rows
-            except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+            except (pa.ArrowException, OSError) as error:
                 if not self.skip_damaged:
                     raise TraceError(
                         f"{self.file}: rows from {start + seen} on cannot be decoded ({_first_line(error)}); "
@@ -112,12 +112,13 @@ class Pool:
             start += size
 
     def _decode(self, batch: pa.RecordBatch, start: int) -> Iterator[_Row]:
-        plain = {name: batch.column(name).to_pylist() for name in self._columns if name not in ("peak", "conf")}
+        plain = {name: _values(batch.column(name)) for name in self._columns if name not in ("peak", "conf")}
         peaks, confs = _signals(batch.column("peak")), _signals(batch.column("conf"))
         for i, (peak, conf) in enumerate(zip(peaks, confs, strict=True)):
-            wrong = _damage(plain["question"][i], peak, conf)
+            row = {name: column[i] for name, column in plain.items()}
+            wrong = _damage(row, peak, conf)
             if wrong is None:
-                yield _row({name: column[i] for name, column in plain.items()}, peak, conf)
+                yield _row(row, peak, conf)
             elif self.skip_damaged:
                 self.damaged += 1
             else:
@@ -154,9 +155,32 @@ def _signals(column: pa.ListArray) -> Iterator[Any]:
         yield values[start:end].copy() if valid[i] else None
 
 
-def _damage(question: str | None, peak: Any, conf: Any) -> str | None:
+class _NoText:
+    """Stands for bytes that are no text."""
+
+
+def _values(column: pa.Array) -> list[Any]:
+    """A column's values; bytes that are no text spoil their own row only."""
+    try:
+        values: list[Any] = column.to_pylist()
+    except UnicodeDecodeError:
+        values = [_text(value) for value in column]
+    return values
+
+
+def _text(value: pa.Scalar) -> Any:
+    try:
+        return value.as_py()
+    except UnicodeDecodeError:
+        return _NoText()
+
+
+def _damage(row: dict[str, Any], peak: Any, conf: Any) -> str | None:
     """What is wrong with a row, if anything."""
-    if question is None:
+    broken = [name for name, value in row.items() if isinstance(value, _NoText)]
+    if broken:
+        return f"its {broken[0]} is not UTF-8 text"
+    if row["question"] is None:
         return "it has no question"
     if peak is None or conf is None:
         return "it has no signals"

@@ -56,7 +56,7 @@ class PoolInfo:
         if said.get("schema", VERSION) != VERSION:
             raise TraceError(f"{where}: schema {said['schema']}, this version reads {VERSION}; upgrade sureenough")
         window = said.get("window")
-        if window is not None and (not isinstance(window, int) or window < 1):
+        if window is not None and (not isinstance(window, int) or isinstance(window, bool) or window < 1):
             raise TraceError(f"{where}: suggests window {window!r}; it must be a whole number of at least 1")
         known = {name: value for name, value in said.items() if name in cls.__slots__ and name != "more"}
         return cls(**known, more={name: value for name, value in said.items() if name not in cls.__slots__})
