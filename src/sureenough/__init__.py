@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Any, Final
 from sureenough.version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from sureenough.api import replay
+    from sureenough.api import aask, ask, replay
     from sureenough.bench import Comparison, Row, compare
     from sureenough.core.events import Fate, Tier, Token
     from sureenough.core.outcome import Outcome, Spent
     from sureenough.core.session import Session
     from sureenough.core.strategy import Strategy
+    from sureenough.engines.base import Prompt
+    from sureenough.engines.openai import OpenAI
     from sureenough.errors import (
         EngineError,
         EngineRejected,
@@ -38,8 +40,10 @@ __all__ = [
     "EngineUnavailable",
     "Fate",
     "MissingLogprobs",
+    "OpenAI",
     "Outcome",
     "Pool",
+    "Prompt",
     "ProtocolError",
     "RecordedPath",
     "Row",
@@ -51,17 +55,21 @@ __all__ = [
     "Token",
     "TraceError",
     "UsageError",
+    "aask",
+    "ask",
     "compare",
     "replay",
 ]
 
 _ROOMS: Final = {
-    "api": ("replay",),
+    "api": ("aask", "ask", "replay"),
     "bench": ("Comparison", "Row", "compare"),
     "core.events": ("Fate", "Tier", "Token"),
     "core.outcome": ("Outcome", "Spent"),
     "core.session": ("Session",),
     "core.strategy": ("Strategy",),
+    "engines.base": ("Prompt",),
+    "engines.openai": ("OpenAI",),
     "errors": (
         "EngineError",
         "EngineRejected",

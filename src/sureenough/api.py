@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from functools import partial
+from typing import Any, Final
 
 from sureenough.answers import REPLAY_SECONDS, Judge
 from sureenough.core.outcome import Outcome
+from sureenough.core.session import Session
 from sureenough.core.sizes import Count, refuse_bad_seconds, refuse_bad_seed
 from sureenough.core.strategy import Strategy
 from sureenough.drive import replay as run_recorded
+from sureenough.drive.live import run as run_live
+from sureenough.drive.news import Observer
+from sureenough.drive.reading import Extract, grouping, reader
+from sureenough.engines.base import Engine, Prompt, suggested_window
 from sureenough.errors import UsageError
 from sureenough.spec import resolve
 from sureenough.traces import RecordedPath
@@ -72,3 +80,130 @@ def replay(
 def _classes(answers: list[str]) -> dict[str, int | None]:
     """The class of every answer; they depend on the set of answers alone."""
     return dict(zip(answers, Judge(REPLAY_SECONDS).classes(answers), strict=True))
+
+
+TEMPLATE: Final = "{question}\n\nPlease reason step by step, and put your final answer within \\boxed{{}}."
+"""How a question is put, unless the caller brings a template of their own."""
+
+
+async def aask(
+    question: str | Prompt,
+    engine: Engine,
+    strategy: str | Strategy = "ddc",
+    *,
+    paths: int = 64,
+    window: int | None = None,
+    parallel: int = 16,
+    seed: int = 0,
+    max_tokens: int | None = None,
+    deadline: float | None = None,
+    count: Count = "start",
+    planned: bool = False,
+    template: str = TEMPLATE,
+    kind: str = "math",
+    extract: Extract | None = None,
+    observers: Iterable[Observer] = (),
+) -> Outcome:
+    """Ask a live engine. Cancelling this closes every stream and returns the vote so far.
+
+    Args:
+        question: put into the template; a Prompt is sent as it is.
+        engine: what grows the paths, such as an OpenAI-compatible server.
+        strategy: a spec such as "ddc:warmup=8,tau=0.99", or a Strategy.
+        paths: the budget.
+        window: tokens a window; what the engine suggests, else 2048.
+        parallel: paths that run at once.
+        seed: of the run; every path derives its own.
+        max_tokens: cap on the tokens of all paths together.
+        deadline: seconds of wall clock after which the vote so far is taken.
+        count: the order in which votes are counted, of "start" or of "finish".
+        planned: run no more paths at once than twice what the strategy needs at least.
+        template: with a place for the {question}.
+        kind: of answer, "math" or "choice".
+        extract: finds the answer in a path's text, in place of the kind's own way.
+        observers: called with everything that happens.
+    """
+    refuse_bad_seed(seed)
+    if deadline is not None:
+        refuse_bad_seconds("deadline", deadline)
+    session = Session(
+        resolve(strategy),
+        paths=paths,
+        window=window or suggested_window(engine) or DEFAULT_WINDOW,
+        parallel=parallel,
+        seed=seed,
+        max_tokens=max_tokens,
+        count=count,
+        planned=planned,
+    )
+    return await run_live(
+        question if isinstance(question, Prompt) else put(question, template),
+        engine,
+        session,
+        extract=extract or reader(kind),
+        group=grouping(),
+        deadline=deadline,
+        observers=observers,
+    )
+
+
+def ask(question: str | Prompt, engine: Engine, strategy: str | Strategy = "ddc", **options: Any) -> Outcome:
+    """Ask a live engine and wait; the options are those of `aask`. Ctrl-C returns the vote so far."""
+    return _waited(lambda: aask(question, engine, strategy, **options))
+
+
+def _waited(work: Callable[[], Coroutine[Any, Any, Outcome]]) -> Outcome:
+    """Run to the end; beside the loop where one is running already, as in a notebook."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(work())
+    return _Beside(work).result()
+
+
+class _Beside(threading.Thread):
+    """Work on a loop of its own, in a thread of its own."""
+
+    def __init__(self, work: Callable[[], Coroutine[Any, Any, Outcome]]) -> None:
+        super().__init__(name="sureenough", daemon=True)
+        self._work = work
+        self._outcome: Outcome | None = None
+        self._error: BaseException | None = None
+        self._cancel: Callable[[], object] = lambda: None
+
+    def run(self) -> None:
+        """What the thread does."""
+        try:
+            self._outcome = asyncio.run(self._held())
+        except BaseException as error:  # handed to the caller's thread
+            self._error = error
+
+    async def _held(self) -> Outcome:
+        task, loop = asyncio.ensure_future(self._work()), asyncio.get_running_loop()
+        self._cancel = partial(loop.call_soon_threadsafe, task.cancel)
+        return await task
+
+    def result(self) -> Outcome:
+        """Wait for it; an interrupt asks for the vote so far."""
+        self.start()
+        try:
+            self.join()
+        except KeyboardInterrupt:
+            self._cancel()
+            self.join()
+        if self._error is not None:
+            raise self._error
+        assert self._outcome is not None
+        return self._outcome
+
+
+def put(question: str, template: str = TEMPLATE) -> Prompt:
+    """A question as it is put to a model."""
+    if not question.strip():
+        raise UsageError("the question is empty")
+    try:
+        return Prompt.user(template.format(question=question))
+    except (KeyError, IndexError, ValueError):
+        raise UsageError(
+            "the template has braces that are no {question}; write {{ and }} for braces that are meant"
+        ) from None

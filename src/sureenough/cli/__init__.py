@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from sureenough.cli import answers, explain, replay, strategies
+from sureenough.cli import answers, ask, doctor, engine, explain, record, replay, strategies
 from sureenough.errors import EngineError, SureEnoughError
 from sureenough.version import __version__
 
@@ -21,6 +21,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+app.command("ask")(ask.command)
+app.command("doctor")(doctor.command)
+app.command("record")(record.command)
 app.command("replay")(replay.command)
 app.command("answers", context_settings={"ignore_unknown_options": True})(answers.command)  # -1 is an answer
 app.command("explain")(explain.command)
@@ -35,11 +38,13 @@ def _print_version(asked: bool) -> None:
 
 @app.callback()
 def options(
-    version: Annotated[
+    context: typer.Context,
+    version: Annotated[  # noqa: ARG001
         bool, typer.Option("--version", help="Print the version and leave.", is_eager=True, callback=_print_version)
     ] = False,
 ) -> None:
     """Options that stand before the verb."""
+    engine.defaults(context)
 
 
 def main() -> None:

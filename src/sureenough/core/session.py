@@ -117,7 +117,8 @@ class Session:
         if path.fate is None:
             taken = int(min(told, self.max_tokens - self._made))
             if isinstance(tokens, Unread):
-                path.blind = True
+                # An end token may come without signals after all the others had theirs: it is only counted.
+                path.blind |= path.monitor is None and path.signals is None
             elif path.warmup and self._reads:
                 path.record(tokens[:taken])
             elif self._reads:

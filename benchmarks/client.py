@@ -1,0 +1,125 @@
+"""What the client costs a token: read, decode, reduce, watch and schedule, against bare decoding of the same bytes.
+
+A server in a process of its own streams ready-made chunks as fast as it can.
+    python benchmarks/client.py [--smoke]
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import random
+import resource
+import subprocess
+import sys
+import time
+
+import sureenough as se
+from sureenough.core.outcome import Outcome
+from sureenough.engines.openai import OpenAI
+from sureenough.engines.wire import decode
+
+STRATEGY = "ddc:tau=1,drop=0,trust=0"  # everything is watched, next to nothing pruned, nothing stops early
+MOST_US, MOST_RATIO = 25.0, 4.0
+
+
+def event(draw: random.Random, tokens: int) -> bytes:
+    """One event of a chat stream, as vLLM sends it with 20 candidates a token."""
+    content = []
+    for _ in range(tokens):
+        top = [
+            {"token": f" tok{i}", "logprob": -draw.expovariate(0.2), "bytes": [32, 116, 111, 107]} for i in range(20)
+        ]
+        content.append({"token": " tok", "logprob": -0.5, "bytes": [32, 116, 111, 107], "top_logprobs": top})
+    choice = {"index": 0, "delta": {"content": " tok" * tokens}, "logprobs": {"content": content}}
+    said = {"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1, "model": "m", "choices": [choice]}
+    return b"data: " + json.dumps(said, separators=(",", ":")).encode() + b"\n\n"
+
+
+def chunked(body: bytes) -> bytes:
+    """As a chunk of HTTP/1.1."""
+    return b"%x\r\n%s\r\n" % (len(body), body)
+
+
+async def serve(tokens: int, per_chunk: int) -> None:
+    """Stream the same ready-made path, rotated, to everybody."""
+    draw = random.Random(0)
+    parts = [chunked(event(draw, per_chunk)) for _ in range(64)]
+    last = b'data: {"choices":[{"index":0,"delta":{"content":"\\\\boxed{7}"},"finish_reason":"stop"}]}\n\n'
+    end = chunked(last) + chunked(b"data: [DONE]\n\n") + b"0\r\n\r\n"
+    head = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while True:
+                asked = await reader.readuntil(b"\r\n\r\n")
+                size = int(asked.lower().split(b"content-length:")[1].split(b"\r\n")[0])
+                await reader.readexactly(size)
+                writer.write(head)
+                first = draw.randrange(64)
+                for at in range(tokens // per_chunk):
+                    writer.write(parts[(first + at) % 64])
+                    await writer.drain()
+                writer.write(end)
+        except (asyncio.IncompleteReadError, ConnectionError):
+            writer.close()
+
+    server = await asyncio.start_server(talk, "127.0.0.1", 0)
+    print(server.sockets[0].getsockname()[1], flush=True)
+    await server.serve_forever()
+
+
+def bare(per_chunk: int, tokens: int) -> float:
+    """Microseconds a token for nothing but decoding."""
+    draw = random.Random(0)
+    bodies = [event(draw, per_chunk)[6:-2] for _ in range(64)]
+    start = time.process_time()
+    for at in range(tokens // per_chunk):
+        decode(bodies[at % 64])
+    return (time.process_time() - start) / tokens * 1e6
+
+
+def measure(paths: int, parallel: int, tokens: int, per_chunk: int) -> tuple[Outcome, float, float]:
+    """An outcome, CPU microseconds a token, and seconds of wall clock."""
+    command = [sys.executable, __file__, "--serve", str(tokens), str(per_chunk)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+        try:
+            assert server.stdout is not None
+            engine = OpenAI(f"http://127.0.0.1:{server.stdout.readline().strip()}/v1", "m")
+            cpu, wall = time.process_time(), time.perf_counter()
+            out = se.ask("?", engine, STRATEGY, paths=paths, parallel=parallel, window=64)
+            cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
+        finally:
+            server.kill()
+    return out, cpu / out.tokens.total * 1e6, wall
+
+
+def main() -> None:
+    """Print a line for each number of tokens a chunk; exit 1 where a limit is broken."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--smoke", action="store_true", help="small, and without limits")
+    parser.add_argument("--serve", nargs=2, type=int, metavar=("TOKENS", "PER_CHUNK"), help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.serve:
+        asyncio.run(serve(*options.serve))
+    paths, parallel, tokens = (32, 16, 200) if options.smoke else (512, 256, 1000)
+    broken = False
+    print("tokens a chunk  CPU us a token  bare decoding  ratio  tokens/s  paths  lost  peak MB")
+    for per_chunk in (25, 5, 1):
+        out, cost, wall = measure(paths, parallel, tokens, per_chunk)
+        floor = bare(per_chunk, 20_000)
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+        print(
+            f"{per_chunk:14}  {cost:14.1f}  {floor:13.1f}  {cost / floor:5.1f}  {out.tokens.total / wall:8,.0f}  "
+            f"{out.started:5}  {out.failed:4}  {peak:7.0f}"
+        )
+        complete = out.started == paths and out.failed == 0
+        # Servers under load send about 25 tokens a chunk; with fewer, each chunk's own cost weighs more.
+        within = cost <= MOST_US and (per_chunk < 25 or cost <= MOST_RATIO * floor)
+        broken |= not complete or not (within or options.smoke)
+    sys.exit(broken)
+
+
+if __name__ == "__main__":
+    main()

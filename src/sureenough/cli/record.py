@@ -1,0 +1,243 @@
+"""`sureenough record`: sample a dataset into a pool. Killed at any moment, the same command goes on from there."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from sureenough.api import TEMPLATE, put
+from sureenough.cli import engine
+from sureenough.drive.reading import reader
+from sureenough.drive.record import Asked, Sampled, Told, record
+from sureenough.engines.openai import OpenAI
+from sureenough.errors import TraceError, UsageError
+from sureenough.traces import PoolInfo, PoolWriter, Question, RecordedPath
+from sureenough.traces.journal import Journal, by_question
+
+SAMPLED_FIRST = 4
+"""Paths that a dry run samples to estimate from."""
+
+
+def command(
+    dataset: Annotated[Path, typer.Argument(help="JSON lines with question, and id, gold and level if known.")],
+    output: Annotated[Path, typer.Option("-o", "--output", help="The pool to write.")],
+    url: engine.Url = None,
+    model: engine.Model = None,
+    paths: Annotated[int, typer.Option(help="Paths a question.")] = 64,
+    parallel: Annotated[int, typer.Option(help="Paths sampled at once.", envvar="SUREENOUGH_PARALLEL")] = 16,
+    limit: Annotated[int | None, typer.Option(help="Only the first so many questions.")] = None,
+    seed: Annotated[int, typer.Option(help="Every path derives its own seed from it.")] = 0,
+    kind: Annotated[str, typer.Option(help="Kind of answer: math or choice.")] = "math",
+    template: Annotated[str, typer.Option(help="The prompt, with a place for the {question}.")] = TEMPLATE,
+    window: Annotated[int | None, typer.Option(help="The window that the pool suggests.")] = None,
+    text: Annotated[bool, typer.Option(help="Keep the paths' text.")] = True,
+    temperature: engine.Temperature = 0.6,
+    top_p: engine.TopP = 0.95,
+    max_path_tokens: engine.MaxPathTokens = None,
+    completions: engine.Completions = False,
+    first_token: engine.FirstToken = 300.0,
+    stall: engine.Stall = 60.0,
+    price_in: engine.PriceIn = None,
+    price_out: engine.PriceOut = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Sample four paths, estimate the rest.")] = False,
+) -> None:
+    """Sample paths of many questions into a pool that `replay` reads."""
+    if min(paths, parallel) < 1:
+        raise UsageError("--paths and --parallel must be at least 1")
+    server = engine.server(
+        url,
+        model,
+        temperature=temperature,
+        top_p=top_p,
+        max_path_tokens=max_path_tokens,
+        completions=completions,
+        first_token=first_token,
+        stall=stall,
+    )
+    questions = _questions(dataset, template)[:limit]
+    job = _Job(server, questions, paths, parallel, seed, kind, text)
+    if dry_run:
+        typer.echo(job.estimate(price_in, price_out))
+        return
+    notes = output.with_name(output.name + ".journal")
+    if output.exists() and not notes.exists():
+        raise TraceError(f"{output} is there already and complete; name another output, or move it away")
+    terms = {"dataset": dataset.name, "template": template, "seed": seed, "kind": kind, **_sampling(server)}
+    with Journal(notes, terms) as journal:
+        done = job.run(journal)
+        info = PoolInfo(dataset.stem, server.model, "openai", server.k, sampling=server.sampling(), prompt=template,
+                        window=window)  # fmt: skip
+        _write(output, questions, journal, info, text)
+    missing = len(questions) * paths - len(journal.paths)
+    if missing or done is None:
+        why = f"; the latest failure: {done.lost}" if done is not None and done.lost is not None else ""
+        typer.echo(f"{missing} paths are missing{why}. The same command goes on; {output} holds what there is.")
+        raise typer.Exit(3 if done is not None else 130)
+    notes.unlink()
+    typer.echo(f"{output}: {len(questions)} questions, {len(journal.paths)} paths.")
+
+
+class _Job:
+    """What is to be sampled, and how."""
+
+    def __init__(
+        self, server: OpenAI, questions: list[Asked], paths: int, parallel: int, seed: int, kind: str, text: bool
+    ) -> None:
+        self.server, self.questions, self.paths, self.parallel = server, questions, paths, parallel
+        self.seed, self.extract, self.text = seed, reader(kind), text
+
+    def run(self, journal: Journal) -> Sampled | None:
+        """Sample what is missing; None where Ctrl-C came first."""
+        total = len(self.questions) * self.paths
+        with _progress(total, len(journal.paths)) as told:
+            try:
+                return asyncio.run(self._sample(self.questions, self.paths, journal, told))
+            except KeyboardInterrupt:
+                return None
+
+    async def _sample(self, questions: list[Asked], paths: int, journal: Any, told: Told) -> Sampled:
+        return await record(
+            questions,
+            self.server,
+            journal,
+            paths=paths,
+            parallel=self.parallel,
+            seed=self.seed,
+            extract=self.extract,
+            keep_text=self.text,
+            told=told,
+        )
+
+    def estimate(self, price_in: float | None, price_out: float | None) -> str:
+        """Tokens, time and money for all of it, from a few paths spread over the questions."""
+        step = max(1, len(self.questions) // SAMPLED_FIRST)
+        some = self.questions[::step][:SAMPLED_FIRST]
+        began = time.monotonic()
+        got = asyncio.run(self._sample(some, 1, _Nowhere(), lambda question, path: None))  # noqa: ARG005
+        seconds = time.monotonic() - began
+        if not got.paths:
+            raise got.lost or UsageError("nothing was sampled, so nothing can be estimated")
+        total = len(self.questions) * self.paths
+        made, prompt = got.tokens / got.paths * total, got.prompt_tokens / got.paths * total
+        at_once = min(self.parallel, total) / got.paths
+        money = engine.cost(round(prompt), round(made), price_in, price_out)
+        return (
+            f"{len(self.questions)} questions, {total:,} paths. From {got.paths} paths sampled just now:\n"
+            f"about {made:,.0f} tokens ({made / total:,.0f} a path) and {prompt:,.0f} prompt tokens, "
+            f"about {_clock(seconds * total / got.paths / at_once)} if {self.parallel} at once go as fast as "
+            f"{got.paths}" + (f", about {money:,.2f} at the prices given." if money is not None else ".")
+        )
+
+
+class _Nowhere:
+    """A journal that forgets."""
+
+    def __init__(self) -> None:
+        self.paths: dict[tuple[str, int], RecordedPath] = {}
+
+    def add(self, question: str, path: RecordedPath) -> None:
+        """Do nothing."""
+
+
+def _questions(dataset: Path, template: str) -> list[Asked]:
+    try:
+        lines = dataset.read_text().splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{dataset} cannot be read: {getattr(error, 'strerror', None) or error}") from None
+    found: dict[str, Asked] = {}
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        asked = _asked(line, number, template, dataset)
+        if asked.id in found:
+            raise UsageError(f"{dataset}, line {number}: the id {asked.id!r} was there before; ids must differ")
+        found[asked.id] = asked
+    if not found:
+        raise UsageError(f'{dataset} holds no questions; a line looks like {{"id": "1", "question": "…"}}')
+    return list(found.values())
+
+
+def _asked(line: str, number: int, template: str, dataset: Path) -> Asked:
+    try:
+        row = json.loads(line)
+        question = row.get("question") or row["problem"]
+        level = row.get("level")
+        gold = row.get("gold", row.get("answer"))
+        return Asked(
+            str(row.get("id", number)), put(str(question), template), None if gold is None else str(gold),
+            None if level is None else int(level),
+        )  # fmt: skip
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        if isinstance(error, UsageError):
+            raise
+        raise UsageError(
+            f"{dataset}, line {number} is no question; a line looks like "
+            '{"id": "1", "question": "…", "gold": "…", "level": 3}'
+        ) from None
+
+
+def _sampling(server: OpenAI) -> dict[str, Any]:
+    return {"model": server.model, "k": server.k, "chat": server.chat, **server.sampling()}
+
+
+def _write(output: Path, questions: list[Asked], journal: Journal, info: PoolInfo, text: bool) -> None:
+    """Make the pool of what the journal has."""
+    if not journal.paths:
+        return
+    known = {asked.id: asked for asked in questions}
+    optional = ("text", "seed", "tokens") if text else ("seed", "tokens")
+    try:
+        with PoolWriter(output, info, optional=optional) as writer:
+            for name, paths in by_question(journal.paths, known):
+                writer.write(Question(name, known[name].gold, known[name].level, paths))
+    except OSError as error:
+        raise TraceError(
+            f"cannot write {output}: {error.strerror or error}. All paths are safe in {journal.file}; "
+            "make room and give the same command again"
+        ) from None
+
+
+@contextmanager
+def _progress(total: int, done: int) -> Iterator[Told]:
+    """A bar on a terminal, now and then a line elsewhere."""
+    if sys.stderr.isatty():
+        columns = (BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[rate]}"), TimeRemainingColumn())
+        with Progress(*columns, console=Console(stderr=True)) as bar:
+            task = bar.add_task("paths", total=total, completed=done, rate="")
+            yield _Teller(done, lambda n, rate: bar.update(task, completed=n, rate=rate), 0.0)
+    else:
+        yield _Teller(done, lambda n, rate: typer.echo(f"{n} of {total} paths, {rate}", err=True), 10.0)
+
+
+class _Teller:
+    """Counts paths and tokens, and passes them on every so often."""
+
+    def __init__(self, done: int, show: Any, every: float) -> None:
+        self._done, self._show, self._every = done, show, every
+        self._tokens = 0
+        self._began = self._last = time.monotonic()
+
+    def __call__(self, question: str, path: RecordedPath | None) -> None:  # noqa: ARG002
+        if path is None:
+            return
+        self._done += 1
+        self._tokens += path.tokens
+        now = time.monotonic()
+        if now - self._last >= self._every:
+            self._last = now
+            self._show(self._done, f"{self._tokens / max(1e-9, now - self._began):,.0f} tokens/s")
+
+
+def _clock(seconds: float) -> str:
+    hours, rest = divmod(round(seconds), 3600)
+    return f"{hours} h {rest // 60} min" if hours else (f"{rest // 60} min" if rest >= 120 else f"{rest} s")

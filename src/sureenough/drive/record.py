@@ -1,0 +1,137 @@
+"""Sample paths of many questions at once into a journal: no path is lost or sampled twice, whenever it is stopped."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from contextlib import aclosing
+from typing import NamedTuple
+
+from sureenough.core.events import path_seed
+from sureenough.drive.reading import Extract
+from sureenough.engines.base import Chunk, Engine, Prompt, opened
+from sureenough.errors import EngineError, EngineRejected, EngineUnavailable, MissingLogprobs
+from sureenough.traces.journal import Journal
+from sureenough.traces.path import RecordedPath
+
+
+class Asked(NamedTuple):
+    """A question to record."""
+
+    id: str
+    prompt: Prompt
+    gold: str | None = None
+    level: int | None = None
+
+
+class Sampled(NamedTuple):
+    """What a recording came to."""
+
+    paths: int  # new ones
+    tokens: int
+    prompt_tokens: int
+    lost: EngineError | None  # the latest failure, where paths are missing
+
+
+Told = Callable[[str, RecordedPath | None], None]
+"""Is told of every path that was kept, and of those that were lost."""
+
+
+async def record(
+    questions: Iterable[Asked],
+    engine: Engine,
+    journal: Journal,
+    *,
+    paths: int,
+    parallel: int,
+    seed: int,
+    extract: Extract,
+    keep_text: bool = True,
+    told: Told = lambda question, path: None,  # noqa: ARG005
+) -> Sampled:
+    """Sample every path that the journal does not have yet."""
+    missing = _missing(list(questions), journal, paths)
+    work = _Work(missing, journal, seed, extract, keep_text, told)
+    async with opened(engine, parallel) as ready, asyncio.TaskGroup() as tasks:
+        workers = [tasks.create_task(work.worker(ready, parallel)) for _ in range(parallel)]
+        work.stop = lambda: [worker.cancel() for worker in workers]
+    if work.broken is not None:
+        raise work.broken
+    return Sampled(work.paths, work.tokens, work.prompt_tokens, work.lost)
+
+
+def _missing(questions: list[Asked], journal: Journal, paths: int) -> Iterator[tuple[Asked, int]]:
+    for question in questions:
+        for number in range(paths):
+            if (question.id, number) not in journal.paths:
+                yield question, number
+
+
+class _Work:
+    """What the workers share."""
+
+    def __init__(
+        self,
+        jobs: Iterator[tuple[Asked, int]],
+        journal: Journal,
+        seed: int,
+        extract: Extract,
+        keep_text: bool,
+        told: Told,
+    ) -> None:
+        self.jobs, self.journal, self.seed, self.extract = jobs, journal, seed, extract
+        self.keep_text, self.told = keep_text, told
+        self.paths = self.tokens = self.prompt_tokens = 0
+        self.unanswered = 0
+        self.lost: EngineError | None = None
+        self.broken: Exception | None = None
+        self.stop: Callable[[], object] = lambda: None
+
+    async def worker(self, engine: Engine, parallel: int) -> None:
+        """Take one path after the other until none is left, or going on makes no sense."""
+        for question, number in self.jobs:
+            try:
+                path = await self.sample(question, number, engine)
+                self.journal.add(question.id, path)
+                self.unanswered = 0
+                self.told(question.id, path)
+            except (EngineRejected, MissingLogprobs) as error:
+                self.fail(error)
+            except EngineError as error:
+                self.lost = error
+                self.told(question.id, None)
+                self.unanswered += isinstance(error, EngineUnavailable)
+                if self.unanswered >= parallel:
+                    self.fail(error)
+            except Exception as error:  # ends the recording and reaches the caller
+                self.fail(error)
+
+    def fail(self, error: Exception) -> None:
+        """Nothing more can be recorded: everybody stops."""
+        self.broken = self.broken or error
+        self.stop()
+
+    async def sample(self, question: Asked, number: int, engine: Engine) -> RecordedPath:
+        """One path, whole."""
+        seed = path_seed(self.seed, number)
+        peak: list[float] = []
+        conf: list[float] = []
+        said: list[str] = []
+        finish = "stop"
+        async with aclosing(engine.stream(question.prompt, seed=seed)) as chunks:
+            async for chunk in _chunks(chunks):
+                peak += [token.peak for token in chunk]
+                conf += [token.conf for token in chunk]
+                said.append(chunk.text)
+                finish = chunk.finish or finish
+                self.prompt_tokens += chunk.prompt_tokens or 0
+        text = "".join(said)
+        self.paths += 1
+        self.tokens += len(conf)
+        answer = await asyncio.to_thread(self.extract, text)
+        return RecordedPath(answer, peak, conf, number, finish, text if self.keep_text else None, seed)
+
+
+async def _chunks(stream: AsyncIterator[object]) -> AsyncIterator[Chunk]:
+    async for chunk in stream:
+        yield chunk if isinstance(chunk, Chunk) else Chunk(chunk)  # type: ignore[arg-type]

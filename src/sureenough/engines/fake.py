@@ -1,0 +1,43 @@
+"""A scripted engine: whatever can happen to a path, on purpose and without a server."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+
+from sureenough.core.events import Token
+from sureenough.engines.base import Prompt
+
+Step = Sequence[Token] | float | BaseException
+"""Tokens to send, seconds to wait, or an error to raise."""
+
+
+class Fake:
+    """Plays, for every path, what the script has for its seed; counts what is open."""
+
+    stops_at_once = True
+
+    def __init__(self, script: Callable[[int], Iterable[Step]]) -> None:
+        self.script = script
+        self.started = 0
+        self.running = 0
+        self.most = 0  # paths that ran at once
+        self.prompts: list[Prompt] = []
+
+    async def stream(self, prompt: Prompt, *, seed: int) -> AsyncGenerator[Sequence[Token], None]:
+        """Play one path."""
+        self.prompts.append(prompt)
+        self.started += 1
+        self.running += 1
+        self.most = max(self.most, self.running)
+        try:
+            for step in self.script(seed):
+                if isinstance(step, BaseException):
+                    raise step
+                if isinstance(step, int | float):
+                    await asyncio.sleep(step)
+                else:
+                    await asyncio.sleep(0)  # a path never keeps the others from running
+                    yield step
+        finally:
+            self.running -= 1

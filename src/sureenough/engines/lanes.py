@@ -1,0 +1,135 @@
+"""A connection a path, straight on asyncio: a transport for httpx whose cost is by the read, not by the chunk.
+
+httpx's own transport walks a pool of all connections whenever one moves, and parses each chunk of a body apart; with
+hundreds of streams of one-token chunks that is most of the client's work. Closing here is a single call that cannot be
+interrupted, so a cancelled path never leaves its socket open.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator
+from typing import Final
+
+import httpx
+
+from sureenough.engines.http1 import Body, Head, head_of, request_bytes
+from sureenough.engines.sockets import AT_ONCE, Socket
+
+LARGEST_HEAD: Final = 1 << 16
+
+
+class Lanes(httpx.AsyncBaseTransport):
+    """As many connections as there are requests at a time; those that are free are used again, the latest first."""
+
+    def __init__(self) -> None:
+        self._trust: ssl.SSLContext | None = None  # slow to make: once for all
+        self._buffer = memoryview(bytearray(AT_ONCE))
+        self._free: dict[tuple[str, int], list[Lane]] = {}
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        """Send a request down a free lane, which is its own until the response is closed."""
+        url = request.url
+        secure = url.scheme == "https"
+        place = (url.host, url.port or (443 if secure else 80))
+        free = self._free.setdefault(place, [])
+        lane = free.pop() if free else await self._new(place, secure, request.extensions.get("timeout", {}))
+        try:
+            head = await lane.ask(request)
+        except BaseException:
+            lane.close()
+            raise
+        return httpx.Response(head.status, headers=head.headers, stream=_Stream(lane, Body(head), free))
+
+    async def _new(self, place: tuple[str, int], secure: bool, times: dict[str, float | None]) -> Lane:
+        if secure and self._trust is None:
+            self._trust = httpx.create_ssl_context()
+        try:
+            async with asyncio.timeout(times.get("connect")):
+                loop, trust = asyncio.get_running_loop(), self._trust if secure else None
+                _, socket = await loop.create_connection(lambda: Socket(self._buffer), *place, ssl=trust)
+        except TimeoutError:
+            raise httpx.ConnectTimeout("no connection in time") from None
+        except OSError as error:
+            raise httpx.ConnectError(error.strerror or str(error)) from None
+        return Lane(socket)
+
+    async def aclose(self) -> None:
+        """Close every connection."""
+        for lanes in self._free.values():
+            for lane in lanes:
+                lane.close()
+        self._free.clear()
+
+
+class Lane:
+    """One connection."""
+
+    def __init__(self, socket: Socket) -> None:
+        self._socket = socket
+        self._rest = b""  # came with the head, and belongs to the body
+
+    async def ask(self, request: httpx.Request) -> Head:
+        """Send a request; the head of the reply."""
+        body = b"".join([part async for part in request.stream])  # type: ignore[union-attr]
+        self._socket.transport.write(request_bytes(request, body))
+        while True:
+            head = head_of(await self._head())
+            if head.status >= 200:  # what comes before is only a promise
+                return head
+
+    async def _head(self) -> bytes:
+        raw, self._rest = self._rest, b""
+        while (end := raw.find(b"\r\n\r\n")) < 0:
+            more = await self.read()
+            if not more:
+                raise httpx.RemoteProtocolError("Server disconnected without sending a response.")
+            raw += more
+            if len(raw) > LARGEST_HEAD and b"\r\n\r\n" not in raw:
+                raise httpx.RemoteProtocolError("the head of the reply has no end")
+        self._rest = raw[end + 4 :]
+        return raw[: end + 4]
+
+    async def read(self) -> bytes:
+        """What has come, at least one byte; nothing at the end."""
+        if self._rest:
+            rest, self._rest = self._rest, b""
+            return rest
+        try:
+            return await self._socket.read()
+        except OSError as error:
+            raise httpx.ReadError(error.strerror or str(error)) from None
+
+    @property
+    def open(self) -> bool:
+        """Whether it can be used again."""
+        return self._socket.open
+
+    def close(self) -> None:
+        """Hang up, at once."""
+        self._socket.transport.abort()
+
+
+class _Stream(httpx.AsyncByteStream):
+    """A reply's body; closing it frees the lane, or hangs up where the reply was not read to its end."""
+
+    def __init__(self, lane: Lane, body: Body, free: list[Lane]) -> None:
+        self._lane, self._body, self._free = lane, body, free
+        self._closed = False
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        while not self._body.done:
+            raw = await self._lane.read()
+            part = self._body.feed(raw) if raw else self._body.end()
+            if part:
+                yield part
+
+    async def aclose(self) -> None:
+        """Free the lane or hang up; nothing here waits."""
+        if not self._closed:
+            self._closed = True
+            if self._body.done and self._body.reusable and self._lane.open:
+                self._free.append(self._lane)
+            else:
+                self._lane.close()

@@ -1,0 +1,237 @@
+"""Any OpenAI-compatible server as an engine: one streamed request a path; closing the stream cancels it.
+
+A request is tried again only before its path's first token; after that a broken stream is a lost path. The key comes
+from the environment and is never shown.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from contextlib import aclosing, asynccontextmanager
+from dataclasses import KW_ONLY, dataclass, field
+from typing import Any, Final
+from urllib.request import getproxies
+
+import httpx
+
+from sureenough.core.events import Token
+from sureenough.engines.base import Prompt
+from sureenough.engines.faults import BUSY, Busy, Server
+from sureenough.engines.lanes import Lanes
+from sureenough.engines.metrics import Counters, at_rest
+from sureenough.engines.patience import LONGEST_WAIT, Stalled, Watch, asked_pause, pause
+from sureenough.engines.reading import BrokeOff, Reading
+from sureenough.engines.sse import Events
+from sureenough.engines.wire import request
+from sureenough.errors import UsageError
+
+LONGEST_PATH: Final = 32_768
+"""Tokens after which a path is closed where the caller set no limit; servers with less room end it themselves."""
+
+KEYS: Final = ("SUREENOUGH_API_KEY", "OPENAI_API_KEY")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timeouts:
+    """Seconds to wait for a connection, for a path's first token, and between its tokens."""
+
+    connect: float = 10.0
+    first_token: float = 300.0
+    stall: float = 60.0
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class OpenAI:
+    """A model behind an OpenAI-compatible server: vLLM, SGLang, llama.cpp, LM Studio, hosted APIs."""
+
+    url: str  # up to and with /v1
+    model: str
+    _: KW_ONLY
+    temperature: float = 0.6
+    top_p: float = 0.95
+    max_path_tokens: int | None = None
+    chat: bool = True  # False: plain completions
+    k: int = 20  # candidates a token
+    window: int | None = None  # what this model suggests
+    timeouts: Timeouts = field(default_factory=Timeouts)
+    retries: int = 4  # before a path's first token; twice as many where the server says that it is busy
+    extra: Mapping[str, Any] = field(default_factory=dict)  # further fields of the request
+    metrics: bool = False  # read the server's counters, to learn what it made after cancels; for servers of one's own
+    proxies: bool = True  # whether the environment's proxies are used
+    key: str | None = None  # in place of the environment's
+
+    def __post_init__(self) -> None:
+        address = _address(self.url)
+        if not address.host or address.scheme not in ("http", "https"):
+            raise UsageError(f"{address.copy_with(userinfo=b'')} is no URL; it looks like http://localhost:8000/v1")
+        if not self.model:
+            raise UsageError("which model? Give the name under which the server offers it")
+        for name, value, least in (
+            ("temperature", self.temperature, 0),
+            ("k", self.k, 1),
+            ("retries", self.retries, 0),
+        ):
+            if value < least:
+                raise UsageError(f"{name} is {value}; it must be at least {least}")
+        if not 0 < self.top_p <= 1:
+            raise UsageError(f"top_p is {self.top_p}; it must be above 0 and at most 1")
+        if self.max_path_tokens is not None and self.max_path_tokens < 1:
+            raise UsageError(f"max_path_tokens is {self.max_path_tokens}; it must be at least 1")
+
+    def __repr__(self) -> str:
+        return f"OpenAI({Server(_address(self.url), self.model, None).shown!r}, {self.model!r})"
+
+    @asynccontextmanager
+    async def open(self, *, parallel: int) -> AsyncIterator[Connected]:
+        """Connections for so many paths at once."""
+        key = _key(self.key)
+        address = _address(self.url)
+        # A run never has more than `parallel` requests open; behind a proxy, httpx's own pool is held to that.
+        proxied = self.proxies and bool(getproxies())
+        limits = httpx.Limits(max_connections=parallel, max_keepalive_connections=parallel)
+        lanes = None if proxied else Lanes()
+        # Reads are watched by `Watch`; a connection is waited for as long as the others run.
+        times = httpx.Timeout(None, connect=self.timeouts.connect, write=self.timeouts.stall)
+        login = (address.username, address.password) if address.userinfo else None
+        headers = {"Accept": "text/event-stream", "Accept-Encoding": "identity", "Content-Type": "application/json"}
+        if key is not None:
+            headers["Authorization"] = f"Bearer {key}"
+            login = None
+        async with httpx.AsyncClient(
+            limits=limits, timeout=times, headers=headers, auth=login, transport=lanes, trust_env=self.proxies
+        ) as client:
+            # User and password leave the URL here, so that no log of a client shows them.
+            connected = Connected(self, client, address.copy_with(userinfo=b""), Server(address, self.model, key))
+            if self.metrics:
+                connected.before = await at_rest(client, connected.address)
+            yield connected
+
+    async def stream(self, prompt: Prompt, *, seed: int) -> AsyncGenerator[Sequence[Token], None]:
+        """Grow one path on a connection of its own; a run opens the engine once for all its paths."""
+        async with self.open(parallel=1) as connected, aclosing(connected.stream(prompt, seed=seed)) as chunks:
+            async for chunk in chunks:
+                yield chunk
+
+    def sampling(self) -> dict[str, Any]:
+        """How tokens are drawn, as the request says it."""
+        limit = {} if self.max_path_tokens is None else {"max_tokens": self.max_path_tokens}
+        return {"temperature": self.temperature, "top_p": self.top_p, **limit, **self.extra}
+
+
+class Connected:
+    """An engine with its connections open."""
+
+    def __init__(self, engine: OpenAI, client: httpx.AsyncClient, address: httpx.URL, server: Server) -> None:
+        self.engine, self.client, self.address, self.server = engine, client, address, server
+        self.window = engine.window
+        self.before: Counters | None = None
+
+    async def made(self) -> int | None:
+        """Tokens that the server made since this was opened, by its own count, once it is at rest."""
+        after = None if self.before is None else await at_rest(self.client, self.address)
+        return None if after is None or self.before is None else after.made - self.before.made
+
+    async def stream(self, prompt: Prompt, *, seed: int) -> AsyncGenerator[Sequence[Token], None]:
+        """Grow one path; the same request is sent again while its first token has not come."""
+        engine = self.engine
+        body = request(prompt, seed, model=engine.model, chat=engine.chat, k=engine.k, sampling=engine.sampling())
+        attempt = 0
+        while True:
+            reading = Reading(engine.k, prompt.signals)
+            try:
+                async with aclosing(self.read(body, reading)) as chunks:
+                    async for chunk in chunks:
+                        yield chunk
+                return
+            except Busy as busy:
+                if attempt >= 2 * engine.retries or (busy.asked or 0.0) > LONGEST_WAIT:
+                    raise busy.error from None
+                wait = pause(attempt, busy.asked)
+            except httpx.TransportError as error:
+                if reading.begun:
+                    raise self.server.cut(error) from None
+                if attempt >= engine.retries:
+                    raise self.server.unreachable(error) from None
+                # A kept-alive connection that the server closed meanwhile: nothing is wrong, ask again at once.
+                stale = attempt == 0 and isinstance(
+                    error, httpx.RemoteProtocolError | httpx.ReadError | httpx.WriteError
+                )
+                wait = 0.0 if stale else pause(attempt, None)
+            attempt += 1
+            await asyncio.sleep(wait)
+
+    async def read(self, body: bytes, reading: Reading) -> AsyncGenerator[Sequence[Token], None]:
+        """One request and its reply, as chunks."""
+        engine, times, events = self.engine, self.engine.timeouts, Events()
+        limit = engine.max_path_tokens or LONGEST_PATH
+        try:
+            with Watch(times.first_token) as watch:
+                watch.waiting = True
+                async with self.client.stream("POST", self.url, content=body) as response:
+                    await self.check(response)
+                    packed = "content-encoding" in response.headers
+                    async for raw in response.aiter_bytes() if packed else response.aiter_raw():
+                        watch.waiting = False
+                        error = reading.take_all(events.feed(raw))
+                        chunk = reading.chunk()
+                        if chunk is not None:
+                            watch.narrow(times.stall)
+                            yield chunk
+                            if reading.tokens >= limit and reading.finish is None:
+                                reading.finish = "length"
+                                break
+                        if error is not None:  # what came before it is counted first
+                            raise error
+                        watch.waiting = True
+        except Stalled:
+            raise self.server.silent(watch.limit, reading.begun) from None
+        except BrokeOff as error:
+            if reading.begun or error.status is None or error.status < 400:
+                raise self.server.cut(error) from None
+            raise self.refusal(error.status, str(error).encode(), httpx.Headers()) from None
+        for data in events.end():
+            reading.take(data)
+        if reading.finish is None and not reading.done:
+            raise self.server.cut(None) if reading.begun else httpx.RemoteProtocolError("the reply was empty")
+        yield reading.last()
+
+    @property
+    def url(self) -> httpx.URL:
+        """Where completions are asked for."""
+        verb = "chat/completions" if self.engine.chat else "completions"
+        return self.address.copy_with(path=f"{self.address.path.rstrip('/')}/{verb}")
+
+    async def check(self, response: httpx.Response) -> None:
+        """Refuse replies that are no stream of events."""
+        status = response.status_code
+        if status != 200:
+            body = (await response.aread())[:65_536]
+            raise self.refusal(status, body, response.headers)
+        kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if kind != "text/event-stream":
+            raise self.server.wrong_protocol(kind)
+
+    def refusal(self, status: int, body: bytes, headers: httpx.Headers) -> Exception:
+        """What a status that is no 200 means: the end, or asking again later."""
+        request_id = headers.get("x-request-id")
+        error = self.server.refused(status, body, headers.get("location"), self.engine.k, request_id)
+        return Busy(asked_pause(headers.get("retry-after"), time.time()), error) if status in BUSY else error
+
+
+def _address(url: str) -> httpx.URL:
+    try:
+        return httpx.URL(url)
+    except (httpx.InvalidURL, TypeError):
+        raise UsageError("that is no URL; it looks like http://localhost:8000/v1") from None
+
+
+def _key(given: str | None) -> str | None:
+    """The key to send; never shown, not even when it cannot be one."""
+    key = given or next((os.environ[name] for name in KEYS if os.environ.get(name)), None)
+    key = key.strip() if key else None
+    if key and not (key.isascii() and key.isprintable()):
+        raise UsageError(f"the key in {' or '.join(KEYS)} has characters that no key has; was it copied whole?")
+    return key or None

@@ -1,0 +1,52 @@
+"""Recorded paths as an engine: the live driver and its displays can be tried on what was sampled once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+
+from sureenough.core.events import Token, path_seed
+from sureenough.engines.base import Chunk, Prompt
+from sureenough.errors import EngineRejected, MissingLogprobs
+from sureenough.traces import RecordedPath
+
+
+class Recorded:
+    """Path number n of a run with this seed is the n-th recorded path."""
+
+    stops_at_once = True
+
+    def __init__(
+        self, paths: Sequence[RecordedPath], *, seed: int = 0, chunk: int = 1, window: int | None = None
+    ) -> None:
+        self._number = {path_seed(seed, n): n for n in range(len(paths))}
+        self._paths, self._chunk = paths, chunk
+        self.window = window
+        self.running = 0
+
+    async def stream(self, prompt: Prompt, *, seed: int) -> AsyncGenerator[Sequence[Token], None]:
+        """Tell one path again, so many tokens a chunk; where no text was kept, its answer in a box."""
+        if seed not in self._number:
+            raise EngineRejected(
+                f"{len(self._paths)} paths are recorded, and seed {seed} belongs to none of them: "
+                "give the run the seed that the engine was made with, and no larger budget",
+                seed=seed,
+            )
+        path = self._paths[self._number[seed]]
+        if prompt.signals and not path.tokens and path.text:
+            raise MissingLogprobs("this path was recorded without signals; ask with sc, ac or esc", seed=seed)
+        self.running += 1
+        try:
+            tokens = [Token("", float(peak), float(conf)) for peak, conf in zip(path.peak, path.conf, strict=True)]
+            for start in range(0, len(tokens), self._chunk):
+                await asyncio.sleep(0)
+                yield Chunk(tokens[start : start + self._chunk], text="")
+            yield Chunk(text=_said(path), finish=path.finish)
+        finally:
+            self.running -= 1
+
+
+def _said(path: RecordedPath) -> str:
+    if path.text is not None:
+        return path.text
+    return "" if path.answer is None else f"\\boxed{{{path.answer}}}"

@@ -1,0 +1,153 @@
+"""`sureenough ask` as a user types it: a real process against a real socket, its output and its exit codes."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+Serve = Callable[..., str]
+
+
+@pytest.fixture(scope="module")
+def serve() -> Iterator[Serve]:
+    """Starts servers with the manners asked for; all are gone in the end."""
+    running: list[subprocess.Popen[str]] = []
+
+    def start(**manners: object) -> str:
+        command = [sys.executable, "-m", "tests.engines.serve", *(f"{k}={v!r}" for k, v in manners.items())]
+        server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        running.append(server)
+        assert server.stdout is not None
+        return server.stdout.readline().strip()
+
+    yield start
+    for server in running:
+        server.kill()
+        server.communicate()
+
+
+@pytest.fixture(scope="module")
+def url(serve: Serve) -> str:
+    return serve(tokens=40, answer="7")
+
+
+CLEAN = {name: value for name, value in os.environ.items() if not name.startswith(("SUREENOUGH", "OPENAI"))}
+
+
+def ask(*words: str, given: str | None = None, cwd: Path | None = None, **env: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "sureenough", "ask", *words]
+    return subprocess.run(
+        command, input=given or "", capture_output=True, text=True, timeout=60, check=False, cwd=cwd,
+        env=CLEAN | {"NO_COLOR": "1"} | env,
+    )  # fmt: skip
+
+
+def test_plain_lines_in_a_pipe(url: str) -> None:
+    done = ask("3 + 4?", "--url", url, "--model", "tiny", "--window", "8", "--price-in", "1", "--price-out", "2")
+    assert (done.returncode, done.stderr) == (0, "")
+    lines = done.stdout.splitlines()
+    assert sum(line.endswith("kept, 43 tokens, answer 7") for line in lines) >= 16
+    assert "Answer: 7 (ddc, 16 of 64 paths)." in lines
+    assert "Prompt: 144 tokens over 16 requests, apart from the tokens above." in lines
+    assert f"Cost: {(144 + 2 * 688) / 1e6:.6f} at the prices given." in lines
+    assert "\x1b" not in done.stdout
+
+
+def test_json_and_the_text_of_the_answer(url: str) -> None:
+    done = ask("-", "--url", url, "--model", "tiny", "--json", "-s", "ac", "--parallel", "1", given="3 + 4?")
+    said = json.loads(done.stdout)
+    assert (said["answer"], said["reason"], said["started"]) == ("7", "settled", 4)
+    assert said["text"].endswith("\\boxed{7}")
+    assert (said["tokens"]["total"], said["cost"]) == (172, None)
+    shown = ask("?", "--url", url, "--model", "tiny", "-s", "ac", "--show-path").stdout
+    assert "--- path 0\n" in shown
+
+
+def test_the_question_from_a_file_and_defaults_from_a_file_and_the_environment(url: str, tmp_path: Path) -> None:
+    (tmp_path / "question.txt").write_text("3 + 4?")
+    (tmp_path / "sureenough.toml").write_text(f'url = "{url}"\nmodel = "tiny"\n[ask]\nstrategy = "ac"\npaths = 9\n')
+    done = ask("--file", "question.txt", "--json", cwd=tmp_path)
+    said = json.loads(done.stdout)
+    assert (said["strategy"], said["paths"]) == ("ac", 9)
+    done = ask("--file", "question.txt", "--json", cwd=tmp_path, SUREENOUGH_STRATEGY="esc")
+    assert json.loads(done.stdout)["strategy"] == "esc"
+    done = ask("?", "--json", "-s", "sc", "--paths", "3", cwd=tmp_path, SUREENOUGH_STRATEGY="esc")
+    assert (json.loads(done.stdout)["strategy"], json.loads(done.stdout)["paths"]) == ("sc", 3)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("speed = 9", "no verb has an option 'speed'"),
+        ("[ask]\nspeed = 9", "ask has no option 'speed'; known:"),
+        ("= 3", "sureenough.toml cannot be used"),
+    ],
+)
+def test_bad_defaults(tmp_path: Path, text: str, says: str) -> None:
+    (tmp_path / "sureenough.toml").write_text(text)
+    done = ask("?", cwd=tmp_path)
+    assert done.returncode == 2
+    assert says in done.stderr
+
+
+def test_no_answer_is_exit_code_1(serve: Serve) -> None:
+    done = ask("?", "--url", serve(answer=""), "--model", "tiny", "-s", "sc", "--paths", "2")
+    assert done.returncode == 1
+    assert "No answer (sc, 2 of 2 paths)" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "given", "says"),
+    [
+        (["?"], "", "which server and model? Give --url"),
+        (["?", "--url", "localhost", "--model", "m"], "", "it looks like http://localhost:8000/v1"),
+        (["--url", "http://h/v1", "--model", "m"], " ", "the question is empty"),
+        (["?", "--url", "http://h/v1", "--model", "m", "-s", "dcc"], "", "did you mean 'ddc'"),
+        (["?", "--file", "x", "--url", "http://h/v1", "--model", "m"], "", "not both"),
+        (["--file", "none.txt", "--url", "http://h/v1", "--model", "m"], "", "none.txt cannot be read"),
+        (["?", "--url", "http://h/v1", "--model", "m", "--kind", "essay"], "", "known: math, choice"),
+    ],
+)
+def test_usage_is_exit_code_2(words: list[str], given: str, says: str) -> None:
+    done = ask(*words, given=given)
+    assert done.returncode == 2, done
+    assert says in " ".join(done.stderr.split())
+    assert "Traceback" not in done.stderr
+
+
+def test_the_engine_is_exit_code_3(serve: Serve) -> None:
+    done = ask("?", "--url", serve(logprobs=False), "--model", "tiny")
+    assert done.returncode == 3
+    assert "--max-logprobs 20" in done.stderr
+    assert ask("?", "--url", serve(logprobs=False), "--model", "tiny", "-s", "sc", "--paths", "2").returncode == 0
+
+
+def test_ctrl_c_takes_the_vote_so_far(serve: Serve) -> None:
+    words = ["?", "--url", serve(tokens=30, delay=0.01, answer="7"), "--model", "tiny", "-s", "sc", "--parallel", "1"]
+    command = [sys.executable, "-m", "sureenough", "ask", *words]
+    running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=CLEAN)
+    assert running.stdout is not None
+    first = running.stdout.readline()
+    assert first.startswith("path 0: kept")
+    time.sleep(0.05)
+    running.send_signal(signal.SIGINT)
+    out, err = running.communicate(timeout=30)
+    assert (running.returncode, err) == (0, "")
+    assert "The run was interrupted" in out
+    assert "Answer: 7" in out
+
+
+def test_on_a_terminal_it_draws(url: str) -> None:
+    done = ask("?", "--url", url, "--model", "tiny", "--window", "8", FORCE_COLOR="1", COLUMNS="120", LINES="40")
+    assert done.returncode == 0, done.stderr
+    assert "confidence" in done.stdout
+    assert "settled 1.0000 of 0.95" in done.stdout
+    assert "saved" in done.stdout

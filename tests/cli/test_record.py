@@ -1,0 +1,144 @@
+"""`sureenough record` as a user types it: whole, killed, resumed, refused."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sureenough.traces import Pool
+
+CLEAN = {name: value for name, value in os.environ.items() if not name.startswith(("SUREENOUGH", "OPENAI"))}
+
+
+@pytest.fixture(scope="module")
+def url() -> Iterator[str]:
+    command = [sys.executable, "-m", "tests.engines.serve", "tokens=30", "delay=0.0005"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        yield server.stdout.readline().strip()
+        server.kill()
+
+
+@pytest.fixture
+def dataset(tmp_path: Path) -> Path:
+    file = tmp_path / "sums.jsonl"
+    rows = [{"id": f"q{n}", "question": f"{n} + 1?", "gold": str(n + 1), "level": 1} for n in range(6)]
+    file.write_text("\n".join(map(json.dumps, rows)) + "\n")
+    return file
+
+
+def words(url: str, dataset: Path, output: Path, *more: str) -> list[str]:
+    fixed = ["record", str(dataset), "-o", str(output), "--url", url, "--model", "tiny", "--paths", "8"]
+    return [sys.executable, "-m", "sureenough", *fixed, *more]
+
+
+def record(url: str, dataset: Path, output: Path, *more: str) -> subprocess.CompletedProcess[str]:
+    command = words(url, dataset, output, *more)
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, env=CLEAN)
+
+
+def rows(pool: Path) -> list[tuple[str, int | None, str | None, list[float], int | None]]:
+    return [(q.id, p.number, p.answer, list(np.asarray(p.conf)), p.seed) for q in Pool(pool) for p in q.paths]
+
+
+def test_a_pool_that_replay_reads(url: str, dataset: Path, tmp_path: Path) -> None:
+    pool = tmp_path / "pool.parquet"
+    done = record(url, dataset, pool, "--window", "8")
+    assert (done.returncode, done.stdout) == (0, f"{pool}: 6 questions, 48 paths.\n")
+    assert not list(tmp_path.glob("*.journal"))
+    read = Pool(pool)
+    assert (read.info.model, read.info.window, read.info.k, read.info.sampling["temperature"]) == ("tiny", 8, 20, 0.6)
+    first = next(iter(read))
+    assert (first.id, first.gold, first.level, len(first.paths), first.paths[0].tokens) == ("q0", "1", 1, 8, 33)
+    assert first.paths[0].text is not None
+    again = record(url, dataset, pool)
+    assert again.returncode == 2
+    assert "is there already" in again.stderr
+
+
+def test_killed_at_any_moment_it_goes_on(url: str, dataset: Path, tmp_path: Path) -> None:
+    whole, pool = tmp_path / "whole.parquet", tmp_path / "pool.parquet"
+    assert record(url, dataset, whole).returncode == 0
+    journal = tmp_path / "pool.parquet.journal"
+    for enough in (3, 11, 30):
+        running = subprocess.Popen(words(url, dataset, pool, "--parallel", "2"), env=CLEAN, stderr=subprocess.DEVNULL)
+        while running.poll() is None and (not journal.exists() or journal.read_bytes().count(b"\n") <= enough):
+            pass
+        running.kill()
+        running.wait(30)
+        with open(journal, "ab") as torn:  # a line that was being written
+            torn.write(b'{"question": "q1", "pa')
+    done = record(url, dataset, pool)
+    assert done.returncode == 0, done.stderr
+    assert rows(pool) == rows(whole)
+
+
+def test_the_same_command_means_the_same_terms(url: str, dataset: Path, tmp_path: Path) -> None:
+    pool = tmp_path / "pool.parquet"
+    (tmp_path / "pool.parquet.journal").write_text('{"terms": {"model": "other"}}\n')
+    done = record(url, dataset, pool)
+    assert done.returncode == 2
+    assert "was begun with" in done.stderr
+
+
+def test_a_full_disk_leaves_what_was_written(url: str, dataset: Path, tmp_path: Path) -> None:
+    pool = tmp_path / "pool.parquet"
+    full = subprocess.run(
+        words(url, dataset, pool), capture_output=True, text=True, timeout=60, check=False, env=CLEAN,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (4000, 4000)),
+    )  # fmt: skip
+    assert full.returncode == 2, full
+    assert "paths are safe in it; make room and give the same command again" in full.stderr
+    assert "Traceback" not in full.stderr
+    safe = (tmp_path / "pool.parquet.journal").read_text().splitlines()
+    assert len(safe) > 2
+    assert all(json.loads(line) for line in safe)
+    assert record(url, dataset, pool).returncode == 0
+    assert len(rows(pool)) == 48
+
+
+def test_an_estimate_first(url: str, dataset: Path, tmp_path: Path) -> None:
+    done = record(url, dataset, tmp_path / "pool.parquet", "--dry-run", "--price-in", "1000", "--price-out", "1000")
+    assert done.returncode == 0, done.stderr
+    assert "6 questions, 48 paths. From 4 paths sampled just now:" in done.stdout
+    assert "about 1,584 tokens (33 a path) and 432 prompt tokens" in done.stdout
+    assert "about 2.02 at the prices given" in done.stdout
+    assert list(tmp_path.glob("pool*")) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", "holds no questions"),
+        ('{"question": "?"}\n{"id": "1", "question": "?"}', "the id '1' was there before"),
+        ("[1]", "line 1 is no question"),
+        ("{", "line 1 is no question"),
+    ],
+)
+def test_bad_datasets(tmp_path: Path, text: str, says: str) -> None:
+    file = tmp_path / "bad.jsonl"
+    file.write_text(text)
+    done = record("http://127.0.0.1:9/v1", file, tmp_path / "pool.parquet")
+    assert done.returncode == 2
+    assert says in done.stderr
+
+
+def test_a_target_that_cannot_be_written(url: str, dataset: Path, tmp_path: Path) -> None:
+    done = record(url, dataset, tmp_path / "none" / "pool.parquet")
+    assert done.returncode == 2
+    assert "cannot write" in done.stderr
+    assert "No such file or directory" in done.stderr
+
+
+def test_nobody_there_is_exit_code_3(dataset: Path, tmp_path: Path) -> None:
+    done = record("http://127.0.0.1:9/v1", dataset, tmp_path / "pool.parquet", "--parallel", "1")
+    assert done.returncode == 3
+    assert "nobody answers" in done.stderr

@@ -1,0 +1,211 @@
+"""One contract for all engines. To hold a new engine to it: a way to make one, added to `ENGINES`.
+
+A maker gives an engine whose paths are made by their seed, and tells how many of its paths are open; `trouble` asks for
+paths that never end, that break in the middle, or that come without log-probabilities.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
+from typing import Any, Literal, NamedTuple
+
+import pytest
+
+from sureenough.answers import extract
+from sureenough.core.events import Token, path_seed
+from sureenough.core.session import Session
+from sureenough.drive.live import run
+from sureenough.drive.reading import grouping
+from sureenough.engines import Chunk, Engine, Fake, Prompt, Recorded
+from sureenough.engines.base import opened
+from sureenough.engines.fake import Step
+from sureenough.engines.openai import OpenAI
+from sureenough.engines.reduce import too_few
+from sureenough.errors import EngineError, MissingLogprobs
+from sureenough.spec import resolve
+from sureenough.traces import RecordedPath
+from tests.engines.misbehaving import Manner, serving
+
+Trouble = Literal["none", "endless", "broken", "silent"]
+PROMPT = Prompt.user("?")
+SEEDS = [path_seed(0, n) for n in range(64)]
+
+
+class Held(NamedTuple):
+    """An engine on the bench, and how to see what it is doing."""
+
+    engine: Engine
+    running: Callable[[], int]
+
+
+def _signals(seed: int, n: int) -> list[Token]:
+    draw = random.Random(seed)
+    return [Token("", draw.random(), 20 * draw.random()) for _ in range(n)]
+
+
+@asynccontextmanager
+async def fake(trouble: Trouble) -> AsyncIterator[Held]:
+    def script(seed: int) -> Iterable[Step]:
+        if trouble == "silent":
+            yield MissingLogprobs(too_few(0, 20))
+        yield _signals(seed, 10)
+        while trouble == "endless":
+            yield _signals(seed, 10)
+        if trouble == "broken":
+            yield EngineError("broken")
+        yield Chunk([Token(r"\boxed{7}", 0.5, 10.0)], finish="stop")
+
+    engine = Fake(script)
+    yield Held(engine, lambda: engine.running)
+
+
+@asynccontextmanager
+async def recorded(trouble: Trouble) -> AsyncIterator[Held]:
+    if trouble == "broken":
+        pytest.skip("recorded paths do not break")
+    n = {"endless": 20_000, "silent": 0}.get(trouble, 11)
+    paths = []
+    for seed in SEEDS[:16]:
+        made = _signals(seed, n)
+        paths.append(RecordedPath("7", [t.peak for t in made], [t.conf for t in made], text=r"so \boxed{7}"))
+    engine = Recorded(paths)
+    yield Held(engine, lambda: engine.running)
+
+
+@asynccontextmanager
+async def http(trouble: Trouble, **options: Any) -> AsyncIterator[Held]:
+    manner = {
+        "none": Manner(tokens=8, answer="7"),
+        "endless": Manner(tokens=20_000),
+        "broken": Manner(cut_after=6),
+        "silent": Manner(logprobs=False),
+    }[trouble]
+    async with serving(manner) as server:
+        yield Held(OpenAI(server.url, "tiny", **options), lambda: server.running)
+
+
+@asynccontextmanager
+async def completions(trouble: Trouble) -> AsyncIterator[Held]:
+    async with http(trouble, chat=False) as held:
+        yield held
+
+
+ENGINES: dict[str, Callable[[Trouble], AbstractAsyncContextManager[Held]]] = {
+    "fake": fake,
+    "recorded": recorded,
+    "chat": http,
+    "completions": completions,
+}
+every_engine = pytest.mark.parametrize("make", ENGINES.values(), ids=ENGINES)
+
+
+def bounded(make: Callable[[Trouble], AbstractAsyncContextManager[Held]], trouble: Trouble, use: Any) -> Any:
+    """Use an engine, within a time that only a hang would need."""
+
+    async def all_of_it() -> Any:
+        async with make(trouble) as held:
+            result = await use(held)
+            while held.running():
+                await asyncio.sleep(0.002)
+            assert [task for task in asyncio.all_tasks() if task.get_name().startswith("path")] == []
+        return result
+
+    return asyncio.run(asyncio.wait_for(all_of_it(), timeout=30))
+
+
+async def whole(engine: Engine, seed: int, prompt: Prompt = PROMPT) -> tuple[list[tuple[float, float]], str]:
+    signals, text = [], ""
+    async with opened(engine, 1) as ready, aclosing(ready.stream(prompt, seed=seed)) as chunks:
+        async for chunk in chunks:
+            signals += [(token.peak, token.conf) for token in chunk]
+            text += chunk.text if isinstance(chunk, Chunk) else "".join(token.text for token in chunk)
+    return signals, text
+
+
+@every_engine
+def test_a_path_comes_as_text_and_two_numbers_a_token(make: Any) -> None:
+    async def use(held: Held) -> None:
+        signals, text = await whole(held.engine, SEEDS[0])
+        assert len(signals) == 11
+        assert all(0 < peak <= 1 and 0 <= conf <= 100 for peak, conf in signals)
+        assert extract(text) == "7"
+
+    bounded(make, "none", use)
+
+
+@every_engine
+def test_a_seed_gives_its_path_again(make: Any) -> None:
+    async def use(held: Held) -> None:
+        one, again, other = [await whole(held.engine, seed) for seed in (SEEDS[1], SEEDS[1], SEEDS[2])]
+        assert one == again
+        assert one[0] != other[0]
+
+    bounded(make, "none", use)
+
+
+@every_engine
+def test_closing_frees_the_slot(make: Any) -> None:
+    async def use(held: Held) -> None:
+        async with opened(held.engine, 2) as ready:
+            for seed in SEEDS[:5]:  # more than there are slots
+                async with aclosing(ready.stream(PROMPT, seed=seed)) as chunks:
+                    assert len(await anext(chunks))
+                    assert held.running() <= 3
+
+    bounded(make, "endless", use)
+
+
+@every_engine
+def test_cancelling_the_reader_frees_the_slot(make: Any) -> None:
+    async def use(held: Held) -> None:
+        reading = asyncio.create_task(whole(held.engine, SEEDS[0]))
+        while not held.running():
+            await asyncio.sleep(0.001)
+        reading.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await reading
+
+    bounded(make, "endless", use)
+
+
+@every_engine
+def test_missing_log_probabilities_name_the_cure(make: Any) -> None:
+    async def use(held: Held) -> None:
+        with pytest.raises(MissingLogprobs, match=r"sc, ac(, | or )esc"):
+            await whole(held.engine, SEEDS[0])
+
+    bounded(make, "silent", use)
+
+
+@every_engine
+def test_a_path_that_breaks_is_an_engine_error(make: Any) -> None:
+    async def use(held: Held) -> None:
+        with pytest.raises(EngineError):
+            await whole(held.engine, SEEDS[0])
+
+    bounded(make, "broken", use)
+
+
+@every_engine
+@pytest.mark.parametrize("strategy", ["sc", "ddc:warmup=4", "sure"])
+def test_a_whole_run(make: Any, strategy: str) -> None:
+    async def use(held: Held) -> None:
+        session = Session(resolve(strategy), paths=16, window=4, parallel=4)
+        out = await run(PROMPT, held.engine, session, extract=extract, group=grouping())
+        assert out.answer == "7"
+        assert out.tokens.total <= 11 * out.started
+
+    bounded(make, "none", use)
+
+
+@every_engine
+def test_a_deadline_frees_every_slot(make: Any) -> None:
+    async def use(held: Held) -> None:
+        session = Session(resolve("ddc:warmup=4"), paths=16, window=4, parallel=4)
+        out = await run(PROMPT, held.engine, session, extract=extract, group=grouping(), deadline=0.05)
+        assert (out.reason, out.answer) == ("deadline", None)
+
+    bounded(make, "endless", use)

@@ -1,0 +1,114 @@
+"""The HTTP engine against a real vLLM: `.ci/vllm pytest tests/engines/test_vllm.py`. Skipped where there is none."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Coroutine
+from contextlib import aclosing
+from typing import Any, TypeVar
+
+import httpx
+import pytest
+
+import sureenough as se
+from sureenough.engines.metrics import Counters, at_rest, counters
+from sureenough.engines.openai import OpenAI
+
+URL = os.environ.get("SUREENOUGH_VLLM_URL")
+pytestmark = pytest.mark.skipif(
+    URL is None, reason="no vLLM here: `.ci/vllm pytest tests/engines/test_vllm.py` installs and serves one"
+)
+PROMPT = se.Prompt.user("Count to ten.")
+T = TypeVar("T")
+
+
+def engine(**options: Any) -> OpenAI:
+    assert URL is not None
+    return OpenAI(URL, "tiny", **({"temperature": 1.0, "top_p": 1.0, "max_path_tokens": 60} | options))
+
+
+def bounded(work: Coroutine[Any, Any, T]) -> T:
+    return asyncio.run(asyncio.wait_for(work, timeout=120))
+
+
+def now(read: Callable[..., Coroutine[Any, Any, Counters | None]] = at_rest) -> Counters:
+    async def ask() -> Counters:
+        async with httpx.AsyncClient() as client:
+            found = await read(client, httpx.URL(str(URL)))
+            assert found is not None
+            return found
+
+    return bounded(ask())
+
+
+@pytest.mark.parametrize("chat", [True, False])
+def test_without_cancels_our_count_is_the_servers(chat: bool) -> None:
+    before = now()
+    out = bounded(se.aask(PROMPT, engine(chat=chat), "ddc:warmup=12", paths=12, window=16))
+    after = now()
+    assert (out.started, out.pruned, out.tokens.overrun) == (12, 0, 0)
+    assert out.tokens.total == after.made - before.made
+    assert out.tokens.overrun_known
+    assert out.tokens.prompt > 0
+
+
+def test_strategies_without_confidence_count_by_usage() -> None:
+    before = now()
+    out = bounded(se.aask(PROMPT, engine(), "sc", paths=8))
+    assert out.tokens.total == now().made - before.made
+    assert not any("estimated" in note for note in out.notes)
+
+
+def test_cancels_reach_the_server_and_the_overrun_is_its_difference() -> None:
+    before = now()
+    strategy = "ddc:warmup=4,drop=90,trust=100"
+    long = engine(max_path_tokens=1500, metrics=True, extra={"ignore_eos": True})
+    out = bounded(se.aask(PROMPT, long, strategy, paths=24, window=16, parallel=8))
+    after = now()
+    assert out.pruned > 0
+    assert after.running == 0
+    assert out.tokens.overrun_known
+    assert out.tokens.total == after.made - before.made
+    blind = bounded(
+        se.aask(PROMPT, engine(max_path_tokens=1500, extra={"ignore_eos": True}), strategy, paths=8, window=16)
+    )
+    assert not blind.tokens.overrun_known
+
+
+def test_a_deadline_leaves_nothing_running() -> None:
+    out = bounded(se.aask(PROMPT, engine(max_path_tokens=1900, extra={"ignore_eos": True}), "sc", deadline=0.5))
+    assert out.reason == "deadline"
+    assert now().running == 0
+
+
+def test_closing_one_stream_ends_one_request() -> None:
+    async def close_one() -> None:
+        long = engine(max_path_tokens=1900, extra={"ignore_eos": True})
+        async with long.open(parallel=2) as connected, httpx.AsyncClient() as client:
+            async with aclosing(connected.stream(PROMPT, seed=1)) as chunks:
+                await anext(chunks)
+                during = await counters(client, connected.address)
+            assert during is not None
+            assert during.running == 1
+            rest = await at_rest(client, connected.address)
+            assert rest is not None
+            assert rest.running == 0
+
+    bounded(close_one())
+
+
+def test_seeds_repeat() -> None:
+    async def path(seed: int) -> str:
+        async with aclosing(engine().stream(PROMPT, seed=seed)) as chunks:
+            return "".join([token.text async for chunk in chunks for token in chunk])
+
+    one, again, other = [bounded(path(seed)) for seed in (1, 1, 2)]
+    assert one == again != other
+
+
+def test_refusals_name_the_cure() -> None:
+    with pytest.raises(se.MissingLogprobs, match="--max-logprobs 50"):
+        bounded(se.aask(PROMPT, engine(k=50), "ddc"))
+    with pytest.raises(se.EngineRejected, match="check the model's name"):
+        bounded(se.aask(PROMPT, OpenAI(str(URL), "other"), "ddc"))

@@ -1,0 +1,92 @@
+"""`se.ask` and `se.aask` as callers use them, on a real socket."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+import sureenough as se
+from sureenough.engines import Fake
+from tests.engines.misbehaving import Manner, Server, serving
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    """A well-behaved server in a thread, so that the main thread is free to wait."""
+    ready, over = threading.Event(), threading.Event()
+    found: list[Server] = []
+
+    async def serve() -> None:
+        async with serving(Manner(tokens=20, answer="7")) as one:
+            found.append(one)
+            ready.set()
+            while not over.is_set():
+                await asyncio.sleep(0.005)
+
+    thread = threading.Thread(target=asyncio.run, args=(serve(),))
+    thread.start()
+    assert ready.wait(10)
+    yield found[0]
+    over.set()
+    thread.join(10)
+
+
+def test_ask(server: Server) -> None:
+    engine = se.OpenAI(server.url, model="tiny")
+    out = se.ask("What is 3 + 4?", engine, "ddc:warmup=8", paths=16, window=8)
+    assert out.answer == "7"
+    assert out.tokens.total >= out.tokens.init > 0
+    assert out.tokens.prompt == 9 * out.started
+    assert (out.parallel, out.window, out.strategy) == (16, 8, "ddc:warmup=8")
+    assert server.requests[0]["messages"][0]["content"].startswith("What is 3 + 4?\n\nPlease reason step by step")
+    assert len(server.requests) == out.started  # a request a path, and no probe
+    assert len({body["seed"] for body in server.requests}) == out.started
+
+
+def test_ask_inside_a_running_loop(server: Server) -> None:
+    async def notebook() -> se.Outcome:
+        return se.ask("?", se.OpenAI(server.url, model="tiny"), "sc", paths=4)
+
+    out = asyncio.run(notebook())
+    assert (out.reason, out.started) == ("budget", 4)
+    assert "logprobs" not in server.requests[0]
+
+
+def test_aask(server: Server) -> None:
+    engine = se.OpenAI(server.url, model="tiny")
+    out = asyncio.run(se.aask(se.Prompt.user("as it is"), engine, "ac", paths=8, parallel=2))
+    assert out.answer == "7"
+    assert server.requests[0]["messages"] == [{"role": "user", "content": "as it is"}]
+
+
+@pytest.mark.parametrize(
+    ("question", "options", "says"),
+    [
+        (" ", {}, "the question is empty"),
+        ("?", {"template": "{answer}"}, "the template has braces"),
+        ("?", {"template": "{"}, "the template has braces"),
+        ("?", {"kind": "essay"}, "known: math, choice"),
+        ("?", {"deadline": -1}, "deadline is -1"),
+        ("?", {"deadline": float("nan")}, "deadline is nan"),
+        ("?", {"seed": -1}, "seed is -1"),
+        ("?", {"strategy": "ddc", "paths": 4}, "warms up with 16"),
+    ],
+)
+def test_what_cannot_be_asked(question: str, options: dict[str, object], says: str) -> None:
+    with pytest.raises(se.UsageError, match=says):
+        se.ask(question, Fake(lambda seed: []), **({"strategy": "sc"} | options))  # type: ignore[arg-type]
+
+
+def test_errors_reach_the_caller_as_they_are() -> None:
+    engine = se.OpenAI("http://127.0.0.1:9/v1", model="tiny", retries=0)
+    with pytest.raises(se.EngineUnavailable, match="nobody answers"):
+        se.ask("?", engine, "sc", paths=2)
+
+    async def notebook() -> None:
+        se.ask("?", engine, "sc", paths=2)
+
+    with pytest.raises(se.EngineUnavailable, match="nobody answers"):
+        asyncio.run(notebook())
