@@ -8,7 +8,6 @@ interrupted, so a cancelled path never leaves its socket open.
 from __future__ import annotations
 
 import asyncio
-import ssl
 from collections.abc import AsyncIterator
 from typing import Final
 
@@ -24,17 +23,15 @@ class Lanes(httpx.AsyncBaseTransport):
     """As many connections as there are requests at a time; those that are free are used again, the latest first."""
 
     def __init__(self) -> None:
-        self._trust: ssl.SSLContext | None = None  # slow to make: once for all
         self._buffer = memoryview(bytearray(AT_ONCE))
         self._free: dict[tuple[str, int], list[Lane]] = {}
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         """Send a request down a free lane, which is its own until the response is closed."""
         url = request.url
-        secure = url.scheme == "https"
-        place = (url.host, url.port or (443 if secure else 80))
+        place = (url.host, url.port or 80)
         free = self._free.setdefault(place, [])
-        lane = free.pop() if free else await self._new(place, secure, request.extensions.get("timeout", {}))
+        lane = free.pop() if free else await self._new(place, request.extensions.get("timeout", {}))
         try:
             head = await lane.ask(request)
         except BaseException:
@@ -42,13 +39,11 @@ class Lanes(httpx.AsyncBaseTransport):
             raise
         return httpx.Response(head.status, headers=head.headers, stream=_Stream(lane, Body(head), free))
 
-    async def _new(self, place: tuple[str, int], secure: bool, times: dict[str, float | None]) -> Lane:
-        if secure and self._trust is None:
-            self._trust = httpx.create_ssl_context()
+    async def _new(self, place: tuple[str, int], times: dict[str, float | None]) -> Lane:
         try:
             async with asyncio.timeout(times.get("connect")):
-                loop, trust = asyncio.get_running_loop(), self._trust if secure else None
-                _, socket = await loop.create_connection(lambda: Socket(self._buffer), *place, ssl=trust)
+                loop = asyncio.get_running_loop()
+                _, socket = await loop.create_connection(lambda: Socket(self._buffer), *place)
         except TimeoutError:
             raise httpx.ConnectTimeout("no connection in time") from None
         except OSError as error:

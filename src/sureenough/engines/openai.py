@@ -89,10 +89,11 @@ class OpenAI:
         """Connections for so many paths at once."""
         key = _key(self.key)
         address = _address(self.url)
-        # A run never has more than `parallel` requests open; behind a proxy, httpx's own pool is held to that.
-        proxied = self.proxies and bool(getproxies())
+        # Our own lanes serve plain HTTP, where one's own server is; TLS and proxies are left to httpx's pool, held to
+        # `parallel` connections, which is all that a run ever has open.
+        elsewhere = address.scheme == "https" or (self.proxies and bool(getproxies()))
         limits = httpx.Limits(max_connections=parallel, max_keepalive_connections=parallel)
-        lanes = None if proxied else Lanes()
+        lanes = None if elsewhere else Lanes()
         # Reads are watched by `Watch`; a connection is waited for as long as the others run.
         times = httpx.Timeout(None, connect=self.timeouts.connect, write=self.timeouts.stall)
         login = (address.username, address.password) if address.userinfo else None
