@@ -10,7 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import beta as beta_distribution
 
+from sureenough.core.events import Ended, Fate, Stop
+from sureenough.core.session import Session
 from sureenough.core.stops import Posterior, Share, StopRule, TwoLargest, Unanimous, fewest, never
+from sureenough.core.strategy import Strategy
 from sureenough.core.value import ValueLeft, gain
 from sureenough.core.votes import Poll
 from sureenough.core.weights import Ballot, ByCount, ByLowest, ByTail, Weigh, standardised
@@ -186,6 +189,24 @@ def test_what_is_needed_before_anybody_voted() -> None:
     assert TwoLargest().need(poll(""), 8) == 4, "four votes against none"
     assert [ValueLeft().need(poll("." * n), 8) for n in (0, 1, 2, 5)] == [3, 2, 1, 1]
     assert ValueLeft(least=7).need(poll(""), 5) == 5
+
+
+class AtFive(StopRule):
+    """A rule that says no more than it must."""
+
+    def __call__(self, poll: Poll) -> bool:
+        return poll.counted >= 5
+
+
+def test_a_rule_of_the_callers_own_needs_no_more_than_its_call() -> None:
+    rule = AtFive()
+    assert (rule.measure(poll("a")), rule.why(poll("a")), rule.need(poll("a"), 9)) == (None, "", 9)
+    assert rule.counts_paths, "a path without a vote may settle it: ask after every path"
+    run = Session(Strategy("five", stop=rule), paths=9, window=1)
+    run.begin()
+    for path in range(4):
+        assert not any(isinstance(action, Stop) for action in run.receive(Ended(path, Fate.KEPT, None)))
+    assert run.receive(Ended(4, Fate.KEPT, None)) == [Stop(None, "settled")]
 
 
 # -- words
