@@ -128,6 +128,18 @@ def test_csv_and_json_hold_what_the_rows_hold(table: se.Comparison) -> None:
     assert len(plain_table(table).splitlines()[1].split("  ")) >= len(COLUMNS)
 
 
+def test_a_table_says_what_it_was_made_with() -> None:
+    made = {"max_tokens": 900, "guard": True, "equal": "string", "count": "finish", "planned": True, "parallel": 8}
+    result = se.compare(BUILTIN_POOL, ["sure"], paths=200, **made)  # type: ignore[arg-type]
+    assert made.items() <= json_table([result])["pools"][0].items()
+    (line,) = csv.DictReader(io.StringIO(csv_table([result])))
+    assert {name: line[name] for name in made} == {name: str(value) for name, value in made.items()}
+    assert "strings are equal" in line["notes"]
+    assert "200 paths (64 recorded)" in plain_table(result)
+    assert "at most 900 tokens a question, guarded" in plain_table(result)
+    assert "the cap on tokens cut runs of sure" in plain_table(result)
+
+
 def test_csv_cells_cannot_start_formulas(table: se.Comparison) -> None:
     assert "\n'=x" in csv_table([replace(table, pool="=x")])
 

@@ -69,7 +69,9 @@ def test_an_outcome_explains_itself() -> None:
     text = se.replay(paths, "sure", window=4).explain()
     assert text.splitlines()[0].startswith("Answer: 42 (sure, ")
     assert "Votes: 42 " in text
-    assert "The vote was settled" in text
+    assert "The vote was settled when " in text
+    wide = se.replay(paths, "sure", window=4, parallel=20)
+    assert f"when {wide.counted} paths had been counted; {20 - wide.counted} more had been started." in wide.explain()
     assert "points of vote share" in text
     assert "tokens (" in text
     nothing = se.replay([RecordedPath(None, [], [])], "ddc:warmup=1").explain()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -49,6 +51,28 @@ def test_on_a_terminal_it_draws() -> None:
     assert "┃" in done.stdout
 
 
+def test_a_narrow_terminal_loses_columns_and_never_digits() -> None:
+    env = os.environ | {"FORCE_COLOR": "1", "COLUMNS": "80"}
+    command = [sys.executable, "-m", "sureenough", "replay", "--repeats", "1"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, env=env, check=True)
+    assert "deepconf-high" in done.stdout
+    assert "…" not in done.stdout
+    assert "not shown for want of room: " in " ".join(done.stdout.split())
+
+
+def test_ctrl_c_is_quiet_at_any_moment() -> None:
+    for pause in (0.05, 0.3, 1.2):
+        command = [sys.executable, "-m", "sureenough", "replay", "--repeats", "2000"]
+        run = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            run.wait(pause)
+        run.send_signal(signal.SIGINT)
+        _, said = run.communicate(timeout=60)
+        # In its very first moments the interpreter itself is not ready to be asked.
+        assert run.returncode in (130, -signal.SIGINT) or pause < 0.1
+        assert "Traceback" not in said or pause < 0.1
+
+
 def test_json_for_programs() -> None:
     done = sureenough("replay", "--json", "--repeats", "1", "-s", "sc ddc", "--paths", "20", str(BUILTIN_POOL))
     data = json.loads(done.stdout)
@@ -64,7 +88,7 @@ def test_csv_for_spreadsheets_with_two_pools() -> None:
 def test_the_other_verbs() -> None:
     assert sureenough("--version").stdout.startswith("sureenough ")
     listed = sureenough("strategies").stdout
-    assert "sc  (no options)" in listed
+    assert "sc: self-consistency: the whole budget, then the majority (no options)" in listed
     assert "  risk=tukey  fence" in listed
     assert "replay" in sureenough("--help").stdout
 
@@ -124,6 +148,7 @@ def test_bad_pools(bad: Path, file: str, says: str) -> None:
         (["--window", "0"], "window is 0"),
         (["--parallel", "0"], "parallel is 0"),
         (["--repeats", "0"], "repeats is 0"),
+        (["--repeats", "99999999999"], "10,000 orders are the most"),
         (["--paths", "many"], "Invalid value for '--paths'"),
         (["-s", "dcc"], "did you mean 'ddc'"),
         (["-s", "ddc:speed=9"], "ddc has no option 'speed'; known: warmup, trust, drop, risk, eta, gamma, tau, weight"),

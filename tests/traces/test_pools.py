@@ -88,6 +88,18 @@ def test_an_older_file_stays_until_the_new_one_is_whole(tmp_path: Path) -> None:
     assert [q.id for q in Pool(file)] == ["new"]
 
 
+def test_a_question_is_written_once(tmp_path: Path) -> None:
+    with pytest.raises(TraceError, match="'q1' was written already"):
+        write_pool(tmp_path / "p.parquet", [question("q1"), question("q2"), question("q1")], PoolInfo())
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_numbers_that_float16_cannot_hold(tmp_path: Path) -> None:
+    huge = Question("q", None, None, [RecordedPath("a", [0.5], [70000.0])])
+    with pytest.raises(TraceError, match="above 65,504"):
+        write_pool(tmp_path / "p.parquet", [huge], PoolInfo())
+
+
 def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
     with pytest.raises(TraceError, match="cannot write"):
         PoolWriter(tmp_path / "no" / "such" / "p.parquet", PoolInfo())

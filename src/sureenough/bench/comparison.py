@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from sureenough.answers import REPLAY_SECONDS
 from sureenough.api import DEFAULT_WINDOW
@@ -16,6 +17,8 @@ from sureenough.core.strategy import Strategy
 from sureenough.errors import UsageError
 from sureenough.spec import resolve
 from sureenough.traces import Pool
+
+MOST_REPEATS: Final = 10_000
 
 Progress = Callable[[int, int], None]
 """Told how many paths of how many have been looked at."""
@@ -35,6 +38,10 @@ class Comparison:
     seed: int
     count: str
     planned: bool
+    max_tokens: int | None
+    guard: bool
+    equal: str
+    symbolic_seconds: float
     damaged: int  # rows left out
     notes: tuple[str, ...]
 
@@ -89,6 +96,8 @@ def compare(
     if not plan:
         raise UsageError("name at least one strategy to compare")
     refuse_bad_count("repeats", repeats)
+    if repeats > MOST_REPEATS:
+        raise UsageError(f"repeats is {repeats}; {MOST_REPEATS:,} orders are the most, and ten are plenty")
     refuse_bad_seed(seed)
     refuse_bad_seconds("symbolic_seconds", symbolic_seconds)
     source = pool if isinstance(pool, Pool) else Pool(pool, skip_damaged=skip_damaged)
@@ -126,6 +135,10 @@ def _result(pool: Pool, work: Work) -> Comparison:
         seed=settings.seed,
         count=settings.count,
         planned=settings.planned,
+        max_tokens=settings.max_tokens,
+        guard=settings.guard,
+        equal=work.groups.equal,
+        symbolic_seconds=work.groups.symbolic_seconds,
         damaged=pool.damaged,
         notes=tuple(notes),
     )

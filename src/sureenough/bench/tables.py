@@ -6,7 +6,7 @@ import csv
 import io
 from collections.abc import Callable, Sequence
 from math import isnan
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from rich.console import Group, RenderableType
 from rich.table import Table
@@ -70,8 +70,13 @@ def headline(result: Comparison) -> str:
     if result.count == "finish":
         width += ", votes counted as paths finish"
     pool = "built-in pool" if result.pool == str(BUILTIN_POOL) else result.pool
+    if result.max_tokens is not None:
+        width += f", at most {result.max_tokens:,} tokens a question"
+    if result.guard:
+        width += ", guarded"
+    short = f" ({result.recorded} recorded)" if result.recorded < result.paths else ""
     return (
-        f"{pool}: {first.questions} questions, budget {result.paths} paths, window {result.window}, "
+        f"{pool}: {first.questions} questions, budget {result.paths} paths{short}, window {result.window}, "
         f"{width}, {first.repeats} {'order' if first.repeats == 1 else 'orders'}, seed {result.seed}"
     )
 
@@ -83,19 +88,48 @@ def footnotes(result: Comparison) -> list[str]:
         names = [row.strategy for row in result.rows if row.weight == weight]
         if names:
             lines.append(f"votes weigh C_path ({weight}): {', '.join(names)}")
+    cut = [row.strategy for row in result.rows if row.reasons.get("max_tokens")]
+    if cut and result.parallel > 1:
+        lines.append(
+            f"the cap on tokens cut runs of {', '.join(cut)}; with many paths at once, few may have ended by then"
+        )
     lines += result.notes
     lines += [f"{row.strategy}: {note}" for row in result.rows for note in row.notes]
     return lines
 
 
-def rich_table(result: Comparison) -> RenderableType:
-    """For a terminal."""
+LEAST_NEEDED: Final = ("stopped", "pruned drop + risk", "steps", "width", "vs first", "saving")
+"""What a narrow terminal does without, in this order; names and numbers are never cut."""
+
+
+def fitting(result: Comparison, width: int) -> list[Column]:
+    """The columns that fit side by side."""
+    columns = list(COLUMNS)
+
+    def total() -> int:
+        cells = [max(len(c.head), *(len(c.cell(row)) for row in result.rows)) for c in columns]
+        return sum(cells) + 3 * len(cells) + 1
+
+    for name in LEAST_NEEDED:
+        if total() > width:
+            columns = [column for column in columns if column.head != name]
+    return columns
+
+
+def rich_table(result: Comparison, width: int) -> RenderableType:
+    """For a terminal of this width."""
+    columns = fitting(result, width)
     table = Table(title=headline(result), title_justify="left", title_style="bold", header_style="bold")
-    for column in COLUMNS:
-        table.add_column(column.head, justify="left" if column.head in ("strategy", "stopped") else "right")
+    for column in columns:
+        side: Literal["left", "right"] = "left" if column.head in ("strategy", "stopped") else "right"
+        table.add_column(column.head, justify=side, no_wrap=True)
     for row in result.rows:
-        table.add_row(*(Text(column.cell(row)) for column in COLUMNS))
-    return Group(table, *(Text(line, style="dim") for line in footnotes(result)))
+        table.add_row(*(Text(column.cell(row)) for column in columns))
+    left_out = [column.head for column in COLUMNS if column not in columns]
+    lines = footnotes(result)
+    if left_out:
+        lines.append(f"not shown for want of room: {', '.join(left_out)}; a wider terminal, --csv or --json has them")
+    return Group(table, *(Text(line, style="dim") for line in lines))
 
 
 def plain_table(result: Comparison) -> str:
@@ -129,8 +163,7 @@ def json_table(results: Sequence[Comparison]) -> Json:
                 "parallel": result.parallel,
                 "repeats": result.repeats,
                 "seed": result.seed,
-                "count": result.count,
-                "planned": result.planned,
+                **_made_with(result),
                 "damaged": result.damaged,
                 "notes": list(result.notes),
                 "rows": [row.to_json() for row in result.rows],
@@ -142,7 +175,7 @@ def json_table(results: Sequence[Comparison]) -> Json:
 
 def _flat(result: Comparison, row: Row) -> Json:
     flat: Json = {"pool": _no_formula(result.pool), "paths": result.paths, "window": result.window}
-    flat |= {"parallel": result.parallel, "seed": result.seed, "count": result.count, "planned": result.planned}
+    flat |= {"parallel": result.parallel, "seed": result.seed, **_made_with(result)}
     for name, value in row.to_json().items():
         if isinstance(value, dict):
             flat |= {f"{name}_{key}": item for key, item in value.items()} if name != "reasons" else {}
@@ -151,7 +184,20 @@ def _flat(result: Comparison, row: Row) -> Json:
         elif name != "notes":
             flat[name] = value
     flat |= {f"ended_{reason}": row.reasons.get(reason, 0.0) for reason in ("settled", "budget", "max_tokens")}
+    flat["notes"] = _no_formula("; ".join([*result.notes, *row.notes]))
     return flat
+
+
+def _made_with(result: Comparison) -> Json:
+    """The options that change numbers and are not said elsewhere."""
+    return {
+        "count": result.count,
+        "planned": result.planned,
+        "max_tokens": result.max_tokens,
+        "guard": result.guard,
+        "equal": result.equal,
+        "symbolic_seconds": result.symbolic_seconds,
+    }
 
 
 def _no_formula(text: str) -> str:

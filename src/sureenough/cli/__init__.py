@@ -54,8 +54,6 @@ def main() -> None:
     except SureEnoughError as error:
         Console(stderr=True, highlight=False).print(f"sureenough: {error}", markup=False, soft_wrap=True)
         sys.exit(3 if isinstance(error, EngineError) else 2)
-    except KeyboardInterrupt:
-        sys.exit(130)
     except BrokenPipeError:
         # The reader went away (`| head`): nothing is left to say, and Python must not complain on exit.
         sys.stderr.close()

@@ -88,7 +88,7 @@ def command(
 def _show(result: Comparison) -> None:
     console = Console()
     if console.is_terminal:
-        console.print(rich_table(result))
+        console.print(rich_table(result, console.width))
     else:
         typer.echo(plain_table(result))
 

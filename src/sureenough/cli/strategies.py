@@ -12,6 +12,6 @@ def command() -> None:
     """List the strategies, their options and defaults."""
     for name, strategy in STRATEGIES.items():
         known = options(strategy)
-        typer.echo(name if known else f"{name}  (no options)")
+        typer.echo(f"{name}: {strategy.says}" + ("" if known else " (no options)"))
         for option in known.values():
             typer.echo(f"  {option.name}={option.read(strategy)}  {option.says}")

@@ -109,6 +109,7 @@ def tally(paths: Sequence[Path]) -> dict[str, Any]:
         "started": len(paths),
         "pruned": len(pruned),
         "tiers": {tier: pruned.count(tier) for tier in Tier},
+        "counted": sum(path.counted for path in paths),
         "failed": sum(path.fate is Fate.FAILED for path in paths),
         "abstained": sum(path.counted and path.fate is Fate.KEPT and path.answer is None for path in paths),
     }

@@ -56,6 +56,7 @@ class Outcome:
     agreement: float | None = None  # correlation of confidence with leave-one-out agreement, from six votes on
     gate: Gate | None = None  # the thresholds of this question, where it was calibrated
     tiers: dict[Tier, int] = field(default_factory=dict)  # paths pruned by each test
+    counted: int = 0  # paths whose end was counted, with a vote or without
     failed: int = 0
     abstained: int = 0  # counted paths that gave no answer
     notes: tuple[str, ...] = ()  # what a reader of this result should know
@@ -98,7 +99,9 @@ def explained(out: Outcome) -> list[str]:
         lines.append(
             f"Votes: {', '.join(shares)}{more}; {out.abstained} paths gave no answer, {out.pruned} were pruned."
         )
-    lines.append(f"{_ENDS[out.reason]} after {out.started} paths. {out.why}")
+    rest = out.started - out.counted
+    over = f"; {rest} more had been started" if rest else ""
+    lines.append(f"{_ENDS[out.reason]} when {out.counted} paths had been counted{over}. {out.why}".rstrip())
     spent = out.tokens
     parts = ", ".join(f"{getattr(spent, name):,} {name}" for name in BUCKETS if getattr(spent, name))
     lines.append(f"It took {spent.total:,} tokens ({parts or 'none'}) in {out.steps:,} steps.")

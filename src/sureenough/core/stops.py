@@ -40,6 +40,17 @@ class StopRule(Protocol):
         return ""
 
 
+@dataclass(frozen=True, slots=True)
+class Plain(StopRule):
+    """Any callable as a stop rule: a plug-in need be no more."""
+
+    rule: Callable[[Poll], bool]
+
+    def __call__(self, poll: Poll) -> bool:
+        """What it says."""
+        return bool(self.rule(poll))
+
+
 def fewest(most: int, settles: Callable[[int], bool]) -> int:
     """The smallest k from 1 to `most` that settles; `most` where none does. More votes never unsettle."""
     return min(most, 1 + bisect_left(range(1, most + 1), True, key=settles))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from sureenough.core.gates import Calibrate, no_gate
-from sureenough.core.stops import StopRule, never
+from sureenough.core.stops import Plain, StopRule, never
 from sureenough.core.weights import Weigh, by_count
 from sureenough.errors import UsageError
 
@@ -22,7 +22,12 @@ class Strategy:
     given: tuple[str, ...] = field(default=(), compare=False, repr=False)
     """Options that the caller wrote out, in that order: the spec string repeats them."""
 
+    says: str = field(default="", compare=False, repr=False)
+    """What it does, in a line."""
+
     def __post_init__(self) -> None:
+        if not hasattr(self.stop, "measure"):
+            object.__setattr__(self, "stop", Plain(self.stop))
         if self.warmup < 0:
             raise UsageError(f"warmup={self.warmup} will not do: warmup is a whole number of at least 0")
         if self.prunes and not self.warmup:

@@ -62,7 +62,7 @@ class ByLowest:
 class ByConfidence:
     """A ballot weighs its path's C_path: raw, or on the scale of the warm-up paths."""
 
-    weight: str = option("raw", "C_path as it is, over the warm-up's mean, or its maximum",
+    weight: str = option("raw", "raw: C_path as it is; mean, unit: over the warm-up's mean or maximum",
                          one_of("raw", "mean", "unit"))  # fmt: skip
     settled: bool = True
     reads: bool = True

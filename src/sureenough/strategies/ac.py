@@ -7,4 +7,6 @@ from typing import Final
 from sureenough.core.stops import TwoLargest
 from sureenough.core.strategy import Strategy
 
-AC: Final = Strategy("ac", stop=TwoLargest())
+AC: Final = Strategy(
+    "ac", stop=TwoLargest(), says="adaptive-consistency: stop when the leader surely beats the next answer"
+)

@@ -9,4 +9,11 @@ from sureenough.core.stops import Posterior
 from sureenough.core.strategy import Strategy
 from sureenough.core.weights import ByConfidence
 
-DDC: Final = Strategy("ddc", warmup=16, calibrate=Stratified(), stop=Posterior(), weigh=ByConfidence())
+DDC: Final = Strategy(
+    "ddc",
+    warmup=16,
+    calibrate=Stratified(),
+    stop=Posterior(),
+    weigh=ByConfidence(),
+    says="dual-dimensional consistency: a weighted posterior stops sampling, three tiers prune paths",
+)

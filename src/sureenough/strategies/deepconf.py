@@ -5,6 +5,7 @@ Low keeps the best tenth of the warm-up and what comes up to it, high keeps nine
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 from sureenough.core.gates import Keep
@@ -12,5 +13,14 @@ from sureenough.core.stops import Share
 from sureenough.core.strategy import Strategy
 from sureenough.core.weights import ByLowest
 
-LOW: Final = Strategy("deepconf-low", warmup=16, calibrate=Keep(10.0), stop=Share(), weigh=ByLowest())
-HIGH: Final = Strategy("deepconf-high", warmup=16, calibrate=Keep(90.0), stop=Share(), weigh=ByLowest())
+LOW: Final = Strategy(
+    "deepconf-low",
+    warmup=16,
+    calibrate=Keep(10.0),
+    stop=Share(),
+    weigh=ByLowest(),
+    says="DeepConf, strict: paths must come up to the best tenth of the warm-up",
+)
+HIGH: Final = replace(
+    LOW, name="deepconf-high", calibrate=Keep(90.0), says="DeepConf, lenient: only the worst tenth is stopped"
+)

@@ -7,4 +7,4 @@ from typing import Final
 from sureenough.core.stops import Unanimous
 from sureenough.core.strategy import Strategy
 
-ESC: Final = Strategy("esc", stop=Unanimous())
+ESC: Final = Strategy("esc", stop=Unanimous(), says="early-stopping SC: stop when a whole window of paths agrees")

@@ -6,4 +6,4 @@ from typing import Final
 
 from sureenough.core.strategy import Strategy
 
-SC: Final = Strategy("sc")
+SC: Final = Strategy("sc", says="self-consistency: the whole budget, then the majority")

@@ -8,4 +8,6 @@ from sureenough.core.strategy import Strategy
 from sureenough.core.value import ValueLeft
 from sureenough.core.weights import ByTail
 
-SURE: Final = Strategy("sure", stop=ValueLeft(), weigh=ByTail())
+SURE: Final = Strategy(
+    "sure", stop=ValueLeft(), weigh=ByTail(), says="stop when the rest of the budget is not worth it; docs/sure.md"
+)

@@ -32,6 +32,7 @@ class PoolWriter:
         self._schema = pool_schema(info, frozenset(optional))
         self._part = self.file.with_name(self.file.name + ".part")
         self._waiting: list[dict[str, Any]] = []
+        self._written: set[str] = set()
         try:
             self._writer = pq.ParquetWriter(self._part, self._schema, compression="zstd")
         except OSError as error:
@@ -39,6 +40,9 @@ class PoolWriter:
 
     def write(self, question: Question) -> None:
         """Append all paths of one question."""
+        if question.id in self._written:
+            raise TraceError(f"question {question.id!r} was written already; all its paths belong into one Question")
+        self._written.add(question.id)
         names = self._schema.names
         for number, path in enumerate(question.paths):
             row = _plain(question, number, path)
@@ -87,9 +91,17 @@ def _plain(question: Question, number: int, path: RecordedPath) -> dict[str, Any
         "level": question.level,
         "answer": path.answer,
         "finish": path.finish,
-        "peak": np.asarray(path.peak, dtype=np.float16),
-        "conf": np.asarray(path.conf, dtype=np.float16),
+        "peak": _halved("peak", path.peak, question.id),
+        "conf": _halved("conf", path.conf, question.id),
         "text": path.text,
         "seed": path.seed,
         "tokens": path.tokens,
     }
+
+
+def _halved(name: str, signal: Any, question: str) -> Any:
+    """As float16, which holds numbers up to 65,504."""
+    values = np.asarray(signal)
+    if len(values) and float(np.abs(values).max()) > 65_504.0:
+        raise TraceError(f"question {question!r}: {name} holds numbers above 65,504, which no confidence is")
+    return values.astype(np.float16)
