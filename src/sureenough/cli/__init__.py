@@ -39,7 +39,7 @@ def _print_version(asked: bool) -> None:
 @app.callback()
 def options(
     context: typer.Context,
-    version: Annotated[  # noqa: ARG001
+    version: Annotated[
         bool, typer.Option("--version", help="Print the version and leave.", is_eager=True, callback=_print_version)
     ] = False,
 ) -> None:

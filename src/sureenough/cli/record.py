@@ -123,7 +123,7 @@ class _Job:
         step = max(1, len(self.questions) // SAMPLED_FIRST)
         some = self.questions[::step][:SAMPLED_FIRST]
         began = time.monotonic()
-        got = asyncio.run(self._sample(some, 1, _Nowhere(), lambda question, path: None))  # noqa: ARG005
+        got = asyncio.run(self._sample(some, 1, _Nowhere(), lambda question, path: None))
         seconds = time.monotonic() - began
         if not got.paths:
             raise got.lost or UsageError("nothing was sampled, so nothing can be estimated")
@@ -227,7 +227,7 @@ class _Teller:
         self._tokens = 0
         self._began = self._last = time.monotonic()
 
-    def __call__(self, question: str, path: RecordedPath | None) -> None:  # noqa: ARG002
+    def __call__(self, question: str, path: RecordedPath | None) -> None:
         if path is None:
             return
         self._done += 1

@@ -55,7 +55,7 @@ class Texts:
         self._said: dict[int, list[str]] = {}
         self._session: Session | None = None
 
-    def __call__(self, session: Session, news: News, actions: Sequence[Action]) -> None:  # noqa: ARG002
+    def __call__(self, session: Session, news: News, actions: Sequence[Action]) -> None:
         """An observer."""
         self._session = session
         if isinstance(news, Tokens) and not isinstance(news.tokens, Unread):
@@ -99,7 +99,7 @@ class Screen:
         self._lines: dict[int, Line] = {}
         self._drawn = 0.0
 
-    def __call__(self, session: Session, news: News, actions: Sequence[Action]) -> None:  # noqa: ARG002
+    def __call__(self, session: Session, news: News, actions: Sequence[Action]) -> None:
         """An observer."""
         if isinstance(news, Tokens) and session.strategy.reads_confidence and not isinstance(news.tokens, Unread):
             line = self._lines.setdefault(news.path, Line())

@@ -64,7 +64,7 @@ Calibrate = Callable[[Sequence[Windows]], Gate]
 """Warm-up paths -> gate."""
 
 
-def no_gate(paths: Sequence[Windows]) -> Gate:  # noqa: ARG001 - it is a Calibrate
+def no_gate(paths: Sequence[Windows]) -> Gate:
     """Paths are never pruned."""
     return Gate()
 

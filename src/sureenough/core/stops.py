@@ -27,15 +27,15 @@ class StopRule(Protocol):
 
     def __call__(self, poll: Poll) -> bool: ...
 
-    def measure(self, poll: Poll) -> float | None:  # noqa: ARG002
+    def measure(self, poll: Poll) -> float | None:
         """The quantity that the rule watches, where it has one."""
         return None
 
-    def need(self, poll: Poll, most: int) -> int:  # noqa: ARG002
+    def need(self, poll: Poll, most: int) -> int:
         """The fewest further paths that would settle it, were they all to vote for the leader; at most `most`."""
         return most
 
-    def why(self, poll: Poll) -> str:  # noqa: ARG002
+    def why(self, poll: Poll) -> str:
         """Where the rule stands, in a sentence."""
         return ""
 
@@ -62,19 +62,19 @@ class Never:
 
     counts_paths: bool = False
 
-    def __call__(self, poll: Poll) -> bool:  # noqa: ARG002
+    def __call__(self, poll: Poll) -> bool:
         """No."""
         return False
 
-    def measure(self, poll: Poll) -> float | None:  # noqa: ARG002
+    def measure(self, poll: Poll) -> float | None:
         """Nothing is watched."""
         return None
 
-    def need(self, poll: Poll, most: int) -> int:  # noqa: ARG002
+    def need(self, poll: Poll, most: int) -> int:
         """As many as may be."""
         return most
 
-    def why(self, poll: Poll) -> str:  # noqa: ARG002
+    def why(self, poll: Poll) -> str:
         """Nothing to add."""
         return "It samples the whole budget, whatever the votes say."
 
@@ -224,7 +224,7 @@ class Unanimous:
         answers = {poll.outcomes.get(path) for path in range(first, first + size)}
         return len(answers) == 1 and None not in answers
 
-    def measure(self, poll: Poll) -> float | None:  # noqa: ARG002
+    def measure(self, poll: Poll) -> float | None:
         """A window agrees or it does not."""
         return None
 

@@ -41,7 +41,7 @@ class ByCount:
     settled: bool = True
     reads: bool = False
 
-    def __call__(self, ballots: Sequence[Ballot], warmup: Sequence[float]) -> Sequence[float]:  # noqa: ARG002
+    def __call__(self, ballots: Sequence[Ballot], warmup: Sequence[float]) -> Sequence[float]:
         """Ones."""
         return [1.0] * len(ballots)
 
@@ -53,7 +53,7 @@ class ByLowest:
     settled: bool = True
     reads: bool = True
 
-    def __call__(self, ballots: Sequence[Ballot], warmup: Sequence[float]) -> Sequence[float]:  # noqa: ARG002
+    def __call__(self, ballots: Sequence[Ballot], warmup: Sequence[float]) -> Sequence[float]:
         """C_path as it is."""
         return [ballot.lowest for ballot in ballots]
 
@@ -109,7 +109,7 @@ class ByTail:
     def __post_init__(self) -> None:
         check(self)
 
-    def __call__(self, ballots: Sequence[Ballot], warmup: Sequence[float]) -> Sequence[float]:  # noqa: ARG002
+    def __call__(self, ballots: Sequence[Ballot], warmup: Sequence[float]) -> Sequence[float]:
         """exp(beta n/(n + damping) z), scaled to the effective number of votes."""
         n = len(ballots)
         scores = standardised([ballot.tail for ballot in ballots])

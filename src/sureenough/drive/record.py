@@ -47,7 +47,7 @@ async def record(
     seed: int,
     extract: Extract,
     keep_text: bool = True,
-    told: Told = lambda question, path: None,  # noqa: ARG005
+    told: Told = lambda question, path: None,
 ) -> Sampled:
     """Sample every path that the journal does not have yet."""
     missing = _missing(list(questions), journal, paths)
