@@ -260,6 +260,13 @@ def test_no_path_was_watched() -> None:
     assert run.outcome().notes == ("no path was watched: longest 640 tokens, window 2048; try --window 64",)
 
 
+def test_a_path_that_just_fills_a_window_was_watched() -> None:
+    run = session(ddc(1), paths=1, window=3)
+    run.receive(grew(0, 5, 5, 5))
+    run.receive(ended(0))
+    assert run.outcome().notes == ()
+
+
 def test_an_outcome_as_json() -> None:
     run = session(ddc(1, name="mine"), paths=1, window=2)
     run.receive(grew(0, 6, 6))

@@ -162,6 +162,13 @@ def test_many_paths_at_once_are_the_same_as_one_at_a_time() -> None:
     assert scan_all([], [], 4) == []
 
 
+@pytest.mark.parametrize("window", [[5.0, 4.0, 2.0, 1.5], [1.0, 2.0, 2.5, 5.0], [3.0, 9.0, 1.0, 2.0]])
+@pytest.mark.parametrize("before", [None, 0.5, 7.0])
+def test_two_passes_over_a_window_agree_with_the_eigendecomposition(window: list[float], before: float | None) -> None:
+    noise, fall = direct(window, before)
+    assert noise + 0.5 * fall == pytest.approx(literal.instability(np.array(window), before, 0.5), abs=1e-9)
+
+
 def test_white_noise_and_the_most_unstable_autocorrelation() -> None:
     # R without penalty is 1 - sqrt(8r^2 - 12r + 5)/(3 - 2r) in the lag-1 autocorrelation r of conf.
     rng = np.random.default_rng(0)

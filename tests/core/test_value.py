@@ -117,6 +117,7 @@ def test_agreement_tells_informative_confidence_from_misleading() -> None:
     assert (poll("aaaabcd", tails=tails).agreement() or 0) > 0.9
     assert (poll("aaaabcd", tails=[-t for t in tails]).agreement() or 0) < -0.9
     assert poll("aaaab", tails=tails[:5]).agreement() is None, "five votes are too few"
+    assert poll("aaaabc", tails=tails[:6]).agreement() is not None, "six are enough"
     assert poll("aaaaaaa", tails=tails).agreement() is None, "all agree"
     assert poll("aaaabcd").agreement() is None, "all are equally confident"
 
