@@ -115,8 +115,7 @@ def main() -> None:
             f"{out.started:5}  {out.failed:4}  {peak:7.0f}"
         )
         complete = out.started == paths and out.failed == 0
-        # Servers under load send about 25 tokens a chunk; with fewer, each chunk's own cost weighs more.
-        within = cost <= MOST_US and (per_chunk < 25 or cost <= MOST_RATIO * floor)
+        within = cost <= MOST_US and cost <= MOST_RATIO * floor
         broken |= not complete or not (within or options.smoke)
     sys.exit(broken)
 
