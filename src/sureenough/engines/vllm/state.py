@@ -1,8 +1,8 @@
 """What is known of every watched request, on the device: the sums of core's Monitor, a row a slot.
 
 A step is told how many tokens a request had before it, and takes what it needs of the state after so many tokens; of
-states it keeps the last two. So a step can be repeated (vLLM throws away what it samples in the middle of a long prompt)
-and nothing has to be taken back. On the CPU a step is numpy, with core's own functions; on a GPU it is one kernel.
+states it keeps the last two. So a step can be repeated (vLLM throws away what it samples in the middle of a long
+prompt) and nothing has to be taken back. On the CPU a step is numpy, with core's own functions; on a GPU one kernel.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """One token of every watched row in one kernel: Monitor.push, Gate.tier, and the end token of rows whose gate closed.
 
-A program a row, in float64 and without fused multiply-add, so that every sum is core's to the last bit; only windows that
-lost too many digits are summed anew in another order.
+A program a row, in float64 and without fused multiply-add, so that every sum is core's to the last bit; only windows
+that lost too many digits are summed anew in another order.
 """
 
 from __future__ import annotations
