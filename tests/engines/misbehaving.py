@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import random
+import ssl
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -157,12 +158,14 @@ def gone(reader: asyncio.StreamReader) -> bool:
 
 
 @asynccontextmanager
-async def serving(manner: Callable[[int, int], Manner] | Manner) -> AsyncIterator[Server]:
+async def serving(
+    manner: Callable[[int, int], Manner] | Manner, *, tls: ssl.SSLContext | None = None
+) -> AsyncIterator[Server]:
     """A server on a free port of this machine, gone afterwards."""
     server = Server((lambda seed, nth: manner) if isinstance(manner, Manner) else manner)
-    listening = await asyncio.start_server(server.talk, "127.0.0.1", 0, limit=1 << 20)
+    listening = await asyncio.start_server(server.talk, "127.0.0.1", 0, limit=1 << 20, ssl=tls)
     try:
-        server.url = f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}/v1"
+        server.url = f"http{'s' * (tls is not None)}://127.0.0.1:{listening.sockets[0].getsockname()[1]}/v1"
         yield server
     finally:
         listening.close()
