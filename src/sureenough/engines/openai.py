@@ -13,7 +13,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Final
-from urllib.request import getproxies
+from urllib.request import getproxies, proxy_bypass
 
 import httpx
 
@@ -91,7 +91,8 @@ class OpenAI:
         address = _address(self.url)
         # Our own lanes serve plain HTTP, where one's own server is; TLS and proxies are left to httpx's pool, held to
         # `parallel` connections, which is all that a run ever has open.
-        elsewhere = address.scheme == "https" or (self.proxies and bool(getproxies()))
+        proxy = _proxy(address) if self.proxies else None
+        elsewhere = address.scheme == "https" or proxy is not None
         limits = httpx.Limits(max_connections=parallel, max_keepalive_connections=parallel)
         lanes = None if elsewhere else Lanes()
         # Reads are watched by `Watch`; a connection is waited for as long as the others run.
@@ -105,7 +106,8 @@ class OpenAI:
             limits=limits, timeout=times, headers=headers, auth=login, transport=lanes, trust_env=self.proxies
         ) as client:
             # User and password leave the URL here, so that no log of a client shows them.
-            connected = Connected(self, client, address.copy_with(userinfo=b""), Server(address, self.model, key))
+            server = Server(address, self.model, key, proxy)
+            connected = Connected(self, client, address.copy_with(userinfo=b""), server)
             if self.metrics:
                 connected.before = await at_rest(client, connected.address)
             yield connected
@@ -227,6 +229,13 @@ def _address(url: str) -> httpx.URL:
         return httpx.URL(url)
     except (httpx.InvalidURL, TypeError):
         raise UsageError("that is no URL; it looks like http://localhost:8000/v1") from None
+
+
+def _proxy(address: httpx.URL) -> httpx.URL | None:
+    """The environment's proxy for this address, if there is one."""
+    found = getproxies()
+    proxy = found.get(address.scheme) or found.get("all")
+    return None if not proxy or proxy_bypass(address.netloc.decode()) else _address(proxy)
 
 
 def _key(given: str | None) -> str | None:

@@ -6,7 +6,7 @@ from typing import Final
 
 from sureenough.core.events import Token
 from sureenough.engines.base import Chunk
-from sureenough.engines.reduce import reduced, too_few
+from sureenough.engines.reduce import reduce_into, too_few
 from sureenough.engines.wire import DONE, Choice, Delta, Logprobs, decode
 from sureenough.errors import EngineError, MissingLogprobs
 
@@ -104,30 +104,36 @@ class Reading:
         return self.signals and self.tokens > 0
 
     def _choice(self, choice: Choice) -> None:
-        text = (choice.text or "") if choice.delta is None else self._said(choice.delta)
-        before = len(self._tokens)
-        if self.signals and choice.logprobs is not None:
-            self._entries(choice.logprobs, text)
-        made = len(self._tokens) - before
+        delta = choice.delta
+        if delta is None:
+            text = choice.text or ""
+        elif self._thinking or delta.reasoning_content or delta.reasoning:
+            text = self._said(delta)
+        else:
+            text = delta.content or ""
+        made = self._entries(choice.logprobs, text) if self.signals and choice.logprobs is not None else 0
         if text:
             self._text.append(text)
-            if not self.signals:
-                self._unread += 1
-                made = 1
-            elif not made:
-                self._loose += text
-            if not made and not self.tokens:
-                self._silent += 1
-                if self._silent > 1:  # a single one may be a greeting; two are a reply without candidates
-                    raise MissingLogprobs(too_few(0, self.k))
+            made = made or self._unsigned(text)
         self.tokens += made
-        self.finish = choice.finish_reason or self.finish
+        if choice.finish_reason is not None:
+            self.finish = choice.finish_reason or self.finish
+
+    def _unsigned(self, text: str) -> int:
+        """Text without a token of its own: how many tokens to count it as."""
+        if not self.signals:
+            self._unread += 1
+            return 1
+        self._loose += text
+        if not self.tokens:
+            self._silent += 1
+            if self._silent > 1:  # a single one may be a greeting; two are a reply without candidates
+                raise MissingLogprobs(too_few(0, self.k))
+        return 0
 
     def _said(self, delta: Delta) -> str:
         """Thinking that comes apart from the reply is put where answers are not looked for."""
         thought = delta.reasoning_content or delta.reasoning
-        if not thought and not self._thinking:
-            return delta.content or ""
         text = ""
         if thought:
             text = thought if self._thinking else "<think>\n" + thought
@@ -137,11 +143,11 @@ class Reading:
             text += "\n</think>\n\n" + delta.content
         return text
 
-    def _entries(self, logprobs: Logprobs, text: str) -> None:
+    def _entries(self, logprobs: Logprobs, text: str) -> int:
         words, columns = candidates(logprobs)
         made = len(columns)
         if not made:
-            return
+            return 0
         if made > 1 and columns[0] == columns[1] and _all_alike(columns) and len(set(words)) > 1:
             raise MissingLogprobs(REPEATED)
         # Text comes from the message. The tokens' own strings only say where to cut it, where they add up to it.
@@ -149,8 +155,8 @@ class Reading:
         if self._loose:
             pieces = [self._loose + pieces[0], *pieces[1:]]
             self._loose = ""
-        k = self.k
-        self._tokens += [Token(piece, *reduced(values, k)) for piece, values in zip(pieces, columns, strict=True)]
+        reduce_into(self._tokens, pieces, columns, self.k)
+        return made
 
 
 def _all_alike(columns: list[list[float]]) -> bool:
