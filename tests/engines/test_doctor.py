@@ -25,7 +25,7 @@ def test_a_healthy_server() -> None:
     found = examined(Manner(tokens=10))
     assert {name: check.good for name, check in found.items()} == {
         "top-k": True, "raw": True, "distinct": True, "seeds": True, "closing": None, "counting": True,
-        "chunks": True, "highest k": True,
+        "chunks": True, "highest k": True, "inside": True,
     }  # fmt: skip
 
 

@@ -34,7 +34,7 @@ from sureenough.core.session import Session
 from sureenough.core.windows import scan
 from sureenough.drive.news import Begun, News, Observer, Said
 from sureenough.drive.reading import Extract, Group
-from sureenough.engines.base import Chunk, Counts, Engine, Prompt, opened, stops_at_once
+from sureenough.engines.base import Chunk, Counts, Engine, Guard, Prompt, opened, stops_at_once
 from sureenough.errors import EngineError, EngineRejected, EngineUnavailable, MissingLogprobs
 from sureenough.spec import render
 
@@ -147,7 +147,7 @@ class _Run:
     async def grow(self, path: _Growing) -> None:
         """Stream one path to its end, to its cancel, or to the error that loses it."""
         try:
-            async with aclosing(self.engine.stream(self.prompt, seed=path.seed)) as chunks:
+            async with aclosing(self.engine.stream(self.guarded(path.number), seed=path.seed)) as chunks:
                 async for chunk in chunks:
                     self.hear(path, chunk)
                     if path.decided:
@@ -162,6 +162,14 @@ class _Run:
         finally:
             self.estimated |= path.estimated
             self.growing.pop(path.number, None)
+
+    def guarded(self, number: int) -> Prompt:
+        """What is asked, with the gate of this path for engines that watch their own."""
+        if not self.prompt.signals:
+            return self.prompt
+        session = self.session
+        warmup = session.paths[number].warmup
+        return replace(self.prompt, guard=Guard(session.window, None if warmup else session.gate))
 
     def hear(self, path: _Growing, chunk: Sequence[Token]) -> None:
         if not path.said:
@@ -182,11 +190,11 @@ class _Run:
         path.summary = chunk.summary or path.summary
         self.prompt_tokens = chunk.prompt_tokens or self.prompt_tokens
         if chunk.unread:
-            self.uncount(path, chunk.unread)
+            self.uncount(path, chunk.unread, last=chunk.finish is not None)
 
-    def uncount(self, path: _Growing, unread: int) -> None:
+    def uncount(self, path: _Growing, unread: int, *, last: bool) -> None:
         """Tokens that can only be counted: the end token of some servers, or all where no confidence is read."""
-        if self.prompt.signals and not path.tokens and path.summary is None:
+        if self.prompt.signals and last and not path.tokens and path.summary is None:
             # Nothing but an end token: a path of no windows, as an empty one is.
             none = np.empty(0)
             path.summary = Summary(unread, 0.0, 0.0, None, scan(none, none, self.session.window))
@@ -194,6 +202,9 @@ class _Run:
             self.tell(Tokens(path.number, Unread(unread)), path.number)
 
     async def ended(self, path: _Growing) -> None:
+        if path.summary is not None and path.summary.tier is not None:  # by the engine that watched it
+            self.tell(Ended(path.number, Fate.PRUNED, None, path.summary), path.number)
+            return
         text = "".join(path.said)
         answer = await asyncio.to_thread(self.extract, text) if len(text) > 100_000 else self.extract(text)
         if answer is not None and answer not in self.answers:

@@ -9,12 +9,20 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
-from typing import Any, Protocol, Self, runtime_checkable
+from typing import Any, NamedTuple, Protocol, Self, runtime_checkable
 
 from sureenough.core.events import Summary, Token
+from sureenough.core.gates import Gate
 
 Message = Mapping[str, Any]
 """A chat message as the OpenAI protocol has it: a role, content, and whatever else."""
+
+
+class Guard(NamedTuple):
+    """How a path is watched: engines that can do so themselves send a summary in place of signals."""
+
+    window: int
+    gate: Gate | None  # None: a warm-up path, whose windows will be asked for
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +31,7 @@ class Prompt:
 
     messages: tuple[Message, ...]
     signals: bool = True  # False: engines that pay for log-probabilities may leave them out
+    guard: Guard | None = None  # for engines that watch their own paths; others need not look
 
     @classmethod
     def user(cls, text: str, *, system: str | None = None, signals: bool = True) -> Self:

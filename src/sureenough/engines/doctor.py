@@ -16,6 +16,7 @@ from sureenough.core.session import Session
 from sureenough.engines.base import Chunk, Prompt
 from sureenough.engines.clock import timed
 from sureenough.engines.faults import Busy
+from sureenough.engines.inside import offered
 from sureenough.engines.metrics import at_rest
 from sureenough.engines.openai import Connected, OpenAI
 from sureenough.engines.reading import Reading, candidates
@@ -220,6 +221,15 @@ async def highest_k(at: Connected) -> Check:
     return Check("highest k", False, "no log-probabilities at all", CURES.format(k=20))
 
 
+async def inside(at: Connected) -> Check:
+    """Who watches the paths: the server itself, or this client."""
+    found = await offered(at.client, at.address)
+    if found is None:
+        return Check("inside", True, "paths are watched by the client; vLLM can do so itself (docs/vllm.md)")
+    words = f"the server watches its own paths (sureenough {found.version}, windows up to {found.window} tokens)"
+    return Check("inside", True, words)
+
+
 CHECKS: Final[dict[str, Callable[[Connected], Awaitable[Check]]]] = {
     "top-k": top_k,
     "raw": raw,
@@ -229,4 +239,5 @@ CHECKS: Final[dict[str, Callable[[Connected], Awaitable[Check]]]] = {
     "counting": counting,
     "chunks": chunks,
     "highest k": highest_k,
+    "inside": inside,
 }

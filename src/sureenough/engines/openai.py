@@ -18,8 +18,9 @@ from urllib.request import getproxies, proxy_bypass
 import httpx
 
 from sureenough.core.events import Token
-from sureenough.engines.base import Prompt
+from sureenough.engines.base import Chunk, Prompt
 from sureenough.engines.faults import BUSY, Busy, Server
+from sureenough.engines.inside import Inside, offered
 from sureenough.engines.lanes import Lanes
 from sureenough.engines.metrics import Counters, at_rest
 from sureenough.engines.patience import LONGEST_WAIT, Stalled, Watch, asked_pause, pause
@@ -59,6 +60,7 @@ class OpenAI:
     timeouts: Timeouts = field(default_factory=Timeouts)
     retries: int = 4  # before a path's first token; twice as many where the server says that it is busy
     extra: Mapping[str, Any] = field(default_factory=dict)  # further fields of the request
+    inside: bool = True  # let a server that offers it watch its own paths
     metrics: bool = False  # read the server's counters, to learn what it made after cancels; for servers of one's own
     proxies: bool = True  # whether the environment's proxies are used
     key: str | None = None  # in place of the environment's
@@ -131,6 +133,8 @@ class Connected:
         self.engine, self.client, self.address, self.server = engine, client, address, server
         self.window = engine.window
         self.before: Counters | None = None
+        self.inside: Inside | None = None
+        self.looked, self.looking = False, asyncio.Lock()
 
     async def made(self) -> int | None:
         """Tokens that the server made since this was opened, by its own count, once it is at rest."""
@@ -139,14 +143,20 @@ class Connected:
 
     async def stream(self, prompt: Prompt, *, seed: int) -> AsyncGenerator[Sequence[Token], None]:
         """Grow one path; the same request is sent again while its first token has not come."""
-        engine = self.engine
-        body = request(prompt, seed, model=engine.model, chat=engine.chat, k=engine.k, sampling=engine.sampling())
-        attempt = 0
+        engine, attempt = self.engine, 0
+        inside = await self.watcher(prompt)
         while True:
-            reading = Reading(engine.k, prompt.signals)
+            asked = None if inside is None or prompt.guard is None else inside.ask(prompt.guard)
+            body = request(
+                prompt, seed, model=engine.model, chat=engine.chat, k=engine.k, sampling=engine.sampling(),
+                inside=None if asked is None else asked.written(),
+            )  # fmt: skip
+            reading = Reading(engine.k, prompt.signals and asked is None)
             try:
                 async with aclosing(self.read(body, reading)) as chunks:
                     async for chunk in chunks:
+                        if inside is not None and asked is not None and chunk.finish is not None:
+                            chunk.summary = await inside.tell(asked, reading.made)
                         yield chunk
                 return
             except Busy as busy:
@@ -166,7 +176,16 @@ class Connected:
             attempt += 1
             await asyncio.sleep(wait)
 
-    async def read(self, body: bytes, reading: Reading) -> AsyncGenerator[Sequence[Token], None]:
+    async def watcher(self, prompt: Prompt) -> Inside | None:
+        """The server's own monitor, where it has one that will do; asked for once."""
+        if not prompt.signals or prompt.guard is None or not self.engine.inside:
+            return None
+        async with self.looking:
+            if not self.looked:
+                self.inside, self.looked = await offered(self.client, self.address), True
+        return self.inside if self.inside is not None and self.inside.can(prompt.guard, self.engine.k) else None
+
+    async def read(self, body: bytes, reading: Reading) -> AsyncGenerator[Chunk, None]:
         """One request and its reply, as chunks."""
         engine, times, events = self.engine, self.engine.timeouts, Events()
         limit = engine.max_path_tokens or LONGEST_PATH
