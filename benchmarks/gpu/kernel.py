@@ -14,10 +14,12 @@ import math
 import sys
 import time
 import traceback
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import torch
+import triton
 
 sys.path.insert(0, str(Path(__file__).parent))
 import common
@@ -26,17 +28,27 @@ common.without_its_engines()
 from sureenough.engines.vllm import kernel
 
 K = 20
+Keep = Callable[[str, object], None]
+"""Keeps a figure under a name."""
 VOCABULARIES = (7, 100, 1_000, 8_191, 32_000, 32_003, 128_257, 151_936, 151_937)
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
-SHAPES = [
-    kernel.Shape(*of)
-    for of in (
-        (4, 1024, 8, 32), (4, 1024, 8, 64), (8, 1024, 8, 32), (8, 1024, 8, 64), (2, 1024, 8, 32), (4, 512, 4, 32),
-        (8, 512, 4, 32), (2, 512, 4, 32), (4, 2048, 16, 32), (2, 2048, 16, 32), (4, 256, 2, 32), (8, 256, 2, 32),
-        (4, 128, 1, 32), (8, 128, 1, 32), (16, 128, 1, 32), (8, 1024, 8, 32, 96), (8, 1024, 8, 32, 80),
-        (4, 1024, 8, 32, 64),
-    )
-]  # fmt: skip
+SHAPES = {
+    "fp32": [
+        kernel.Shape(*of)
+        for of in (
+            (8, 512, 4), (8, 512, 4, 64), (8, 512, 4, 64, 32), (8, 256, 2), (8, 256, 2, 64, 32), (8, 128, 1, 64, 32),
+            (8, 1024, 8), (4, 512, 4), (10, 512, 4), (16, 256, 2, 64, 32), (6, 512, 4),
+        )
+        if not of[0] & (of[0] - 1)
+    ],
+    "bf16": [
+        kernel.Shape(*of)
+        for of in (
+            (4, 1024, 4), (4, 1024, 4, 64), (4, 1024, 4, 64, 32), (2, 1024, 4), (8, 1024, 4), (4, 512, 2), (8, 512, 2),
+            (4, 256, 1), (8, 256, 1), (4, 2048, 8), (2, 2048, 8), (8, 512, 4), (16, 128, 1), (8, 128, 1),
+        )
+    ],
+}  # fmt: skip
 
 
 def rows_of(logits: torch.Tensor) -> torch.Tensor:
@@ -44,7 +56,7 @@ def rows_of(logits: torch.Tensor) -> torch.Tensor:
     return torch.arange(len(logits), dtype=torch.int32, device=logits.device)
 
 
-def check(shape: kernel.Shape, vocabularies: tuple[int, ...] = VOCABULARIES) -> dict[str, Any]:
+def check(shape: kernel.Shape | None, vocabularies: tuple[int, ...] = VOCABULARIES) -> dict[str, Any]:
     """The largest error against float64 over all kinds of rows; told where it is too large."""
     worst, cases, wrong = 0.0, 0, []
     for vocab in vocabularies:
@@ -59,7 +71,7 @@ def check(shape: kernel.Shape, vocabularies: tuple[int, ...] = VOCABULARIES) -> 
                 worst = max(worst, error)
                 if error > 2e-5:
                     wrong.append(f"{vocab} {name} {kind}: {error:.2e}")
-    return {"shape": repr(shape), "cases": cases, "worst": worst, "wrong": wrong}
+    return {"shape": repr(shape or kernel.BEST), "cases": cases, "worst": worst, "wrong": wrong}
 
 
 def loop(logits: torch.Tensor) -> list[float]:
@@ -86,11 +98,11 @@ READS = {
 }
 
 
-def tune(rows: int, vocab: int, dtype: torch.dtype, seconds: float) -> list[tuple[float, str]]:
+def tune(rows: int, vocab: int, name: str, seconds: float) -> list[tuple[float, str]]:
     """Milliseconds a step of every shape, the fastest first."""
-    batches, index = common.inputs(rows, vocab, dtype), torch.arange(rows, dtype=torch.int32, device="cuda")
+    batches, index = common.inputs(rows, vocab, DTYPES[name]), torch.arange(rows, dtype=torch.int32, device="cuda")
     found = []
-    for shape in SHAPES:
+    for shape in SHAPES[name]:
         try:
             ms = common.on_device(lambda logits, shape=shape: kernel.signals(logits, index, K, shape), batches, seconds)
             found.append((ms, repr(shape)))
@@ -99,7 +111,7 @@ def tune(rows: int, vocab: int, dtype: torch.dtype, seconds: float) -> list[tupl
     return sorted(found)
 
 
-def table(shape: kernel.Shape, sizes: tuple[int, ...], vocabularies: tuple[int, ...]) -> list[dict[str, Any]]:
+def table(sizes: tuple[int, ...], vocabularies: tuple[int, ...]) -> list[dict[str, Any]]:
     """One line a size."""
     lines = []
     for vocab, rows, (name, dtype) in itertools.product(vocabularies, sizes, list(DTYPES.items())[:2]):
@@ -107,7 +119,7 @@ def table(shape: kernel.Shape, sizes: tuple[int, ...], vocabularies: tuple[int, 
         index = torch.arange(rows, dtype=torch.int32, device="cuda")
 
         def ours(logits: torch.Tensor, index: torch.Tensor = index) -> object:
-            return kernel.signals(logits, index, K, shape)
+            return kernel.signals(logits, index, K)
 
         reads = {how: common.on_device(read, batches, 0.1) for how, read in READS.items()}
         line = {
@@ -130,63 +142,42 @@ def table(shape: kernel.Shape, sizes: tuple[int, ...], vocabularies: tuple[int, 
     return lines
 
 
+def tuned(keep: Keep) -> None:
+    """Every shape at the sizes that matter."""
+    for rows, vocab, name in ((256, 151_936, "fp32"), (256, 151_936, "bf16"), (16, 151_936, "fp32")):
+        ranked = tune(rows, vocab, name, 0.03)
+        keep(f"shapes at {rows} x {vocab} {name}", ranked)
+        print(f"shapes at {rows} x {vocab} {name}:", *[f"{ms:.4f} {how};" for ms, how in ranked], flush=True)
+
+
 def main() -> None:
     """Check, tune, measure; print a table and write JSON."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", type=Path, help="where to write all figures")
-    parser.add_argument("--quick", action="store_true", help="one shape, one size")
+    parser.add_argument("--tune", action="store_true", help="try other shapes too")
+    parser.add_argument("--quick", action="store_true", help="one size")
     options = parser.parse_args()
     began = time.perf_counter()
-    import triton
+    found: dict[str, Any] = {}
 
-    found: dict[str, Any] = {
-        "device": torch.cuda.get_device_name(), "torch": torch.__version__, "triton": triton.__version__,
-    }  # fmt: skip
-    print(found, flush=True)
-
-    def keep() -> None:
+    def keep(name: str, what: object) -> None:
+        found[name] = what
         found["seconds"] = time.perf_counter() - began
         if options.json is not None:
             options.json.write_text(json.dumps(found, indent=1))
 
+    keep("device", f"{torch.cuda.get_device_name()}, torch {torch.__version__}, Triton {triton.__version__}")
+    print(found["device"], flush=True)
     try:
-        found["check"] = check(kernel.BEST)
-        print("against float64:", found["check"], f"{time.perf_counter() - began:.0f} s", flush=True)
-        keep()
-        shape = kernel.BEST
-        if not options.quick:
-            found["tuned"] = {}
-            for rows, vocab, name in (
-                (256, 151_936, "fp32"),
-                (256, 151_936, "bf16"),
-                (16, 151_936, "fp32"),
-                (256, 32_000, "fp32"),
-            ):
-                if time.perf_counter() - began > 110:
-                    break
-                ranked = tune(rows, vocab, DTYPES[name], 0.03)
-                found["tuned"][f"{rows}x{vocab} {name}"] = ranked
-                print(
-                    f"shapes at {rows} x {vocab} {name}:", *[f"{ms:.4f} {how};" for ms, how in ranked[:10]], flush=True
-                )
-                print(
-                    "   slowest or failed:",
-                    *[f"{ms:.4f} {how};" for ms, how in ranked[-4:]],
-                    f"{time.perf_counter() - began:.0f} s",
-                    flush=True,
-                )
-                keep()
-            best = found["tuned"]["256x151936 fp32"][0][1]
-            shape = next(one for one in SHAPES if repr(one) == best)
-            found["check best"] = check(shape)
-            print("the best shape against float64:", found["check best"], flush=True)
+        keep("check", check(None))
+        print("against float64:", found["check"], f"{found['seconds']:.0f} s", flush=True)
+        if options.tune:
+            tuned(keep)
         sizes = (256,) if options.quick else (16, 64, 256, 512)
-        vocabularies = (151_936,) if options.quick else (32_000, 151_936)
-        found["table"] = table(shape, sizes, vocabularies)
+        keep("table", table(sizes, (151_936,) if options.quick else (32_000, 151_936)))
     except Exception:
-        found["error"] = traceback.format_exc()
+        keep("error", traceback.format_exc())
         print(found["error"], flush=True)
-    keep()
     print(f"{found['seconds']:.0f} s", flush=True)
 
 

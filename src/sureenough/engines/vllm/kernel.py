@@ -123,23 +123,23 @@ def _merge(
 class Shape:
     """How a row is cut: tiles of height x width, a program of so many warps each."""
 
-    def __init__(
-        self, height: int = 4, width: int = 1024, warps: int = 8, cap: int = 32, registers: int | None = None
-    ) -> None:
-        self.height, self.width, self.warps, self.cap, self.registers = height, width, warps, cap, registers
-        self.groups = 64
+    def __init__(self, height: int, width: int, warps: int, cap: int = 32, groups: int = 64) -> None:
+        self.height, self.width, self.warps, self.cap, self.groups = height, width, warps, cap, groups
 
     def __repr__(self) -> str:
-        return f"{self.height}x{self.width} w{self.warps} c{self.cap} r{self.registers or 0}"
+        return f"{self.height}x{self.width} w{self.warps} c{self.cap} g{self.groups}"
 
 
-BEST = Shape()
+# A warp reads 16 bytes a lane: where that fills the width exactly, a column stays in one thread.
+BEST = {4: Shape(8, 512, 4), 2: Shape(4, 1024, 4)}
+"""By the bytes of a logit."""
 
 
 def signals(
-    logits: torch.Tensor, rows: torch.Tensor, k: int = 20, shape: Shape = BEST
+    logits: torch.Tensor, rows: torch.Tensor, k: int = 20, shape: Shape | None = None
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Peak and conf, float64, of these rows of logits (float32, bfloat16 or float16, the last dimension dense)."""
+    shape = shape or BEST[logits.element_size()]
     n, vocab = len(rows), logits.shape[1]
     parts = -(-vocab // (shape.height * shape.width))
     tops = torch.empty((n, parts, shape.cap), dtype=torch.float32, device=logits.device)
@@ -148,7 +148,6 @@ def signals(
     _scan[(parts, n)](
         logits, rows, logits.stride(0), vocab, tops, maxima, sums, parts,
         K=k, CAP=shape.cap, HEIGHT=shape.height, WIDTH=shape.width, GROUPS=shape.groups, num_warps=shape.warps,
-        maxnreg=shape.registers,
     )  # fmt: skip
     many = max(triton.next_power_of_2(parts * shape.cap), shape.groups)
     _merge[(n,)](
