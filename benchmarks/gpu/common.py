@@ -1,6 +1,6 @@
 """What the measurements on a GPU share: times by device events and graphs, inputs larger than the cache, rows to check.
 
-Run where torch and Triton are; the package itself need not be installed there.
+Run where torch, numpy and Triton are; the package itself need not be installed there.
 """
 
 from __future__ import annotations
@@ -8,21 +8,12 @@ from __future__ import annotations
 import statistics
 import sys
 import time
-import types
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import torch
 
-SOURCE = Path(__file__).parents[2] / "src"
-
-
-def without_its_engines() -> None:
-    """Import parts of sureenough that need torch and numpy alone, past `sureenough.engines`, which needs more."""
-    sys.path.insert(0, str(SOURCE))
-    package = types.ModuleType("sureenough.engines")
-    package.__path__ = [str(SOURCE / "sureenough" / "engines")]
-    sys.modules["sureenough.engines"] = package
+sys.path.insert(0, str(Path(__file__).parents[2] / "src"))
 
 
 Step = Callable[[torch.Tensor], object]
@@ -66,7 +57,7 @@ def with_launches(step: Step, batches: Sequence[torch.Tensor], seconds: float = 
 
 
 def _replayed(work: Callable[[], object], steps: int, seconds: float) -> float:
-    times = []
+    times: list[float] = []
     work()
     torch.cuda.synchronize()
     end = time.perf_counter() + seconds

@@ -15,6 +15,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,6 @@ import triton
 sys.path.insert(0, str(Path(__file__).parent))
 import common
 
-common.without_its_engines()
 from sureenough.engines.vllm import kernel
 
 K = 20
@@ -104,7 +104,7 @@ def tune(rows: int, vocab: int, name: str, seconds: float) -> list[tuple[float, 
     found = []
     for shape in SHAPES[name]:
         try:
-            ms = common.on_device(lambda logits, shape=shape: kernel.signals(logits, index, K, shape), batches, seconds)
+            ms = common.on_device(partial(kernel.signals, rows=index, k=K, shape=shape), batches, seconds)
             found.append((ms, repr(shape)))
         except Exception as error:  # a shape that this device cannot run is no shape for it
             found.append((float("inf"), f"{shape!r}: {type(error).__name__} {str(error)[:80]}"))

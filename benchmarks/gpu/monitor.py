@@ -10,6 +10,8 @@ import json
 import sys
 import time
 import traceback
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,7 +21,6 @@ import torch
 sys.path.insert(0, str(Path(__file__).parent))
 import common
 
-common.without_its_engines()
 from sureenough.core.gates import Gate, Stratified
 from sureenough.core.monitor import Monitor as CoreMonitor
 from sureenough.core.windows import scan
@@ -142,9 +143,7 @@ def cost(rows: int, vocab: int, *, aligned: bool, board: bool) -> dict[str, Any]
     by_turn = {}
     for name, at in (("in a block", 3000), ("at a block's end", 4096)):
         table = torch.stack((index, index, torch.full_like(index, at)))
-        by_turn[name] = common.on_device(
-            lambda logits, table=table: stepping.step(watcher.state, logits, table, peak, conf), batches, 0.2
-        )
+        by_turn[name] = common.on_device(partial(_state_alone, watcher.state, table, peak, conf), batches, 0.2)
     reads = min(common.on_device(lambda logits: logits.amax(dim=-1), batches, 0.1),
                 common.on_device(lambda logits: logits.sum(), batches, 0.1))  # fmt: skip
     return {
@@ -152,6 +151,12 @@ def cost(rows: int, vocab: int, *, aligned: bool, board: bool) -> dict[str, Any]
         "signals alone": alone, "state alone": by_turn, "a step with nothing watched": idle, "one read": reads,
         "state MiB": watcher.state.bytes / 2**20,
     }  # fmt: skip
+
+
+def _state_alone(
+    state: State, table: torch.Tensor, peak: torch.Tensor, conf: torch.Tensor, logits: torch.Tensor
+) -> object:
+    return stepping.step(state, logits, table, peak, conf)
 
 
 def ends() -> dict[str, Any]:
@@ -182,20 +187,14 @@ def main() -> None:
     parser.add_argument("--tokens", type=int, default=1_000_000)
     options = parser.parse_args()
     found: dict[str, Any] = {"device": torch.cuda.get_device_name()}
-    parts = {
-        "ends": ends,
-        "decisions": lambda: decisions(options.tokens),
-        **{
-            f"cost {rows} x {vocab} aligned={aligned} board={board}": (
-                lambda of=(rows, vocab), aligned=aligned, board=board: cost(*of, aligned=aligned, board=board)
-            )
-            for rows, vocab, aligned, board in (
-                (512, VOCABULARY, False, True), (512, VOCABULARY, True, True), (512, VOCABULARY, False, False),
-                (256, VOCABULARY, False, True), (64, VOCABULARY, False, True), (16, VOCABULARY, False, True),
-                (512, 32_000, False, True),
-            )
-        },
-    }  # fmt: skip
+    parts: dict[str, Callable[[], dict[str, Any]]] = {"ends": ends, "decisions": partial(decisions, options.tokens)}
+    for rows, vocab, aligned, board in (
+        (512, VOCABULARY, False, True), (512, VOCABULARY, True, True), (512, VOCABULARY, False, False),
+        (256, VOCABULARY, False, True), (64, VOCABULARY, False, True), (16, VOCABULARY, False, True),
+        (512, 32_000, False, True),
+    ):  # fmt: skip
+        name = f"cost {rows} x {vocab} aligned={aligned} board={board}"
+        parts[name] = partial(cost, rows, vocab, aligned=aligned, board=board)
     for name, part in parts.items():
         start = time.perf_counter()
         try:

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from sureenough.cli import answers, ask, doctor, engine, explain, record, replay, strategies
+from sureenough.cli import answers, ask, doctor, engine, explain, record, replay, serve_vllm, strategies
 from sureenough.errors import EngineError, SureEnoughError
 from sureenough.version import __version__
 
@@ -28,6 +28,9 @@ app.command("replay")(replay.command)
 app.command("answers", context_settings={"ignore_unknown_options": True})(answers.command)  # -1 is an answer
 app.command("explain")(explain.command)
 app.command("strategies")(strategies.command)
+app.command("serve-vllm", context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(
+    serve_vllm.command
+)
 
 
 def _print_version(asked: bool) -> None:

@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from sureenough.core.trend import Floats
-from sureenough.engines.vllm.state import CONF, LOW, PRUNED, Ints
+from sureenough.engines.vllm.push import CONF, LOW, PRUNED, Ints
 
 KEPT: Final = 4096
 """Records of paths whose slot has another path now, at most; the oldest are forgotten first."""

@@ -16,32 +16,32 @@ FLOOR: tl.constexpr = tl.constexpr(-100.0)  # log-probabilities below it count a
 
 
 @triton.jit
-def _order(x):  # type: ignore[no-untyped-def]
+def _order(x):
     """A float32 as an integer that sorts as it does."""
     i = x.to(tl.int32, bitcast=True)
     return (i ^ ((i >> 31) & 0x7FFFFFFF)).to(tl.int64)
 
 
 @triton.jit
-def _value(order):  # type: ignore[no-untyped-def]
+def _value(order):
     i = order.to(tl.int32)
     return (i ^ ((i >> 31) & 0x7FFFFFFF)).to(tl.float32, bitcast=True)
 
 
 @triton.jit
-def _at_least(groups, K: tl.constexpr):  # type: ignore[no-untyped-def]
+def _at_least(groups, K: tl.constexpr):
     """The K-th largest of the groups' maxima: at least K values are not below it."""
     larger = tl.sum((groups[None, :] > groups[:, None]).to(tl.int32), axis=1)
     return tl.min(tl.where(larger < K, groups, -LOWEST), axis=0)
 
 
 @triton.jit
-def _above(x, bar):  # type: ignore[no-untyped-def]
+def _above(x, bar):
     return tl.sum((x > bar).to(tl.int32))
 
 
 @triton.jit
-def _raise(x, bar, most, K: tl.constexpr, CAP: tl.constexpr):  # type: ignore[no-untyped-def]
+def _raise(x, bar, most, K: tl.constexpr, CAP: tl.constexpr):
     """Bisect for a higher bar until at most CAP values lie above it and at least K not below; how many lie above.
 
     Where ties leave no such bar, the value itself that is tied.
@@ -66,7 +66,7 @@ def _raise(x, bar, most, K: tl.constexpr, CAP: tl.constexpr):  # type: ignore[no
 
 
 @triton.jit
-def _logprob(x, lse):  # type: ignore[no-untyped-def]
+def _logprob(x, lse):
     return tl.where(x > LOWEST, tl.minimum(tl.maximum(x.to(tl.float64) - lse, FLOOR), 0.0), FLOOR)
 
 
@@ -74,7 +74,7 @@ def _logprob(x, lse):  # type: ignore[no-untyped-def]
 def _scan(
     logits, rows, stride, vocab, tops, maxima, sums, parts,
     K: tl.constexpr, CAP: tl.constexpr, HEIGHT: tl.constexpr, WIDTH: tl.constexpr, GROUPS: tl.constexpr,
-):  # type: ignore[no-untyped-def]  # fmt: skip
+):  # fmt: skip
     """One part of one row."""
     part, row = tl.program_id(0), tl.program_id(1)
     column = tl.arange(0, HEIGHT)[:, None] * WIDTH + tl.arange(0, WIDTH)[None, :] + part * (HEIGHT * WIDTH)
@@ -101,7 +101,7 @@ def _scan(
 def _merge(
     tops, maxima, sums, peak, conf, parts,
     K: tl.constexpr, CAP: tl.constexpr, PARTS: tl.constexpr, MANY: tl.constexpr, GROUPS: tl.constexpr,
-):  # type: ignore[no-untyped-def]  # fmt: skip
+):  # fmt: skip
     """The parts of one row, in float64: what is left to add is little."""
     row = tl.program_id(0)
     part = tl.arange(0, PARTS)

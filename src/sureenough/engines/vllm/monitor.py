@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from sureenough.engines.vllm.arguments import Asked, K
 from sureenough.engines.vllm.board import BEHIND, Board
@@ -87,7 +88,7 @@ class Monitor:
             self._post(table, found)
         return logits
 
-    def _post(self, table: np.ndarray, found: torch.Tensor) -> None:  # type: ignore[type-arg]
+    def _post(self, table: NDArray[np.int32], found: torch.Tensor) -> None:
         assert self.board is not None
         slot, before = table[1].astype(np.int64), table[2].astype(np.int64)
         if not self._copies:

@@ -1,44 +1,30 @@
-"""What is known of every watched request, on the device: the sums of core's Monitor, a row a slot.
-
-A step is told how many tokens a request had before it, and takes what it needs of the state after so many tokens; of
-states it keeps the last two. So a step can be repeated (vLLM throws away what it samples in the middle of a long
-prompt) and nothing has to be taken back. On the CPU a step is numpy, with core's own functions; on a GPU one kernel.
-"""
+"""What is known of every watched request, as tensors on one device; a step is numpy on a CPU, one kernel on a GPU."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from sureenough.core.gates import Gate
-from sureenough.core.trend import Floats, direct, shapes
+from sureenough.engines.vllm.push import PRUNED, Arrays, push
 
-D, DD, DV, VV, P, SHIFT, LIFT, LAST, LOWEST, TIER = range(10)
-"""Columns of the running sums, as Monitor names them."""
-PEAK, CONF, LOW, TAIL, PRUNED = range(5)
-"""Columns of what a step reports of a row."""
-DROP, RISK = 1.0, 2.0
-"""Tiers, as numbers; 0 is none."""
 WINNER: Final = 1e20
 """The logit of an end token that must be drawn: all other probabilities become exactly 0, at any temperature."""
-
-Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
 class State:
-    """Tensors on one device, for so many slots and windows up to so many tokens."""
+    """`push.Arrays` on a device, and the token that ends each request."""
 
-    sums: torch.Tensor  # after an even and an odd number of tokens, slot, column
-    ring: torch.Tensor  # slot; conf of even and odd blocks, peak of even and odd blocks; place in the block
-    rests: torch.Tensor  # slot; D, DD, DV, VV, P of the rest of the block before; place
-    gates: torch.Tensor  # slot; trust, drop, risk, eta
+    sums: torch.Tensor
+    ring: torch.Tensor
+    rests: torch.Tensor
+    gates: torch.Tensor
     windows: torch.Tensor
-    ends: torch.Tensor  # the token that ends a request
+    ends: torch.Tensor
 
     @classmethod
     def empty(cls, slots: int, longest_window: int, device: torch.device) -> State:
@@ -64,19 +50,28 @@ class State:
 
     def admit(self, slot: int, window: int, gate: Gate, end: int) -> None:
         """A slot's request is another one from here on; its sums begin anew with its first token."""
-        self.gates[slot] = torch.tensor([gate.trust, gate.drop, gate.risk, gate.eta], dtype=torch.float64)
+        told = torch.tensor([gate.trust, gate.drop, gate.risk, gate.eta], dtype=torch.float64)
+        # From pinned memory nothing waits for the copy.
+        self.gates[slot].copy_(told.pin_memory() if self.gates.is_cuda else told, non_blocking=True)
         self.windows[slot] = window
         self.ends[slot] = end
 
+    @property
+    def arrays(self) -> Arrays:
+        """The same memory, for numpy; on a CPU only."""
+        return Arrays(*(part.numpy() for part in (self.sums, self.ring, self.rests, self.gates, self.windows)))
 
-def step(state: State, logits: torch.Tensor, rows: Any, peak: torch.Tensor, conf: torch.Tensor) -> torch.Tensor:
+
+def step(
+    state: State, logits: torch.Tensor, rows: torch.Tensor, peak: torch.Tensor, conf: torch.Tensor
+) -> torch.Tensor:
     """Take one token of every watched row; a row whose gate closes gets its end token. What is known of each row.
 
     `rows` holds, a column each, the row of logits, its slot, and the tokens before this one.
     """
     if logits.device.type == "cpu":
         row, slot, before = rows.numpy().astype(np.int64)
-        found = _push(state, slot, before, peak.numpy(), conf.numpy())
+        found = push(state.arrays, slot, before, peak.numpy(), conf.numpy())
         closed = found[:, PRUNED] > 0
         if closed.any():
             ends = state.ends.numpy()[slot[closed]].astype(np.int64)
@@ -85,81 +80,3 @@ def step(state: State, logits: torch.Tensor, rows: Any, peak: torch.Tensor, conf
     from sureenough.engines.vllm import stepping
 
     return stepping.step(state, logits, rows, peak, conf)
-
-
-def _push(state: State, slot: Ints, before: Ints, peak: Floats, conf: Floats) -> Floats:
-    """Monitor.push and Gate.tier for one token of many paths: the same operations in the same order."""
-    sums, ring, rests = state.sums.numpy(), state.ring.numpy(), state.rests.numpy()
-    size = state.windows.numpy()[slot].astype(np.int64)
-    at, block = before % size, before // size
-    first, turns = before == 0, (at == 0) & (before > 0)
-    for i in np.flatnonzero(turns):
-        _turn(ring[slot[i]], rests[slot[i]], int(size[i]), int(block[i]))
-    old = sums[before & 1, slot]
-    new = np.where((first | turns)[:, None], 0.0, old)
-    new[:, SHIFT] = shift = np.where(first, conf, np.where(turns, old[:, LAST], old[:, SHIFT]))
-    end_of_block = ring[slot, 2 + ((block - 1) & 1), size - 1]
-    new[:, LIFT] = lift = np.where(first, peak, np.where(turns, end_of_block, old[:, LIFT]))
-    d, v = conf - shift, conf - np.where(first, conf, old[:, LAST])
-    new[:, LAST] = conf
-    new[:, D] += d
-    new[:, DD] += d * d
-    new[:, DV] += d * v
-    new[:, VV] += v * v
-    new[:, P] += peak - lift
-    ring[slot, block & 1, at] = conf
-    ring[slot, 2 + (block & 1), at] = peak
-    rest = np.where((block > 0)[:, None], rests[slot, :, at + 1], 0.0)
-    full, n = before + 1 >= size, np.minimum(before + 1, size)
-    group = (new[:, D] + rest[:, D] + n * shift) / n
-    lowest = np.where(first, np.inf, old[:, LOWEST])
-    new[:, LOWEST] = np.where(full & (group < lowest), group, lowest)
-    group_peak = (new[:, P] + rest[:, P] + n * lift) / n
-    held = np.where(first, 0.0, old[:, TIER])
-    new[:, TIER] = np.where(
-        full & (held == 0.0),
-        _tier(state.gates.numpy()[slot], group_peak, group, lambda i: _risk(ring, slot, size, before, new, rest, i)),
-        held,
-    )
-    sums[(before + 1) & 1, slot] = new
-    return np.stack([peak, conf, np.where(full, new[:, LOWEST], group), group, new[:, TIER]], axis=1)
-
-
-def _tier(gates: Floats, peak: Floats, conf: Floats, risk: Any) -> Floats:
-    trust, drop, bar, eta = gates.T
-    asked = peak <= trust
-    tier = np.where(asked & (conf < drop), DROP, 0.0)
-    rest = np.flatnonzero(asked & (tier == 0.0) & (bar < np.inf))
-    if rest.size:
-        noise, fall = risk(rest)
-        tier[rest] = np.where(noise + eta[rest] * fall > bar[rest], RISK, 0.0)
-    return tier
-
-
-def _risk(
-    ring: Floats, slot: Ints, size: Ints, before: Ints, new: Floats, rest: Floats, rows: Ints
-) -> tuple[Floats, Floats]:
-    slot, size, before, new, rest = slot[rows], size[rows], before[rows], new[rows], rest[rows]
-    block, at = before // size, before % size
-    # The token before the window stands at this token's place in the block before; the path's first where none is.
-    earlier = np.where(block > 0, ring[slot, (block - 1) & 1, at], ring[slot, 0, 0])
-    d, dd, dv, vv = (new[:, column] + rest[:, column] for column in (D, DD, DV, VV))
-    noise, fall, weak = shapes(size.astype(np.float64), d, dd, dv, vv, new[:, LAST] - earlier)
-    for i in np.flatnonzero(weak):
-        place = np.arange(before[i] - size[i] + 1, before[i] + 1)
-        if place[0] < 0:
-            continue  # no full window: nobody asks
-        window = ring[slot[i], (place // size[i]) & 1, place % size[i]]
-        noise[i], fall[i] = direct(window, float(earlier[i]))
-    return noise, fall
-
-
-def _turn(ring: Floats, rests: Floats, size: int, block: int) -> None:
-    """The block before this one is full: run its sums backward, shifted by its last token."""
-    odd = (block - 1) & 1
-    conf, peak = ring[odd, :size], ring[2 + odd, :size]
-    before = ring[1 - odd, size - 1] if block > 1 else conf[0]
-    d, v = conf - conf[-1], np.diff(conf, prepend=before)
-    for row, values in enumerate((d, d * d, d * v, v * v, peak - peak[-1])):
-        rests[row, :size] = np.cumsum(values[::-1])[::-1]
-        rests[row, size] = 0.0

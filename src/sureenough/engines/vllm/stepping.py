@@ -19,7 +19,7 @@ CHUNK: tl.constexpr = tl.constexpr(256)
 
 
 @triton.jit
-def _turn(ring, rests, longest, size, block):  # type: ignore[no-untyped-def]
+def _turn(ring, rests, longest, size, block):
     """Run the sums of the block before backward, shifted by its last token."""
     odd = (block - 1) & 1
     confs, peaks, wide = ring + odd * longest, ring + (2 + odd) * longest, longest + 1
@@ -55,7 +55,7 @@ def _turn(ring, rests, longest, size, block):  # type: ignore[no-untyped-def]
 
 
 @triton.jit
-def _again(ring, longest, size, before, earlier):  # type: ignore[no-untyped-def]
+def _again(ring, longest, size, before, earlier):
     """Centred sums by two passes over the window, where shifted sums lost their digits; whether it has any spread."""
     start = before - size + 1
     total = earlier - earlier
@@ -91,7 +91,7 @@ def _again(ring, longest, size, before, earlier):  # type: ignore[no-untyped-def
 def _step(
     logits, stride, rows, watched, peaks, confs, out,
     sums, ring, rests, gates, windows, ends, slots, longest, WINS: tl.constexpr,
-):  # type: ignore[no-untyped-def]  # fmt: skip
+):  # fmt: skip
     at_row = tl.program_id(0)
     row, slot = tl.load(rows + at_row).to(tl.int64), tl.load(rows + watched + at_row).to(tl.int64)
     before = tl.load(rows + 2 * watched + at_row)
@@ -171,7 +171,7 @@ def _step(
 
 
 @triton.jit
-def _risky(ring, longest, size, before, earlier, n, d, dd, dv, vv, rise, bar, eta):  # type: ignore[no-untyped-def]
+def _risky(ring, longest, size, before, earlier, n, d, dd, dv, vv, rise, bar, eta):
     """2 where the window's instability lies above the bar, else 0."""
     found = n - n
     if (size > 1) & (dd != 0.0):
