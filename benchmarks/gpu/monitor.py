@@ -87,12 +87,14 @@ def decisions(tokens: int) -> dict[str, Any]:
     told = told.transpose(0, 1).contiguous()
     index = torch.arange(LANES, dtype=torch.int32, device="cuda")
     before = told[:, :, 0].to(torch.int32)
+    places = torch.stack((index, index))
     logits = torch.zeros((LANES, 16), device="cuda")
     found = torch.empty((steps, LANES, 5), dtype=torch.float64, device="cuda")
     start = time.perf_counter()
     for at in range(steps):
-        rows = torch.stack((index, index, before[at]))
-        found[at] = stepping.step(state, logits, rows, told[at, :, 1].contiguous(), told[at, :, 2].contiguous())
+        found[at] = stepping.step(
+            state, logits, places, before[at], told[at, :, 1].contiguous(), told[at, :, 2].contiguous()
+        )
     torch.cuda.synchronize()
     seconds = time.perf_counter() - start
     wanted = told[:, :, 3:]
@@ -109,7 +111,7 @@ def decisions(tokens: int) -> dict[str, Any]:
 
 def cost(rows: int, vocab: int, *, aligned: bool, board: bool) -> dict[str, Any]:
     """Milliseconds that a step of the whole monitor adds, by what the rows are doing."""
-    watcher = Monitor(rows + 8, 2048, torch.device("cuda"), Board(rows + 8, beside=True) if board else None)
+    watcher = Monitor(rows + 8, 2048, torch.device("cuda"), Board(rows + 8) if board else None)
     rng = np.random.default_rng(0)
     made: list[list[int]] = []
     for row in range(rows):
@@ -156,7 +158,7 @@ def cost(rows: int, vocab: int, *, aligned: bool, board: bool) -> dict[str, Any]
 def _state_alone(
     state: State, table: torch.Tensor, peak: torch.Tensor, conf: torch.Tensor, logits: torch.Tensor
 ) -> object:
-    return stepping.step(state, logits, table, peak, conf)
+    return stepping.step(state, logits, table[:2], table[2], peak, conf)
 
 
 def ends() -> dict[str, Any]:

@@ -1,26 +1,26 @@
-"""Records of watched paths, on the host: written behind the device, a step at a time, and read when a path has ended.
+"""Records of watched paths, on the host: a step only leaves a note, and notes are entered when somebody reads.
 
-The engine's step never waits: it queues a copy and an event, and a thread of its own waits for the event. Of every path
-the last two states are kept, since an engine that plans ahead makes a token more after a path's end.
+A note is a copy that may still be on its way from the device, and the event of its arrival; only readers wait for it.
+Of every path the last two states are kept, since an engine that plans ahead makes a token more after a path's end.
 """
 
 from __future__ import annotations
 
-import queue
 import threading
 import time
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from typing import Any, Final, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sureenough.core.trend import Floats
 from sureenough.engines.vllm.push import CONF, LOW, PRUNED, Ints
 
 KEPT: Final = 4096
 """Records of paths whose slot has another path now, at most; the oldest are forgotten first."""
-BEHIND: Final = 48
-"""Steps that may wait for the device; the engine waits for the board only beyond."""
+BEHIND: Final = 64
+"""Notes that may lie about; the engine itself enters them beyond half of that, and waits for none unless all are full."""
 
 
 class Record(NamedTuple):
@@ -58,107 +58,120 @@ class _Left(NamedTuple):
         return Record(tokens, float(lowest), float(tail), int(tier), signals)
 
 
+class _Note(NamedTuple):
+    """One step, not entered yet."""
+
+    slot: Ints  # the same object for as long as nobody joins, leaves or moves
+    before: NDArray[np.int32]
+    found: Any
+    done: Any  # an event, or None where nothing is on its way
+
+
 class Board:
     """Told in the engine's thread, read from any other."""
 
-    def __init__(self, slots: int, *, beside: bool) -> None:
+    def __init__(self, slots: int) -> None:
         self._tokens = np.zeros(slots, dtype=np.int64)
         self._states = np.zeros((slots, 2, 3))
         self._traces: dict[int, Floats] = {}
         self._keys: dict[int, str] = {}
         self._slots: dict[str, int] = {}
         self._left: OrderedDict[str, _Left | Lost] = OrderedDict()
-        self._news = threading.Condition()
-        self._queue: queue.Queue[tuple[Any, ...]] | None = None
-        if beside:
-            self._queue = queue.Queue(maxsize=BEHIND)
-            threading.Thread(target=self._work, name="sureenough-board", daemon=True).start()
+        self._notes: deque[_Note] = deque()
+        self._lock = threading.Lock()
+
+    # -- told
 
     def admit(self, slot: int, key: str, trace: bool) -> None:
         """A path begins in this slot, whose last one has left."""
-        self._do((self._admit, slot, key, trace))
-
-    def lose(self, key: str, why: str) -> None:
-        """A path can no longer be watched."""
-        self._do((self._lose, key, why))
-
-    def post(self, slot: Ints, before: Ints, found: Any, done: Any = None) -> None:
-        """One step's rows: `found` may be read once `done` has happened."""
-        self._do((self._post, slot, before, found, done))
-
-    def read(self, key: str, tokens: int | None = None, patience: float = 5.0) -> Record | Lost:
-        """A path's record after so many tokens, waited for where it is still on its way; its latest by default."""
-        end = time.monotonic() + patience
-        with self._news:
-            while True:
-                path = self._path(key)
-                found = path if isinstance(path, Lost) else None if path is None else path.record(tokens)
-                if found is not None:
-                    return found
-                if not self._news.wait(max(0.0, end - time.monotonic())):
-                    return Lost("no path of that name was watched" if path is None else "its last tokens did not come")
-
-    # -- in the board's own thread, where there is one
-
-    def _do(self, task: tuple[Any, ...]) -> None:
-        if self._queue is None:
-            task[0](*task[1:])
-        else:
-            self._queue.put(task)
-
-    def _work(self) -> None:
-        assert self._queue is not None
-        while True:
-            do, *told = self._queue.get()
-            do(*told)
-
-    def _path(self, key: str) -> _Left | Lost | None:
-        slot = self._slots.get(key)
-        if slot is None:
-            return self._left.get(key)
-        return _Left(int(self._tokens[slot]), self._states[slot], self._traces.get(slot))
-
-    def _admit(self, slot: int, key: str, trace: bool) -> None:
-        with self._news:
+        with self._lock:
+            self._enter_all()
             self._leave(slot)
+            self._left.pop(key, None)
             self._slots[key], self._keys[slot] = slot, key
             self._tokens[slot] = 0
             if trace:
                 self._traces[slot] = np.empty((256, 2))
 
-    def _leave(self, slot: int) -> None:
-        key = self._keys.pop(slot, None)
-        if key is not None and self._slots.pop(key, None) is not None:
-            self._keep(key, _Left(int(self._tokens[slot]), self._states[slot].copy(), self._traces.pop(slot, None)))
-
-    def _keep(self, key: str, path: _Left | Lost) -> None:
-        self._left[key] = path
-        while len(self._left) > KEPT:
-            self._left.popitem(last=False)
-
-    def _lose(self, key: str, why: str) -> None:
-        with self._news:
+    def lose(self, key: str, why: str) -> None:
+        """A path can no longer be watched."""
+        with self._lock:
+            self._enter_all()
             slot = self._slots.pop(key, None)
             if slot is not None:
                 self._keys.pop(slot, None)
                 self._traces.pop(slot, None)
             self._keep(key, Lost(why))
-            self._news.notify_all()
 
-    def _post(self, slot: Ints, before: Ints, found: Any, done: Any) -> None:
-        if done is not None:
-            done.synchronize()
-        rows: Floats = np.asarray(found)
-        with self._news:
-            self._tokens[slot] = before + 1
-            self._states[slot, (before + 1) & 1] = rows[:, LOW : PRUNED + 1]
-            if self._traces:
-                for i in [i for i, one in enumerate(slot.tolist()) if one in self._traces]:
-                    self._trace(int(slot[i]), int(before[i]), rows[i, : CONF + 1])
-            self._news.notify_all()
+    def post(self, slot: Ints, before: NDArray[np.int32], found: Any, done: Any = None) -> None:
+        """One step's rows: `found` may be read once `done` has happened."""
+        self._notes.append(_Note(slot, before, found, done))
+        if len(self._notes) > BEHIND // 2:
+            with self._lock:
+                self._enter_all(wait=len(self._notes) >= BEHIND - 2)
+
+    # -- read
+
+    def read(self, key: str, tokens: int | None = None, patience: float = 5.0) -> Record | Lost:
+        """A path's record after so many tokens, waited for where it is still on its way; its latest by default."""
+        end = time.monotonic() + patience
+        while True:
+            with self._lock:
+                self._enter_all()
+                path = self._path(key)
+                found = path if isinstance(path, Lost) else None if path is None else path.record(tokens)
+            if found is not None:
+                return found
+            if time.monotonic() > end:
+                return Lost("no path of that name was watched" if path is None else "its last tokens did not come")
+            time.sleep(0.002)
+
+    def _path(self, key: str) -> _Left | Lost | None:
+        slot = self._slots.get(key)
+        if slot is None:
+            return self._left.get(key)
+        return _Left(int(self._tokens[slot]), self._states[slot].copy(), self._traces.get(slot))
+
+    # -- with the lock held
+
+    def _enter_all(self, *, wait: bool = True) -> None:
+        notes = self._notes
+        while notes and (wait or notes[0].done is None or notes[0].done.query()):
+            # While nobody joins or leaves, a state is overwritten two steps later: only traces need every note.
+            passed = (
+                len(notes) > 2 and notes[2].slot is notes[0].slot and bool((notes[2].before > notes[0].before).all())
+            )
+            self._enter(notes[0], states=not passed)
+            notes.popleft()
+
+    def _enter(self, note: _Note, *, states: bool) -> None:
+        if not states and not self._traces:
+            return
+        if note.done is not None:
+            note.done.synchronize()
+        rows: Floats = np.asarray(note.found)
+        before = note.before.astype(np.int64)
+        if states:
+            self._tokens[note.slot] = before + 1
+            self._states[note.slot, (before + 1) & 1] = rows[:, LOW : PRUNED + 1]
+        if self._traces:
+            for i, slot in enumerate(note.slot.tolist()):
+                if slot in self._traces:
+                    self._trace(slot, int(before[i]), rows[i, : CONF + 1])
 
     def _trace(self, slot: int, before: int, signals: Floats) -> None:
         trace = self._traces[slot]
         if before >= len(trace):
             trace = self._traces[slot] = np.concatenate((trace, np.empty_like(trace)))
         trace[before] = signals
+
+    def _leave(self, slot: int) -> None:
+        key = self._keys.pop(slot, None)
+        trace = self._traces.pop(slot, None)
+        if key is not None and self._slots.pop(key, None) is not None:
+            self._keep(key, _Left(int(self._tokens[slot]), self._states[slot].copy(), trace))
+
+    def _keep(self, key: str, path: _Left | Lost) -> None:
+        self._left[key] = path
+        while len(self._left) > KEPT:
+            self._left.popitem(last=False)

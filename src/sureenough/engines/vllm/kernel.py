@@ -143,8 +143,10 @@ def signals(
     n, vocab = len(rows), logits.shape[1]
     parts = -(-vocab // (shape.height * shape.width))
     tops = torch.empty((n, parts, shape.cap), dtype=torch.float32, device=logits.device)
-    maxima, sums = torch.empty((2, n, parts), dtype=torch.float32, device=logits.device)
-    peak, conf = torch.empty((2, n), dtype=torch.float64, device=logits.device)
+    # Rounded up, so that pointers are aligned alike at any n and nothing is compiled anew in the middle of the day.
+    even = -(-n // 16) * 16
+    maxima, sums = torch.empty((2, even, parts), dtype=torch.float32, device=logits.device)
+    peak, conf = torch.empty((2, even), dtype=torch.float64, device=logits.device)[:, :n]
     _scan[(parts, n)](
         logits, rows, logits.stride(0), vocab, tops, maxima, sums, parts,
         K=k, CAP=shape.cap, HEIGHT=shape.height, WIDTH=shape.width, GROUPS=shape.groups, num_warps=shape.warps,

@@ -60,10 +60,11 @@ class Watch(LogitsProcessor):
         first = vllm_config.parallel_config.rank == 0
         most = int(vllm_config.scheduler_config.max_num_seqs)
         slots = most + most // 4 + 8
-        self.board = Board(slots, beside=device.type != "cpu") if place and first else None
+        self.board = Board(slots) if place and first else None
         if self.board is not None and place is not None:
             open_desk(self.board, place)
         self.monitor = Monitor(slots, longest_window(), device, self.board)
+        self.monitor.warm_up(vocabulary)
 
     def is_argmax_invariant(self) -> bool:
         """Ending a path changes which token is the likeliest."""

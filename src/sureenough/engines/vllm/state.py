@@ -63,15 +63,20 @@ class State:
 
 
 def step(
-    state: State, logits: torch.Tensor, rows: torch.Tensor, peak: torch.Tensor, conf: torch.Tensor
+    state: State,
+    logits: torch.Tensor,
+    places: torch.Tensor,
+    before: torch.Tensor,
+    peak: torch.Tensor,
+    conf: torch.Tensor,
 ) -> torch.Tensor:
     """Take one token of every watched row; a row whose gate closes gets its end token. What is known of each row.
 
-    `rows` holds, a column each, the row of logits, its slot, and the tokens before this one.
+    `places` holds rows of logits and their slots, `before` the tokens before this one.
     """
     if logits.device.type == "cpu":
-        row, slot, before = rows.numpy().astype(np.int64)
-        found = push(state.arrays, slot, before, peak.numpy(), conf.numpy())
+        row, slot = places.numpy().astype(np.int64)
+        found = push(state.arrays, slot, before.numpy().astype(np.int64), peak.numpy(), conf.numpy())
         closed = found[:, PRUNED] > 0
         if closed.any():
             ends = state.ends.numpy()[slot[closed]].astype(np.int64)
@@ -79,4 +84,4 @@ def step(
         return torch.from_numpy(found)
     from sureenough.engines.vllm import stepping
 
-    return stepping.step(state, logits, rows, peak, conf)
+    return stepping.step(state, logits, places, before, peak, conf)

@@ -14,7 +14,7 @@ from sureenough.engines.vllm.state import WINNER, State
 
 ILL_CONDITIONED: tl.constexpr = tl.constexpr(1e-6)
 COLUMNS: tl.constexpr = tl.constexpr(10)
-AHEAD: tl.constexpr = tl.constexpr(16)  # loads in flight while sums are run backward, one addition after the other
+AHEAD: tl.constexpr = tl.constexpr(32)  # loads in flight while sums are run backward, one addition after the other
 CHUNK: tl.constexpr = tl.constexpr(256)
 
 
@@ -31,19 +31,23 @@ def _turn(ring, rests, longest, size, block):
     d, dd, dv, vv, p = zero, zero, zero, zero, zero
     start = 0
     while start < size:
+        last = size - 1 - start
+        # All loads first: the compiler cannot move them before stores that might change what they read.
+        conf, peak = (), ()
+        for ahead in tl.static_range(AHEAD + 1):
+            conf = conf + (tl.load(confs + last - ahead, mask=last >= ahead, other=before),)  # noqa: RUF005
         for ahead in tl.static_range(AHEAD):
-            i = size - 1 - start - ahead
+            peak = peak + (tl.load(peaks + last - ahead, mask=last >= ahead, other=0.0),)  # noqa: RUF005
+        for ahead in tl.static_range(AHEAD):
+            i = last - ahead
             there = i >= 0
-            conf = tl.load(confs + i, mask=there, other=0.0)
-            peak = tl.load(peaks + i, mask=there, other=0.0)
-            earlier = tl.load(confs + i - 1, mask=i > 0, other=0.0)
-            x = conf - shift
-            v = conf - tl.where(i > 0, earlier, before)
+            x = conf[ahead] - shift
+            v = conf[ahead] - conf[ahead + 1]
             d += x
             dd += x * x
             dv += x * v
             vv += v * v
-            p += peak - lift
+            p += peak[ahead] - lift
             tl.store(rests + i, d, mask=there)
             tl.store(rests + wide + i, dd, mask=there)
             tl.store(rests + 2 * wide + i, dv, mask=there)
@@ -87,14 +91,14 @@ def _again(ring, longest, size, before, earlier):
     return a, b, c, most > least
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["watched", "stride", "slots", "longest"])
 def _step(
-    logits, stride, rows, watched, peaks, confs, out,
+    logits, stride, places, watched, befores, peaks, confs, out,
     sums, ring, rests, gates, windows, ends, slots, longest, WINS: tl.constexpr,
 ):  # fmt: skip
     at_row = tl.program_id(0)
-    row, slot = tl.load(rows + at_row).to(tl.int64), tl.load(rows + watched + at_row).to(tl.int64)
-    before = tl.load(rows + 2 * watched + at_row)
+    row, slot = tl.load(places + at_row).to(tl.int64), tl.load(places + watched + at_row).to(tl.int64)
+    before = tl.load(befores + at_row)
     size = tl.load(windows + slot)
     peak, conf = tl.load(peaks + at_row), tl.load(confs + at_row)
     ring += slot * 4 * longest
@@ -196,14 +200,19 @@ def _risky(ring, longest, size, before, earlier, n, d, dd, dv, vv, rise, bar, et
 
 
 def step(
-    state: State, logits: torch.Tensor, rows: torch.Tensor, peak: torch.Tensor, conf: torch.Tensor
+    state: State,
+    logits: torch.Tensor,
+    places: torch.Tensor,
+    before: torch.Tensor,
+    peak: torch.Tensor,
+    conf: torch.Tensor,
 ) -> torch.Tensor:
     """Launch it; nothing waits."""
-    watched = rows.shape[1]
+    watched = places.shape[1]
     out = torch.empty((watched, 5), dtype=torch.float64, device=logits.device)
     wins = min(WINNER, torch.finfo(logits.dtype).max)
     _step[(watched,)](
-        logits, logits.stride(0), rows, watched, peak, conf, out,
+        logits, logits.stride(0), places, watched, before, peak, conf, out,
         state.sums, state.ring, state.rests, state.gates, state.windows, state.ends,
         state.sums.shape[1], state.ring.shape[2], WINS=wins, num_warps=1, enable_fp_fusion=False,
     )  # fmt: skip
