@@ -9,6 +9,8 @@ from __future__ import annotations
 import threading
 import time
 from collections import OrderedDict, deque
+from collections.abc import Callable
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -20,7 +22,7 @@ from sureenough.engines.vllm.push import CONF, LOW, PRUNED, Ints
 KEPT: Final = 4096
 """Records of paths whose slot has another path now, at most; the oldest are forgotten first."""
 BEHIND: Final = 64
-"""Notes that may lie about; the engine itself enters them beyond half of that, and waits for none unless all are full."""
+"""Notes that may lie about; beyond half of that the engine enters those that have come, and waits only near the end."""
 
 
 class Record(NamedTuple):
@@ -58,13 +60,22 @@ class _Left(NamedTuple):
         return Record(tokens, float(lowest), float(tail), int(tier), signals)
 
 
-class _Note(NamedTuple):
-    """One step, not entered yet."""
+NOBODY: Final[Ints] = np.empty(0, dtype=np.int64)
 
-    slot: Ints  # the same object for as long as nobody joins, leaves or moves
-    before: NDArray[np.int32]
-    found: Any
-    done: Any  # an event, or None where nothing is on its way
+
+class _Note(NamedTuple):
+    """One step, or a change of who is where, not entered yet."""
+
+    slot: Ints = NOBODY  # the same object for as long as nobody joins, leaves or moves
+    before: NDArray[np.int32] = NOBODY.astype(np.int32)
+    found: Any = None
+    done: Any = None  # an event, or None where nothing is on its way
+    change: Callable[[], None] | None = None
+
+
+def _overwrites(later: _Note, note: _Note) -> bool:
+    """Whether the states of a step are overwritten two notes later: the same rows, two tokens on."""
+    return later.slot is note.slot and note.change is None and bool((later.before - note.before == 2).all())
 
 
 class Board:
@@ -84,31 +95,21 @@ class Board:
 
     def admit(self, slot: int, key: str, trace: bool) -> None:
         """A path begins in this slot, whose last one has left."""
-        with self._lock:
-            self._enter_all()
-            self._leave(slot)
-            self._left.pop(key, None)
-            self._slots[key], self._keys[slot] = slot, key
-            self._tokens[slot] = 0
-            if trace:
-                self._traces[slot] = np.empty((256, 2))
+        self._notes.append(_Note(change=partial(self._admit, slot, key, trace)))
 
     def lose(self, key: str, why: str) -> None:
         """A path can no longer be watched."""
-        with self._lock:
-            self._enter_all()
-            slot = self._slots.pop(key, None)
-            if slot is not None:
-                self._keys.pop(slot, None)
-                self._traces.pop(slot, None)
-            self._keep(key, Lost(why))
+        self._notes.append(_Note(change=partial(self._lose, key, why)))
 
     def post(self, slot: Ints, before: NDArray[np.int32], found: Any, done: Any = None) -> None:
         """One step's rows: `found` may be read once `done` has happened."""
         self._notes.append(_Note(slot, before, found, done))
-        if len(self._notes) > BEHIND // 2:
-            with self._lock:
-                self._enter_all(wait=len(self._notes) >= BEHIND - 2)
+        full = len(self._notes) >= BEHIND - 2
+        if len(self._notes) > BEHIND // 2 and self._lock.acquire(blocking=full):
+            try:
+                self._enter_all(wait=full)
+            finally:
+                self._lock.release()
 
     # -- read
 
@@ -137,14 +138,13 @@ class Board:
     def _enter_all(self, *, wait: bool = True) -> None:
         notes = self._notes
         while notes and (wait or notes[0].done is None or notes[0].done.query()):
-            # While nobody joins or leaves, a state is overwritten two steps later: only traces need every note.
-            passed = (
-                len(notes) > 2 and notes[2].slot is notes[0].slot and bool((notes[2].before > notes[0].before).all())
-            )
-            self._enter(notes[0], states=not passed)
+            self._enter(notes[0], states=not (len(notes) > 2 and _overwrites(notes[2], notes[0])))
             notes.popleft()
 
     def _enter(self, note: _Note, *, states: bool) -> None:
+        if note.change is not None:
+            note.change()
+            return
         if not states and not self._traces:
             return
         if note.done is not None:
@@ -164,6 +164,21 @@ class Board:
         if before >= len(trace):
             trace = self._traces[slot] = np.concatenate((trace, np.empty_like(trace)))
         trace[before] = signals
+
+    def _admit(self, slot: int, key: str, trace: bool) -> None:
+        self._leave(slot)
+        self._left.pop(key, None)
+        self._slots[key], self._keys[slot] = slot, key
+        self._tokens[slot] = 0
+        if trace:
+            self._traces[slot] = np.empty((256, 2))
+
+    def _lose(self, key: str, why: str) -> None:
+        slot = self._slots.pop(key, None)
+        if slot is not None:
+            self._keys.pop(slot, None)
+            self._traces.pop(slot, None)
+        self._keep(key, Lost(why))
 
     def _leave(self, slot: int) -> None:
         key = self._keys.pop(slot, None)

@@ -1,7 +1,7 @@
 """Which row of the batch is which watched request, and one step for all of them; knows nothing of vLLM.
 
-Rows join, leave and move; a request keeps its slot, also while it is preempted, for as long as no other needs it. What does
-not change from step to step stays on the device: a step sends one integer a watched row, and waits for nothing.
+Rows join, leave and move; a request keeps its slot, also while it is preempted, for as long as no other needs it. What
+does not change from step to step stays on the device: a step sends one integer a watched row, and waits for nothing.
 """
 
 from __future__ import annotations
