@@ -61,6 +61,7 @@ class _Handler(socketserver.StreamRequestHandler):
 
 class _Server(socketserver.ThreadingUnixStreamServer):
     daemon_threads = True
+    request_queue_size = 1024  # many paths end at once; a full queue refuses
 
 
 def open_desk(board: Any, place: str) -> None:
