@@ -98,7 +98,9 @@ def test_the_engine_never_waits_while_there_is_room() -> None:
 )
 def test_any_history_reads_as_the_latest_of_each_path(history: list[tuple[str, int]], trace: bool) -> None:
     board = Board(3)
-    names, tokens, signals = {}, {}, {}
+    names: dict[int, str] = {}
+    tokens: dict[int, int] = {}
+    signals: dict[int, list[float]] = {}
     for slot in range(3):
         names[slot], tokens[slot], signals[slot] = f"path-{slot}-0", 0, []
         board.admit(slot, names[slot], trace)

@@ -1,4 +1,4 @@
-"""The batched step against core, on every recorded token of a pool: the same decisions, the same numbers, bit by bit."""
+"""The batched step against core, on every recorded token of a pool: the same decisions and numbers, bit by bit."""
 
 from __future__ import annotations
 
