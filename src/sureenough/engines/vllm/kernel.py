@@ -135,26 +135,44 @@ BEST = {4: Shape(8, 512, 4), 2: Shape(4, 1024, 4)}
 """By the bytes of a logit."""
 
 
+class Scratch:
+    """Memory for what the first kernel leaves to the second, and for the result; kept from step to step by a caller.
+
+    Sizes are rounded up, so that pointers are aligned alike at any number of rows and nothing is compiled anew later.
+    """
+
+    def __init__(self, rows: int, vocab: int, shape: Shape, device: torch.device) -> None:
+        even = -(-rows // 16) * 16
+        self.rows, self.vocab, self.shape = rows, vocab, shape
+        self.parts = -(-vocab // (shape.height * shape.width))
+        self.tops = torch.empty((even, self.parts, shape.cap), dtype=torch.float32, device=device)
+        self.maxima, self.sums = torch.empty((2, even, self.parts), dtype=torch.float32, device=device)
+        self.peak, self.conf = torch.empty((2, even), dtype=torch.float64, device=device)
+        self.many = max(triton.next_power_of_2(self.parts * shape.cap), shape.groups)
+        self.part_room = triton.next_power_of_2(self.parts)
+
+
 def signals(
-    logits: torch.Tensor, rows: torch.Tensor, k: int = 20, shape: Shape | None = None
+    logits: torch.Tensor,
+    rows: torch.Tensor,
+    k: int = 20,
+    shape: Shape | None = None,
+    scratch: Scratch | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Peak and conf, float64, of these rows of logits (float32, bfloat16 or float16, the last dimension dense)."""
-    shape = shape or BEST[logits.element_size()]
-    n, vocab = len(rows), logits.shape[1]
-    parts = -(-vocab // (shape.height * shape.width))
-    tops = torch.empty((n, parts, shape.cap), dtype=torch.float32, device=logits.device)
-    # Rounded up, so that pointers are aligned alike at any n and nothing is compiled anew in the middle of the day.
-    even = -(-n // 16) * 16
-    maxima, sums = torch.empty((2, even, parts), dtype=torch.float32, device=logits.device)
-    peak, conf = torch.empty((2, even), dtype=torch.float64, device=logits.device)[:, :n]
-    _scan[(parts, n)](
-        logits, rows, logits.stride(0), vocab, tops, maxima, sums, parts,
+    """Peak and conf, float64, of these rows of logits (float32, bfloat16 or float16, the last dimension dense).
+
+    With a scratch the result lies in it, and lasts until it is used again.
+    """
+    n = len(rows)
+    room = scratch or Scratch(n, logits.shape[1], shape or BEST[logits.element_size()], logits.device)
+    shape = room.shape
+    _scan[(room.parts, n)](
+        logits, rows, logits.stride(0), room.vocab, room.tops, room.maxima, room.sums, room.parts,
         K=k, CAP=shape.cap, HEIGHT=shape.height, WIDTH=shape.width, GROUPS=shape.groups, num_warps=shape.warps,
     )  # fmt: skip
-    many = max(triton.next_power_of_2(parts * shape.cap), shape.groups)
     _merge[(n,)](
-        tops, maxima, sums, peak, conf, parts,
-        K=k, CAP=shape.cap, PARTS=triton.next_power_of_2(parts), MANY=many, GROUPS=shape.groups,
-        num_warps=min(8, max(1, many // 256)),
+        room.tops, room.maxima, room.sums, room.peak, room.conf, room.parts,
+        K=k, CAP=shape.cap, PARTS=room.part_room, MANY=room.many, GROUPS=shape.groups,
+        num_warps=min(8, max(1, room.many // 256)),
     )  # fmt: skip
-    return peak, conf
+    return room.peak[:n], room.conf[:n]

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from sureenough.engines.vllm.arguments import Asked, K
 from sureenough.engines.vllm.board import BEHIND, Board
 from sureenough.engines.vllm.push import Ints
-from sureenough.engines.vllm.signals import signals
+from sureenough.engines.vllm.signals import scratch, signals
 from sureenough.engines.vllm.state import State, step
 
 AHEAD: Final = 16
@@ -49,7 +49,7 @@ class Monitor:
         self.rows: dict[int, Held] = {}
         self._free: OrderedDict[int, str | None] = OrderedDict.fromkeys(range(slots))  # and who left it
         self._places: Places | None = None
-        self._turn = 0
+        self._slots, self._like, self._room = slots, (0, torch.float32), None
         if device.type != "cpu":
             self._sent = _Ring(AHEAD, torch.empty(slots, dtype=torch.int32))
             self._back = _Ring(BEHIND, torch.empty((slots, 5), dtype=torch.float64))
@@ -100,7 +100,9 @@ class Monitor:
         if self.device.type != "cpu":
             sent = self._sent.fill(sent).to(self.device, non_blocking=True)
             self._sent.mark()
-        peak, conf = signals(logits, places.table[0], K)
+        if self._like != (logits.shape[1], logits.dtype):
+            self._like, self._room = (logits.shape[1], logits.dtype), scratch(self._slots, logits)
+        peak, conf = signals(logits, places.table[0], K, self._room)
         found = step(self.state, logits, places.table, sent, peak, conf)
         if self.board is not None:
             self._post(self.board, places.slot, before, found)

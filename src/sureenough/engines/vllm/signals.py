@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 
 from sureenough.engines.reduce import FLOOR
 from sureenough.errors import UsageError
 
 
-def signals(logits: torch.Tensor, rows: torch.Tensor, k: int) -> tuple[torch.Tensor, torch.Tensor]:
+def scratch(rows: int, logits: torch.Tensor) -> Any:
+    """Memory that `signals` can use for logits like these, up to so many rows; None where it needs none."""
+    if not logits.is_cuda:
+        return None
+    from sureenough.engines.vllm import kernel
+
+    return kernel.Scratch(rows, logits.shape[1], kernel.BEST[logits.element_size()], logits.device)
+
+
+def signals(logits: torch.Tensor, rows: torch.Tensor, k: int, room: Any = None) -> tuple[torch.Tensor, torch.Tensor]:
     """Probability of the likeliest token, and minus the mean of the k largest log-probabilities; in float64."""
     if logits.shape[1] < k:
         raise UsageError(f"confidence is a mean over {k} candidates; there are {logits.shape[1]}")
     if logits.is_cuda:
         from sureenough.engines.vllm import kernel
 
-        return kernel.signals(logits, rows, k)
+        return kernel.signals(logits, rows, k, scratch=room)
     return plain(logits[rows.long()], k)
 
 
