@@ -36,6 +36,10 @@ class Got:
         return [(token.peak, token.conf) for chunk in self.chunks for token in chunk]
 
     @property
+    def beyond(self) -> int:
+        return sum(chunk.beyond for chunk in self.chunks)
+
+    @property
     def unread(self) -> int:
         return sum(chunk.unread for chunk in self.chunks)
 
@@ -150,11 +154,24 @@ def test_thinking_that_comes_apart_is_marked() -> None:
     assert got.text.endswith("\n</think>\n\n\\boxed{7}")
 
 
-def test_a_path_cut_by_the_server_and_one_cut_here() -> None:
-    assert asked(replace(PLAIN, finish="length")).chunks[-1].finish == "length"
-    got = asked(replace(PLAIN, tokens=500), max_path_tokens=40)
-    assert got.chunks[-1].finish == "length"
-    assert 40 <= len(got.signals) < 500  # what came in the same read is not thrown away
+def test_a_path_that_the_server_ends_at_its_limit() -> None:
+    got = asked(replace(PLAIN, tokens=37, finish="length"), max_path_tokens=40)
+    last = got.chunks[-1]
+    assert (last.finish, last.closed, last.prompt_tokens, len(got.signals), got.beyond) == ("length", False, 9, 40, 0)
+
+
+@pytest.mark.parametrize("signals", [True, False])
+@pytest.mark.parametrize("sent", [{}, {"per_chunk": 7}, {"merged": True}, {"per_chunk": 7, "merged": True}])
+def test_a_path_is_cut_at_its_limit_to_the_token(sent: dict[str, Any], signals: bool) -> None:
+    if not signals:
+        sent = sent | {"per_chunk": 1}  # a chunk without log-probabilities counts as one
+    usual, got = asked(replace(PLAIN, tokens=500)), asked(replace(PLAIN, tokens=500, **sent), signals=signals,
+                                                          max_path_tokens=40)  # fmt: skip
+    assert (got.chunks[-1].finish, got.chunks[-1].closed) == ("length", True)
+    assert len(got.signals) + got.unread == 40
+    assert got.signals == usual.signals[: 40 * signals]
+    assert got.text == "".join([token.text for chunk in usual.chunks for token in chunk][:40])
+    assert got.beyond >= (2 if "merged" in sent else 0)  # counted, not kept
 
 
 def test_without_signals_no_candidates_are_asked_for() -> None:
