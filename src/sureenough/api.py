@@ -131,7 +131,7 @@ async def aask(
     session = Session(
         resolve(strategy),
         paths=paths,
-        window=window or suggested_window(engine) or DEFAULT_WINDOW,
+        window=(suggested_window(engine) or DEFAULT_WINDOW) if window is None else window,
         parallel=parallel,
         seed=seed,
         max_tokens=max_tokens,
@@ -223,8 +223,12 @@ def put(question: str, template: str = TEMPLATE) -> Prompt:
     if not question.strip():
         raise UsageError("the question is empty")
     try:
-        return Prompt.user(template.format(question=question))
-    except (KeyError, IndexError, ValueError):
+        text = template.format(question=question)
+        placed = template.format(question="") != template.format(question="?")
+    except (KeyError, IndexError, ValueError, AttributeError):
         raise UsageError(
             "the template has braces that are no {question}; write {{ and }} for braces that are meant"
         ) from None
+    if not placed:
+        raise UsageError("the template has no place for the question; write {question} where it belongs")
+    return Prompt.user(text)

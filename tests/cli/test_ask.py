@@ -114,6 +114,9 @@ def test_no_answer_is_exit_code_1(serve: Serve) -> None:
         (["?", "--file", "x", "--url", "http://h/v1", "--model", "m"], "", "not both"),
         (["--file", "none.txt", "--url", "http://h/v1", "--model", "m"], "", "none.txt cannot be read"),
         (["?", "--url", "http://h/v1", "--model", "m", "--kind", "essay"], "", "known: math, choice"),
+        (["?", "--url", "http://h/v1", "--model", "m", "--price-in", "-1"], "", "a price is -1.0"),
+        (["?", "--url", "http://h/v1", "--model", "m", "--stall", "0"], "", "stall is 0.0 seconds"),
+        (["--file", sys.executable, "--url", "http://h/v1", "--model", "m"], "", "is no text in UTF-8"),
     ],
 )
 def test_usage_is_exit_code_2(words: list[str], given: str, says: str) -> None:

@@ -352,6 +352,7 @@ def test_a_broken_key_is_refused_unseen(monkeypatch: pytest.MonkeyPatch, key: st
         ("ftp://host/v1", {}, "is no URL"),
         ("http://u:hush@h:port/v1", {}, "that is no URL"),
         ("http://h/v1", {"temperature": -1}, "temperature is -1"),
+        ("http://h/v1", {"temperature": float("nan")}, "temperature is nan"),
         ("http://h/v1", {"top_p": 0}, "top_p is 0"),
         ("http://h/v1", {"k": 0}, "k is 0"),
         ("http://h/v1", {"max_path_tokens": 0}, "max_path_tokens is 0"),
@@ -361,6 +362,17 @@ def test_a_broken_key_is_refused_unseen(monkeypatch: pytest.MonkeyPatch, key: st
 def test_bad_options(url: str, options: dict[str, Any], says: str) -> None:
     with pytest.raises(UsageError, match=says):
         OpenAI(url, **({"model": "m"} | options))
+
+
+@pytest.mark.parametrize("seconds", [0, -1, float("nan")])
+def test_bad_patience(seconds: float) -> None:
+    with pytest.raises(UsageError, match=r"stall is .* seconds; it must be above 0"):
+        Timeouts(stall=seconds)
+
+
+def test_a_pause_that_is_not_worth_waiting_for_is_named() -> None:
+    with pytest.raises(EngineUnavailable, match="asks to come back in 3,600 s, and no more than 120 s are waited"):
+        asked(Manner(status=503, headers={"Retry-After": "3600"}))
 
 
 def test_events_however_they_are_cut() -> None:

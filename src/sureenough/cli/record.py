@@ -57,6 +57,7 @@ def command(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Sample four paths, estimate the rest.")] = False,
 ) -> None:
     """Sample paths of many questions into a pool that `replay` reads."""
+    engine.refuse_bad_prices(price_in, price_out)
     if min(paths, parallel) < 1:
         raise UsageError("--paths and --parallel must be at least 1")
     server = engine.server(

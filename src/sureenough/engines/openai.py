@@ -11,6 +11,7 @@ import time
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import KW_ONLY, dataclass, field
+from math import inf
 from typing import Any, Final
 
 import httpx
@@ -38,6 +39,11 @@ class Timeouts:
     connect: float = 10.0
     first_token: float = 300.0
     stall: float = 60.0
+
+    def __post_init__(self) -> None:
+        for name in self.__slots__:
+            if not getattr(self, name) > 0:
+                raise UsageError(f"{name} is {getattr(self, name)} seconds; it must be above 0")
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -71,7 +77,7 @@ class OpenAI:
             ("k", self.k, 1),
             ("retries", self.retries, 0),
         ):
-            if value < least:
+            if not least <= value < inf:
                 raise UsageError(f"{name} is {value}; it must be at least {least}")
         if not 0 < self.top_p <= 1:
             raise UsageError(f"top_p is {self.top_p}; it must be above 0 and at most 1")
@@ -147,7 +153,9 @@ class Connected:
                         yield chunk
                 return
             except Busy as busy:
-                if attempt >= 2 * engine.retries or (busy.asked or 0.0) > LONGEST_WAIT:
+                if (busy.asked or 0.0) > LONGEST_WAIT:
+                    raise self.server.too_long(busy) from None
+                if attempt >= 2 * engine.retries:
                     raise busy.error from None
                 wait = pause(attempt, busy.asked)
             except httpx.TransportError as error:
