@@ -56,7 +56,7 @@ def test_plain_lines_in_a_pipe(url: str) -> None:
     lines = done.stdout.splitlines()
     assert sum(line.endswith("kept, 43 tokens, answer 7") for line in lines) >= 16
     assert "Answer: 7 (ddc, 16 of 64 paths)." in lines
-    assert "Prompt: 144 tokens over 16 requests, apart from the tokens above." in lines
+    assert "Prompt: 144 tokens in all answered requests, apart from the tokens above." in lines
     assert f"Cost: {(144 + 2 * 688) / 1e6:.6f} at the prices given." in lines
     assert "\x1b" not in done.stdout
 

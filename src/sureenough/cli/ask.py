@@ -122,7 +122,7 @@ def _bill(out: Outcome, money: float | None) -> list[str]:
     spent = out.tokens
     lines = []
     if spent.prompt:
-        lines.append(f"Prompt: {spent.prompt:,} tokens over {out.started} requests, apart from the tokens above.")
+        lines.append(f"Prompt: {spent.prompt:,} tokens in all answered requests, apart from the tokens above.")
         if spent.prompt * 5 > spent.total:
             lines.append(
                 "Hint: a server that reads the prompt anew for every path spends much on it here; "
