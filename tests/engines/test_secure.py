@@ -1,4 +1,4 @@
-"""Over TLS and through a proxy, where httpx's transport is used: the same paths, cancels that arrive, keys that stay."""
+"""Over TLS and through a proxy, where httpx's transport is used: the same paths, cancels arrive, keys stay."""
 
 from __future__ import annotations
 

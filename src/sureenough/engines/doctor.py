@@ -46,8 +46,8 @@ class Check(NamedTuple):
 class Probe(Reading):
     """Reads a reply without minding what its candidates are like, and keeps them to be looked at."""
 
-    def __init__(self, k: int) -> None:
-        super().__init__(k, signals=False)
+    def __init__(self, k: int, limit: int) -> None:
+        super().__init__(k, signals=False, limit=limit)
         self.events: list[bytes] = []
         self.columns: list[list[float]] = []
         self.sizes: list[int] = []  # tokens a chunk
@@ -94,7 +94,7 @@ async def sample(
     """One path, or its first few tokens."""
     engine = replace(at.engine, k=k, temperature=temperature, top_p=1.0, max_path_tokens=tokens)
     body = request(PROMPT, seed, model=engine.model, chat=engine.chat, k=k, sampling=engine.sampling())
-    probe = Probe(k)
+    probe = Probe(k, tokens)
     connected = Connected(engine, at.client, at.address, at.server)
     try:
         async with aclosing(connected.read(body, probe)) as chunks:

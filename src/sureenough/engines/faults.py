@@ -7,6 +7,7 @@ from typing import Final
 
 import httpx
 
+from sureenough.engines.patience import LONGEST_WAIT
 from sureenough.engines.reading import said
 from sureenough.engines.reduce import CURES
 from sureenough.errors import EngineError, EngineRejected, EngineUnavailable, MissingLogprobs
@@ -52,11 +53,21 @@ class Server:
             return EngineUnavailable(
                 f"{told}; it was asked several times, and is busy or not ready", request_id=request_id
             )
+        elif "max_tokens" in words or "max_completion_tokens" in words:
+            message = f"{told}; lower --max-path-tokens, or leave it out: the server's own limit holds then"
         elif "logprob" in words.lower():
             return MissingLogprobs(f"{told}. {CURES.format(k=k)}", request_id=request_id)
         else:
             message = told
         return EngineRejected(message, request_id=request_id)
+
+    def too_long(self, busy: Busy) -> EngineUnavailable:
+        """It asked for a pause that is not worth waiting for."""
+        told = str(busy.error).partition("; it was asked")[0]
+        return EngineUnavailable(
+            f"{told}; it asks to come back in {busy.asked:,.0f} s, and no more than {LONGEST_WAIT:g} s are waited",
+            request_id=busy.error.request_id,
+        )
 
     def unreachable(self, error: httpx.TransportError) -> EngineUnavailable:
         """Nobody there, or gone before the first token."""
@@ -69,13 +80,15 @@ class Server:
         via = ""
         if self.proxy is not None:
             via = f" through the proxy {self.proxy}"
-            cure += f"; the environment names that proxy, and NO_PROXY={httpx.URL(self.shown).host} avoids it"
+            cure = f"the environment names that proxy, and NO_PROXY={httpx.URL(self.shown).host} goes without it"
         return EngineUnavailable(f"nobody answers at {self.shown}{via} ({why}); {cure}")
 
     def silent(self, seconds: float, begun: bool) -> EngineError:
         """Nothing came for too long."""
         if begun:
-            return EngineError(f"{self.shown} sent nothing for {seconds:g} s in the middle of a path")
+            return EngineError(
+                f"{self.shown} sent nothing for {seconds:g} s in the middle of a path (--stall waits longer)"
+            )
         return EngineUnavailable(
             f"{self.shown} sent no token within {seconds:g} s; fewer paths at once (--parallel), or more patience "
             "(--first-token), may help"

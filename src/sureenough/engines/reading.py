@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Final
 
 from sureenough.core.events import Token
@@ -28,14 +29,16 @@ class BrokeOff(Exception):
 class Reading:
     """Takes the events of one reply; `chunk` gives what has come since it was last asked."""
 
-    def __init__(self, k: int, signals: bool) -> None:
-        self.k, self.signals = k, signals
+    def __init__(self, k: int, signals: bool, limit: int = sys.maxsize) -> None:
+        self.k, self.signals, self.limit = k, signals, limit
         self.done = False  # the server said that it is done
+        self.full = False  # more tokens came than the limit allows
         self.tokens = 0  # told so far, read or not
         self.finish: str | None = None
         self._text: list[str] = []
         self._tokens: list[Token] = []
         self._unread = 0
+        self._beyond = 0  # tokens past the limit
         self._loose = ""  # text since the last token, to go with the next one
         self._silent = 0  # pieces of text that came before any log-probabilities
         self._thinking = False
@@ -60,7 +63,9 @@ class Reading:
         if message.error is not None:
             raise BrokeOff(message.error)
         for choice in message.choices:
-            if choice.index == 0:
+            if self.full:
+                self._beyond += _count(choice)
+            elif choice.index == 0:
                 self._choice(choice)
         if message.usage is not None:
             self._usage = (message.usage.prompt_tokens, message.usage.completion_tokens)
@@ -76,13 +81,14 @@ class Reading:
 
     def chunk(self) -> Chunk | None:
         """What came since the last chunk, if anything."""
-        if not self._tokens and not self._text:
+        if not self._tokens and not self._text and not self._beyond:
             return None
         if self._loose and self._tokens:
             self._tokens[-1] = self._tokens[-1]._replace(text=self._tokens[-1].text + self._loose)
         self._loose = ""
         chunk = Chunk(self._tokens, text="".join(self._text), unread=self._unread, estimated=not self.signals)
-        self._tokens, self._text, self._unread = [], [], 0
+        chunk.beyond = self._beyond
+        self._tokens, self._text, self._unread, self._beyond = [], [], 0, 0
         return chunk
 
     def last(self) -> Chunk:
@@ -90,7 +96,7 @@ class Reading:
         prompt, made = self._usage
         if self.signals and not self._read and ((made or 0) > 1 or self._silent):
             raise MissingLogprobs(too_few(0, self.k))
-        unseen = max(0, (made or 0) - self.tokens)
+        unseen = 0 if self.full else max(0, (made or 0) - self.tokens)
         self.tokens += unseen
         text = "\n</think>\n\n" if self._thinking and self.finish == "stop" else ""
         finish = "length" if self.finish == "length" else "stop"
@@ -118,6 +124,22 @@ class Reading:
         self.tokens += made
         if choice.finish_reason is not None:
             self.finish = choice.finish_reason or self.finish
+        if self.tokens > self.limit:
+            self._cut(text)
+
+    def _cut(self, text: str) -> None:
+        """Drop what this event brought beyond the limit, so that a path is the same however its tokens are sent."""
+        over = self.tokens - self.limit
+        self.tokens, self.full, self.finish = self.limit, True, "length"
+        self._beyond += over
+        if not self.signals:
+            self._unread -= over
+            self._text.pop()
+            return
+        dropped = "".join([token.text for token in self._tokens[-over:]])
+        del self._tokens[-over:]
+        if text:
+            self._text[-1] = text.removesuffix(dropped)
 
     def _unsigned(self, text: str) -> int:
         """Text without a token of its own: how many tokens to count it as."""
@@ -157,6 +179,13 @@ class Reading:
             self._loose = ""
         reduce_into(self._tokens, pieces, columns, self.k)
         return made
+
+
+def _count(choice: Choice) -> int:
+    """Tokens of an event that nobody reads any more; one, where it comes without log-probabilities."""
+    if choice.logprobs is not None:
+        return len(choice.logprobs.content or choice.logprobs.top_logprobs or ())
+    return bool(choice.text or (choice.delta and choice.delta.content))
 
 
 def _all_alike(columns: list[list[float]]) -> bool:
