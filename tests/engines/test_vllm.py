@@ -25,7 +25,8 @@ T = TypeVar("T")
 
 def engine(**options: Any) -> OpenAI:
     assert URL is not None
-    return OpenAI(URL, "tiny", **({"temperature": 1.0, "top_p": 1.0, "max_path_tokens": 60} | options))
+    common: dict[str, Any] = {"temperature": 1.0, "top_p": 1.0, "max_path_tokens": 60, "inside": False}
+    return OpenAI(URL, "tiny", **(common | options))
 
 
 def bounded(work: Coroutine[Any, Any, T]) -> T:

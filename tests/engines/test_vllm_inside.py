@@ -1,4 +1,4 @@
-"""Paths watched inside a real vLLM: `.ci/vllm pytest tests/engines/test_vllm_inside.py`. Skipped where there is none."""
+"""Paths watched inside a real vLLM: `.ci/vllm pytest tests/engines/test_vllm_inside.py`. Skipped where none is."""
 
 from __future__ import annotations
 
@@ -9,17 +9,22 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 import httpx
+import numpy as np
 import pytest
 
 import sureenough as se
 from sureenough.core.events import Action, Ended, Fate, Summary
 from sureenough.core.gates import Gate
 from sureenough.core.session import Session
+from sureenough.core.windows import scan
 from sureenough.drive.news import News
 from sureenough.engines.base import Chunk, Guard, opened
 from sureenough.engines.doctor import examine
 from sureenough.engines.inside import offered
+from sureenough.engines.metrics import at_rest
 from sureenough.engines.openai import OpenAI
+from sureenough.engines.reduce import reduced
+from sureenough.engines.vllm.desk import summary
 
 URL = os.environ.get("SUREENOUGH_VLLM_URL")
 pytestmark = pytest.mark.skipif(URL is None, reason="no vLLM here: `.ci/vllm pytest tests/engines/test_vllm_inside.py`")
@@ -75,16 +80,30 @@ def test_one_path_at_a_time_decisions_are_the_clients() -> None:
     assert not any(wanted.summaries.values())
 
 
+def made() -> int:
+    async def ask() -> int:
+        async with httpx.AsyncClient() as client:
+            found = await at_rest(client, httpx.URL(str(URL)))
+            assert found is not None
+            return found.made
+
+    return bounded(ask())
+
+
 @pytest.mark.parametrize("parallel", [4, 16])
-def test_side_by_side_the_same(parallel: int) -> None:
-    (inside, seen), (outside, wanted) = asked(True, parallel=parallel), asked(False)
-    assert (inside.votes, inside.tiers) == (outside.votes, outside.tiers)
-    assert seen.paths == wanted.paths
+def test_side_by_side_every_token_is_accounted_for(parallel: int) -> None:
+    """Paths differ with their neighbours in the batch, whose sums are rounded; what is made of them must add up."""
+    before = made()
+    out, fates = asked(True, parallel=parallel)
+    assert out.tokens.total == made() - before
+    assert (out.tokens.overrun, out.tokens.overrun_known) == (0, True)
+    assert out.pruned > 5
+    assert sum(fate is Fate.PRUNED for fate, _ in fates.paths.values()) == out.pruned
 
 
 @pytest.mark.parametrize("strategy", ["deepconf-low:warmup=4", "sure", "ddc-no-trend:warmup=4"])
 def test_other_strategies(strategy: str) -> None:
-    (inside, _), (outside, _) = asked(True, strategy, 4), asked(False, strategy, 4)
+    (inside, _), (outside, _) = asked(True, strategy), asked(False, strategy)
     assert (inside.answer, inside.pruned) == (outside.answer, outside.pruned)
     assert inside.votes == pytest.approx(outside.votes, rel=1e-9)
 
@@ -99,13 +118,12 @@ def test_completions_too() -> None:
 def test_where_the_twentieth_candidate_is_missing_the_servers_numbers_are_the_better_ones() -> None:
     """The one difference seen between the two ways: chat sends 20 entries, the drawn token among them."""
     free: dict[str, Any] = {"extra": {}}
-    (inside, _), (outside, _) = asked(True, parallel=4, **free), asked(False, parallel=4, **free)
+    (inside, _), (outside, _) = asked(True, **free), asked(False, **free)
     assert inside.gate is not None
     assert outside.gate is not None
     assert inside.gate.drop < outside.gate.drop  # a smaller last candidate is replaced by none, or by a smaller one
     assert inside.gate.trust == outside.gate.trust  # the largest is never missing
-    same = asked(True, parallel=4, **free, chat=False)[0].gate == asked(False, parallel=4, **free, chat=False)[0].gate
-    assert same
+    assert asked(True, **free, chat=False)[0].gate == asked(False, **free, chat=False)[0].gate
 
 
 async def sent(**arguments: Any) -> httpx.Response:
@@ -122,7 +140,7 @@ async def sent(**arguments: Any) -> httpx.Response:
         ({"vllm_xargs": {"sure_key": "12345678", "sure_window": 4, "sure_drop": "x"}}, "a finite number"),
         (
             {"vllm_xargs": {"sure_key": "12345678", "sure_window": 4}, "logit_bias": {"5": 1.0}},
-            "cannot have logit_bias",
+            "cannot have logit_b",
         ),
         ({"vllm_xargs": {"sure_key": "12345678", "sure_window": 4}, "n": 2}, "n must be 1"),
         (
@@ -184,21 +202,30 @@ def test_a_window_too_long_falls_back_to_log_probabilities() -> None:
     assert not any(fates.summaries.values())
 
 
-def test_long_prompts_are_read_in_pieces_and_watched_from_their_first_token() -> None:
-    """The server reads at most 256 tokens of prompts a step: what it samples meanwhile must not count."""
-    long = se.Prompt.user("Count to ten. " * 60)
+@pytest.mark.parametrize("prompt", ["?", "Count to ten. " * 60], ids=["short", "long"])
+def test_signals_are_those_of_the_requests_own_log_probabilities(prompt: str) -> None:
+    """The server reads long prompts in pieces: what it samples between pieces does not count."""
 
-    async def use() -> tuple[se.Outcome, se.Outcome]:
-        found = [
-            await se.aask(long, engine(inside=inside), DDC, paths=16, window=16, parallel=8, extract=lambda t: t[:1])
-            for inside in (True, False)
-        ]
-        return found[0], found[1]
+    async def use() -> tuple[Any, Any]:
+        watched = {"vllm_xargs": {"sure_key": f"greedy-{len(prompt)}-path", "sure_window": 8, "sure_trace": 1}}
+        asked = {"messages": [{"role": "user", "content": prompt}], "temperature": 0, "max_tokens": 60}
+        reply = await sent(**watched, **asked, logprobs=True, top_logprobs=20)
+        async with httpx.AsyncClient(timeout=60) as client:
+            record = await client.get(f"{URL}/sureenough/paths/greedy-{len(prompt)}-path")
+        return reply.json(), record.json()
 
-    inside, outside = bounded(use())
-    assert inside.tokens.prompt > 16 * 800
-    assert inside.gate == outside.gate
-    assert (inside.tiers, inside.votes) == (outside.tiers, outside.votes)
+    reply, record = bounded(use())
+    assert (reply["usage"]["prompt_tokens"] > 512) is (prompt != "?")
+    made = [
+        reduced([one["logprob"] for one in entry["top_logprobs"]], 20)
+        for entry in reply["choices"][0]["logprobs"]["content"]
+    ]
+    found = summary(record, 8)
+    assert found.tokens == len(made)
+    assert found.windows is not None
+    wanted = scan(np.array([peak for peak, _ in made]), np.array([conf for _, conf in made]), 8)
+    assert np.array_equal(found.windows.peak, wanted.peak)
+    assert np.array_equal(found.windows.conf, wanted.conf)
 
 
 def test_a_server_without_a_monitor_offers_none() -> None:
