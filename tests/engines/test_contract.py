@@ -32,9 +32,11 @@ from sureenough.engines.reduce import too_few
 from sureenough.errors import EngineError, MissingLogprobs
 from sureenough.spec import resolve
 from sureenough.traces import RecordedPath
+from tests.engines.bridge import bridged
 from tests.engines.misbehaving import Manner, serving
 from tests.engines.relay import relay
 
+BRIDGE = bridged() if "SUREENOUGH_INPROCESS" in os.environ else None
 Trouble = Literal["none", "endless", "broken", "silent"]
 PROMPT = Prompt.user("?")
 SEEDS = [path_seed(0, n) for n in range(64)]
@@ -123,12 +125,26 @@ async def vllm(trouble: Trouble) -> AsyncIterator[Held]:
         yield Held(OpenAI(f"http://127.0.0.1:{port}/v1", "tiny", **options), running, tokens=long, answer=None)
 
 
+@asynccontextmanager
+async def inprocess(trouble: Trouble) -> AsyncIterator[Held]:
+    if BRIDGE is None:
+        pytest.skip("no vLLM in this process; `.ci/inprocess` runs these tests with one")
+    if trouble in ("broken", "silent"):
+        pytest.skip("vLLM in this process breaks with it, and always has log-probabilities")
+    # Pruned paths end by their end token, so it cannot be ignored where a run prunes; these seeds end late enough.
+    more: dict[str, Any] = {"ignore_eos": True} if trouble == "endless" else {}
+    long = 1900 if trouble == "endless" else 11
+    engine = BRIDGE.sampled(max_path_tokens=long, **more)
+    yield Held(engine, lambda: engine.running, tokens=long, answer=None)
+
+
 ENGINES: dict[str, Callable[[Trouble], AbstractAsyncContextManager[Held]]] = {
     "fake": fake,
     "recorded": recorded,
     "chat": http,
     "completions": completions,
     "vllm": vllm,
+    "inprocess": inprocess,
 }
 every_engine = pytest.mark.parametrize("make", ENGINES.values(), ids=ENGINES)
 

@@ -10,6 +10,7 @@ import os
 import tempfile
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
+from copy import copy
 from itertools import count
 from pathlib import Path
 from typing import Any, Final, Self
@@ -50,6 +51,13 @@ class VLLM:
         self._engine: Any = None
         self._place: str | None = None
         self._keys = count()
+
+    def sampled(self, *, max_path_tokens: int | None = None, **sampling: Any) -> VLLM:
+        """The same model, loaded once, with other sampling parameters."""
+        other = copy(self)
+        other._sampling = self._sampling | sampling
+        other._most = max_path_tokens or self._most
+        return other
 
     # -- loading
 
