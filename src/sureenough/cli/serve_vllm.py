@@ -29,12 +29,13 @@ def command(
     """Serve a model with vLLM and watch paths inside it; all other options are handed to vLLM."""
     refuse_untried(installed())
     words = [*server(), "--model", model, "--logits-processors", PROCESSOR, "--middleware", ROUTE, *context.args]
-    # The folder outlives this program, which becomes the server.
-    place = os.environ.get(SOCKET) or str(Path(tempfile.mkdtemp(prefix="sureenough-")) / "desk")
-    setting = {SOCKET: place, LONGEST: str(longest_window), "VLLM_USE_V2_MODEL_RUNNER": "0"}
+    setting = {LONGEST: str(longest_window), "VLLM_USE_V2_MODEL_RUNNER": "0"}
     if show:
-        typer.echo(" ".join([*(f"{name}={value}" for name, value in setting.items()), *words]))
+        place = os.environ.get(SOCKET, "$(mktemp -d)/desk")
+        typer.echo(" ".join([f"{SOCKET}={place}", *(f"{name}={value}" for name, value in setting.items()), *words]))
         return
+    # The folder outlives this program, which becomes the server.
+    setting[SOCKET] = os.environ.get(SOCKET) or str(Path(tempfile.mkdtemp(prefix="sureenough-")) / "desk")
     try:
         os.execvpe(words[0], words, os.environ | setting)
     except OSError as error:
