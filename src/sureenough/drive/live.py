@@ -168,12 +168,9 @@ class _Run:
             self.growing.pop(path.number, None)
 
     def guarded(self, number: int) -> Prompt:
-        """What is asked, with the gate of this path for engines that watch their own."""
-        if not self.prompt.signals:
-            return self.prompt
-        session = self.session
-        warmup = session.paths[number].warmup
-        return replace(self.prompt, guard=Guard(session.window, None if warmup else session.gate))
+        """What is asked, with this path's gate for engines that watch their own paths."""
+        gate = None if self.session.paths[number].warmup else self.session.gate
+        return replace(self.prompt, guard=Guard(self.session.window, gate)) if self.prompt.signals else self.prompt
 
     def hear(self, path: _Growing, chunk: Sequence[Token]) -> None:
         if not path.said:

@@ -5,6 +5,7 @@ vLLM with our monitor inside (docs/vllm.md) offers this; every other server is r
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 from typing import Any
 
@@ -12,7 +13,7 @@ import httpx
 
 from sureenough.core.events import Summary
 from sureenough.core.gates import Gate
-from sureenough.engines.base import Guard
+from sureenough.engines.base import Guard, Prompt
 from sureenough.engines.vllm.arguments import Asked
 from sureenough.engines.vllm.desk import PROTOCOL, summary
 from sureenough.errors import EngineError
@@ -25,9 +26,9 @@ class Inside:
         self._client, self._place = client, place
         self.k, self.window, self.version = offer["k"], offer["window"], offer["sureenough"]
 
-    def can(self, guard: Guard | None, k: int) -> bool:
+    def can(self, guard: Guard, k: int) -> bool:
         """Whether it can watch what is to be watched."""
-        return guard is not None and k == self.k and guard.window <= self.window
+        return bool(k == self.k and guard.window <= self.window)
 
     def ask(self, guard: Guard) -> Asked:
         """The arguments for one path, under a name that nobody can guess."""
@@ -46,6 +47,24 @@ class Inside:
         except (httpx.TransportError, ValueError, KeyError, TypeError, AttributeError) as error:
             why = type(error).__name__
         raise EngineError(f"the server watched a path and could not tell of it: {why}")
+
+
+class Finder:
+    """Looks once whether a server has a monitor."""
+
+    def __init__(self, client: httpx.AsyncClient, address: httpx.URL) -> None:
+        self._client, self._address = client, address
+        self._found: Inside | None = None
+        self._looked, self._looking = False, asyncio.Lock()
+
+    async def find(self, prompt: Prompt, k: int) -> Inside | None:
+        """The server's monitor, where it has one that can watch this path."""
+        if not prompt.signals or prompt.guard is None:
+            return None
+        async with self._looking:
+            if not self._looked:
+                self._found, self._looked = await offered(self._client, self._address), True
+        return self._found if self._found is not None and self._found.can(prompt.guard, k) else None
 
 
 async def offered(client: httpx.AsyncClient, address: httpx.URL) -> Inside | None:

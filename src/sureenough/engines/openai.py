@@ -20,7 +20,7 @@ from sureenough.core.events import Token
 from sureenough.engines.base import Chunk, Prompt
 from sureenough.engines.door import address_of, key_to_send, proxy_for
 from sureenough.engines.faults import BUSY, Busy, Server
-from sureenough.engines.inside import Inside, offered
+from sureenough.engines.inside import Finder
 from sureenough.engines.lanes import Lanes
 from sureenough.engines.metrics import Counters, at_rest
 from sureenough.engines.patience import LONGEST_WAIT, Stalled, Watch, asked_pause, pause
@@ -136,8 +136,7 @@ class Connected:
         self.engine, self.client, self.address, self.server = engine, client, address, server
         self.window = engine.window
         self.before: Counters | None = None
-        self.inside: Inside | None = None
-        self.looked, self.looking = False, asyncio.Lock()
+        self.monitor = Finder(client, address) if engine.inside else None
 
     async def made(self) -> int | None:
         """Tokens that the server made since this was opened, by its own count, once it is at rest."""
@@ -147,7 +146,7 @@ class Connected:
     async def stream(self, prompt: Prompt, *, seed: int) -> AsyncGenerator[Sequence[Token], None]:
         """Grow one path; the same request is sent again while its first token has not come."""
         engine, attempt = self.engine, 0
-        inside = await self.watcher(prompt)
+        inside = None if self.monitor is None else await self.monitor.find(prompt, engine.k)
         while True:
             asked = None if inside is None or prompt.guard is None else inside.ask(prompt.guard)
             body = request(
@@ -180,15 +179,6 @@ class Connected:
                 wait = 0.0 if stale else pause(attempt, None)
             attempt += 1
             await asyncio.sleep(wait)
-
-    async def watcher(self, prompt: Prompt) -> Inside | None:
-        """The server's own monitor, where it has one that will do; asked for once."""
-        if not prompt.signals or prompt.guard is None or not self.engine.inside:
-            return None
-        async with self.looking:
-            if not self.looked:
-                self.inside, self.looked = await offered(self.client, self.address), True
-        return self.inside if self.inside is not None and self.inside.can(prompt.guard, self.engine.k) else None
 
     async def read(self, body: bytes, reading: Reading) -> AsyncGenerator[Chunk, None]:
         """One request and its reply, as chunks."""

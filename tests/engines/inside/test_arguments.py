@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -91,3 +93,19 @@ def test_a_missing_vllm_is_said() -> None:
     with pytest.raises(UsageError, match="not installed"):
         refuse_untried(None)
     assert installed() is None or installed() != ""
+
+
+@pytest.mark.parametrize(
+    "name", ["sureenough", "sureenough.cli", "sureenough.engines.inside", "sureenough.engines.openai"]
+)
+def test_nobody_needs_torch_who_does_not_watch(name: str) -> None:
+    heavy = f"import sys, {name}; print(sorted({{'torch', 'triton', 'vllm'}} & set(sys.modules)))"
+    assert subprocess.run([sys.executable, "-c", heavy], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+def test_the_part_inside_the_server_needs_little() -> None:
+    """It runs in vLLM's environment, where sureenough's own dependencies may be missing."""
+    parts = ["arguments", "board", "desk", "push", "route", "versions"]
+    code = f"import sys; {'; '.join(f'import sureenough.engines.vllm.{part}' for part in parts)}; print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert not {"pyarrow", "httpx", "typer", "msgspec", "scipy", "torch"} & set(loaded)
