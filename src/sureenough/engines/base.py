@@ -84,6 +84,14 @@ class Counts(Protocol):
         """Tokens made since it was opened, cancelled paths' last ones too; None where nobody knows."""
 
 
+@runtime_checkable
+class Prepares(Protocol):
+    """An engine that may have to fetch something large before it can be opened."""
+
+    def prepare(self) -> object:
+        """Fetch it; done already, this costs nothing."""
+
+
 @asynccontextmanager
 async def opened(engine: Engine, parallel: int) -> AsyncIterator[Engine]:
     """An engine ready for a run, whether or not it needs opening."""
@@ -103,3 +111,9 @@ def suggested_window(engine: Engine) -> int | None:
     """The window that an engine's model suggests, where it does."""
     window = getattr(engine, "window", None)
     return window if isinstance(window, int) else None
+
+
+def suggested_template(engine: Engine) -> str | None:
+    """How an engine's model wants questions put, where it says."""
+    template = getattr(engine, "template", None)
+    return template if isinstance(template, str) else None

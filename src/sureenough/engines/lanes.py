@@ -31,6 +31,8 @@ class Lanes(httpx.AsyncBaseTransport):
         url = request.url
         place = (url.host, url.port or 80)
         free = self._free.setdefault(place, [])
+        while free and not free[-1].open:  # the server hung up meanwhile, as llama.cpp does after five idle seconds
+            free.pop().close()
         lane = free.pop() if free else await self._new(place, request.extensions.get("timeout", {}))
         try:
             head = await lane.ask(request)
