@@ -18,7 +18,7 @@ from sureenough.drive import replay as run_recorded
 from sureenough.drive.live import run as run_live
 from sureenough.drive.news import Observer
 from sureenough.drive.reading import Extract, grouping, reader
-from sureenough.engines.base import Engine, Prepares, Prompt, suggested_template, suggested_window
+from sureenough.engines.base import Engine, Prompt, prepare, suggested_template, suggested_window
 from sureenough.errors import UsageError
 from sureenough.spec import resolve
 from sureenough.traces import RecordedPath
@@ -159,15 +159,15 @@ def _builtin(question: str | Prompt) -> tuple[Engine, tuple[str, ...]]:
     from sureenough.reasoner import hint
 
     strange = hint(question if isinstance(question, str) else question.text)
-    return Local(), ("answered by the built-in model, which knows school arithmetic only", *([strange] * bool(strange)))
+    said = "answered by the built-in model, which knows school arithmetic only"
+    return Local(), (said,) if strange is None else (said, strange)
 
 
 def ask(
     question: str | Prompt, engine: Engine | None = None, strategy: str | Strategy = "ddc", **options: Any
 ) -> Outcome:
     """Ask a live engine and wait; the options are those of `aask`. Ctrl-C returns the vote so far."""
-    if isinstance(engine, Prepares):  # here, where Ctrl-C reaches a download
-        engine.prepare()
+    prepare(engine)
     return _waited(lambda: aask(question, engine, strategy, **options))
 
 

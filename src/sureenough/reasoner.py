@@ -13,7 +13,8 @@ from sureenough.errors import UsageError
 
 NAME: Final = "built-in"
 FILE: Final = Path(__file__).parent / "data" / "reasoner.gguf"
-OTHERS: Final = "--model FILE.gguf, --model hf:OWNER/NAME or --url asks another model"
+AGAIN: Final = "install sureenough again"
+OTHERS: Final = "for others give --model FILE.gguf, --model hf:OWNER/NAME or --url"
 
 
 class Card(NamedTuple):
@@ -33,7 +34,7 @@ def card(beside: Path = FILE) -> Card:
         return Card(str(said["sha256"]), int(said["context"]), int(said["window"]), str(said["template"]))
     except (OSError, ValueError, KeyError):
         raise UsageError(
-            "the built-in model is not in this installation; install sureenough again, or name a model (--model FILE.gguf)"
+            "the built-in model is not in this installation; install sureenough again, or give --model FILE.gguf"
         ) from None
 
 
@@ -44,17 +45,15 @@ def file(weights: Path = FILE) -> Path:
     try:
         found = hashlib.sha256(weights.read_bytes()).hexdigest()
     except OSError as error:
-        raise UsageError(f"the built-in model cannot be read: {error.strerror or error}; install sureenough again") from None
+        raise UsageError(f"the built-in model cannot be read: {error.strerror or error}; {AGAIN}") from None
     if found != expected:
-        raise UsageError(
-            f"the built-in model is damaged: its checksum is {found[:12]}…, not {expected[:12]}…; install sureenough again"
-        )
+        raise UsageError(f"the built-in model is damaged: its checksum is {found[:12]}…, not {expected[:12]}…; {AGAIN}")
     return weights
 
 
 def greeting() -> str:
     """What is said where nobody named a model."""
-    return f"Asking the built-in model, which knows school arithmetic only; {OTHERS}."
+    return f"Asking the built-in model, which knows school arithmetic only ({OTHERS})."
 
 
 def hint(question: str) -> str | None:
@@ -65,7 +64,7 @@ def hint(question: str) -> str | None:
     named = ", ".join(repr(word) for word in list(dict.fromkeys(strange))[:4])
     return (
         f"the built-in model has never seen {named}, so its answer means little here; it knows questions such as "
-        f"{_example()!r}, and {OTHERS}"
+        f"{_example()!r} ({OTHERS})"
     )
 
 

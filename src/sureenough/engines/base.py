@@ -84,14 +84,6 @@ class Counts(Protocol):
         """Tokens made since it was opened, cancelled paths' last ones too; None where nobody knows."""
 
 
-@runtime_checkable
-class Prepares(Protocol):
-    """An engine that may have to fetch something large before it can be opened."""
-
-    def prepare(self) -> object:
-        """Fetch it; done already, this costs nothing."""
-
-
 @asynccontextmanager
 async def opened(engine: Engine, parallel: int) -> AsyncIterator[Engine]:
     """An engine ready for a run, whether or not it needs opening."""
@@ -100,6 +92,13 @@ async def opened(engine: Engine, parallel: int) -> AsyncIterator[Engine]:
         return
     async with engine.open(parallel=parallel) as ready:
         yield ready
+
+
+def prepare(engine: Engine | None) -> None:
+    """Let an engine fetch or check what it needs, where it has to, before a run and where Ctrl-C reaches it."""
+    work = getattr(engine, "prepare", None)
+    if callable(work):
+        work()
 
 
 def stops_at_once(engine: Engine) -> bool:

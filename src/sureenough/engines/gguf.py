@@ -45,7 +45,7 @@ def header(file: Path) -> Header:
     """Read the head of a GGUF file; anything else is refused by name."""
     missing = next((part for part in parts(file) if not part.is_file()), None)
     if missing is not None:
-        raise UsageError(f"{missing} is not there" if not missing.is_dir() else f"{missing} is a folder, not a GGUF file")
+        raise UsageError(f"{missing} is {'a folder, not a GGUF file' if missing.is_dir() else 'not there'}")
     size = file.stat().st_size
     try:
         with file.open("rb") as source:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 from sureenough.engines.gguf import parts
 from sureenough.errors import EngineUnavailable, UsageError
 
 PREFIX: Final = "hf:"
 _FORM: Final = re.compile(r"^([\w.-]+/[\w.-]+)(?::(.+))?$")
-INSTEAD: Final = "without a network, give a GGUF file that is here (--model FILE.gguf), or no --model for the built-in one"
+INSTEAD: Final = "without a network, give a GGUF file (--model FILE.gguf), or no --model for the built-in model"
 T = TypeVar("T")
 
 
@@ -40,14 +40,23 @@ def fetch(text: str) -> Path:
             "models of the hub need the package huggingface_hub: pip install 'sureenough[local]'; or give a GGUF file"
         ) from None
     where = place(text)
-    file = where.file
-    if file is None or not file.endswith(".gguf"):
-        file = chosen(_asked(where, lambda: hub.HfApi().list_repo_files(where.repository)), where)
-    found = [
-        _asked(where, lambda name=name: hub.hf_hub_download(where.repository, str(name)))  # type: ignore[misc]
-        for name in parts(Path(file))
-    ]
-    return Path(found[0])
+    found = None if where.file is None else [_here(hub, where.repository, part) for part in parts(Path(where.file))]
+    if found and None not in found:
+        return Path(str(found[0]))
+    file = chosen(_asked(where, lambda: _files(hub.HfApi(), where.repository)), where)
+    for part in reversed(parts(Path(file))):
+        latest = _asked(where, lambda name=part: hub.hf_hub_download(where.repository, name.as_posix()))  # type: ignore[misc]
+    return Path(latest)
+
+
+def _here(hub: Any, repository: str, part: Path) -> str | None:
+    """Where a file was kept when it was downloaded before."""
+    kept = hub.try_to_load_from_cache(repository, part.as_posix())
+    return kept if isinstance(kept, str) else None
+
+
+def _files(api: Any, repository: str) -> list[str]:
+    return [str(one.rfilename) for one in api.model_info(repository, timeout=10).siblings or []]
 
 
 def chosen(files: list[str], where: Place) -> str:
@@ -69,7 +78,6 @@ def chosen(files: list[str], where: Place) -> str:
 
 def _asked(where: Place, work: Callable[[], T]) -> T:
     """What the hub answers, or an error in our words."""
-    import httpx
     from huggingface_hub import errors
 
     try:
@@ -82,9 +90,7 @@ def _asked(where: Place, work: Callable[[], T]) -> T:
         raise UsageError(
             f"{where.repository} has no file {where.file}; hf:{where.repository} alone lists its files"
         ) from None
-    except (errors.HfHubHTTPError, errors.LocalEntryNotFoundError, errors.OfflineModeIsEnabled) as error:
-        raise _unreachable(where, error) from None
-    except (OSError, httpx.HTTPError) as error:
+    except Exception as error:  # of whatever HTTP library the hub's own client uses
         raise _unreachable(where, error) from None
 
 

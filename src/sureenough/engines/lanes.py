@@ -39,7 +39,9 @@ class Lanes(httpx.AsyncBaseTransport):
         except BaseException:
             lane.close()
             raise
-        return httpx.Response(head.status, headers=head.headers, stream=_Stream(lane, Body(head), free))
+        body = Body(head)
+        body.reusable &= request.headers.get("connection") != "close"
+        return httpx.Response(head.status, headers=head.headers, stream=_Stream(lane, body, free))
 
     async def _new(self, place: tuple[str, int], times: dict[str, float | None]) -> Lane:
         try:

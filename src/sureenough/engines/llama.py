@@ -114,7 +114,7 @@ def _server(plan: Plan, key: str) -> Any:
     except ImportError:
         raise UsageError(INSTALL) from None
     if plan.port and _taken(plan.port):
-        raise UsageError(f"port {plan.port} is taken by another program; give another, or none to have a free one chosen")
+        raise UsageError(f"port {plan.port} is taken by another program; give another, or 0 for any free one")
     params = parameters(xllamacpp.CommonParams(), plan)
     params.api_keys = [key]
     try:

@@ -86,7 +86,7 @@ class Local:
         return OpenAI(
             url, self.name, temperature=self.temperature, top_p=self.top_p, max_path_tokens=self.max_path_tokens,
             chat=self.chat, k=self.k, window=self.window, timeouts=self.timeouts, extra={**SAMPLERS, **self.extra},
-            metrics=True, proxies=False, key=key,
+            metrics=True, proxies=False, reuse=False, key=key,  # it hangs up on connections that are used again
         )  # fmt: skip
 
     def prepare(self) -> Path:
@@ -103,7 +103,7 @@ class Local:
         head = gguf.header(file)
         slots = self.slots or parallel
         if parallel > slots:
-            raise UsageError(f"{parallel} paths at once do not fit {slots} slots; give slots={parallel}, or fewer paths")
+            raise UsageError(f"{parallel} paths at once do not fit {slots} slots; give slots={parallel}, or run fewer")
         fixed = head.bytes + 4 * head.vocabulary * 512 + 64_000_000  # weights, and what a batch works on
         slot = self._given(slots) if self.context is not None else self._default(head, slots, fixed)
         if head.context and slot > head.context:

@@ -12,7 +12,7 @@ CGROUP: Final = Path("/sys/fs/cgroup")
 
 
 def available(meminfo: Path = MEMINFO, cgroup: Path = CGROUP) -> int | None:
-    """Bytes that can be had without swapping; the whole of the memory where only that is known; None where nothing is."""
+    """Bytes that can be had without swapping; all of the memory where only that is known; None where nothing is."""
     known = [size for size in (_linux(meminfo), _container(cgroup)) if size is not None]
     return min(known) if known else _installed()
 
