@@ -43,7 +43,7 @@ class Local:
     _: KW_ONLY
     slots: int | None = None  # paths at once at most; as many as the run asks for
     context: int | None = None  # tokens for all slots together
-    threads: int | None = None  # all cores
+    threads: int | None = None  # all cores; two for the built-in model, which is too small for more
     temperature: float = 0.6
     top_p: float = 0.95
     max_path_tokens: int | None = None
@@ -110,7 +110,8 @@ class Local:
             raise UsageError(
                 f"{file.name} was trained for {head.context:,} tokens; {slot:,} a path, question included, are too many"
             )
-        return Plan(file, slots, slot, self.threads or cores(), fixed + slots * slot * head.cache_bytes, self.port)
+        threads = self.threads or (min(2, cores()) if self.builtin else cores())
+        return Plan(file, slots, slot, threads, fixed + slots * slot * head.cache_bytes, self.port)
 
     def _given(self, slots: int) -> int:
         """The share of one slot in a context that the caller gave."""
