@@ -24,6 +24,7 @@ class Card(NamedTuple):
     context: int
     window: int
     template: str
+    longest: int  # tokens after which a path has lost its way
 
 
 @cache
@@ -31,7 +32,8 @@ def card(beside: Path = FILE) -> Card:
     """Read what the weights suggest."""
     try:
         said: dict[str, Any] = json.loads(beside.with_suffix(".json").read_text())
-        return Card(str(said["sha256"]), int(said["context"]), int(said["window"]), str(said["template"]))
+        sizes = [int(said[name]) for name in ("context", "window", "longest")]
+        return Card(str(said["sha256"]), sizes[0], sizes[1], str(said["template"]), sizes[2])
     except (OSError, ValueError, KeyError):
         raise UsageError(
             "the built-in model is not in this installation; install sureenough again, or give --model FILE.gguf"

@@ -1,4 +1,4 @@
-"""The local engine on the built-in model: sizes refused with numbers, slots freed, tokens counted, quiet from end to end."""
+"""The local engine on the built-in model: sizes refused with numbers, slots freed, tokens counted, nothing said."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ import json
 import tempfile
 import time
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated, Any, Final, NamedTuple
 
@@ -59,7 +59,7 @@ class Live(NamedTuple):
 
     def to_json(self) -> dict[str, Any]:
         """For programs."""
-        return {**self.problem._asdict(), "right": self.right, "seconds": self.seconds, **self.outcome.to_json()}
+        return {**asdict(self.problem), "right": self.right, "seconds": self.seconds, **self.outcome.to_json()}
 
 
 def command(

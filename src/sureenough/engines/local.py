@@ -64,6 +64,7 @@ class Local:
             card = reasoner.card()
             object.__setattr__(self, "window", self.window or card.window)
             object.__setattr__(self, "template", self.template or card.template)
+            object.__setattr__(self, "max_path_tokens", self.max_path_tokens or card.longest)
         elif isinstance(self.model, str) and self.model.startswith(hub.PREFIX):
             hub.place(self.model)
         self.wire()  # refuses bad sampling
