@@ -9,10 +9,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from sureenough.data import REASONER
 from sureenough.errors import UsageError
 
 NAME: Final = "built-in"
-FILE: Final = Path(__file__).parent / "data" / "reasoner.gguf"
+FILE: Final = REASONER
 AGAIN: Final = "install sureenough again"
 OTHERS: Final = "for others give --model FILE.gguf, --model hf:OWNER/NAME or --url"
 

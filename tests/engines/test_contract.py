@@ -38,6 +38,7 @@ from tests.engines.relay import relay
 
 Trouble = Literal["none", "endless", "broken", "silent"]
 PROMPT = Prompt.user("?")
+SPEECHLESS = {"ignore_eos": True, "logit_bias": [["{", False], ["a", False]]}  # goes on, and never says its answer
 SEEDS = [path_seed(0, n) for n in range(64)]
 
 
@@ -126,9 +127,9 @@ async def vllm(trouble: Trouble) -> AsyncIterator[Held]:
 @asynccontextmanager
 async def local(trouble: Trouble) -> AsyncIterator[Held]:
     """The built-in model in llama.cpp's server, in this process; a relay cuts its lines where they are to break."""
-    long = 1900 if trouble in ("endless", "broken") else 11
+    long = 1900 if trouble in ("endless", "broken") else 24  # long enough to differ
     engine = Local(
-        slots=8, context=8 * 2048, temperature=1.0, top_p=1.0, max_path_tokens=long, extra={"ignore_eos": True},
+        slots=8, context=8 * 2048, temperature=1.0, top_p=1.0, max_path_tokens=long, extra=SPEECHLESS,
         k=500 if trouble == "silent" else 20,  # it has no more candidates than words
     )  # fmt: skip
     async with engine.open(parallel=1) as ready:

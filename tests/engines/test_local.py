@@ -198,7 +198,7 @@ def test_tokens_counted_are_tokens_made(strategy: str) -> None:
 
 
 def test_the_overrun_after_cancels_is_the_servers_difference() -> None:
-    out, made = made_by_the_server("ddc:warmup=4,drop=90,trust=100", max_path_tokens=300)
+    out, made = made_by_the_server("ddc:warmup=4,drop=90,trust=100,tau=1", max_path_tokens=300)
     assert out.pruned > 0
     assert out.tokens.overrun_known
     assert out.tokens.total == made
@@ -234,7 +234,7 @@ def test_asked_alone_it_is_the_built_in_model() -> None:
 
 QUIET = """
 import sureenough as se
-out = se.ask("Compute 12+7.", se.Local(max_path_tokens=200), "ddc:warmup=2", paths=4, parallel=2)
+out = se.ask("Compute 12+7.", se.Local(max_path_tokens=200), "ddc:warmup=2,tau=1", paths=4, parallel=2)
 print(out.started)
 """
 HANGING = """
