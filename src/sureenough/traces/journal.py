@@ -36,7 +36,7 @@ class Journal:
             if not self._handle.tell():
                 self._write({"terms": terms})
         except OSError as error:
-            raise TraceError(f"cannot write {file}: {error.strerror or error}") from None
+            raise TraceError(f"cannot write {file}: {error.strerror or error}; choose another place with -o") from None
 
     def add(self, question: str, path: RecordedPath) -> None:
         """Keep one path; it is on disk when this returns."""

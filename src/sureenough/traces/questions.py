@@ -55,8 +55,10 @@ def load(file: Path, columns: Mapping[str, str] | None = None, *, kinds: Sequenc
             if problem.id in found:
                 raise UsageError(f"{where}: the id {problem.id!r} was there before; ids must differ")
             found[problem.id] = problem
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{file} cannot be read: {getattr(error, 'strerror', None) or error}") from None
+    except UnicodeDecodeError:
+        raise UsageError(f"{file} is no text in UTF-8") from None
+    except OSError as error:
+        raise UsageError(f"{file} cannot be read: {error.strerror or error}") from None
     if not found:
         raise UsageError(f"{file} holds no questions; it needs a column named question, or problem, and a row for each")
     return list(found.values())
