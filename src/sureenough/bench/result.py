@@ -17,7 +17,7 @@ Kind = Literal["text", "count", "number", "percent", "points", "tokens", "tokens
 """How a column prints: `percent` and `points` hold shares, `tokens7` prints in units of 10^7."""
 
 
-class _Strict(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class _Strict(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Refuses what it does not know."""
 
 
@@ -57,7 +57,7 @@ class Series(_Strict, frozen=True):
     """One line, set of bars or cloud of points."""
 
     name: str
-    x: list[float | None] | list[str]
+    x: list[float | str | None]
     y: list[float | None]
     low: list[float | None] = []  # 95% intervals, where there are any
     high: list[float | None] = []
