@@ -50,6 +50,7 @@ class Dataset:
     kind: str = "math"
     numeric: bool = False  # every answer is a number
     choices: str = "ABCD"
+    graded: bool = True  # every question has an answer
     hidden: bool = False  # its authors ask that questions are not published: they are never printed or kept
 
 

@@ -69,7 +69,7 @@ def load(
             refuse_bad_problem(problem, dataset, f"{where}, {problem.id}")
     else:
         where = str(file) if file is not None else f"{dataset.name} of the hub"
-        problems = _problems(file or fetch(dataset), dataset, where, seed, columns)
+        dataset, problems = _problems(file or fetch(dataset), dataset, where, seed, columns)
     if limit is None:
         refuse_wrong_count(len(problems), dataset, where)
     return Loaded(dataset, problems[:limit])
@@ -81,7 +81,7 @@ def _named(text: str) -> tuple[Dataset, Path | None]:
         return DATASETS[name], Path(file) if equals else None
     path = Path(text)
     if path.suffix.lower() in READERS or path.exists():
-        return Dataset(path.stem, f"questions of {path.name}"), path
+        return Dataset(path.stem, f"questions of {path.name}", graded=False), path
     if equals:
         raise UsageError(f"unknown dataset {name!r} in {text!r}; known: {', '.join(DATASETS)}")
     raise UsageError(
@@ -91,13 +91,20 @@ def _named(text: str) -> tuple[Dataset, Path | None]:
 
 def _problems(
     file: Path, dataset: Dataset, where: str, seed: int, columns: Mapping[str, str] | None
-) -> list[Problem]:
+) -> tuple[Dataset, list[Problem]]:
     placed = rows_of(file) if columns else _read(rows_of(file), dataset, where, seed)
-    problems = []
+    problems: list[Problem] = []
     for place, problem in parsed(placed, columns, where, prefix=dataset.name + "-"):
+        if problem.kind is not None and problem.kind != dataset.kind:
+            if problems:
+                raise UsageError(
+                    f"{where}, {place}: its answer is of kind {problem.kind}, those before are of kind {dataset.kind}; "
+                    "a dataset has one kind of answer: make two files of it"
+                )
+            dataset = replace(dataset, kind=problem.kind)
         refuse_bad_problem(problem, dataset, f"{where}, {place}")
         problems.append(problem)
-    return problems
+    return dataset, problems
 
 
 def _read(rows: Iterator[Placed], dataset: Dataset, where: str, seed: int) -> Iterator[Placed]:
