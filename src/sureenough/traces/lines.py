@@ -15,7 +15,6 @@ from typing import Any, BinaryIO, Self
 
 from sureenough.errors import TraceError
 
-
 Line = dict[str, Any]
 
 

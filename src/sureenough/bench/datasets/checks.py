@@ -26,7 +26,7 @@ def refuse_bad_problem(problem: Problem, dataset: Dataset, where: str) -> None:
         if not dataset.graded:
             return
         raise UsageError(f"{where} has no answer; it is looked for in gold or answer")
-    wrong = _unreadable(problem.gold, dataset)
+    wrong = _unreadable(problem.gold, problem.kind or dataset.kind, dataset)
     if wrong is not None:
         raise UsageError(f"{where}: the answer {problem.gold[:60]!r} {wrong}")
 
@@ -46,8 +46,8 @@ def control_character(text: str) -> str | None:
     return next((c for c in plain if category(c) == "Cc" and c not in ALLOWED), None)
 
 
-def _unreadable(gold: str, dataset: Dataset) -> str | None:
-    if dataset.kind == "choice":
+def _unreadable(gold: str, kind: str, dataset: Dataset) -> str | None:
+    if kind == "choice":
         letter = len(gold) == 1 and gold in dataset.choices
         return None if letter else f"is no choice; it must be one of {', '.join(dataset.choices)}"
     if extract(f"\\boxed{{{gold}}}") is None or key(gold).kind == "empty":

@@ -47,7 +47,7 @@ class Dataset:
     read: Callable[[Row, int], Row] = as_it_is  # from the file's columns to ours; the seed shuffles choices
     make: Callable[[int], list[Problem]] | None = None  # questions that are made, not loaded, from the seed
     template: str = TEMPLATE
-    kind: str = "math"
+    kind: str = "math"  # of answer, unless a row says its own
     numeric: bool = False  # every answer is a number
     choices: str = "ABCD"
     graded: bool = True  # every question has an answer

@@ -11,6 +11,7 @@ from sureenough.api import put
 from sureenough.bench.datasets import DATASETS, Dataset
 from sureenough.bench.datasets.checks import refuse_bad_problem, refuse_wrong_count
 from sureenough.bench.datasets.hub import fetch
+from sureenough.drive.reading import reader
 from sureenough.drive.record import Asked
 from sureenough.errors import UsageError
 from sureenough.traces.questions import READERS, Placed, Problem, parsed, rows_of
@@ -29,13 +30,17 @@ class Loaded:
 
     def asked(self) -> list[Asked]:
         """The questions as they are put to a model."""
-        return [Asked(p.id, put(p.question, self.dataset.template), p.gold, p.level) for p in self.problems]
+        told = self.dataset
+        return [
+            Asked(p.id, put(p.question, told.template), p.gold, p.level, reader(p.kind or told.kind))
+            for p in self.problems
+        ]
 
     def digest(self) -> str:
         """Of everything that decides what is asked and what is right; says nothing of the text."""
         said = sha256(f"{self.dataset.template}\0{self.dataset.kind}".encode())
         for problem in self.problems:
-            said.update(f"\0{problem.id}\0{problem.question}\0{problem.gold}".encode())
+            said.update(f"\0{problem.id}\0{problem.question}\0{problem.gold}\0{problem.kind}".encode())
         return said.hexdigest()[:16]
 
 
@@ -69,7 +74,7 @@ def load(
             refuse_bad_problem(problem, dataset, f"{where}, {problem.id}")
     else:
         where = str(file) if file is not None else f"{dataset.name} of the hub"
-        dataset, problems = _problems(file or fetch(dataset), dataset, where, seed, columns)
+        problems = _problems(file or fetch(dataset), dataset, where, seed, columns)
     if limit is None:
         refuse_wrong_count(len(problems), dataset, where)
     return Loaded(dataset, problems[:limit])
@@ -89,22 +94,13 @@ def _named(text: str) -> tuple[Dataset, Path | None]:
     )
 
 
-def _problems(
-    file: Path, dataset: Dataset, where: str, seed: int, columns: Mapping[str, str] | None
-) -> tuple[Dataset, list[Problem]]:
+def _problems(file: Path, dataset: Dataset, where: str, seed: int, columns: Mapping[str, str] | None) -> list[Problem]:
     placed = rows_of(file) if columns else _read(rows_of(file), dataset, where, seed)
-    problems: list[Problem] = []
+    problems = []
     for place, problem in parsed(placed, columns, where, prefix=dataset.name + "-"):
-        if problem.kind is not None and problem.kind != dataset.kind:
-            if problems:
-                raise UsageError(
-                    f"{where}, {place}: its answer is of kind {problem.kind}, those before are of kind {dataset.kind}; "
-                    "a dataset has one kind of answer: make two files of it"
-                )
-            dataset = replace(dataset, kind=problem.kind)
         refuse_bad_problem(problem, dataset, f"{where}, {place}")
         problems.append(problem)
-    return dataset, problems
+    return problems
 
 
 def _read(rows: Iterator[Placed], dataset: Dataset, where: str, seed: int) -> Iterator[Placed]:
