@@ -23,22 +23,23 @@ class Loaded:
 
     dataset: Dataset
     problems: list[Problem]
+    own_template: bool = False  # the caller's, which no model's wish replaces
 
     @property
     def name(self) -> str:
         return self.dataset.name
 
-    def asked(self) -> list[Asked]:
-        """The questions as they are put to a model."""
+    def asked(self, template: str | None = None) -> list[Asked]:
+        """The questions as they are put to a model; the dataset's own way, unless the model wants another."""
         told = self.dataset
         return [
-            Asked(p.id, put(p.question, told.template), p.gold, p.level, reader(p.kind or told.kind))
+            Asked(p.id, put(p.question, template or told.template), p.gold, p.level, reader(p.kind or told.kind))
             for p in self.problems
         ]
 
     def digest(self) -> str:
         """Of everything that decides what is asked and what is right; says nothing of the text."""
-        said = sha256(f"{self.dataset.template}\0{self.dataset.kind}".encode())
+        said = sha256(self.dataset.kind.encode())
         for problem in self.problems:
             said.update(f"\0{problem.id}\0{problem.question}\0{problem.gold}\0{problem.kind}".encode())
         return said.hexdigest()[:16]
@@ -77,7 +78,7 @@ def load(
         problems = _problems(file or fetch(dataset), dataset, where, seed, columns)
     if limit is None:
         refuse_wrong_count(len(problems), dataset, where)
-    return Loaded(dataset, problems[:limit])
+    return Loaded(dataset, problems[:limit], template is not None)
 
 
 def _named(text: str) -> tuple[Dataset, Path | None]:
