@@ -4,10 +4,18 @@ from __future__ import annotations
 
 from typing import Final
 
+from sureenough.bench.experiments import ablation, fence, init_size, main, width, window
 from sureenough.bench.experiments.inputs import Experiment, ExperimentSettings, Inputs, LiveRow
 from sureenough.errors import UsageError
 
-EXPERIMENTS: Final[dict[str, Experiment]] = {}
+EXPERIMENTS: Final[dict[str, Experiment]] = {
+    "main": main.EXPERIMENT,
+    "ablation": ablation.EXPERIMENT,
+    "width": width.EXPERIMENT,
+    "init-size": init_size.EXPERIMENT,
+    "window": window.EXPERIMENT,
+    "fence": fence.EXPERIMENT,
+}
 
 
 def experiment(name: str) -> Experiment:

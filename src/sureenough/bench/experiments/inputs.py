@@ -8,6 +8,7 @@ from typing import Any, Literal, Protocol
 
 from sureenough.bench.result import Result
 from sureenough.bench.source import Source
+from sureenough.errors import UsageError
 
 Live = Literal["no", "optional", "needed"]
 
@@ -68,7 +69,7 @@ class ExperimentSettings:
     equal: Literal["meaning", "string"] = "meaning"
     symbolic_seconds: float | None = None
     skip_damaged: bool = False
-    jobs: int | None = None  # processes; the machine's cores by default
+    jobs: int = 1  # processes; more need a script's `if __name__ == "__main__":`
     sweep: tuple[float, ...] | None = None  # the values of init-size, window, fence or scaling
     betas: tuple[tuple[float, float, float, float, float], ...] | None = None
     """theorem: (p, a_right, b_right, a_wrong, b_wrong), Beta parameters of the weights of right and wrong paths."""
@@ -102,3 +103,11 @@ class Experiment:
     about: str  # a line
     run: Callable[[Inputs], Result]
     live: Live = "no"
+
+
+def whole(what: str, values: Sequence[float]) -> list[int]:
+    """A sweep's values as whole numbers; refuses others."""
+    bad = [value for value in values if value != int(value) or value < 1]
+    if bad:
+        raise UsageError(f"{what} of {bad[0]:g} will not do: it is a whole number of at least 1")
+    return [int(value) for value in values]
