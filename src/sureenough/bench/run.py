@@ -75,10 +75,10 @@ class Work:
             "pools": [f"{source.pool.name} {source.digest()[:16]}" for source in self.pools],
             "strategies": list(plan.specs() or ()) or None, "sweep": plan.sweep, "paths": plan.paths,
             "window": plan.window, "replay_parallel": plan.replay_parallel, "repeats": plan.repeats,
-            "seed": plan.seed, "equal": plan.equal, "live": self.live,
+            "seed": plan.seed, "equal": plan.equal,
         }  # fmt: skip
-        if self.live:
-            said |= {"live_repeats": plan.live_repeats, "parallel": plan.parallel}
+        repeats = "repeat" if plan.live_repeats == 1 else "repeats"
+        said["live"] = f"{plan.live_repeats} {repeats}, {plan.parallel} paths at once" if self.live else None
         return said
 
 

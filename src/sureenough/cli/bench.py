@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import sys
 import time
@@ -91,7 +92,7 @@ def command(
         "engines": None if server is None else [server], "strategies": _split(strategy), "sweeps": options,
         "sweep": own, "paths": paths, "window": window, "repeats": repeats, "parallel": parallel,
         "replay_parallel": replay_parallel, "seed": seed, "limit": limit, "equal": equal, "live": live,
-        "live_repeats": live_repeats, "at_once": at_once, "text": text, "jobs": jobs,
+        "live_repeats": live_repeats, "at_once": at_once, "text": text, "jobs": jobs or os.cpu_count(),
     })  # fmt: skip
     work = prepare(chosen, _models(chosen))
     with RunFolder(output or Path("runs") / chosen.experiment) as folder:
