@@ -82,11 +82,16 @@ def test_killed_at_random_moments(parallel: str, live: tuple[str, ...], tmp_path
     whole, folder = tmp_path / "whole", tmp_path / "killed"
     lines = QUESTIONS * PATHS + (3 * QUESTIONS if live else 0)
     with in_a_thread(MANNER) as server:
+        began = time.monotonic()
         assert bench(*plan(server.url, dataset, whole, "--parallel", parallel, *live)).returncode == 0
-        asked = len(server.requests)
+        asked, took = len(server.requests), time.monotonic() - began
         command = plan(server.url, dataset, folder, "--parallel", parallel, *live)
-        for enough in sorted(draw.randint(0, lines) for _ in range(KILLS)):
-            kill_when(folder, command, enough, draw.random() * 0.03)
+        alive = 0
+        for number, enough in enumerate(sorted(draw.randint(1, lines) for _ in range(KILLS))):
+            # By what is kept, which falls into the sampling; or by the clock, which falls anywhere.
+            moment = (enough, draw.random() * 0.03) if number % 2 else (0, draw.random() * took)
+            alive += kill_when(folder, command, *moment)
+        assert alive > KILLS // 2
         done = bench(*command)
         assert done.returncode == 0, done.stderr
         again = len(server.requests) - asked

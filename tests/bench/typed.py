@@ -17,9 +17,9 @@ def words(*said: str | Path) -> list[str]:
     return [sys.executable, "-m", "sureenough", "bench", *map(str, said)]
 
 
-def bench(*said: str | Path, cwd: Path | None = None, **environment: str) -> Done:
+def bench(*said: str | Path, **environment: str) -> Done:
     return subprocess.run(
-        words(*said), capture_output=True, text=True, timeout=120, check=False, env=environ() | environment, cwd=cwd
+        words(*said), capture_output=True, text=True, timeout=120, check=False, env=environ() | environment
     )
 
 

@@ -86,12 +86,10 @@ def _named(text: str) -> tuple[Dataset, Path | None]:
     if name in DATASETS:
         return DATASETS[name], Path(file) if equals else None
     path = Path(text)
-    if path.suffix.lower() in READERS or path.exists():
+    if path.exists() or (path.suffix.lower() in READERS and not equals):
         return Dataset(path.stem, f"questions of {path.name}", graded=False), path
-    if equals:
-        raise UsageError(f"unknown dataset {name!r} in {text!r}; known: {', '.join(DATASETS)}")
     raise UsageError(
-        f"unknown dataset {text!r}; known: {', '.join(DATASETS)}, or a file of questions ({', '.join(READERS)})"
+        f"unknown dataset {name!r}; known: {', '.join(DATASETS)}, or a file of questions ({', '.join(READERS)})"
     )
 
 
