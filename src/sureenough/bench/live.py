@@ -192,7 +192,7 @@ def _refuse_half(out: Outcome, job: Job) -> None:
         why = next((note for note in out.notes if "lost" in note), "nobody answers any more")
         raise EngineUnavailable(
             f"the engine was lost in the middle of question {job.asked.id} ({job.strategy}, {job.cell.label}): {why}. "
-            "That question is not counted; everything before it is kept, and the same command goes on"
+            "That question is not counted"
         )
 
 

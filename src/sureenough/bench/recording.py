@@ -94,10 +94,7 @@ def recorded(cell: Cell, pool: Path, *, paths: int, parallel: int, seed: int, ke
             got = asyncio.run(work)
             missing = len(asked) * paths - len(journal.paths)
             if missing:
-                raise EngineError(
-                    f"{missing} paths of {cell.label} are missing; the latest failure: {got.lost}. "
-                    "What was sampled is kept, and the same command goes on"
-                )
+                raise EngineError(f"{missing} paths of {cell.label} are missing; the latest failure: {got.lost}")
             write(pool, asked, journal, _info(cell), text)
         notes.unlink()
     return Source(cell.data.name, cell.model.name, pool)

@@ -5,8 +5,8 @@ Every step leaves what it made in the run's folder before the next begins, so th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ from sureenough.bench.result import Result
 from sureenough.bench.result import read as read_result
 from sureenough.bench.source import Source
 from sureenough.data import BUILTIN_POOL
-from sureenough.errors import TraceError, UsageError
+from sureenough.errors import EngineError, TraceError, UsageError
 from sureenough.spec import parse, render
 from sureenough.traces.lines import Lines
 from sureenough.version import __version__
@@ -131,8 +131,9 @@ def carry_out(
     done = _known(folder.result(name))
     if done is not None:
         return done
-    sources = [*_record(work, folder, meter), *work.pools]
-    runs = _run_live(work, folder, meter)
+    with _resumable(folder):
+        sources = [*_record(work, folder, meter), *work.pools]
+        runs = _run_live(work, folder, meter)
     inputs = Inputs(sources, work.settings(), runs, replaying, command)
     result = work.experiment.run(inputs)
     try:
@@ -143,6 +144,16 @@ def carry_out(
             f"{folder.path}; make room and give the same command again"
         ) from None
     return result
+
+
+@contextmanager
+def _resumable(folder: RunFolder) -> Iterator[None]:
+    """Whatever an engine says no with, nothing is lost by it."""
+    try:
+        yield
+    except EngineError as error:
+        said = f"{str(error).rstrip('.')}. What was done is kept in {folder.path}; the same command goes on"
+        raise type(error)(said, path=error.path, seed=error.seed, request_id=error.request_id) from None
 
 
 def _known(file: Path) -> Result | None:
