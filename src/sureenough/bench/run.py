@@ -152,7 +152,8 @@ def _resumable(folder: RunFolder) -> Iterator[None]:
     try:
         yield
     except EngineError as error:
-        said = f"{str(error).rstrip('.')}. What was done is kept in {folder.path}; the same command goes on"
+        why = str(error) if str(error).endswith(("?", "!", ".")) else f"{error}."
+        said = f"{why} What was done is kept in {folder.path}; the same command goes on"
         raise type(error)(said, path=error.path, seed=error.seed, request_id=error.request_id) from None
 
 
