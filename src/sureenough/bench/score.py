@@ -140,7 +140,7 @@ def rows(sheets: list[Sheet], repeats: int, seed: int) -> list[Row]:
     graded = np.isfinite(marks[0])
     marks = [mark[graded] for mark in marks]
     values = np.stack([*marks, *(mark - marks[0] for mark in marks)], axis=1)
-    bounds = _intervals(values, seed)
+    bounds = intervals(values, seed)
     return [
         _row(sheet, mark, marks[0], (bounds[i], bounds[len(sheets) + i]), repeats)
         for i, (sheet, mark) in enumerate(zip(sheets, marks, strict=True))
@@ -171,7 +171,7 @@ def _row(sheet: Sheet, mark: Floats, first: Floats, bounds: tuple[Interval, Inte
     )
 
 
-def _intervals(values: Floats, seed: int) -> list[Interval]:
+def intervals(values: Floats, seed: int) -> list[Interval]:
     """95% intervals of the means of the columns; every column sees the same resampled questions."""
     questions, columns = values.shape
     if questions == 0:

@@ -42,6 +42,7 @@ class Pool:
         if self.rows == 0:
             raise TraceError(f"{self.file} holds no paths; record some with `sureenough record`")
         self._columns = self._checked_columns(parquet.schema_arrow)
+        self.tokens: int = _values_of("conf", parquet)  # by the file's own word, nulls and all
         self.info = PoolInfo.parse((parquet.schema_arrow.metadata or {}).get(KEY), str(self.file))
 
     def __iter__(self) -> Iterator[Question]:
@@ -209,6 +210,14 @@ def _damage(row: dict[str, Any], peak: Any, conf: Any) -> str | None:
     if not (np.isfinite(peak).all() and np.isfinite(conf).all()):
         return "its signals hold NaN or infinite values"
     return None
+
+
+def _values_of(name: str, parquet: pq.ParquetFile) -> int:
+    """How many values the lists of a column hold, from the footer alone."""
+    metadata = parquet.metadata
+    groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
+    columns = [group.column(i) for group in groups for i in range(group.num_columns)]
+    return sum(column.num_values for column in columns if column.path_in_schema.split(".")[0] == name)
 
 
 def _is_list_of_floats(kind: pa.DataType) -> bool:

@@ -4,7 +4,20 @@ from __future__ import annotations
 
 from typing import Final
 
-from sureenough.bench.experiments import ablation, fence, init_size, main, width, window
+from sureenough.bench.experiments import (
+    ablation,
+    calibration,
+    failure_modes,
+    fence,
+    init_size,
+    latency,
+    main,
+    overhead,
+    scaling,
+    theorem,
+    width,
+    window,
+)
 from sureenough.bench.experiments.inputs import Experiment, ExperimentSettings, Inputs, LiveRow
 from sureenough.errors import UsageError
 
@@ -12,9 +25,15 @@ EXPERIMENTS: Final[dict[str, Experiment]] = {
     "main": main.EXPERIMENT,
     "ablation": ablation.EXPERIMENT,
     "width": width.EXPERIMENT,
+    "latency": latency.EXPERIMENT,
     "init-size": init_size.EXPERIMENT,
     "window": window.EXPERIMENT,
     "fence": fence.EXPERIMENT,
+    "scaling": scaling.EXPERIMENT,
+    "calibration": calibration.EXPERIMENT,
+    "theorem": theorem.EXPERIMENT,
+    "overhead": overhead.EXPERIMENT,
+    "failure-modes": failure_modes.EXPERIMENT,
 }
 
 

@@ -22,7 +22,7 @@ def run(inputs: Inputs) -> Result:
         inputs, lambda pool: [Cell(name, name, settings_of(inputs.settings, pool.window)) for name in names]
     )
     flat = [line for one in lines for line in one]
-    table = f.table("ablation", "DDC without one of its parts", flat, [*f.ALL[:9], *f.paper_pair(3), *f.ALL[9:]])
+    table = f.table("ablation", "DDC without one of its parts", flat, [*f.ALL[:10], *f.paper_pair(3), *f.ALL[10:]])
     figures = [
         drawn.bars("accuracy", "Accuracy without a part", lines, drawn.ACCURACY, drawn.accuracy),
         drawn.bars("tokens", "Tokens without a part", lines, drawn.TOKENS, drawn.tokens),

@@ -27,7 +27,7 @@ def run(inputs: Inputs) -> Result:
     )
     flat = [line for one in lines for line in one]
     fields = [f.DATASET, f.MODEL, f.Field(Column("fence"), lambda line: line.cell.label), f.STRATEGY, f.ACCURACY,
-              f.DIFFERENCE, f.CHANGED, f.TOKENS, f.TOTAL, f.WIDTH, f.DROPPED, f.RISKY, f.SETTLED]  # fmt: skip
+              f.DIFFERENCE, f.WON, f.LOST, f.TOKENS, f.TOTAL, f.WIDTH, f.DROPPED, f.RISKY, f.SETTLED]  # fmt: skip
     table = f.table("fence", "DDC by its fence for the trend", flat, fields)
     figures = [
         drawn.bars("accuracy", "Accuracy by fence", lines, drawn.ACCURACY, drawn.accuracy),

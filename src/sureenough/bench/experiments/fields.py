@@ -29,12 +29,10 @@ def number(value: float) -> float | None:
     return None if isnan(value) else value
 
 
-def changed(sheet: Sheet, first: Sheet) -> str:
+def changed(sheet: Sheet, first: Sheet) -> tuple[int, int]:
     """Questions that changed sides: right in most repeats now and not before, and the other way round."""
     pairs = [(a, b) for a, b in zip(sheet.right, first.right, strict=True) if not isnan(a) and not isnan(b)]
-    won = sum(a > 0.5 >= b for a, b in pairs)
-    lost = sum(b > 0.5 >= a for a, b in pairs)
-    return f"+{won} −{lost}"
+    return sum(a > 0.5 >= b for a, b in pairs), sum(b > 0.5 >= a for a, b in pairs)
 
 
 DATASET: Final = Field(Column("dataset"), lambda line: line.source.dataset)
@@ -45,7 +43,8 @@ ACCURACY: Final = Field(Column("accuracy", "percent", "%"), lambda line: measure
 DIFFERENCE: Final = Field(
     Column("vs first", "points", "points"), lambda line: measure(line.row.difference, line.row.difference_interval)
 )
-CHANGED: Final = Field(Column("changed sides", unit="questions"), lambda line: changed(line.sheet, line.first))
+WON: Final = Field(Column("won", "count", "questions"), lambda line: changed(line.sheet, line.first)[0])
+LOST: Final = Field(Column("lost", "count", "questions"), lambda line: changed(line.sheet, line.first)[1])
 TOKENS: Final = Field(Column("tokens", "tokens", "a question"), lambda line: line.row.tokens)
 TOTAL: Final = Field(
     Column("tokens, all questions", "tokens7", "10^7"), lambda line: line.row.tokens * line.row.questions
@@ -61,7 +60,7 @@ DROPPED: Final = Field(Column("pruned: drop", "number", "paths", 1), lambda line
 RISKY: Final = Field(Column("pruned: risk", "number", "paths", 1), lambda line: line.row.tiers["risk"])
 SETTLED: Final = Field(Column("settled", "percent", "% of runs"), lambda line: line.row.reasons.get("settled", 0.0))
 
-ALL: Final = (DATASET, MODEL, STRATEGY, QUESTIONS, ACCURACY, DIFFERENCE, CHANGED, TOKENS, TOTAL, SAVING, STEPS, WIDTH,
+ALL: Final = (DATASET, MODEL, STRATEGY, QUESTIONS, ACCURACY, DIFFERENCE, WON, LOST, TOKENS, TOTAL, SAVING, STEPS, WIDTH,
               DROPPED, RISKY, SETTLED)  # fmt: skip
 
 

@@ -29,7 +29,7 @@ def run(inputs: Inputs) -> Result:
     flat = [line for one in lines for line in one]
     accuracy, total = f.paper_pair(6)
     fields = [f.DATASET, f.MODEL, f.Field(Column("init size", "count"), lambda line: int(line.cell.label)),
-              f.ACCURACY, accuracy, f.DIFFERENCE, f.CHANGED, f.INIT, f.FINAL, f.TOKENS, f.TOTAL,
+              f.ACCURACY, accuracy, f.DIFFERENCE, f.WON, f.LOST, f.INIT, f.FINAL, f.TOKENS, f.TOTAL,
               _theirs("init tokens", "init tokens in the paper"), _theirs("final tokens", "final tokens in the paper"),
               total, f.WIDTH, f.SETTLED]  # fmt: skip
     table = f.table("init-size", "DDC by the size of its init phase", flat, fields)

@@ -35,7 +35,8 @@ COLUMNS = [
     Column("questions", "count"),
     Column("accuracy", "percent", "%"),
     Column("vs first", "points", "points"),
-    Column("changed sides", unit="questions"),
+    Column("won", "count", "questions"),
+    Column("lost", "count", "questions"),
     Column("tokens", "tokens", "a question"),
     Column("width", "number", "paths", 1),
     Column("init", "seconds", "s"),
@@ -52,7 +53,7 @@ def live_tables(runs: Sequence[LiveRow], name: str) -> list[Table]:
         for sheet, row, mine in zip(sheets, rows(sheets, 1, 0), strategies.values(), strict=True):
             lines.append(
                 [dataset, model, sheet.strategy, sheet.questions, measure(row.accuracy, row.interval),
-                 measure(row.difference, row.difference_interval), changed(sheet, sheets[0]), row.tokens, row.width,
+                 measure(row.difference, row.difference_interval), *changed(sheet, sheets[0]), row.tokens, row.width,
                  fmean(run.init_seconds for run in mine), fmean(run.final_seconds for run in mine),
                  fmean(run.total_seconds for run in mine)]
             )  # fmt: skip

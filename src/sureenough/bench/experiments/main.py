@@ -32,7 +32,7 @@ def run(inputs: Inputs) -> Result:
         inputs, lambda pool: [Cell(name, name, settings_of(inputs.settings, pool.window)) for name in names]
     )
     flat = [line for one in lines for line in one]
-    fields = [*f.ALL[:9], *f.paper_pair(1), *f.ALL[9:]]
+    fields = [*f.ALL[:10], *f.paper_pair(1), *f.ALL[10:]]
     tables = [
         f.table("main", "Accuracy and cost of every method", flat, fields, READING),
         *(paper_layout(f"paper-layout-{i + 1}", group) for i, group in enumerate(by_model(lines))),
@@ -45,7 +45,7 @@ def run(inputs: Inputs) -> Result:
 TITLE: Final = "Accuracy and tokens: methods × datasets × models"
 READING: Final = (
     "accuracy with its 95% interval, resampling questions; differences are paired, to the first method of the dataset",
-    "changed sides: questions right in most repeats that were not with the first method, and the other way round",
+    "won, lost: questions that changed sides, right in most repeats and not so with the first method, or the reverse",
     "saving: tokens of plain voting on the same paths, over these",
 )
 

@@ -41,7 +41,7 @@ THEIRS: Final = (
     f.theirs(4, "width in the paper", "number", "width", lambda line: line.cell.strategy, 1.0),
     f.theirs(
         4, "tokens in the paper (unit not given)", "scientific", "confident wrong", lambda line: line.cell.strategy, 1.0
-    ),  # fmt: skip
+    ),
 )
 MEANING: Final = (
     f"a wrong answer is confident when its posterior passed {CONFIDENT:g}: the chance, by the votes and weights of its "

@@ -16,7 +16,7 @@ PAPER: Final = (512, 1024, 2048)
 
 
 def sizes_for(pool: Opened, inputs: Inputs) -> list[int]:
-    """The caller's; else a quarter, half, all and twice of what the pool suggests; the paper's where it says nothing."""
+    """The caller's, else fractions of what the pool suggests; the paper's where it suggests nothing smaller."""
     if inputs.settings.sweep:
         return whole("a window", inputs.settings.sweep)
     suggested = pool.pool.info.window if inputs.settings.window is None else inputs.settings.window
@@ -37,7 +37,7 @@ def run(inputs: Inputs) -> Result:
     final = f.theirs(7, "final tokens in the paper", "tokens7", "final tokens",
                      lambda line: f"window={line.cell.label}", 1e7)  # fmt: skip
     fields = [f.DATASET, f.MODEL, f.Field(Column("window", "count", "tokens"), lambda line: int(line.cell.label)),
-              f.ACCURACY, accuracy, f.DIFFERENCE, f.CHANGED, f.INIT, f.FINAL, final, f.TOKENS, f.TOTAL, total, f.WIDTH,
+              f.ACCURACY, accuracy, f.DIFFERENCE, f.WON, f.LOST, f.INIT, f.FINAL, final, f.TOKENS, f.TOTAL, total, f.WIDTH,
               f.DROPPED, f.RISKY, f.SETTLED]  # fmt: skip
     table = f.table("window", "DDC by the size of its window", flat, fields)
     x = Axis("tokens in a window", "log")
