@@ -250,7 +250,7 @@ def test_lengths_borrowed_from_a_pool(tmp_path: Path) -> None:
     [
         (("nope",), "unknown experiment 'nope'; known: main"),
         (("main", "--url", "http://127.0.0.1:9/v1", "--model", "m"), "which questions?"),
-        (("main", "--live"), "main needs a live engine here"),
+        (("main", "--live"), "--live needs questions to ask"),
         (("main", "--pool", "none.parquet"), "no such file"),
         (("main", "--map", "question=x"), "--map, --kind and --template are of a --dataset"),
         (("main", "--sweep", "a,b"), "--sweep a,b: give numbers such as 8,16,32"),
@@ -278,3 +278,35 @@ def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
     assert done.returncode == 2
     assert "cannot make the run folder" in done.stderr
     assert os.listdir(tmp_path) == ["file"]
+
+
+def test_the_environment_names_a_server_only_where_questions_are_asked(tmp_path: Path) -> None:
+    dataset = questions(tmp_path / "sums.jsonl", 1)
+    with in_a_thread(MANNER) as server:
+        said = {"SUREENOUGH_URL": server.url, "SUREENOUGH_MODEL": "named", "SUREENOUGH_TEMPERATURE": "0.3"}
+        replayed = bench("main", "-s", "sc", "--repeats", "1", "-o", tmp_path / "replayed", "--jobs", "1", **said)
+        assert replayed.returncode == 0, replayed.stderr
+        assert not server.requests
+        asked = bench("main", "--dataset", dataset, "-o", tmp_path / "asked", *SMALL, **said)
+        assert asked.returncode == 0, asked.stderr
+        assert {(one["model"], one["temperature"]) for one in server.requests} == {("named", 0.3)}
+        config = tmp_path / "defaults.toml"
+        config.write_text(f'url = "{server.url}"\nmodel = "written"\n[bench]\nstrategy = "sc"\n')
+        small = ("--paths", "2", "--window", "8", "--jobs", "1")
+        by_file = bench("main", "--dataset", dataset, "-o", tmp_path / "by-file", *small, SUREENOUGH_CONFIG=str(config))
+        assert by_file.returncode == 0, by_file.stderr
+        assert server.requests[-1]["model"] == "written"
+
+
+def test_what_is_typed_wins_over_a_plans_engines(tmp_path: Path) -> None:
+    dataset = questions(tmp_path / "sums.jsonl", 1)
+    plan = tmp_path / "plan.toml"
+    with in_a_thread(MANNER) as server:
+        plan.write_text(f"datasets = ['{dataset}']\n[[engines]]\nmodel = 'planned'\nurl = '{server.url}'\n")
+        said = {"SUREENOUGH_URL": "http://127.0.0.1:9/v1", "SUREENOUGH_MODEL": "elsewhere"}
+        one = bench("--plan", plan, *SMALL, "--temperature", "0.9", "-o", tmp_path / "one", **said)
+        assert one.returncode == 0, one.stderr
+        assert {(r["model"], r["temperature"]) for r in server.requests} == {("planned", 0.9)}
+        typed = ("--url", server.url, "--model", "typed")
+        assert bench("--plan", plan, *SMALL, *typed, "-o", tmp_path / "two").returncode == 0
+        assert server.requests[-1]["model"] == "typed"

@@ -123,8 +123,21 @@ def _with(spec: str, name: str, value: object) -> str:
     return f"{spec}{',' if ':' in spec else ':'}{name}={value}"
 
 
-def read_plan(file: Path | None, typed: Mapping[str, Any]) -> Plan:
-    """The file's plan, and over it what was typed; None stands for what was not."""
+def read_plan(
+    file: Path | None,
+    typed: Mapping[str, Any],
+    *,
+    sampling: Mapping[str, Any] | None = None,
+    fallback: Mapping[str, Any] | None = None,
+) -> Plan:
+    """The file's plan, and over it what was typed; None stands for what was not.
+
+    Args:
+        file: TOML.
+        typed: fields of a Plan, and `limit` for all datasets.
+        sampling: fields of a Server that were typed: for all engines of the plan.
+        fallback: what holds where neither the file nor the caller says anything.
+    """
     table: dict[str, Any] = {}
     if file is not None:
         try:
@@ -132,10 +145,13 @@ def read_plan(file: Path | None, typed: Mapping[str, Any]) -> Plan:
         except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
             raise UsageError(f"{file} cannot be used: {getattr(error, 'strerror', None) or error}") from None
     where = str(file) if file is not None else "the plan"
-    table = {name.replace("-", "_"): value for name, value in table.items()}
-    given = {name: value for name, value in typed.items() if value is not None}
-    limit = given.pop("limit", table.pop("limit", None))
-    return _plan(table | given, limit, where)
+    table = dict(fallback or {}) | {name.replace("-", "_"): value for name, value in table.items()}
+    table |= {name: value for name, value in typed.items() if value is not None}
+    if sampling and isinstance(table.get("engines"), list):
+        table["engines"] = [one | dict(sampling) if isinstance(one, dict) else one for one in table["engines"]]
+    if not table.get("datasets") and fallback is not None and table.get("engines") == fallback.get("engines"):
+        table.pop("engines", None)  # a server that nobody named for this is not asked without questions
+    return _plan(table, table.pop("limit", None), where)
 
 
 def _plan(table: dict[str, Any], limit: int | None, where: str) -> Plan:

@@ -89,8 +89,8 @@ def prepare(plan: Plan, models: Sequence[Model]) -> Work:
         raise UsageError(f"{chosen.name} is worked out from recorded paths; leave --live out")
     if models and not plan.datasets:
         raise UsageError("which questions? Name datasets with --dataset, or recorded paths with --pool and no engine")
-    if (plan.live or chosen.live == "needed") and not models:
-        raise UsageError(f"{chosen.name} needs a live engine here: give --dataset, and --url and --model for a server")
+    if plan.live and not models:
+        raise UsageError("--live needs questions to ask: give --dataset, and --url and --model for a server")
     loaded = [_loaded(plan, i) for i in range(len(plan.datasets))]
     names = [one.name for one in loaded]
     twice = next((name for name in names if names.count(name) > 1), None)

@@ -5,43 +5,37 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn
 
 from sureenough.bench.datasets import DATASETS
-from sureenough.bench.estimate import Prices, estimate, note_pace
+from sureenough.bench.estimate import Prices, estimate
 from sureenough.bench.experiments import EXPERIMENTS
 from sureenough.bench.folder import RunFolder
-from sureenough.bench.meter import Meter
 from sureenough.bench.plan import Plan, Server, read_plan
 from sureenough.bench.recording import Model
-from sureenough.bench.result import Result
 from sureenough.bench.run import carry_out, prepare
 from sureenough.cli import engine
+from sureenough.cli.bench_view import showing, tables
 from sureenough.engines.base import Engine
 from sureenough.engines.spread import Spread
 from sureenough.errors import UsageError
 from sureenough.traces.questions import columns_of
 
-EVERY: Final = 10.0
-"""Seconds between lines of progress where there is no terminal."""
-
 Texts = list[str] | None
 
 
 def command(
+    context: typer.Context,
     experiment: Annotated[str | None, typer.Argument(help="Its name; nothing lists them.")] = None,
     plan: Annotated[Path | None, typer.Option(help="A TOML file; what is typed wins over it.")] = None,
     pool: Annotated[Texts, typer.Option(help="Recorded paths; repeat for several.")] = None,
     dataset: Annotated[Texts, typer.Option(help="A name, NAME=FILE, or a FILE of questions; repeat.")] = None,
-    url: Annotated[Texts, typer.Option(help="A server; several of the same model share the work.")] = None,
+    url: Annotated[
+        Texts, typer.Option(help="A server; several of the same model share the work.", envvar="SUREENOUGH_URL")
+    ] = None,
     model: engine.Model = None,
     strategy: Annotated[Texts, typer.Option("-s", "--strategy", help="Such as ddc:tau=0.99; repeat.")] = None,
     sweep: Annotated[
@@ -81,31 +75,37 @@ def command(
     if experiment is None and plan is None:
         typer.echo(_known())
         return
-    server = None
-    if url or model:
-        server = {"url": list(url or ()), "model": model, "temperature": temperature, "top_p": top_p,
-                  "max_path_tokens": max_path_tokens, "completions": completions, "first_token": first_token,
-                  "stall": stall}  # fmt: skip
+    given = {"temperature": temperature, "top_p": top_p, "max_path_tokens": max_path_tokens,
+             "completions": completions, "first_token": first_token, "stall": stall}  # fmt: skip
+    server = [{"url": list(url or ()), "model": model, **given}] if url or model else None
+    named = _typed(context, "url") or _typed(context, "model")
     options, own = _sweeps(sweep)
     chosen = read_plan(plan, {
         "experiment": experiment, "pools": pool, "datasets": _datasets(dataset, columns, kind, template),
-        "engines": None if server is None else [server], "strategies": _split(strategy), "sweeps": options,
+        "engines": server if named else None, "strategies": _split(strategy), "sweeps": options,
         "sweep": own, "paths": paths, "window": window, "repeats": repeats, "parallel": parallel,
         "replay_parallel": replay_parallel, "seed": seed, "limit": limit, "equal": equal, "live": live,
         "live_repeats": live_repeats, "at_once": at_once, "text": text, "jobs": jobs or os.cpu_count(),
-    })  # fmt: skip
+    }, sampling={name: value for name, value in given.items() if _typed(context, name)},
+       fallback={"engines": server} if server and not named else None)  # fmt: skip
     work = prepare(chosen, _models(chosen))
     with RunFolder(output or Path("runs") / chosen.experiment) as folder:
         if dry_run:
             typer.echo(estimate(work, folder, like=like, sample=sample, prices=Prices(price_in, price_out)))
             return
         try:
-            with _showing(folder) as (meter, replaying):
+            with showing(folder) as (meter, replaying):
                 result = carry_out(work, folder, meter, shlex.join(["sureenough", *sys.argv[1:]]), replaying)
         except KeyboardInterrupt:
             typer.echo(f"Interrupted. What was done is kept in {folder.path}; the same command goes on.", err=True)
             raise typer.Exit(130) from None
-        typer.echo(result.to_json().decode() if as_json else _plain(result, folder.path))
+        typer.echo(result.to_json().decode() if as_json else tables(result, folder.path))
+
+
+def _typed(context: typer.Context, name: str) -> bool:
+    """Whether an option was typed, rather than found in the environment or a file of defaults."""
+    source = context.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"
 
 
 def _known() -> str:
@@ -167,67 +167,3 @@ def _model(server: Server) -> Model:
     name = server.name or server.model or getattr(made[0], "name", "built-in")
     one: Engine = made[0] if len(made) == 1 else Spread(made)
     return Model(str(name), one, len(made))
-
-
-@contextmanager
-def _showing(folder: RunFolder) -> Iterator[tuple[Meter, Callable[[int, int], None]]]:
-    """A line that moves on a terminal; elsewhere one every now and then."""
-    if not sys.stderr.isatty():
-        yield _Lines(folder).both()
-        return
-    with Progress(BarColumn(), TextColumn("{task.description}"), console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("")
-        pace = _Now(EVERY)
-
-        def show(meter: Meter) -> None:
-            bar.update(task, description=meter.line(), completed=meter.done, total=meter.total)
-            if pace() and meter.made:
-                note_pace(folder, meter.rate)
-
-        def replaying(done: int, total: int) -> None:
-            bar.update(task, description=f"replaying: {done:,} of {total:,}", completed=done, total=total)
-
-        yield Meter(show), replaying
-
-
-class _Now:
-    """True every so many seconds."""
-
-    def __init__(self, every: float) -> None:
-        self._every, self._last = every, time.monotonic()
-
-    def __call__(self) -> bool:
-        if time.monotonic() - self._last < self._every:
-            return False
-        self._last = time.monotonic()
-        return True
-
-
-class _Lines:
-    """Progress as lines on standard error."""
-
-    def __init__(self, folder: RunFolder) -> None:
-        self._folder, self._now, self._cell = folder, _Now(EVERY), 0
-
-    def both(self) -> tuple[Meter, Callable[[int, int], None]]:
-        """For what is sampled, and for what is replayed."""
-        return Meter(self.meter), self.replaying
-
-    def meter(self, meter: Meter) -> None:
-        if self._now() or meter.cell != self._cell:
-            self._cell = meter.cell
-            typer.echo(meter.line(), err=True)
-            if meter.made:
-                note_pace(self._folder, meter.rate)
-
-    def replaying(self, done: int, total: int) -> None:
-        if self._now():
-            typer.echo(f"replaying: {done:,} of {total:,}", err=True)
-
-
-def _plain(result: Result, folder: Path) -> str:
-    """What came out, in a few lines; the report has all of it."""
-    lines = [result.title]
-    for table in result.tables:
-        lines.append(f"{table.title}: {len(table.rows)} rows" + (" (live)" if table.live else ""))
-    return "\n".join([*lines, *result.notes, f"{folder}: `sureenough report {folder}` makes tables and figures of it."])
