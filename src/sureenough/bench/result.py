@@ -121,7 +121,7 @@ class Result(_Strict, frozen=True):
 
     def to_json(self) -> bytes:
         """As JSON; what is not a finite number is null."""
-        plain = _finite(msgspec.to_builtins(self))
+        plain = finite(msgspec.to_builtins(self))
         return msgspec.json.format(msgspec.json.encode(plain), indent=1) + b"\n"
 
     def save(self, file: Path) -> None:
@@ -149,9 +149,10 @@ def read(file: Path) -> Result:
     return result
 
 
-def _finite(value: Any) -> Any:
+def finite(value: Any) -> Any:
+    """With null for what is not a finite number."""
     if isinstance(value, dict):
-        return {key: _finite(item) for key, item in value.items()}
+        return {key: finite(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [_finite(item) for item in value]
+        return [finite(item) for item in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value

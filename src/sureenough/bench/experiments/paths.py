@@ -74,7 +74,8 @@ def by_difficulty(questions: Sequence[Q]) -> tuple[str, dict[str, list[Q]]]:
     levels = sorted({one.level for one in questions if one.level is not None})
     if len(levels) > 1:
         return "the dataset's level", {
-            f"level {level}": [one for one in questions if one.level == level] for level in levels
+            f"level {level}" if level else "no level": [one for one in questions if one.level == level]
+            for level in levels
         }
     groups = {
         "easy": [one for one in questions if one.share >= 2 / 3],

@@ -87,9 +87,10 @@ def _measured(seen: Sequence[Seen[Simulated | None]], seed: int) -> Table:
     for one in seen:
         for name, questions in _grouped(one.values).items():
             rows.append(_row(one.opened.source, name, questions, seed))
-    notes = [
-        "N: mean stopping time over solvable questions, the theorem's own assumption; wrong stops over all questions"
-    ]
+    notes = [f"{one.opened.source.dataset}: difficulty is {by_difficulty(_known(one.values))[0]}" for one in seen]
+    notes.append(
+        "N: mean stopping time over solvable questions, the theorem's assumption; wrong stops over all questions"
+    )
     return Table("measured", "Stopping times with weights measured on the pool", columns, rows, notes)
 
 
@@ -123,8 +124,12 @@ def _mean(values: list[float], seed: int) -> Measure | None:
 
 
 def _grouped(values: Sequence[Simulated | None]) -> dict[str, list[Simulated]]:
-    known = [one for one in values if one is not None]
+    known = _known(values)
     return {"all": known, **by_difficulty(known)[1]} if known else {}
+
+
+def _known(values: Sequence[Simulated | None]) -> list[Simulated]:
+    return [one for one in values if one is not None]
 
 
 def _bars(number: int, seen: Seen[Simulated | None]) -> Figure:

@@ -37,8 +37,8 @@ def run(inputs: Inputs) -> Result:
     final = f.theirs(7, "final tokens in the paper", "tokens7", "final tokens",
                      lambda line: f"window={line.cell.label}", 1e7)  # fmt: skip
     fields = [f.DATASET, f.MODEL, f.Field(Column("window", "count", "tokens"), lambda line: int(line.cell.label)),
-              f.ACCURACY, accuracy, f.DIFFERENCE, f.WON, f.LOST, f.INIT, f.FINAL, final, f.TOKENS, f.TOTAL, total, f.WIDTH,
-              f.DROPPED, f.RISKY, f.SETTLED]  # fmt: skip
+              f.ACCURACY, accuracy, f.DIFFERENCE, f.WON, f.LOST, f.INIT, f.FINAL, final, f.TOKENS, f.TOTAL, total,
+              f.WIDTH, f.DROPPED, f.RISKY, f.SETTLED]  # fmt: skip
     table = f.table("window", "DDC by the size of its window", flat, fields)
     x = Axis("tokens in a window", "log")
     figures = [
