@@ -214,6 +214,7 @@ def test_an_estimate_of_nothing_known_is_a_bound(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert "4 questions, 32 paths to record (0 are there), at most 32,000 tokens (no path is known" in done.stdout
     assert "How long it takes is not known yet" in done.stdout
+    assert not (tmp_path / "run").exists()
 
 
 def test_sampled_paths_make_an_estimate_and_are_not_sampled_again(tmp_path: Path) -> None:
@@ -228,6 +229,8 @@ def test_sampled_paths_make_an_estimate_and_are_not_sampled_again(tmp_path: Path
         assert "In all about 1,395 tokens" in done.stdout
         assert "At the prices given it costs about " in done.stdout
         assert len(server.requests) == 3
+        dearer = bench(*command, "--dry-run", "--paths", "16")  # an estimate binds nobody
+        assert "61 paths to record (3 are there)" in dearer.stdout
         assert bench(*command).returncode == 0
         recorded = [(json.dumps(one["messages"]), one["seed"]) for one in server.requests[:32]]
         assert len(set(recorded)) == 32

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sureenough.bench.comparison import compare
-from sureenough.bench.folder import RunFolder
+from sureenough.bench.folder import RunFolder, pool_file
 from sureenough.bench.meter import clock
 from sureenough.bench.recording import Cell, journal_of, whole
 from sureenough.bench.run import Work
@@ -50,16 +50,15 @@ class Prices:
     made: float | None = None
 
 
-def estimate(work: Work, folder: RunFolder, *, like: Path | None, sample: int, prices: Prices) -> str:
-    """The plan's cost in a few lines."""
-    plan = work.plan
-    folder.agree(
-        {cell.name: cell.terms(plan.budget, plan.seed) for cell in work.cells}, work.experiment.name, work.terms()
-    )
-    pace = _pace(folder)
-    if sample:
-        pace = _sample(work, folder, sample) or pace
-    guesses = [_guess(work, cell, folder.pool(cell.name), like) for cell in work.cells]
+def estimate(work: Work, path: Path, *, like: Path | None, sample: int, prices: Prices) -> str:
+    """The plan's cost in a few lines; it binds nobody, and leaves nothing behind but what is sampled for it."""
+    pace = _pace(path)
+    if path.exists() or sample:
+        with RunFolder(path) as folder:
+            folder.agree(work.cell_terms(), work.experiment.name, work.terms(), note=False)
+            if sample:
+                pace = _sample(work, path, sample) or pace
+    guesses = [_guess(work, cell, pool_file(path, cell.name), like) for cell in work.cells]
     return "\n".join(_told(work, guesses, pace, prices))
 
 
@@ -71,23 +70,23 @@ def note_pace(folder: RunFolder, tokens_a_second: float) -> None:
         return
 
 
-def _pace(folder: RunFolder) -> float | None:
+def _pace(path: Path) -> float | None:
     try:
-        return float(json.loads((folder.path / "pace.json").read_text())["tokens_a_second"])
+        return float(json.loads((path / "pace.json").read_text())["tokens_a_second"])
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
 
-def _sample(work: Work, folder: RunFolder, number: int) -> float | None:
+def _sample(work: Work, path: Path, number: int) -> float | None:
     """A few paths of every cell that has none, spread over its questions; tokens a second at the plan's width."""
     plan, tokens, seconds, most = work.plan, 0, 0.0, 1
     for cell in work.cells:
-        pool = folder.pool(cell.name)
+        pool = pool_file(path, cell.name)
         asked = cell.asked()
         some = asked[:: max(1, len(asked) // number)][:number]
         if whole(pool):
             continue
-        with Journal(journal_of(pool), cell.terms(plan.budget, plan.seed)) as journal:
+        with Journal(journal_of(pool), cell.terms(plan.seed)) as journal:
             began = time.monotonic()
             keep = plan.text and not cell.data.dataset.hidden
             work_ = record(some, cell.model.engine, journal, paths=1, parallel=plan.parallel, seed=plan.seed,

@@ -35,7 +35,7 @@ class RunFolder:
             self._lock.close()
             raise UsageError(f"another `sureenough bench` is at work in {path}; wait for it, or give another folder")
 
-    def agree(self, cells: dict[str, Terms], experiment: str, terms: Terms) -> None:
+    def agree(self, cells: dict[str, Terms], experiment: str, terms: Terms, *, note: bool = True) -> None:
         """Note the plan, or refuse it where what was noted before differs, with all that changed."""
         plan = self._read() or {"sureenough": __version__, "cells": {}, "experiments": {}}
         cells, terms = _plain(cells), _plain(terms)
@@ -48,13 +48,15 @@ class RunFolder:
                 f"{self.path} was begun with another plan. What changed: {'; '.join(changed[:SHOWN])}{more}. "
                 "Give the same plan to go on, or another folder with -o to begin anew"
             )
+        if not note:
+            return
         plan["cells"] |= cells
         plan["experiments"][experiment] = terms
         save(self.path / "plan.json", json.dumps(plan, indent=1, ensure_ascii=False) + "\n")
 
     def pool(self, cell: str) -> Path:
         """Where a cell's paths are, or will be."""
-        return self.path / "pools" / f"{cell}.parquet"
+        return pool_file(self.path, cell)
 
     @property
     def runs(self) -> Path:
@@ -88,6 +90,11 @@ class RunFolder:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def pool_file(folder: Path, cell: str) -> Path:
+    """Where a folder keeps a cell's paths."""
+    return folder / "pools" / f"{cell}.parquet"
 
 
 def _taken(lock: IO[str]) -> bool:

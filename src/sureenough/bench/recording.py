@@ -73,12 +73,12 @@ class Cell:
         """The questions as this model gets them."""
         return self.data.asked(self.template)
 
-    def terms(self, paths: int, seed: int) -> dict[str, Any]:
-        """What decides every recorded path."""
+    def terms(self, seed: int) -> dict[str, Any]:
+        """What decides every recorded path, but not how many there are."""
         data = self.data
         said = {"dataset": data.name, "questions": len(data.problems), "content": data.digest()}
         said["template"] = self.template
-        return {**said, "paths": paths, "seed": seed, **self.model.terms()}
+        return {**said, "seed": seed, **self.model.terms()}
 
 
 def recorded(cell: Cell, pool: Path, *, paths: int, parallel: int, seed: int, keep_text: bool, meter: Meter) -> Source:
@@ -86,7 +86,7 @@ def recorded(cell: Cell, pool: Path, *, paths: int, parallel: int, seed: int, ke
     notes = journal_of(pool)
     if not whole(pool):
         asked = cell.asked()
-        with Journal(notes, cell.terms(paths, seed)) as journal:
+        with Journal(notes, cell.terms(seed)) as journal:
             told = _Told(asked, journal, paths, cell.label, meter)
             text = keep_text and not cell.data.dataset.hidden
             work = record(asked, cell.model.engine, journal, paths=paths, parallel=parallel, seed=seed,

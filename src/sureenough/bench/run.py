@@ -67,6 +67,10 @@ class Work:
             repeats=plan.repeats, seed=plan.seed, equal=plan.equal, sweep=plan.sweep, **chosen,
         )  # fmt: skip
 
+    def cell_terms(self) -> dict[str, dict[str, Any]]:
+        """What decides each pool."""
+        return {cell.name: {**cell.terms(self.plan.seed), "paths": self.plan.budget} for cell in self.cells}
+
     def terms(self) -> dict[str, Any]:
         """What decides the experiment's numbers, beside the cells' own terms."""
         plan = self.plan
@@ -126,8 +130,8 @@ def carry_out(
     work: Work, folder: RunFolder, meter: Meter, command: str, replaying: Callable[[int, int], None]
 ) -> Result:
     """Do what is not done yet; the result is in the folder when this returns."""
-    plan, name = work.plan, work.experiment.name
-    folder.agree({cell.name: cell.terms(plan.budget, plan.seed) for cell in work.cells}, name, work.terms())
+    name = work.experiment.name
+    folder.agree(work.cell_terms(), name, work.terms())
     done = _known(folder.result(name))
     if done is not None:
         return done

@@ -89,10 +89,11 @@ def command(
     }, sampling={name: value for name, value in given.items() if _typed(context, name)},
        fallback={"engines": server} if server and not named else None)  # fmt: skip
     work = prepare(chosen, _models(chosen))
-    with RunFolder(output or Path("runs") / chosen.experiment) as folder:
-        if dry_run:
-            typer.echo(estimate(work, folder, like=like, sample=sample, prices=Prices(price_in, price_out)))
-            return
+    path = output or Path("runs") / chosen.experiment
+    if dry_run:
+        typer.echo(estimate(work, path, like=like, sample=sample, prices=Prices(price_in, price_out)))
+        return
+    with RunFolder(path) as folder:
         try:
             with showing(folder) as (meter, replaying):
                 result = carry_out(work, folder, meter, shlex.join(["sureenough", *sys.argv[1:]]), replaying)
