@@ -313,3 +313,13 @@ def test_what_is_typed_wins_over_a_plans_engines(tmp_path: Path) -> None:
         typed = ("--url", server.url, "--model", "typed")
         assert bench("--plan", plan, *SMALL, *typed, "-o", tmp_path / "two").returncode == 0
         assert server.requests[-1]["model"] == "typed"
+
+
+def test_two_of_one_name_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "more").mkdir()
+    one, two = questions(tmp_path / "sums.jsonl", 1), questions(tmp_path / "more" / "sums.csv.jsonl", 1)
+    same = questions(tmp_path / "more" / "sums.jsonl", 1)
+    url = "http://127.0.0.1:9/v1"
+    done = bench(*on(url, one, tmp_path / "run"), "--dataset", same, "--dry-run")
+    assert (done.returncode, "would be kept as sums--org-tiny" in done.stderr) == (2, True), done.stderr
+    assert bench(*on(url, one, tmp_path / "run"), "--dataset", two, "--dry-run").returncode == 0

@@ -96,11 +96,14 @@ def prepare(plan: Plan, models: Sequence[Model]) -> Work:
     if plan.live and not models:
         raise UsageError("--live needs questions to ask: give --dataset, and --url and --model for a server")
     loaded = [_loaded(plan, i) for i in range(len(plan.datasets))]
-    names = [one.name for one in loaded]
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None:
-        raise UsageError(f"two datasets are called {twice!r}; give the file another name")
     cells = tuple(Cell(data, model) for model in models for data in loaded)
+    names = [cell.name for cell in cells]
+    twice = next((cell for cell in cells if names.count(cell.name) > 1), None)
+    if twice is not None:
+        raise UsageError(
+            f"two parts of the plan would be kept as {twice.name}; give a dataset's file, or an engine (name = …), "
+            "another name"
+        )
     pools = tuple(Source.of(pool) for pool in plan.pools)
     if not cells and not pools:
         pools = (Source.of(BUILTIN_POOL),)

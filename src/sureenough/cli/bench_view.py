@@ -29,7 +29,9 @@ def showing(folder: RunFolder) -> Iterator[tuple[Meter, Callable[[int, int], Non
     if not sys.stderr.isatty():
         yield _Lines(folder).both()
         return
-    with Progress(BarColumn(), TextColumn("{task.description}"), console=Console(stderr=True), transient=True) as bar:
+    with Progress(
+        BarColumn(), TextColumn("{task.description}", markup=False), console=Console(stderr=True), transient=True
+    ) as bar:
         task = bar.add_task("")
         pace = _Now(EVERY)
 
