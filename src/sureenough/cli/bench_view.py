@@ -85,7 +85,12 @@ def tables(result: Result, folder: Path) -> str:
     """What came out; the report has it in every form."""
     lines = [result.title]
     for table in result.tables:
-        lines += ["", table.title + (" (live)" if table.live else ""), *_aligned(table), *table.notes]
+        lines += [
+            "",
+            table.title + (" (live)" if table.live and "live" not in table.title else ""),
+            *_aligned(table),
+            *table.notes,
+        ]
     return "\n".join([*lines, "", *result.notes, f"`sureenough report {folder}` makes pages and figures of it."])
 
 
