@@ -24,6 +24,7 @@ from sureenough.engines.base import opened
 from sureenough.engines.fake import Step
 from sureenough.engines.openai import OpenAI
 from sureenough.engines.reduce import too_few
+from sureenough.engines.spread import Spread
 from sureenough.errors import EngineError, MissingLogprobs
 from sureenough.spec import resolve
 from sureenough.traces import RecordedPath
@@ -93,11 +94,22 @@ async def completions(trouble: Trouble) -> AsyncIterator[Held]:
         yield held
 
 
+@asynccontextmanager
+async def spread(trouble: Trouble) -> AsyncIterator[Held]:
+    async with fake(trouble) as one, http(trouble) as other:
+        yield (
+            Held(Spread([one.engine]), one.running)
+            if trouble == "none"
+            else Held(Spread([one.engine, other.engine]), lambda: one.running() + other.running())
+        )
+
+
 ENGINES: dict[str, Callable[[Trouble], AbstractAsyncContextManager[Held]]] = {
     "fake": fake,
     "recorded": recorded,
     "chat": http,
     "completions": completions,
+    "spread": spread,
 }
 every_engine = pytest.mark.parametrize("make", ENGINES.values(), ids=ENGINES)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import sys
 import time
 from collections.abc import Iterator
@@ -17,27 +16,32 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from sureenough.api import TEMPLATE, put
 from sureenough.cli import engine
-from sureenough.drive.reading import reader
+from sureenough.drive.reading import KINDS, reader
 from sureenough.drive.record import Asked, Sampled, Told, record
 from sureenough.engines.openai import OpenAI
 from sureenough.errors import TraceError, UsageError
 from sureenough.traces import PoolInfo, PoolWriter, Question, RecordedPath
 from sureenough.traces.journal import Journal, by_question
+from sureenough.traces.questions import columns_of, load
 
+FILES = "JSON lines, CSV or Parquet with a column question, and id, gold, kind and level if known."
 SAMPLED_FIRST = 4
 """Paths that a dry run samples to estimate from."""
 
 
 def command(
-    dataset: Annotated[Path, typer.Argument(help="JSON lines with question, and id, gold and level if known.")],
+    dataset: Annotated[
+        Path, typer.Argument(help="JSON lines, CSV or Parquet: question; id, gold, kind and level if known.")
+    ],
     output: Annotated[Path, typer.Option("-o", "--output", help="The pool to write.")],
     url: engine.Url = None,
     model: engine.Model = None,
+    columns: Annotated[str | None, typer.Option("--map", help="Columns, as question=problem,gold=answer.")] = None,
     paths: Annotated[int, typer.Option(help="Paths a question.")] = 64,
     parallel: Annotated[int, typer.Option(help="Paths sampled at once.", envvar="SUREENOUGH_PARALLEL")] = 16,
     limit: Annotated[int | None, typer.Option(help="Only the first so many questions.")] = None,
     seed: Annotated[int, typer.Option(help="Every path derives its own seed from it.")] = 0,
-    kind: Annotated[str, typer.Option(help="Kind of answer: math or choice.")] = "math",
+    kind: Annotated[str, typer.Option(help="Kind of answer where a row says none: math or choice.")] = "math",
     template: Annotated[str, typer.Option(help="The prompt, with a place for the {question}.")] = TEMPLATE,
     window: Annotated[int | None, typer.Option(help="The window that the pool suggests.")] = None,
     text: Annotated[bool, typer.Option(help="Keep the paths' text.")] = True,
@@ -64,8 +68,8 @@ def command(
         first_token=first_token,
         stall=stall,
     )
-    questions = _questions(dataset, template)[:limit]
-    job = _Job(server, questions, paths, parallel, seed, kind, text)
+    questions = _questions(dataset, columns, template, kind)[:limit]
+    job = _Job(server, questions, paths, parallel, seed, text)
     if dry_run:
         typer.echo(job.estimate(price_in, price_out))
         return
@@ -91,10 +95,10 @@ class _Job:
     """What is to be sampled, and how."""
 
     def __init__(
-        self, server: OpenAI, questions: list[Asked], paths: int, parallel: int, seed: int, kind: str, text: bool
+        self, server: OpenAI, questions: list[Asked], paths: int, parallel: int, seed: int, text: bool
     ) -> None:
         self.server, self.questions, self.paths, self.parallel = server, questions, paths, parallel
-        self.seed, self.extract, self.text = seed, reader(kind), text
+        self.seed, self.text = seed, text
 
     def run(self, journal: Journal) -> Sampled | None:
         """Sample what is missing; None where Ctrl-C came first."""
@@ -113,7 +117,6 @@ class _Job:
             paths=paths,
             parallel=self.parallel,
             seed=self.seed,
-            extract=self.extract,
             keep_text=self.text,
             told=told,
         )
@@ -149,41 +152,15 @@ class _Nowhere:
         """Do nothing."""
 
 
-def _questions(dataset: Path, template: str) -> list[Asked]:
-    try:
-        lines = dataset.read_text().splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{dataset} cannot be read: {getattr(error, 'strerror', None) or error}") from None
-    found: dict[str, Asked] = {}
-    for number, line in enumerate(lines, start=1):
-        if not line.strip():
-            continue
-        asked = _asked(line, number, template, dataset)
-        if asked.id in found:
-            raise UsageError(f"{dataset}, line {number}: the id {asked.id!r} was there before; ids must differ")
-        found[asked.id] = asked
-    if not found:
-        raise UsageError(f'{dataset} holds no questions; a line looks like {{"id": "1", "question": "…"}}')
-    return list(found.values())
-
-
-def _asked(line: str, number: int, template: str, dataset: Path) -> Asked:
-    try:
-        row = json.loads(line)
-        question = row.get("question") or row["problem"]
-        level = row.get("level")
-        gold = row.get("gold", row.get("answer"))
-        return Asked(
-            str(row.get("id", number)), put(str(question), template), None if gold is None else str(gold),
-            None if level is None else int(level),
-        )  # fmt: skip
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        if isinstance(error, UsageError):
-            raise
-        raise UsageError(
-            f"{dataset}, line {number} is no question; a line looks like "
-            '{"id": "1", "question": "…", "gold": "…", "level": 3}'
-        ) from None
+def _questions(dataset: Path, columns: str | None, template: str, kind: str) -> list[Asked]:
+    """The questions of a file, each with its prompt and its own way to find answers."""
+    readers = {kind: reader(kind)}
+    found = []
+    for problem in load(dataset, columns_of(columns), kinds=KINDS):
+        its_kind = problem.kind or kind
+        extract = readers.setdefault(its_kind, reader(its_kind))
+        found.append(Asked(problem.id, put(problem.question, template), problem.gold, problem.level, extract))
+    return found
 
 
 def _sampling(server: OpenAI) -> dict[str, Any]:
