@@ -57,7 +57,7 @@ def run(inputs: Inputs) -> Result:
     figures = _averages(free, capped) if len(lines) > 1 else []
     for number, (one, two) in enumerate(zip(free, capped, strict=True), 1):
         figures += _figures(number, one[0].source, one, two)
-    notes = [note for note in notes if "under" not in note] + _said(budgets)
+    notes = [note for note in notes if "recorded paths" not in note] + _said(budgets)
     title = "Scaling: accuracy against tokens"
     return finish("scaling", title, inputs, clock, tables=tables, figures=figures, notes=notes, seen=seen)
 

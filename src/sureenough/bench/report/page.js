@@ -20,6 +20,7 @@
     return parent.appendChild(node);
   };
   const short = (v) => {
+    if (Number.isInteger(v) && Math.abs(v) < 1e4 && v % 100) return String(v);
     for (const [size, letter] of [[1e9, "G"], [1e6, "M"], [1e3, "k"]])
       if (Math.abs(v) >= size) return String(Number((v / size).toPrecision(3))) + letter;
     return String(Number(v.toPrecision(3)));
@@ -37,9 +38,10 @@
     for (let i = 0; first + i * step <= last + step / 1e6; i++) ticks.push(Number((first + i * step).toPrecision(12)));
     return {at: (v) => from + (v - first) / (last - first || 1) * (to - from), ticks};
   }
+  const round = (v) => Number(v.toPrecision(2)) === v || Number.isInteger(Math.log2(v)); // a sweep's own values
   function logarithmic(low, high, from, to, places) {
     const a = Math.log(low / 1.15), b = Math.log(high * 1.15);
-    let ticks = places.length <= 9 && places.every((v) => Number(v.toPrecision(2)) === v) ? places : [];
+    let ticks = places.length <= 9 && places.every(round) ? places : [];
     if (!ticks.length) for (let e = Math.floor(Math.log10(low)) - 1; e <= Math.log10(high) + 1; e++)
       for (const m of [1, 2, 5]) { const v = m * 10 ** e; if (v >= low / 1.15 && v <= high * 1.15) ticks.push(v); }
     const at = (v) => from + (Math.log(v) - a) / (b - a || 1) * (to - from);
@@ -63,7 +65,8 @@
     const holder = box.querySelector(".plot"), tip = html(box, "div", undefined, "tip"), hidden = new Set();
     tip.hidden = true;
     const names = [...new Set(figure.series.flatMap((s) => s.x.map(String)))], category = figure.x.scale === "category";
-    const room = category && names.join("").length > 55 ? 78 : 46;
+    const longest = Math.max(0, ...names.map((name) => Math.min(24, name.length)));
+    const room = category && longest * 7 > (W - LEFT - RIGHT) / names.length ? 84 : 46;
     const series = () => figure.series.map((s, i) => ({...s, i})).filter((s) => !hidden.has(s.i));
 
     function paint() {

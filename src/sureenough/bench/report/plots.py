@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from math import log2
 from pathlib import Path
 from typing import Any, Final
 
@@ -129,7 +130,7 @@ def _axis(axes: Any, axis: Any, said: Axis, which: str, places: list[Any]) -> No
     if said.scale == "log" and any(series_value > 0 for series_value in _seen(axes, which)):
         (axes.set_xscale if which == "x" else axes.set_yscale)("log")
         exact = sorted({float(place) for place in places if isinstance(place, int | float)})
-        if 0 < len(exact) <= 10 and all(value > 0 and float(f"{value:.2g}") == value for value in exact):
+        if 0 < len(exact) <= 10 and all(value > 0 and _round(value) for value in exact):
             axes.set_xticks(exact)  # a sweep's own values
         else:
             axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
@@ -146,7 +147,13 @@ def _seen(axes: Any, which: str) -> list[float]:
     return [float(value) for values in lines for value in values]
 
 
+def _round(value: float) -> bool:
+    return float(f"{value:.2g}") == value or log2(value).is_integer()
+
+
 def _short(value: float) -> str:
+    if value == int(value) and abs(value) < 1e4 and value % 100:
+        return f"{value:.0f}"
     for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if abs(value) >= size:
             return f"{value / size:.3g}{letter}"
