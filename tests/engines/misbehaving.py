@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import random
+import ssl
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -37,6 +38,8 @@ class Manner:
     reasoning: bool = False
     finish: str = "stop"
     delay: float = 0.0  # seconds before each write
+    work: float = 0.0  # seconds of the server's only processor for each write
+    deaf: bool = False  # goes on working for clients that have gone
     status: int = 200
     headers: dict[str, str] = field(default_factory=dict)
     body: str = '{"error": {"message": "as you wished"}}'
@@ -63,6 +66,8 @@ class Server:
         self.closed_early = 0
         self.connections = 0
         self.url = ""
+        self.processor = asyncio.Lock()
+        self.worked = 0  # writes that the processor made
         self._asked: dict[int, int] = {}
 
     async def talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -71,7 +76,7 @@ class Server:
         try:
             while await self._answer(reader, writer):
                 pass
-        except (ConnectionError, asyncio.IncompleteReadError):
+        except (ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):  # gone: they, or the loop
             pass
         finally:
             self.connections -= 1
@@ -125,6 +130,12 @@ class Server:
                 return False
             if not write or manner.delay:
                 await self._linger(reader, manner.delay if write else 1e9)
+            if manner.work:
+                async with self.processor:
+                    await asyncio.sleep(manner.work)
+                    self.worked += 1
+            if gone(reader) and manner.deaf:
+                continue
             if gone(reader):
                 self.closed_early += 1
                 return False
@@ -148,12 +159,14 @@ def gone(reader: asyncio.StreamReader) -> bool:
 
 
 @asynccontextmanager
-async def serving(manner: Callable[[int, int], Manner] | Manner) -> AsyncIterator[Server]:
+async def serving(
+    manner: Callable[[int, int], Manner] | Manner, *, tls: ssl.SSLContext | None = None
+) -> AsyncIterator[Server]:
     """A server on a free port of this machine, gone afterwards."""
     server = Server((lambda seed, nth: manner) if isinstance(manner, Manner) else manner)
-    listening = await asyncio.start_server(server.talk, "127.0.0.1", 0, limit=1 << 20)
+    listening = await asyncio.start_server(server.talk, "127.0.0.1", 0, limit=1 << 20, ssl=tls)
     try:
-        server.url = f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}/v1"
+        server.url = f"http{'s' * (tls is not None)}://127.0.0.1:{listening.sockets[0].getsockname()[1]}/v1"
         yield server
     finally:
         listening.close()

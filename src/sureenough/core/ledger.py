@@ -54,15 +54,15 @@ class Path:
         if self.monitor is None:
             self.monitor = Monitor(window)
         monitor = self.monitor
+        push, test = monitor.push, gate.tier  # looked up once: this loop is most of what a live token costs here
         taken = 0
         for _, peak, conf in tokens:
             taken += 1
             if isnan(conf):
                 self.blind = True
-            elif monitor.push(peak, conf):
-                self.tier = gate.tier(monitor)
-                if self.tier is not None:
-                    break
+            elif push(peak, conf) and (tier := test(monitor)) is not None:
+                self.tier = tier
+                break
         return taken
 
     def close(self, window: int, summary: Summary | None) -> None:
@@ -119,7 +119,7 @@ def notes(strategy: Strategy, paths: Sequence[Path], window: int, count: str) ->
     """What a reader of the outcome should know."""
     said = []
     longest = max((path.tokens for path in paths), default=0)
-    if strategy.prunes and longest < window:
+    if strategy.prunes and 0 < longest < window:
         said.append(
             f"no path was watched: longest {longest} tokens, window {window}; try --window {suggested_window(longest)}"
         )
