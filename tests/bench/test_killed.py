@@ -88,9 +88,9 @@ def test_killed_at_random_moments(parallel: str, live: tuple[str, ...], tmp_path
         alive = 0
         for number, enough in enumerate(sorted(draw.randint(1, lines) for _ in range(KILLS))):
             # By what is kept, which falls into the sampling; or by the clock, which falls anywhere.
-            moment = (enough, draw.random() * 0.03) if number % 2 else (0, draw.random() * took)
+            moment = (enough, draw.random() * 0.03) if number % 2 else (0, draw.random() * 0.8 * took)
             alive += kill_when(folder, command, *moment)
-        assert alive > KILLS // 2
+        assert 2 * alive >= KILLS
         done = bench(*command)
         assert done.returncode == 0, done.stderr
         again = len(server.requests) - asked
