@@ -227,9 +227,9 @@ def test_sampled_paths_make_an_estimate_and_are_not_sampled_again(tmp_path: Path
         done = bench(*command, "--dry-run", "--sample", "3", *money)
         assert done.returncode == 0, done.stderr
         assert "29 paths to record (3 are there), about 435 tokens (by its own paths)" in done.stdout
-        assert "8 live runs, about 960 tokens" in done.stdout
-        assert "In all about 1,395 tokens" in done.stdout
-        assert "At the prices given it costs about " in done.stdout
+        assert "8 live runs, at most 960 tokens" in done.stdout
+        assert "In all at most 1,395 tokens" in done.stdout
+        assert "At the prices given it costs at most " in done.stdout
         assert len(server.requests) == 3
         dearer = bench(*command, "--dry-run", "--paths", "16")  # an estimate binds nobody
         assert "61 paths to record (3 are there)" in dearer.stdout

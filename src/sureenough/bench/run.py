@@ -14,7 +14,7 @@ from typing import Any
 from sureenough.bench.datasets.load import Loaded, load
 from sureenough.bench.experiments import Experiment, ExperimentSettings, Inputs, experiment
 from sureenough.bench.folder import RunFolder
-from sureenough.bench.live import How, Key, LiveRun, jobs_of, read_runs, run_cell
+from sureenough.bench.live import How, Key, LiveRun, jobs_of, read_runs, run_cell, run_of
 from sureenough.bench.meter import Meter
 from sureenough.bench.plan import DEFAULT_STRATEGIES, Plan
 from sureenough.bench.recording import Cell, Model, recorded, whole
@@ -196,7 +196,7 @@ def _run_live(work: Work, folder: RunFolder, meter: Meter) -> list[LiveRun]:
     meter.phase("runs", sum(len(c.data.problems) for c in work.cells) * len(work.strategies) * plan.live_repeats)
     wanted: list[Key] = []
     with Lines(folder.runs, work.how.terms(), "runs") as lines:
-        done = {LiveRun(**line).key for _, line in lines}
+        done = {run_of(line, folder.runs).key for _, line in lines}
         for cell in work.cells:
             for strategy in work.strategies:
                 jobs = list(jobs_of(cell, strategy, plan.live_repeats))
