@@ -64,7 +64,7 @@ def test_aask(server: Server) -> None:
 
 def test_tokens_beyond_a_paths_limit_are_overrun() -> None:
     async def ask() -> se.Outcome:
-        async with serving(Manner(tokens=200, merged=True)) as server:
+        async with serving(Manner(tokens=200, merged=True, obeys=False)) as server:
             engine = se.OpenAI(server.url, model="tiny", max_path_tokens=30)
             return await se.aask("?", engine, "ddc:warmup=4", paths=4, window=8)
 

@@ -37,6 +37,7 @@ class Manner:
     unseen_end: bool = False  # an end token is counted but has no entry
     reasoning: bool = False
     finish: str = "stop"
+    obeys: bool = True  # ends a path at the limit it was told
     delay: float = 0.0  # seconds before each write
     work: float = 0.0  # seconds of the server's only processor for each write
     deaf: bool = False  # goes on working for clients that have gone
@@ -188,6 +189,8 @@ def events(body: dict[str, Any], manner: Manner) -> Iterator[str]:
     scale = 1 / body["temperature"] if manner.scaled else 1.0
     answer = str(draw.choice([7, 7, 7, 8])) if manner.answer is None else manner.answer
     words = [draw.choice(WORDS) for _ in range(manner.tokens)] + ["\\boxed{", answer, "}"]
+    whole, words = len(words), words[: body.get("max_tokens") if manner.obeys else None]
+    finish = manner.finish if len(words) == whole else "length"
     if chat and manner.role_first:
         yield json.dumps({"choices": [{"index": 0, "delta": {"role": "assistant", "content": ""}, "logprobs": None}]})
     for start in range(0, len(words), manner.per_chunk):
@@ -197,7 +200,7 @@ def events(body: dict[str, Any], manner: Manner) -> Iterator[str]:
         if manner.repeated:
             entries = [first | {"token": word} for first, word in zip([entries[0]] * len(part), part, strict=True)]
         name = "reasoning_content" if manner.reasoning and start < manner.tokens else "content"
-        choice: dict[str, Any] = {"index": 0, "finish_reason": manner.finish if last else None}
+        choice: dict[str, Any] = {"index": 0, "finish_reason": finish if last else None}
         choice |= {"delta": {name: "".join(part)}} if chat else {"text": "".join(part)}
         if k:
             choice["logprobs"] = {"content": entries} if chat else plain(entries)

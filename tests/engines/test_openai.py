@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
 from collections.abc import Callable, Coroutine
 from contextlib import aclosing
 from dataclasses import replace
@@ -155,7 +156,7 @@ def test_thinking_that_comes_apart_is_marked() -> None:
 
 
 def test_a_path_that_the_server_ends_at_its_limit() -> None:
-    got = asked(replace(PLAIN, tokens=37, finish="length"), max_path_tokens=40)
+    got = asked(replace(PLAIN, tokens=500), max_path_tokens=40)
     last = got.chunks[-1]
     assert (last.finish, last.closed, last.prompt_tokens, len(got.signals), got.beyond) == ("length", False, 9, 40, 0)
 
@@ -165,8 +166,8 @@ def test_a_path_that_the_server_ends_at_its_limit() -> None:
 def test_a_path_is_cut_at_its_limit_to_the_token(sent: dict[str, Any], signals: bool) -> None:
     if not signals:
         sent = sent | {"per_chunk": 1}  # a chunk without log-probabilities counts as one
-    usual, got = asked(replace(PLAIN, tokens=500)), asked(replace(PLAIN, tokens=500, **sent), signals=signals,
-                                                          max_path_tokens=40)  # fmt: skip
+    usual = asked(replace(PLAIN, tokens=500))
+    got = asked(replace(PLAIN, tokens=500, obeys=False, **sent), signals=signals, max_path_tokens=40)
     assert (got.chunks[-1].finish, got.chunks[-1].closed) == ("length", True)
     assert len(got.signals) + got.unread == 40
     assert got.signals == usual.signals[: 40 * signals]
@@ -269,6 +270,20 @@ def test_before_the_first_token_it_is_tried_again(bad: Manner) -> None:
 def test_a_server_that_stays_away(manner: Manner, says: str) -> None:
     with pytest.raises(EngineUnavailable, match=says):
         asked(manner, retries=1, timeouts=Timeouts(first_token=0.1))
+
+
+def test_a_connection_that_does_not_come_about() -> None:
+    with socket.socket() as full, socket.socket() as one, socket.socket() as two:
+        full.bind(("127.0.0.1", 0))
+        full.listen(0)  # room for one who waits; the next ones are not even refused
+        for waiting in (one, two):
+            waiting.setblocking(False)
+            waiting.connect_ex(full.getsockname())
+        engine = OpenAI(
+            f"http://127.0.0.1:{full.getsockname()[1]}/v1", "tiny", retries=0, timeouts=Timeouts(connect=0.2)
+        )
+        with pytest.raises(EngineUnavailable, match="no connection in time"):
+            asyncio.run(anext(engine.stream(Prompt.user("?"), seed=1)))
 
 
 def test_nobody_there() -> None:

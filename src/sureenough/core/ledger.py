@@ -119,7 +119,7 @@ def notes(strategy: Strategy, paths: Sequence[Path], window: int, count: str) ->
     """What a reader of the outcome should know."""
     said = []
     longest = max((path.tokens for path in paths), default=0)
-    if strategy.prunes and 0 < longest < window:
+    if strategy.prunes and longest < window:
         said.append(
             f"no path was watched: longest {longest} tokens, window {window}; try --window {suggested_window(longest)}"
         )

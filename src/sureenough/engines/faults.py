@@ -80,7 +80,7 @@ class Server:
         via = ""
         if self.proxy is not None:
             via = f" through the proxy {self.proxy}"
-            cure += f"; the environment names that proxy, and NO_PROXY={httpx.URL(self.shown).host} avoids it"
+            cure = f"the environment names that proxy, and NO_PROXY={httpx.URL(self.shown).host} goes without it"
         return EngineUnavailable(f"nobody answers at {self.shown}{via} ({why}); {cure}")
 
     def silent(self, seconds: float, begun: bool) -> EngineError:
