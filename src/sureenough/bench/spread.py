@@ -25,7 +25,7 @@ from sureenough.traces import Pool, Question
 
 T = TypeVar("T")
 Task = Callable[[Question, Judged], T]
-PARTS: Final = 8
+PARTS: Final = 4
 """Parts a process, so that no core waits long for the last one."""
 
 

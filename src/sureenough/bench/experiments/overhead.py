@@ -50,7 +50,7 @@ NOTES: Final = (
     "the paper counts 4k operations a token, a fresh covariance at every token; running sums need a constant number, "
     "whatever the window",
     "a ratio of operations says little about Python on a CPU beside a model on an accelerator; seconds say more",
-    "timings are medians on this machine and vary from run to run",
+    "timings are medians of processor time on this machine",
 )
 
 
@@ -93,16 +93,16 @@ def _timed(paths: Sequence[RecordedPath], window: int) -> tuple[int, float, floa
 
 def _best(work: Callable[[], object]) -> float:
     """Median of seven, each long enough for the clock."""
-    began = time.perf_counter()
+    began = time.process_time()
     work()
-    once = max(time.perf_counter() - began, 1e-7)
+    once = max(time.process_time() - began, 1e-7)
     times = max(1, int(0.02 / once))
     found = []
     for _ in range(7):
-        began = time.perf_counter()
+        began = time.process_time()
         for _ in range(times):
             work()
-        found.append((time.perf_counter() - began) / times)
+        found.append((time.process_time() - began) / times)
     return median(found)
 
 
