@@ -30,6 +30,7 @@ from sureenough.engines.fake import Step
 from sureenough.engines.local import Local
 from sureenough.engines.openai import OpenAI
 from sureenough.engines.reduce import too_few
+from sureenough.engines.spread import Spread
 from sureenough.errors import EngineError, MissingLogprobs
 from sureenough.spec import resolve
 from sureenough.traces import RecordedPath
@@ -104,6 +105,16 @@ async def completions(trouble: Trouble) -> AsyncIterator[Held]:
 
 
 @asynccontextmanager
+async def spread(trouble: Trouble) -> AsyncIterator[Held]:
+    async with fake(trouble) as one, http(trouble) as other:
+        yield (
+            Held(Spread([one.engine]), one.running)
+            if trouble == "none"
+            else Held(Spread([one.engine, other.engine]), lambda: one.running() + other.running())
+        )
+
+
+@asynccontextmanager
 async def vllm(trouble: Trouble) -> AsyncIterator[Held]:
     url = os.environ.get("SUREENOUGH_VLLM_URL")
     if url is None:
@@ -156,6 +167,7 @@ ENGINES: dict[str, Callable[[Trouble], AbstractAsyncContextManager[Held]]] = {
     "recorded": recorded,
     "chat": http,
     "completions": completions,
+    "spread": spread,
     "vllm": vllm,
     "local": local,
 }

@@ -155,6 +155,7 @@ def defaults(context: typer.Context) -> None:
 
 def _for_verb(verb: Any, said: dict[str, Any], verbs: Verbs, file: Path) -> dict[str, Any]:
     known = {option.name for option in verb.params}
+    several = {option.name for option in verb.params if getattr(option, "multiple", False)}  # one word is a list of one
     everybody = {option.name for one in verbs.values() for option in one.params}
     found = {}
     for name, value in said.items():
@@ -164,9 +165,10 @@ def _for_verb(verb: Any, said: dict[str, Any], verbs: Verbs, file: Path) -> dict
         if key not in everybody:
             raise UsageError(f"{file}: no verb has an option {name!r}; tables are named {', '.join(verbs)}")
         if key in known:
-            found[key] = value
+            found[key] = [value] if isinstance(value, str) and key in several else value
     for name, value in said.get(str(verb.name), {}).items():
         if name.replace("-", "_") not in known:
             raise UsageError(f"{file}: {verb.name} has no option {name!r}; known: {', '.join(sorted(map(str, known)))}")
-        found[name.replace("-", "_")] = value
+        key = name.replace("-", "_")
+        found[key] = [value] if isinstance(value, str) and key in several else value
     return found
