@@ -135,6 +135,7 @@ GOOD = {"question": "What is 1 + 1?", "answer": "2"}
             {"question": "?", "answer": "2", "id": "math500-1"},
             r"line 3: the id 'math500-1' was there before",
         ),
+        ("math500", {"question": "?", "answer": "2", "id": "a\x1bb"}, r"line 3: the id 'a\\x1bb' holds a control"),
         ("math500", ["?"], r"line 3 is no question"),
         ("gpqa-diamond", {"Question": "?"}, r"line 3 has no 'Correct Answer'"),
     ],

@@ -6,6 +6,8 @@ import json
 import os
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +28,14 @@ def bench(*said: str | Path, **environment: str) -> Done:
 def environ() -> dict[str, str]:
     """The test's own cache of judged answers, and nothing of the user's."""
     return CLEAN | {name: os.environ[name] for name in ("SUREENOUGH_CACHE",) if name in os.environ}
+
+
+def until(happened: Callable[[], object]) -> None:
+    """Wait for it; a minute is more than anything here needs."""
+    end = time.monotonic() + 60
+    while not happened():
+        assert time.monotonic() < end
+        time.sleep(0.001)
 
 
 def questions(file: Path, number: int) -> Path:

@@ -38,6 +38,7 @@ class Guess:
     runs: int  # live ones
     live_tokens: float
     live_paths: float
+    live_known: bool  # by a replay; else every run is taken to spend its whole budget
     prompt: float  # tokens of a prompt
     source: str  # where the lengths are from
 
@@ -111,7 +112,8 @@ def _guess(work: Work, cell: Cell, pool: Path, like: Path | None) -> Guess:
     made, started = _live_costs(work, known) if work.live and known is not None else (mean * plan.budget, plan.budget)
     prompts = [len(one.prompt.text) for one in cell.asked()]
     prompt = sum(prompts) / len(prompts) / CHARACTERS
-    return Guess(cell.label, questions, there, paths, paths * mean, runs, runs * made, runs * started, prompt, source)
+    return Guess(cell.label, questions, there, paths, paths * mean, runs, runs * made, runs * started,
+                 known is not None, prompt, source)  # fmt: skip
 
 
 def _lengths(pool: Path, like: Path | None) -> tuple[list[int], str]:
@@ -155,10 +157,12 @@ def _told(work: Work, guesses: list[Guess], pace: float | None, prices: Prices) 
                 f"({one.recorded:,} are there), {about} {one.tokens:,.0f} tokens ({why})"
             )
         if one.runs:
+            about = "about" if one.live_known else "at most"
             yield f"{one.label}: {one.runs:,} live runs, {about} {one.live_tokens:,.0f} tokens"
     tokens = sum(one.tokens + one.live_tokens for one in guesses)
     prompt = sum(one.prompt * (one.paths + one.live_paths) for one in guesses)
-    about = "about" if all(one.source for one in guesses) else "at most"
+    known = all(one.source and (one.live_known or not one.runs) for one in guesses)
+    about = "about" if known else "at most"
     yield f"In all {about} {tokens:,.0f} tokens, and about {prompt:,.0f} prompt tokens by their length."
     if pace:
         yield f"At {pace:,.0f} tokens/s, the pace seen so far, that takes {about} {clock(tokens / pace)}."

@@ -22,7 +22,7 @@ from sureenough.core.session import Session
 from sureenough.drive.news import Begun, News
 from sureenough.drive.record import Asked
 from sureenough.engines.base import Engine, opened, stops_at_once, suggested_window
-from sureenough.errors import EngineUnavailable
+from sureenough.errors import EngineUnavailable, TraceError
 from sureenough.traces.lines import Lines, read_lines
 
 Key = tuple[str, str, str, str, int]
@@ -97,7 +97,17 @@ class LiveRun:
 
 def read_runs(file: Path) -> list[LiveRun]:
     """All outcomes in a folder's file, none where there is no file."""
-    return [LiveRun(**line) for place, line in read_lines(file) if place] if file.exists() else []
+    return [run_of(line, file) for place, line in read_lines(file) if place] if file.exists() else []
+
+
+def run_of(line: Json, file: Path) -> LiveRun:
+    """A line as a run."""
+    try:
+        return LiveRun(**line)
+    except TypeError:
+        raise TraceError(
+            f"{file} holds a line that is no live run of this version; give another folder with -o"
+        ) from None
 
 
 class Job(NamedTuple):

@@ -17,6 +17,7 @@ from sureenough.engines.base import Engine, suggested_window
 from sureenough.errors import EngineError, TraceError
 from sureenough.traces import PoolInfo, PoolWriter, Question, RecordedPath
 from sureenough.traces.journal import Journal, by_question
+from sureenough.traces.write import why
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +137,7 @@ def write(pool: Path, asked: list[Asked], journal: Journal, info: PoolInfo, text
                 writer.write(Question(name, known[name].gold, known[name].level, paths))
     except OSError as error:
         raise TraceError(
-            f"cannot write {pool}: {error.strerror or error}. All paths are safe in {journal.file}; "
+            f"cannot write {pool}: {why(error)}. All paths are safe in {journal.file}; "
             "make room and give the same command again"
         ) from None
 

@@ -14,7 +14,7 @@ from typing import Any
 from sureenough.bench.datasets.load import Loaded, load
 from sureenough.bench.experiments import Experiment, ExperimentSettings, Inputs, experiment
 from sureenough.bench.folder import RunFolder
-from sureenough.bench.live import How, Key, LiveRun, jobs_of, read_runs, run_cell
+from sureenough.bench.live import How, Key, LiveRun, jobs_of, read_runs, run_cell, run_of
 from sureenough.bench.meter import Meter
 from sureenough.bench.plan import DEFAULT_STRATEGIES, Plan
 from sureenough.bench.recording import Cell, Model, recorded, whole
@@ -96,11 +96,14 @@ def prepare(plan: Plan, models: Sequence[Model]) -> Work:
     if plan.live and not models:
         raise UsageError("--live needs questions to ask: give --dataset, and --url and --model for a server")
     loaded = [_loaded(plan, i) for i in range(len(plan.datasets))]
-    names = [one.name for one in loaded]
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None:
-        raise UsageError(f"two datasets are called {twice!r}; give the file another name")
     cells = tuple(Cell(data, model) for model in models for data in loaded)
+    names = [cell.name for cell in cells]
+    twice = next((cell for cell in cells if names.count(cell.name) > 1), None)
+    if twice is not None:
+        raise UsageError(
+            f"two parts of the plan would be kept as {twice.name}; give a dataset's file, or an engine (name = …), "
+            "another name"
+        )
     pools = tuple(Source.of(pool) for pool in plan.pools)
     if not cells and not pools:
         pools = (Source.of(BUILTIN_POOL),)
@@ -193,7 +196,7 @@ def _run_live(work: Work, folder: RunFolder, meter: Meter) -> list[LiveRun]:
     meter.phase("runs", sum(len(c.data.problems) for c in work.cells) * len(work.strategies) * plan.live_repeats)
     wanted: list[Key] = []
     with Lines(folder.runs, work.how.terms(), "runs") as lines:
-        done = {LiveRun(**line).key for _, line in lines}
+        done = {run_of(line, folder.runs).key for _, line in lines}
         for cell in work.cells:
             for strategy in work.strategies:
                 jobs = list(jobs_of(cell, strategy, plan.live_repeats))

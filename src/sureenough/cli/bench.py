@@ -29,7 +29,7 @@ Texts = list[str] | None
 
 def command(
     context: typer.Context,
-    experiment: Annotated[str | None, typer.Argument(help="Its name; nothing lists them.")] = None,
+    experiment: Annotated[str | None, typer.Argument(help="Its name; without one, all are listed.")] = None,
     plan: Annotated[Path | None, typer.Option(help="A TOML file; what is typed wins over it.")] = None,
     pool: Annotated[Texts, typer.Option(help="Recorded paths; repeat for several.")] = None,
     dataset: Annotated[Texts, typer.Option(help="A name, NAME=FILE, or a FILE of questions; repeat.")] = None,
@@ -75,6 +75,7 @@ def command(
     if experiment is None and plan is None:
         typer.echo(_known())
         return
+    engine.refuse_bad_prices(price_in, price_out)
     given = {"temperature": temperature, "top_p": top_p, "max_path_tokens": max_path_tokens,
              "completions": completions, "first_token": first_token, "stall": stall}  # fmt: skip
     server = [{"url": list(url or ()), "model": model, **given}] if url or model else None

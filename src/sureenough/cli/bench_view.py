@@ -29,7 +29,9 @@ def showing(folder: RunFolder) -> Iterator[tuple[Meter, Callable[[int, int], Non
     if not sys.stderr.isatty():
         yield _Lines(folder).both()
         return
-    with Progress(BarColumn(), TextColumn("{task.description}"), console=Console(stderr=True), transient=True) as bar:
+    with Progress(
+        BarColumn(), TextColumn("{task.description}", markup=False), console=Console(stderr=True), transient=True
+    ) as bar:
         task = bar.add_task("")
         pace = _Now(EVERY)
 
@@ -83,7 +85,12 @@ def tables(result: Result, folder: Path) -> str:
     """What came out; the report has it in every form."""
     lines = [result.title]
     for table in result.tables:
-        lines += ["", table.title + (" (live)" if table.live else ""), *_aligned(table), *table.notes]
+        lines += [
+            "",
+            table.title + (" (live)" if table.live and "live" not in table.title else ""),
+            *_aligned(table),
+            *table.notes,
+        ]
     return "\n".join([*lines, "", *result.notes, f"`sureenough report {folder}` makes pages and figures of it."])
 
 

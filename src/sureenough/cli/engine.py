@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import tomllib
 from collections.abc import Mapping
+from math import inf
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -79,6 +80,13 @@ def cost(prompt: int, made: int, price_in: float | None, price_out: float | None
     if price_in is None and price_out is None:
         return None
     return (prompt * (price_in or 0.0) + made * (price_out or 0.0)) / 1e6
+
+
+def refuse_bad_prices(*prices: float | None) -> None:
+    """Prices are checked before anything is spent."""
+    wrong = next((price for price in prices if price is not None and not 0 <= price < inf), None)
+    if wrong is not None:
+        raise UsageError(f"a price is {wrong}; it must be a number of at least 0, for a million tokens")
 
 
 def defaults(context: typer.Context) -> None:

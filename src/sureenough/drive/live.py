@@ -56,7 +56,7 @@ async def run(
 class _Growing:
     """A path that is being streamed."""
 
-    __slots__ = ("decided", "estimated", "number", "said", "seed", "summary", "task", "tokens")
+    __slots__ = ("beyond", "decided", "estimated", "number", "said", "seed", "summary", "task", "tokens")
 
     def __init__(self, start: Start) -> None:
         self.number, self.seed = start.path, start.seed
@@ -65,6 +65,7 @@ class _Growing:
         self.tokens = 0
         self.decided = False  # the session has cancelled it
         self.estimated = False
+        self.beyond = 0  # tokens past its limit
         self.summary: Summary | None = None
 
 
@@ -151,8 +152,9 @@ class _Run:
                 async for chunk in chunks:
                     self.hear(path, chunk)
                     if path.decided:
-                        return
-            await self.ended(path)
+                        break
+            if not path.decided:
+                await self.ended(path)
         except (EngineRejected, MissingLogprobs) as error:
             self.fail(_named(error, path))
         except EngineError as error:
@@ -160,6 +162,8 @@ class _Run:
         except Exception as error:  # whatever it is, it ends the run and reaches the caller
             self.fail(error)
         finally:
+            if path.beyond:  # its fate is sealed: these are overrun
+                self.tell(Tokens(path.number, Unread(path.beyond)), path.number)
             self.estimated |= path.estimated
             self.growing.pop(path.number, None)
 
@@ -179,6 +183,8 @@ class _Run:
             self.obey(Said(path.number, chunk.text), ())
         path.said.append(chunk.text)
         path.estimated = chunk.estimated
+        path.beyond += chunk.beyond
+        self.cut |= chunk.closed
         path.summary = chunk.summary or path.summary
         self.prompt_tokens = chunk.prompt_tokens or self.prompt_tokens
         if chunk.unread:

@@ -39,7 +39,7 @@ class Prompt:
 class Chunk(list[Token]):
     """Tokens that came together, and what came with them."""
 
-    __slots__ = ("estimated", "finish", "prompt_tokens", "summary", "text", "unread")
+    __slots__ = ("beyond", "closed", "estimated", "finish", "prompt_tokens", "summary", "text", "unread")
 
     def __init__(
         self,
@@ -51,6 +51,8 @@ class Chunk(list[Token]):
         prompt_tokens: int | None = None,
         estimated: bool = False,
         summary: Summary | None = None,
+        beyond: int = 0,
+        closed: bool = False,
     ) -> None:
         super().__init__(tokens)
         self.text = "".join([token.text for token in self]) if text is None else text
@@ -59,6 +61,8 @@ class Chunk(list[Token]):
         self.prompt_tokens = prompt_tokens  # in the last chunk, where the server says
         self.estimated = estimated  # whether the path's count so far is a guess
         self.summary = summary  # from engines that watch their own paths
+        self.beyond = beyond  # tokens that came beyond the path's limit: no part of it, but made
+        self.closed = closed  # the engine closed the stream at the path's limit; the server may have made more
 
 
 class Engine(Protocol):

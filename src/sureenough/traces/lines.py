@@ -32,7 +32,7 @@ class Lines:
             if not self._handle.tell():
                 self._write({"terms": terms})
         except OSError as error:
-            raise TraceError(f"cannot write {file}: {error.strerror or error}") from None
+            raise TraceError(f"cannot write {file}: {error.strerror or error}; choose another place with -o") from None
 
     def add(self, line: Line) -> int:
         """Keep one line; it is on disk when this returns its place."""

@@ -51,8 +51,10 @@ def rows_of(file: Path) -> Iterator[Placed]:
         raise UsageError(f"{file}: a file of questions ends in {', '.join(READERS)}")
     try:
         yield from reading(file)
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{file} cannot be read: {getattr(error, 'strerror', None) or error}") from None
+    except UnicodeDecodeError:
+        raise UsageError(f"{file} is no text in UTF-8") from None
+    except OSError as error:
+        raise UsageError(f"{file} cannot be read: {error.strerror or error}") from None
 
 
 def parsed(

@@ -16,6 +16,8 @@ ALLOWED: Final = "\n\t"
 
 def refuse_bad_problem(problem: Problem, dataset: Dataset, where: str) -> None:
     """Raise a UsageError that names the row and what is wrong with it; never with the question's text."""
+    if any(category(c) == "Cc" for c in problem.id):
+        raise UsageError(f"{where}: the id {problem.id!r} holds a control character")
     found = control_character(problem.question)
     if found is not None:
         raise UsageError(
