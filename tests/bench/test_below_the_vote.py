@@ -103,6 +103,9 @@ def test_given_betas_are_used_and_bad_ones_refused() -> None:
     betas = table(run("theorem", betas=(case,)), "beta")
     assert column(betas, "weights of right paths") == ["Beta(50, 1)"]
     assert column(betas, "holds") == ["no"]
+    assert table(run("theorem", sweep=case), "beta") == betas
+    with pytest.raises(UsageError, match="five numbers a case, 4 were given"):
+        run("theorem", sweep=case[:4])
     with pytest.raises(UsageError, match="between 0 and 1"):
         run("theorem", betas=((1.5, 1.0, 1.0, 1.0, 1.0),))
 

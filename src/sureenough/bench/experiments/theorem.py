@@ -24,6 +24,7 @@ from sureenough.bench.source import Source
 from sureenough.bench.spread import Seen
 from sureenough.errors import UsageError
 
+Case = tuple[float, float, float, float, float]
 RUNS: Final = 64
 MOST: Final = 512
 BETAS: Final = ((0.9, 8.0, 2.0, 5.0, 5.0), (0.75, 6.0, 3.0, 5.0, 5.0), (0.6, 5.0, 4.0, 5.0, 5.0))
@@ -50,8 +51,9 @@ def run(inputs: Inputs) -> Result:
         seen = over_pools(inputs, lambda pool: Simulate(pool.window, RUNS, MOST, seed))
         tables.append(_measured(seen, seed))
         figures += [_bars(i, one) for i, one in enumerate(seen, 1)]
-    if inputs.settings.betas is not None or not inputs.sources:
-        tables.append(_betas(inputs.settings.betas or BETAS, seed))
+    given = inputs.settings.betas or _cases(inputs.settings.sweep)
+    if given or not inputs.sources:
+        tables.append(_betas(given or BETAS, seed))
     brake, picture = _brake(seed)
     title = "Stopping times with confidence weights and with counts"
     return finish(
@@ -144,7 +146,7 @@ def _bars(number: int, seen: Seen[Simulated | None]) -> Figure:
     return Figure(f"measured-{number}", title, "bar", Axis("", "category"), Axis("votes"), series)
 
 
-def _betas(cases: Sequence[tuple[float, float, float, float, float]], seed: int) -> Table:
+def _betas(cases: Sequence[Case], seed: int) -> Table:
     columns = [
         Column("p", "number", digits=2),
         Column("weights of right paths"),
@@ -162,7 +164,20 @@ def _betas(cases: Sequence[tuple[float, float, float, float, float]], seed: int)
     return Table("beta", "Stopping times with weights from Beta distributions", columns, rows)
 
 
-def _beta_row(case: tuple[float, float, float, float, float], seed: int) -> list[Cell]:
+def _cases(sweep: Sequence[float] | None) -> tuple[Case, ...]:
+    """The experiment's own sweep: five numbers a case."""
+    values = sweep or ()
+    if len(values) % 5:
+        raise UsageError(
+            f"theorem takes five numbers a case, {len(values)} were given: p, then the Beta parameters of right and of "
+            "wrong weights, such as --sweep 0.9,8,2,5,5"
+        )
+    return tuple(
+        (values[i], values[i + 1], values[i + 2], values[i + 3], values[i + 4]) for i in range(0, len(values), 5)
+    )
+
+
+def _beta_row(case: Case, seed: int) -> list[Cell]:
     p, *shape = case
     if not 0.0 < p < 1.0 or min(shape) <= 0.0:
         raise UsageError(f"theorem: {case} will not do: p lies between 0 and 1, Beta parameters are above 0")
