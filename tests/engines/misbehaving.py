@@ -20,6 +20,7 @@ class Manner:
 
     tokens: int = 12  # before the answer
     answer: str | None = None  # by the seed where None
+    by_prompt: bool = False  # paths differ from question to question, too
     per_chunk: int = 1
     bytes_a_write: int | None = None  # split events anywhere
     merged: bool = False  # many events in one write
@@ -180,7 +181,8 @@ async def idle(server: Server) -> None:
 
 def events(body: dict[str, Any], manner: Manner) -> Iterator[str]:
     """The data of every event of a reply, made from the request's seed."""
-    draw = random.Random(body["seed"])
+    asked = json.dumps(body.get("messages") or body.get("prompt")) if manner.by_prompt else ""
+    draw = random.Random(f"{body['seed']} {asked}" if asked else body["seed"])
     chat = "messages" in body
     k = (body.get("top_logprobs") if chat else body.get("logprobs")) or 0
     k = max(0, k + manner.more_candidates) if k and manner.logprobs else 0

@@ -14,12 +14,13 @@ import pytest
 import sureenough as se
 from sureenough.engines.metrics import Counters, at_rest, counters
 from sureenough.engines.openai import OpenAI
+from sureenough.problems import generate
 
 URL = os.environ.get("SUREENOUGH_VLLM_URL")
 pytestmark = pytest.mark.skipif(
     URL is None, reason="no vLLM here: `.ci/vllm pytest tests/engines/test_vllm.py` installs and serves one"
 )
-PROMPT = se.Prompt.user("Count to ten.")
+PROMPT = se.Prompt.user(generate(3, seed=1)[0].question)
 T = TypeVar("T")
 
 

@@ -9,7 +9,20 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from sureenough.cli import answers, ask, doctor, engine, explain, record, replay, serve_vllm, strategies
+from sureenough.cli import (
+    answers,
+    ask,
+    bench,
+    demo,
+    doctor,
+    engine,
+    explain,
+    record,
+    replay,
+    report,
+    serve_vllm,
+    strategies,
+)  # fmt: skip
 from sureenough.errors import EngineError, SureEnoughError
 from sureenough.version import __version__
 
@@ -22,9 +35,12 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("ask")(ask.command)
+app.command("demo")(demo.command)
 app.command("doctor")(doctor.command)
 app.command("record")(record.command)
 app.command("replay")(replay.command)
+app.command("bench")(bench.command)
+app.command("report")(report.command)
 app.command("answers", context_settings={"ignore_unknown_options": True})(answers.command)  # -1 is an answer
 app.command("explain")(explain.command)
 app.command("strategies")(strategies.command)

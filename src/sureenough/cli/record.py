@@ -18,6 +18,7 @@ from sureenough.api import TEMPLATE, put
 from sureenough.cli import engine
 from sureenough.drive.reading import KINDS, reader
 from sureenough.drive.record import Asked, Sampled, Told, record
+from sureenough.engines.base import Engine, suggested_template
 from sureenough.engines.openai import OpenAI
 from sureenough.errors import TraceError, UsageError
 from sureenough.traces import PoolInfo, PoolWriter, Question, RecordedPath
@@ -43,7 +44,7 @@ def command(
     limit: Annotated[int | None, typer.Option(help="Only the first so many questions.")] = None,
     seed: Annotated[int, typer.Option(help="Every path derives its own seed from it.")] = 0,
     kind: Annotated[str, typer.Option(help="Kind of answer where a row says none: math or choice.")] = "math",
-    template: Annotated[str, typer.Option(help="The prompt, with a place for the {question}.")] = TEMPLATE,
+    template: engine.Template = None,
     window: Annotated[int | None, typer.Option(help="The window that the pool suggests.")] = None,
     text: Annotated[bool, typer.Option(help="Keep the paths' text.")] = True,
     temperature: engine.Temperature = 0.6,
@@ -52,6 +53,8 @@ def command(
     completions: engine.Completions = False,
     first_token: engine.FirstToken = 300.0,
     stall: engine.Stall = 60.0,
+    context: engine.Context = None,
+    threads: engine.Threads = None,
     price_in: engine.PriceIn = None,
     price_out: engine.PriceOut = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Sample four paths, estimate the rest.")] = False,
@@ -69,7 +72,11 @@ def command(
         completions=completions,
         first_token=first_token,
         stall=stall,
+        context=context,
+        threads=threads,
+        window=window,
     )
+    template = template if template is not None else suggested_template(server) or TEMPLATE
     questions = _questions(dataset, columns, template, kind)[:limit]
     job = _Job(server, questions, paths, parallel, seed, text)
     if dry_run:
@@ -80,12 +87,13 @@ def command(
     notes = output.with_name(output.name + ".journal")
     if output.exists() and not notes.exists():
         raise TraceError(f"{output} is there already and complete; name another output, or move it away")
-    terms = {"dataset": dataset.name, "template": template, "seed": seed, "kind": kind, **_sampling(server)}
+    wire = engine.client(server)
+    terms = {"dataset": dataset.name, "template": template, "seed": seed, "kind": kind, **_sampling(wire)}
     with Journal(notes, terms) as journal:
         done = job.run(journal)
-        info = PoolInfo(dataset.stem, server.model, "openai", server.k, sampling=server.sampling(), prompt=template,
-                        window=window)  # fmt: skip
-        _write(output, questions, journal, info, text)
+        info = PoolInfo(dataset.stem, wire.model, engine.kind(server), wire.k, sampling=wire.sampling(),
+                        prompt=template, window=wire.window)  # fmt: skip
+        write(output, questions, journal, info, text)
     missing = len(questions) * paths - len(journal.paths)
     if missing or done is None:
         why = f"; the latest failure: {done.lost}" if done is not None and done.lost is not None else ""
@@ -99,7 +107,7 @@ class _Job:
     """What is to be sampled, and how."""
 
     def __init__(
-        self, server: OpenAI, questions: list[Asked], paths: int, parallel: int, seed: int, text: bool
+        self, server: Engine, questions: list[Asked], paths: int, parallel: int, seed: int, text: bool
     ) -> None:
         self.server, self.questions, self.paths, self.parallel = server, questions, paths, parallel
         self.seed, self.text = seed, text
@@ -107,7 +115,7 @@ class _Job:
     def run(self, journal: Journal) -> Sampled | None:
         """Sample what is missing; None where Ctrl-C came first."""
         total = len(self.questions) * self.paths
-        with _progress(total, len(journal.paths)) as told:
+        with progress(total, len(journal.paths)) as told:
             try:
                 return asyncio.run(self._sample(self.questions, self.paths, journal, told))
             except KeyboardInterrupt:
@@ -171,7 +179,7 @@ def _sampling(server: OpenAI) -> dict[str, Any]:
     return {"model": server.model, "k": server.k, "chat": server.chat, **server.sampling()}
 
 
-def _write(output: Path, questions: list[Asked], journal: Journal, info: PoolInfo, text: bool) -> None:
+def write(output: Path, questions: list[Asked], journal: Journal, info: PoolInfo, text: bool) -> None:
     """Make the pool of what the journal has."""
     if not journal.paths:
         return
@@ -189,7 +197,7 @@ def _write(output: Path, questions: list[Asked], journal: Journal, info: PoolInf
 
 
 @contextmanager
-def _progress(total: int, done: int) -> Iterator[Told]:
+def progress(total: int, done: int) -> Iterator[Told]:
     """A bar on a terminal, now and then a line elsewhere."""
     if sys.stderr.isatty():
         columns = (BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[rate]}"), TimeRemainingColumn())

@@ -66,6 +66,7 @@ class OpenAI:
     inside: bool = True  # let a server that offers it watch its own paths
     metrics: bool = False  # read the server's counters, to learn what it made after cancels; for servers of one's own
     proxies: bool = True  # whether the environment's proxies are used
+    reuse: bool = True  # whether a connection serves one path after another
     key: str | None = None  # in place of the environment's
 
     def __post_init__(self) -> None:
@@ -104,6 +105,8 @@ class OpenAI:
         times = httpx.Timeout(None, connect=self.timeouts.connect, write=self.timeouts.stall)
         login = (address.username, address.password) if address.userinfo else None
         headers = {"Accept": "text/event-stream", "Accept-Encoding": "identity", "Content-Type": "application/json"}
+        if not self.reuse:
+            headers["Connection"] = "close"
         if key is not None:
             headers["Authorization"] = f"Bearer {key}"
             login = None

@@ -1,0 +1,60 @@
+"""What the model reads: problems with worked solutions, packed into rows; only the solutions are learned."""
+
+from __future__ import annotations
+
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from random import Random
+
+import numpy as np
+import numpy.typing as npt
+from shape import CLOSE, PAD, asked
+from working import solve
+
+from sureenough.problems import FAMILIES, LEVELS, task
+
+ROW = 1024
+SHARES = (1, 1.5, 2, 2.5, 3)
+"""Of the levels."""
+PLEASE = "\n\nPlease reason step by step, and put your final answer within \\boxed{}."
+"""Some questions end so, since most clients ask so."""
+
+Rows = npt.NDArray[np.uint16]
+
+
+def document(rng: Random, haste: tuple[float, ...]) -> tuple[list[int], list[int]]:
+    """What is asked, and what is to be written."""
+    level = rng.choices(LEVELS, SHARES)[0]
+    made = task(rng, level, rng.choice(tuple(FAMILIES)))
+    question = made.question + (PLEASE if rng.random() < 0.15 else "")
+    return asked(question), [*solve(rng, made, haste).encode(), CLOSE]
+
+
+def rows(seed: str, count: int, haste: tuple[float, ...]) -> tuple[Rows, Rows]:
+    """Whole documents, as many to a row as fit; the second array marks what is learned."""
+    rng = Random(seed)
+    tokens = np.full((count, ROW + 1), PAD, np.uint16)
+    marks = np.zeros((count, ROW + 1), np.uint16)
+    row = at = 0
+    while row < count:
+        question, solution = document(rng, haste)
+        end = at + len(question) + len(solution)
+        if end > ROW + 1:
+            row, at = row + 1, 0
+            continue
+        tokens[row, at:end] = question + solution
+        marks[row, at + len(question) : end] = 1
+        at = end
+    return tokens, marks
+
+
+def corpus(seed: int, count: int, haste: tuple[float, ...], workers: int) -> tuple[Rows, Rows]:
+    """So many rows, made on all cores; the number of workers changes nothing."""
+    parts = 256
+    sizes = [count // parts + (i < count % parts) for i in range(parts)]
+    with ProcessPoolExecutor(workers) as pool:
+        made = list(
+            pool.map(partial(rows, haste=haste), [f"corpus {seed} {i}" for i in range(parts)], sizes, chunksize=4)
+        )
+    order = np.random.default_rng(seed).permutation(count)
+    return np.concatenate([part[0] for part in made])[order], np.concatenate([part[1] for part in made])[order]

@@ -1,0 +1,144 @@
+"""Worked solutions: what the model learns to write.
+
+How much working is shown is the one thing that varies between two solutions of the same problem: a careful solution
+splits large products and divisions, a hasty one writes the result at once. Results written at once are what a small
+model gets wrong, and where it knows that it does not know.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from random import Random
+
+from sureenough.problems.linear import Equation, terms
+from sureenough.problems.problem import Task
+from sureenough.problems.remainders import Division
+from sureenough.problems.tree import Op, Tree, step, value, write
+
+HASTE = (0.15, 0.45, 0.85)
+"""How often a solution skips the working of a large step; one of these is drawn for each solution."""
+
+
+@dataclass(slots=True)
+class Writer:
+    """Writes one solution."""
+
+    rng: Random
+    haste: float
+
+    def solution(self, task: Task) -> str:
+        """All of it, down to the box."""
+        lines = list(getattr(self, task.family)(task.core))
+        return "\n".join([*lines, f"The answer is \\boxed{{{task.gold}}}."])
+
+    def nested(self, tree: Tree) -> list[str]:
+        """Operation after operation, the rest written out after each."""
+        lines = []
+        while isinstance(tree, Op):
+            done, tree = step(tree)
+            lines.append(self.operation(done))
+            if isinstance(tree, Op):
+                lines.append(f"So {write(tree)}.")
+        return lines
+
+    def words(self, tree: Tree) -> list[str]:
+        """Operation after operation."""
+        lines = []
+        while isinstance(tree, Op):
+            done, tree = step(tree)
+            lines.append(self.operation(done))
+        return lines
+
+    def remainder(self, division: Division) -> list[str]:
+        """The number, then what is left of it."""
+        lines = self.nested(division.tree)
+        number = value(division.tree)
+        quotient, rest = divmod(number, division.divisor)
+        if self.skips(number, division.divisor):
+            return [*lines, f"{number}={division.divisor}*{quotient}+{rest}"]
+        return [*lines, f"{number} by {division.divisor}: {self.long_division(number, division.divisor)}"]
+
+    def linear(self, equation: Equation) -> list[str]:
+        """Open the brackets, gather, divide, and sometimes check."""
+        a, b, lines = equation.a, equation.b, []
+        if equation.outer > 1:
+            lines += [self.product(equation.outer, a), self.product(equation.outer, abs(b))]
+            a, b = equation.outer * a, equation.outer * b
+            rest = f"+{terms(equation.more, equation.add)}" if equation.more else f"{equation.add:+}"
+            lines.append(f"So {terms(a, b)}{rest}={terms(equation.c, equation.d)}.")
+        a, b = self.gather(lines, a, b, equation)
+        if equation.c:
+            lines += [f"{a}-{equation.c}={a - equation.c}", f"So {terms(a - equation.c, b)}={equation.d}."]
+            a -= equation.c
+        number = equation.d - b
+        if b:
+            lines.append(f"{equation.d}{-b:+}={number}")
+        if a > 1:
+            lines += [f"So {a}x={number}.", self.quotient(number, a)]
+            if self.rng.random() < 0.5:
+                lines.append(f"Check: {self.product(a, equation.x)}")
+        return [*lines, f"So x={equation.x}."]
+
+    def gather(self, lines: list[str], a: int, b: int, equation: Equation) -> tuple[int, int]:
+        """Add up what is left of the equals sign."""
+        if equation.more:
+            lines.append(f"{a}+{equation.more}={a + equation.more}")
+            a += equation.more
+        if equation.add:
+            lines.append(f"{b}{equation.add:+}={b + equation.add}")
+            b += equation.add
+        if equation.more or equation.add:
+            lines.append(f"So {terms(a, b)}={terms(equation.c, equation.d)}.")
+        return a, b
+
+    def operation(self, done: Op) -> str:
+        """One operation on two numbers."""
+        a, b = value(done.left), value(done.right)
+        if done.sign == "*":
+            return self.product(a, b)
+        if done.sign == "/":
+            return self.quotient(a, b)
+        return f"{a}{done.sign}{b}={value(done)}"
+
+    def product(self, a: int, b: int) -> str:
+        """At once, or by the digits of the shorter number."""
+        digits = str(min(a, b))
+        if len(digits) == 1 or self.skips(a, b):
+            return f"{a}*{b}={a * b}"
+        long = max(a, b)
+        parts = [int(digit) * 10 ** (len(digits) - 1 - i) for i, digit in enumerate(digits) if digit != "0"]
+        if len(parts) == 1:
+            return f"{a}*{b}={a * b}"
+        split = "+".join(f"{long}*{part}" for part in parts)
+        sums = [long * part for part in parts]
+        written = [split]
+        while len(sums) > 1:
+            written.append("+".join(map(str, sums)))
+            sums = [sums[0] + sums[1], *sums[2:]]
+        return f"{a}*{b}={'='.join(written)}={sums[0]}"
+
+    def quotient(self, a: int, b: int) -> str:
+        """At once, or digit by digit."""
+        if b < 10 or self.skips(a, b):
+            return f"{a}/{b}={a // b}"
+        return f"{a}/{b}: {self.long_division(a, b)} So {a}/{b}={a // b}"
+
+    def long_division(self, number: int, divisor: int) -> str:
+        """What is taken away, digit after digit of the quotient."""
+        parts, rest = [], number
+        digits = str(number // divisor)
+        for i, digit in enumerate(digits):
+            part = int(digit) * 10 ** (len(digits) - 1 - i)
+            if part:
+                parts.append(f"{divisor}*{part}={divisor * part}, {rest}-{divisor * part}={rest - divisor * part}")
+                rest -= divisor * part
+        return "; ".join(parts) + "." if parts else f"{number}<{divisor}."
+
+    def skips(self, a: int, b: int) -> bool:
+        """Whether a step that deserves working goes without."""
+        return self.rng.random() < self.haste
+
+
+def solve(rng: Random, task: Task, haste: tuple[float, ...] = HASTE) -> str:
+    """A solution, more or less careful."""
+    return Writer(rng, rng.choice(haste)).solution(task)
