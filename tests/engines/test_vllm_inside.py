@@ -29,13 +29,13 @@ from sureenough.engines.vllm.desk import summary
 URL = os.environ.get("SUREENOUGH_VLLM_URL")
 pytestmark = pytest.mark.skipif(URL is None, reason="no vLLM here: `.ci/vllm pytest tests/engines/test_vllm_inside.py`")
 PROMPT = se.Prompt.user("Count to ten.")
-DDC = "ddc:warmup=4,tau=0.9999999,trust=99,drop=10"
+DDC = "ddc-no-width:warmup=4,trust=99,drop=10"  # the whole budget is used
 T = TypeVar("T")
 
 
 def engine(**options: Any) -> OpenAI:
     """Tokens are drawn among the 20 likeliest: a server's text of 20 candidates misses one where another was drawn."""
-    common: dict[str, Any] = {"temperature": 1.0, "top_p": 1.0, "max_path_tokens": 200, "extra": {"top_k": 20}}
+    common: dict[str, Any] = {"temperature": 3.0, "top_p": 1.0, "max_path_tokens": 200, "extra": {"top_k": 20}}
     return OpenAI(str(URL), "tiny", **(common | options))
 
 
@@ -117,7 +117,7 @@ def test_completions_too() -> None:
 
 def test_where_the_twentieth_candidate_is_missing_the_servers_numbers_are_the_better_ones() -> None:
     """The one difference seen between the two ways: chat sends 20 entries, the drawn token among them."""
-    free: dict[str, Any] = {"extra": {}}
+    free: dict[str, Any] = {"extra": {}, "temperature": 6.0}
     (inside, _), (outside, _) = asked(True, **free), asked(False, **free)
     assert inside.gate is not None
     assert outside.gate is not None
