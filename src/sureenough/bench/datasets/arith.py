@@ -11,8 +11,9 @@ EACH = 40
 
 
 def make(seed: int) -> list[Problem]:
-    """Level after level."""
-    made = [one for level in range(1, 6) for one in problems.generate(level, seed, EACH)]
+    """All levels in turn, so that the first few are a fair sample."""
+    levels = [problems.generate(level, seed, EACH) for level in problems.LEVELS]
+    made = [one for turn in zip(*levels, strict=True) for one in turn]
     return [Problem(str(one.id), one.question, str(one.gold), "math", one.level) for one in made]
 
 
