@@ -128,7 +128,8 @@ async def vllm(trouble: Trouble) -> AsyncIterator[Held]:
             return int(sum(map(float, re.findall(rb"^vllm:num_requests_running\S* (\S+)", reply.read(), re.MULTILINE))))
 
     long = 1900 if trouble in ("endless", "broken") else 11
-    options: dict[str, Any] = {"temperature": 1.0, "top_p": 1.0, "max_path_tokens": long, "inside": False}
+    # Hot, so that another seed is another path from the first few tokens on.
+    options: dict[str, Any] = {"temperature": 2.0, "top_p": 1.0, "max_path_tokens": long, "inside": False}
     options["extra"] = {"ignore_eos": True}  # so that paths are as long as they should be
     if trouble == "silent":
         options["k"] = 50  # more than it gives
