@@ -148,7 +148,7 @@ async def inprocess(trouble: Trouble) -> AsyncIterator[Held]:
     # Pruned paths end by their end token, so it cannot be ignored where a run prunes; these seeds end late enough.
     more: dict[str, Any] = {"ignore_eos": True} if trouble == "endless" else {}
     long = 1900 if trouble == "endless" else 11
-    engine = BRIDGE.sampled(max_path_tokens=long, **more)
+    engine = BRIDGE.sampled(max_path_tokens=long, temperature=2.0, **more)  # hot: other seeds, other paths
     yield Held(engine, lambda: engine.running, tokens=long, answer=None)
 
 
@@ -230,9 +230,9 @@ def test_a_path_comes_as_text_and_two_numbers_a_token(make: Any) -> None:
 @every_engine
 def test_a_seed_gives_its_path_again(make: Any) -> None:
     async def use(held: Held) -> None:
-        one, again, other = [await whole(held.engine, seed) for seed in (SEEDS[1], SEEDS[1], SEEDS[2])]
+        one, again, *others = [await whole(held.engine, seed) for seed in (SEEDS[1], *SEEDS[1:7])]
         assert one == again
-        assert one[0] != other[0]
+        assert any(one[0] != other[0] for other in others)  # a sure model may begin two paths alike
 
     bounded(make, "none", use)
 

@@ -161,6 +161,10 @@ class VLLM:
 
 
 def _tokens(flat: Any) -> list[Token]:
-    """Signals of the tokens of one output: the sampled token's own entry comes first and is no candidate."""
+    """Signals of the tokens of one output.
+
+    The sampled token's own entry comes first, apart from the candidates; but where vLLM has joined several outputs into
+    one, a token that is among its candidates comes once. The last entries are the candidates in both cases.
+    """
     bounds = zip(flat.start_indices, flat.end_indices, strict=True)
-    return [Token("", *reduced(flat.logprobs[start + 1 : end], K)) for start, end in bounds]
+    return [Token("", *reduced(flat.logprobs[start:end][-K:], K)) for start, end in bounds]
