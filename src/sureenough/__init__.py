@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from sureenough.core.session import Session
     from sureenough.core.strategy import Strategy
     from sureenough.engines.base import Prompt
+    from sureenough.engines.local import Local
     from sureenough.engines.openai import OpenAI
     from sureenough.errors import (
         EngineError,
@@ -39,6 +40,7 @@ __all__ = [
     "EngineRejected",
     "EngineUnavailable",
     "Fate",
+    "Local",
     "MissingLogprobs",
     "OpenAI",
     "Outcome",
@@ -69,6 +71,7 @@ _ROOMS: Final = {
     "core.session": ("Session",),
     "core.strategy": ("Strategy",),
     "engines.base": ("Prompt",),
+    "engines.local": ("Local",),
     "engines.openai": ("OpenAI",),
     "errors": (
         "EngineError",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Coroutine, Iterable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
@@ -17,7 +18,7 @@ from sureenough.drive import replay as run_recorded
 from sureenough.drive.live import run as run_live
 from sureenough.drive.news import Observer
 from sureenough.drive.reading import Extract, grouping, reader
-from sureenough.engines.base import Engine, Prompt, suggested_window
+from sureenough.engines.base import Engine, Prompt, prepare, suggested_template, suggested_window
 from sureenough.errors import UsageError
 from sureenough.spec import resolve
 from sureenough.traces import RecordedPath
@@ -88,7 +89,7 @@ TEMPLATE: Final = "{question}\n\nPlease reason step by step, and put your final 
 
 async def aask(
     question: str | Prompt,
-    engine: Engine,
+    engine: Engine | None = None,
     strategy: str | Strategy = "ddc",
     *,
     paths: int = 64,
@@ -99,7 +100,7 @@ async def aask(
     deadline: float | None = None,
     count: Count = "start",
     planned: bool = False,
-    template: str = TEMPLATE,
+    template: str | None = None,
     kind: str = "math",
     extract: Extract | None = None,
     observers: Iterable[Observer] = (),
@@ -108,7 +109,7 @@ async def aask(
 
     Args:
         question: put into the template; a Prompt is sent as it is.
-        engine: what grows the paths, such as an OpenAI-compatible server.
+        engine: what grows the paths, such as an OpenAI-compatible server; the built-in model by default.
         strategy: a spec such as "ddc:warmup=8,tau=0.99", or a Strategy.
         paths: the budget.
         window: tokens a window; what the engine suggests, else 2048.
@@ -118,7 +119,7 @@ async def aask(
         deadline: seconds of wall clock after which the vote so far is taken.
         count: the order in which votes are counted, of "start" or of "finish".
         planned: run no more paths at once than twice what the strategy needs at least.
-        template: with a place for the {question}.
+        template: with a place for the {question}; what the engine suggests, else a request to reason and to box.
         kind: of answer, "math" or "choice".
         extract: finds the answer in a path's text, in place of the kind's own way.
         observers: called with everything that happens.
@@ -126,6 +127,9 @@ async def aask(
     refuse_bad_seed(seed)
     if deadline is not None:
         refuse_bad_seconds("deadline", deadline)
+    remarks: tuple[str, ...] = ()
+    if engine is None:
+        engine, remarks = _builtin(question)
     session = Session(
         resolve(strategy),
         paths=paths,
@@ -136,8 +140,9 @@ async def aask(
         count=count,
         planned=planned,
     )
-    return await run_live(
-        question if isinstance(question, Prompt) else put(question, template),
+    wording = template if template is not None else suggested_template(engine) or TEMPLATE
+    out = await run_live(
+        question if isinstance(question, Prompt) else put(question, wording),
         engine,
         session,
         extract=extract or reader(kind),
@@ -145,10 +150,24 @@ async def aask(
         deadline=deadline,
         observers=observers,
     )
+    return replace(out, notes=(*out.notes, *remarks)) if remarks else out
 
 
-def ask(question: str | Prompt, engine: Engine, strategy: str | Strategy = "ddc", **options: Any) -> Outcome:
+def _builtin(question: str | Prompt) -> tuple[Engine, tuple[str, ...]]:
+    """The model that comes with the package, and what its answers are worth."""
+    from sureenough.engines.local import Local
+    from sureenough.reasoner import hint
+
+    strange = hint(question if isinstance(question, str) else question.text)
+    said = "answered by the built-in model, which knows school arithmetic only"
+    return Local(), (said,) if strange is None else (said, strange)
+
+
+def ask(
+    question: str | Prompt, engine: Engine | None = None, strategy: str | Strategy = "ddc", **options: Any
+) -> Outcome:
     """Ask a live engine and wait; the options are those of `aask`. Ctrl-C returns the vote so far."""
+    prepare(engine)
     return _waited(lambda: aask(question, engine, strategy, **options))
 
 

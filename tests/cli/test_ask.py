@@ -107,7 +107,8 @@ def test_no_answer_is_exit_code_1(serve: Serve) -> None:
 @pytest.mark.parametrize(
     ("words", "given", "says"),
     [
-        (["?"], "", "which server and model? Give --url"),
+        (["?", "--model", "nope"], "", "where is nope? A server's model needs --url"),
+        (["?", "--url", "http://127.0.0.1:9/v1"], "", "which model of http://127.0.0.1:9/v1? Give --model NAME"),
         (["?", "--url", "localhost", "--model", "m"], "", "it looks like http://localhost:8000/v1"),
         (["--url", "http://h/v1", "--model", "m"], " ", "the question is empty"),
         (["?", "--url", "http://h/v1", "--model", "m", "-s", "dcc"], "", "did you mean 'ddc'"),

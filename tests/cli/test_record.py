@@ -11,6 +11,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+import pyarrow.parquet as pq
 import pytest
 
 from sureenough.traces import Pool
@@ -62,6 +65,27 @@ def test_a_pool_that_replay_reads(url: str, dataset: Path, tmp_path: Path) -> No
     again = record(url, dataset, pool)
     assert again.returncode == 2
     assert "is there already" in again.stderr
+
+
+@pytest.mark.parametrize("form", ["csv", "parquet"])
+def test_other_forms_of_questions_with_other_names(url: str, tmp_path: Path, form: str) -> None:
+    file, pool = tmp_path / f"sums.{form}", tmp_path / "pool.parquet"
+    table = pa.table({"name": ["a", "b"], "problem": ["1 + 1?", "A or B?"], "truth": ["2", "B"]})
+    pq.write_table(table, file) if form == "parquet" else pa_csv.write_csv(table, file)
+    done = record(url, file, pool, "--map", "id=name,question=problem,gold=truth")
+    assert done.returncode == 0, done.stderr
+    assert [(q.id, q.gold, len(q.paths)) for q in Pool(pool)] == [("a", "2", 8), ("b", "B", 8)]
+    wrong = record(url, file, tmp_path / "other.parquet", "--map", "gold=solution")
+    assert wrong.returncode == 2
+    assert "has no column 'solution'; it has name, problem, truth" in wrong.stderr
+
+
+def test_a_row_may_have_a_kind_of_its_own(url: str, tmp_path: Path) -> None:
+    file, pool = tmp_path / "mixed.jsonl", tmp_path / "pool.parquet"
+    file.write_text('{"id": "m", "question": "?"}\n{"id": "c", "question": "?", "kind": "choice"}\n')
+    assert record(url, file, pool).returncode == 0
+    answers = {q.id: {path.answer for path in q.paths} for q in Pool(pool)}
+    assert answers == {"m": {"7", "8"}, "c": {None}}  # a boxed number is no choice
 
 
 def test_killed_at_any_moment_it_goes_on(url: str, dataset: Path, tmp_path: Path) -> None:

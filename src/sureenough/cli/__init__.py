@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from sureenough.cli import answers, ask, doctor, engine, explain, record, replay, strategies
+from sureenough.cli import answers, ask, demo, doctor, engine, explain, record, replay, strategies
 from sureenough.errors import EngineError, SureEnoughError
 from sureenough.version import __version__
 
@@ -22,6 +22,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("ask")(ask.command)
+app.command("demo")(demo.command)
 app.command("doctor")(doctor.command)
 app.command("record")(record.command)
 app.command("replay")(replay.command)

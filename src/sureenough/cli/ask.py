@@ -14,11 +14,12 @@ import typer
 from rich.console import Console
 from rich.live import Live
 
-from sureenough.api import TEMPLATE, ask
+from sureenough.api import ask
 from sureenough.cli import engine
 from sureenough.cli.view import Lines, Screen, Texts
 from sureenough.core.outcome import Outcome
 from sureenough.drive.news import Observer
+from sureenough.engines.local import Local
 from sureenough.errors import UsageError
 
 
@@ -32,14 +33,14 @@ def command(
     ] = "ddc",
     paths: Annotated[int, typer.Option(help="Budget of paths.", envvar="SUREENOUGH_PATHS")] = 64,
     parallel: Annotated[int, typer.Option(help="Paths that run at once.", envvar="SUREENOUGH_PARALLEL")] = 16,
-    window: Annotated[int | None, typer.Option(help="Tokens a window; 2048 by default.")] = None,
+    window: Annotated[int | None, typer.Option(help="Tokens a window; what the model suggests, else 2048.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of the run.")] = 0,
     max_tokens: Annotated[int | None, typer.Option(help="Cap on the tokens of all paths.")] = None,
     deadline: Annotated[float | None, typer.Option(help="Seconds after which the vote so far is taken.")] = None,
     count: Annotated[str, typer.Option(help="Count votes in order of start, or of finish.")] = "start",
     planned: Annotated[bool, typer.Option("--planned", help="Run no more at once than the strategy needs.")] = False,
     kind: Annotated[str, typer.Option(help="Kind of answer: math or choice.")] = "math",
-    template: Annotated[str, typer.Option(help="The prompt, with a place for the {question}.")] = TEMPLATE,
+    template: engine.Template = None,
     temperature: engine.Temperature = 0.6,
     top_p: engine.TopP = 0.95,
     max_path_tokens: engine.MaxPathTokens = None,
@@ -47,12 +48,14 @@ def command(
     first_token: engine.FirstToken = 300.0,
     stall: engine.Stall = 60.0,
     metrics: engine.Metrics = False,
+    context: engine.Context = None,
+    threads: engine.Threads = None,
     price_in: engine.PriceIn = None,
     price_out: engine.PriceOut = None,
     show_path: Annotated[bool, typer.Option("--show-path", help="Print the text that the answer is from.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Ask a server and watch the vote settle. Ctrl-C takes the vote so far."""
+    """Ask a model and watch the vote settle. Ctrl-C takes the vote so far."""
     asked = _question(question, file)
     server = engine.server(
         url,
@@ -64,14 +67,17 @@ def command(
         first_token=first_token,
         stall=stall,
         metrics=metrics,
+        context=context,
+        threads=threads,
     )
+    engine.hint(server, asked)
     options: dict[str, Any] = {
         "paths": paths, "parallel": parallel, "window": window, "seed": seed, "max_tokens": max_tokens,
         "deadline": deadline, "count": count, "planned": planned, "kind": kind, "template": template,
     }  # fmt: skip
     texts = Texts()
     began = time.monotonic()
-    with _watching(paths, as_json) as observer:
+    with watching(paths, as_json) as observer:
         watchers = [*([observer] if observer else []), *([texts] if show_path or as_json else [])]
         out = ask(asked, server, strategy, observers=watchers, **options)
     money = engine.cost(out.tokens.prompt, out.tokens.total, price_in, price_out)
@@ -83,7 +89,7 @@ def command(
     else:
         if show_path and found:
             typer.echo(f"--- path {found[0]}\n{found[1]}\n---")
-        typer.echo("\n".join([out.explain(), *_bill(out, money)]))
+        typer.echo("\n".join([out.explain(), *_bill(out, money, isinstance(server, Local))]))
     raise typer.Exit(0 if out.answer is not None else 1)
 
 
@@ -103,7 +109,7 @@ def _question(question: str | None, file: Path | None) -> str:
 
 
 @contextmanager
-def _watching(paths: int, as_json: bool) -> Iterator[Observer | None]:
+def watching(paths: int, as_json: bool) -> Iterator[Observer | None]:
     """The observer that suits where the output goes: a screen, lines, or nothing beside JSON."""
     console = Console()
     if as_json:
@@ -115,12 +121,12 @@ def _watching(paths: int, as_json: bool) -> Iterator[Observer | None]:
             yield Screen(live, paths)
 
 
-def _bill(out: Outcome, money: float | None) -> list[str]:
+def _bill(out: Outcome, money: float | None, here: bool) -> list[str]:
     spent = out.tokens
     lines = []
     if spent.prompt:
         lines.append(f"Prompt: {spent.prompt:,} tokens over {out.started} requests, apart from the tokens above.")
-        if spent.prompt * 5 > spent.total:
+        if spent.prompt * 5 > spent.total and not here:
             lines.append(
                 "Hint: a server that reads the prompt anew for every path spends much on it here; "
                 "turn its prefix cache on, where it has one."

@@ -20,9 +20,11 @@ def command(
     completions: engine.Completions = False,
     first_token: engine.FirstToken = 60.0,
     stall: engine.Stall = 30.0,
+    context: engine.Context = None,
+    threads: engine.Threads = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Check a server: candidates, raw log-probabilities, seeds, closing, counting, chunks."""
+    """Check a server or a local model: candidates, raw log-probabilities, seeds, closing, counting, chunks."""
     server = engine.server(
         url,
         model,
@@ -32,6 +34,8 @@ def command(
         completions=completions,
         first_token=first_token,
         stall=stall,
+        context=context,
+        threads=threads,
     )
     checks = asyncio.run(examine(server, None if as_json else _show))
     well = all(check.good is not False for check in checks)

@@ -13,6 +13,9 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from sureenough import reasoner
+from sureenough.engines import hub
+from sureenough.engines.local import Local
 from sureenough.engines.openai import OpenAI, Timeouts
 from sureenough.errors import UsageError
 
@@ -20,14 +23,28 @@ CONFIG: Final = "sureenough.toml"
 Verbs = Mapping[str, Any]
 """The commands of the command line, by name."""
 
-Url = Annotated[str | None, typer.Option(help="The server, such as http://localhost:8000/v1.", envvar="SUREENOUGH_URL")]
-Model = Annotated[
-    str | None, typer.Option(help="The name under which the server offers it.", envvar="SUREENOUGH_MODEL")
+Url = Annotated[
+    str | None,
+    typer.Option(help="The server, such as http://localhost:8000/v1; none: this machine.", envvar="SUREENOUGH_URL"),
 ]
+Model = Annotated[
+    str | None,
+    typer.Option(
+        help="The name under which the server offers it. Without a server: FILE.gguf, hf:OWNER/NAME[:FILE], or "
+        "nothing for the built-in model.",
+        envvar="SUREENOUGH_MODEL",
+    ),
+]
+Context = Annotated[int | None, typer.Option(help="Without a server: tokens of context for all paths together.", min=1)]
+Threads = Annotated[int | None, typer.Option(help="Without a server: threads; all cores by default.", min=1)]
 Temperature = Annotated[float, typer.Option(help="Sampling temperature.", envvar="SUREENOUGH_TEMPERATURE")]
 TopP = Annotated[float, typer.Option(help="Nucleus sampling.", envvar="SUREENOUGH_TOP_P")]
 MaxPathTokens = Annotated[
     int | None, typer.Option(help="Tokens a path at most; the server's own limit, or 32,768, by default.")
+]
+Template = Annotated[
+    str | None,
+    typer.Option(help="The prompt, with a place for the {question}; by default it asks to reason and box."),
 ]
 Completions = Annotated[bool, typer.Option("--completions", help="Ask for plain completions instead of chat.")]
 FirstToken = Annotated[float, typer.Option(help="Seconds to wait for a path's first token.")]
@@ -55,23 +72,56 @@ def server(
     first_token: float,
     stall: float,
     metrics: bool = False,
-) -> OpenAI:
-    """The engine that these options describe."""
-    if url is None or model is None:
+    context: int | None = None,
+    threads: int | None = None,
+    window: int | None = None,
+) -> OpenAI | Local:
+    """The engine that these options describe: a server's model, or one on this machine."""
+    common: dict[str, Any] = {
+        "temperature": temperature, "top_p": top_p, "max_path_tokens": max_path_tokens, "chat": not completions,
+        "timeouts": Timeouts(first_token=first_token, stall=stall), "window": window,
+    }  # fmt: skip
+    if url is None:
+        return _local(model, context=context, threads=threads, **common)
+    if model is None:
         raise UsageError(
-            "which server and model? Give --url http://localhost:8000/v1 and --model NAME, "
-            f"or set SUREENOUGH_URL and SUREENOUGH_MODEL, or write url and model into {CONFIG}"
+            f"which model of {url}? Give --model NAME, set SUREENOUGH_MODEL, or write model into {CONFIG}; "
+            "without --url the built-in model is asked"
         )
-    return OpenAI(
-        url,
-        model,
-        temperature=temperature,
-        top_p=top_p,
-        max_path_tokens=max_path_tokens,
-        chat=not completions,
-        timeouts=Timeouts(first_token=first_token, stall=stall),
-        metrics=metrics,
-    )
+    if context is not None or threads is not None:
+        raise UsageError("--context and --threads are for models on this machine, without --url; a server has its own")
+    return OpenAI(url, model, metrics=metrics, **common)
+
+
+def _local(model: str | None, **options: Any) -> Local:
+    """A model on this machine; the built-in one is announced."""
+    if model is None:
+        typer.echo(reasoner.greeting(), err=True)
+    elif not model.startswith(hub.PREFIX) and not model.endswith(".gguf") and not Path(model).exists():
+        raise UsageError(
+            f"where is {model}? A server's model needs --url http://localhost:8000/v1 (or SUREENOUGH_URL, or url in "
+            f"{CONFIG}); a model on this machine is a FILE.gguf or hf:OWNER/NAME"
+        )
+    engine = Local(model, **options)
+    engine.prepare()  # here, where Ctrl-C reaches a download
+    return engine
+
+
+def hint(engine: OpenAI | Local, question: str) -> None:
+    """One honest line where the built-in model is asked what it has never learnt."""
+    strange = reasoner.hint(question) if isinstance(engine, Local) and engine.builtin else None
+    if strange is not None:
+        typer.echo(f"Hint: {strange}.", err=True)
+
+
+def client(engine: OpenAI | Local) -> OpenAI:
+    """The engine as a client of a server: its settings as they go over the wire."""
+    return engine if isinstance(engine, OpenAI) else engine.wire()
+
+
+def kind(engine: OpenAI | Local) -> str:
+    """What a pool says of where its paths are from."""
+    return "openai" if isinstance(engine, OpenAI) else "local"
 
 
 def cost(prompt: int, made: int, price_in: float | None, price_out: float | None) -> float | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import sys
 import time
 from collections.abc import Iterator
@@ -17,28 +16,34 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from sureenough.api import TEMPLATE, put
 from sureenough.cli import engine
-from sureenough.drive.reading import reader
+from sureenough.drive.reading import KINDS, reader
 from sureenough.drive.record import Asked, Sampled, Told, record
+from sureenough.engines.base import Engine, suggested_template
 from sureenough.engines.openai import OpenAI
 from sureenough.errors import TraceError, UsageError
 from sureenough.traces import PoolInfo, PoolWriter, Question, RecordedPath
 from sureenough.traces.journal import Journal, by_question
+from sureenough.traces.questions import columns_of, load
 
+FILES = "JSON lines, CSV or Parquet with a column question, and id, gold, kind and level if known."
 SAMPLED_FIRST = 4
 """Paths that a dry run samples to estimate from."""
 
 
 def command(
-    dataset: Annotated[Path, typer.Argument(help="JSON lines with question, and id, gold and level if known.")],
+    dataset: Annotated[
+        Path, typer.Argument(help="JSON lines, CSV or Parquet: question; id, gold, kind and level if known.")
+    ],
     output: Annotated[Path, typer.Option("-o", "--output", help="The pool to write.")],
     url: engine.Url = None,
     model: engine.Model = None,
+    columns: Annotated[str | None, typer.Option("--map", help="Columns, as question=problem,gold=answer.")] = None,
     paths: Annotated[int, typer.Option(help="Paths a question.")] = 64,
     parallel: Annotated[int, typer.Option(help="Paths sampled at once.", envvar="SUREENOUGH_PARALLEL")] = 16,
     limit: Annotated[int | None, typer.Option(help="Only the first so many questions.")] = None,
     seed: Annotated[int, typer.Option(help="Every path derives its own seed from it.")] = 0,
-    kind: Annotated[str, typer.Option(help="Kind of answer: math or choice.")] = "math",
-    template: Annotated[str, typer.Option(help="The prompt, with a place for the {question}.")] = TEMPLATE,
+    kind: Annotated[str, typer.Option(help="Kind of answer where a row says none: math or choice.")] = "math",
+    template: engine.Template = None,
     window: Annotated[int | None, typer.Option(help="The window that the pool suggests.")] = None,
     text: Annotated[bool, typer.Option(help="Keep the paths' text.")] = True,
     temperature: engine.Temperature = 0.6,
@@ -47,6 +52,8 @@ def command(
     completions: engine.Completions = False,
     first_token: engine.FirstToken = 300.0,
     stall: engine.Stall = 60.0,
+    context: engine.Context = None,
+    threads: engine.Threads = None,
     price_in: engine.PriceIn = None,
     price_out: engine.PriceOut = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Sample four paths, estimate the rest.")] = False,
@@ -63,21 +70,26 @@ def command(
         completions=completions,
         first_token=first_token,
         stall=stall,
+        context=context,
+        threads=threads,
+        window=window,
     )
-    questions = _questions(dataset, template)[:limit]
-    job = _Job(server, questions, paths, parallel, seed, kind, text)
+    template = template if template is not None else suggested_template(server) or TEMPLATE
+    questions = _questions(dataset, columns, template, kind)[:limit]
+    job = _Job(server, questions, paths, parallel, seed, text)
     if dry_run:
         typer.echo(job.estimate(price_in, price_out))
         return
     notes = output.with_name(output.name + ".journal")
     if output.exists() and not notes.exists():
         raise TraceError(f"{output} is there already and complete; name another output, or move it away")
-    terms = {"dataset": dataset.name, "template": template, "seed": seed, "kind": kind, **_sampling(server)}
+    wire = engine.client(server)
+    terms = {"dataset": dataset.name, "template": template, "seed": seed, "kind": kind, **_sampling(wire)}
     with Journal(notes, terms) as journal:
         done = job.run(journal)
-        info = PoolInfo(dataset.stem, server.model, "openai", server.k, sampling=server.sampling(), prompt=template,
-                        window=window)  # fmt: skip
-        _write(output, questions, journal, info, text)
+        info = PoolInfo(dataset.stem, wire.model, engine.kind(server), wire.k, sampling=wire.sampling(),
+                        prompt=template, window=wire.window)  # fmt: skip
+        write(output, questions, journal, info, text)
     missing = len(questions) * paths - len(journal.paths)
     if missing or done is None:
         why = f"; the latest failure: {done.lost}" if done is not None and done.lost is not None else ""
@@ -91,15 +103,15 @@ class _Job:
     """What is to be sampled, and how."""
 
     def __init__(
-        self, server: OpenAI, questions: list[Asked], paths: int, parallel: int, seed: int, kind: str, text: bool
+        self, server: Engine, questions: list[Asked], paths: int, parallel: int, seed: int, text: bool
     ) -> None:
         self.server, self.questions, self.paths, self.parallel = server, questions, paths, parallel
-        self.seed, self.extract, self.text = seed, reader(kind), text
+        self.seed, self.text = seed, text
 
     def run(self, journal: Journal) -> Sampled | None:
         """Sample what is missing; None where Ctrl-C came first."""
         total = len(self.questions) * self.paths
-        with _progress(total, len(journal.paths)) as told:
+        with progress(total, len(journal.paths)) as told:
             try:
                 return asyncio.run(self._sample(self.questions, self.paths, journal, told))
             except KeyboardInterrupt:
@@ -113,7 +125,6 @@ class _Job:
             paths=paths,
             parallel=self.parallel,
             seed=self.seed,
-            extract=self.extract,
             keep_text=self.text,
             told=told,
         )
@@ -149,48 +160,22 @@ class _Nowhere:
         """Do nothing."""
 
 
-def _questions(dataset: Path, template: str) -> list[Asked]:
-    try:
-        lines = dataset.read_text().splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{dataset} cannot be read: {getattr(error, 'strerror', None) or error}") from None
-    found: dict[str, Asked] = {}
-    for number, line in enumerate(lines, start=1):
-        if not line.strip():
-            continue
-        asked = _asked(line, number, template, dataset)
-        if asked.id in found:
-            raise UsageError(f"{dataset}, line {number}: the id {asked.id!r} was there before; ids must differ")
-        found[asked.id] = asked
-    if not found:
-        raise UsageError(f'{dataset} holds no questions; a line looks like {{"id": "1", "question": "…"}}')
-    return list(found.values())
-
-
-def _asked(line: str, number: int, template: str, dataset: Path) -> Asked:
-    try:
-        row = json.loads(line)
-        question = row.get("question") or row["problem"]
-        level = row.get("level")
-        gold = row.get("gold", row.get("answer"))
-        return Asked(
-            str(row.get("id", number)), put(str(question), template), None if gold is None else str(gold),
-            None if level is None else int(level),
-        )  # fmt: skip
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        if isinstance(error, UsageError):
-            raise
-        raise UsageError(
-            f"{dataset}, line {number} is no question; a line looks like "
-            '{"id": "1", "question": "…", "gold": "…", "level": 3}'
-        ) from None
+def _questions(dataset: Path, columns: str | None, template: str, kind: str) -> list[Asked]:
+    """The questions of a file, each with its prompt and its own way to find answers."""
+    readers = {kind: reader(kind)}
+    found = []
+    for problem in load(dataset, columns_of(columns), kinds=KINDS):
+        its_kind = problem.kind or kind
+        extract = readers.setdefault(its_kind, reader(its_kind))
+        found.append(Asked(problem.id, put(problem.question, template), problem.gold, problem.level, extract))
+    return found
 
 
 def _sampling(server: OpenAI) -> dict[str, Any]:
     return {"model": server.model, "k": server.k, "chat": server.chat, **server.sampling()}
 
 
-def _write(output: Path, questions: list[Asked], journal: Journal, info: PoolInfo, text: bool) -> None:
+def write(output: Path, questions: list[Asked], journal: Journal, info: PoolInfo, text: bool) -> None:
     """Make the pool of what the journal has."""
     if not journal.paths:
         return
@@ -208,7 +193,7 @@ def _write(output: Path, questions: list[Asked], journal: Journal, info: PoolInf
 
 
 @contextmanager
-def _progress(total: int, done: int) -> Iterator[Told]:
+def progress(total: int, done: int) -> Iterator[Told]:
     """A bar on a terminal, now and then a line elsewhere."""
     if sys.stderr.isatty():
         columns = (BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[rate]}"), TimeRemainingColumn())

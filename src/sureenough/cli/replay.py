@@ -78,14 +78,14 @@ def command(
             )
         results.append(result)
         if not as_json and not as_csv:
-            _show(result)
+            show(result)
     if as_json:
         typer.echo(json.dumps(json_table(results), indent=2, allow_nan=False))
     elif as_csv:
         typer.echo(csv_table(results))
 
 
-def _show(result: Comparison) -> None:
+def show(result: Comparison) -> None:
     console = Console()
     if console.is_terminal:
         console.print(rich_table(result, console.width))

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import aclosing
 from typing import NamedTuple
 
+from sureenough.answers import extract as find
 from sureenough.core.events import path_seed
 from sureenough.drive.reading import Extract
 from sureenough.engines.base import Chunk, Engine, Prompt, opened
@@ -22,6 +23,7 @@ class Asked(NamedTuple):
     prompt: Prompt
     gold: str | None = None
     level: int | None = None
+    extract: Extract = find  # its answers are found so
 
 
 class Sampled(NamedTuple):
@@ -45,13 +47,12 @@ async def record(
     paths: int,
     parallel: int,
     seed: int,
-    extract: Extract,
     keep_text: bool = True,
     told: Told = lambda question, path: None,
 ) -> Sampled:
     """Sample every path that the journal does not have yet."""
     missing = _missing(list(questions), journal, paths)
-    work = _Work(missing, journal, seed, extract, keep_text, told)
+    work = _Work(missing, journal, seed, keep_text, told)
     async with opened(engine, parallel) as ready, asyncio.TaskGroup() as tasks:
         workers = [tasks.create_task(work.worker(ready, parallel)) for _ in range(parallel)]
         work.stop = lambda: [worker.cancel() for worker in workers]
@@ -75,11 +76,10 @@ class _Work:
         jobs: Iterator[tuple[Asked, int]],
         journal: Journal,
         seed: int,
-        extract: Extract,
         keep_text: bool,
         told: Told,
     ) -> None:
-        self.jobs, self.journal, self.seed, self.extract = jobs, journal, seed, extract
+        self.jobs, self.journal, self.seed = jobs, journal, seed
         self.keep_text, self.told = keep_text, told
         self.paths = self.tokens = self.prompt_tokens = 0
         self.unanswered = 0
@@ -128,7 +128,7 @@ class _Work:
         text = "".join(said)
         self.paths += 1
         self.tokens += len(conf)
-        answer = await asyncio.to_thread(self.extract, text)
+        answer = await asyncio.to_thread(question.extract, text)
         return RecordedPath(answer, peak, conf, number, finish, text if self.keep_text else None, seed)
 
 

@@ -94,6 +94,13 @@ async def opened(engine: Engine, parallel: int) -> AsyncIterator[Engine]:
         yield ready
 
 
+def prepare(engine: Engine | None) -> None:
+    """Let an engine fetch or check what it needs, where it has to, before a run and where Ctrl-C reaches it."""
+    work = getattr(engine, "prepare", None)
+    if callable(work):
+        work()
+
+
 def stops_at_once(engine: Engine) -> bool:
     """Whether nothing is made after a path is closed; servers make a few tokens more, uncounted."""
     return bool(getattr(engine, "stops_at_once", False))
@@ -103,3 +110,9 @@ def suggested_window(engine: Engine) -> int | None:
     """The window that an engine's model suggests, where it does."""
     window = getattr(engine, "window", None)
     return window if isinstance(window, int) else None
+
+
+def suggested_template(engine: Engine) -> str | None:
+    """How an engine's model wants questions put, where it says."""
+    template = getattr(engine, "template", None)
+    return template if isinstance(template, str) else None

@@ -12,6 +12,7 @@ import httpx
 
 from sureenough.engines.base import Chunk, Prompt
 from sureenough.engines.faults import Busy
+from sureenough.engines.local import Local, Slots
 from sureenough.engines.metrics import at_rest
 from sureenough.engines.openai import Connected, OpenAI
 from sureenough.engines.reading import Reading, candidates
@@ -53,10 +54,11 @@ class Probe(Reading):
         super().take(data)
 
 
-async def examine(engine: OpenAI, told: Callable[[Check], None] | None = None) -> list[Check]:
+async def examine(engine: OpenAI | Local, told: Callable[[Check], None] | None = None) -> list[Check]:
     """All checks, one after the other; a server that is not there is an error."""
     checks: list[Check] = []
-    async with engine.open(parallel=8) as connected:
+    async with engine.open(parallel=8) as ready:
+        connected = ready.connected if isinstance(ready, Slots) else ready
         for name, look in CHECKS.items():
             try:
                 check = await look(connected)

@@ -31,13 +31,17 @@ class Lanes(httpx.AsyncBaseTransport):
         url = request.url
         place = (url.host, url.port or 80)
         free = self._free.setdefault(place, [])
+        while free and not free[-1].open:  # the server hung up meanwhile, as llama.cpp does after five idle seconds
+            free.pop().close()
         lane = free.pop() if free else await self._new(place, request.extensions.get("timeout", {}))
         try:
             head = await lane.ask(request)
         except BaseException:
             lane.close()
             raise
-        return httpx.Response(head.status, headers=head.headers, stream=_Stream(lane, Body(head), free))
+        body = Body(head)
+        body.reusable &= request.headers.get("connection") != "close"
+        return httpx.Response(head.status, headers=head.headers, stream=_Stream(lane, body, free))
 
     async def _new(self, place: tuple[str, int], times: dict[str, float | None]) -> Lane:
         try:

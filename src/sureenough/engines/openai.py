@@ -61,6 +61,7 @@ class OpenAI:
     extra: Mapping[str, Any] = field(default_factory=dict)  # further fields of the request
     metrics: bool = False  # read the server's counters, to learn what it made after cancels; for servers of one's own
     proxies: bool = True  # whether the environment's proxies are used
+    reuse: bool = True  # whether a connection serves one path after another
     key: str | None = None  # in place of the environment's
 
     def __post_init__(self) -> None:
@@ -98,6 +99,8 @@ class OpenAI:
         times = httpx.Timeout(None, connect=self.timeouts.connect, write=self.timeouts.stall)
         login = (address.username, address.password) if address.userinfo else None
         headers = {"Accept": "text/event-stream", "Accept-Encoding": "identity", "Content-Type": "application/json"}
+        if not self.reuse:
+            headers["Connection"] = "close"
         if key is not None:
             headers["Authorization"] = f"Bearer {key}"
             login = None
@@ -167,7 +170,8 @@ class Connected:
     async def read(self, body: bytes, reading: Reading) -> AsyncGenerator[Sequence[Token], None]:
         """One request and its reply, as chunks."""
         engine, times, events = self.engine, self.engine.timeouts, Events()
-        limit = engine.max_path_tokens or LONGEST_PATH
+        # A server that was told the limit says in a chunk of its own that it is reached, and what it counted.
+        limit = LONGEST_PATH if engine.max_path_tokens is None else engine.max_path_tokens + 1
         try:
             with Watch(times.first_token) as watch:
                 watch.waiting = True

@@ -1,0 +1,131 @@
+"""What a GGUF file says of its model, read from the head of the file: nothing is loaded and nothing is believed.
+
+Sizes in a damaged or hostile file are held against the file's own size before anything is read.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO, Final
+
+from sureenough.errors import UsageError
+
+MAGIC: Final = b"GGUF"
+_FIXED: Final = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
+_STRING, _ARRAY = 8, 9
+_MOST_KEYS: Final = 65_536
+_PART: Final = re.compile(r"^(.*)-(\d{5})-of-(\d{5})\.gguf$")
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """A model's sizes, as far as they decide how much memory it takes."""
+
+    bytes: int  # of all its files
+    architecture: str
+    context: int  # tokens that it was trained for
+    cache_bytes: int  # of keys and values in 16 bits, a token of context
+    vocabulary: int
+
+
+def parts(file: Path) -> list[Path]:
+    """All files of a model that may be split."""
+    split = _PART.match(file.name)
+    if split is None:
+        return [file]
+    stem, _, many = split.groups()
+    return [file.with_name(f"{stem}-{n:05}-of-{many}.gguf") for n in range(1, int(many) + 1)]
+
+
+def header(file: Path) -> Header:
+    """Read the head of a GGUF file; anything else is refused by name."""
+    missing = next((part for part in parts(file) if not part.is_file()), None)
+    if missing is not None:
+        raise UsageError(f"{missing} is {'a folder, not a GGUF file' if missing.is_dir() else 'not there'}")
+    size = file.stat().st_size
+    try:
+        with file.open("rb") as source:
+            if source.read(4) != MAGIC:
+                raise UsageError(f"{file} is no GGUF file: it does not begin with GGUF; was it downloaded whole?")
+            said = _Reader(source, size).all()
+    except OSError as error:
+        raise UsageError(f"{file} cannot be read: {error.strerror or error}") from None
+    except (struct.error, ValueError, OverflowError) as error:
+        if isinstance(error, UsageError):
+            raise
+        raise UsageError(f"{file} is a damaged GGUF file ({error}); was it downloaded whole?") from None
+    return _header(said, sum(part.stat().st_size for part in parts(file)))
+
+
+def _header(said: dict[str, Any], size: int) -> Header:
+    name = str(said.get("general.architecture", "?"))
+
+    def number(key: str, default: int = 0) -> int:
+        found = said.get(f"{name}.{key}", default)
+        return found if isinstance(found, int) and found >= 0 else default
+
+    layers, heads = number("block_count"), number("attention.head_count", 1)
+    shared = said.get(f"{name}.attention.head_count_kv", heads)
+    groups = sum(shared) if isinstance(shared, list) else layers * shared
+    width = number("embedding_length") // max(1, heads)
+    sides = number("attention.key_length", width) + number("attention.value_length", width)
+    return Header(size, name, number("context_length"), 2 * groups * sides, said.get("tokenizer.ggml.tokens", 0))
+
+
+class _Reader:
+    """Keys and values, one after the other; long lists are only counted."""
+
+    def __init__(self, source: BinaryIO, size: int) -> None:
+        self._source, self._size = source, size
+
+    def all(self) -> dict[str, Any]:
+        version, _, keys = self._take("IQQ")
+        if not 2 <= version <= 3:
+            raise UsageError(f"this GGUF file is of version {version}; versions 2 and 3 are known")
+        if keys > _MOST_KEYS:
+            raise ValueError(f"{keys} keys")
+        return dict(self._pairs(keys))
+
+    def _pairs(self, many: int) -> Iterable[tuple[str, Any]]:
+        for _ in range(many):
+            key = self._string()
+            yield key, self._value(*self._take("I"))
+
+    def _take(self, form: str) -> tuple[Any, ...]:
+        form = "<" + form
+        return struct.unpack(form, self._source.read(struct.calcsize(form)))
+
+    def _string(self) -> str:
+        return self._bytes(*self._take("Q")).decode("utf-8", "replace")
+
+    def _bytes(self, many: int) -> bytes:
+        if many > self._size - self._source.tell():
+            raise ValueError("a text is longer than the file")
+        return self._source.read(many)
+
+    def _value(self, kind: int) -> Any:
+        if kind in _FIXED:
+            return self._take(_FIXED[kind])[0]
+        if kind == _STRING:
+            return self._string()
+        if kind == _ARRAY:
+            return self._list(*self._take("IQ"))
+        raise ValueError(f"a value of unknown kind {kind}")
+
+    def _list(self, kind: int, many: int) -> Any:
+        """Short lists of numbers as they are; others are passed over, and their length is the value."""
+        if many > self._size - self._source.tell():
+            raise ValueError("a list is longer than the file")
+        if kind in _FIXED and many <= 1024:
+            return list(self._take(f"{many}{_FIXED[kind]}"))
+        if kind in _FIXED:
+            self._source.seek(many * struct.calcsize("<" + _FIXED[kind]), 1)
+        else:
+            skip: Callable[[], object] = self._string if kind == _STRING else lambda: self._value(kind)
+            for _ in range(many):
+                skip()
+        return many
