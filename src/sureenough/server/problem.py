@@ -53,6 +53,11 @@ def refused(message: str, param: str | None = None, code: str | None = "invalid_
     return Problem(400, message, code=code, param=param)
 
 
+def key_refused() -> Problem:
+    """The operator's to mend; what the upstream said may hold a key, and is not repeated."""
+    return Problem(502, "The upstream does not accept this server's key.", code="upstream_rejected")
+
+
 def unknown_model(model: str, known: str = "") -> Problem:
     """A model that is not offered here."""
     return Problem(404, f"The model '{model}' does not exist{known}.", code="model_not_found", param="model")
@@ -68,6 +73,8 @@ def from_error(error: BaseException, model: str) -> Problem:
         case MissingLogprobs():
             # Not a 5xx, which clients try again by themselves: it would fail in the same way.
             return refused(str(error), "model", "missing_logprobs")
+        case EngineRejected(status=401 | 403):
+            return key_refused()
         case EngineRejected(status=404):
             return unknown_model(model, ", says the upstream")
         case EngineRejected(status=400 | 413 | 422):

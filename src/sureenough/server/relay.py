@@ -13,7 +13,7 @@ from starlette.types import Receive, Scope, Send
 
 from sureenough.server.answering import left
 from sureenough.server.house import House
-from sureenough.server.problem import Problem
+from sureenough.server.problem import Problem, key_refused
 from sureenough.server.upstream import not_here
 
 CARRIED: Final = ("content-type", "cache-control", "x-request-id", "retry-after", "openai-processing-ms")
@@ -74,7 +74,7 @@ class Relay:
         """The upstream's error in its own words, less its key; one about that key is the operator's to mend."""
         status = reply.status_code
         if status in (401, 403):
-            raise Problem(502, "The upstream does not accept this server's key.", code="upstream_rejected")
+            raise key_refused()
         said = self.house.asked.clean((await reply.aread())[:LARGEST_ERROR].decode("utf-8", "replace"))
         if "application/json" not in reply.headers.get("content-type", ""):
             code = status if status < 500 or status == 503 else 502
