@@ -22,6 +22,9 @@ from sureenough.server.watch import Cursor
 
 PAGE: Final = files("sureenough.server") / "page"
 KINDS: Final = {"html": "text/html", "js": "text/javascript", "css": "text/css", "svg": "image/svg+xml"}
+SHUT_IN: Final = (
+    "sandbox allow-scripts; default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:"
+)
 TICK: Final = 0.1
 """Seconds between news to a page."""
 PING: Final = 100
@@ -58,8 +61,8 @@ class Stage:
 
     async def list_runs(self, request: Request) -> Response:
         """Those that were kept."""
-        kept = await asyncio.to_thread(self.runs.kept)
-        return as_json({"runs": kept, "keeping": self.house.settings.keep_runs is not None})
+        kept, reports = await asyncio.to_thread(lambda: (self.runs.kept(), self.runs.reports()))
+        return as_json({"runs": kept, "reports": reports, "keeping": self.house.settings.keep_runs is not None})
 
     async def stop(self, request: Request) -> Response:
         """End a run with the vote so far."""
@@ -75,6 +78,11 @@ class Stage:
         if found is None:
             raise Problem(404, "There is no such path, or it has said nothing yet.", code=None)
         return as_json(found)
+
+    async def report(self, request: Request) -> Response:
+        """A bench report, which is a page of its own: shut in, so that it can touch nothing of this one."""
+        file = self.runs.report(request.path_params["name"])
+        return Response(file.read_bytes(), media_type="text/html", headers={"Content-Security-Policy": SHUT_IN})
 
     async def events(self, request: Request) -> ASGIApp:
         """Everything so far, then the news as they come."""

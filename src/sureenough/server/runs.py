@@ -155,6 +155,18 @@ class Runs:
         found = [(file, load(file)) for file in files[:LISTED] if NAME.fullmatch(file.stem)]
         return [{**kept["run"], "id": file.stem, "over": kept.get("over")} for file, kept in found if kept]
 
+    def reports(self) -> list[str]:
+        """The names of the bench reports in the same folder."""
+        folder = self.house.settings.keep_runs
+        return [] if folder is None else sorted(file.name for file in folder.glob("*.html"))[:LISTED]
+
+    def report(self, name: str) -> Path:
+        """One of them."""
+        folder = self.house.settings.keep_runs
+        if folder is None or name not in self.reports():
+            raise Problem(404, "There is no such report.")
+        return folder / name
+
 
 def keep(folder: Path, whole: dict[str, Any]) -> Path:
     """Write a run, whole or not at all, for this user's eyes only."""

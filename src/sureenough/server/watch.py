@@ -14,6 +14,8 @@ from sureenough.core.events import Action, Fate, Tokens, Unread
 from sureenough.core.gates import Gate
 from sureenough.core.ledger import Path, bill
 from sureenough.core.session import Session
+from sureenough.core.votes import Poll
+from sureenough.core.weights import Ballot
 from sureenough.drive.news import News, Said
 
 POINTS: Final = 8
@@ -93,7 +95,8 @@ class Watch:
         if session is None:
             return {}
         found: dict[str, Any] = {}
-        paths = [news for path in session.paths if (news := self._path(path, cursor)) is not None]
+        names = _names(session.poll)
+        paths = [news for path in session.paths if (news := self._path(path, names, cursor)) is not None]
         if paths:
             found["paths"] = paths
         if len(self.steps) > cursor.steps:
@@ -104,15 +107,15 @@ class Watch:
             found["standing"] = standing
         return found
 
-    def _path(self, path: Path, cursor: Cursor) -> dict[str, Any] | None:
+    def _path(self, path: Path, names: dict[int, str], cursor: Cursor) -> dict[str, Any] | None:
         line = self.lines.get(path.number)
         fate = None if path.fate is None else str(path.fate)
         tier = None if path.tier is None else str(path.tier)
-        told = (path.tokens, fate, tier, path.answer, path.counted)
+        told = (path.tokens, fate, tier, path.answer, path.counted, names.get(path.number))
         if cursor.paths.get(path.number) == told:
             return None
         cursor.paths[path.number] = told
-        news: dict[str, Any] = dict(zip(("tokens", "fate", "tier", "answer", "counted"), told, strict=True))
+        news: dict[str, Any] = dict(zip(("tokens", "fate", "tier", "answer", "counted", "vote"), told, strict=True))
         news |= {"path": path.number, "warmup": path.warmup}
         if line is not None and line.conf:
             seen = cursor.points.get(path.number, 0)
@@ -150,6 +153,16 @@ class Watch:
             return None
         conf = [round(value, 2) if isfinite(value) else None for value in line.conf]
         return {"path": number, "words": line.words, "conf": conf if len(conf) == len(line.words) else []}
+
+
+def _names(poll: Poll) -> dict[int, str]:
+    """The candidate that each path voted for, by the name that the votes have it under."""
+    first: dict[Any, Ballot] = {}
+    for ballot in poll.ballots:
+        key = poll.outcomes[ballot.path]
+        if key not in first or ballot.path < first[key].path:
+            first[key] = ballot
+    return {ballot.path: first[poll.outcomes[ballot.path]].answer for ballot in poll.ballots}
 
 
 def _gate(gate: Gate) -> dict[str, float | None]:
