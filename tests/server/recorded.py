@@ -61,7 +61,10 @@ class Recorded:
         words = [f"{WORDS[at % len(WORDS)]} " for at in range(len(signals))]
         words[-1] = "no answer" if path.answer is None else f"So \\boxed{{{path.answer}}}"
         for at in range(0, len(words), CHUNK):
-            entries = [entry(word, *signal) for word, signal in zip(words[at : at + CHUNK], signals[at : at + CHUNK], strict=True)]
+            entries = [
+                entry(word, *signal)
+                for word, signal in zip(words[at : at + CHUNK], signals[at : at + CHUNK], strict=True)
+            ]
             choice: dict[str, Any] = {"index": 0, "delta": {"content": "".join(words[at : at + CHUNK])}}
             choice["finish_reason"] = "stop" if at + CHUNK >= len(words) else None
             if self.logprobs:

@@ -247,7 +247,7 @@ def test_a_server_whose_own_key_is_wrong(upstream: Upstream) -> None:
         ({"model": "tiny@sc", "extra_body": {"sureenough": {"paths": "many"}}}, "invalid_value", "sureenough.paths"),
         ({"model": "tiny@ddc", "extra_body": {"sureenough": {"paths": 3}}}, "invalid_value", "warms up with 16"),
         ({"model": "tiny@sc", "extra_body": {"sureenough": {"deadline": 1e6}}}, "invalid_value", "allows 600"),
-        ({"model": "tiny@sc", "extra_body": {"sureenough": {"template": "{question:>9999}"}}}, "invalid_value", "braces"),
+        ({"model": "tiny@sc", "extra_body": {"sureenough": {"template": "{question:>9}"}}}, "invalid_value", "braces"),
         ({"model": "tiny@sc", "extra_body": {"base_url": "http://x"}}, "unknown_parameter", "base_url"),
         ({"model": "tiny@sc", "n": 2}, "unsupported_parameter", "plain model name"),
         ({"model": "tiny@sc", "tools": [{"type": "function"}]}, "unsupported_parameter", "tool"),

@@ -60,4 +60,7 @@ def ours(settings: Settings) -> Iterator[tuple[str, House]]:
     """Our own server with these settings."""
     app, house = create(replace(settings, port=0))
     with serving_app(app, lifespan="on") as listening:
-        yield listening.url, house
+        try:
+            yield listening.url, house
+        finally:
+            house.draining = True  # as the server's own life does when it is told to stop
