@@ -50,14 +50,16 @@ class Visit:
 
     def quiet(self) -> None:
         """Nothing on the console, and nothing asked of other hosts."""
-        assert self.said == []
+        assert not self.said, self.said
         assert all(url.startswith((self.url, "data:")) for url in self.asked), self.asked
 
     def inked(self, host: str) -> int:
         """Pixels of the canvas in there that are drawn on."""
         found: int = self.page.evaluate(
             """host => { const c = document.querySelector(host + ' canvas');
-               const d = c.getContext('2d').getImageData(0, 0, c.width, c.height).data;
+               const copy = new OffscreenCanvas(c.width, c.height).getContext('2d', {willReadFrequently: true});
+               copy.drawImage(c, 0, 0);
+               const d = copy.getImageData(0, 0, c.width, c.height).data;
                let n = 0; for (let i = 3; i < d.length; i += 4) n += d[i] > 0; return n; }""",
             host,
         )
