@@ -56,11 +56,11 @@ class Upstream:
         self.bodies.append(raw)
         self.headers.append(dict(request.headers))
         if request.headers.get("authorization") != f"Bearer {KEY}":
-            return JSONResponse({"error": {"message": f"wrong key; it is {KEY}"}}, 401)
+            return JSONResponse(wrong(f"wrong key; it is {KEY}", None), 401)
         if body["model"] not in self.models:
-            return JSONResponse({"error": {"message": "no such model", "code": "model_not_found"}}, 404)
+            return JSONResponse(wrong("no such model", "model_not_found"), 404)
         if body.get("temperature") == 1.5:
-            return JSONResponse({"error": {"message": f"too hot for {KEY}", "code": "hot"}}, 400)
+            return JSONResponse(wrong(f"too hot for {KEY}", "hot"), 400)
         if body.get("tools"):
             return JSONResponse(tool_call(body))
         if not body.get("stream"):
@@ -85,6 +85,11 @@ class Upstream:
             self.running -= 1
             if self.running == 0:
                 self.idle.set()
+
+
+def wrong(message: str, code: str | None) -> dict[str, Any]:
+    """An error in OpenAI's shape."""
+    return {"error": {"message": message, "type": "invalid_request_error", "param": None, "code": code}}
 
 
 def whole(body: dict[str, Any]) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import logging
 import os
+import signal
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -82,6 +83,8 @@ def run(settings: Settings, says: str, address: str = "/") -> None:
     def ready() -> None:
         typer.echo(f"sureenough serves at {url}/v1, {says}; the page is {url}{address}")
 
+    # uvicorn stops in good order and then raises the signal once more; the second time it means nothing.
+    signal.signal(signal.SIGTERM, lambda number, frame: None)
     with contextlib.suppress(KeyboardInterrupt):
         asyncio.run(live(settings, listening, ready))
 

@@ -68,18 +68,17 @@ class Answering:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Run, and answer."""
-        with self.house.room():
-            run = self.runs.recorded(self.asked, self.standing)
-            speaking = asyncio.create_task(self._stream(run, send) if self.asked.stream else self._whole(run, send))
-            leaving = asyncio.create_task(left(receive))
-            try:
-                await asyncio.wait({speaking, leaving}, return_when=asyncio.FIRST_COMPLETED)
-                if speaking.done():
-                    speaking.result()
-                else:
-                    self.house.counters.left += 1
-            finally:
-                await _ended(leaving, speaking, run)
+        run = self.runs.recorded(self.asked, self.standing)
+        speaking = asyncio.create_task(self._stream(run, send) if self.asked.stream else self._whole(run, send))
+        leaving = asyncio.create_task(left(receive))
+        try:
+            await asyncio.wait({speaking, leaving}, return_when=asyncio.FIRST_COMPLETED)
+            if speaking.done():
+                speaking.result()
+            else:
+                self.house.counters.left += 1
+        finally:
+            await _ended(leaving, speaking, run)
 
     async def _whole(self, run: asyncio.Task[Result], send: Send) -> None:
         try:

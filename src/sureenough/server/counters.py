@@ -41,7 +41,7 @@ class Counters:
         self.paths["pruned"] += out.pruned
         self.paths["failed"] += out.failed
 
-    def text(self, busy: int, running: int) -> str:
+    def text(self, busy: int, running: int, tasks: int) -> str:
         """All of it."""
         lines = [
             *_metric("requests_total", "counter", "Replies by route and status.", {
@@ -53,6 +53,7 @@ class Counters:
             *_metric("clients_left_total", "counter", "Clients that left before their reply.", {"": self.left}),
             *_metric("requests_in_flight", "gauge", "Requests being answered.", {"": busy}),
             *_metric("runs_in_flight", "gauge", "Runs under way.", {"": running}),
+            *_metric("tasks", "gauge", "Tasks of the event loop.", {"": tasks}),
             *self._histogram(),
         ]  # fmt: skip
         return "\n".join(lines) + "\n"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from typing import Any
 
@@ -75,12 +76,13 @@ class Desk:
 
     async def metrics(self, request: Request) -> Response:
         """For Prometheus."""
-        text = self.house.counters.text(self.house.busy, len(self.house.running))
+        text = self.house.counters.text(self.house.busy, len(self.house.running), len(asyncio.all_tasks()))
         return Response(text, media_type=KIND)
 
     async def openapi(self, request: Request) -> Response:
         """What can be asked, for programs."""
-        return as_json(document())
+        names = [str(one["id"]) for one in listed(list(self.house.asked.offered), 0)]
+        return as_json(document(names))
 
 
 async def whole_body(request: Request, most: int) -> bytes:

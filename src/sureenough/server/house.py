@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Final
 
 from sureenough.api import aask
@@ -38,9 +37,8 @@ class House:
         assert self.upstream is not None
         return self.upstream
 
-    @contextmanager
-    def room(self) -> Iterator[None]:
-        """A place for one request; refused where there is none, or where the server is about to stop."""
+    def enter(self) -> Callable[[], None]:
+        """Take a place, and how to leave it; refused where there is none, or where the server is about to stop."""
         if self.draining:
             raise Problem(503, "The server is stopping.", code="stopping", headers={"Retry-After": "5"})
         if self.busy >= self.settings.limits.requests:
@@ -52,18 +50,27 @@ class House:
                 headers={"Retry-After": "1"},
             )
         self.busy += 1
-        try:
-            yield
-        finally:
-            self.busy -= 1
+        left = False
+
+        def leave() -> None:
+            nonlocal left
+            self.busy -= not left
+            left = True
+
+        return leave
 
     def run(self, asked: Asked, *observers: Observer) -> asyncio.Task[Result]:
-        """Begin a run; cancelling the task closes every path and gives the vote so far."""
+        """Begin a run; cancelling the task closes every path and gives the vote so far.
+
+        Its place is free as soon as it is over: a client that has its reply must find room for the next request.
+        """
+        leave = self.enter()
         if self.settings.log_requests:
             log.info("asked: %s", asked.prompt.text)
         task = asyncio.create_task(self._run(asked, observers), name="run")
         self.running.add(task)
         task.add_done_callback(self.running.discard)
+        task.add_done_callback(lambda _: leave())
         return task
 
     async def _run(self, asked: Asked, observers: tuple[Observer, ...]) -> Result:

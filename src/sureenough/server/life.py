@@ -28,7 +28,8 @@ log: Final = logging.getLogger("sureenough.server")
 def listen(settings: Settings) -> socket.socket:
     """The socket; what cannot be listened at is refused in words."""
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
-    listening = socket.socket(family)
+    # With the protocol named: asyncio sends small replies at once only on sockets that say that they are TCP.
+    listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listening.bind((settings.host, settings.port))
@@ -40,8 +41,21 @@ def listen(settings: Settings) -> socket.socket:
     return listening
 
 
+def allow_sockets(wanted: int) -> None:
+    """A socket a path: raise the limit on open files as far as this user may."""
+    try:
+        import resource
+    except ImportError:  # a system without such limits
+        return
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+
+
 async def live(settings: Settings, listening: socket.socket, ready: Callable[[], None] = lambda: None) -> None:
     """Serve until told to stop."""
+    allow_sockets(settings.limits.requests * (settings.limits.parallel + 2) + 256)
     app, house = create(settings)
     server = uvicorn.Server(
         uvicorn.Config(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 from sureenough.server.asked import NOT_HERE, PASSED
@@ -66,10 +67,11 @@ MESSAGES: Final = {
 RUN: Final = {"name": "id", "in": "path", "required": True, "schema": {"type": "string"}}
 
 
-def document() -> dict[str, Any]:
-    """All of it."""
-    chat = _body({"messages": MESSAGES}, ["model", "messages"])
-    plain = _body({"prompt": {"type": ["string", "array"]}}, ["model", "prompt"])
+def document(names: Sequence[str] = ()) -> dict[str, Any]:
+    """All of it, with the names of the models where they are known."""
+    model = {"model": {"anyOf": [{"enum": list(names)}, COMMON["model"]]}} if names else {}
+    chat = _body({"messages": MESSAGES, **model}, ["model", "messages"])
+    plain = _body({"prompt": {"type": ["string", "array"]}, **model}, ["model", "prompt"])
     return {
         "openapi": "3.1.0",
         "info": {

@@ -29,19 +29,20 @@ class Relay:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Hand the request on and the reply back; a client that leaves closes the upstream's stream."""
-        with self.house.room():
-            passing = asyncio.create_task(self._pass(send))
-            leaving = asyncio.create_task(left(receive))
-            try:
-                await asyncio.wait({passing, leaving}, return_when=asyncio.FIRST_COMPLETED)
-                if passing.done():
-                    passing.result()
-                else:
-                    self.house.counters.left += 1
-            finally:
-                for task in (passing, leaving):
-                    task.cancel()
-                await asyncio.gather(passing, leaving, return_exceptions=True)
+        self.leave = self.house.enter()
+        passing = asyncio.create_task(self._pass(send))
+        leaving = asyncio.create_task(left(receive))
+        try:
+            await asyncio.wait({passing, leaving}, return_when=asyncio.FIRST_COMPLETED)
+            if passing.done():
+                passing.result()
+            else:
+                self.house.counters.left += 1
+        finally:
+            self.leave()
+            for task in (passing, leaving):
+                task.cancel()
+            await asyncio.gather(passing, leaving, return_exceptions=True)
 
     async def _pass(self, send: Send) -> None:
         upstream, limits = self.house.asked, self.house.settings.limits
@@ -68,6 +69,7 @@ class Relay:
         await send({"type": "http.response.start", "status": reply.status_code, "headers": head})
         async for part in reply.aiter_raw():
             await send({"type": "http.response.body", "body": part, "more_body": True})
+        self.leave()  # first: a client that has its reply must find room for the next request
         await send({"type": "http.response.body", "body": b""})
 
     async def _refuse(self, reply: httpx.Response, send: Send) -> None:

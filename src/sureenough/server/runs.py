@@ -81,15 +81,8 @@ class Runs:
 
     def begin(self, asked: Asked, question: str) -> Run:
         """Start a run for a page; it has a place among the requests until it is over."""
-        room = self.house.room()
-        room.__enter__()
         run = Run(asked, question)
-        try:
-            run.task = self.house.run(asked, run.watch)
-        except BaseException:
-            room.__exit__(None, None, None)
-            raise
-        run.task.add_done_callback(lambda _: room.__exit__(None, None, None))
+        run.task = self.house.run(asked, run.watch)
         self.live[run.id] = run
         self._wait(run)
         self._follow(run)

@@ -49,6 +49,11 @@ class Upstream:
             replace(base, model=model, **sampling | {"extra": {**base.extra, **sampling["extra"]}})
         )
 
+    @property
+    def offered(self) -> tuple[str, ...]:
+        """The models that may be asked for, where that is known without asking the upstream."""
+        return self.settings.models or ((self.connected.engine.model,) if self.local else ())
+
     def place(self, verb: str) -> httpx.URL:
         """Where a verb such as `chat/completions` is."""
         address = self.connected.address
@@ -60,10 +65,8 @@ class Upstream:
 
     async def models(self) -> list[str]:
         """What may be asked for: what the settings name, else what the upstream lists."""
-        if self.settings.models:
-            return list(self.settings.models)
-        if self.local:
-            return [self.connected.engine.model]
+        if self.offered:
+            return list(self.offered)
         async with self._asking:
             if time.monotonic() - self._asked > FRESH:
                 self._models, self._asked = await self._list(), time.monotonic()
@@ -84,9 +87,8 @@ class Upstream:
 
     def admit(self, model: str) -> None:
         """Refuse models that are not offered, where that is known without asking."""
-        known = self.settings.models or ((self.connected.engine.model,) if self.local else ())
-        if known and model not in known:
-            raise unknown_model(model, f"; this server offers {', '.join(known)}")
+        if self.offered and model not in self.offered:
+            raise unknown_model(model, f"; this server offers {', '.join(self.offered)}")
 
     async def ready(self) -> bool:
         """Whether it answers."""
