@@ -113,7 +113,8 @@ def shown(name: str, took: list[float]) -> tuple[float, float]:
 async def passed_through(url: str, upstream: str, count: int) -> None:
     """One plain request after the other, straight and through the server, by turns."""
     body = {"model": "m", "messages": ASK, "seed": 1, "stream": True}
-    straight, between = [], []
+    straight: list[float] = []
+    between: list[float] = []
     async with httpx.AsyncClient(timeout=60) as http:
         for _ in range(count):
             for where, took in ((upstream, straight), (url, between)):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import subprocess
-import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,7 +13,7 @@ import pytest
 
 from sureenough.server import Limits, Settings
 from tests.engines.misbehaving import Manner
-from tests.server.thread import ours
+from tests.server.thread import ours, until
 from tests.server.upstream import KEY, Upstream, an_upstream
 
 ASK: Any = [{"role": "user", "content": "What is 3 + 4?"}]
@@ -314,9 +313,7 @@ def test_too_many_at_once_are_told_to_come_back() -> None:
         assert caught.value.response.headers["retry-after"] == "1"
         stream.close()
         assert up.idle.wait(10)
-        waited = threading.Event()
-        while house.busy:
-            waited.wait(0.01)
+        until(lambda: house.busy == 0)
         quick = client(url, retries=2).chat.completions.create(
             model="tiny@sc", messages=ASK, max_tokens=1, extra_body={"sureenough": {"paths": 1, "max_tokens": 2}}
         )
@@ -328,10 +325,10 @@ def test_leaving_in_mid_stream_cancels_every_path(model: str) -> None:
     with an_upstream(LONG) as (up, _), ours(Settings(upstream=up.url, upstream_key=KEY)) as (url, house):
         stream = client(url).chat.completions.create(model=model, messages=ASK, stream=True)
         next(iter(stream))
-        assert up.running == (16 if model == "tiny@ddc" else 1)
+        until(lambda: up.running == (16 if model == "tiny@ddc" else 1))
         stream.close()
         assert up.idle.wait(10), "paths still run upstream"
-        assert house.counters.left == 1
+        until(lambda: house.counters.left == 1)
 
 
 def test_leaving_before_a_reply_in_one_piece_cancels_every_path() -> None:

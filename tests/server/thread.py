@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -64,3 +65,11 @@ def ours(settings: Settings) -> Iterator[tuple[str, House]]:
             yield listening.url, house
         finally:
             house.draining = True  # as the server's own life does when it is told to stop
+
+
+def until(holds: Callable[[], bool], seconds: float = 60.0) -> None:
+    """Wait for it; a test that waits in vain ends."""
+    end = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < end, "it never came"
+        time.sleep(0.01)
