@@ -9,10 +9,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from sureenough.data import REASONER
 from sureenough.errors import UsageError
 
 NAME: Final = "built-in"
-FILE: Final = Path(__file__).parent / "data" / "reasoner.gguf"
+FILE: Final = REASONER
 AGAIN: Final = "install sureenough again"
 OTHERS: Final = "for others give --model FILE.gguf, --model hf:OWNER/NAME or --url"
 
@@ -24,6 +25,7 @@ class Card(NamedTuple):
     context: int
     window: int
     template: str
+    longest: int  # tokens after which a path has lost its way
 
 
 @cache
@@ -31,7 +33,8 @@ def card(beside: Path = FILE) -> Card:
     """Read what the weights suggest."""
     try:
         said: dict[str, Any] = json.loads(beside.with_suffix(".json").read_text())
-        return Card(str(said["sha256"]), int(said["context"]), int(said["window"]), str(said["template"]))
+        sizes = [int(said[name]) for name in ("context", "window", "longest")]
+        return Card(str(said["sha256"]), sizes[0], sizes[1], str(said["template"]), sizes[2])
     except (OSError, ValueError, KeyError):
         raise UsageError(
             "the built-in model is not in this installation; install sureenough again, or give --model FILE.gguf"

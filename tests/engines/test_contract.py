@@ -27,6 +27,7 @@ from sureenough.drive.reading import grouping
 from sureenough.engines import Chunk, Engine, Fake, Prompt, Recorded
 from sureenough.engines.base import opened
 from sureenough.engines.fake import Step
+from sureenough.engines.local import Local
 from sureenough.engines.openai import OpenAI
 from sureenough.engines.reduce import too_few
 from sureenough.errors import EngineError, MissingLogprobs
@@ -37,6 +38,7 @@ from tests.engines.relay import relay
 
 Trouble = Literal["none", "endless", "broken", "silent"]
 PROMPT = Prompt.user("?")
+SPEECHLESS = {"ignore_eos": True, "logit_bias": [["{", False], ["a", False]]}  # goes on, and never says its answer
 SEEDS = [path_seed(0, n) for n in range(64)]
 
 
@@ -122,12 +124,40 @@ async def vllm(trouble: Trouble) -> AsyncIterator[Held]:
         yield Held(OpenAI(f"http://127.0.0.1:{port}/v1", "tiny", **options), running, tokens=long, answer=None)
 
 
+@asynccontextmanager
+async def local(trouble: Trouble) -> AsyncIterator[Held]:
+    """The built-in model in llama.cpp's server, in this process; a relay cuts its lines where they are to break."""
+    long = 1900 if trouble in ("endless", "broken") else 24  # long enough to differ
+    engine = Local(
+        slots=8, context=8 * 2048, temperature=1.0, top_p=1.0, max_path_tokens=long, extra=SPEECHLESS,
+        k=500 if trouble == "silent" else 20,  # it has no more candidates than words
+    )  # fmt: skip
+    async with engine.open(parallel=1) as ready:
+        server = ready.running
+        place = httpx.URL(server.url)
+        asked = urllib.request.Request(
+            server.url.replace("/v1", "/metrics"), headers={"Authorization": f"Bearer {server.key}"}
+        )
+
+        def running() -> int:
+            with urllib.request.urlopen(asked, timeout=10) as reply:
+                return int(re.findall(rb"^llamacpp:requests_processing (\d+)", reply.read(), re.MULTILINE)[0])
+
+        if trouble != "broken":
+            yield Held(engine, running, tokens=long, answer=None)
+            return
+        assert place.port is not None
+        async with relay(place.host, place.port, cut_after=20_000) as port:
+            yield Held(engine.wire(f"http://127.0.0.1:{port}/v1", server.key), running, tokens=long, answer=None)
+
+
 ENGINES: dict[str, Callable[[Trouble], AbstractAsyncContextManager[Held]]] = {
     "fake": fake,
     "recorded": recorded,
     "chat": http,
     "completions": completions,
     "vllm": vllm,
+    "local": local,
 }
 every_engine = pytest.mark.parametrize("make", ENGINES.values(), ids=ENGINES)
 

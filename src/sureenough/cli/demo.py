@@ -10,7 +10,7 @@ import json
 import tempfile
 import time
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated, Any, Final, NamedTuple
 
@@ -39,10 +39,8 @@ STRATEGIES: Final = ("sc", "ac", "deepconf-low", "ddc", "sure")
 REPEATS: Final = 5
 LIVE_PATHS: Final = 32
 AT_ONCE: Final = 32
-SECONDS: Final = 60.0
-"""How long all of it should take, about."""
-LEAST_SECONDS: Final = 15.0
-"""How long paths are sampled at least, however slow the first part was."""
+LEAST: Final = 0.25
+"""The share of the time in which paths are sampled at least, however slow the first part was."""
 
 
 class Live(NamedTuple):
@@ -59,12 +57,13 @@ class Live(NamedTuple):
 
     def to_json(self) -> dict[str, Any]:
         """For programs."""
-        return {**self.problem._asdict(), "right": self.right, "seconds": self.seconds, **self.outcome.to_json()}
+        return {**asdict(self.problem), "right": self.right, "seconds": self.seconds, **self.outcome.to_json()}
 
 
 def command(
     seed: Annotated[int, typer.Option(help="Of the questions and the paths.")] = 0,
     keep: Annotated[Path | None, typer.Option(help="Keep the recorded paths in this pool.")] = None,
+    seconds: Annotated[float, typer.Option(help="How long it should take, about.", min=1)] = 60.0,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Three questions live, then strategies compared on fresh paths; a minute, nothing but this machine."""
@@ -72,7 +71,7 @@ def command(
     if keep is not None and keep.exists():
         raise TraceError(f"{keep} is there already; name another pool, or move it away")
     with tempfile.TemporaryDirectory() as folder:
-        demo = _Demo(seed, keep or Path(folder) / "demo.parquet", as_json)
+        demo = _Demo(seed, keep or Path(folder) / "demo.parquet", seconds, as_json)
         whole = demo.run()
     if as_json:
         typer.echo(json.dumps(demo.to_json(), allow_nan=False))
@@ -82,8 +81,8 @@ def command(
 class _Demo:
     """What has been asked, sampled and compared so far."""
 
-    def __init__(self, seed: int, pool: Path, quiet: bool) -> None:
-        self.seed, self.pool, self.quiet = seed, pool, quiet
+    def __init__(self, seed: int, pool: Path, seconds: float, quiet: bool) -> None:
+        self.seed, self.pool, self.seconds, self.quiet = seed, pool, seconds, quiet
         self.engine = Local(slots=AT_ONCE)
         self.began = time.monotonic()
         self.live: list[Live] = []
@@ -162,8 +161,8 @@ class _Demo:
         made = sum(one.outcome.tokens.total for one in self.live)
         rate = self.pace.rate(made / max(1e-9, sum(one.seconds for one in self.live)))
         lengths = {one.problem.level: one.outcome.tokens.total / max(1, one.outcome.started) for one in self.live}
-        left = SECONDS - (time.monotonic() - self.began)
-        return sizes(rate, lengths, max(LEAST_SECONDS, left))
+        left = self.seconds - (time.monotonic() - self.began)
+        return sizes(rate, lengths, max(LEAST * self.seconds, left))
 
     def compare(self) -> None:
         """Every strategy on the same paths, where enough were sampled."""

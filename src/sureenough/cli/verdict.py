@@ -13,10 +13,10 @@ FEW = 100
 
 def answer(out: Outcome, gold: str, right: bool, seconds: float) -> str:
     """One live question in two lines."""
-    found = "no answer" if out.answer is None else out.answer
     judged = "right" if right else f"wrong, it is {gold}"
+    found = f"No answer (it is {gold})." if out.answer is None else f"Answer: {out.answer} ({judged})."
     spent = f"{out.started} of {out.paths} paths, {out.pruned} pruned, {out.tokens.total:,} tokens, {seconds:.1f} s"
-    return f"Answer: {found} ({judged}). {out.why or out.reason}\n{spent}"
+    return f"{found} {out.why}\n{spent}"
 
 
 def verdict(result: Comparison) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, Final
@@ -54,10 +54,10 @@ def header(file: Path) -> Header:
             said = _Reader(source, size).all()
     except OSError as error:
         raise UsageError(f"{file} cannot be read: {error.strerror or error}") from None
+    except UsageError:
+        raise
     except (struct.error, ValueError, OverflowError) as error:
-        if isinstance(error, UsageError):
-            raise
-        raise UsageError(f"{file} is a damaged GGUF file ({error}); was it downloaded whole?") from None
+        raise UsageError(f"{file} is a damaged or unknown GGUF file ({error}); was it downloaded whole?") from None
     return _header(said, sum(part.stat().st_size for part in parts(file)))
 
 
@@ -85,7 +85,7 @@ class _Reader:
     def all(self) -> dict[str, Any]:
         version, _, keys = self._take("IQQ")
         if not 2 <= version <= 3:
-            raise UsageError(f"this GGUF file is of version {version}; versions 2 and 3 are known")
+            raise ValueError(f"version {version}; 2 and 3 are known")
         if keys > _MOST_KEYS:
             raise ValueError(f"{keys} keys")
         return dict(self._pairs(keys))
@@ -103,9 +103,12 @@ class _Reader:
         return self._bytes(*self._take("Q")).decode("utf-8", "replace")
 
     def _bytes(self, many: int) -> bytes:
+        return self._source.read(self._fitting(many))
+
+    def _fitting(self, many: int) -> int:
         if many > self._size - self._source.tell():
             raise ValueError("a text is longer than the file")
-        return self._source.read(many)
+        return many
 
     def _value(self, kind: int) -> Any:
         if kind in _FIXED:
@@ -124,8 +127,9 @@ class _Reader:
             return list(self._take(f"{many}{_FIXED[kind]}"))
         if kind in _FIXED:
             self._source.seek(many * struct.calcsize("<" + _FIXED[kind]), 1)
-        else:
-            skip: Callable[[], object] = self._string if kind == _STRING else lambda: self._value(kind)
+        elif kind == _STRING:
             for _ in range(many):
-                skip()
+                self._source.seek(self._fitting(*self._take("Q")), 1)
+        else:
+            raise ValueError("a list of lists")
         return many

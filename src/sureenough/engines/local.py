@@ -43,7 +43,7 @@ class Local:
     _: KW_ONLY
     slots: int | None = None  # paths at once at most; as many as the run asks for
     context: int | None = None  # tokens for all slots together
-    threads: int | None = None  # all cores
+    threads: int | None = None  # all cores; two for the built-in model, which is too small for more
     temperature: float = 0.6
     top_p: float = 0.95
     max_path_tokens: int | None = None
@@ -64,6 +64,7 @@ class Local:
             card = reasoner.card()
             object.__setattr__(self, "window", self.window or card.window)
             object.__setattr__(self, "template", self.template or card.template)
+            object.__setattr__(self, "max_path_tokens", self.max_path_tokens or card.longest)
         elif isinstance(self.model, str) and self.model.startswith(hub.PREFIX):
             hub.place(self.model)
         self.wire()  # refuses bad sampling
@@ -110,7 +111,8 @@ class Local:
             raise UsageError(
                 f"{file.name} was trained for {head.context:,} tokens; {slot:,} a path, question included, are too many"
             )
-        return Plan(file, slots, slot, self.threads or cores(), fixed + slots * slot * head.cache_bytes, self.port)
+        threads = self.threads or (min(2, cores()) if self.builtin else cores())
+        return Plan(file, slots, slot, threads, fixed + slots * slot * head.cache_bytes, self.port)
 
     def _given(self, slots: int) -> int:
         """The share of one slot in a context that the caller gave."""

@@ -1,0 +1,286 @@
+"""The local engine on the built-in model: sizes refused with numbers, slots freed, tokens counted, nothing said."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Coroutine
+from contextlib import aclosing
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+import sureenough as se
+from sureenough import reasoner
+from sureenough.engines import llama, memory
+from sureenough.engines.doctor import examine
+from sureenough.engines.local import Slots
+from sureenough.engines.metrics import at_rest, counters
+from tests.engines.ggufs import QWEN, head
+
+PROMPT = se.Prompt.user("Compute 12+7.")
+ENDLESS: dict[str, Any] = {"slots": 8, "context": 8 * 2048, "max_path_tokens": 1500, "extra": {"ignore_eos": True}}
+
+
+def bounded(work: Coroutine[Any, Any, Any], seconds: float = 60) -> Any:
+    return asyncio.run(asyncio.wait_for(work, timeout=seconds))
+
+
+async def now(ready: Slots) -> Any:
+    found = await counters(ready.connected.client, ready.connected.address)
+    assert found is not None
+    return found
+
+
+def model(folder: Path, **keys: Any) -> Path:
+    """A file that has a model's head and nothing behind it."""
+    file = folder / "model.gguf"
+    file.write_bytes(head({**QWEN, **{name.replace("__", "."): value for name, value in keys.items()}}))
+    return file
+
+
+@pytest.mark.parametrize(
+    ("options", "parallel", "says"),
+    [
+        ({"context": 4096, "max_path_tokens": 1000}, 16,
+         r"4,096 tokens leaves 16 paths 256 each, and a path of 1,000 needs more.* context=24576"),
+        ({"context": 1024}, 16, r"1,024 tokens leaves 16 paths 64 each"),
+        ({"max_path_tokens": 5000}, 1, r"trained for 4,096 tokens; 5,001 a path"),
+        ({"context": 80_000}, 16, r"trained for 4,096 tokens; 5,000 a path"),
+        ({"slots": 4}, 16, r"16 paths at once do not fit 4 slots"),
+    ],
+)  # fmt: skip
+def test_sizes_that_cannot_be(options: dict[str, Any], parallel: int, says: str, tmp_path: Path) -> None:
+    with pytest.raises(se.UsageError, match=says):
+        se.Local(model(tmp_path), **options).plan(parallel)
+
+
+@pytest.mark.parametrize(
+    ("options", "slot"),
+    [({}, 4096), ({"max_path_tokens": 1000}, 1536), ({"max_path_tokens": 4000}, 4096), ({"context": 8192}, 2048)],
+)
+def test_what_a_path_gets(options: dict[str, Any], slot: int, tmp_path: Path) -> None:
+    plan = se.Local(model(tmp_path), **options).plan(4)
+    assert (plan.slots, plan.slot) == (4, slot)
+    assert plan.bytes > 4 * slot * 2 * 6 * 2 * 128, "keys and values of every token, and the weights"
+
+
+@pytest.mark.parametrize(
+    "options", [{"slots": 0}, {"context": -1}, {"threads": 1.5}, {"top_p": 0}, {"temperature": -1}]
+)
+def test_settings_that_mean_nothing(options: dict[str, Any]) -> None:
+    with pytest.raises(se.UsageError, match=f"{next(iter(options))} is "):
+        se.Local(**options)
+
+
+def test_memory_that_is_not_there(tmp_path: Path) -> None:
+    large = model(tmp_path, qwen3__context_length=2**30, qwen3__block_count=1000)
+    engine = se.Local(large, context=2**32)
+    with pytest.raises(
+        se.UsageError, match=r"memory is short: model.gguf with 16 paths of 268,435,456 tokens takes abo"
+    ):
+        se.ask(PROMPT, engine, "sc")
+    assert se.Local(large).plan(16).slot <= 4096, "without a wish it takes what fits"
+
+
+def test_memory_is_read_from_what_the_machine_says(tmp_path: Path) -> None:
+    info = tmp_path / "meminfo"
+    info.write_text("MemTotal: 9000 kB\nMemAvailable:    2000 kB\n")
+    assert memory.available(info, tmp_path) == 2_048_000
+    for name, text in {"memory.max": "1000000", "memory.current": "900000", "memory.stat": "inactive_file 5"}.items():
+        (tmp_path / name).write_text(text)
+    assert memory.available(info, tmp_path) == 100_005, "a container's limit counts"
+    assert (memory.shown(2.5e9), memory.shown(12e6)) == ("2.5 GB", "12 MB")
+
+
+def test_a_model_that_llama_cpp_cannot_load(tmp_path: Path) -> None:
+    with pytest.raises(se.EngineUnavailable, match=r"llama.cpp cannot serve .*model.gguf: .*(tensor|vocab|key|error)"):
+        se.ask(PROMPT, se.Local(model(tmp_path)), "sc", paths=1, parallel=1)
+
+
+def test_a_port_that_is_taken() -> None:
+    with socket.socket() as busy:
+        busy.bind(("127.0.0.1", 0))
+        busy.listen()
+        port = busy.getsockname()[1]
+        with pytest.raises(se.UsageError, match=f"port {port} is taken"):
+            se.ask(PROMPT, se.Local(port=port, threads=1), "sc", paths=1, parallel=1)
+
+
+def test_weights_that_were_changed(tmp_path: Path) -> None:
+    copy = tmp_path / "reasoner.gguf"
+    shutil.copy(reasoner.FILE.with_suffix(".json"), copy.with_suffix(".json"))
+    copy.write_bytes(reasoner.FILE.read_bytes()[:-1] + b"?")
+    with pytest.raises(se.UsageError, match="the built-in model is damaged: its checksum is"):
+        reasoner.file(copy)
+    with pytest.raises(se.UsageError, match="the built-in model is not in this installation"):
+        reasoner.file(tmp_path / "elsewhere.gguf")
+
+
+def test_a_question_that_leaves_no_room() -> None:
+    engine = se.Local(context=2048, slots=2, max_path_tokens=1000)
+    with pytest.raises(
+        se.UsageError, match=r"\d+ tokens of the question and 1,000 of a path do not fit the 1,024 that"
+    ):
+        se.ask(se.Prompt.user("1+" * 20 + "1"), engine, "sc", paths=2, parallel=2)
+
+
+def test_one_server_serves_run_after_run_and_grows_when_it_must() -> None:
+    async def address(parallel: int, **options: Any) -> str:
+        async with se.Local(max_path_tokens=64, **options).open(parallel=parallel) as ready:
+            return ready.running.url
+
+    llama.stop_all()
+    first, again, colder = [bounded(address(2, **o)) for o in ({}, {}, {"temperature": 0.1})]
+    assert first == again == colder
+    wider = bounded(address(4))
+    assert wider != first
+    assert bounded(address(2)) == wider, "room enough for two"
+    assert len(llama._running) == 1, "the small one was stopped"
+
+
+def test_without_its_key_it_serves_nobody() -> None:
+    async def use() -> list[int]:
+        async with se.Local(max_path_tokens=64).open(parallel=1) as ready, httpx.AsyncClient() as stranger:
+            assert ready.running.url.startswith("http://127.0.0.1:")
+            root = ready.running.url.removesuffix("/v1")
+            return [(await stranger.get(f"{root}/{verb}")).status_code for verb in ("metrics", "slots", "props")]
+
+    assert bounded(use()) == [401, 401, 401]
+
+
+def test_cancelled_paths_free_their_slots() -> None:
+    async def use() -> None:
+        async with se.Local(**ENDLESS).open(parallel=8) as ready:
+            streams = [ready.stream(PROMPT, seed=seed) for seed in range(8)]
+            for stream in streams:
+                await anext(stream)
+            assert (await now(ready)).running == 8
+            for stream in streams:
+                await stream.aclose()
+            rest = await at_rest(ready.connected.client, ready.connected.address)
+            assert rest is not None
+            assert rest.running == 0
+            slots = (await ready.connected.client.get(ready.running.url.replace("/v1", "/slots"))).json()
+            assert [slot["is_processing"] for slot in slots] == [False] * 8
+            async with aclosing(ready.stream(PROMPT, seed=9)) as stream:  # and can be used again
+                await anext(stream)
+
+    bounded(use())
+
+
+def made_by_the_server(strategy: str, **options: Any) -> tuple[se.Outcome, int]:
+    async def use() -> tuple[se.Outcome, int]:
+        engine = se.Local(**ENDLESS | options)
+        async with engine.open(parallel=1) as ready:
+            before = await now(ready)
+        out = await se.aask(PROMPT, engine, strategy, paths=24, window=16, parallel=8)
+        async with engine.open(parallel=1) as ready:
+            return out, (await now(ready)).made - before.made
+
+    found: tuple[se.Outcome, int] = bounded(use())
+    return found
+
+
+@pytest.mark.parametrize("strategy", ["sc", "ddc:tau=1,drop=0,trust=0,risk=p100"])
+def test_tokens_counted_are_tokens_made(strategy: str) -> None:
+    out, made = made_by_the_server(strategy, max_path_tokens=100, extra={})
+    assert out.tokens.total == made
+    assert (out.tokens.overrun, out.tokens.overrun_known, out.failed) == (0, True, 0)
+
+
+def test_the_overrun_after_cancels_is_the_servers_difference() -> None:
+    out, made = made_by_the_server("ddc:warmup=4,drop=90,trust=100,tau=1", max_path_tokens=300)
+    assert out.pruned > 0
+    assert out.tokens.overrun_known
+    assert out.tokens.total == made
+
+
+def test_runs_side_by_side_do_not_claim_each_others_tokens() -> None:
+    async def both() -> list[se.Outcome]:
+        options: dict[str, Any] = {"paths": 8, "window": 16, "parallel": 4, "deadline": 1.0}
+        engine = se.Local(**ENDLESS)
+        return await asyncio.gather(*(se.aask(PROMPT, engine, "ddc:warmup=4", **options) for _ in range(2)))
+
+    assert [out.tokens.overrun_known for out in bounded(both())] == [False, False]
+
+
+def test_the_doctor_finds_nothing() -> None:
+    checks = bounded(examine(se.Local(temperature=1.0, top_p=1.0)))
+    assert {check.name: check.good for check in checks if check.good is not True} == {}
+
+
+def test_the_first_tokens_do_not_depend_on_llama_cpps_own_defaults() -> None:
+    sent = se.Local(temperature=0.3).sampling()
+    assert (sent["samplers"], sent["top_k"], sent["min_p"]) == (["temperature", "top_p"], 0, 0.0)
+    assert se.Local(extra={"top_k": 5}).sampling()["top_k"] == 5
+
+
+def test_asked_alone_it_is_the_built_in_model() -> None:
+    out = se.ask("Compute 12+7.", strategy="sc", paths=2, parallel=2)
+    assert out.window == reasoner.card().window
+    assert out.notes[-1] == "answered by the built-in model, which knows school arithmetic only"
+    strange = se.ask("Who wrote Faust?", strategy="sc", paths=1, parallel=1, max_tokens=20)
+    assert "the built-in model has never seen 'who', 'wrote', 'faust'" in strange.notes[-1]
+
+
+QUIET = """
+import sureenough as se
+out = se.ask("Compute 12+7.", se.Local(max_path_tokens=200), "ddc:warmup=2,tau=1", paths=4, parallel=2)
+print(out.started)
+"""
+HANGING = """
+import asyncio, sys, sureenough as se
+async def main():
+    async with se.Local(max_path_tokens=1500, extra={"ignore_eos": True}).open(parallel=2) as ready:
+        stream = ready.stream(se.Prompt.user("Compute 1."), seed=1)
+        await anext(stream)
+        print("running", flush=True)
+        await asyncio.sleep(60)
+asyncio.run(main())
+"""
+
+
+def python(code: str, **env: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ | env
+    )
+
+
+def test_it_says_nothing_and_needs_no_proxy() -> None:
+    with python(QUIET, HTTP_PROXY="http://127.0.0.1:9", http_proxy="http://127.0.0.1:9") as process:
+        said, complained = process.communicate(timeout=60)
+    assert (process.returncode, said.strip(), complained) == (0, "4", "")
+
+
+def test_an_interrupt_ends_it_while_paths_run() -> None:
+    with python(HANGING) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "running\n"
+        process.send_signal(signal.SIGINT)
+        _, complained = process.communicate(timeout=20)
+    assert process.returncode in (-signal.SIGINT, 130, 1)
+    assert complained.rstrip().endswith("KeyboardInterrupt")
+
+
+def test_without_the_package_the_error_names_the_command() -> None:
+    code = "import sys; sys.modules['xllamacpp'] = None\nimport sureenough as se\nse.ask('Compute 1+1.')"
+    with python(code) as process:
+        complained = process.communicate(timeout=60)[1]
+    assert "UsageError: the local engine needs the package xllamacpp: pip install 'sureenough[local]'" in complained
+
+
+def test_the_card_beside_the_weights() -> None:
+    said = json.loads(reasoner.FILE.with_suffix(".json").read_text())
+    assert {"sha256", "context", "window", "template"} <= set(said)
+    assert "{question}" in said["template"]
+    assert reasoner.FILE.stat().st_size <= 12_000_000
+    assert reasoner.file() == reasoner.FILE
