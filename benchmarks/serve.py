@@ -26,6 +26,7 @@ import sureenough as se
 
 PATHS = 16
 ASK: list[dict[str, Any]] = [{"role": "user", "content": "3 + 4?"}]
+TURNS = 5
 MOST_GROWTH = 0.15
 """Of memory, from the first third of the load to its end."""
 
@@ -146,15 +147,20 @@ async def loaded(url: str, upstream: str, server: psutil.Process, clients: int, 
         served = shown("16 paths, through the server, one at a time", await drive(1, min(10.0, seconds), ask))
         print(f"{'the server adds':44} {'':17} p50 {(served[0] - alone[0]) * 1e3:8.1f} ms   "
               f"p99 {(served[1] - alone[1]) * 1e3:8.1f} ms")  # fmt: skip
-        await drive(clients, seconds / 6, ask)
-        shown(f"16 paths, bare upstream, {clients} at once", await drive(clients, seconds / 6, bare(upstream)))
+        bare_load = await drive(clients, seconds / 10, bare(upstream))
+        await drive(clients, seconds / 10, ask)
         readings = [await asyncio.to_thread(measured, url, server)]
-        first = shown(f"16 paths, through the server, {clients} at once", await drive(clients, seconds / 3, ask))
-        readings.append(await asyncio.to_thread(measured, url, server))
-        lines = [slow_client(url) for _ in range(1)]
-        second = shown("the same beside a client that reads nothing", await drive(clients - 1, seconds / 3, ask))
-        for line in lines:
+        alike: list[float] = []
+        beside: list[float] = []
+        for _ in range(TURNS):  # by turns, so that a noisy machine treats both alike
+            alike += await drive(clients, seconds / TURNS / 2, ask)
+            line = slow_client(url)
+            beside += await drive(clients - 1, seconds / TURNS / 2, ask)
             line.close()
+            readings.append(await asyncio.to_thread(measured, url, server))
+        shown(f"16 paths, bare upstream, {clients} at once", bare_load)
+        first = shown(f"16 paths, through the server, {clients} at once", alike)
+        second = shown("the same beside a client that reads nothing", beside)
         await asyncio.sleep(1)
         readings.append(await asyncio.to_thread(measured, url, server))
     for reading in readings:

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from sureenough.cli import answers, ask, demo, doctor, engine, explain, record, replay, serve, strategies
+from sureenough.cli import answers, ask, browse, demo, doctor, engine, explain, record, replay, serve, strategies
 from sureenough.errors import EngineError, SureEnoughError
 from sureenough.version import __version__
 
@@ -27,6 +27,7 @@ app.command("doctor")(doctor.command)
 app.command("record")(record.command)
 app.command("replay")(replay.command)
 app.command("serve")(serve.command)
+app.command("view")(browse.command)
 app.command("answers", context_settings={"ignore_unknown_options": True})(answers.command)  # -1 is an answer
 app.command("explain")(explain.command)
 app.command("strategies")(strategies.command)

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import logging
 import os
-import signal
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -53,7 +53,7 @@ def command(
     stall: engine.Stall = 60.0,
 ) -> None:
     """Serve consensus to any OpenAI client, and a page to watch it think."""
-    _installed()
+    installed()
     from sureenough.server.settings import Limits, Settings, read_keys
 
     limits = Limits(
@@ -69,7 +69,7 @@ def command(
     run(settings, f"asking {upstream}" if upstream else "asking the model on this machine")
 
 
-def run(settings: Settings, says: str, address: str = "/") -> None:
+def run(settings: Settings, says: str, address: str = "/", told: Callable[[str], object] | None = None) -> None:
     """Serve until told to stop; says where, once it can be reached."""
     from sureenough.server.life import listen, live
 
@@ -82,14 +82,15 @@ def run(settings: Settings, says: str, address: str = "/") -> None:
 
     def ready() -> None:
         typer.echo(f"sureenough serves at {url}/v1, {says}; the page is {url}{address}")
+        if told is not None:
+            told(f"{url}{address}")
 
-    # uvicorn stops in good order and then raises the signal once more; the second time it means nothing.
-    signal.signal(signal.SIGTERM, lambda number, frame: None)
     with contextlib.suppress(KeyboardInterrupt):
         asyncio.run(live(settings, listening, ready))
 
 
-def _installed() -> None:
+def installed() -> None:
+    """Refuse in words where the server's packages are missing."""
     try:
         import starlette  # noqa: F401
         import uvicorn  # noqa: F401

@@ -14,20 +14,18 @@ from sureenough.server.feed import Stage
 from sureenough.server.house import House
 from sureenough.server.runs import Runs
 from sureenough.server.settings import Settings
-from sureenough.server.upstream import reached
 
 
 def create(settings: Settings) -> tuple[ASGIApp, House]:
-    """The application, and what its requests share."""
+    """The application, and what its requests share; whoever serves it opens that first, by lifespan or by hand."""
     house = House(settings)
     desk = Desk(house, Runs(house))
     stage = Stage(desk)
 
     @asynccontextmanager
     async def lifespan(app: object) -> AsyncIterator[None]:
-        async with reached(settings) as house.upstream:
+        async with house.opened():
             yield
-            house.stop_runs()
 
     routes = [
         Route("/v1/chat/completions", desk.chat, methods=["POST"]),

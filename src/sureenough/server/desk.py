@@ -54,8 +54,8 @@ class Desk:
 
     async def models(self, request: Request) -> Response:
         """Every model, plain and with every strategy."""
-        found = listed(await self.house.asked.models(), int(time.time()))
-        return as_json({"object": "list", "data": found})
+        names = [] if self.house.settings.showing else await self.house.asked.models()
+        return as_json({"object": "list", "data": listed(names, int(time.time()))})
 
     async def model(self, request: Request) -> Response:
         """One of them."""
@@ -71,7 +71,7 @@ class Desk:
         """Whether requests can be answered now."""
         if self.house.draining:
             return as_json({"status": "stopping"}, 503)
-        ready = await self.house.asked.ready()
+        ready = self.house.settings.showing or await self.house.asked.ready()
         return as_json({"status": "ok" if ready else "upstream unreachable"}, 200 if ready else 503)
 
     async def metrics(self, request: Request) -> Response:
@@ -81,7 +81,8 @@ class Desk:
 
     async def openapi(self, request: Request) -> Response:
         """What can be asked, for programs."""
-        names = [str(one["id"]) for one in listed(list(self.house.asked.offered), 0)]
+        offered = () if self.house.settings.showing else self.house.asked.offered
+        names = [str(one["id"]) for one in listed(list(offered), 0)]
         return as_json(document(names))
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from typing import Final
 
 from sureenough.api import aask
@@ -15,7 +16,7 @@ from sureenough.server.counters import Counters
 from sureenough.server.problem import Problem
 from sureenough.server.replies import Result
 from sureenough.server.settings import Settings
-from sureenough.server.upstream import Upstream
+from sureenough.server.upstream import Upstream, reached
 
 log: Final = logging.getLogger("sureenough.server")
 
@@ -31,10 +32,21 @@ class House:
         self.draining = False
         self.running: set[asyncio.Task[Result]] = set()
 
+    @asynccontextmanager
+    async def opened(self) -> AsyncIterator[None]:
+        """Reach the upstream for as long as the server runs."""
+        if self.settings.showing:
+            yield
+            return
+        async with reached(self.settings) as self.upstream:
+            yield
+            self.stop_runs()
+
     @property
     def asked(self) -> Upstream:
         """The upstream, once the server has started."""
-        assert self.upstream is not None
+        if self.upstream is None:
+            raise Problem(503, "This server only shows runs that were kept.", code="showing_only")
         return self.upstream
 
     def enter(self) -> Callable[[], None]:

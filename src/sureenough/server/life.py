@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import signal
 import socket
 from collections.abc import Callable
 from typing import Final
@@ -54,24 +55,25 @@ def allow_sockets(wanted: int) -> None:
 
 
 async def live(settings: Settings, listening: socket.socket, ready: Callable[[], None] = lambda: None) -> None:
-    """Serve until told to stop."""
+    """Serve until told to stop. The upstream is opened first: what is wrong with it is said in its own words."""
     allow_sockets(settings.limits.requests * (settings.limits.parallel + 2) + 256)
     app, house = create(settings)
     server = uvicorn.Server(
         uvicorn.Config(
-            app, lifespan="on", log_config=None, access_log=False, server_header=False, proxy_headers=False,
+            app, lifespan="off", log_config=None, access_log=False, server_header=False, proxy_headers=False,
             timeout_graceful_shutdown=max(1, round(settings.grace)), timeout_keep_alive=30,
             h11_max_incomplete_event_size=65_536,
         )
     )  # fmt: skip
-    ending = asyncio.create_task(_ending(server, house, ready))
-    try:
-        await server.serve(sockets=[listening])
-    finally:
-        ending.cancel()
-        await asyncio.gather(ending, return_exceptions=True)
-    if not server.started:
-        raise SystemExit(3)
+    async with house.opened():
+        # uvicorn stops in good order and then raises the signal once more; the second time it means nothing.
+        signal.signal(signal.SIGTERM, lambda number, frame: None)
+        ending = asyncio.create_task(_ending(server, house, ready))
+        try:
+            await server.serve(sockets=[listening])
+        finally:
+            ending.cancel()
+            await asyncio.gather(ending, return_exceptions=True)
 
 
 async def _ending(server: uvicorn.Server, house: House, ready: Callable[[], None]) -> None:

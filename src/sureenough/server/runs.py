@@ -21,7 +21,7 @@ from sureenough.server.watch import Cursor, Watch
 
 LINGER: Final = 15.0
 """Seconds that a run waits for its page to come back, as after a reload."""
-NAME: Final = re.compile(r"[A-Za-z0-9_-]{16,64}")
+NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 LISTED: Final = 200
 
 

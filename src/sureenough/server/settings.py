@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import os
+import re
 import socket
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -15,6 +16,7 @@ from sureenough.spec import parse
 
 KEYS_VARIABLE: Final = "SUREENOUGH_SERVE_KEYS"
 SHORTEST_KEY: Final = 16
+HOST: Final = re.compile(r"(?:\[([0-9a-f:.]+)\]|([^:\[\]]+))(?::\d+)?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +58,7 @@ class Settings:
     insecure: bool = False
     limits: Limits = field(default_factory=Limits)
     keep_runs: Path | None = None
+    showing: bool = False  # only show the runs that were kept: nobody is asked
     grace: float = 20.0  # seconds that running requests get when the server is told to stop
     log_requests: bool = False  # whether questions go to the log
     retries: int = 2
@@ -88,8 +91,10 @@ def loopback(host: str) -> bool:
 
 def known_host(header: str, settings: Settings) -> bool:
     """Whether a Host header is one of ours. Addresses are: a page of another site can only ever bring its own name."""
-    name = header.strip().lower()
-    name = name[1 : name.index("]")] if name.startswith("[") and "]" in name else name.rpartition(":")[0] or name
+    parts = HOST.fullmatch(header.strip().lower())
+    if parts is None:
+        return False
+    name = parts[1] or parts[2]
     if "*" in settings.hosts or name in {"localhost", settings.host.lower(), socket.gethostname().lower()}:
         return True
     try:

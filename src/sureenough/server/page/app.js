@@ -8,7 +8,7 @@ import { $, banner, chips, make, reader, tiles, votes, walk, write } from "./vie
 
 const STRATEGIES = ["ddc", "sure", "deepconf-low", "deepconf-high", "esc", "ac", "sc"];
 const EXAMPLES = ["86 + 77 - 162 / 27 = ?", "997 + (3108 / 28 * 870 - 780) + 250 * 760 = ?", "(48 * 17 - 96 / 4) * 3 + 512 = ?"];
-let state = new State(), lines = null, climb = null, chosen = null, due = false, following = null, readAt = 0;
+let state = new State(), lines = null, climb = null, chosen = null, due = false, following = null, readAt = 0, showing = false;
 
 // -- drawing
 
@@ -160,6 +160,8 @@ async function models() {
     const reply = await fetch("/v1/models"), said = await reply.json();
     if (!reply.ok) { fail(title(said.error), said.error.message); return; }
     const plain = said.data.map(one => one.id).filter(id => !STRATEGIES.includes(id.split("@").at(-1)));
+    showing = !plain.length;
+    if (showing) $("ask").hidden = true;
     $("model").replaceChildren(...plain.map(id => make("option", "", id)));
     if (plain.includes("built-in")) {
       $("examples").hidden = false;
@@ -189,7 +191,7 @@ function route() {
   const run = location.pathname.match(/^\/runs\/([\w-]+)$/), list = location.pathname === "/runs";
   $("nav-ask").toggleAttribute("aria-current", !list);
   $("nav-runs").toggleAttribute("aria-current", list);
-  $("ask").hidden = list; $("kept").hidden = !list; $("run").hidden = true; $("error").hidden = true;
+  $("ask").hidden = list || showing; $("kept").hidden = !list; $("run").hidden = true; $("error").hidden = true;
   $("stop").hidden = true; $("go").hidden = false;
   if (list) listRuns(fail); else if (run) follow(run[1]);
 }
