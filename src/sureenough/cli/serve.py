@@ -34,8 +34,10 @@ def command(
     temperature: engine.Temperature = 0.6,
     top_p: engine.TopP = 0.95,
     template: engine.Template = None,
-    host: Annotated[str, typer.Option(help="Where to listen. Beyond this machine only with keys.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="0: any free one.", min=0, max=65535)] = 8000,
+    host: Annotated[
+        str, typer.Option(help="Where to listen. Beyond this machine only with keys.", envvar="SUREENOUGH_HOST")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="0: any free one.", min=0, max=65535, envvar="SUREENOUGH_PORT")] = 8000,
     allow_host: Annotated[list[str] | None, typer.Option(help="A further name of this server; repeatable.")] = None,
     key_file: Annotated[Path | None, typer.Option(help="Keys that clients need, one a line.")] = None,
     insecure: Annotated[bool, typer.Option("--insecure", help="Listen beyond this machine without keys.")] = False,
