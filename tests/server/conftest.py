@@ -8,9 +8,11 @@ import pytest
 
 from sureenough.server import Settings
 from tests.engines.misbehaving import Manner
-from tests.server.asking import closed as closed
+from tests.server.asking import closed
 from tests.server.thread import ours
 from tests.server.upstream import KEY, Upstream, an_upstream
+
+__all__ = ["closed", "served", "upstream"]
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from string import Formatter
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta, Struct
@@ -14,6 +14,7 @@ from sureenough.core.sizes import Count
 from sureenough.core.strategy import Strategy
 from sureenough.engines.base import Message, Prompt
 from sureenough.errors import UsageError
+from sureenough.server.fields import EMPTY, NOT_HERE, PASSED
 from sureenough.server.naming import Named
 from sureenough.server.problem import Problem, refused
 from sureenough.server.settings import Settings
@@ -23,29 +24,6 @@ Whole = Annotated[int, Meta(ge=1, le=1_000_000_000)]
 Seed = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 Number = Annotated[float, Meta(ge=0, le=1e9)]
 Progress = Literal["comments", "reasoning", "none"]
-PASSED: Final = frozenset(
-    "stop presence_penalty frequency_penalty logit_bias response_format reasoning_effort verbosity user metadata store "
-    "service_tier safety_identifier prompt_cache_key top_k min_p repetition_penalty length_penalty min_tokens "
-    "stop_token_ids ignore_eos skip_special_tokens bad_words chat_template_kwargs thinking_token_budget suffix".split()
-)
-"""Fields of OpenAI's and of vLLM's sampling that every path's request carries on."""
-NOT_HERE: Final = {
-    "n": "a strategy decides how many paths there are",
-    "tools": "a vote over tool calls is not offered",
-    "tool_choice": "a vote over tool calls is not offered",
-    "functions": "a vote over tool calls is not offered",
-    "function_call": "a vote over tool calls is not offered",
-    "parallel_tool_calls": "a vote over tool calls is not offered",
-    "logprobs": "the reply is one path of many",
-    "top_logprobs": "the reply is one path of many",
-    "echo": "the reply is one path of many",
-    "best_of": "a strategy decides how many paths there are",
-    "audio": "votes are over text",
-    "modalities": "votes are over text",
-    "prediction": "the reply is one path of many",
-}
-EMPTY: Final[tuple[Any, ...]] = (None, 1, False, 0, [], "none", ["text"])
-"""Values of those fields that ask for nothing."""
 
 
 class Options(Struct, forbid_unknown_fields=True):

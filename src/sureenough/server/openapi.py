@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from sureenough.server.asked import NOT_HERE, PASSED
+from sureenough.server.fields import NOT_HERE, PASSED
 from sureenough.version import __version__
 
 ERROR: Final[dict[str, Any]] = {

@@ -1,7 +1,16 @@
-// Every path a line: confidence over tokens. One canvas, one stroke a fate, drawn when news have come.
+// Every path a line: confidence over tokens, on canvas. Paths whose fate is sealed are drawn once, on a layer that is kept
+// until the scales or the leader change; only those that still move are drawn with every news.
 
 const ORDER = ["spared", "failed", "pruned", "silent", "differs", "agrees", "waiting", "running"];
+const MOVING = new Set(["running", "waiting"]);
 const FADED = new Set(["pruned", "spared", "failed"]);
+
+// The end of an axis that seldom moves: the next step of a scale whose steps grow by a quarter.
+function roomy(longest) {
+  let end = 16;
+  while (end < longest * 1.02) end = Math.ceil(end * 1.25 / 4) * 4;
+  return end;
+}
 
 export class Lines {
   constructor(host, state, colour, select) {
@@ -14,7 +23,7 @@ export class Lines {
     this.plot = new uPlot({
       width: host.clientWidth, height: host.clientHeight, legend: { show: false }, padding: [10, 12, 0, 0],
       cursor: { y: false, points: { show: false }, drag: { x: false, y: false } },
-      scales: { x: { time: false, range: () => [0, Math.max(8, this.state.longest * 1.04)] }, y: { range: () => this.#range() } },
+      scales: { x: { time: false, range: () => [0, roomy(this.state.longest)] }, y: { range: () => this.#range() } },
       axes: [{ ...axis, size: 26, gap: 2, label: "tokens", labelSize: 16, labelGap: 0, labelFont: "12px system-ui" }, { ...axis, size: 46 }],
       series: [{}, { paths: () => null, points: { show: false } }],
       hooks: { draw: [() => this.#draw()], ready: [u => this.#listen(u, select)] },
@@ -30,8 +39,8 @@ export class Lines {
   #range() {
     if (!this.reads) return [0, Math.max(1, this.state.paths.length) + 1];
     const drop = this.state.standing?.gate?.drop ?? this.state.low;
-    const low = Math.min(this.state.low, drop), high = Math.max(this.state.high, drop), room = (high - low || 1) * 0.06;
-    return [low - room, high + room];
+    const low = Math.min(this.state.low, drop), high = Math.max(this.state.high, drop), room = (high - low || 1) * 0.03;
+    return [Math.floor((low - room) * 2) / 2, Math.ceil((high + room) * 2) / 2];
   }
 
   // A path without confidence is a line at the height of its number.
@@ -42,26 +51,47 @@ export class Lines {
     const [x0, x1] = [u.scales.x.min, u.scales.x.max], [y0, y1] = [u.scales.y.min, u.scales.y.max];
     const sx = box.width / (x1 - x0), sy = box.height / (y1 - y0);
     const X = x => box.left + (x - x0) * sx, Y = y => box.top + (y1 - y) * sy;
-    const ratio = devicePixelRatio || 1, many = this.state.paths.length > 120;
-    ctx.save();
-    ctx.beginPath(); ctx.rect(box.left, box.top, box.width, box.height); ctx.clip();
-    ctx.lineJoin = "round";
-    this.#unwatched(ctx, box, X, ratio);
+    const ratio = devicePixelRatio || 1;
     const groups = Object.fromEntries(ORDER.map(kind => [kind, []]));
     for (const path of this.state.paths) if (path) groups[this.state.kind(path)].push(path);
-    for (const kind of ORDER) {
-      ctx.beginPath();
-      for (const path of groups[kind]) this.#trace(ctx, path, X, Y);
-      ctx.strokeStyle = this.colour(FADED.has(kind) ? "--faded" : `--${kind}`);
-      ctx.globalAlpha = FADED.has(kind) ? 0.75 : many ? 0.5 : 0.85;
-      ctx.lineWidth = (kind === "running" ? 1.8 : 1.3) * ratio;
-      ctx.stroke();
-      ctx.globalAlpha = 1;
-      this.#ends(ctx, kind, groups[kind], X, Y, ratio);
-    }
+    const key = [x0, x1, y0, y1, box.left, box.top, box.width, box.height, this.state.leader, this.colour("--ink"), this.reads].join();
+    ctx.save();
+    ctx.beginPath(); ctx.rect(box.left, box.top, box.width, box.height); ctx.clip();
+    this.#unwatched(ctx, box, X, ratio);
+    ctx.drawImage(this.#sealed(key, ctx.canvas, groups, X, Y, ratio), 0, 0);
+    for (const kind of MOVING) this.#group(ctx, kind, groups[kind], X, Y, ratio);
     this.#threshold(ctx, box, Y, ratio);
     for (const path of [this.near, this.chosen]) if (path !== null) this.#highlight(ctx, this.state.paths[path], X, Y, ratio);
     ctx.restore();
+  }
+
+  // The layer of paths that will not change any more, with those added that have come to their end since.
+  #sealed(key, canvas, groups, X, Y, ratio) {
+    if (key !== this.key) {
+      this.key = key;
+      this.drawn = new Set();
+      this.layer = document.createElement("canvas");
+      this.layer.width = canvas.width; this.layer.height = canvas.height;
+    }
+    const ctx = this.layer.getContext("2d");
+    for (const kind of ORDER) {
+      if (MOVING.has(kind)) continue;
+      const fresh = groups[kind].filter(path => !this.drawn.has(path.number));
+      for (const path of fresh) this.drawn.add(path.number);
+      this.#group(ctx, kind, fresh, X, Y, ratio);
+    }
+    return this.layer;
+  }
+
+  #group(ctx, kind, paths, X, Y, ratio) {
+    if (!paths.length) return;
+    ctx.lineJoin = "round";
+    ctx.strokeStyle = this.colour(FADED.has(kind) ? "--faded" : `--${kind}`);
+    ctx.globalAlpha = FADED.has(kind) ? 0.75 : this.state.paths.length > 120 ? 0.5 : 0.85;
+    ctx.lineWidth = (kind === "running" ? 1.8 : 1.3) * ratio;
+    for (const path of paths) { ctx.beginPath(); this.#trace(ctx, path, X, Y); ctx.stroke(); }  // one by one: a single large path is slower
+    ctx.globalAlpha = 1;
+    this.#ends(ctx, kind, paths, X, Y, ratio);
   }
 
   #trace(ctx, path, X, Y) {
