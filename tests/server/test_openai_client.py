@@ -200,3 +200,16 @@ def test_a_server_whose_own_key_is_wrong(upstream: Upstream) -> None:
             assert caught.value.status_code == 502
             assert KEY not in caught.value.message
             assert "sk-a-wrong" not in caught.value.message
+
+
+def test_the_built_in_model_by_vote_and_plain() -> None:
+    sums: Any = [{"role": "user", "content": "17 * 7 + 33 = ?"}]
+    with ours(Settings()) as (url, _):
+        assert "built-in@sure" in [model.id for model in client(url).models.list()]
+        reply = client(url).chat.completions.create(model="built-in@sure", messages=sums)
+        assert extra(reply)["answer"] == "152"
+        plain = client(url).chat.completions.create(model="built-in", messages=sums, stream=True, temperature=0)
+        said = "".join(chunk.choices[0].delta.content or "" for chunk in plain if chunk.choices)
+        assert "152" in said
+        with pytest.raises(openai.NotFoundError, match="offers built-in"):
+            client(url).chat.completions.create(model="gpt-9", messages=sums)

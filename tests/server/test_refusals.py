@@ -30,6 +30,8 @@ from tests.server.upstream import KEY, Upstream, an_upstream
         ({"model": "tiny@sc", "extra_body": {"sureenough": {"template": "{question:>9}"}}}, "invalid_value", "braces"),
         ({"model": "tiny@sc", "extra_body": {"base_url": "http://x"}}, "unknown_parameter", "base_url"),
         ({"model": "tiny@sc", "n": 2}, "unsupported_parameter", "plain model name"),
+        ({"model": "tiny@sc", "logprobs": True}, "unsupported_parameter", "logprobs"),
+        ({"model": "tiny@sc", "top_logprobs": 5}, "unsupported_parameter", "top_logprobs"),
         ({"model": "tiny@sc", "tools": [{"type": "function"}]}, "unsupported_parameter", "tool"),
         ({"model": "tiny@sc", "max_tokens": 40_000}, "invalid_value", "32768"),
         ({"model": "tiny@sc", "messages": []}, "invalid_value", "at least one message"),
@@ -42,6 +44,14 @@ def test_bad_requests(served: str, asked: dict[str, Any], code: str | None, says
         client(served).chat.completions.create(**({"messages": ASK} | asked))
     assert says in caught.value.message
     assert (caught.value.code, caught.value.type) == (code, "invalid_request_error")
+
+
+def test_fields_that_ask_for_nothing_are_welcome(served: str) -> None:
+    nothing: Any = {"n": 1, "logprobs": False, "top_logprobs": 0, "tools": [], "tool_choice": "none", "user": "me"}
+    reply = client(served).chat.completions.create(
+        model="tiny@sc", messages=ASK, **nothing, extra_body={"sureenough": {"paths": 1}}
+    )
+    assert extra(reply)["started"] == 1
 
 
 @pytest.mark.parametrize("stream", [False, True])

@@ -14,7 +14,7 @@ from sureenough.core.sizes import Count
 from sureenough.core.strategy import Strategy
 from sureenough.engines.base import Message, Prompt
 from sureenough.errors import UsageError
-from sureenough.server.fields import EMPTY, NOT_HERE, PASSED
+from sureenough.server.fields import NOT_HERE, PASSED, asks_nothing
 from sureenough.server.naming import Named
 from sureenough.server.problem import Problem, refused
 from sureenough.server.settings import Settings
@@ -129,7 +129,7 @@ def read(body: dict[str, Any], named: Named, settings: Settings, *, chat: bool, 
 
 def _refuse_unknown(body: dict[str, Any]) -> None:
     for name, why in NOT_HERE.items():
-        if name in body and body[name] not in EMPTY:
+        if name in body and not asks_nothing(name, body[name]):
             plain = "ask with the plain model name to pass it through"
             raise refused(f"{name} cannot be used with a strategy: {why}; {plain}.", name, "unsupported_parameter")
     known = {*Body.__struct_fields__, *PASSED, *NOT_HERE}

@@ -25,5 +25,14 @@ NOT_HERE: Final = {
     "modalities": "votes are over text",
     "prediction": "the reply is one path of many",
 }
-EMPTY: Final[tuple[Any, ...]] = (None, 1, False, 0, [], "none", ["text"])
-"""Values of those fields that ask for nothing."""
+NEUTRAL: Final[dict[str, tuple[Any, ...]]] = {
+    "n": (1,), "best_of": (1,), "top_logprobs": (0,), "tool_choice": ("none",), "modalities": (["text"],),
+}  # fmt: skip
+"""Values of those fields that ask for nothing, besides null, false and an empty list."""
+
+
+def asks_nothing(name: str, value: Any) -> bool:
+    """Whether a field that a vote cannot serve is there without asking for anything. True is not 1 here."""
+    if value is None or value is False or value == []:
+        return True
+    return any(type(value) is type(one) and value == one for one in NEUTRAL.get(name, ()))
