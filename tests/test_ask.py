@@ -62,12 +62,27 @@ def test_aask(server: Server) -> None:
     assert server.requests[0]["messages"] == [{"role": "user", "content": "as it is"}]
 
 
+def test_tokens_beyond_a_paths_limit_are_overrun() -> None:
+    async def ask() -> se.Outcome:
+        async with serving(Manner(tokens=200, merged=True, obeys=False)) as server:
+            engine = se.OpenAI(server.url, model="tiny", max_path_tokens=30)
+            return await se.aask("?", engine, "ddc:warmup=4", paths=4, window=8)
+
+    out = asyncio.run(ask())
+    assert (out.tokens.init, out.steps, out.answer) == (120, 30, None)
+    assert out.tokens.overrun > 0
+    assert not out.tokens.overrun_known  # the server may have made more before it heard of the closing
+
+
 @pytest.mark.parametrize(
     ("question", "options", "says"),
     [
         (" ", {}, "the question is empty"),
         ("?", {"template": "{answer}"}, "the template has braces"),
         ("?", {"template": "{"}, "the template has braces"),
+        ("?", {"template": "{question.none}"}, "the template has braces"),
+        ("?", {"template": "Say {{question}}"}, "no place for the question"),
+        ("?", {"window": 0}, "window is 0"),
         ("?", {"kind": "essay"}, "known: math, choice"),
         ("?", {"deadline": -1}, "deadline is -1"),
         ("?", {"deadline": float("nan")}, "deadline is nan"),

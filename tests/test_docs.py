@@ -71,7 +71,7 @@ def resolves(dotted: str) -> bool:
     return False
 
 
-def test_the_readme_shows_what_its_first_command_prints() -> None:
+def test_the_readme_shows_what_replay_prints() -> None:
     text = (ROOT / "README.md").read_text()
     shown = re.search(r"```text\n(built-in pool.*?)```", text, re.DOTALL)
     assert shown is not None
@@ -85,7 +85,7 @@ def test_the_readme_shows_what_its_first_command_prints() -> None:
 def test_the_two_commands_of_the_readme() -> None:
     lines = [line for block in re.findall(r"```sh\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
              for line in block.splitlines() if "pip install" in line]  # fmt: skip
-    assert lines[0] == "pip install . && sureenough replay"
+    assert lines[0] == "pip install '.[local]' && sureenough demo"
     assert lines[1] == "pip install -e '.[dev]' && pytest"
 
 

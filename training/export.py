@@ -15,6 +15,7 @@ from typing import Any, Final
 import numpy as np
 from shape import CHAT, CLOSE, PAD, SPECIAL, config, letters, save_tokenizer
 
+SHIPPED: Final = Path(__file__).parents[1] / "src/sureenough/data/reasoner.gguf"
 ARCHITECTURE: Final = "qwen3"
 PARTS: Final = {
     "input_layernorm": "attn_norm",
@@ -110,7 +111,7 @@ def main() -> None:
             to_gguf(Path(folder), Path(file))
             print(sha256(Path(file).read_bytes()).hexdigest())
         case ["folder", folder]:
-            to_folder(Path(__file__).parents[1] / "src/sureenough/data/reasoner.gguf", Path(folder))
+            to_folder(SHIPPED, Path(folder))
         case _:
             sys.exit(__doc__)
 

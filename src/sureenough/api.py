@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import threading
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final
@@ -133,7 +135,7 @@ async def aask(
     session = Session(
         resolve(strategy),
         paths=paths,
-        window=window or suggested_window(engine) or DEFAULT_WINDOW,
+        window=(suggested_window(engine) or DEFAULT_WINDOW) if window is None else window,
         parallel=parallel,
         seed=seed,
         max_tokens=max_tokens,
@@ -188,6 +190,7 @@ class _Beside(threading.Thread):
         self._work = work
         self._outcome: Outcome | None = None
         self._error: BaseException | None = None
+        self._interrupted = False
         self._cancel: Callable[[], object] = lambda: None
 
     def run(self) -> None:
@@ -200,20 +203,38 @@ class _Beside(threading.Thread):
     async def _held(self) -> Outcome:
         task, loop = asyncio.ensure_future(self._work()), asyncio.get_running_loop()
         self._cancel = partial(loop.call_soon_threadsafe, task.cancel)
+        if self._interrupted:  # before there was anything to cancel
+            loop.call_soon(task.cancel)
         return await task
 
     def result(self) -> Outcome:
-        """Wait for it; an interrupt asks for the vote so far."""
+        """Wait for it; a first interrupt asks for the vote so far, a second one is not waited for."""
         self.start()
-        try:
-            self.join()
-        except KeyboardInterrupt:
-            self._cancel()
+        with _interrupts(self._interrupt):
             self.join()
         if self._error is not None:
             raise self._error
         assert self._outcome is not None
         return self._outcome
+
+    def _interrupt(self, number: int, frame: object) -> None:
+        if self._interrupted:
+            raise KeyboardInterrupt
+        self._interrupted = True
+        self._cancel()
+
+
+@contextmanager
+def _interrupts(heard: Callable[[int, Any], None]) -> Iterator[None]:
+    """Hear Ctrl-C ourselves: the loop around us, whose turn it is not, would only take note of it."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, heard)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before if before is not None else signal.default_int_handler)
 
 
 def put(question: str, template: str = TEMPLATE) -> Prompt:
@@ -221,8 +242,12 @@ def put(question: str, template: str = TEMPLATE) -> Prompt:
     if not question.strip():
         raise UsageError("the question is empty")
     try:
-        return Prompt.user(template.format(question=question))
-    except (KeyError, IndexError, ValueError):
+        text = template.format(question=question)
+        placed = template.format(question="") != template.format(question="?")
+    except (KeyError, IndexError, ValueError, AttributeError):
         raise UsageError(
             "the template has braces that are no {question}; write {{ and }} for braces that are meant"
         ) from None
+    if not placed:
+        raise UsageError("the template has no place for the question; write {question} where it belongs")
+    return Prompt.user(text)

@@ -86,9 +86,9 @@ def test_time_is_linear(piece: str, kind: str) -> None:
         text = piece * (size // len(piece))
         best = float("inf")
         for _ in range(3):
-            began = time.perf_counter()
+            began = time.thread_time()
             answers.extract(text, kind, fallback="last-number")
-            best = min(best, time.perf_counter() - began)
+            best = min(best, time.thread_time() - began)
         return best
 
     small, large = seconds(50_000), seconds(200_000)
@@ -97,6 +97,6 @@ def test_time_is_linear(piece: str, kind: str) -> None:
 
 def test_deeply_nested_boxes_are_linear_too() -> None:
     depth = 50_000
-    began = time.perf_counter()
+    began = time.thread_time()
     assert answers.extract("\\boxed{" * depth + "5" + "}" * depth) is not None
-    assert time.perf_counter() - began < 2
+    assert time.thread_time() - began < 2

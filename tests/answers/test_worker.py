@@ -21,6 +21,8 @@ from sureenough.answers import symbolic
 from sureenough.answers.symbolic import WAIT, Worker
 
 ONE, TWO = r"\sqrt{3+2\sqrt{2}}", r"1+\sqrt{2}"
+SLACK = 3.0
+"""Seconds that a busy machine may take longer; a wait that is not kept takes minutes."""
 SLOW = "100000000!"  # our bounds never let it through; here it stands for anything that takes too long
 SOURCE = str(Path(symbolic.__file__).parents[2])
 posix = pytest.mark.skipif(os.name != "posix", reason="signals and /proc")
@@ -134,7 +136,7 @@ def test_a_first_question_starts_the_worker() -> None:
         assert own.pid is None
         began = time.monotonic()
         reply = own.ask("x+x", "2x")
-        assert time.monotonic() - began < WAIT + 0.5
+        assert time.monotonic() - began < WAIT + SLACK
         assert reply.same is True or reply.why == "timeout"
     finally:
         own.stop()
@@ -146,7 +148,7 @@ def test_a_timeout_is_kept_and_a_new_worker_is_started_at_once(worker: Worker) -
     reply = worker.ask(SLOW, "5")
     waited = time.monotonic() - began
     assert (reply.same, reply.why) == (None, "timeout")
-    assert waited < WAIT + 0.4
+    assert waited < WAIT + SLACK
     assert worker.pid not in (None, before)  # already running, without being asked for
     assert worker.warm_up()
     assert worker.ask("x+x", "2x").same is True
@@ -155,7 +157,7 @@ def test_a_timeout_is_kept_and_a_new_worker_is_started_at_once(worker: Worker) -
 def test_a_short_limit_is_kept_too(worker: Worker) -> None:
     began = time.monotonic()
     assert worker.ask(SLOW, "5", limit=0.2).why == "timeout"
-    assert time.monotonic() - began < 0.7
+    assert time.monotonic() - began < 0.2 + SLACK
 
 
 @posix
@@ -177,7 +179,7 @@ def test_killed_from_outside_mid_comparison(worker: Worker) -> None:
     killer.start()
     began = time.monotonic()
     reply = worker.ask(SLOW, "5")
-    assert time.monotonic() - began < WAIT + 0.4
+    assert time.monotonic() - began < WAIT + SLACK
     assert reply.same is None
     assert worker.warm_up()
     assert worker.ask("x+x", "2x").same is True
@@ -243,7 +245,7 @@ def test_a_worker_that_cannot_start_is_given_up(monkeypatch: pytest.MonkeyPatch)
     for _ in range(symbolic.MAX_FAILED_STARTS + 2):
         reply = own.ask("x+x", "2x")
     assert (reply.same, reply.why) == (None, "no worker")
-    assert time.monotonic() - began < 1
+    assert time.monotonic() - began < SLACK
     judge = answers.Judge(worker=own)
     assert str(judge.explain(r"\sqrt{7+2\sqrt{6}}", r"1+\sqrt{6}")) == "different, no verdict: no worker"
     assert judge.unsettled == 1
@@ -255,7 +257,7 @@ def test_a_worker_that_dies_at_once_is_given_up(monkeypatch: pytest.MonkeyPatch)
     for _ in range(symbolic.MAX_FAILED_STARTS + 2):
         began = time.monotonic()
         reply = own.ask("x+x", "2x")
-        assert time.monotonic() - began < WAIT + 0.4
+        assert time.monotonic() - began < WAIT + SLACK
     assert (reply.same, reply.why) == (None, "no worker")
     own.stop()
 

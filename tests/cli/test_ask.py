@@ -56,7 +56,7 @@ def test_plain_lines_in_a_pipe(url: str) -> None:
     lines = done.stdout.splitlines()
     assert sum(line.endswith("kept, 43 tokens, answer 7") for line in lines) >= 16
     assert "Answer: 7 (ddc, 16 of 64 paths)." in lines
-    assert "Prompt: 144 tokens over 16 requests, apart from the tokens above." in lines
+    assert "Prompt: 144 tokens in all answered requests, apart from the tokens above." in lines
     assert f"Cost: {(144 + 2 * 688) / 1e6:.6f} at the prices given." in lines
     assert "\x1b" not in done.stdout
 
@@ -115,6 +115,9 @@ def test_no_answer_is_exit_code_1(serve: Serve) -> None:
         (["?", "--file", "x", "--url", "http://h/v1", "--model", "m"], "", "not both"),
         (["--file", "none.txt", "--url", "http://h/v1", "--model", "m"], "", "none.txt cannot be read"),
         (["?", "--url", "http://h/v1", "--model", "m", "--kind", "essay"], "", "known: math, choice"),
+        (["?", "--url", "http://h/v1", "--model", "m", "--price-in", "-1"], "", "a price is -1.0"),
+        (["?", "--url", "http://h/v1", "--model", "m", "--stall", "0"], "", "stall is 0.0 seconds"),
+        (["--file", sys.executable, "--url", "http://h/v1", "--model", "m"], "", "is no text in UTF-8"),
     ],
 )
 def test_usage_is_exit_code_2(words: list[str], given: str, says: str) -> None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import os
 import resource
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -155,11 +157,75 @@ def test_bad_datasets(tmp_path: Path, text: str, says: str) -> None:
     assert says in done.stderr
 
 
-def test_a_target_that_cannot_be_written(url: str, dataset: Path, tmp_path: Path) -> None:
-    done = record(url, dataset, tmp_path / "none" / "pool.parquet")
+@pytest.mark.parametrize(
+    ("place", "says"),
+    [
+        ("none/pool.parquet", "No such file or directory; choose another place with -o"),
+        ("sums.jsonl/pool.parquet", "Not a directory"),
+        ("/sys/pool.parquet", "Permission denied"),  # for root too
+        ("", "is a folder; name the file to write"),
+        (".", "is a folder; name the file to write"),
+    ],
+)
+def test_a_target_that_cannot_be_written(url: str, dataset: Path, tmp_path: Path, place: str, says: str) -> None:
+    done = record(url, dataset, tmp_path / place if place else Path())
+    assert (done.returncode, done.stdout) == (2, "")
+    assert says in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Iterator[Path]:
+    """A disk of 64 kB."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    made = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", disk], capture_output=True, check=False)
+    if made.returncode:
+        pytest.skip("mounting a small disk takes root; a limit on the size of files is tried instead")
+    yield disk
+    subprocess.run(["umount", disk], check=True)
+
+
+@pytest.mark.parametrize(("taken", "says"), [(54_000, "paths are safe in it"), (40_000, "All paths are safe in")])
+def test_a_disk_that_is_full(url: str, dataset: Path, small: Path, taken: int, says: str) -> None:
+    pool = small / "pool.parquet"
+    (small / "other").write_bytes(bytes(taken))
+    full = record(url, dataset, pool)
+    assert full.returncode == 2
+    assert "No space left on device" in full.stderr
+    assert says in full.stderr
+    assert "errno" not in full.stderr
+    assert sorted(path.name for path in small.iterdir()) == ["other", "pool.parquet.journal"]
+    (small / "other").unlink()
+    assert record(url, dataset, pool).returncode == 0
+    assert len(rows(pool)) == 48
+
+
+def test_a_disk_that_is_read_only(url: str, dataset: Path, small: Path) -> None:
+    subprocess.run(["mount", "-o", "remount,ro", small], check=True)
+    done = record(url, dataset, small / "pool.parquet")
     assert done.returncode == 2
-    assert "cannot write" in done.stderr
-    assert "No such file or directory" in done.stderr
+    assert "Read-only file system; choose another place with -o" in done.stderr
+
+
+def test_ctrl_c_leaves_a_pool_that_can_be_read_and_gone_on_with(url: str, dataset: Path, tmp_path: Path) -> None:
+    whole, pool = tmp_path / "whole.parquet", tmp_path / "pool.parquet"
+    assert record(url, dataset, whole).returncode == 0
+    journal = tmp_path / "pool.parquet.journal"
+    command = words(url, dataset, pool, "--parallel", "2")
+    with subprocess.Popen(command, env=CLEAN, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
+        while running.poll() is None and (not journal.exists() or journal.read_bytes().count(b"\n") <= 11):
+            time.sleep(0.001)
+        running.send_signal(signal.SIGINT)
+        out, err = running.communicate(timeout=30)
+    assert (running.returncode, err) == (130, "")
+    assert "paths are missing. The same command goes on" in out
+    some = rows(pool)
+    assert 11 <= len(some) < 48
+    assert record(url, dataset, pool).returncode == 0
+    assert rows(pool) == rows(whole)
+    assert all(row in rows(whole) for row in some)
+    assert not journal.exists()
 
 
 def test_nobody_there_is_exit_code_3(dataset: Path, tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import random
+import ssl
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -19,6 +20,7 @@ class Manner:
 
     tokens: int = 12  # before the answer
     answer: str | None = None  # by the seed where None
+    by_prompt: bool = False  # paths differ from question to question, too
     per_chunk: int = 1
     bytes_a_write: int | None = None  # split events anywhere
     merged: bool = False  # many events in one write
@@ -35,7 +37,10 @@ class Manner:
     unseen_end: bool = False  # an end token is counted but has no entry
     reasoning: bool = False
     finish: str = "stop"
+    obeys: bool = True  # ends a path at the limit it was told
     delay: float = 0.0  # seconds before each write
+    work: float = 0.0  # seconds of the server's only processor for each write
+    deaf: bool = False  # goes on working for clients that have gone
     status: int = 200
     headers: dict[str, str] = field(default_factory=dict)
     body: str = '{"error": {"message": "as you wished"}}'
@@ -62,6 +67,8 @@ class Server:
         self.closed_early = 0
         self.connections = 0
         self.url = ""
+        self.processor = asyncio.Lock()
+        self.worked = 0  # writes that the processor made
         self._asked: dict[int, int] = {}
 
     async def talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -70,7 +77,7 @@ class Server:
         try:
             while await self._answer(reader, writer):
                 pass
-        except (ConnectionError, asyncio.IncompleteReadError):
+        except (ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):  # gone: they, or the loop
             pass
         finally:
             self.connections -= 1
@@ -124,6 +131,12 @@ class Server:
                 return False
             if not write or manner.delay:
                 await self._linger(reader, manner.delay if write else 1e9)
+            if manner.work:
+                async with self.processor:
+                    await asyncio.sleep(manner.work)
+                    self.worked += 1
+            if gone(reader) and manner.deaf:
+                continue
             if gone(reader):
                 self.closed_early += 1
                 return False
@@ -147,12 +160,14 @@ def gone(reader: asyncio.StreamReader) -> bool:
 
 
 @asynccontextmanager
-async def serving(manner: Callable[[int, int], Manner] | Manner) -> AsyncIterator[Server]:
+async def serving(
+    manner: Callable[[int, int], Manner] | Manner, *, tls: ssl.SSLContext | None = None
+) -> AsyncIterator[Server]:
     """A server on a free port of this machine, gone afterwards."""
     server = Server((lambda seed, nth: manner) if isinstance(manner, Manner) else manner)
-    listening = await asyncio.start_server(server.talk, "127.0.0.1", 0, limit=1 << 20)
+    listening = await asyncio.start_server(server.talk, "127.0.0.1", 0, limit=1 << 20, ssl=tls)
     try:
-        server.url = f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}/v1"
+        server.url = f"http{'s' * (tls is not None)}://127.0.0.1:{listening.sockets[0].getsockname()[1]}/v1"
         yield server
     finally:
         listening.close()
@@ -166,13 +181,16 @@ async def idle(server: Server) -> None:
 
 def events(body: dict[str, Any], manner: Manner) -> Iterator[str]:
     """The data of every event of a reply, made from the request's seed."""
-    draw = random.Random(body["seed"])
+    asked = json.dumps(body.get("messages") or body.get("prompt")) if manner.by_prompt else ""
+    draw = random.Random(f"{body['seed']} {asked}" if asked else body["seed"])
     chat = "messages" in body
     k = (body.get("top_logprobs") if chat else body.get("logprobs")) or 0
     k = max(0, k + manner.more_candidates) if k and manner.logprobs else 0
     scale = 1 / body["temperature"] if manner.scaled else 1.0
     answer = str(draw.choice([7, 7, 7, 8])) if manner.answer is None else manner.answer
     words = [draw.choice(WORDS) for _ in range(manner.tokens)] + ["\\boxed{", answer, "}"]
+    whole, words = len(words), words[: body.get("max_tokens") if manner.obeys else None]
+    finish = manner.finish if len(words) == whole else "length"
     if chat and manner.role_first:
         yield json.dumps({"choices": [{"index": 0, "delta": {"role": "assistant", "content": ""}, "logprobs": None}]})
     for start in range(0, len(words), manner.per_chunk):
@@ -182,7 +200,7 @@ def events(body: dict[str, Any], manner: Manner) -> Iterator[str]:
         if manner.repeated:
             entries = [first | {"token": word} for first, word in zip([entries[0]] * len(part), part, strict=True)]
         name = "reasoning_content" if manner.reasoning and start < manner.tokens else "content"
-        choice: dict[str, Any] = {"index": 0, "finish_reason": manner.finish if last else None}
+        choice: dict[str, Any] = {"index": 0, "finish_reason": finish if last else None}
         choice |= {"delta": {name: "".join(part)}} if chat else {"text": "".join(part)}
         if k:
             choice["logprobs"] = {"content": entries} if chat else plain(entries)

@@ -19,7 +19,8 @@ def _value(text: str) -> Any:
 
 async def main(words: list[str]) -> None:
     """Serve until killed."""
-    manner = Manner(**{name: _value(value) for name, _, value in (word.partition("=") for word in words)})
+    said = {name: _value(value) for name, _, value in (word.partition("=") for word in words)}
+    manner = Manner(**said | ({"answer": str(said["answer"])} if "answer" in said else {}))
     async with serving(manner) as server:
         print(server.url, flush=True)
         await asyncio.Event().wait()

@@ -30,12 +30,15 @@ from sureenough.engines.fake import Step
 from sureenough.engines.local import Local
 from sureenough.engines.openai import OpenAI
 from sureenough.engines.reduce import too_few
+from sureenough.engines.spread import Spread
 from sureenough.errors import EngineError, MissingLogprobs
 from sureenough.spec import resolve
 from sureenough.traces import RecordedPath
+from tests.engines.bridge import bridged
 from tests.engines.misbehaving import Manner, serving
 from tests.engines.relay import relay
 
+BRIDGE = bridged() if "SUREENOUGH_INPROCESS" in os.environ else None
 Trouble = Literal["none", "endless", "broken", "silent"]
 PROMPT = Prompt.user("?")
 SPEECHLESS = {"ignore_eos": True, "logit_bias": [["{", False], ["a", False]]}  # goes on, and never says its answer
@@ -104,6 +107,16 @@ async def completions(trouble: Trouble) -> AsyncIterator[Held]:
 
 
 @asynccontextmanager
+async def spread(trouble: Trouble) -> AsyncIterator[Held]:
+    async with fake(trouble) as one, http(trouble) as other:
+        yield (
+            Held(Spread([one.engine]), one.running)
+            if trouble == "none"
+            else Held(Spread([one.engine, other.engine]), lambda: one.running() + other.running())
+        )
+
+
+@asynccontextmanager
 async def vllm(trouble: Trouble) -> AsyncIterator[Held]:
     url = os.environ.get("SUREENOUGH_VLLM_URL")
     if url is None:
@@ -115,13 +128,27 @@ async def vllm(trouble: Trouble) -> AsyncIterator[Held]:
             return int(sum(map(float, re.findall(rb"^vllm:num_requests_running\S* (\S+)", reply.read(), re.MULTILINE))))
 
     long = 1900 if trouble in ("endless", "broken") else 11
-    options: dict[str, Any] = {"temperature": 1.0, "top_p": 1.0, "max_path_tokens": long, "extra": {"ignore_eos": True}}
+    options: dict[str, Any] = {"temperature": 1.0, "top_p": 1.0, "max_path_tokens": long, "inside": False}
+    options["extra"] = {"ignore_eos": True}  # so that paths are as long as they should be
     if trouble == "silent":
         options["k"] = 50  # more than it gives
     place = httpx.URL(url)
     assert place.port is not None
     async with relay(place.host, place.port, cut_after=20_000 if trouble == "broken" else None) as port:
         yield Held(OpenAI(f"http://127.0.0.1:{port}/v1", "tiny", **options), running, tokens=long, answer=None)
+
+
+@asynccontextmanager
+async def inprocess(trouble: Trouble) -> AsyncIterator[Held]:
+    if BRIDGE is None:
+        pytest.skip("no vLLM in this process; `.ci/inprocess` runs these tests with one")
+    if trouble in ("broken", "silent"):
+        pytest.skip("vLLM in this process breaks with it, and always has log-probabilities")
+    # Pruned paths end by their end token, so it cannot be ignored where a run prunes; these seeds end late enough.
+    more: dict[str, Any] = {"ignore_eos": True} if trouble == "endless" else {}
+    long = 1900 if trouble == "endless" else 11
+    engine = BRIDGE.sampled(max_path_tokens=long, **more)
+    yield Held(engine, lambda: engine.running, tokens=long, answer=None)
 
 
 @asynccontextmanager
@@ -156,7 +183,9 @@ ENGINES: dict[str, Callable[[Trouble], AbstractAsyncContextManager[Held]]] = {
     "recorded": recorded,
     "chat": http,
     "completions": completions,
+    "spread": spread,
     "vllm": vllm,
+    "inprocess": inprocess,
     "local": local,
 }
 every_engine = pytest.mark.parametrize("make", ENGINES.values(), ids=ENGINES)

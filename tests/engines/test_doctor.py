@@ -6,7 +6,8 @@ import asyncio
 
 import pytest
 
-from sureenough.engines.doctor import Check, examine
+from sureenough.engines.clock import Timed, Times
+from sureenough.engines.doctor import Check, closing, examine
 from sureenough.engines.openai import OpenAI
 from sureenough.errors import EngineUnavailable
 from tests.engines.misbehaving import Manner, serving
@@ -24,7 +25,7 @@ def test_a_healthy_server() -> None:
     found = examined(Manner(tokens=10))
     assert {name: check.good for name, check in found.items()} == {
         "top-k": True, "raw": True, "distinct": True, "seeds": True, "closing": None, "counting": True,
-        "chunks": True, "highest k": True,
+        "chunks": True, "highest k": True, "inside": True,
     }  # fmt: skip
 
 
@@ -44,6 +45,50 @@ def test_what_ails_a_server(manner: Manner, name: str, good: bool | None, cure: 
     check = examined(manner)[name]
     assert check.good is good
     assert cure in check.cure
+
+
+def closed(manner: Manner) -> Check:
+    async def look() -> Check:
+        async with serving(manner) as server, OpenAI(server.url, "tiny").open(parallel=8) as connected:
+            return await closing(connected)
+
+    return asyncio.run(asyncio.wait_for(look(), timeout=60))
+
+
+@pytest.mark.parametrize(("deaf", "says"), [(False, "closing stops generation"), (True, "goes on with closed streams")])
+def test_without_counters_the_clock_tells_whether_closing_stops(deaf: bool, says: str) -> None:
+    check = closed(Manner(tokens=80, work=0.001, deaf=deaf))
+    assert (check.good, says in check.found) == (not deaf, True), check
+    assert "3 of 3 rounds agree" in check.found
+
+
+def test_where_others_are_not_felt_the_clock_cannot_tell() -> None:
+    check = closed(Manner(tokens=10, delay=0.002))
+    assert check.good is None
+    assert "not conclusive" in check.found
+
+
+@pytest.mark.parametrize(
+    ("times", "verdict"),
+    [
+        (Times(1.0, 5.0, 1.2), True),
+        (Times(1.0, 5.0, 4.0), False),
+        (Times(1.0, 5.0, 3.0), None),
+        (Times(1.0, 1.3, 1.0), None),  # others are not felt
+        (Times(1.0, 1.3, 1.3), None),
+        (Times(1.0, 4.2, 0.9), True),
+        (Times(1.0, 4.2, 4.2), False),  # both as long as the patience lasted
+    ],
+)
+def test_what_three_times_tell(times: Times, verdict: bool | None) -> None:
+    assert times.verdict is verdict
+
+
+def test_rounds_must_agree() -> None:
+    stops, goes_on = Times(1.0, 5.0, 1.0), Times(1.0, 5.0, 5.0)
+    assert Timed([stops, stops]).good is True
+    assert Timed([stops, goes_on]).good is None
+    assert "not conclusive" in str(Timed([stops, goes_on]))
 
 
 def test_nobody_there() -> None:

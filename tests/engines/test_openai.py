@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
 from collections.abc import Callable, Coroutine
 from contextlib import aclosing
 from dataclasses import replace
@@ -34,6 +35,10 @@ class Got:
     @property
     def signals(self) -> list[tuple[float, float]]:
         return [(token.peak, token.conf) for chunk in self.chunks for token in chunk]
+
+    @property
+    def beyond(self) -> int:
+        return sum(chunk.beyond for chunk in self.chunks)
 
     @property
     def unread(self) -> int:
@@ -150,11 +155,24 @@ def test_thinking_that_comes_apart_is_marked() -> None:
     assert got.text.endswith("\n</think>\n\n\\boxed{7}")
 
 
-def test_a_path_cut_by_the_server_and_one_cut_here() -> None:
-    assert asked(replace(PLAIN, finish="length")).chunks[-1].finish == "length"
+def test_a_path_that_the_server_ends_at_its_limit() -> None:
     got = asked(replace(PLAIN, tokens=500), max_path_tokens=40)
-    assert got.chunks[-1].finish == "length"
-    assert 40 <= len(got.signals) < 500  # what came in the same read is not thrown away
+    last = got.chunks[-1]
+    assert (last.finish, last.closed, last.prompt_tokens, len(got.signals), got.beyond) == ("length", False, 9, 40, 0)
+
+
+@pytest.mark.parametrize("signals", [True, False])
+@pytest.mark.parametrize("sent", [{}, {"per_chunk": 7}, {"merged": True}, {"per_chunk": 7, "merged": True}])
+def test_a_path_is_cut_at_its_limit_to_the_token(sent: dict[str, Any], signals: bool) -> None:
+    if not signals:
+        sent = sent | {"per_chunk": 1}  # a chunk without log-probabilities counts as one
+    usual = asked(replace(PLAIN, tokens=500))
+    got = asked(replace(PLAIN, tokens=500, obeys=False, **sent), signals=signals, max_path_tokens=40)
+    assert (got.chunks[-1].finish, got.chunks[-1].closed) == ("length", True)
+    assert len(got.signals) + got.unread == 40
+    assert got.signals == usual.signals[: 40 * signals]
+    assert got.text == "".join([token.text for chunk in usual.chunks for token in chunk][:40])
+    assert got.beyond >= (2 if "merged" in sent else 0)  # counted, not kept
 
 
 def test_without_signals_no_candidates_are_asked_for() -> None:
@@ -254,6 +272,20 @@ def test_a_server_that_stays_away(manner: Manner, says: str) -> None:
         asked(manner, retries=1, timeouts=Timeouts(first_token=0.1))
 
 
+def test_a_connection_that_does_not_come_about() -> None:
+    with socket.socket() as full, socket.socket() as one, socket.socket() as two:
+        full.bind(("127.0.0.1", 0))
+        full.listen(0)  # room for one who waits; the next ones are not even refused
+        for waiting in (one, two):
+            waiting.setblocking(False)
+            waiting.connect_ex(full.getsockname())
+        engine = OpenAI(
+            f"http://127.0.0.1:{full.getsockname()[1]}/v1", "tiny", retries=0, timeouts=Timeouts(connect=0.2)
+        )
+        with pytest.raises(EngineUnavailable, match="no connection in time"):
+            asyncio.run(anext(engine.stream(Prompt.user("?"), seed=1)))
+
+
 def test_nobody_there() -> None:
     engine = OpenAI("http://127.0.0.1:9/v1", "tiny", retries=0)
     with pytest.raises(EngineUnavailable, match=r"nobody answers at http://127.0.0.1:9/v1.*is the server running"):
@@ -335,6 +367,7 @@ def test_a_broken_key_is_refused_unseen(monkeypatch: pytest.MonkeyPatch, key: st
         ("ftp://host/v1", {}, "is no URL"),
         ("http://u:hush@h:port/v1", {}, "that is no URL"),
         ("http://h/v1", {"temperature": -1}, "temperature is -1"),
+        ("http://h/v1", {"temperature": float("nan")}, "temperature is nan"),
         ("http://h/v1", {"top_p": 0}, "top_p is 0"),
         ("http://h/v1", {"k": 0}, "k is 0"),
         ("http://h/v1", {"max_path_tokens": 0}, "max_path_tokens is 0"),
@@ -344,6 +377,17 @@ def test_a_broken_key_is_refused_unseen(monkeypatch: pytest.MonkeyPatch, key: st
 def test_bad_options(url: str, options: dict[str, Any], says: str) -> None:
     with pytest.raises(UsageError, match=says):
         OpenAI(url, **({"model": "m"} | options))
+
+
+@pytest.mark.parametrize("seconds", [0, -1, float("nan")])
+def test_bad_patience(seconds: float) -> None:
+    with pytest.raises(UsageError, match=r"stall is .* seconds; it must be above 0"):
+        Timeouts(stall=seconds)
+
+
+def test_a_pause_that_is_not_worth_waiting_for_is_named() -> None:
+    with pytest.raises(EngineUnavailable, match="asks to come back in 3,600 s, and no more than 120 s are waited"):
+        asked(Manner(status=503, headers={"Retry-After": "3600"}))
 
 
 def test_events_however_they_are_cut() -> None:

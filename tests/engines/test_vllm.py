@@ -14,18 +14,20 @@ import pytest
 import sureenough as se
 from sureenough.engines.metrics import Counters, at_rest, counters
 from sureenough.engines.openai import OpenAI
+from sureenough.problems import generate
 
 URL = os.environ.get("SUREENOUGH_VLLM_URL")
 pytestmark = pytest.mark.skipif(
     URL is None, reason="no vLLM here: `.ci/vllm pytest tests/engines/test_vllm.py` installs and serves one"
 )
-PROMPT = se.Prompt.user("Count to ten.")
+PROMPT = se.Prompt.user(generate(3, seed=1)[0].question)
 T = TypeVar("T")
 
 
 def engine(**options: Any) -> OpenAI:
     assert URL is not None
-    return OpenAI(URL, "tiny", **({"temperature": 1.0, "top_p": 1.0, "max_path_tokens": 60} | options))
+    common: dict[str, Any] = {"temperature": 1.0, "top_p": 1.0, "max_path_tokens": 60, "inside": False}
+    return OpenAI(URL, "tiny", **(common | options))
 
 
 def bounded(work: Coroutine[Any, Any, T]) -> T:

@@ -54,7 +54,8 @@ class Groups:
     def __init__(self, pool: Pool, symbolic_seconds: float = REPLAY_SECONDS, equal: Equal = "meaning") -> None:
         if equal not in ("meaning", "string"):
             raise UsageError(f"equal is {equal!r}; answers are equal by 'meaning' or by 'string'")
-        self.symbolic_seconds, self.equal = symbolic_seconds, equal
+        self.symbolic_seconds: float = symbolic_seconds
+        self.equal: Equal = equal
         self._file = cache_folder() / f"answers-{VERSION}-{_fingerprint(pool, symbolic_seconds, equal)}.json"
         self._known = _read(self._file)
         self._news = False
@@ -73,6 +74,15 @@ class Groups:
             known = self._known[question.id] = judge(question, self.symbolic_seconds, self.equal)
             self._news = True
         return known
+
+    def known(self) -> dict[str, Judged]:
+        """All that were judged before, by question."""
+        return dict(self._known)
+
+    def learn(self, news: dict[str, Judged]) -> None:
+        """Take over what others judged."""
+        self._known |= news
+        self._news |= bool(news)
 
     def save(self) -> None:
         """Keep what was judged; a cache that cannot be written is no error."""

@@ -13,9 +13,12 @@ import numpy as np
 
 from sureenough.core.events import Json, Tier
 from sureenough.core.outcome import BUCKETS, Outcome
+from sureenough.core.stops import exceeds_share
 from sureenough.core.trend import Floats
 
 RESAMPLES: Final = 2000
+CONFIDENT: Final = 0.95
+"""The paper's tau: a wrong answer is a confident one when its posterior passed this."""
 
 
 class Interval(NamedTuple):
@@ -105,10 +108,30 @@ class Sheet:
         self.sums.update(
             {"tokens": run.tokens, "plain": run.plain, "steps": out.steps, "width": out.started, "pruned": out.pruned}
         )
+        if run.right == 0.0:
+            self.sums["wrong"] += 1
+            if posterior(out) > CONFIDENT:
+                self.sums.update({"confident wrong": 1, "tokens confident wrong": run.tokens})
+
+    def join(self, more: Sheet) -> None:
+        """Take over the runs of further questions."""
+        self.right += more.right
+        self.runs += more.runs
+        self.questions += more.questions
+        self.weight = more.weight
+        for mine, theirs in ((self.sums, more.sums), (self.reasons, more.reasons), (self.notes, more.notes)):
+            mine.update(theirs)
+        self.examples |= more.examples
 
     def mean(self, name: str) -> float:
         """Mean a run."""
         return self.sums[name] / self.runs
+
+
+def posterior(out: Outcome) -> float:
+    """The chance that the winner holds most of the votes, by the weights of its own strategy (the paper's test)."""
+    weights = list(out.votes.values())
+    return exceeds_share(1.0 + weights[0], 1.0 + sum(weights[1:]), 0.5) if weights else 0.0
 
 
 def rows(sheets: list[Sheet], repeats: int, seed: int) -> list[Row]:
@@ -117,7 +140,7 @@ def rows(sheets: list[Sheet], repeats: int, seed: int) -> list[Row]:
     graded = np.isfinite(marks[0])
     marks = [mark[graded] for mark in marks]
     values = np.stack([*marks, *(mark - marks[0] for mark in marks)], axis=1)
-    bounds = _intervals(values, seed)
+    bounds = intervals(values, seed)
     return [
         _row(sheet, mark, marks[0], (bounds[i], bounds[len(sheets) + i]), repeats)
         for i, (sheet, mark) in enumerate(zip(sheets, marks, strict=True))
@@ -148,7 +171,7 @@ def _row(sheet: Sheet, mark: Floats, first: Floats, bounds: tuple[Interval, Inte
     )
 
 
-def _intervals(values: Floats, seed: int) -> list[Interval]:
+def intervals(values: Floats, seed: int) -> list[Interval]:
     """95% intervals of the means of the columns; every column sees the same resampled questions."""
     questions, columns = values.shape
     if questions == 0:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Protocol
 from zlib import crc32
 
 import numpy as np
 
-from sureenough.bench.groups import Groups, Judged
+from sureenough.bench.groups import Equal, Judged
 from sureenough.bench.guard import Guard
 from sureenough.bench.score import Run, Sheet
 from sureenough.core.gates import Calibrate, Gate
@@ -66,10 +67,23 @@ class Remembered:
         return len(self.known) - 1
 
 
+class Judges(Protocol):
+    """Whoever knows which answers mean the same; `Groups` does."""
+
+    @property
+    def equal(self) -> Equal: ...
+    @property
+    def symbolic_seconds(self) -> float: ...
+    @property
+    def unsettled(self) -> int: ...
+    def of(self, question: Question) -> Judged:
+        """This question's answers."""
+
+
 class Work:
     """Collects a sheet a strategy, question by question."""
 
-    def __init__(self, plan: list[Strategy], settings: Settings, groups: Groups) -> None:
+    def __init__(self, plan: list[Strategy], settings: Settings, groups: Judges) -> None:
         self.plan, self.settings, self.groups = plan, settings, groups
         self.sheets = [Sheet(render(strategy)) for strategy in plan]
         self.guards = [[Guard(strategy) for _ in range(settings.repeats)] for strategy in plan]
@@ -79,12 +93,14 @@ class Work:
 
     def question(self, question: Question) -> None:
         """All strategies and repeats of one question."""
+        self.judged(question, self.groups.of(question), Remembered())
+
+    def judged(self, question: Question, judged: Judged, remembered: Remembered) -> None:
+        """The same where the answers are judged already; `remembered` may be shared by works on the same question."""
         n = len(question.paths)
         self.recorded = max(self.recorded, n)
         self.short += self.settings.paths is not None and n < self.settings.paths
         self.shrunk += any(n < strategy.warmup for strategy in self.plan)
-        judged = self.groups.of(question)
-        remembered = Remembered()
         runs: list[list[Run]] = [[] for _ in self.plan]
         for repeat in range(self.settings.repeats):
             paths = self._ordered(question, repeat)

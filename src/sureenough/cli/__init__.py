@@ -9,7 +9,22 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from sureenough.cli import answers, ask, browse, demo, doctor, engine, explain, record, replay, serve, strategies
+from sureenough.cli import (
+    answers,
+    ask,
+    bench,
+    browse,
+    demo,
+    doctor,
+    engine,
+    explain,
+    record,
+    replay,
+    report,
+    serve,
+    serve_vllm,
+    strategies,
+)  # fmt: skip
 from sureenough.errors import EngineError, SureEnoughError
 from sureenough.version import __version__
 
@@ -28,9 +43,14 @@ app.command("record")(record.command)
 app.command("replay")(replay.command)
 app.command("serve")(serve.command)
 app.command("view")(browse.command)
+app.command("bench")(bench.command)
+app.command("report")(report.command)
 app.command("answers", context_settings={"ignore_unknown_options": True})(answers.command)  # -1 is an answer
 app.command("explain")(explain.command)
 app.command("strategies")(strategies.command)
+app.command("serve-vllm", context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(
+    serve_vllm.command
+)
 
 
 def _print_version(asked: bool) -> None:

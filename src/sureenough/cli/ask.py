@@ -56,6 +56,7 @@ def command(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Ask a model and watch the vote settle. Ctrl-C takes the vote so far."""
+    engine.refuse_bad_prices(price_in, price_out)
     asked = _question(question, file)
     server = engine.server(
         url,
@@ -98,9 +99,11 @@ def _question(question: str | None, file: Path | None) -> str:
         if question is not None:
             raise UsageError("give the question or a file, not both")
         try:
-            return file.read_text()
-        except (OSError, UnicodeDecodeError) as error:
-            raise UsageError(f"{file} cannot be read: {getattr(error, 'strerror', None) or error}") from None
+            return file.read_text("utf-8")
+        except UnicodeDecodeError:
+            raise UsageError(f"{file} is no text in UTF-8") from None
+        except OSError as error:
+            raise UsageError(f"{file} cannot be read: {error.strerror or error}") from None
     if question is not None and question != "-":
         return question
     if question is None and sys.stdin.isatty():
@@ -125,7 +128,7 @@ def _bill(out: Outcome, money: float | None, here: bool) -> list[str]:
     spent = out.tokens
     lines = []
     if spent.prompt:
-        lines.append(f"Prompt: {spent.prompt:,} tokens over {out.started} requests, apart from the tokens above.")
+        lines.append(f"Prompt: {spent.prompt:,} tokens in all answered requests, apart from the tokens above.")
         if spent.prompt * 5 > spent.total and not here:
             lines.append(
                 "Hint: a server that reads the prompt anew for every path spends much on it here; "

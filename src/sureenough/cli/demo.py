@@ -37,6 +37,8 @@ from sureenough.traces.journal import Journal
 
 STRATEGIES: Final = ("sc", "ac", "deepconf-low", "ddc", "sure")
 REPEATS: Final = 5
+LIVE: Final = {1: 0, 3: 3, 5: 2}
+"""Levels that are asked live, and which of their first problems: arithmetic, a story, a remainder."""
 LIVE_PATHS: Final = 32
 AT_ONCE: Final = 32
 LEAST: Final = 0.25
@@ -93,7 +95,7 @@ class _Demo:
         """All of it; whether it was not interrupted."""
         self.say("The built-in model, on this machine. First three questions, easy to hard, asked live with ddc.")
         try:
-            whole = all(self.ask(level) for level in (1, 3, 5)) and self.sample()
+            whole = all(self.ask(level) for level in LIVE) and self.sample()
         except KeyboardInterrupt:
             whole = False
         if not whole:
@@ -108,7 +110,7 @@ class _Demo:
 
     def ask(self, level: int) -> bool:
         """One question, live; whether it was not interrupted."""
-        problem = generate(level, self.seed, 1)[0]
+        problem = generate(level, self.seed, LIVE[level] + 1)[-1]
         self.say(f"\nLevel {level}: {problem.question}")
         began = time.monotonic()
         with watching(LIVE_PATHS, self.quiet or not Console().is_terminal) as screen:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import tomllib
 from collections.abc import Mapping
+from math import inf
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -131,6 +132,13 @@ def cost(prompt: int, made: int, price_in: float | None, price_out: float | None
     return (prompt * (price_in or 0.0) + made * (price_out or 0.0)) / 1e6
 
 
+def refuse_bad_prices(*prices: float | None) -> None:
+    """Prices are checked before anything is spent."""
+    wrong = next((price for price in prices if price is not None and not 0 <= price < inf), None)
+    if wrong is not None:
+        raise UsageError(f"a price is {wrong}; it must be a number of at least 0, for a million tokens")
+
+
 def defaults(context: typer.Context) -> None:
     """Read sureenough.toml of this folder, or the file that SUREENOUGH_CONFIG names: a table a verb, or for all."""
     named = os.environ.get("SUREENOUGH_CONFIG")
@@ -147,6 +155,7 @@ def defaults(context: typer.Context) -> None:
 
 def _for_verb(verb: Any, said: dict[str, Any], verbs: Verbs, file: Path) -> dict[str, Any]:
     known = {option.name for option in verb.params}
+    several = {option.name for option in verb.params if getattr(option, "multiple", False)}  # one word is a list of one
     everybody = {option.name for one in verbs.values() for option in one.params}
     found = {}
     for name, value in said.items():
@@ -156,9 +165,10 @@ def _for_verb(verb: Any, said: dict[str, Any], verbs: Verbs, file: Path) -> dict
         if key not in everybody:
             raise UsageError(f"{file}: no verb has an option {name!r}; tables are named {', '.join(verbs)}")
         if key in known:
-            found[key] = value
+            found[key] = [value] if isinstance(value, str) and key in several else value
     for name, value in said.get(str(verb.name), {}).items():
         if name.replace("-", "_") not in known:
             raise UsageError(f"{file}: {verb.name} has no option {name!r}; known: {', '.join(sorted(map(str, known)))}")
-        found[name.replace("-", "_")] = value
+        key = name.replace("-", "_")
+        found[key] = [value] if isinstance(value, str) and key in several else value
     return found

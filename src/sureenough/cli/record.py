@@ -24,6 +24,7 @@ from sureenough.errors import TraceError, UsageError
 from sureenough.traces import PoolInfo, PoolWriter, Question, RecordedPath
 from sureenough.traces.journal import Journal, by_question
 from sureenough.traces.questions import columns_of, load
+from sureenough.traces.write import why
 
 FILES = "JSON lines, CSV or Parquet with a column question, and id, gold, kind and level if known."
 SAMPLED_FIRST = 4
@@ -59,6 +60,7 @@ def command(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Sample four paths, estimate the rest.")] = False,
 ) -> None:
     """Sample paths of many questions into a pool that `replay` reads."""
+    engine.refuse_bad_prices(price_in, price_out)
     if min(paths, parallel) < 1:
         raise UsageError("--paths and --parallel must be at least 1")
     server = engine.server(
@@ -80,6 +82,8 @@ def command(
     if dry_run:
         typer.echo(job.estimate(price_in, price_out))
         return
+    if not output.name or output.is_dir():
+        raise UsageError(f"{output} is a folder; name the file to write, such as {output / 'pool.parquet'}")
     notes = output.with_name(output.name + ".journal")
     if output.exists() and not notes.exists():
         raise TraceError(f"{output} is there already and complete; name another output, or move it away")
@@ -187,7 +191,7 @@ def write(output: Path, questions: list[Asked], journal: Journal, info: PoolInfo
                 writer.write(Question(name, known[name].gold, known[name].level, paths))
     except OSError as error:
         raise TraceError(
-            f"cannot write {output}: {error.strerror or error}. All paths are safe in {journal.file}; "
+            f"cannot write {output}: {why(error)}. All paths are safe in {journal.file}; "
             "make room and give the same command again"
         ) from None
 

@@ -54,15 +54,15 @@ class Path:
         if self.monitor is None:
             self.monitor = Monitor(window)
         monitor = self.monitor
+        push, test = monitor.push, gate.tier  # looked up once: this loop is most of what a live token costs here
         taken = 0
         for _, peak, conf in tokens:
             taken += 1
             if isnan(conf):
                 self.blind = True
-            elif monitor.push(peak, conf):
-                self.tier = gate.tier(monitor)
-                if self.tier is not None:
-                    break
+            elif push(peak, conf) and (tier := test(monitor)) is not None:
+                self.tier = tier
+                break
         return taken
 
     def close(self, window: int, summary: Summary | None) -> None:

@@ -11,7 +11,7 @@ from math import inf
 
 import numpy as np
 
-from sureenough.core.trend import ILL_CONDITIONED, Floats, Sums, centred, direct, shape
+from sureenough.core.trend import ILL_CONDITIONED, Floats, direct, shape
 
 
 class Monitor:
@@ -76,19 +76,13 @@ class Monitor:
         if size < 2 or dd == 0.0:
             return 0.0
         before = self._old[at - 1] if self._old else self._conf[0]
-        sums = Sums(
-            size,
-            self._d + self._rest_d[at],
-            dd,
-            self._dv + self._rest_dv[at],
-            self._vv + self._rest_vv[at],
-            self._last - before,
-        )
-        a, b, c = centred(sums)
+        d, rise = self._d + self._rest_d[at], self._last - before
+        a = dd - d * d / size
         if a <= ILL_CONDITIONED * dd:
             noise, fall = direct(self._old[at:] + self._conf, before)
         else:
-            noise, fall = shape(a, b, c, sums.rise)
+            b = self._dv + self._rest_dv[at] - d * rise / size
+            noise, fall = shape(a, b, self._vv + self._rest_vv[at], rise)
         return noise + eta * fall
 
     @property

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import sqrt
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,17 +26,6 @@ ILL_CONDITIONED: Final = 1e-6
 """Where the spread is below this share of the shifted squares, subtraction ate too many digits: sum anew."""
 
 
-class Sums(NamedTuple):
-    """Sums over a window of n tokens; d = conf - shift, v = velocity, rise = sum of v."""
-
-    n: int
-    d: float
-    dd: float
-    dv: float
-    vv: float
-    rise: float
-
-
 def shape(a: float, b: float, c: float, rise: float) -> tuple[float, float]:
     """(noise, fall) of a window with these centred sums."""
     if a + c <= 0.0:
@@ -46,12 +35,6 @@ def shape(a: float, b: float, c: float, rise: float) -> tuple[float, float]:
     noise = 1.0 - h / (a + c)
     fall = (1.0 + skew / h) / 2.0 if rise < 0.0 and h > 0.0 else 0.0
     return noise, fall
-
-
-def centred(sums: Sums) -> tuple[float, float, float]:
-    """a, b, c from shifted sums."""
-    n, d, dd, dv, vv, rise = sums
-    return dd - d * d / n, dv - d * rise / n, vv
 
 
 def direct(window: Sequence[float] | Floats, before: float | None) -> tuple[float, float]:

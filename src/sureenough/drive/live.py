@@ -34,7 +34,7 @@ from sureenough.core.session import Session
 from sureenough.core.windows import scan
 from sureenough.drive.news import Begun, News, Observer, Said
 from sureenough.drive.reading import Extract, Group
-from sureenough.engines.base import Chunk, Counts, Engine, Prompt, opened, stops_at_once
+from sureenough.engines.base import Chunk, Counts, Engine, Guard, Prompt, opened, stops_at_once
 from sureenough.errors import EngineError, EngineRejected, EngineUnavailable, MissingLogprobs
 from sureenough.spec import render
 
@@ -56,7 +56,7 @@ async def run(
 class _Growing:
     """A path that is being streamed."""
 
-    __slots__ = ("decided", "estimated", "number", "said", "seed", "summary", "task", "tokens")
+    __slots__ = ("beyond", "decided", "estimated", "number", "said", "seed", "summary", "task", "tokens")
 
     def __init__(self, start: Start) -> None:
         self.number, self.seed = start.path, start.seed
@@ -65,6 +65,7 @@ class _Growing:
         self.tokens = 0
         self.decided = False  # the session has cancelled it
         self.estimated = False
+        self.beyond = 0  # tokens past its limit
         self.summary: Summary | None = None
 
 
@@ -147,12 +148,13 @@ class _Run:
     async def grow(self, path: _Growing) -> None:
         """Stream one path to its end, to its cancel, or to the error that loses it."""
         try:
-            async with aclosing(self.engine.stream(self.prompt, seed=path.seed)) as chunks:
+            async with aclosing(self.engine.stream(self.guarded(path.number), seed=path.seed)) as chunks:
                 async for chunk in chunks:
                     self.hear(path, chunk)
                     if path.decided:
-                        return
-            await self.ended(path)
+                        break
+            if not path.decided:
+                await self.ended(path)
         except (EngineRejected, MissingLogprobs) as error:
             self.fail(_named(error, path))
         except EngineError as error:
@@ -160,8 +162,15 @@ class _Run:
         except Exception as error:  # whatever it is, it ends the run and reaches the caller
             self.fail(error)
         finally:
+            if path.beyond:  # its fate is sealed: these are overrun
+                self.tell(Tokens(path.number, Unread(path.beyond)), path.number)
             self.estimated |= path.estimated
             self.growing.pop(path.number, None)
+
+    def guarded(self, number: int) -> Prompt:
+        """What is asked, with this path's gate for engines that watch their own paths."""
+        gate = None if self.session.paths[number].warmup else self.session.gate
+        return replace(self.prompt, guard=Guard(self.session.window, gate)) if self.prompt.signals else self.prompt
 
     def hear(self, path: _Growing, chunk: Sequence[Token]) -> None:
         if not path.said:
@@ -179,14 +188,16 @@ class _Run:
             self.obey(Said(path.number, chunk.text), ())
         path.said.append(chunk.text)
         path.estimated = chunk.estimated
+        path.beyond += chunk.beyond
+        self.cut |= chunk.closed
         path.summary = chunk.summary or path.summary
         self.prompt_tokens = chunk.prompt_tokens or self.prompt_tokens
         if chunk.unread:
-            self.uncount(path, chunk.unread)
+            self.uncount(path, chunk.unread, last=chunk.finish is not None)
 
-    def uncount(self, path: _Growing, unread: int) -> None:
+    def uncount(self, path: _Growing, unread: int, *, last: bool) -> None:
         """Tokens that can only be counted: the end token of some servers, or all where no confidence is read."""
-        if self.prompt.signals and not path.tokens and path.summary is None:
+        if self.prompt.signals and last and not path.tokens and path.summary is None:
             # Nothing but an end token: a path of no windows, as an empty one is.
             none = np.empty(0)
             path.summary = Summary(unread, 0.0, 0.0, None, scan(none, none, self.session.window))
@@ -194,6 +205,9 @@ class _Run:
             self.tell(Tokens(path.number, Unread(unread)), path.number)
 
     async def ended(self, path: _Growing) -> None:
+        if path.summary is not None and path.summary.tier is not None:  # by the engine that watched it
+            self.tell(Ended(path.number, Fate.PRUNED, None, path.summary), path.number)
+            return
         text = "".join(path.said)
         answer = await asyncio.to_thread(self.extract, text) if len(text) > 100_000 else self.extract(text)
         if answer is not None and answer not in self.answers:

@@ -9,12 +9,20 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
-from typing import Any, Protocol, Self, runtime_checkable
+from typing import Any, NamedTuple, Protocol, Self, runtime_checkable
 
 from sureenough.core.events import Summary, Token
+from sureenough.core.gates import Gate
 
 Message = Mapping[str, Any]
 """A chat message as the OpenAI protocol has it: a role, content, and whatever else."""
+
+
+class Guard(NamedTuple):
+    """How a path is watched: engines that can do so themselves send a summary in place of signals."""
+
+    window: int
+    gate: Gate | None  # None: a warm-up path, whose windows will be asked for
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +31,7 @@ class Prompt:
 
     messages: tuple[Message, ...]
     signals: bool = True  # False: engines that pay for log-probabilities may leave them out
+    guard: Guard | None = None  # for engines that watch their own paths; others need not look
 
     @classmethod
     def user(cls, text: str, *, system: str | None = None, signals: bool = True) -> Self:
@@ -39,7 +48,7 @@ class Prompt:
 class Chunk(list[Token]):
     """Tokens that came together, and what came with them."""
 
-    __slots__ = ("estimated", "finish", "prompt_tokens", "summary", "text", "unread")
+    __slots__ = ("beyond", "closed", "estimated", "finish", "prompt_tokens", "summary", "text", "unread")
 
     def __init__(
         self,
@@ -51,6 +60,8 @@ class Chunk(list[Token]):
         prompt_tokens: int | None = None,
         estimated: bool = False,
         summary: Summary | None = None,
+        beyond: int = 0,
+        closed: bool = False,
     ) -> None:
         super().__init__(tokens)
         self.text = "".join([token.text for token in self]) if text is None else text
@@ -59,6 +70,8 @@ class Chunk(list[Token]):
         self.prompt_tokens = prompt_tokens  # in the last chunk, where the server says
         self.estimated = estimated  # whether the path's count so far is a guess
         self.summary = summary  # from engines that watch their own paths
+        self.beyond = beyond  # tokens that came beyond the path's limit: no part of it, but made
+        self.closed = closed  # the engine closed the stream at the path's limit; the server may have made more
 
 
 class Engine(Protocol):

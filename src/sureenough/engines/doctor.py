@@ -6,22 +6,33 @@ import time
 from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 from dataclasses import replace
+from functools import partial
 from typing import Final, NamedTuple
 
 import httpx
 
+from sureenough.core.events import Ended, Fate, Tokens
+from sureenough.core.session import Session
 from sureenough.engines.base import Chunk, Prompt
+from sureenough.engines.clock import timed
 from sureenough.engines.faults import Busy
+from sureenough.engines.inside import offered
 from sureenough.engines.local import Local, Slots
 from sureenough.engines.metrics import at_rest
 from sureenough.engines.openai import Connected, OpenAI
 from sureenough.engines.reading import Reading, candidates
 from sureenough.engines.reduce import CURES
+from sureenough.engines.sse import Events
 from sureenough.engines.wire import DONE, decode, request
 from sureenough.errors import EngineError, EngineUnavailable
+from sureenough.spec import resolve
 
 PROMPT: Final = Prompt.user("Name a colour, then count from one to one hundred in words, slowly.")
 MANY: Final = (128, 64, 32, 20, 10, 5, 1)
+COSTED: Final = 20
+"""Times that a path is read to see what it costs."""
+WATCHING: Final = "ddc:warmup=1,tau=1,drop=0,trust=100,risk=p100"
+"""All tests of DDC at every token."""
 
 
 class Check(NamedTuple):
@@ -36,8 +47,8 @@ class Check(NamedTuple):
 class Probe(Reading):
     """Reads a reply without minding what its candidates are like, and keeps them to be looked at."""
 
-    def __init__(self, k: int) -> None:
-        super().__init__(k, signals=False)
+    def __init__(self, k: int, limit: int) -> None:
+        super().__init__(k, signals=False, limit=limit)
         self.events: list[bytes] = []
         self.columns: list[list[float]] = []
         self.sizes: list[int] = []  # tokens a chunk
@@ -73,17 +84,25 @@ async def examine(engine: OpenAI | Local, told: Callable[[Check], None] | None =
 
 
 async def sample(
-    at: Connected, *, k: int = 20, seed: int = 1, temperature: float = 1.0, tokens: int = 48, stop: int | None = None
+    at: Connected,
+    *,
+    k: int = 20,
+    seed: int = 1,
+    temperature: float = 1.0,
+    tokens: int = 48,
+    stop: int | None = None,
+    begun: Callable[[], None] = lambda: None,
 ) -> Probe:
     """One path, or its first few tokens."""
     engine = replace(at.engine, k=k, temperature=temperature, top_p=1.0, max_path_tokens=tokens)
     body = request(PROMPT, seed, model=engine.model, chat=engine.chat, k=k, sampling=engine.sampling())
-    probe = Probe(k)
+    probe = Probe(k, tokens)
     connected = Connected(engine, at.client, at.address, at.server)
     try:
         async with aclosing(connected.read(body, probe)) as chunks:
             async for chunk in chunks:
                 probe.text += chunk.text if isinstance(chunk, Chunk) else ""
+                begun()
                 if stop is not None and probe.tokens >= stop:
                     break
     except Busy as busy:
@@ -134,14 +153,21 @@ async def seeds(at: Connected) -> Check:
 
 async def closing(at: Connected) -> Check:
     """Closing the stream stops generation."""
-    before = await at_rest(at.client, at.address)
-    probe = await sample(at, tokens=1000, stop=8)
-    after = await at_rest(at.client, at.address)
     cure = "the savings are lost where the server goes on: connect without a proxy that buffers, or upgrade the server"
-    if before is None or after is None:
-        return Check("closing", None, "the server has no counters that we know, so nobody can tell", cure)
-    more = after.made - before.made - max(len(probe.columns), probe.tokens)
-    return Check("closing", more < 500, f"it made {more} tokens after the stream was closed", cure)
+    before = await at_rest(at.client, at.address)
+    if before is not None:
+        probe = await sample(at, tokens=1000, stop=8)
+        after = await at_rest(at.client, at.address)
+        if after is not None:
+            more = after.made - before.made - max(len(probe.columns), probe.tokens)
+            return Check("closing", more < 500, f"it made {more} tokens after the stream was closed", cure)
+    found = await timed(partial(_path, at))
+    return Check("closing", found.good, str(found), cure)
+
+
+async def _path(at: Connected, tokens: int, seed: int, begun: Callable[[], None]) -> None:
+    """A path for the clock."""
+    await sample(at, seed=seed, tokens=tokens, begun=begun)
 
 
 async def counting(at: Connected) -> Check:
@@ -159,13 +185,28 @@ async def chunks(at: Connected) -> Check:
     if not probe.columns:
         return Check("chunks", None, "no log-probabilities to look at")
     mean = len(probe.columns) / len(probe.sizes)
-    start, times = time.process_time(), 20
-    for _ in range(times):
-        strict = Reading(min(map(len, probe.columns)), signals=True)
-        for data in probe.events:
-            strict.take(data)
-    cost = (time.process_time() - start) / times / len(probe.columns) * 1e6
-    return Check("chunks", True, f"{mean:.1f} tokens a chunk; decoding costs {cost:.0f} us a token here")
+    found = (
+        f"{mean:.1f} tokens a chunk; {client_cost(probe):.0f} us of CPU a token here, from a chunk's bytes to decisions"
+    )
+    return Check("chunks", True, found)
+
+
+def client_cost(probe: Probe) -> float:
+    """Microseconds a token for all that a client does with bytes that it has read: decode, reduce, watch, schedule."""
+    raw = [b"data: " + data + b"\n\n" for data in probe.events]
+    session = Session(resolve(WATCHING), paths=COSTED, window=16)
+    session.begin()
+    start = 0.0
+    for number in range(COSTED):
+        if number == 1:  # the first one calibrates
+            start = time.process_time()
+        events, reading = Events(), Reading(min(map(len, probe.columns)), signals=True)
+        for data in raw:
+            reading.take_all(events.feed(data))
+            if (chunk := reading.chunk()) is not None:
+                session.receive(Tokens(number, chunk))
+        session.receive(Ended(number, Fate.KEPT, "7"))
+    return (time.process_time() - start) / (COSTED - 1) / len(probe.columns) * 1e6
 
 
 async def highest_k(at: Connected) -> Check:
@@ -182,6 +223,15 @@ async def highest_k(at: Connected) -> Check:
     return Check("highest k", False, "no log-probabilities at all", CURES.format(k=20))
 
 
+async def inside(at: Connected) -> Check:
+    """Who watches the paths: the server itself, or this client."""
+    found = await offered(at.client, at.address)
+    if found is None:
+        return Check("inside", True, "paths are watched by the client; vLLM can do so itself (docs/vllm.md)")
+    words = f"the server watches its own paths (sureenough {found.version}, windows up to {found.window} tokens)"
+    return Check("inside", True, words)
+
+
 CHECKS: Final[dict[str, Callable[[Connected], Awaitable[Check]]]] = {
     "top-k": top_k,
     "raw": raw,
@@ -191,4 +241,5 @@ CHECKS: Final[dict[str, Callable[[Connected], Awaitable[Check]]]] = {
     "counting": counting,
     "chunks": chunks,
     "highest k": highest_k,
+    "inside": inside,
 }

@@ -8,6 +8,7 @@ from typing import Final
 
 import httpx
 
+from sureenough.engines.patience import LONGEST_WAIT
 from sureenough.engines.reading import said
 from sureenough.engines.reduce import CURES
 from sureenough.errors import EngineError, EngineRejected, EngineUnavailable, MissingLogprobs
@@ -27,9 +28,10 @@ class Busy(Exception):
 class Server:
     """Where requests go, as it may be shown: without user, password, query or key."""
 
-    def __init__(self, url: httpx.URL, model: str, key: str | None) -> None:
-        self.shown = str(url.copy_with(username=None, password=None, query=None, fragment=None))
+    def __init__(self, url: httpx.URL, model: str, key: str | None, proxy: httpx.URL | None = None) -> None:
+        self.shown = _bare(url)
         self.model = model
+        self.proxy = None if proxy is None else _bare(proxy)
         self._key = key
 
     def of(self, model: str) -> Server:
@@ -48,7 +50,7 @@ class Server:
         words = self.clean(_words(body))
         told = f"{self.shown} answered {status}" + (f": {words}" if words else "")
         if 300 <= status < 400:
-            where = Server(httpx.URL(location), "", None).shown if location else "another place"
+            where = _bare(httpx.URL(location)) if location else "another place"
             message = f"{told}; it redirects to {where}, which is not followed: give that address as the URL"
         elif status in (401, 403):
             message = f"{told}; set SUREENOUGH_API_KEY (or OPENAI_API_KEY) to a key that it accepts"
@@ -58,11 +60,21 @@ class Server:
             return EngineUnavailable(
                 f"{told}; it was asked several times, and is busy or not ready", request_id=request_id, status=status
             )
+        elif "max_tokens" in words or "max_completion_tokens" in words:
+            message = f"{told}; lower --max-path-tokens, or leave it out: the server's own limit holds then"
         elif "logprob" in words.lower():
             return MissingLogprobs(f"{told}. {CURES.format(k=k)}", request_id=request_id, status=status)
         else:
             message = told
         return EngineRejected(message, request_id=request_id, status=status)
+
+    def too_long(self, busy: Busy) -> EngineUnavailable:
+        """It asked for a pause that is not worth waiting for."""
+        told = str(busy.error).partition("; it was asked")[0]
+        return EngineUnavailable(
+            f"{told}; it asks to come back in {busy.asked:,.0f} s, and no more than {LONGEST_WAIT:g} s are waited",
+            request_id=busy.error.request_id,
+        )
 
     def unreachable(self, error: httpx.TransportError) -> EngineUnavailable:
         """Nobody there, or gone before the first token."""
@@ -70,12 +82,20 @@ class Server:
         if isinstance(error, httpx.ConnectTimeout):
             why = "no connection in time"
         cure = "is the server running, and is the URL right?" if isinstance(error, httpx.ConnectError) else "try again"
-        return EngineUnavailable(f"nobody answers at {self.shown} ({why}); {cure}")
+        if "CERTIFICATE_VERIFY_FAILED" in why:
+            cure = "if it is your own, name the file of its authority's certificate in SSL_CERT_FILE"
+        via = ""
+        if self.proxy is not None:
+            via = f" through the proxy {self.proxy}"
+            cure = f"the environment names that proxy, and NO_PROXY={httpx.URL(self.shown).host} goes without it"
+        return EngineUnavailable(f"nobody answers at {self.shown}{via} ({why}); {cure}")
 
     def silent(self, seconds: float, begun: bool) -> EngineError:
         """Nothing came for too long."""
         if begun:
-            return EngineError(f"{self.shown} sent nothing for {seconds:g} s in the middle of a path")
+            return EngineError(
+                f"{self.shown} sent nothing for {seconds:g} s in the middle of a path (--stall waits longer)"
+            )
         return EngineUnavailable(
             f"{self.shown} sent no token within {seconds:g} s; fewer paths at once (--parallel), or more patience "
             "(--first-token), may help"
@@ -92,6 +112,11 @@ class Server:
             f"{self.shown} answered with {kind or 'no content type'} instead of text/event-stream, a stream of events; "
             "is this an OpenAI-compatible server, and does the URL end in /v1?"
         )
+
+
+def _bare(url: httpx.URL) -> str:
+    """A URL that may be shown."""
+    return str(url.copy_with(username=None, password=None, query=None, fragment=None))
 
 
 def _words(body: bytes) -> str:

@@ -77,36 +77,38 @@ class Body:
         return b""
 
     def _chunks(self, raw: bytes) -> bytes:
-        """All whole and begun chunks among these bytes, joined."""
-        raw = self._rest + raw if self._rest else raw
-        at, end, found = 0, len(raw), []
-        while True:
-            if self._size:
-                take = min(self._size, end - at)
-                found.append(raw[at : at + min(take, max(0, self._size - 2))])  # all but the line break
-                self._size -= take
-                at += take
-                if self._size:
-                    self._rest = b""
-                    return b"".join(found)
+        """All whole and begun chunks among these bytes, joined; views, so that bytes are copied once."""
+        if self._rest:
+            raw, self._rest = self._rest + raw, b""
+        view, end, found = memoryview(raw), len(raw), []
+        at = self._size  # where the chunk that is under way ends
+        if at:
+            found.append(view[: max(0, at - 2)])
+        while at < end:
             line = raw.find(b"\r\n", at)
             if line < 0:
                 self._rest = raw[at:]
                 if len(self._rest) > LARGEST_LINE:
                     raise httpx.RemoteProtocolError("a chunk without a size")
-                return b"".join(found)
+                at = end
+                break
             size = _size(raw[at:line])
             if size == 0:
-                return self._trailer(raw, at, line, found)
-            at, self._size = line + 2, size + 2
+                self._trailer(raw, at, line)
+                at = end
+                break
+            start = line + 2
+            at = start + size + 2
+            found.append(view[start : at - 2])
+        self._size = at - end
+        return b"".join(found)
 
-    def _trailer(self, raw: bytes, at: int, line: int, found: list[bytes]) -> bytes:
+    def _trailer(self, raw: bytes, at: int, line: int) -> None:
         """After the last chunk come lines that nobody needs, up to an empty one."""
         if raw.find(b"\r\n\r\n", line) < 0:
             self._rest = raw[at:]
         else:
             self.done = True
-        return b"".join(found)
 
 
 def _size(line: bytes) -> int:

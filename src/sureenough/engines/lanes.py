@@ -8,6 +8,8 @@ interrupted, so a cancelled path never leaves its socket open.
 from __future__ import annotations
 
 import asyncio
+import os
+import re
 from collections.abc import AsyncIterator
 from typing import Final
 
@@ -51,7 +53,7 @@ class Lanes(httpx.AsyncBaseTransport):
         except TimeoutError:
             raise httpx.ConnectTimeout("no connection in time") from None
         except OSError as error:
-            raise httpx.ConnectError(error.strerror or str(error)) from None
+            raise httpx.ConnectError(_why(error)) from None
         return Lane(socket)
 
     async def aclose(self) -> None:
@@ -60,6 +62,12 @@ class Lanes(httpx.AsyncBaseTransport):
             for lane in lanes:
                 lane.close()
         self._free.clear()
+
+
+def _why(error: OSError) -> str:
+    """In the system's words; a name with several addresses fails several times, mostly for one reason."""
+    codes = dict.fromkeys(re.findall(r"\[Errno (\d+)\]", str(error)))
+    return ", ".join(os.strerror(int(code)) for code in codes) or error.strerror or str(error)
 
 
 class Lane:

@@ -7,19 +7,20 @@ from the environment and is never shown.
 from __future__ import annotations
 
 import asyncio
-import os
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import KW_ONLY, dataclass, field
+from math import inf
 from typing import Any, Final
-from urllib.request import getproxies
 
 import httpx
 
 from sureenough.core.events import Token
-from sureenough.engines.base import Prompt
+from sureenough.engines.base import Chunk, Prompt
+from sureenough.engines.door import address_of, key_to_send, proxy_for
 from sureenough.engines.faults import BUSY, Busy, Server
+from sureenough.engines.inside import Finder
 from sureenough.engines.lanes import Lanes
 from sureenough.engines.metrics import Counters, at_rest
 from sureenough.engines.patience import LONGEST_WAIT, Stalled, Watch, asked_pause, pause
@@ -31,8 +32,6 @@ from sureenough.errors import UsageError
 LONGEST_PATH: Final = 32_768
 """Tokens after which a path is closed where the caller set no limit; servers with less room end it themselves."""
 
-KEYS: Final = ("SUREENOUGH_API_KEY", "OPENAI_API_KEY")
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timeouts:
@@ -41,6 +40,11 @@ class Timeouts:
     connect: float = 10.0
     first_token: float = 300.0
     stall: float = 60.0
+
+    def __post_init__(self) -> None:
+        for name in self.__slots__:
+            if not getattr(self, name) > 0:
+                raise UsageError(f"{name} is {getattr(self, name)} seconds; it must be above 0")
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -59,13 +63,14 @@ class OpenAI:
     timeouts: Timeouts = field(default_factory=Timeouts)
     retries: int = 4  # before a path's first token; twice as many where the server says that it is busy
     extra: Mapping[str, Any] = field(default_factory=dict)  # further fields of the request
+    inside: bool = True  # let a server that offers it watch its own paths
     metrics: bool = False  # read the server's counters, to learn what it made after cancels; for servers of one's own
     proxies: bool = True  # whether the environment's proxies are used
     reuse: bool = True  # whether a connection serves one path after another
     key: str | None = None  # in place of the environment's
 
     def __post_init__(self) -> None:
-        address = _address(self.url)
+        address = address_of(self.url)
         if not address.host or address.scheme not in ("http", "https"):
             raise UsageError(f"{address.copy_with(userinfo=b'')} is no URL; it looks like http://localhost:8000/v1")
         if not self.model:
@@ -75,7 +80,7 @@ class OpenAI:
             ("k", self.k, 1),
             ("retries", self.retries, 0),
         ):
-            if value < least:
+            if not least <= value < inf:
                 raise UsageError(f"{name} is {value}; it must be at least {least}")
         if not 0 < self.top_p <= 1:
             raise UsageError(f"top_p is {self.top_p}; it must be above 0 and at most 1")
@@ -83,16 +88,17 @@ class OpenAI:
             raise UsageError(f"max_path_tokens is {self.max_path_tokens}; it must be at least 1")
 
     def __repr__(self) -> str:
-        return f"OpenAI({Server(_address(self.url), self.model, None).shown!r}, {self.model!r})"
+        return f"OpenAI({Server(address_of(self.url), self.model, None).shown!r}, {self.model!r})"
 
     @asynccontextmanager
     async def open(self, *, parallel: int) -> AsyncIterator[Connected]:
         """Connections for so many paths at once."""
-        key = _key(self.key)
-        address = _address(self.url)
+        key = key_to_send(self.key)
+        address = address_of(self.url)
         # Our own lanes serve plain HTTP, where one's own server is; TLS and proxies are left to httpx's pool, held to
         # `parallel` connections, which is all that a run ever has open.
-        elsewhere = address.scheme == "https" or (self.proxies and bool(getproxies()))
+        proxy = proxy_for(address) if self.proxies else None
+        elsewhere = address.scheme == "https" or proxy is not None
         limits = httpx.Limits(max_connections=parallel, max_keepalive_connections=parallel)
         lanes = None if elsewhere else Lanes()
         # Reads are watched by `Watch`; a connection is waited for as long as the others run.
@@ -108,7 +114,8 @@ class OpenAI:
             limits=limits, timeout=times, headers=headers, auth=login, transport=lanes, trust_env=self.proxies
         ) as client:
             # User and password leave the URL here, so that no log of a client shows them.
-            connected = Connected(self, client, address.copy_with(userinfo=b""), Server(address, self.model, key))
+            server = Server(address, self.model, key, proxy)
+            connected = Connected(self, client, address.copy_with(userinfo=b""), server)
             if self.metrics:
                 connected.before = await at_rest(client, connected.address)
             yield connected
@@ -132,6 +139,7 @@ class Connected:
         self.engine, self.client, self.address, self.server = engine, client, address, server
         self.window = engine.window
         self.before: Counters | None = None
+        self.monitor = Finder(client, address) if engine.inside else None
 
     def asking(self, engine: OpenAI) -> Connected:
         """The same connections for another model or other sampling."""
@@ -144,18 +152,26 @@ class Connected:
 
     async def stream(self, prompt: Prompt, *, seed: int) -> AsyncGenerator[Sequence[Token], None]:
         """Grow one path; the same request is sent again while its first token has not come."""
-        engine = self.engine
-        body = request(prompt, seed, model=engine.model, chat=engine.chat, k=engine.k, sampling=engine.sampling())
-        attempt = 0
+        engine, attempt = self.engine, 0
+        inside = None if self.monitor is None else await self.monitor.find(prompt, engine.k)
         while True:
-            reading = Reading(engine.k, prompt.signals)
+            asked = None if inside is None or prompt.guard is None else inside.ask(prompt.guard)
+            body = request(
+                prompt, seed, model=engine.model, chat=engine.chat, k=engine.k, sampling=engine.sampling(),
+                inside=None if asked is None else asked.written(),
+            )  # fmt: skip
+            reading = Reading(engine.k, prompt.signals and asked is None, engine.max_path_tokens or LONGEST_PATH)
             try:
                 async with aclosing(self.read(body, reading)) as chunks:
                     async for chunk in chunks:
+                        if inside is not None and asked is not None and chunk.finish is not None:
+                            chunk.summary = await inside.tell(asked, reading.made)
                         yield chunk
                 return
             except Busy as busy:
-                if attempt >= 2 * engine.retries or (busy.asked or 0.0) > LONGEST_WAIT:
+                if (busy.asked or 0.0) > LONGEST_WAIT:
+                    raise self.server.too_long(busy) from None
+                if attempt >= 2 * engine.retries:
                     raise busy.error from None
                 wait = pause(attempt, busy.asked)
             except httpx.TransportError as error:
@@ -171,11 +187,10 @@ class Connected:
             attempt += 1
             await asyncio.sleep(wait)
 
-    async def read(self, body: bytes, reading: Reading) -> AsyncGenerator[Sequence[Token], None]:
+    async def read(self, body: bytes, reading: Reading) -> AsyncGenerator[Chunk, None]:
         """One request and its reply, as chunks."""
-        engine, times, events = self.engine, self.engine.timeouts, Events()
-        # A server that was told the limit says in a chunk of its own that it is reached, and what it counted.
-        limit = LONGEST_PATH if engine.max_path_tokens is None else engine.max_path_tokens + 1
+        times, events = self.engine.timeouts, Events()
+        closed = False
         try:
             with Watch(times.first_token) as watch:
                 watch.waiting = True
@@ -189,8 +204,8 @@ class Connected:
                         if chunk is not None:
                             watch.narrow(times.stall)
                             yield chunk
-                            if reading.tokens >= limit and reading.finish is None:
-                                reading.finish = "length"
+                            if reading.full or self.unheard_of(reading):
+                                closed = True
                                 break
                         if error is not None:  # what came before it is counted first
                             raise error
@@ -201,11 +216,21 @@ class Connected:
             if reading.begun or error.status is None or error.status < 400:
                 raise self.server.cut(error) from None
             raise self.refusal(error.status, str(error).encode(), httpx.Headers()) from None
-        for data in events.end():
-            reading.take(data)
-        if reading.finish is None and not reading.done:
-            raise self.server.cut(None) if reading.begun else httpx.RemoteProtocolError("the reply was empty")
-        yield reading.last()
+        if not closed:
+            for data in events.end():
+                reading.take(data)
+            if reading.finish is None and not reading.done:
+                raise self.server.cut(None) if reading.begun else httpx.RemoteProtocolError("the reply was empty")
+        last = reading.last()
+        last.closed = closed
+        yield last
+
+    def unheard_of(self, reading: Reading) -> bool:
+        """Whether a path is at our limit, which the server was not told; one that was told it ends the path itself."""
+        if self.engine.max_path_tokens is not None or reading.finish is not None or reading.tokens < reading.limit:
+            return False
+        reading.finish = "length"
+        return True
 
     @property
     def url(self) -> httpx.URL:
@@ -228,19 +253,3 @@ class Connected:
         request_id = headers.get("x-request-id")
         error = self.server.refused(status, body, headers.get("location"), self.engine.k, request_id)
         return Busy(asked_pause(headers.get("retry-after"), time.time()), error) if status in BUSY else error
-
-
-def _address(url: str) -> httpx.URL:
-    try:
-        return httpx.URL(url)
-    except (httpx.InvalidURL, TypeError):
-        raise UsageError("that is no URL; it looks like http://localhost:8000/v1") from None
-
-
-def _key(given: str | None) -> str | None:
-    """The key to send; never shown, not even when it cannot be one."""
-    key = given or next((os.environ[name] for name in KEYS if os.environ.get(name)), None)
-    key = key.strip() if key else None
-    if key and not (key.isascii() and key.isprintable()):
-        raise UsageError(f"the key in {' or '.join(KEYS)} has characters that no key has; was it copied whole?")
-    return key or None

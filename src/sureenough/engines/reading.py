@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Final
 
 from sureenough.core.events import Token
 from sureenough.engines.base import Chunk
-from sureenough.engines.reduce import reduced, too_few
+from sureenough.engines.reduce import reduce_into, too_few
 from sureenough.engines.wire import DONE, Choice, Delta, Logprobs, decode
 from sureenough.errors import EngineError, MissingLogprobs
 
@@ -28,14 +29,16 @@ class BrokeOff(Exception):
 class Reading:
     """Takes the events of one reply; `chunk` gives what has come since it was last asked."""
 
-    def __init__(self, k: int, signals: bool) -> None:
-        self.k, self.signals = k, signals
+    def __init__(self, k: int, signals: bool, limit: int = sys.maxsize) -> None:
+        self.k, self.signals, self.limit = k, signals, limit
         self.done = False  # the server said that it is done
+        self.full = False  # more tokens came than the limit allows
         self.tokens = 0  # told so far, read or not
         self.finish: str | None = None
         self._text: list[str] = []
         self._tokens: list[Token] = []
         self._unread = 0
+        self._beyond = 0  # tokens past the limit
         self._loose = ""  # text since the last token, to go with the next one
         self._silent = 0  # pieces of text that came before any log-probabilities
         self._thinking = False
@@ -60,7 +63,9 @@ class Reading:
         if message.error is not None:
             raise BrokeOff(message.error)
         for choice in message.choices:
-            if choice.index == 0:
+            if self.full:
+                self._beyond += _count(choice)
+            elif choice.index == 0:
                 self._choice(choice)
         if message.usage is not None:
             self._usage = (message.usage.prompt_tokens, message.usage.completion_tokens)
@@ -76,13 +81,14 @@ class Reading:
 
     def chunk(self) -> Chunk | None:
         """What came since the last chunk, if anything."""
-        if not self._tokens and not self._text:
+        if not self._tokens and not self._text and not self._beyond:
             return None
         if self._loose and self._tokens:
             self._tokens[-1] = self._tokens[-1]._replace(text=self._tokens[-1].text + self._loose)
         self._loose = ""
         chunk = Chunk(self._tokens, text="".join(self._text), unread=self._unread, estimated=not self.signals)
-        self._tokens, self._text, self._unread = [], [], 0
+        chunk.beyond = self._beyond
+        self._tokens, self._text, self._unread, self._beyond = [], [], 0, 0
         return chunk
 
     def last(self) -> Chunk:
@@ -90,7 +96,7 @@ class Reading:
         prompt, made = self._usage
         if self.signals and not self._read and ((made or 0) > 1 or self._silent):
             raise MissingLogprobs(too_few(0, self.k))
-        unseen = max(0, (made or 0) - self.tokens)
+        unseen = 0 if self.full else max(0, (made or 0) - self.tokens)
         self.tokens += unseen
         text = "\n</think>\n\n" if self._thinking and self.finish == "stop" else ""
         finish = "length" if self.finish == "length" else "stop"
@@ -104,30 +110,52 @@ class Reading:
         return self.signals and self.tokens > 0
 
     def _choice(self, choice: Choice) -> None:
-        text = (choice.text or "") if choice.delta is None else self._said(choice.delta)
-        before = len(self._tokens)
-        if self.signals and choice.logprobs is not None:
-            self._entries(choice.logprobs, text)
-        made = len(self._tokens) - before
+        delta = choice.delta
+        if delta is None:
+            text = choice.text or ""
+        elif self._thinking or delta.reasoning_content or delta.reasoning:
+            text = self._said(delta)
+        else:
+            text = delta.content or ""
+        made = self._entries(choice.logprobs, text) if self.signals and choice.logprobs is not None else 0
         if text:
             self._text.append(text)
-            if not self.signals:
-                self._unread += 1
-                made = 1
-            elif not made:
-                self._loose += text
-            if not made and not self.tokens:
-                self._silent += 1
-                if self._silent > 1:  # a single one may be a greeting; two are a reply without candidates
-                    raise MissingLogprobs(too_few(0, self.k))
+            made = made or self._unsigned(text)
         self.tokens += made
-        self.finish = choice.finish_reason or self.finish
+        if choice.finish_reason is not None:
+            self.finish = choice.finish_reason or self.finish
+        if self.tokens > self.limit:
+            self._cut(text)
+
+    def _cut(self, text: str) -> None:
+        """Drop what this event brought beyond the limit, so that a path is the same however its tokens are sent."""
+        over = self.tokens - self.limit
+        self.tokens, self.full, self.finish = self.limit, True, "length"
+        self._beyond += over
+        if not self.signals:
+            self._unread -= over
+            self._text.pop()
+            return
+        dropped = "".join([token.text for token in self._tokens[-over:]])
+        del self._tokens[-over:]
+        if text:
+            self._text[-1] = text.removesuffix(dropped)
+
+    def _unsigned(self, text: str) -> int:
+        """Text without a token of its own: how many tokens to count it as."""
+        if not self.signals:
+            self._unread += 1
+            return 1
+        self._loose += text
+        if not self.tokens:
+            self._silent += 1
+            if self._silent > 1:  # a single one may be a greeting; two are a reply without candidates
+                raise MissingLogprobs(too_few(0, self.k))
+        return 0
 
     def _said(self, delta: Delta) -> str:
         """Thinking that comes apart from the reply is put where answers are not looked for."""
         thought = delta.reasoning_content or delta.reasoning
-        if not thought and not self._thinking:
-            return delta.content or ""
         text = ""
         if thought:
             text = thought if self._thinking else "<think>\n" + thought
@@ -137,11 +165,11 @@ class Reading:
             text += "\n</think>\n\n" + delta.content
         return text
 
-    def _entries(self, logprobs: Logprobs, text: str) -> None:
+    def _entries(self, logprobs: Logprobs, text: str) -> int:
         words, columns = candidates(logprobs)
         made = len(columns)
         if not made:
-            return
+            return 0
         if made > 1 and columns[0] == columns[1] and _all_alike(columns) and len(set(words)) > 1:
             raise MissingLogprobs(REPEATED)
         # Text comes from the message. The tokens' own strings only say where to cut it, where they add up to it.
@@ -149,8 +177,15 @@ class Reading:
         if self._loose:
             pieces = [self._loose + pieces[0], *pieces[1:]]
             self._loose = ""
-        k = self.k
-        self._tokens += [Token(piece, *reduced(values, k)) for piece, values in zip(pieces, columns, strict=True)]
+        reduce_into(self._tokens, pieces, columns, self.k)
+        return made
+
+
+def _count(choice: Choice) -> int:
+    """Tokens of an event that nobody reads any more; one, where it comes without log-probabilities."""
+    if choice.logprobs is not None:
+        return len(choice.logprobs.content or choice.logprobs.top_logprobs or ())
+    return bool(choice.text or (choice.delta and choice.delta.content))
 
 
 def _all_alike(columns: list[list[float]]) -> bool:

@@ -5,10 +5,11 @@ Servers send k or k + 1 candidates in any order, the sampled token first or last
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from math import exp, inf, isnan
 from typing import Final
 
+from sureenough.core.events import Token
 from sureenough.errors import MissingLogprobs
 
 FLOOR: Final = -100.0
@@ -33,6 +34,18 @@ def reduced(logprobs: Sequence[float], k: int) -> tuple[float, float]:
     if len(values) > k:
         total = sum(sorted(values, reverse=True)[:k])
     return exp(highest), -total / k
+
+
+def reduce_into(made: list[Token], texts: Iterable[str], columns: Iterable[Sequence[float]], k: int) -> None:
+    """Add the tokens of a chunk: what `reduced` says, without its cost where a server sends exactly k sound values."""
+    new = tuple.__new__  # a named tuple's own way takes twice as long
+    for text, values in zip(texts, columns, strict=True):
+        if len(values) == k:
+            highest, total = max(values), sum(values)
+            if highest <= 0.0 and min(values) >= FLOOR and total > -inf:
+                made.append(new(Token, (text, exp(highest), -total / k)))
+                continue
+        made.append(Token(text, *reduced(values, k)))
 
 
 def floored(value: float) -> float:

@@ -21,28 +21,36 @@ class Events:
 
     def feed(self, raw: bytes) -> list[bytes]:
         """The data of every event that these bytes finish."""
-        raw = self._rest + raw
-        if b"\r" in raw:
+        found: list[bytes] = []
+        if b"\r" in raw or self._rest.endswith(b"\r"):
+            raw = self._rest + raw
             whole = raw[:-1] if raw.endswith(b"\r") else raw  # its line feed may still come
             raw = whole.replace(b"\r\n", b"\n").replace(b"\r", b"\n") + raw[len(whole) :]
-        lines = raw.split(b"\n")
-        self._rest = lines.pop()
+            self._events(raw, 0, found)
+        elif self._rest and (end := raw.find(b"\n") + 1):
+            self._events(self._rest + raw[:end], 0, found)
+            self._events(raw, end, found)
+        else:
+            self._events(self._rest + raw if self._rest else raw, 0, found)
         if len(self._rest) > LARGEST:
             raise EngineError(f"the server sent {len(self._rest):,} bytes without an event's end")
-        return self._events(lines)
+        return found
 
     def end(self) -> list[bytes]:
         """What is left when the stream ends: servers forget the last blank line."""
-        rest, self._rest = self._rest.rstrip(b"\r"), b""
-        return self._events([rest, b""])
-
-    def _events(self, lines: list[bytes]) -> list[bytes]:
-        found = []
-        data = self._data
-        for line in lines:
-            if line[:5] == b"data:":
-                data.append(line[6:] if line[5:6] == b" " else line[5:])
-            elif not line and data:
-                found.append(data[0] if len(data) == 1 else b"\n".join(data))
-                data.clear()
+        found: list[bytes] = []
+        self._events(self._rest.rstrip(b"\r") + b"\n\n", 0, found)
         return found
+
+    def _events(self, raw: bytes, at: int, found: list[bytes]) -> None:
+        """Lines from here on; they are found, not split off: splitting looks at every byte in turn."""
+        data, find, starts = self._data, raw.find, raw.startswith
+        while (end := find(b"\n", at)) >= 0:
+            if at == end:
+                if data:
+                    found.append(data[0] if len(data) == 1 else b"\n".join(data))
+                    data.clear()
+            elif starts(b"data:", at):
+                data.append(raw[at + 6 : end] if starts(b" ", at + 5) else raw[at + 5 : end])
+            at = end + 1
+        self._rest = raw[at:]

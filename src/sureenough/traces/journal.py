@@ -1,26 +1,47 @@
 """Paths as they are sampled, a line each, on disk before the next one is counted: a recording survives any end.
 
-The journal lies beside the pool that will be made of it. A line that was cut by a crash is dropped when it is opened
-again; every other line is whole.
+The journal lies beside the pool that will be made of it.
 """
 
 from __future__ import annotations
 
 import base64
-import json
-import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
 
-from sureenough.errors import TraceError
+from sureenough.traces.lines import Line, Lines
 from sureenough.traces.path import RecordedPath
 
 Key = tuple[str, int]
 """A question's id and a path's number."""
+
+
+class Kept(Mapping[Key, RecordedPath]):
+    """Paths by question and number: where each stands is remembered, the path itself is read when it is asked for."""
+
+    def __init__(self, lines: Lines) -> None:
+        self._lines = lines
+        self._places = {(line["question"], line["path"]): place for place, line in lines}
+
+    def add(self, key: Key, line: Line) -> None:
+        """One more."""
+        self._places[key] = self._lines.add(line)
+
+    def __getitem__(self, key: Key) -> RecordedPath:
+        return _path(self._lines.at(self._places[key]))
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._places
+
+    def __iter__(self) -> Iterator[Key]:
+        return iter(self._places)
+
+    def __len__(self) -> int:
+        return len(self._places)
 
 
 class Journal:
@@ -28,35 +49,19 @@ class Journal:
 
     def __init__(self, file: Path, terms: dict[str, Any]) -> None:
         self.file = file
-        self.paths: dict[Key, RecordedPath] = {}
-        try:
-            if file.exists():
-                self._resume(terms)
-            self._handle = open(file, "ab", buffering=0)  # noqa: SIM115  # closed by close()
-            if not self._handle.tell():
-                self._write({"terms": terms})
-        except OSError as error:
-            raise TraceError(f"cannot write {file}: {error.strerror or error}") from None
+        self._lines = Lines(file, terms, "paths")
+        self.paths = Kept(self._lines)
 
     def add(self, question: str, path: RecordedPath) -> None:
         """Keep one path; it is on disk when this returns."""
         assert path.number is not None
         line = {"question": question, "path": path.number, "answer": path.answer, "finish": path.finish}
         line |= {"seed": path.seed, "text": path.text, "peak": _packed(path.peak), "conf": _packed(path.conf)}
-        whole = self._handle.tell()
-        try:
-            self._write(line)
-        except OSError as error:
-            os.ftruncate(self._handle.fileno(), whole)  # take back what was half written
-            raise TraceError(
-                f"cannot write {self.file}: {error.strerror or error}. {len(self.paths)} paths are safe in it; "
-                "make room and give the same command again"
-            ) from None
-        self.paths[question, path.number] = path
+        self.paths.add((question, path.number), line)
 
     def close(self) -> None:
         """No more lines."""
-        self._handle.close()
+        self._lines.close()
 
     def __enter__(self) -> Self:
         return self
@@ -66,54 +71,15 @@ class Journal:
     ) -> None:
         self.close()
 
-    def _write(self, line: dict[str, Any]) -> None:
-        left = json.dumps(line, ensure_ascii=False).encode() + b"\n"
-        while left:  # a disk that fills up takes a part first, and refuses the rest
-            left = left[self._handle.write(left) :]
-        os.fsync(self._handle.fileno())
 
-    def _resume(self, terms: dict[str, Any]) -> None:
-        data = self.file.read_bytes()
-        whole = data[: data.rfind(b"\n") + 1]
-        if len(whole) < len(data):
-            with open(self.file, "r+b") as handle:
-                handle.truncate(len(whole))
-        lines = [_line(raw, self.file, n) for n, raw in enumerate(whole.splitlines(), start=1)]
-        if not lines:
-            return
-        _same_terms(lines[0].get("terms", {}), json.loads(json.dumps(terms)), self.file)
-        for line in lines[1:]:
-            self.paths[line["question"], line["path"]] = _path(line)
-
-
-def by_question(paths: dict[Key, RecordedPath], ids: Iterable[str]) -> Iterator[tuple[str, list[RecordedPath]]]:
-    """The paths of every question that has any, in order of their numbers."""
-    found: dict[str, list[RecordedPath]] = {}
-    for (question, _), path in sorted(paths.items(), key=lambda item: item[0][1]):
-        found.setdefault(question, []).append(path)
+def by_question(paths: Mapping[Key, RecordedPath], ids: Iterable[str]) -> Iterator[tuple[str, list[RecordedPath]]]:
+    """The paths of every question that has any, in order of their numbers; one question's at a time."""
+    numbers: dict[str, list[int]] = {}
+    for question, number in paths:
+        numbers.setdefault(question, []).append(number)
     for name in ids:
-        if name in found:
-            yield name, found[name]
-
-
-def _same_terms(old: dict[str, Any], new: dict[str, Any], file: Path) -> None:
-    changed = sorted(name for name in {*old, *new} if old.get(name) != new.get(name))
-    if changed:
-        name = changed[0]
-        raise TraceError(
-            f"{file} was begun with {name} {old.get(name)!r}, not {new.get(name)!r}: give the same command to go on, "
-            "or another output to begin anew"
-        )
-
-
-def _line(raw: bytes, file: Path, number: int) -> dict[str, Any]:
-    try:
-        line = json.loads(raw)
-    except ValueError:
-        line = None
-    if not isinstance(line, dict):
-        raise TraceError(f"{file}, line {number}: not a line of a journal; remove that line to keep the rest")
-    return line
+        if name in numbers:
+            yield name, [paths[name, number] for number in sorted(numbers[name])]
 
 
 def _path(line: dict[str, Any]) -> RecordedPath:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from math import isnan
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -41,25 +41,46 @@ class Problem(NamedTuple):
 
 def load(file: Path, columns: Mapping[str, str] | None = None, *, kinds: Sequence[str] = KINDS) -> list[Problem]:
     """All questions of a file; `columns` says where else to look: {"question": "problem", "gold": "solution"}."""
+    return [problem for _, problem in parsed(rows_of(file), columns, str(file), kinds=kinds)]
+
+
+def rows_of(file: Path) -> Iterator[Placed]:
+    """The rows of a file, as they are."""
     reading = READERS.get(file.suffix.lower())
     if reading is None:
         raise UsageError(f"{file}: a file of questions ends in {', '.join(READERS)}")
-    places = COLUMNS | {name: (column,) for name, column in _known(columns or {}).items()}
-    found: dict[str, Problem] = {}
     try:
-        for number, (place, row) in enumerate(reading(file), start=1):
-            where = f"{file}, {place}"
-            problem = _problem(row, number, places, columns or {}, where)
-            if problem.kind is not None and problem.kind not in kinds:
-                raise UsageError(f"{where}: unknown kind {problem.kind!r}; known: {', '.join(kinds)}")
-            if problem.id in found:
-                raise UsageError(f"{where}: the id {problem.id!r} was there before; ids must differ")
-            found[problem.id] = problem
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{file} cannot be read: {getattr(error, 'strerror', None) or error}") from None
+        yield from reading(file)
+    except UnicodeDecodeError:
+        raise UsageError(f"{file} is no text in UTF-8") from None
+    except OSError as error:
+        raise UsageError(f"{file} cannot be read: {error.strerror or error}") from None
+
+
+def parsed(
+    rows: Iterable[Placed],
+    columns: Mapping[str, str] | None,
+    source: str,
+    *,
+    kinds: Sequence[str] = KINDS,
+    prefix: str = "",
+) -> Iterator[tuple[str, Problem]]:
+    """Rows as questions, each with its place; ids are numbers with a prefix where the rows have none."""
+    places = COLUMNS | {name: (column,) for name, column in _known(columns or {}).items()}
+    found: set[str] = set()
+    for number, (place, row) in enumerate(rows, start=1):
+        where = f"{source}, {place}"
+        problem = _problem(row, f"{prefix}{number}", places, columns or {}, where)
+        if problem.kind is not None and problem.kind not in kinds:
+            raise UsageError(f"{where}: unknown kind {problem.kind!r}; known: {', '.join(kinds)}")
+        if problem.id in found:
+            raise UsageError(f"{where}: the id {problem.id!r} was there before; ids must differ")
+        found.add(problem.id)
+        yield place, problem
     if not found:
-        raise UsageError(f"{file} holds no questions; it needs a column named question, or problem, and a row for each")
-    return list(found.values())
+        raise UsageError(
+            f"{source} holds no questions; it needs a column named question, or problem, and a row for each"
+        )
 
 
 def columns_of(text: str | None) -> dict[str, str]:
@@ -82,7 +103,7 @@ def _known(columns: Mapping[str, str]) -> dict[str, str]:
 
 
 def _problem(
-    row: Row, number: int, places: Mapping[str, Sequence[str]], mapped: Mapping[str, str], where: str
+    row: Row, number: str, places: Mapping[str, Sequence[str]], mapped: Mapping[str, str], where: str
 ) -> Problem:
     missing = next((column for column in mapped.values() if column not in row), None)
     if missing is not None:
@@ -98,7 +119,7 @@ def _problem(
         raise UsageError(f"{where}: the question is {_short(question)}, which is no text")
     plain = {name: _plain(name, values[name], where) for name in ("id", "gold", "kind")}
     level = _level(values["level"], where)
-    return Problem(plain["id"] or str(number), question, plain["gold"], plain["kind"], level)
+    return Problem(plain["id"] or number, question, plain["gold"], plain["kind"], level)
 
 
 def _value(row: Row, places: Sequence[str]) -> Any:

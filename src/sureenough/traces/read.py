@@ -42,28 +42,44 @@ class Pool:
         if self.rows == 0:
             raise TraceError(f"{self.file} holds no paths; record some with `sureenough record`")
         self._columns = self._checked_columns(parquet.schema_arrow)
+        self.tokens: int = _values_of("conf", parquet)  # by the file's own word, nulls and all
         self.info = PoolInfo.parse((parquet.schema_arrow.metadata or {}).get(KEY), str(self.file))
 
     def __iter__(self) -> Iterator[Question]:
         """Question after question, in the file's order."""
+        return self.part(0, self.rows)
+
+    def starts(self) -> list[int]:
+        """The row at which each question starts; refuses questions whose rows are not together."""
+        told = self._open().read(columns=["question"]).column(0).combine_chunks().dictionary_encode()
+        numbers = told.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+        starts = np.flatnonzero(np.diff(numbers, prepend=-2))
+        if len(starts) != len(np.unique(numbers)):
+            twice = next(n for i, n in enumerate(numbers[starts]) if n in numbers[starts][:i])
+            raise self._scattered(told.dictionary[int(twice)].as_py() if twice >= 0 else None)
+        found: list[int] = starts.tolist()
+        return found
+
+    def part(self, first: int, last: int) -> Iterator[Question]:
+        """The questions from row `first` up to row `last`, both where a question starts."""
         self.damaged = 0
         done: set[str] = set()
         waiting: Question | None = None
-        for row in self._rows():
+        for row in self._rows(first, last):
             if waiting is None or row.question != waiting.id:
                 if waiting is not None:
                     yield waiting
                 if row.question in done:
-                    raise TraceError(
-                        f"{self.file}: the rows of question {row.question!r} are not together; "
-                        "sort the pool by question"
-                    )
+                    raise self._scattered(row.question)
                 done.add(row.question)
                 waiting = Question(row.question, row.gold, row.level, [])
             waiting.paths.append(row.path)
         if waiting is None:
             raise TraceError(f"{self.file}: every one of its {self.rows} rows is damaged; record the pool anew")
         yield waiting
+
+    def _scattered(self, question: str | None) -> TraceError:
+        return TraceError(f"{self.file}: the rows of question {question!r} are not together; sort the pool by question")
 
     def _open(self) -> pq.ParquetFile:
         if not self.file.exists():
@@ -93,14 +109,19 @@ class Pool:
                 raise TraceError(f"{self.file}: column {name} is {kind}; it must be a string")
         return [name for name in (*REQUIRED, "text", "seed") if name in schema.names]
 
-    def _rows(self) -> Iterator[_Row]:
+    def _rows(self, first: int, last: int) -> Iterator[_Row]:
         parquet, start = self._open(), 0
         for group in range(parquet.num_row_groups):
             size = parquet.metadata.row_group(group).num_rows
             seen = 0
+            if start + size <= first or start >= last:
+                start += size
+                continue
             try:
                 for batch in parquet.iter_batches(BATCH, row_groups=[group], columns=self._columns):
-                    yield from self._decode(batch, start + seen)
+                    low, high = max(0, first - start - seen), min(batch.num_rows, last - start - seen)
+                    if low < high:
+                        yield from self._decode(batch.slice(low, high - low), start + seen + low)
                     seen += batch.num_rows
             except (pa.ArrowException, OSError) as error:
                 if not self.skip_damaged:
@@ -189,6 +210,14 @@ def _damage(row: dict[str, Any], peak: Any, conf: Any) -> str | None:
     if not (np.isfinite(peak).all() and np.isfinite(conf).all()):
         return "its signals hold NaN or infinite values"
     return None
+
+
+def _values_of(name: str, parquet: pq.ParquetFile) -> int:
+    """How many values the lists of a column hold, from the footer alone."""
+    metadata = parquet.metadata
+    groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
+    columns = [group.column(i) for group in groups for i in range(group.num_columns)]
+    return sum(column.num_values for column in columns if column.path_in_schema.split(".")[0] == name)
 
 
 def _is_list_of_floats(kind: pa.DataType) -> bool:

@@ -36,7 +36,7 @@ class PoolWriter:
         try:
             self._writer = pq.ParquetWriter(self._part, self._schema, compression="zstd")
         except OSError as error:
-            raise TraceError(f"cannot write {self.file}: {error.strerror or error}") from None
+            raise TraceError(f"cannot write {self.file}: {why(error)}") from None
 
     def write(self, question: Question) -> None:
         """Append all paths of one question."""
@@ -62,16 +62,33 @@ class PoolWriter:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if kind is None:
+        if kind is not None:
+            self._discard()
+            return
+        try:
             self.close()
-        else:
+        except BaseException:
+            self._discard()
+            raise
+
+    def _discard(self) -> None:
+        """Leave nothing behind, least of all on a full disk."""
+        try:
             self._writer.close()
+        except OSError:
+            pass  # the error under way says it already
+        finally:
             self._part.unlink(missing_ok=True)
 
     def _flush(self) -> None:
         if self._waiting:
             self._writer.write_table(pa.Table.from_pylist(self._waiting, schema=self._schema))
             self._waiting = []
+
+
+def why(error: OSError) -> str:
+    """What the system said, without what libraries put around it."""
+    return os.strerror(error.errno) if error.errno else str(error)
 
 
 def write_pool(

@@ -1,0 +1,119 @@
+"""The paper's figure 6: how confident right and wrong paths are, by difficulty."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from sureenough.bench.experiments.fields import measure, number
+from sureenough.bench.experiments.finish import Clock, finish
+from sureenough.bench.experiments.inputs import Experiment, Inputs
+from sureenough.bench.experiments.paths import SIGNAL_NAMES, SIGNALS, Look, Paths, area, by_difficulty
+from sureenough.bench.experiments.replays import over_pools, refuse_bad_settings
+from sureenough.bench.result import Axis, Cell, Column, Figure, Result, Series, Table
+from sureenough.bench.score import intervals
+from sureenough.bench.source import Source
+from sureenough.core.trend import Floats
+
+BINS: Final = 30
+
+
+def run(inputs: Inputs) -> Result:
+    """Confidence of right and wrong paths, three ways to measure it, by difficulty."""
+    clock = Clock()
+    refuse_bad_settings(inputs.settings)
+    seen = over_pools(inputs, lambda pool: Look(pool.window))
+    rows: list[list[Cell]] = []
+    figures: list[Figure] = []
+    notes: list[str] = []
+    for number_, one in enumerate(seen, 1):
+        source = one.opened.source
+        graded = [question for question in one.values if question.graded and question.right.size]
+        how, groups = by_difficulty(graded)
+        groups = {"all": graded, **groups}
+        notes.append(f"{source.dataset}: difficulty is {how}; window {one.opened.window}")
+        for name, questions in groups.items():
+            rows += [_row(source, name, questions, signal, inputs.settings.seed) for signal in SIGNALS if questions]
+        figures += _figures(number_, source, groups)
+    table = Table("calibration", "Confidence of right and wrong paths", COLUMNS, rows, READING)
+    title = "Confidence of right and wrong paths by difficulty"
+    return finish("calibration", title, inputs, clock, tables=[table], figures=figures, notes=notes, seen=seen)
+
+
+COLUMNS: Final = [
+    Column("dataset"),
+    Column("model"),
+    Column("difficulty"),
+    Column("signal"),
+    Column("questions", "count"),
+    Column("right paths", "count"),
+    Column("wrong paths", "count"),
+    Column("mean, right", "number", digits=3),
+    Column("mean, wrong", "number", digits=3),
+    Column("area under ROC", "number", digits=3),
+    Column("area within questions", "number", digits=3),
+]
+READING: Final = [
+    "area: the chance that a right path is more confident than a wrong one, 0.5 where confidence tells nothing",
+    "within questions: the same inside each question that has both, mean with a 95% interval over questions; "
+    "this is what a vote can use",
+]
+
+
+def _row(source: Source, name: str, questions: list[Paths], signal: str, seed: int) -> list[Cell]:
+    right, wrong = _split(questions, signal)
+    inside = [area(getattr(q, signal)[q.right], getattr(q, signal)[~q.right]) for q in questions]
+    known = np.array([value for value in inside if np.isfinite(value)])
+    interval = intervals(known.reshape(-1, 1), seed)[0]
+    return [
+        source.dataset, source.model, name, SIGNAL_NAMES[signal], len(questions), right.size, wrong.size,
+        float(right.mean()) if right.size else None, float(wrong.mean()) if wrong.size else None,
+        number(area(right, wrong)), measure(float(known.mean()) if known.size else float("nan"), interval),
+    ]  # fmt: skip
+
+
+def _split(questions: list[Paths], signal: str) -> tuple[Floats, Floats]:
+    if not questions:
+        return np.empty(0), np.empty(0)
+    values = np.concatenate([getattr(one, signal) for one in questions])
+    right = np.concatenate([one.right for one in questions])
+    return values[right], values[~right]
+
+
+def _figures(number_: int, source: Source, groups: dict[str, list[Paths]]) -> list[Figure]:
+    title = f"{source.dataset}, {source.model}: C_path"
+    figures = [_histogram(f"all-{number_}", f"{title} of right and wrong paths", groups["all"])]
+    names = [name for name in groups if name != "all"]
+    for name in dict.fromkeys((names[:1] + names[-1:]) if len(names) > 1 else names):
+        slug = name.replace(" ", "-")
+        figures.append(_histogram(f"{slug}-{number_}", f"{title}, {name}", groups[name]))
+    means = [
+        Series(kind, list(names), [_mean(groups[name], right) for name in names])
+        for kind, right in (("right", True), ("wrong", False))
+    ]
+    figures.append(
+        Figure(f"levels-{number_}", f"{title} by difficulty", "bar", Axis("", "category"), Axis("mean C_path"), means)
+    )
+    return figures
+
+
+def _mean(questions: list[Paths], right: bool) -> float | None:
+    values = _split(questions, "lowest")[0 if right else 1]
+    return float(values.mean()) if values.size else None
+
+
+def _histogram(name: str, title: str, questions: list[Paths]) -> Figure:
+    right, wrong = _split(questions, "lowest")
+    both = np.concatenate([right, wrong])
+    low, high = (float(both.min()), float(both.max())) if both.size else (0.0, 1.0)
+    edges = np.linspace(low, high if high > low else low + 1.0, BINS + 1)
+    middles = ((edges[:-1] + edges[1:]) / 2).tolist()
+    series = []
+    for kind, values in (("right", right), ("wrong", wrong)):
+        shares = np.histogram(values, edges)[0] / max(1, values.size)
+        series.append(Series(f"{kind} ({values.size:,} paths)", middles, shares.tolist()))
+    return Figure(name, title, "steps", Axis("C_path"), Axis("share of paths, %", percent=True), series)
+
+
+EXPERIMENT: Final = Experiment("calibration", "confidence of right and wrong paths by difficulty (figure 6)", run)

@@ -1,0 +1,72 @@
+"""Figures that several experiments draw: a measure over categories, and a measure along a sweep."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from statistics import fmean
+
+from sureenough.bench.experiments.fields import number
+from sureenough.bench.experiments.replays import Line
+from sureenough.bench.result import Axis, Figure, Series
+
+Value = Callable[[Line], float]
+
+
+def accuracy(line: Line) -> float:
+    """Of a line."""
+    return line.row.accuracy
+
+
+def tokens(line: Line) -> float:
+    """Of a line, a question."""
+    return line.row.tokens
+
+
+ACCURACY = Axis("accuracy, %", percent=True)
+TOKENS = Axis("tokens a question")
+
+
+def bars(name: str, title: str, lines: Sequence[list[Line]], y: Axis, value: Value) -> Figure:
+    """A group of bars a label, a bar a source; intervals on accuracy."""
+    series = []
+    for one in lines:
+        intervals = [line.row.interval for line in one] if value is accuracy else []
+        series.append(
+            Series(
+                legend(one, lines),
+                [line.cell.label for line in one],
+                [number(value(line)) for line in one],
+                [number(interval.low) for interval in intervals],
+                [number(interval.high) for interval in intervals],
+            )
+        )
+    return Figure(name, title, "bar", Axis("", "category"), y, series)
+
+
+def sweep(name: str, title: str, lines: Sequence[list[Line]], x: Axis, y: Axis, value: Value) -> Figure:
+    """A line a source along the sweep's values, which the cells' labels are; and the mean over sources."""
+    series = []
+    for one in lines:
+        intervals = [line.row.interval for line in one] if value is accuracy else []
+        series.append(
+            Series(
+                legend(one, lines),
+                [float(line.cell.label) for line in one],
+                [number(value(line)) for line in one],
+                [number(interval.low) for interval in intervals],
+                [number(interval.high) for interval in intervals],
+            )
+        )
+    places = {tuple(line.cell.label for line in one) for one in lines}
+    if len(lines) > 1 and len(places) == 1:
+        series.append(
+            Series("mean", [float(place) for place in next(iter(places))],
+                   [number(fmean(value(line) for line in same)) for same in zip(*lines, strict=True)])
+        )  # fmt: skip
+    return Figure(name, title, "line", x, y, series)
+
+
+def legend(one: Sequence[Line], lines: Sequence[Sequence[Line]]) -> str:
+    """The dataset, with its model where there are several."""
+    models = {other[0].source.model for other in lines}
+    return one[0].source.dataset if len(models) == 1 else one[0].source.label

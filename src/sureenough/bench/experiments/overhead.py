@@ -1,0 +1,181 @@
+"""The paper's appendix C.1: our own code against generation, in time and in floating-point operations."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from statistics import fmean, median
+from typing import Final
+
+import numpy as np
+
+from sureenough.bench.experiments.finish import Clock, finish
+from sureenough.bench.experiments.inputs import Experiment, Inputs
+from sureenough.bench.experiments.replays import refuse_bad_settings
+from sureenough.bench.experiments.synthetic import path
+from sureenough.bench.result import Cell, Column, Result, Table
+from sureenough.core.gates import Gate
+from sureenough.core.monitor import Monitor
+from sureenough.core.stops import Posterior
+from sureenough.core.votes import Poll
+from sureenough.core.weights import Ballot, ByConfidence
+from sureenough.spec import resolve
+from sureenough.traces import Pool, RecordedPath
+
+WINDOWS: Final = (64, 2048)
+MODELS: Final = {"Qwen3-1.7B": 1.7e9, "Qwen3-4B": 4e9, "Qwen3-8B": 8e9, "Qwen3-32B": 32e9}
+PEAK: Final = 989e12  # FLOP/s, H100 SXM, dense bf16 (NVIDIA's data sheet)
+BANDWIDTH: Final = 3.35e12  # bytes/s, the same
+PAPER_RATIO: Final = 1.25e-7
+PAPER_FLOPS: Final = 4 * 2048  # its 4k operations a token at k = 2048
+OPERATIONS: Final = {"push": 15, "peak": 4, "risk": 27, "turn": 11}
+"""Floating-point operations a watched token: its sums, group peak, R, and its part of the block's backward sums."""
+FLOPS: Final = sum(OPERATIONS.values())
+
+
+def run(inputs: Inputs) -> Result:
+    """Measured on this machine; generation from live runs where there are any, else from hardware limits."""
+    clock = Clock()
+    refuse_bad_settings(inputs.settings)
+    paths = _paths(inputs)
+    size = inputs.settings.window
+    timed = [_timed(paths, window) for window in ([size] if size else WINDOWS)]
+    tables = [_ours(timed), _flops(), _against(timed[-1][1])]
+    tables += _live(inputs, timed[-1][1])
+    title = "Overhead: our own code against generation"
+    return finish("overhead", title, inputs, clock, tables=tables, notes=NOTES)
+
+
+NOTES: Final = (
+    "the paper counts 4k operations a token, a fresh covariance at every token; running sums need a constant number, "
+    "whatever the window",
+    "a ratio of operations says little about Python on a CPU beside a model on an accelerator; seconds say more",
+    "timings are medians of processor time on this machine",
+)
+
+
+def _paths(inputs: Inputs) -> list[RecordedPath]:
+    """The first question of the first pool, or synthetic paths; all end to end, so that any window fills."""
+    if inputs.sources:
+        question = next(iter(Pool(inputs.sources[0].pool, skip_damaged=inputs.settings.skip_damaged)))
+        made = [one for one in question.paths if one.tokens]
+    else:
+        rng = np.random.default_rng(inputs.settings.seed)
+        made = [path("sound", "a", rng) for _ in range(32)]
+    peak = np.concatenate([np.asarray(one.peak) for one in made])
+    conf = np.concatenate([np.asarray(one.conf) for one in made])
+    times = max(1, -(-8192 // max(1, conf.size)))
+    return [RecordedPath("a", np.tile(peak, times), np.tile(conf, times))]
+
+
+def _timed(paths: Sequence[RecordedPath], window: int) -> tuple[int, float, float, float]:
+    """Window, then seconds a token: watched live, scanned in bulk; and a stop test."""
+    one = paths[0]
+    tokens = list(zip(np.asarray(one.peak).tolist(), np.asarray(one.conf).tolist(), strict=True))[:16384]
+    gate = resolve("ddc").calibrate([RecordedPath("a", one.peak, one.conf).windows(window)])
+    gate = Gate(trust=gate.trust, drop=-1e9, risk=1e9)  # every test is made, none closes
+
+    def watch() -> None:
+        monitor = Monitor(window)
+        for peak, conf in tokens:
+            if monitor.push(peak, conf):
+                gate.tier(monitor)
+
+    def scan() -> None:
+        RecordedPath("a", one.peak, one.conf).windows(window)
+
+    poll = Poll(ByConfidence(), 512)
+    for i in range(64):
+        poll.add(i, Ballot(i, f"answer {i % 3}", 12.0, 12.0))
+    rule = Posterior()
+    return window, _best(watch) / len(tokens), _best(scan) / one.tokens, _best(lambda: rule(poll))
+
+
+def _best(work: Callable[[], object]) -> float:
+    """Median of seven, each long enough for the clock."""
+    began = time.process_time()
+    work()
+    once = max(time.process_time() - began, 1e-7)
+    times = max(1, int(0.02 / once))
+    found = []
+    for _ in range(7):
+        began = time.process_time()
+        for _ in range(times):
+            work()
+        found.append((time.process_time() - began) / times)
+    return median(found)
+
+
+def _ours(timed: Sequence[tuple[int, float, float, float]]) -> Table:
+    rows: list[list[Cell]] = [[window, 1e6 * live, 1e9 * bulk, 1e6 * stop] for window, live, bulk, stop in timed]
+    columns = [
+        Column("window", "count", "tokens"),
+        Column("watching a live token", "number", "µs", 3),
+        Column("scanning a recorded token", "number", "ns", 1),
+        Column("a stop test", "number", "µs", 2),
+    ]
+    return Table(
+        "ours", "What our own code takes", columns, rows, ["pure Python, one core; a stop test is made once a path"]
+    )
+
+
+def _flops() -> Table:
+    rows: list[list[Cell]] = []
+    for model, size in MODELS.items():
+        needs = 2.0 * size
+        theirs = PAPER_RATIO if model == "Qwen3-32B" else None
+        rows.append([model, needs, FLOPS, FLOPS / needs, PAPER_FLOPS / needs, theirs])
+    columns = [
+        Column("model"),
+        Column("generation", "scientific", "FLOPs a token"),
+        Column("ours", "count", "FLOPs a token"),
+        Column("ratio", "scientific"),
+        Column("ratio with 4k operations", "scientific"),
+        Column("ratio in the paper", "scientific", theirs="appendix C.1"),
+    ]
+    parts = ", ".join(f"{name} {n}" for name, n in OPERATIONS.items())
+    notes = [f"generation is 2 operations a parameter, as in the paper; ours are counted: {parts}"]
+    return Table("flops", "Floating-point operations a token", columns, rows, notes)
+
+
+def _against(seconds: float) -> Table:
+    rows: list[list[Cell]] = []
+    for model, size in MODELS.items():
+        alone, full = 2.0 * size / BANDWIDTH, 2.0 * size / PEAK
+        rows.append([model, 1e6 * alone, seconds / alone, 1e6 * full, seconds / full])
+    columns = [
+        Column("model"),
+        Column("one path at a time", "number", "µs a token", 1),
+        Column("our share", "percent", "%", 3),
+        Column("full batch, at peak", "number", "µs a token", 2),
+        Column("our share at peak", "percent", "%", 1),
+    ]
+    notes = [
+        "hardware limits of one H100 in bf16, no server reaches them: alone, every weight is read once a token "
+        "(3.35 TB/s); in a full batch, 2 operations a parameter at 989 TFLOP/s. Our time is one Python core's"
+    ]
+    return Table("time", "Our time against generation at the hardware's limit", columns, rows, notes)
+
+
+def _live(inputs: Inputs, seconds: float) -> list[Table]:
+    rows: list[list[Cell]] = []
+    for key in sorted({(run.dataset, run.model, run.strategy) for run in inputs.live_runs}):
+        mine = [run for run in inputs.live_runs if (run.dataset, run.model, run.strategy) == key]
+        tokens, spent = fmean(run.tokens["total"] for run in mine), fmean(run.total_seconds for run in mine)
+        if tokens and spent:
+            rows.append([*key, tokens, spent, 1e6 * spent / tokens, seconds * tokens / spent])
+    columns = [
+        Column("dataset"),
+        Column("model"),
+        Column("strategy"),
+        Column("tokens", "tokens", "a question"),
+        Column("seconds", "seconds", "a question"),
+        Column("generation", "number", "µs a token", 1),
+        Column("our share", "percent", "%", 3),
+    ]
+    return [Table("live", "Our time against generation, measured live", columns, rows, live=True)] if rows else []
+
+
+EXPERIMENT: Final = Experiment(
+    "overhead", "our own code against generation, in time and FLOPs (appendix C.1)", run, "optional"
+)

@@ -1,0 +1,94 @@
+"""Single paths, for experiments that look below the vote: how confident, how right, how hard their question."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple, Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sureenough.bench.groups import Judged
+from sureenough.core.trend import Bools, Floats
+from sureenough.traces import Question, scan_together
+
+SIGNALS: Final = ("lowest", "tail", "mean")
+SIGNAL_NAMES: Final = {"lowest": "C_path (lowest window)", "tail": "last window", "mean": "mean of all tokens"}
+
+
+class Paths(NamedTuple):
+    """The answered paths of one question."""
+
+    level: int | None
+    right: Bools
+    lowest: Floats  # C_path
+    tail: Floats
+    mean: Floats
+    silent: int  # paths without an answer
+    graded: bool
+
+    @property
+    def share(self) -> float:
+        """Of answered paths that are right."""
+        return float(self.right.mean()) if self.right.size else float("nan")
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """The task: one question's paths at this window."""
+
+    window: int
+
+    def __call__(self, question: Question, judged: Judged) -> Paths:
+        """Every answered path's confidence, and whether it is right."""
+        scan_together(question.paths, self.window)
+        answered = [path for path in question.paths if path.answer is not None and path.tokens]
+        windows = [path.windows(self.window) for path in answered]
+        right = judged.right or {}
+        return Paths(
+            question.level,
+            np.array([right.get(path.answer or "", False) for path in answered], dtype=np.bool_),
+            np.array([one.lowest for one in windows]),
+            np.array([one.tail for one in windows]),
+            np.array([float(np.mean(path.conf)) for path in answered]),
+            len(question.paths) - len(answered),
+            judged.right is not None,
+        )
+
+
+class Graded(Protocol):
+    """A question whose difficulty can be told."""
+
+    @property
+    def level(self) -> int | None: ...
+    @property
+    def share(self) -> float: ...
+
+
+Q = TypeVar("Q", bound=Graded)
+
+
+def by_difficulty(questions: Sequence[Q]) -> tuple[str, dict[str, list[Q]]]:
+    """By the dataset's own levels where it has several, else by how many paths are right; and how that was done."""
+    levels = sorted({one.level for one in questions if one.level is not None})
+    if len(levels) > 1:
+        return "the dataset's level", {
+            f"level {level}" if level else "no level": [one for one in questions if one.level == level]
+            for level in levels
+        }
+    groups = {
+        "easy": [one for one in questions if one.share >= 2 / 3],
+        "medium": [one for one in questions if 1 / 3 <= one.share < 2 / 3],
+        "hard": [one for one in questions if one.share < 1 / 3],
+    }
+    return "the share of right paths (easy from 2/3, hard below 1/3)", {name: g for name, g in groups.items() if g}
+
+
+def area(right: Floats, wrong: Floats) -> float:
+    """The chance that a right path is more confident than a wrong one (area under the ROC curve); ties count half."""
+    if not right.size or not wrong.size:
+        return float("nan")
+    ordered = np.sort(wrong)
+    below: NDArray[np.intp] = np.searchsorted(ordered, right, "left") + np.searchsorted(ordered, right, "right")
+    return float(below.sum() / (2.0 * right.size * wrong.size))

@@ -1,0 +1,174 @@
+"""Replayed cells: strategies under settings, on every question of every pool, over all cores."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, NamedTuple, TypeVar
+
+from sureenough.bench.experiments.inputs import ExperimentSettings, Inputs
+from sureenough.bench.groups import Equal, Judged
+from sureenough.bench.score import Row, Sheet, rows
+from sureenough.bench.source import Source
+from sureenough.bench.spread import Opened, Seen, Task, spread
+from sureenough.bench.work import Remembered, Settings, Work
+from sureenough.core.sizes import refuse_bad_count, refuse_bad_seed, refuse_bad_sizes
+from sureenough.errors import UsageError
+from sureenough.spec import resolve
+from sureenough.traces import Question
+
+T = TypeVar("T")
+PAPER_BUDGET: Final = 512
+
+
+class Cell(NamedTuple):
+    """One line of a table: a strategy under settings, and what to call it."""
+
+    label: str
+    strategy: str
+    settings: Settings
+
+
+class Line(NamedTuple):
+    """A cell's result on one source."""
+
+    source: Source
+    cell: Cell
+    row: Row
+    sheet: Sheet
+    first: Sheet  # what differences are to
+
+
+@dataclass(frozen=True, slots=True)
+class _Nobody:
+    """Answers come judged; nobody is asked."""
+
+    equal: Equal = "meaning"
+    symbolic_seconds: float = 0.0
+    unsettled: int = 0
+
+    def of(self, question: Question) -> Judged:
+        """Never called."""
+        raise NotImplementedError
+
+
+class Replayed(NamedTuple):
+    """One question: a sheet a cell."""
+
+    sheets: list[Sheet]
+    recorded: int
+
+
+@dataclass(frozen=True, slots=True)
+class Replays:
+    """The task: all cells on one question."""
+
+    cells: tuple[Cell, ...]
+
+    def __call__(self, question: Question, judged: Judged) -> Replayed:
+        """Cells of equal settings run side by side on each order."""
+        remembered = Remembered()
+        by_settings: dict[Settings, list[int]] = {}
+        for i, cell in enumerate(self.cells):
+            by_settings.setdefault(cell.settings, []).append(i)
+        sheets: dict[int, Sheet] = {}
+        for settings, places in by_settings.items():
+            work = Work([resolve(self.cells[i].strategy) for i in places], settings, _Nobody())
+            work.judged(question, judged, remembered)
+            sheets |= dict(zip(places, work.sheets, strict=True))
+        return Replayed([sheets[i] for i in range(len(self.cells))], len(question.paths))
+
+
+CellsOf = Callable[[Opened], Sequence[Cell]]
+
+
+def replayed(inputs: Inputs, cells_of: CellsOf) -> tuple[list[list[Line]], list[Seen[Replayed]], list[str]]:
+    """Lines by source, what was read, and what a reader should know."""
+    settings = inputs.settings
+    refuse_bad_settings(settings)
+    planned: dict[int, tuple[Cell, ...]] = {}
+
+    def task_of(opened: Opened) -> Task[Replayed]:
+        cells = planned[id(opened)] = tuple(cells_of(opened))
+        for cell in cells:
+            s = cell.settings
+            refuse_bad_sizes(resolve(cell.strategy), s.paths or 10**9, s.window, s.parallel, s.max_tokens, s.count)
+        return Replays(cells)
+
+    seen = over_pools(inputs, task_of)
+    lines = [_lines(one, planned[id(one.opened)], settings) for one in seen]
+    notes = [note for one in seen for note in _notes(one, planned[id(one.opened)])]
+    return lines, seen, notes
+
+
+def over_pools(inputs: Inputs, task_of: Callable[[Opened], Task[T]]) -> list[Seen[T]]:
+    """Every source under its task, with the caller's settings."""
+    if not inputs.sources:
+        raise UsageError("this experiment replays recorded paths: name a pool, or record one with `sureenough record`")
+    settings = inputs.settings
+    return spread(
+        inputs.sources,
+        task_of,
+        jobs=settings.jobs,
+        window=settings.window,
+        symbolic_seconds=settings.symbolic_seconds,
+        equal=settings.equal,
+        skip_damaged=settings.skip_damaged,
+        progress=inputs.progress,
+    )
+
+
+def settings_of(settings: ExperimentSettings, window: int, **changes: int | None) -> Settings:
+    """A cell's settings: the caller's, in the paper's budget, changed where a sweep says so."""
+    usual = Settings(
+        paths=settings.paths or PAPER_BUDGET,
+        window=window,
+        parallel=settings.parallel,
+        repeats=settings.repeats,
+        seed=settings.seed,
+        max_tokens=None,
+        count="start",
+        planned=False,
+        guard=False,
+    )
+    return replace(usual, **changes)  # type: ignore[arg-type]  # only sizes change
+
+
+def refuse_bad_settings(settings: ExperimentSettings) -> None:
+    """Before anything is read."""
+    refuse_bad_count("repeats", settings.repeats)
+    refuse_bad_count("jobs", settings.jobs)
+    refuse_bad_seed(settings.seed)
+    for name in settings.strategies or ():
+        resolve(name)
+
+
+def _lines(seen: Seen[Replayed], cells: tuple[Cell, ...], settings: ExperimentSettings) -> list[Line]:
+    sheets = [Sheet(resolve(cell.strategy).name) for cell in cells]
+    for value in seen.values:
+        for sheet, more in zip(sheets, value.sheets, strict=True):
+            sheet.strategy = more.strategy
+            sheet.join(more)
+    table = rows(sheets, settings.repeats, settings.seed)
+    together = zip(cells, table, sheets, strict=True)
+    return [Line(seen.opened.source, cell, row, sheet, sheets[0]) for cell, row, sheet in together]
+
+
+def _notes(seen: Seen[Replayed], cells: tuple[Cell, ...]) -> list[str]:
+    name, groups = seen.opened.source.dataset, seen.opened.groups
+    budget = max(cell.settings.paths or 0 for cell in cells)
+    recorded = [value.recorded for value in seen.values]
+    short = sum(n < budget for n in recorded)
+    notes = []
+    if short:
+        most = max(recorded)
+        notes.append(
+            f"{name}: {short} questions have fewer than {budget} recorded paths ({most} at most); all were used"
+        )
+    if groups.equal == "string":
+        notes.append(f"{name}: answers were one candidate only where their strings are equal")
+    if groups.unsettled:
+        notes.append(f"{name}: {groups.unsettled} pairs of answers were not settled in {groups.symbolic_seconds:g} s")
+    if seen.opened.damaged:
+        notes.append(f"{name}: {seen.opened.damaged} damaged rows were left out")
+    return notes

@@ -1,0 +1,128 @@
+"""Monte Carlo of the paper's appendix: how long until the posterior settles, with counted and with weighted votes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+from zlib import crc32
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import betainc
+
+from sureenough.bench.experiments.paths import Look
+from sureenough.bench.groups import Judged
+from sureenough.core.trend import Bools, Floats
+from sureenough.traces import Question
+
+TAU: Final = 0.95
+BLOCK: Final = 32
+VARIANTS: Final = ("counts", "raw", "mean", "unit")
+
+
+class Stops(NamedTuple):
+    """When runs stopped, and on which side."""
+
+    times: NDArray[np.int64]  # votes; the longest allowed where a run never stopped
+    wrong: Bools  # settled on the wrong side
+    open: Bools  # never settled
+
+    @property
+    def mean(self) -> float:
+        """Mean stopping time; a lower bound where runs stayed open."""
+        return float(self.times.mean())
+
+
+def stopping(right: Bools, weights: Floats, tau: float = TAU) -> Stops:
+    """Each row is a run: asked after every vote whether the heavier side holds most, with probability above tau."""
+    runs, most = right.shape
+    ahead = np.cumsum(np.where(right, weights, 0.0), axis=1)
+    behind = np.cumsum(np.where(right, 0.0, weights), axis=1)
+    times = np.full(runs, most, dtype=np.int64)
+    wrong, open_ = np.zeros(runs, np.bool_), np.ones(runs, np.bool_)
+    for start in range(0, most, BLOCK):
+        alive = np.flatnonzero(open_)
+        if not alive.size:
+            break
+        a, b = ahead[alive, start : start + BLOCK], behind[alive, start : start + BLOCK]
+        settled = betainc(1.0 + np.minimum(a, b), 1.0 + np.maximum(a, b), 0.5) > tau
+        hit = settled.any(axis=1)
+        at = settled.argmax(axis=1)[hit]
+        who = alive[hit]
+        times[who] = start + at + 1
+        wrong[who] = b[hit, at] > a[hit, at]
+        open_[who] = False
+    return Stops(times, wrong, open_)
+
+
+class Condition(NamedTuple):
+    """The theorem's sufficient condition, both sides of it."""
+
+    left: float
+    right: float
+
+    @property
+    def holds(self) -> bool:
+        """Strictly larger, where both are defined."""
+        return bool(self.left > self.right)
+
+
+def condition(p: float, right: Floats, wrong: Floats) -> Condition:
+    """(p mu_c - q mu_i) / sqrt(p mu2_c + q mu2_i) against (p - q) / sqrt(4 p q), from samples of the weights."""
+    moments = [float(x) for w in (right, wrong) for x in ((w.mean(), (w * w).mean()) if w.size else (0.0, 0.0))]
+    return condition_of(p, *moments)
+
+
+def condition_of(p: float, mean_c: float, square_c: float, mean_i: float, square_i: float) -> Condition:
+    """The same from the moments themselves."""
+    q = 1.0 - p
+    spread = np.sqrt(p * square_c + q * square_i)
+    left = (p * mean_c - q * mean_i) / spread if spread > 0.0 else float("nan")
+    return Condition(float(left), float((p - q) / np.sqrt(4.0 * p * q)) if 0.0 < p < 1.0 else float("inf"))
+
+
+class Simulated(NamedTuple):
+    """One question: its own paths drawn again and again."""
+
+    level: int | None
+    share: float  # of answered paths that are right
+    informative: bool  # right paths weigh more on average
+    condition: Condition
+    means: dict[str, float]  # stopping time by variant
+    wrong: dict[str, float]  # share of runs that settled on the wrong side
+    open: dict[str, float]
+    graded: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Simulate:
+    """The task: draw a question's paths with replacement, stop by counts and by three scales of weight."""
+
+    window: int
+    runs: int
+    most: int
+    seed: int
+
+    def __call__(self, question: Question, judged: Judged) -> Simulated | None:
+        """None where the question has no gold answer or no answered path."""
+        paths = Look(self.window)(question, judged)
+        if not paths.graded or not paths.right.size or not paths.lowest.any():
+            return None
+        rng = np.random.default_rng((self.seed, crc32(question.id.encode())))
+        drawn = rng.integers(paths.right.size, size=(self.runs, self.most))
+        right, weights = paths.right[drawn], paths.lowest[drawn]
+        scales = {"counts": 0.0, "raw": 1.0, "mean": float(paths.lowest.mean()), "unit": float(paths.lowest.max())}
+        stops = {
+            name: stopping(right, weights / scale if scale else np.ones_like(weights)) for name, scale in scales.items()
+        }
+        c, i = paths.lowest[paths.right], paths.lowest[~paths.right]
+        return Simulated(
+            paths.level,
+            paths.share,
+            bool(c.size and i.size and c.mean() > i.mean()),
+            condition(paths.share, c, i),
+            {name: stop.mean for name, stop in stops.items()},
+            {name: float(stop.wrong.mean()) for name, stop in stops.items()},
+            {name: float(stop.open.mean()) for name, stop in stops.items()},
+            True,
+        )

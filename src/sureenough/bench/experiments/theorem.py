@@ -1,0 +1,241 @@
+"""The paper's theorem B.1 and figure 7: when do weighted votes stop sooner than counted ones?
+
+Weights come from a pool's own paths, question by question, or from Beta distributions. Uniform small weights show the
+paper's "safety brake".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from statistics import fmean
+from typing import Final
+
+import numpy as np
+
+from sureenough.bench.experiments.fields import measure
+from sureenough.bench.experiments.finish import Clock, finish
+from sureenough.bench.experiments.inputs import Experiment, Inputs
+from sureenough.bench.experiments.paths import by_difficulty
+from sureenough.bench.experiments.replays import over_pools, refuse_bad_settings
+from sureenough.bench.experiments.stopping import VARIANTS, Simulate, Simulated, condition_of, stopping
+from sureenough.bench.result import Axis, Cell, Column, Figure, Measure, Result, Series, Table
+from sureenough.bench.score import intervals
+from sureenough.bench.source import Source
+from sureenough.bench.spread import Seen
+from sureenough.errors import UsageError
+
+Case = tuple[float, float, float, float, float]
+RUNS: Final = 64
+MOST: Final = 512
+BETAS: Final = ((0.9, 8.0, 2.0, 5.0, 5.0), (0.75, 6.0, 3.0, 5.0, 5.0), (0.6, 5.0, 4.0, 5.0, 5.0))
+"""Easy, medium, hard: p, then the Beta parameters of right and of wrong weights."""
+SMALL: Final = (1.0, 0.5, 0.2, 0.1, 0.05, 0.02)
+SHARES: Final = (0.9, 0.7, 0.6)
+LONG: Final = 4096
+NAMED: Final = {
+    "counts": "counted votes",
+    "raw": "weights, raw",
+    "mean": "weights, mean 1",
+    "unit": "weights, at most 1",
+}
+
+
+def run(inputs: Inputs) -> Result:
+    """Stopping times by difficulty, the condition evaluated, and the brake."""
+    clock = Clock()
+    refuse_bad_settings(inputs.settings)
+    seed = inputs.settings.seed
+    seen: list[Seen[Simulated | None]] = []
+    tables, figures = [], []
+    if inputs.sources:
+        seen = over_pools(inputs, lambda pool: Simulate(pool.window, RUNS, MOST, seed))
+        tables.append(_measured(seen, seed))
+        figures += [_bars(i, one) for i, one in enumerate(seen, 1)]
+    given = inputs.settings.betas or _cases(inputs.settings.sweep)
+    if given or not inputs.sources:
+        tables.append(_betas(given or BETAS, seed))
+    brake, picture = _brake(seed)
+    title = "Stopping times with confidence weights and with counts"
+    return finish(
+        "theorem", title, inputs, clock, tables=[*tables, brake], figures=[*figures, picture], notes=NOTES, seen=seen
+    )
+
+
+NOTES: Final = (
+    f"a run draws votes one by one and stops when the heavier side holds most with probability above 0.95; "
+    f"{MOST} votes at most, {RUNS} runs a question, drawn from the question's own answered paths",
+    "the condition does not change when all weights are scaled; the stop test does. With equal weights its left side "
+    "is p - q, never more than its right side: it cannot hold there, whatever their size",
+    "raw C_path is far above 1 on a model's own scale, so weights act as an accelerator there, not as a brake",
+)
+
+
+def _measured(seen: Sequence[Seen[Simulated | None]], seed: int) -> Table:
+    columns = [
+        Column("dataset"),
+        Column("model"),
+        Column("difficulty"),
+        Column("questions", "count"),
+        Column("solvable", "count", "p > 0.5"),
+        Column("p", "number", digits=3),
+        Column("informative", "percent", "% of solvable"),
+        Column("condition holds", "percent", "% of solvable"),
+        *(Column(f"N, {NAMED[v]}", "number", "votes", 1) for v in VARIANTS),
+        Column("condition holds, yet slower (mean 1)", "percent", "%"),
+        Column("condition holds, yet slower (at most 1)", "percent", "%"),
+        *(Column(f"wrong stops, {NAMED[v]}", "percent", "%") for v in VARIANTS),
+    ]
+    rows = []
+    for one in seen:
+        for name, questions in _grouped(one.values).items():
+            rows.append(_row(one.opened.source, name, questions, seed))
+    notes = [f"{one.opened.source.dataset}: difficulty is {by_difficulty(_known(one.values))[0]}" for one in seen]
+    notes.append(
+        "N: mean stopping time over solvable questions, the theorem's assumption; wrong stops over all questions"
+    )
+    return Table("measured", "Stopping times with weights measured on the pool", columns, rows, notes)
+
+
+def _row(source: Source, name: str, questions: list[Simulated], seed: int) -> list[Cell]:
+    solvable = [one for one in questions if one.share > 0.5]
+    held = [one for one in solvable if one.condition.holds]
+
+    def slower(variant: str) -> float | None:
+        return fmean(one.means[variant] > one.means["counts"] for one in held) if held else None
+
+    return [
+        source.dataset,
+        source.model,
+        name,
+        len(questions),
+        len(solvable),
+        fmean(one.share for one in questions),
+        fmean(one.informative for one in solvable) if solvable else None,
+        len(held) / len(solvable) if solvable else None,
+        *(_mean([one.means[v] for one in solvable], seed) for v in VARIANTS),
+        slower("mean"),
+        slower("unit"),
+        *(fmean(one.wrong[v] for one in questions) for v in VARIANTS),
+    ]
+
+
+def _mean(values: list[float], seed: int) -> Measure | None:
+    if not values:
+        return None
+    return measure(fmean(values), intervals(np.array(values).reshape(-1, 1), seed)[0])
+
+
+def _grouped(values: Sequence[Simulated | None]) -> dict[str, list[Simulated]]:
+    known = _known(values)
+    return {"all": known, **by_difficulty(known)[1]} if known else {}
+
+
+def _known(values: Sequence[Simulated | None]) -> list[Simulated]:
+    return [one for one in values if one is not None]
+
+
+def _bars(number: int, seen: Seen[Simulated | None]) -> Figure:
+    groups = {name: [q for q in group if q.share > 0.5] for name, group in _grouped(seen.values).items()}
+    groups = {name: group for name, group in groups.items() if group}
+    series = [
+        Series(NAMED[v], list(groups), [fmean(one.means[v] for one in group) for group in groups.values()])
+        for v in VARIANTS
+    ]
+    source = seen.opened.source
+    title = f"{source.dataset}, {source.model}: mean votes until the posterior settles (solvable questions)"
+    return Figure(f"measured-{number}", title, "bar", Axis("", "category"), Axis("votes"), series)
+
+
+def _betas(cases: Sequence[Case], seed: int) -> Table:
+    columns = [
+        Column("p", "number", digits=2),
+        Column("weights of right paths"),
+        Column("weights of wrong paths"),
+        Column("left side", "number", digits=3),
+        Column("right side", "number", digits=3),
+        Column("holds"),
+        Column("N, counts", "number", "votes", 1),
+        Column("N, weights", "number", "votes", 1),
+        Column("N, weights of mean 1", "number", "votes", 1),
+        Column("wrong stops, counts", "percent", "%"),
+        Column("wrong stops, weights of mean 1", "percent", "%"),
+    ]
+    rows = [_beta_row(case, seed) for case in cases]
+    return Table("beta", "Stopping times with weights from Beta distributions", columns, rows)
+
+
+def _cases(sweep: Sequence[float] | None) -> tuple[Case, ...]:
+    """The experiment's own sweep: five numbers a case."""
+    values = sweep or ()
+    if len(values) % 5:
+        raise UsageError(
+            f"theorem takes five numbers a case, {len(values)} were given: p, then the Beta parameters of right and of "
+            "wrong weights, such as --sweep 0.9,8,2,5,5"
+        )
+    return tuple(
+        (values[i], values[i + 1], values[i + 2], values[i + 3], values[i + 4]) for i in range(0, len(values), 5)
+    )
+
+
+def _beta_row(case: Case, seed: int) -> list[Cell]:
+    p, *shape = case
+    if not 0.0 < p < 1.0 or min(shape) <= 0.0:
+        raise UsageError(f"theorem: {case} will not do: p lies between 0 and 1, Beta parameters are above 0")
+    rng = np.random.default_rng((seed, 1))
+    size = (40 * RUNS, MOST)
+    right = rng.random(size) < p
+    weights = np.where(right, rng.beta(shape[0], shape[1], size), rng.beta(shape[2], shape[3], size))
+    moments = [m for a, b in (shape[:2], shape[2:]) for m in (a / (a + b), a * (a + 1) / ((a + b) * (a + b + 1)))]
+    found = condition_of(p, *moments)
+    mean = p * moments[0] + (1 - p) * moments[2]
+    counts, plain, scaled = (stopping(right, w) for w in (np.ones(size), weights, weights / mean))
+    named = [f"Beta({a:g}, {b:g})" for a, b in (shape[:2], shape[2:])]
+    return [
+        p,
+        *named,
+        found.left,
+        found.right,
+        "yes" if found.holds else "no",
+        counts.mean,
+        plain.mean,
+        scaled.mean,
+        float(counts.wrong.mean()),
+        float(scaled.wrong.mean()),
+    ]
+
+
+def _brake(seed: int) -> tuple[Table, Figure]:
+    """Every weight the same small number: how many more votes than by counting?"""
+    rows: list[list[Cell]] = []
+    series = [Series("1/weight", list(SMALL), [1.0 / eps for eps in SMALL], theirs="appendix B.1")]
+    for p in SHARES:
+        rng = np.random.default_rng((seed, 2))
+        right = rng.random((4 * RUNS, LONG)) < p
+        ones = np.ones(right.shape)
+        base = stopping(right, ones).mean
+        ratios: list[float | None] = []
+        for eps in SMALL:
+            stops = stopping(right, eps * ones)
+            ratios.append(stops.mean / base)
+            rows.append(
+                [p, eps, base, stops.mean, ratios[-1], 1.0 / eps, float(stops.wrong.mean()), float(stops.open.mean())]
+            )
+        series.append(Series(f"p = {p:g}", list(SMALL), ratios))
+    columns = [
+        Column("p", "number", digits=2),
+        Column("weight of every vote", "number", digits=2),
+        Column("N, counts", "number", "votes", 1),
+        Column("N, weights", "number", "votes", 1),
+        Column("ratio", "ratio"),
+        Column("the paper's 1/weight", "ratio", theirs="appendix B.1"),
+        Column("wrong stops", "percent", "%"),
+        Column("never stopped", "percent", "%"),
+    ]
+    x, y = Axis("weight of every vote", "log"), Axis("votes, over those of counting", "log")
+    figure = Figure("brake", "The safety brake: uniform small weights", "line", x, y, series)
+    return Table("brake", "The safety brake: uniform small weights", columns, rows), figure
+
+
+EXPERIMENT: Final = Experiment(
+    "theorem", "Monte Carlo of the appendix: weighted against counted stopping (figure 7)", run
+)

@@ -1,0 +1,47 @@
+"""The paper's own numbers (its tables 1 to 7, `paper.csv`), as printed: shown beside ours, always marked as theirs."""
+
+from __future__ import annotations
+
+import csv
+import re
+from functools import cache
+from importlib.resources import files
+from typing import Final, NamedTuple
+
+AVERAGE: Final = "Avg."
+
+
+class Printed(NamedTuple):
+    """One number of the paper."""
+
+    table: int
+    model: str
+    setting: str  # a strategy's spec string, or `window=512`
+    dataset: str
+    measure: str  # accuracy in %, tokens in 10^7, seconds, paths
+    value: float
+
+
+@cache
+def printed() -> tuple[Printed, ...]:
+    """All of them."""
+    text = (files("sureenough.bench") / "paper.csv").read_text(encoding="utf-8")
+    lines = csv.DictReader(text.splitlines())
+    return tuple(
+        Printed(int(r["table"]), r["model"], r["setting"], r["dataset"], r["measure"], float(r["value"])) for r in lines
+    )
+
+
+@cache
+def _index() -> dict[tuple[int, str, str, str, str], float]:
+    return {(p.table, _plain(p.model), p.setting, _plain(p.dataset), p.measure): p.value for p in printed()}
+
+
+def value(table: int, model: str, dataset: str, setting: str, measure: str) -> float | None:
+    """The number printed for this model and dataset; None where the paper has none."""
+    return _index().get((table, _plain(model.rsplit("/", 1)[-1]), setting, _plain(dataset), measure))
+
+
+def _plain(name: str) -> str:
+    """MATH-500, math500 and Math 500 are one."""
+    return re.sub(r"[^a-z0-9.]", "", name.lower()).removesuffix(".")

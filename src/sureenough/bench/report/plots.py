@@ -1,0 +1,160 @@
+"""Figures for a paper: PNG and SVG by matplotlib, in colours that colour-blind readers can tell apart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from math import log2
+from pathlib import Path
+from typing import Any, Final
+
+from sureenough.bench.report.cells import one_line, origin
+from sureenough.bench.result import Axis, Figure, Provenance, Series
+from sureenough.errors import UsageError
+
+COLOURS: Final = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#595959", "#8c510a")
+MARKERS: Final = "osD^vPX*"
+STYLE: Final[dict[Any, Any]] = {
+    "font.size": 8, "axes.titlesize": 9, "axes.labelsize": 8, "legend.fontsize": 7, "xtick.labelsize": 7,
+    "ytick.labelsize": 7, "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True,
+    "grid.color": "#e5e5e5", "grid.linewidth": 0.6, "axes.axisbelow": True, "lines.linewidth": 1.3,
+    "lines.markersize": 4, "legend.frameon": False, "svg.hashsalt": "sureenough", "figure.facecolor": "white",
+    "savefig.facecolor": "white", "text.parse_math": False,
+}  # fmt: skip
+
+
+def draw(figure: Figure, provenance: Provenance, folder: Path, name: str) -> list[Path]:
+    """Write one figure twice; the files say where they come from."""
+    files = [folder / f"{name}.png", folder / f"{name}.svg"]
+    with _canvas() as plt:
+        drawn = _figure(plt, figure)
+        made = origin(provenance)
+        drawn.savefig(files[0], dpi=200, metadata={"Title": one_line(figure.title), "Description": made})
+        drawn.savefig(files[1], metadata={"Title": one_line(figure.title), "Description": made, "Date": None})
+        plt.close(drawn)
+    return files
+
+
+@contextmanager
+def _canvas() -> Iterator[Any]:
+    try:
+        import matplotlib
+
+        matplotlib.use("agg")
+        from matplotlib import pyplot as plt
+    except ImportError:
+        raise UsageError(
+            "figures as PNG and SVG need matplotlib: pip install 'sureenough[bench]', or --no-plots"
+        ) from None
+    with plt.rc_context(STYLE):
+        yield plt
+
+
+def _figure(plt: Any, figure: Figure) -> Any:
+    drawn, axes = plt.subplots(figsize=(6.2 if len(figure.series) > 1 else 4.6, 3.1), layout="constrained")
+    {"line": _lines, "points": _points, "bar": _bars, "steps": _steps}[figure.kind](axes, figure)
+    _axis(axes, axes.xaxis, figure.x, "x", [x for series in figure.series for x in series.x])
+    _axis(axes, axes.yaxis, figure.y, "y", [])
+    axes.set_title(one_line(figure.title) + (" (live)" if figure.live else ""), loc="left", wrap=True)
+    if len(figure.series) > 1 or figure.series[0].theirs:
+        axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
+    return drawn
+
+
+def _named(series: Series) -> str:
+    return one_line(series.name) + (f" (paper, {series.theirs})" if series.theirs else "")
+
+
+def _look(i: int, series: Series) -> dict[str, Any]:
+    return {"color": "#000000" if series.theirs else COLOURS[i % len(COLOURS)], "label": _named(series)}
+
+
+def _lines(axes: Any, figure: Figure) -> None:
+    for i, series in enumerate(figure.series):
+        style = "--" if series.theirs or i >= len(COLOURS) else "-"
+        x, y = _numbers(series.x), _numbers(series.y)
+        axes.plot(x, y, marker=MARKERS[i % len(MARKERS)], linestyle=style, **_look(i, series))
+        if series.low and len(figure.series) <= 5:
+            band = _numbers(series.low), _numbers(series.high)
+            axes.fill_between(x, *band, color=COLOURS[i % len(COLOURS)], alpha=0.12, linewidth=0)
+
+
+def _points(axes: Any, figure: Figure) -> None:
+    for i, series in enumerate(figure.series):
+        x, y = _numbers(series.x), _numbers(series.y)
+        if series.low:
+            axes.vlines(x, _numbers(series.low), _numbers(series.high), color=COLOURS[i % len(COLOURS)], alpha=0.35,
+                        linewidth=1)  # fmt: skip
+        hollow = {"markerfacecolor": "white"} if i >= len(COLOURS) else {}
+        axes.plot(x, y, linestyle="none", marker=MARKERS[i % len(MARKERS)], markersize=6, **hollow, **_look(i, series))
+
+
+def _bars(axes: Any, figure: Figure) -> None:
+    places = categories(figure)
+    width = 0.8 / max(1, len(figure.series))
+    for i, series in enumerate(figure.series):
+        at = [places.index(str(x)) - 0.4 + width * (i + 0.5) for x in series.x]
+        heights = _numbers(series.y)
+        axes.bar(at, heights, width * 0.92, **_look(i, series))
+        if series.low:
+            axes.vlines(at, _numbers(series.low), _numbers(series.high), color="#333333", linewidth=0.8)
+
+
+def _steps(axes: Any, figure: Figure) -> None:
+    for i, series in enumerate(figure.series):
+        x, y = _numbers(series.x), _numbers(series.y)
+        axes.step(x, y, where="mid", **_look(i, series))
+        axes.fill_between(x, y, step="mid", color=COLOURS[i % len(COLOURS)], alpha=0.12, linewidth=0)
+
+
+def categories(figure: Figure) -> list[str]:
+    """All names along a category axis, in order of appearance."""
+    return list(dict.fromkeys(str(x) for series in figure.series for x in series.x))
+
+
+def _numbers(values: Any) -> list[float]:
+    return [float("nan") if value is None else float(value) for value in values]
+
+
+def _axis(axes: Any, axis: Any, said: Axis, which: str, places: list[Any]) -> None:
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    axis.set_label_text(one_line(said.title))
+    if said.scale == "category":
+        names = list(dict.fromkeys(str(place) for place in places))
+        long = max((len(name) for name in names), default=0) * len(names) > 60
+        axes.set_xticks(range(len(names)), [one_line(name)[:40] for name in names], rotation=25 if long else 0,
+                        ha="right" if long else "center")  # fmt: skip
+        axes.grid(visible=False, axis="x")
+        return
+    if said.scale == "log" and any(series_value > 0 for series_value in _seen(axes, which)):
+        (axes.set_xscale if which == "x" else axes.set_yscale)("log")
+        exact = sorted({float(place) for place in places if isinstance(place, int | float)})
+        if 0 < len(exact) <= 10 and all(value > 0 and _round(value) for value in exact):
+            axes.set_xticks(exact)  # a sweep's own values
+        else:
+            axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        axis.set_minor_formatter(NullFormatter())
+        axis.set_major_formatter(FuncFormatter(lambda value, _: _short(value)))
+    elif said.percent:
+        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{100 * value:g}"))
+    else:
+        axis.set_major_formatter(FuncFormatter(lambda value, _: _short(value)))
+
+
+def _seen(axes: Any, which: str) -> list[float]:
+    lines = [line.get_xdata() if which == "x" else line.get_ydata() for line in axes.lines]
+    return [float(value) for values in lines for value in values]
+
+
+def _round(value: float) -> bool:
+    return float(f"{value:.2g}") == value or log2(value).is_integer()
+
+
+def _short(value: float) -> str:
+    if value == int(value) and abs(value) < 1e4 and value % 100:
+        return f"{value:.0f}"
+    for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if abs(value) >= size:
+            return f"{value / size:.3g}{letter}"
+    return f"{value:.3g}"

@@ -1,0 +1,158 @@
+"""What an experiment found, as data: tables, figures, notes and where every number comes from.
+
+Reports are made from this alone. It is written as strict JSON (NaN as null) and read back with unknown fields refused.
+"""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any, Final, Literal
+
+import msgspec
+
+from sureenough.errors import UsageError
+
+Kind = Literal["text", "count", "number", "percent", "points", "tokens", "tokens7", "ratio", "seconds", "scientific"]
+"""How a column prints: `percent` and `points` hold shares, `tokens7` prints in units of 10^7."""
+
+
+class _Strict(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Refuses what it does not know."""
+
+
+class Measure(_Strict, frozen=True):
+    """A value with its 95% interval."""
+
+    value: float | None
+    low: float | None
+    high: float | None
+
+
+Cell = str | int | float | Measure | None
+
+
+class Column(_Strict, frozen=True):
+    """One column of a table."""
+
+    title: str
+    kind: Kind = "text"
+    unit: str = ""  # shown after the title, such as "a question"
+    digits: int | None = None  # after the point; by the kind where None
+    theirs: str = ""  # where the numbers are the paper's own: which table of it
+
+
+class Table(_Strict, frozen=True):
+    """Rows of cells, aligned with the columns."""
+
+    name: str  # for file names: letters, digits and hyphens
+    title: str
+    columns: list[Column]
+    rows: list[list[Cell]]
+    notes: list[str] = []
+    live: bool = False  # measured on a live engine; replayed and live numbers never share a table
+
+
+class Series(_Strict, frozen=True):
+    """One line, set of bars or cloud of points."""
+
+    name: str
+    x: list[float | str | None]
+    y: list[float | None]
+    low: list[float | None] = []  # 95% intervals, where there are any
+    high: list[float | None] = []
+    labels: list[str] = []  # a name a point, for hovering
+    theirs: str = ""  # the paper's own numbers: which figure or table
+
+
+class Axis(_Strict, frozen=True):
+    """What an axis measures."""
+
+    title: str
+    scale: Literal["linear", "log", "category"] = "linear"
+    percent: bool = False  # values are shares, printed times 100
+
+
+class Figure(_Strict, frozen=True):
+    """One set of axes. A line joins its points, bars stand on categories, steps draw a histogram."""
+
+    name: str
+    title: str
+    kind: Literal["line", "bar", "points", "steps"]
+    x: Axis
+    y: Axis
+    series: list[Series]
+    notes: list[str] = []
+    live: bool = False
+
+
+class PoolUsed(_Strict, frozen=True):
+    """A pool that numbers were made from."""
+
+    dataset: str
+    model: str
+    file: str  # its name without its folder
+    sha256: str
+    questions: int | None = None
+    paths: int | None = None
+
+
+class Provenance(_Strict, frozen=True):
+    """Everything needed to make the numbers again."""
+
+    command: str
+    versions: dict[str, str]  # sureenough, python, numpy, scipy
+    pools: list[PoolUsed]
+    settings: dict[str, Any]
+    seconds: float
+    date: str  # ISO 8601, UTC
+
+
+class Result(_Strict, frozen=True):
+    """One experiment's outcome."""
+
+    name: str
+    title: str
+    tables: list[Table]
+    figures: list[Figure]
+    notes: list[str]
+    provenance: Provenance
+    schema: int = 1
+
+    def to_json(self) -> bytes:
+        """As JSON; what is not a finite number is null."""
+        plain = finite(msgspec.to_builtins(self))
+        return msgspec.json.format(msgspec.json.encode(plain), indent=1) + b"\n"
+
+    def save(self, file: Path) -> None:
+        """Write it whole or not at all."""
+        file.parent.mkdir(parents=True, exist_ok=True)
+        part = file.with_suffix(".part")
+        part.write_bytes(self.to_json())
+        part.replace(file)
+
+
+SCHEMA: Final = 1
+
+
+def read(file: Path) -> Result:
+    """A saved result; refuses what is not one."""
+    try:
+        result = msgspec.json.decode(file.read_bytes(), type=Result)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"{file} is not a result of this version ({error}); run the experiment again") from None
+    if result.schema != SCHEMA:
+        raise UsageError(f"{file} has schema {result.schema}, this version reads {SCHEMA}; upgrade sureenough")
+    for table in result.tables:
+        if any(len(row) != len(table.columns) for row in table.rows):
+            raise UsageError(f"{file}: a row of table {table.name!r} does not fit its columns; run it again")
+    return result
+
+
+def finite(value: Any) -> Any:
+    """With null for what is not a finite number."""
+    if isinstance(value, dict):
+        return {key: finite(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [finite(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,0 +1,24 @@
+"""`sureenough report`: a run's results as one HTML page, tables for papers, and figures."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sureenough.bench.report import build, saved
+
+
+def command(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="A folder that `sureenough bench -o RUN` wrote.")],
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="Where to write; RUN/report by default.")
+    ] = None,
+    title: Annotated[str | None, typer.Option(help="The page's title.")] = None,
+    plots: Annotated[bool, typer.Option("--plots/--no-plots", help="Draw PNG and SVG too (needs matplotlib).")] = True,
+) -> None:
+    """Write a run's report: a self-contained page, tables as Markdown, LaTeX and CSV, figures as PNG and SVG."""
+    results = saved(run)
+    built = build(results, output or run / "report", title=title or f"sureenough: {run.resolve().name}", plots=plots)
+    typer.echo(f"{built.page}: {len(results)} experiments, {len(built.tables)} tables, {len(built.figures)} figures")

@@ -1,0 +1,116 @@
+"""Small pools with known answers, live rows, and results with hostile names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from sureenough.bench.result import Axis, Cell, Column, Figure, Measure, PoolUsed, Provenance, Result, Series, Table
+from sureenough.bench.source import Source
+from sureenough.traces import PoolInfo, Question, RecordedPath, write_pool
+
+HOSTILE = "</script><img src=x onerror=alert(1)>"
+FORMULA = "=HYPERLINK(A1)|x"
+TEX = r"\input{x} $ & # _ % ^ ~ {"
+
+
+def make_pool(folder: Path, *, questions: int = 8, paths: int = 24, dataset: str = "aime25", model: str = "Qwen3-4B",
+              name: str = "small.parquet") -> Source:  # fmt: skip
+    """Paths of some forty tokens; right ones are a little surer. Levels go from 1 to 5."""
+    rng = np.random.default_rng(len(name) + questions)
+    made = []
+    for q in range(questions):
+        share = (q + 1) / (questions + 1)
+        mine = []
+        for _ in range(paths):
+            right = rng.random() < share
+            tokens = int(rng.integers(30, 50))
+            conf = 10.0 + right + rng.normal(0.0, 2.0, tokens)
+            answer = None if rng.random() < 0.05 else ("7" if right else str(rng.integers(8, 12)))
+            mine.append(RecordedPath(answer, rng.uniform(0.5, 1.0, tokens), np.abs(conf)))
+        made.append(Question(f"q{q}", "7", q % 5 + 1, mine))
+    write_pool(folder / name, made, PoolInfo(dataset=dataset, model=model, window=8))
+    return Source.of(folder / name)
+
+
+@dataclass(frozen=True, slots=True)
+class LiveMade:
+    """A live row, made up."""
+
+    dataset: str
+    model: str
+    strategy: str
+    question: str
+    right: bool | None
+    init_seconds: float
+    final_seconds: float
+    repeat: int = 0
+    reason: str = "settled"
+    tokens: Mapping[str, int] = field(default_factory=lambda: {"total": 1000, "init": 600, "kept": 400})
+    started: int = 20
+    pruned: int = 3
+    tiers: Mapping[str, int] = field(default_factory=lambda: {"drop": 2, "risk": 1})
+    steps: int = 90
+
+    @property
+    def total_seconds(self) -> float:
+        """Both phases."""
+        return self.init_seconds + self.final_seconds
+
+
+def live_rows(dataset: str = "aime25", model: str = "Qwen3-4B") -> list[LiveMade]:
+    """Two strategies on three questions."""
+    return [
+        LiveMade(dataset, model, strategy, f"q{q}", q != 1 or strategy == "ddc", 1.0 + q, 0.5)
+        for strategy in ("deepconf-low", "ddc")
+        for q in range(3)
+    ]  # fmt: skip
+
+
+def provenance(command: str = "sureenough bench main --pool small.parquet") -> Provenance:
+    """As an experiment leaves it."""
+    pools = [PoolUsed("aime25", HOSTILE, "small.parquet", "0" * 64, 8, 192)]
+    return Provenance(
+        command, {"sureenough": "0.1.0", "python": "3.11"}, pools, {"seed": 1}, 1.5, "2026-01-01T00:00:00+00:00"
+    )
+
+
+def hostile_result(name: str = "main") -> Result:
+    """Every name of it would like to be more than a name."""
+    columns = [
+        Column("dataset"), Column(HOSTILE, "percent", "%"), Column("tokens", "tokens"), Column("vs first", "points"),
+        Column("their tokens", "tokens7", theirs="table 1"),
+    ]  # fmt: skip
+    rows: list[list[Cell]] = [
+        [FORMULA, Measure(0.5, 0.25, 0.75), 1200.0, Measure(-0.031, -0.1, 0.02), 1.5e7],
+        [HOSTILE, Measure(0.25, None, None), 99.0, 0.0, None],
+        [TEX, Measure(None, None, None), 100000.0, None, 2e8],
+        ["a | b\n`c` <b>", 0.75, 1.0, 0.1, 0.0],
+    ]
+    kinds: tuple[Literal["line", "bar", "points", "steps"], ...] = ("line", "bar", "points", "steps")
+    figures = [
+        Figure(
+            f"{kind}",
+            f"{kind} {HOSTILE} $\\frac",
+            kind,
+            Axis("x $", "category" if kind == "bar" else "log"),
+            Axis(HOSTILE, percent=True),
+            [
+                Series(
+                    HOSTILE, ["a", HOSTILE] if kind == "bar" else [16.0, 32.0], [0.5, None], [0.4, None], [0.6, None]
+                ),
+                Series("$\\alpha$ theirs", ["a"] if kind == "bar" else [64.0], [0.7], theirs="table 1"),
+            ],
+            [HOSTILE],
+        )
+        for kind in kinds
+    ]
+    table = Table("hostile", f"Title {HOSTILE}", columns, rows, [HOSTILE, FORMULA])
+    live = Table("live", "Measured live", columns[:1], [["x"]], live=True)
+    return Result(
+        name, f"Hostile {HOSTILE}", [table, live], figures, [HOSTILE], provenance(f"sureenough bench {HOSTILE}\n%x")
+    )

@@ -1,0 +1,197 @@
+"""Experiments that look at single paths: calibration, the theorem, failure modes, overhead."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.stats import beta
+
+from sureenough.bench.experiments import ExperimentSettings, Inputs, experiment
+from sureenough.bench.experiments.overhead import OPERATIONS
+from sureenough.bench.experiments.paths import area, by_difficulty
+from sureenough.bench.experiments.stopping import condition, stopping
+from sureenough.bench.experiments.synthetic import KINDS, path
+from sureenough.bench.source import Source
+from sureenough.core.gates import Gate
+from sureenough.core.monitor import Monitor
+from sureenough.errors import UsageError
+from tests.bench.making import make_pool
+from tests.bench.test_experiments import column, run, table, values
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Source:
+    return make_pool(tmp_path_factory.mktemp("pools"))
+
+
+def test_area_is_the_chance_that_right_beats_wrong() -> None:
+    assert area(np.array([2.0, 3.0]), np.array([1.0, 2.0])) == pytest.approx(3.5 / 4)
+    assert math.isnan(area(np.empty(0), np.array([1.0])))
+
+
+def test_calibration_finds_the_surer_right_paths(source: Source) -> None:
+    found = table(run("calibration", source), "calibration")
+    assert set(column(found, "difficulty")) == {"all", *(f"level {n}" for n in range(1, 6))}
+    assert values(found, "mean, right")[0] > values(found, "mean, wrong")[0]
+    assert values(found, "area under ROC")[0] > 0.6
+    assert values(found, "right paths")[0] == sum(values(found, "right paths")[3::3])
+
+
+def test_difficulty_is_the_share_of_right_paths_where_there_are_no_levels(source: Source) -> None:
+    class One:
+        def __init__(self, share: float) -> None:
+            self.level, self.share = None, share
+
+    how, groups = by_difficulty([One(0.9), One(0.5), One(0.1), One(0.7)])
+    assert "share of right paths" in how
+    assert {name: len(group) for name, group in groups.items()} == {"easy": 2, "medium": 1, "hard": 1}
+
+
+def literal(right: list[bool], weights: list[float]) -> tuple[int, bool | None]:
+    """The stop test, vote by vote, by scipy's own survival function."""
+    for n in range(1, len(right) + 1):
+        ahead = sum(w for r, w in zip(right[:n], weights[:n], strict=True) if r)
+        behind = sum(w for r, w in zip(right[:n], weights[:n], strict=True) if not r)
+        if beta.sf(0.5, 1 + max(ahead, behind), 1 + min(ahead, behind)) > 0.95:
+            return n, behind > ahead
+    return len(right), None
+
+
+def test_stopping_times_are_those_of_a_literal_reading() -> None:
+    rng = np.random.default_rng(4)
+    right, weights = rng.random((60, 90)) < 0.6, rng.uniform(0.2, 2.0, (60, 90))
+    stops = stopping(right, weights)
+    for i in range(60):
+        when, wrong = literal(right[i].tolist(), weights[i].tolist())
+        assert (stops.times[i], stops.open[i]) == (when, wrong is None)
+        assert stops.wrong[i] == bool(wrong)
+    assert stops.open.any()
+    assert stops.wrong.any()
+
+
+def test_the_condition_by_hand_and_its_scale() -> None:
+    c = condition(0.8, np.array([0.9, 0.7]), np.array([0.3]))
+    left = (0.8 * 0.8 - 0.2 * 0.3) / math.sqrt(0.8 * (0.81 + 0.49) / 2 + 0.2 * 0.09)
+    assert list(c) == pytest.approx([left, 0.6 / 0.8])
+    assert c.holds
+    scaled = condition(0.8, np.array([9.0, 7.0]), np.array([3.0]))
+    assert scaled.left == pytest.approx(c.left)
+    for p in (0.51, 0.7, 0.95):  # equal weights never meet it
+        assert not condition(p, np.full(3, 0.1), np.full(3, 0.1)).holds
+
+
+def test_the_brake_slows_by_about_the_inverse_weight() -> None:
+    result = run("theorem")
+    brake = table(result, "brake")
+    rows = [
+        (p, eps, ratio)
+        for p, eps, ratio in zip(*(values(brake, t) for t in ("p", "weight of every vote", "ratio")), strict=True)
+    ]
+    assert all(ratio == 1 for _, eps, ratio in rows if eps == 1)
+    assert all(0.5 / eps < ratio < 2 / eps for _, eps, ratio in rows)
+    betas = table(result, "beta")
+    assert values(betas, "N, counts") == sorted(values(betas, "N, counts"))  # harder questions take longer
+    assert all(w > n for w, n in zip(values(betas, "N, weights"), values(betas, "N, counts"), strict=True))
+
+
+def test_given_betas_are_used_and_bad_ones_refused() -> None:
+    case = (0.9, 50.0, 1.0, 1.0, 50.0)
+    betas = table(run("theorem", betas=(case,)), "beta")
+    assert column(betas, "weights of right paths") == ["Beta(50, 1)"]
+    assert column(betas, "holds") == ["no"]
+    assert table(run("theorem", sweep=case), "beta") == betas
+    with pytest.raises(UsageError, match="five numbers a case, 4 were given"):
+        run("theorem", sweep=case[:4])
+    with pytest.raises(UsageError, match="between 0 and 1"):
+        run("theorem", betas=((1.5, 1.0, 1.0, 1.0, 1.0),))
+
+
+def test_measured_weights_come_from_the_pool(source: Source) -> None:
+    measured = table(run("theorem", source), "measured")
+    assert values(measured, "questions")[0] == 8
+    assert values(measured, "solvable")[0] == 4
+    assert max(values(measured, "N, weights, raw")) < min(values(measured, "N, counted votes"))
+
+
+def test_synthetic_paths_do_what_their_names_say() -> None:
+    rng = np.random.default_rng(0)
+    paths = {kind: np.mean([np.asarray(path(kind, "a", rng).conf) for _ in range(50)], axis=0) for kind in KINDS}
+    half = len(paths["sound"]) // 2
+    assert paths["decaying"][half:].mean() < paths["decaying"][:half].mean() - 2
+    assert paths["self-reinforcing"][half:].mean() > paths["self-reinforcing"][:half].mean() + 1
+    assert abs(paths["stochastic"][half:].mean() - paths["stochastic"][:half].mean()) < 0.5
+    assert paths["sound, with a dip"][half] < paths["sound"][half] - 2
+
+
+def test_failure_modes_split_paths_by_fate(source: Source) -> None:
+    result = run("failure-modes", source)
+    kinds = table(result, "synthetic")
+    parts = zip(*(values(kinds, t) for t in ("pruned: drop", "pruned: risk", "kept")), strict=True)
+    assert all(sum(shares) == pytest.approx(1) for shares in parts)
+    kept = dict(zip([str(cell) for cell in column(kinds, "path")], values(kinds, "kept"), strict=True))
+    assert kept["self-reinforcing"] > 0.9 > 0.5 + kept["decaying"]
+    real = table(result, "real")
+    assert column(real, "gate of") == ["ddc", "ddc-no-trend", "deepconf-low", "deepconf-high"]
+    assert values(real, "right: risk")[1:] == [0, 0, 0]
+    assert values(real, "right paths")[0] + values(real, "wrong paths")[0] == 8 * 8 * 2
+
+
+class Counted(float):
+    """A number that counts the operations it takes part in."""
+
+    made = 0
+
+
+def _counting(name: str) -> Any:
+    plain = getattr(float, name)
+
+    def operation(self: Counted, other: float) -> Any:
+        result = plain(self, other)
+        if result is NotImplemented:
+            return result
+        Counted.made += 1
+        return Counted(result)
+
+    return operation
+
+
+for _name in ("add", "sub", "mul", "truediv"):
+    for _side in ("", "r"):
+        setattr(Counted, f"__{_side}{_name}__", _counting(f"__{_side}{_name}__"))
+
+
+def test_the_operations_of_a_watched_token_are_counted_right() -> None:
+    """Counted on the real monitor; the square root and the block's array sums are counted by hand."""
+    rng = np.random.default_rng(1)
+    monitor, gate = Monitor(8), Gate(trust=2.0, drop=-1.0, risk=9.0)
+    most = {"push": 0, "peak": 0, "risk": 0}
+    for i in range(100):
+        before = Counted.made
+        full = monitor.push(Counted(rng.random()), Counted(rng.uniform(5, 15)))
+        if full and i > 16 and i % 8:
+            most["push"] = max(most["push"], Counted.made - before)
+            before = Counted.made
+            _ = monitor.peak
+            most["peak"] = max(most["peak"], Counted.made - before)
+            before = Counted.made
+            monitor.risk(gate.eta)
+            most["risk"] = max(most["risk"], Counted.made - before + 1)  # and a square root
+    assert most == {name: OPERATIONS[name] for name in most}
+
+
+def test_overhead_in_flops_beside_the_papers(source: Source, tmp_path: Path) -> None:
+    result = experiment("overhead").run(Inputs((), ExperimentSettings()))
+    flops = table(result, "flops")
+    assert column(flops, "ratio in the paper") == [None, None, None, 1.25e-7]
+    assert values(flops, "ratio with 4k operations")[-1] == pytest.approx(1.28e-7)
+    assert max(values(flops, "ratio")) < 1e-7
+    ours = table(result, "ours")
+    assert column(ours, "window") == [64, 2048]
+    assert all(value > 0 for value in values(ours, "watching a live token"))
+    live = table(run("overhead", live=True), "live")
+    assert live.live
+    assert values(live, "generation") == pytest.approx([2500.0, 2500.0])

@@ -1,0 +1,45 @@
+"""docs/bench.md: its plans are plans, its commands are commands, its table is the dict."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+import typer.main
+
+from sureenough.bench.datasets import DATASETS
+from sureenough.bench.experiments import EXPERIMENTS
+from sureenough.bench.plan import read_plan
+from sureenough.cli import app
+
+TEXT = (Path(__file__).parents[2] / "docs" / "bench.md").read_text()
+COMMANDS = [
+    shlex.split(line, comments=True)
+    for block in re.findall(r"```sh\n(.*?)```", TEXT, re.DOTALL)
+    for line in block.splitlines()
+    if line.startswith("sureenough bench")
+]
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+def test_a_command_can_be_typed(words: list[str]) -> None:
+    verb = typer.main.get_command(app).commands["bench"]  # type: ignore[attr-defined]  # it is a group
+    context = verb.make_context("bench", words[2:])
+    assert context.params["experiment"] in EXPERIMENTS
+
+
+def test_its_plan_is_one(tmp_path: Path) -> None:
+    (text,) = re.findall(r"```toml\n(.*?)```", TEXT, re.DOTALL)
+    file = tmp_path / "plan.toml"
+    file.write_text(text)
+    plan = read_plan(file, {})
+    assert [len(plan.datasets), len(plan.engines), len(plan.specs() or ())] == [3, 2, 5]
+
+
+def test_its_datasets_are_those_that_there_are() -> None:
+    said = re.findall(r"^\| `([\w-]+)` \| ([\d,]+) \| (?:`([\w/.-]+)`)?", TEXT, re.MULTILINE)
+    assert [(name, int(count.replace(",", "")), hub or None) for name, count, hub in said] == [
+        (name, one.count, one.hub and one.hub.id) for name, one in DATASETS.items()
+    ]

@@ -1,0 +1,45 @@
+"""From questions to a report as a user types it: a live server, a recording, an experiment, a page."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+from sureenough.bench.result import read
+from tests.bench.making import make_pool
+from tests.bench.serving import in_a_thread
+from tests.bench.typed import bench, questions
+from tests.cli.test_replay import sureenough
+from tests.engines.misbehaving import Manner
+
+SMALL = ("--paths", "8", "--window", "8", "-s", "sc ddc:warmup=4", "--jobs", "1")
+
+
+def test_live_seconds_reach_the_report(tmp_path: Path) -> None:
+    dataset, folder = questions(tmp_path / "sums.jsonl", 3), tmp_path / "run"
+    with in_a_thread(Manner(tokens=12, by_prompt=True)) as server:
+        words = ("latency", "--dataset", dataset, "--url", server.url, "--model", "org/tiny", "-o", folder, *SMALL)
+        done = bench(*words, "--live", "--parallel", "2")
+        assert done.returncode == 0, done.stderr
+    found = read(folder / "results" / "latency.json")
+    assert [(table.name, table.live) for table in found.tables] == [("latency-live", True)]
+    assert sureenough("report", str(folder), "--no-plots").returncode == 0
+    with (folder / "report" / "tables" / "latency-latency-live.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert [row["strategy"] for row in rows] == ["sc", "ddc:warmup=4"]
+    for row in rows:
+        parts = float(row["init, s"]) + float(row["final, s"])
+        assert abs(parts - float(row["total, s"])) < 1e-6
+        assert "sureenough bench latency" in row["made by"]
+
+
+def test_two_experiments_on_pools_make_one_report(tmp_path: Path) -> None:
+    source, folder = make_pool(tmp_path), tmp_path / "run"
+    for name in ("window", "ablation"):
+        done = bench(name, "--pool", source.pool, "--repeats", "1", "--jobs", "2", "-o", folder)
+        assert done.returncode == 0, done.stderr
+    done = sureenough("report", str(folder))
+    assert done.returncode == 0, done.stderr
+    drawn = {file.name for file in (folder / "report" / "figures").iterdir()}
+    names = [f"{name}-{measure}" for name in ("window", "ablation") for measure in ("accuracy", "tokens")]
+    assert drawn == {f"{name}.{form}" for name in names for form in ("png", "svg")}

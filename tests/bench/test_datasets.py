@@ -1,0 +1,275 @@
+"""Datasets: each is read as its source has it, and what is wrong is refused with its row."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from sureenough.answers import grade
+from sureenough.bench.datasets import DATASETS
+from sureenough.bench.datasets.checks import control_character
+from sureenough.bench.datasets.load import load
+from sureenough.errors import UsageError
+from tests.bench.typed import bench
+
+GPQA = ("Question", "Correct Answer", "Incorrect Answer 1", "Incorrect Answer 2", "Incorrect Answer 3", "Record ID")
+
+
+def json_lines(file: Path, rows: list[dict[str, Any]]) -> Path:
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return file
+
+
+def gpqa(file: Path, number: int = 198) -> Path:
+    with file.open("w", newline="") as handle:
+        writer = csv.writer(handle)
+        writer.writerow(GPQA)
+        writer.writerows([f"Which is {n}?", f"it is {n}", "b", "c", "d", f"rec{n}"] for n in range(number))
+    return file
+
+
+def test_every_dataset_says_what_it_is() -> None:
+    assert {name: one.count for name, one in DATASETS.items()} == {
+        "math500": 500, "amc23": 40, "aime24": 30, "aime25": 30, "gpqa-diamond": 198, "gsm8k": 1319, "arith": 200,
+    }  # fmt: skip
+    for name, one in DATASETS.items():
+        assert one.name == name
+        assert "{question}" in one.template
+        assert (one.hub is None) == (one.make is not None)
+
+
+def test_math500_as_the_hub_has_it(tmp_path: Path) -> None:
+    row = {"problem": "?", "solution": "…", "answer": r"\frac{1}{2}", "subject": "Algebra", "level": 3}
+    file = json_lines(tmp_path / "m.jsonl", [row | {"unique_id": f"test/algebra/{n}.json"} for n in range(500)])
+    got = load(f"math500={file}")
+    assert got.problems[7][:5] == ("test/algebra/7.json", "?", r"\frac{1}{2}", None, 3)
+    asked = got.asked()[0]
+    assert asked.prompt.text == "?\n\nPlease reason step by step, and put your final answer within \\boxed{}."
+
+
+def test_gsm8k_keeps_what_follows_the_hashes(tmp_path: Path) -> None:
+    file = tmp_path / "g.parquet"
+    rows = [{"question": f"q{n}", "answer": f"It is <<1+1=2>>2. #### no\n#### 1,{n:03}"} for n in range(3)]
+    pq.write_table(pa.Table.from_pylist(rows), file)
+    got = load(f"gsm8k={file}", limit=3)
+    assert [(p.id, p.gold) for p in got.problems] == [("gsm8k-1", "1,000"), ("gsm8k-2", "1,001"), ("gsm8k-3", "1,002")]
+    assert grade("1,001", "1001")
+
+
+def test_golds_as_published_are_right_when_answered_plainly(tmp_path: Path) -> None:
+    golds = {"aime24": ("025", "25"), "amc23": ("27.0", "27"), "aime25": (r"336^\circ", "336")}
+    for name, (gold, answer) in golds.items():
+        file = json_lines(tmp_path / f"{name}.jsonl", [{"problem": "?", "answer": gold}])
+        (problem,) = load(f"{name}={file}", limit=1).problems
+        assert problem.gold is not None
+        assert grade(problem.gold, answer)
+
+
+def test_numbers_in_a_column_of_numbers(tmp_path: Path) -> None:
+    file = tmp_path / "amc.parquet"
+    pq.write_table(pa.Table.from_pylist([{"question": "?", "answer": 27.0, "id": n} for n in range(40)]), file)
+    got = load(f"amc23={file}")
+    assert (got.problems[3].id, got.problems[3].gold) == ("3", "27.0")
+
+
+def test_choices_are_shuffled_by_the_seed_and_the_letter_follows(tmp_path: Path) -> None:
+    file = gpqa(tmp_path / "gpqa.csv")
+    one, again, other = load(f"gpqa-diamond={file}"), load(f"gpqa-diamond={file}"), load(f"gpqa-diamond={file}", seed=1)
+    assert one == again
+    assert one.problems != other.problems
+    for n, problem in enumerate(one.problems):
+        found = re.search(rf"^([A-D])\) it is {n}$", problem.question, re.MULTILINE)
+        assert found is not None
+        assert found[1] == problem.gold
+    assert min(sum(p.gold == letter for p in one.problems) for letter in "ABCD") > 25
+    # A part of it asks the same questions in the same way.
+    assert load(f"gpqa-diamond={file}", limit=5).problems == one.problems[:5]
+    assert "letter" in one.asked()[0].prompt.text
+    assert one.asked()[0].extract("so the answer is B") == "B"
+
+
+def test_arith_is_made_by_the_seed() -> None:
+    one, again, other = load("arith"), load("arith"), load("arith", seed=1)
+    assert len(one.problems) == 200
+    assert one == again
+    assert one.problems != other.problems
+    assert {p.level for p in one.problems} == {1, 2, 3, 4, 5}
+
+
+def test_a_file_of_ones_own(tmp_path: Path) -> None:
+    file = tmp_path / "mine.csv"
+    file.write_text("text;,key\nWhat?,7\nWho?,\n".replace(";", ""))
+    got = load(str(file), columns={"question": "text", "gold": "key"}, template="Q: {question}")
+    assert (got.name, [p.gold for p in got.problems]) == ("mine", ["7", None])
+    assert got.asked()[1].prompt.text == "Q: Who?"
+    assert got.asked()[0].id == "mine-1"
+
+
+GOOD = {"question": "What is 1 + 1?", "answer": "2"}
+
+
+@pytest.mark.parametrize(
+    ("dataset", "bad", "says"),
+    [
+        ("aime24", {"question": "x\x0crac{1}{2}", "answer": "2"}, r"line 3: the question holds the control character"),
+        ("aime24", {"question": "a\x00b", "answer": "2"}, r"line 3: the question holds .*'\\x00'"),
+        ("aime24", {"question": "a\x1b[2Jb", "answer": "2"}, r"line 3: .*'\\x1b'"),
+        ("aime24", {"question": "a\rb", "answer": "2"}, r"line 3: .*'\\r'"),
+        ("aime24", {"question": "?", "answer": "x+1"}, r"line 3: the answer 'x\+1' is no number"),
+        ("math500", {"question": "?", "answer": r"\frac{1}{2"}, r"line 3: the answer .* cannot be read"),
+        ("math500", {"question": "?"}, r"line 3 has no answer"),
+        ("math500", {"question": "?", "answer": "  "}, r"line 3 has no answer"),
+        ("math500", {"answer": "2"}, r"line 3 has no question"),
+        (
+            "math500",
+            {"question": "?", "answer": "2", "id": "math500-1"},
+            r"line 3: the id 'math500-1' was there before",
+        ),
+        ("math500", {"question": "?", "answer": "2", "id": "a\x1bb"}, r"line 3: the id 'a\\x1bb' holds a control"),
+        ("math500", ["?"], r"line 3 is no question"),
+        ("gpqa-diamond", {"Question": "?"}, r"line 3 has no 'Correct Answer'"),
+    ],
+)
+def test_a_bad_row_is_named(tmp_path: Path, dataset: str, bad: Any, says: str) -> None:
+    good: dict[str, Any] = GOOD if dataset != "gpqa-diamond" else dict(zip(GPQA[:5], "?abcd", strict=True))
+    file = json_lines(tmp_path / "bad.jsonl", [good, good, bad, good])
+    with pytest.raises(UsageError, match=says):
+        load(f"{dataset}={file}", limit=4)
+
+
+def test_a_choice_that_is_none(tmp_path: Path) -> None:
+    file = json_lines(tmp_path / "own.jsonl", [GOOD | {"kind": "choice", "answer": "E"}])
+    with pytest.raises(UsageError, match=r"line 1: the answer 'E' is no choice; it must be one of A, B, C, D"):
+        load(str(file))
+
+
+def test_a_wrong_count_is_refused_unless_a_part_is_asked_for(tmp_path: Path) -> None:
+    file = json_lines(tmp_path / "half.jsonl", [GOOD] * 15)
+    with pytest.raises(UsageError, match=r"holds 15 questions, aime25 has 30; .* --limit 15"):
+        load(f"aime25={file}")
+    assert len(load(f"aime25={file}", limit=10).problems) == 10
+    with pytest.raises(UsageError, match="limit is 0"):
+        load(f"aime25={file}", limit=0)
+
+
+def test_texts_that_are_fine() -> None:
+    assert control_character("a\tb\nc\r\nd é 日本 \u200b") is None
+
+
+@pytest.mark.parametrize("text", ["nope", "nope=file.csv"])
+def test_unknown_names_are_answered_with_the_known_ones(text: str) -> None:
+    with pytest.raises(UsageError, match="math500, amc23, aime24, aime25, gpqa-diamond, gsm8k, arith"):
+        load(text)
+
+
+# -- the hub
+
+
+class Hub(BaseHTTPRequestHandler):
+    """As much of the hub as its client asks for."""
+
+    files: dict[str, bytes] = {}  # noqa: RUF012  # of the class, filled by a fixture
+    gated: set[str] = set()  # noqa: RUF012
+    asked: list[str] = []  # noqa: RUF012
+
+    def do_HEAD(self) -> None:
+        self.answer(False)
+
+    def do_GET(self) -> None:
+        self.answer(True)
+
+    def answer(self, body: bool) -> None:
+        self.asked.append(f"{self.command} {self.path}")
+        content = self.files.get(self.path)
+        if self.path == "/":
+            content = b"hello"
+        refused = any(self.path.startswith(f"/datasets/{name}/") for name in self.gated)
+        status = 403 if refused else 200 if content is not None else 404
+        self.send_response(status)
+        if status == 200:
+            self.send_header("ETag", '"abc"')
+            self.send_header("X-Repo-Commit", "0" * 40)
+        else:
+            self.send_header("X-Error-Code", "GatedRepo" if refused else "EntryNotFound")
+            content = b""
+        self.send_header("Content-Length", str(len(content or b"")))
+        self.end_headers()
+        if body:
+            self.wfile.write(content or b"")
+
+    def log_message(self, *words: Any) -> None:
+        """Nothing on the test's screen."""
+
+
+@pytest.fixture
+def hub(tmp_path: Path) -> Iterator[dict[str, str]]:
+    rows = [{"problem": f"What is {n}?", "answer": str(n)} for n in range(30)]
+    table = tmp_path / "0000.parquet"
+    pq.write_table(pa.Table.from_pylist(rows), table)
+    Hub.files = {
+        "/datasets/math-ai/aime25/resolve/main/test.jsonl": "".join(json.dumps(r) + "\n" for r in rows).encode(),
+        "/datasets/HuggingFaceH4/aime_2024/resolve/refs%2Fconvert%2Fparquet/default/train/0000.parquet": (
+            table.read_bytes()
+        ),
+    }
+    Hub.gated, Hub.asked = {"Idavidrein/gpqa"}, []
+    with ThreadingHTTPServer(("127.0.0.1", 0), Hub) as server:
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        yield {"HF_ENDPOINT": f"http://127.0.0.1:{server.server_port}", "HF_HOME": str(tmp_path / "hf")}
+        server.shutdown()
+
+
+def dry(dataset: str, folder: Path, **environment: str) -> Any:
+    """A dry run loads the questions and asks no model."""
+    server = ("--url", "http://127.0.0.1:9/v1", "--model", "tiny")
+    return bench("main", "--dataset", dataset, *server, "--paths", "4", "--dry-run", "-o", folder, **environment)
+
+
+def test_from_the_hub_and_the_second_time_from_its_cache(tmp_path: Path, hub: dict[str, str]) -> None:
+    done = dry("aime25", tmp_path / "run", **hub)
+    assert done.returncode == 0, done.stderr
+    assert "aime25 on tiny: 30 questions, 120 paths to record" in done.stdout
+    asked = len(Hub.asked)
+    assert asked >= 2
+    again = dry("aime25", tmp_path / "run", **hub | {"HF_ENDPOINT": "http://127.0.0.1:9"})
+    assert again.returncode == 0, again.stderr
+    assert len(Hub.asked) == asked
+
+
+def test_where_the_authors_moved_their_file_the_hubs_own_conversion_serves(tmp_path: Path, hub: dict[str, str]) -> None:
+    done = dry("aime24", tmp_path / "run", **hub)
+    assert done.returncode == 0, done.stderr
+    assert "30 questions" in done.stdout
+
+
+def test_a_gated_dataset_says_how_to_get_in(tmp_path: Path, hub: dict[str, str]) -> None:
+    done = dry("gpqa-diamond", tmp_path / "run", **hub)
+    assert done.returncode == 2
+    assert "accept its terms at https://huggingface.co/datasets/Idavidrein/gpqa" in done.stderr
+    assert "--dataset gpqa-diamond=FILE" in done.stderr
+
+
+def test_a_dataset_that_the_hub_has_no_more(tmp_path: Path, hub: dict[str, str]) -> None:
+    done = dry("amc23", tmp_path / "run", **hub)
+    assert done.returncode == 2
+    assert "the hub has no math-ai/amc23" in done.stderr
+
+
+@pytest.mark.parametrize("environment", [{"HF_ENDPOINT": "http://127.0.0.1:9"}, {"HF_HUB_OFFLINE": "1"}])
+def test_without_a_network_it_says_how_to_give_a_file(tmp_path: Path, environment: dict[str, str]) -> None:
+    done = dry("math500", tmp_path / "run", HF_HOME=str(tmp_path / "hf"), **environment)
+    assert done.returncode == 2
+    assert "could not be reached" in done.stderr
+    assert "--dataset math500=FILE" in done.stderr
+    assert "Traceback" not in done.stderr

@@ -1,0 +1,248 @@
+"""Every named experiment, on a small pool of known paths: it runs, and its numbers are what they say they are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import sureenough as se
+from sureenough.bench import paper
+from sureenough.bench.experiments import EXPERIMENTS, ExperimentSettings, Inputs, experiment
+from sureenough.bench.result import Cell, Measure, Result, Table, read
+from sureenough.bench.source import Source
+from sureenough.core.stops import exceeds_share
+from sureenough.data import BUILTIN_POOL
+from sureenough.errors import UsageError
+from sureenough.traces import PoolInfo, Question, RecordedPath, write_pool
+from tests.bench.making import live_rows, make_pool
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Source:
+    return make_pool(tmp_path_factory.mktemp("pools"))
+
+
+@pytest.fixture(scope="module")
+def other(tmp_path_factory: pytest.TempPathFactory) -> Source:
+    return make_pool(tmp_path_factory.mktemp("pools"), questions=5, dataset="arith", model="tiny", name="other.parquet")
+
+
+def run(name: str, *sources: Source, live: bool = False, **settings: Any) -> Result:
+    chosen = ExperimentSettings(**({"repeats": 2} | settings))
+    return experiment(name).run(Inputs(sources, chosen, live_rows() if live else ()))
+
+
+def table(result: Result, name: str) -> Table:
+    return next(one for one in result.tables if one.name == name)
+
+
+def column(one: Table, title: str) -> list[Cell]:
+    place = [c.title for c in one.columns].index(title)
+    return [row[place] for row in one.rows]
+
+
+def values(one: Table, title: str) -> list[float]:
+    cells = [cell.value if isinstance(cell, Measure) else cell for cell in column(one, title)]
+    return [float(cell) for cell in cells if cell is not None]
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_every_experiment_runs_and_says_how_it_was_made(
+    name: str, source: Source, other: Source, tmp_path: Path
+) -> None:
+    result = run(name, source, other, live=EXPERIMENTS[name].live != "no")
+    assert result.name == EXPERIMENTS[name].name == name
+    assert result.tables
+    assert all(one.rows and all(len(row) == len(one.columns) for row in one.rows) for one in result.tables)
+    drawn = [y for figure in result.figures for series in figure.series for y in series.y]
+    assert not result.figures or any(y is not None for y in drawn)
+    made = result.provenance
+    assert made.command == f"sureenough bench {name} --pool small.parquet --pool other.parquet"
+    assert set(made.versions) == {"sureenough", "python", "numpy", "scipy"}
+    assert made.settings == {"repeats": 2}
+    if name != "overhead":
+        assert [pool.sha256 for pool in made.pools] == [source.digest(), other.digest()]
+        assert [pool.questions for pool in made.pools] == [8, 5]
+    result.save(tmp_path / "r.json")
+    assert read(tmp_path / "r.json").tables == result.tables
+    assert len({one.name for one in result.tables}) == len(result.tables)
+    assert len({one.name for one in result.figures}) == len(result.figures)
+
+
+def test_main_is_the_paired_comparison() -> None:
+    result = run("main", Source.of(BUILTIN_POOL), strategies=("sc", "ac", "ddc"))
+    rows = se.compare(BUILTIN_POOL, ["sc", "ac", "ddc"], repeats=2).rows
+    main = table(result, "main")
+    assert values(main, "accuracy") == [row.accuracy for row in rows]
+    assert values(main, "vs first") == [row.difference for row in rows]
+    assert values(main, "tokens") == [row.tokens for row in rows]
+    assert values(main, "tokens, all questions") == [50 * row.tokens for row in rows]
+    assert column(main, "accuracy")[2] == Measure(rows[2].accuracy, *rows[2].interval)
+    assert any("fewer than 512 recorded paths" in note for note in result.notes)
+
+
+def test_questions_that_changed_sides_add_up_to_the_difference() -> None:
+    result = run("main", Source.of(BUILTIN_POOL), strategies=("sc", "ddc", "sure"), repeats=1)
+    main = table(result, "main")
+    for won, lost, difference in zip(values(main, "won"), values(main, "lost"), values(main, "vs first"), strict=True):
+        assert (won - lost) / 50 == pytest.approx(difference)
+    assert values(main, "won")[0] == values(main, "lost")[0] == 0
+
+
+def test_the_papers_layout_averages_over_datasets(source: Source) -> None:
+    small = make_pool(source.pool.parent, questions=4, dataset="aime24", name="more.parquet")
+    layout = table(run("main", source, small, strategies=("sc", "ddc")), "paper-layout-1")
+    for row in layout.rows:
+        accuracy_1, tokens_1, accuracy_2, tokens_2, accuracy, tokens = (float(str(cell)) for cell in row[1:])
+        assert accuracy == pytest.approx((accuracy_1 + accuracy_2) / 2)
+        assert tokens == pytest.approx((tokens_1 + tokens_2) / 2)
+
+
+def test_the_papers_numbers_stand_beside_ours_only_for_its_models(source: Source, other: Source) -> None:
+    theirs = {c.title: c.theirs for c in table(run("main", source), "main").columns if c.theirs}
+    assert theirs == {"accuracy in the paper": "table 1", "tokens in the paper": "table 1"}
+    main = table(run("main", source, strategies=("sc", "ddc", "sure")), "main")
+    assert column(main, "accuracy in the paper") == [pytest.approx(0.665), pytest.approx(0.821), None]
+    assert column(main, "tokens in the paper") == [pytest.approx(41.0e7), pytest.approx(1.5e7), None]
+    assert not [c for c in table(run("main", other), "main").columns if c.theirs]
+
+
+@pytest.mark.parametrize(
+    ("number", "model", "dataset", "setting", "measure", "value"),
+    [
+        (1, "Qwen3-1.7B", "GPQA-diamond", "sc", "tokens", 186.4),
+        (1, "Qwen/Qwen3-32B", "AIME24", "ddc", "accuracy", 93.3),
+        (1, "Qwen3-8B", "Avg.", "ac", "tokens", 13.1),
+        (2, "Qwen3-4B", "aime25", "phi-Decoding + SC", "tokens", 43.3),
+        (3, "DeepSeek-R1-0528-Qwen3-8B", "MATH-500", "ddc-no-trend", "accuracy", 93.6),
+        (4, "Qwen3-4B", "math500", "ddc", "width", 62.0),
+        (5, "Qwen3-32B", "aime25", "deepconf-low", "seconds", 24912.11),
+        (6, "Qwen3-8B", "amc23", "ddc:warmup=8", "init tokens", 0.29),
+        (7, "Qwen3-4B", "aime25", "window=512", "accuracy", 76.7),
+        (1, "Qwen3-4B", "gsm8k", "sc", "tokens", None),
+    ],
+)
+def test_the_papers_tables(
+    number: int, model: str, dataset: str, setting: str, measure: str, value: float | None
+) -> None:
+    assert paper.value(number, model, dataset, setting, measure) == value
+
+
+def test_all_of_the_papers_tables_are_there() -> None:
+    counts = [sum(one.table == number for one in paper.printed()) for number in range(1, 8)]
+    assert counts == [300, 24, 40, 8, 120, 126, 108]
+
+
+def test_ablations_are_against_the_whole(source: Source) -> None:
+    ablation = table(run("ablation", source), "ablation")
+    assert column(ablation, "strategy")[0] == "ddc"
+    assert values(ablation, "vs first")[0] == 0
+    assert values(ablation, "pruned: risk")[3] == values(ablation, "pruned: risk")[4] == 0
+
+
+def test_width_counts_wrong_answers_that_passed_tau(tmp_path: Path) -> None:
+    """Three questions: right, wrong with 20 votes of 24, wrong with 13 of 24."""
+    made = [
+        Question(f"q{i}", "7", None, [RecordedPath("8" if j < wrong else "7", [0.5] * 9, [1.0] * 9) for j in range(24)])
+        for i, wrong in enumerate((0, 20, 13))
+    ]
+    write_pool(tmp_path / "p.parquet", made, PoolInfo(window=8))
+    width = table(run("width", Source.of(tmp_path / "p.parquet"), strategies=("sc", "ac")), "width")
+    assert values(width, "width")[0] == 24 > values(width, "width")[1]
+    assert values(width, "wrong")[0] == pytest.approx(2 / 3)
+    assert exceeds_share(21, 5, 0.5) > 0.95 > exceeds_share(14, 12, 0.5)
+    assert values(width, "confidently wrong")[0] == pytest.approx(1 / 3)
+    assert values(width, "tokens on it")[0] == 24 * 9
+    assert values(width, "its share of tokens")[0] == pytest.approx(1 / 3)
+
+
+def test_init_final_and_total_tokens_add_up(source: Source) -> None:
+    sizes = table(run("init-size", source, sweep=(4.0, 8.0, 16.0)), "init-size")
+    assert column(sizes, "init size") == [4, 8, 16]
+    parts = zip(values(sizes, "init tokens"), values(sizes, "final tokens"), values(sizes, "tokens"), strict=True)
+    assert all(init + final == pytest.approx(total) for init, final, total in parts)
+    assert values(sizes, "init tokens") == sorted(values(sizes, "init tokens"))
+    assert column(table(run("init-size", source), "init-size"), "init tokens in the paper")[1] == pytest.approx(0.75e7)
+
+
+def test_windows_are_scaled_to_the_pool_or_as_told(source: Source) -> None:
+    assert column(table(run("window", source), "window"), "window") == [2, 4, 8, 16]
+    far = run("window", source, sweep=(8.0, 2048.0))
+    assert column(table(far, "window"), "window") == [8, 2048]
+    assert any("no path was watched" in note for note in far.notes)
+    assert column(table(far, "window"), "accuracy in the paper")[1] == pytest.approx(0.821)
+
+
+def test_a_tighter_fence_prunes_more(source: Source) -> None:
+    fence = table(run("fence", source, sweep=(50.0, 99.0)), "fence")
+    assert column(fence, "fence") == ["tukey", "p50", "p99", "no trend"]
+    risky = values(fence, "pruned: risk")
+    assert risky[1] >= risky[2] >= risky[3] == 0
+
+
+def test_scaling_keeps_to_budgets_and_caps(source: Source, other: Source) -> None:
+    result = run("scaling", source, other, strategies=("sc", "ddc"))
+    budgets, caps = table(result, "budgets"), table(result, "caps")
+    pairs = list(zip(column(budgets, "strategy"), column(budgets, "budget"), strict=True))
+    assert [budget for name, budget in pairs if name == "sc"][:6] == [1, 2, 4, 8, 16, 24]
+    assert all(
+        width <= budget for width, budget in zip(values(budgets, "width"), values(budgets, "budget"), strict=True)
+    )
+    assert all(spent <= cap for spent, cap in zip(values(caps, "tokens"), values(caps, "cap"), strict=True))
+    assert {"tokens-mean", "voting-mean", "caps-mean", "tokens-1", "voting-2", "caps-2"} <= {
+        f.name for f in result.figures
+    }
+    (mean,) = [f for f in result.figures if f.name == "voting-mean"]
+    parts = [next(f for f in result.figures if f.name == name) for name in ("voting-1", "voting-2")]
+    for i, y in enumerate(mean.series[0].y):
+        assert y == pytest.approx(sum(part.series[0].y[i] or 0 for part in parts) / 2)
+
+
+def test_live_rows_have_tables_of_their_own(source: Source) -> None:
+    result = run("main", source, live=True)
+    assert [one.live for one in result.tables] == [False, False, True]
+    live = result.tables[-1]
+    assert column(live, "strategy") == ["deepconf-low", "ddc"]
+    assert values(live, "accuracy") == pytest.approx([2 / 3, 1.0])
+    assert (values(live, "won"), values(live, "lost")) == ([0, 1], [0, 0])
+    assert values(live, "total") == pytest.approx([2.5, 2.5])
+    assert [one.live for one in run("main", live=True).tables] == [True]
+
+
+def test_latency_has_seconds_from_live_runs_and_steps_from_pools(source: Source) -> None:
+    live = table(run("latency", live=True), "latency-live")
+    assert values(live, "init") == pytest.approx([2.0, 2.0])
+    assert values(live, "final") == pytest.approx([0.5, 0.5])
+    assert column(live, "seconds in the paper") == [14577.12, 1007.03]
+    steps = table(run("latency", source), "steps")
+    parts = zip(values(steps, "init steps"), values(steps, "final steps"), values(steps, "steps"), strict=True)
+    assert all(init + final == pytest.approx(total) and final >= 0 for init, final, total in parts)
+    assert values(steps, "init steps")[0] == 0 < values(steps, "init steps")[3]
+    with pytest.raises(UsageError, match="--live"):
+        run("latency")
+
+
+@pytest.mark.parametrize(
+    ("settings", "says"),
+    [
+        ({"strategies": ("dcc",)}, "did you mean 'ddc'"),
+        ({"repeats": 0}, "repeats"),
+        ({"jobs": 0}, "jobs"),
+        ({"paths": 8}, "warmup"),
+        ({"seed": -1}, "seed"),
+    ],
+)
+def test_bad_settings_are_refused_before_anything_runs(source: Source, settings: dict[str, Any], says: str) -> None:
+    with pytest.raises(UsageError, match=says):
+        run("main", source, **settings)
+
+
+def test_bad_sweeps_and_names_are_refused(source: Source) -> None:
+    with pytest.raises(UsageError, match=r"init size of 2\.5"):
+        run("init-size", source, sweep=(2.5,))
+    with pytest.raises(UsageError, match="known: main, ablation"):
+        experiment("mian")
+    with pytest.raises(UsageError, match="name a pool"):
+        run("main")

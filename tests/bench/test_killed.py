@@ -1,0 +1,115 @@
+"""Killed with -9 anywhere, the same command goes on: the same result, every token, and nothing paid twice.
+
+SUREENOUGH_KILLS says how many times; CI kills 20 times, the light suite fewer.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.bench.serving import in_a_thread
+from tests.bench.typed import bench, environ, live_runs, questions, result, until, words
+from tests.engines.misbehaving import Manner
+
+KILLS = int(os.environ.get("SUREENOUGH_KILLS", "2"))
+QUESTIONS, PATHS = 4, 8
+MANNER = Manner(tokens=16, delay=0.0005, by_prompt=True)
+SECONDS = ("init", "final", "total", "tokens")
+"""Of the live table: time is never the same twice, and what comes in one read after a decision is overrun."""
+
+
+def plan(url: str, dataset: Path, folder: Path, *more: str) -> list[str | Path]:
+    fixed: list[str | Path] = ["main", "--dataset", dataset, "--url", url, "--model", "tiny", "-o", folder]
+    return [*fixed, "--paths", str(PATHS), "--window", "8", "-s", "sc ac ddc:warmup=4", "--jobs", "1", *more]
+
+
+def kept(folder: Path) -> int:
+    """Lines that are safe: paths in the journal, or in the pool that it became, and live runs."""
+    total = 0
+    journals = list(folder.glob("pools/*.journal"))
+    for file in (*journals, *folder.glob("live/*.jsonl")):
+        total += max(0, file.read_bytes().count(b"\n") - 1)
+    if not journals and list(folder.glob("pools/*.parquet")):
+        total += QUESTIONS * PATHS
+    return total
+
+
+def kill_when(folder: Path, command: list[str | Path], enough: int, extra: float) -> bool:
+    """Start it, and kill it once so much is kept and a moment has passed; whether it was still alive then."""
+    running = subprocess.Popen(words(*command), env=environ(), stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    until(lambda: running.poll() is not None or kept(folder) >= enough)
+    time.sleep(extra)
+    alive = running.poll() is None
+    running.kill()
+    running.wait(30)
+    return alive
+
+
+def without_time(found: dict[str, Any]) -> list[dict[str, Any]]:
+    """All tables and figures; of the live ones, what time does not move."""
+    tables = []
+    for table in found["tables"]:
+        moved = {i for i, column in enumerate(table["columns"]) if table["live"] and column["title"] in SECONDS}
+        tables.append(table | {"rows": [[c for i, c in enumerate(row) if i not in moved] for row in table["rows"]]})
+    return [*tables, *(figure for figure in found["figures"] if not figure["live"])]
+
+
+def decided(run: dict[str, Any]) -> dict[str, Any]:
+    """A live run without its seconds and its overrun."""
+    tokens = {name: n for name, n in run["outcome"]["tokens"].items() if name not in ("overrun", "total")}
+    return (
+        {name: run[name] for name in ("dataset", "model", "strategy", "question", "repeat", "right")}
+        | {
+            name: run["outcome"][name]
+            for name in ("answer", "reason", "votes", "started", "pruned", "tiers", "counted")
+        }
+        | tokens
+    )
+
+
+@pytest.mark.parametrize(("parallel", "live"), [("4", ()), ("1", ("--live",))], ids=["recording", "live"])
+def test_killed_at_random_moments(parallel: str, live: tuple[str, ...], tmp_path: Path) -> None:
+    draw = random.Random(f"{KILLS} {parallel}")
+    dataset = questions(tmp_path / "sums.jsonl", QUESTIONS)
+    whole, folder = tmp_path / "whole", tmp_path / "killed"
+    lines = QUESTIONS * PATHS + (3 * QUESTIONS if live else 0)
+    with in_a_thread(MANNER) as server:
+        began = time.monotonic()
+        assert bench(*plan(server.url, dataset, whole, "--parallel", parallel, *live)).returncode == 0
+        asked, took = len(server.requests), time.monotonic() - began
+        command = plan(server.url, dataset, folder, "--parallel", parallel, *live)
+        alive = 0
+        for number, enough in enumerate(sorted(draw.randint(1, lines) for _ in range(KILLS))):
+            # By what is kept, which falls into the sampling; or by the clock, which falls anywhere.
+            moment = (enough, draw.random() * 0.03) if number % 2 else (0, draw.random() * 0.8 * took)
+            alive += kill_when(folder, command, *moment)
+        assert 2 * alive >= KILLS
+        done = bench(*command)
+        assert done.returncode == 0, done.stderr
+        again = len(server.requests) - asked
+    assert without_time(result(folder)) == without_time(result(whole))
+    # What was under way when a kill fell is asked again: a few paths, or one question's; nothing else is.
+    assert asked <= again <= asked + KILLS * PATHS
+    if live:
+        runs = [sorted(map(decided, live_runs(one)), key=str) for one in (folder, whole)]
+        assert runs[0] == runs[1]
+        assert len(runs[0]) == 3 * QUESTIONS
+
+
+def test_a_finished_run_is_not_run_again(tmp_path: Path) -> None:
+    dataset = questions(tmp_path / "sums.jsonl", 2)
+    with in_a_thread(MANNER) as server:
+        command = plan(server.url, dataset, tmp_path / "run")
+        first = bench(*command, "--json")
+        asked = len(server.requests)
+        second = bench(*command, "--json")
+        assert (first.returncode, second.returncode) == (0, 0), second.stderr
+        assert second.stdout == first.stdout
+        assert len(server.requests) == asked == 2 * PATHS

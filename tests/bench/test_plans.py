@@ -1,0 +1,100 @@
+"""Plans: from a file, from flags, from both; what they do not know they refuse."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sureenough.bench.plan import Chosen, Plan, Server, read_plan
+from sureenough.errors import UsageError
+
+TOML = """
+experiment = "main"
+datasets = ["math500", {dataset = "mine.csv", limit = 5, columns = {question = "text"}}]
+strategies = ["sc", "ddc"]
+paths = 64
+replay-parallel = 4
+live = true
+
+[sweeps]
+warmup = [8, 16]
+tau = [0.9, 0.95]
+
+[[engines]]
+model = "Qwen/Qwen3-4B"
+url = ["http://a:8000/v1", "http://b:8000/v1"]
+
+[[engines]]
+name = "hot"
+model = "Qwen/Qwen3-4B"
+url = "http://a:8000/v1"
+temperature = 1.0
+"""
+
+
+def written(tmp_path: Path, text: str) -> Path:
+    file = tmp_path / "plan.toml"
+    file.write_text(text)
+    return file
+
+
+def test_a_file(tmp_path: Path) -> None:
+    plan = read_plan(written(tmp_path, TOML), {"paths": None})
+    assert plan.datasets == (Chosen("math500"), Chosen("mine.csv", 5, {"question": "text"}))
+    assert (plan.paths, plan.budget, plan.replay_parallel, plan.repeats, plan.live) == (64, 64, 4, 5, True)
+    assert plan.engines[0].urls == ("http://a:8000/v1", "http://b:8000/v1")
+    assert (plan.engines[1].urls, plan.engines[1].temperature) == (("http://a:8000/v1",), 1.0)
+    assert plan.specs() == (
+        "sc", "ddc:warmup=8,tau=0.9", "ddc:warmup=8,tau=0.95", "ddc:warmup=16,tau=0.9", "ddc:warmup=16,tau=0.95",
+    )  # fmt: skip
+
+
+def test_what_is_typed_wins(tmp_path: Path) -> None:
+    typed = {"paths": 8, "datasets": ["aime24"], "limit": 3, "sweeps": {"warmup": ["4"]}, "repeats": None}
+    plan = read_plan(written(tmp_path, TOML), typed)
+    assert (plan.paths, plan.datasets, plan.repeats) == (8, (Chosen("aime24", 3),), 5)
+    assert plan.specs() == ("sc", "ddc:warmup=4")
+
+
+def test_a_limit_for_all_gives_way_to_a_datasets_own(tmp_path: Path) -> None:
+    plan = read_plan(written(tmp_path, "limit = 9\n" + TOML), {})
+    assert [one.limit for one in plan.datasets] == [9, 5]
+
+
+def test_without_a_word_it_is_the_papers_budget() -> None:
+    assert (Plan().budget, Plan().specs()) == (512, None)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("pahts = 3", r"there is no 'pahts'; known: experiment, datasets, engines"),
+        ("[[engines]]\nmodle = 'x'", r"engines: there is no 'modle'; known: model, url"),
+        ("datasets = [{name = 'x'}]", r"datasets: there is no 'name'; known: dataset, limit"),
+        ("datasets = [3]", r"3 is no table of dataset"),
+        ("paths = 'many'", r"Expected `int \| null`, got `str`"),
+        ("paths = 0", r"paths is 0; it must be at least 1"),
+        ("equal = 'sound'", r"Invalid enum value 'sound'"),
+        ("strategies = ['ddx']", r"unknown strategy 'ddx' \(did you mean 'ddc'\?\)"),
+        ("strategies = ['sc']\nsweeps = {warmup = [8]}", r"none of sc has an option 'warmup' to sweep"),
+        ("sweeps = {warmup = [8]}", r"a sweep needs strategies"),
+        ("strategies = ['ddc']\nsweeps = {warmup = [0]}", r"warmup=0 will not do"),
+        ("engines = [{model = 'a'}, {model = 'a'}]", r"two engines are called 'a'"),
+        ("paths = ", r"cannot be used"),
+    ],
+)
+def test_what_no_plan_says(tmp_path: Path, text: str, says: str) -> None:
+    with pytest.raises(UsageError, match=says):
+        read_plan(written(tmp_path, text), {})
+
+
+def test_a_plan_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="No such file"):
+        read_plan(tmp_path / "none.toml", {})
+
+
+def test_servers_are_plain_values() -> None:
+    nothing: dict[str, Any] = {}
+    assert Server(**nothing).urls == ()

@@ -1,0 +1,153 @@
+"""Reports: the same numbers in every form, and text that stays text."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+import struct
+import xml.etree.ElementTree as ET
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from sureenough.bench.report import build, saved
+from sureenough.bench.report.cells import heading, shown, slug
+from sureenough.bench.report.page import page
+from sureenough.bench.report.written import comma_separated, latex, markdown
+from sureenough.bench.result import Cell, Column, Measure, Table
+from sureenough.errors import UsageError
+from tests.bench.making import FORMULA, HOSTILE, hostile_result, provenance
+
+
+@pytest.mark.parametrize(
+    ("cell", "column", "reads"),
+    [
+        (0.6721, Column("a", "percent"), "67.2"),
+        (Measure(0.672, 0.54, 0.804), Column("a", "percent"), "67.2 [54.0, 80.4]"),
+        (Measure(0.672, None, None), Column("a", "percent"), "67.2"),
+        (-0.00001, Column("a", "points"), "+0.0"),
+        (-0.031, Column("a", "points"), "-3.1"),
+        (26693.78, Column("a", "tokens"), "26,694"),
+        (7.5e7, Column("a", "tokens7"), "7.5"),
+        (18.64e8, Column("a", "tokens7"), "186.4"),
+        (448071.0, Column("a", "tokens7"), "0.0448"),
+        (2.979, Column("a", "ratio"), "3.0x"),
+        (1.25e-7, Column("a", "scientific"), "1.25e-07"),
+        (12.345, Column("a", "number", digits=1), "12.3"),
+        (None, Column("a", "number"), "–"),
+        ("x", Column("a", "number"), "x"),
+        (50, Column("a", "count"), "50"),
+    ],
+)
+def test_how_a_cell_reads(cell: Cell, column: Column, reads: str) -> None:
+    assert shown(cell, column) == reads
+
+
+def test_whose_number_a_column_holds_is_in_its_heading() -> None:
+    assert heading(Column("tokens", "tokens7", "10^7", theirs="table 1")) == "tokens, 10^7 (paper, table 1)"
+
+
+def test_csv_cells_cannot_start_formulas_and_numbers_stay_numbers() -> None:
+    table = hostile_result().tables[0]
+    cells = list(csv.reader(io.StringIO(comma_separated(table, provenance("=cmd")))))
+    assert len(cells) == len(table.rows) + 1
+    assert {len(row) for row in cells} == {len(cells[0])}
+    assert not [cell for row in cells for cell in row if re.match(r"[=+@|%\t\r]|-(?![\d.])", cell)]
+    assert cells[1][0] == "'" + FORMULA
+    assert cells[1][1:4] == ["0.5", "0.25", "0.75"]
+    assert cells[1][5] == "-0.031"
+    assert cells[1][-1].startswith("'=cmd (sureenough 0.1.0")
+
+
+def test_markdown_rows_keep_their_columns_and_hold_no_html() -> None:
+    table = hostile_result().tables[0]
+    text = markdown(table, provenance())
+    rows = [line for line in text.splitlines() if line.startswith("|")]
+    assert len(rows) == len(table.rows) + 2
+    assert {len(re.findall(r"(?<!\\)\|", row)) for row in rows} == {len(table.columns) + 1}
+    assert "<img" not in text
+    assert "Made by `sureenough bench main" in text
+
+
+def test_latex_balances_and_escapes() -> None:
+    table = hostile_result().tables[0]
+    text = latex(table, provenance("sureenough\n\\input{evil}"))
+    assert text.splitlines()[0] == r"% sureenough \input{evil} (sureenough 0.1.0, python 3.11)"
+    body = "\n".join(line for line in text.splitlines() if not line.startswith("%"))
+    assert r"\input" not in body
+    plain = re.sub(r"\\[\\{}$&#%_]", "", body)
+    assert plain.count("{") == plain.count("}")
+    rows = [line for line in body.splitlines() if line.endswith(r"\\")]
+    assert {len(re.findall(r"(?<!\\)&", row)) for row in rows} == {len(table.columns) - 1}
+
+
+class Elements(HTMLParser):
+    """Every element of a page, and its attributes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[tuple[str, dict[str, str | None]]] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found.append((tag, dict(attrs)))
+
+
+def test_the_page_has_only_its_own_elements_and_asks_for_nothing() -> None:
+    text = page([hostile_result()], HOSTILE)
+    elements = Elements()
+    elements.feed(text)
+    tags = [tag for tag, _ in elements.found]
+    assert tags.count("script") == 2
+    assert not {"img", "iframe", "object", "embed", "form", "b"} & set(tags)
+    attributes = [(name, value or "") for _, found in elements.found for name, value in found.items()]
+    assert not [name for name, _ in attributes if name.startswith("on") or name == "src"]
+    assert {value for name, value in attributes if name == "href"} == {"data:,", "#main"}
+    assert "http://" not in text.replace("http://www.w3.org/2000/svg", "")
+    assert "https://" not in text
+    data = re.search(r'id="data">(.*?)</script>', text, re.DOTALL)
+    assert data is not None
+    assert json.loads(data[1])[0]["figures"][0]["series"][0]["name"] == HOSTILE
+
+
+def test_a_whole_report_on_disk(tmp_path: Path) -> None:
+    result = hostile_result()
+    result.save(tmp_path / "results" / "main.json")
+    built = build(saved(tmp_path), tmp_path / "report", title="A run")
+    assert built.page.exists()
+    assert sorted(file.name for file in built.tables) == [
+        f"main-{name}.{form}" for name in ("hostile", "live") for form in ("csv", "md", "tex")
+    ]
+    assert len(built.figures) == 8
+    for file in built.figures:
+        if file.suffix == ".png":
+            width, height = struct.unpack(">II", file.read_bytes()[16:24])
+            assert width > 600 < height * 2
+        else:
+            root = ET.parse(file).getroot()
+            assert "sureenough bench" in "".join(root.itertext())
+            assert len(list(root.iter("{http://www.w3.org/2000/svg}path"))) > 10
+
+
+def test_results_come_in_the_papers_order(tmp_path: Path) -> None:
+    for name in ("width", "zebra", "main"):
+        hostile_result(name).save(tmp_path / "results" / f"{name}.json")
+    assert [one.name for one in saved(tmp_path)] == ["main", "width", "zebra"]
+
+
+def test_a_folder_without_results_says_what_to_do(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="sureenough bench EXPERIMENT"):
+        saved(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["../../etc/passwd", "a/b", "", "ü" * 300, "x" * 500])
+def test_names_of_files_stay_names(name: str) -> None:
+    assert re.fullmatch(r"[A-Za-z0-9-]{1,80}", slug(name))
+
+
+def test_an_empty_table_is_still_a_table() -> None:
+    table = Table("t", "nothing", [Column("a")], [])
+    assert comma_separated(table, provenance()).splitlines() == ["a,made by"]
+    assert r"\bottomrule" in latex(table, provenance())

@@ -1,0 +1,107 @@
+"""Any number of processes gives the same bits, in the file's order."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from sureenough.bench.experiments import ExperimentSettings, Inputs, experiment
+from sureenough.bench.groups import Judged
+from sureenough.bench.source import Source
+from sureenough.bench.spread import Opened, Task, spread
+from sureenough.errors import TraceError, UsageError
+from sureenough.traces import Pool, Question
+from tests.bench.making import make_pool
+
+
+def names(question: Question, judged: Judged) -> tuple[str, int, bool]:
+    """A task that a worker can import."""
+    return question.id, len(question.paths), judged.right is not None and judged.right.get("7", False)
+
+
+def fails(question: Question, judged: Judged) -> str:
+    if question.id == "q5":
+        raise UsageError(f"{question.id} will not do")
+    return question.id
+
+
+def by_name(opened: Opened) -> Task[tuple[str, int, bool]]:
+    return names
+
+
+@pytest.fixture(scope="module")
+def pools(tmp_path_factory: pytest.TempPathFactory) -> list[Source]:
+    folder = tmp_path_factory.mktemp("pools")
+    return [
+        make_pool(folder, questions=40, name="large.parquet", dataset="aime24"),
+        make_pool(folder, questions=3, name="small.parquet"),
+    ]
+
+
+def test_values_come_in_the_files_order_from_any_number_of_processes(pools: list[Source]) -> None:
+    one, two = (spread(pools, by_name, jobs=jobs) for jobs in (1, 2))
+    assert [[value[0] for value in seen.values] for seen in one] == [
+        [f"q{i}" for i in range(40)],
+        [f"q{i}" for i in range(3)],
+    ]
+    assert [seen.values for seen in one] == [seen.values for seen in two]
+    assert all(value[2] for seen in two for value in seen.values)
+    assert [seen.opened.questions for seen in two] == [40, 3]
+
+
+@pytest.mark.parametrize("name", ["main", "theorem", "failure-modes"])
+def test_an_experiment_is_the_same_to_the_last_bit(pools: list[Source], name: str) -> None:
+    results = [
+        experiment(name).run(Inputs(pools, ExperimentSettings(jobs=jobs, repeats=2, paths=24))) for jobs in (1, 2)
+    ]
+    assert results[0].tables == results[1].tables
+    assert results[0].figures == results[1].figures
+    assert results[0].notes == results[1].notes
+
+
+def test_an_error_in_a_worker_is_the_callers_error(pools: list[Source]) -> None:
+    for jobs in (1, 2):
+        with pytest.raises(UsageError, match="q5 will not do"):
+            spread(pools[:1], lambda opened: fails, jobs=jobs)
+
+
+def test_progress_tells_of_every_path_once(pools: list[Source]) -> None:
+    told: list[tuple[int, int]] = []
+    spread(pools, by_name, jobs=2, progress=lambda done, total: told.append((done, total)))
+    assert told[-1] == (43 * 24, 43 * 24)
+    assert [done for done, _ in told] == sorted({done for done, _ in told})
+
+
+def test_parts_of_a_pool_are_the_whole(pools: list[Source]) -> None:
+    pool = Pool(pools[0].pool)
+    starts = [*pool.starts(), pool.rows]
+    whole = [(q.id, [p.answer for p in q.paths], float(q.paths[-1].conf[-1])) for q in pool]
+    for cut in (1, 7, 39):
+        parts = [*pool.part(0, starts[cut]), *pool.part(starts[cut], pool.rows)]
+        assert [(q.id, [p.answer for p in q.paths], float(q.paths[-1].conf[-1])) for q in parts] == whole
+    assert pool.tokens == sum(path.tokens for question in pool for path in question.paths)
+
+
+def test_a_question_in_two_places_is_refused(pools: list[Source], tmp_path: Path) -> None:
+    table = pq.read_table(pools[1].pool)
+    torn = tmp_path / "torn.parquet"
+    pq.write_table(table.take([0, 30, 1]), torn)
+    with pytest.raises(TraceError, match="'q0' are not together"):
+        spread([Source.of(torn)], by_name, jobs=2)
+
+
+def test_a_damaged_pool_is_read_to_its_end_where_asked(pools: list[Source], tmp_path: Path) -> None:
+    table = pq.read_table(pools[1].pool)
+    confs = table.column("conf").to_pylist()
+    confs[0] = confs[0][:-1]
+    field = table.schema.field("conf")
+    broken = table.set_column(table.schema.get_field_index("conf"), field, pa.array(confs, field.type))
+    pq.write_table(broken, tmp_path / "broken.parquet")
+    source = Source.of(tmp_path / "broken.parquet")
+    with pytest.raises(TraceError, match="row 0"):
+        spread([source], by_name, jobs=2)
+    (seen,) = spread([source], by_name, jobs=2, skip_damaged=True)
+    assert (seen.opened.damaged, [value[1] for value in seen.values]) == (1, [23, 24, 24])

@@ -1,0 +1,55 @@
+"""`sureenough bench` as a user types it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+CLEAN = {name: value for name, value in os.environ.items() if not name.startswith(("SUREENOUGH", "OPENAI", "HF_"))}
+Done = subprocess.CompletedProcess[str]
+
+
+def words(*said: str | Path) -> list[str]:
+    return [sys.executable, "-m", "sureenough", "bench", *map(str, said)]
+
+
+def bench(*said: str | Path, **environment: str) -> Done:
+    return subprocess.run(
+        words(*said), capture_output=True, text=True, timeout=120, check=False, env=environ() | environment
+    )
+
+
+def environ() -> dict[str, str]:
+    """The test's own cache of judged answers, and nothing of the user's."""
+    return CLEAN | {name: os.environ[name] for name in ("SUREENOUGH_CACHE",) if name in os.environ}
+
+
+def until(happened: Callable[[], object]) -> None:
+    """Wait for it; a minute is more than anything here needs."""
+    end = time.monotonic() + 60
+    while not happened():
+        assert time.monotonic() < end
+        time.sleep(0.001)
+
+
+def questions(file: Path, number: int) -> Path:
+    """A file of sums; the server answers 7 or 8 to anything."""
+    rows = [{"id": f"q{n}", "question": f"{n} + 1?", "gold": "78"[n % 2], "level": 1} for n in range(number)]
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return file
+
+
+def result(folder: Path, name: str = "main") -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((folder / "results" / f"{name}.json").read_text())
+    return found
+
+
+def live_runs(folder: Path) -> list[dict[str, Any]]:
+    lines = (folder / "live" / "runs.jsonl").read_text().splitlines()[1:]
+    return [json.loads(line) for line in lines]

@@ -1,0 +1,63 @@
+"""An engine that lives on a loop of its own, for tests that each have theirs: vLLM is loaded once for all of them."""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import os
+import threading
+from collections.abc import AsyncGenerator, Coroutine, Sequence
+from typing import Any
+
+from sureenough.core.events import Token
+from sureenough.engines.base import Prompt
+
+
+class Bridge:
+    """Hands every call to the loop where the engine is."""
+
+    def __init__(self, engine: Any, loop: asyncio.AbstractEventLoop) -> None:
+        self._engine, self._loop = engine, loop
+
+    def sampled(self, **changes: Any) -> Bridge:
+        return Bridge(self._engine.sampled(**changes), self._loop)
+
+    @property
+    def running(self) -> int:
+        return int(self._engine.running)
+
+    async def stream(self, prompt: Prompt, *, seed: int) -> AsyncGenerator[Sequence[Token], None]:
+        chunks = self._engine.stream(prompt, seed=seed)
+        try:
+            while True:
+                try:
+                    yield await self._there(anext(chunks))
+                except StopAsyncIteration:
+                    return
+        finally:
+            await asyncio.shield(self._there(chunks.aclose()))
+
+    def _there(self, work: Coroutine[Any, Any, Any]) -> asyncio.Future[Any]:
+        async def done() -> Any:
+            return await work
+
+        return asyncio.wrap_future(asyncio.run_coroutine_threadsafe(done(), self._loop))
+
+
+def bridged() -> Bridge:
+    """The tiny model of `.ci/vllm`, loaded in this process."""
+    from sureenough.engines.vllm.inprocess import VLLM
+
+    loop = asyncio.new_event_loop()
+    threading.Thread(target=loop.run_forever, daemon=True).start()
+    engine = VLLM(
+        os.environ["SUREENOUGH_VLLM_MODEL"], temperature=1.0, top_p=1.0, longest_window=256, max_model_len=2048,
+        max_num_seqs=64, enforce_eager=True, distributed_executor_backend="uni",
+    )  # fmt: skip
+
+    def wait(work: Coroutine[Any, Any, Any]) -> Any:
+        return asyncio.run_coroutine_threadsafe(work, loop).result(300)
+
+    wait(engine.__aenter__())
+    atexit.register(lambda: wait(engine.__aexit__()))
+    return Bridge(engine, loop)

@@ -1,0 +1,1 @@
+"""The monitor that runs inside vLLM."""

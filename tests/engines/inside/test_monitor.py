@@ -1,0 +1,177 @@
+"""Requests join, leave, move, are preempted and come back in any order: each is watched as if it were alone."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from sureenough.core.gates import Gate
+from sureenough.core.monitor import Monitor as Alone
+from sureenough.engines.reduce import reduced
+from sureenough.errors import UsageError
+from tests.engines.inside.needs import needed
+
+if TYPE_CHECKING:
+    import torch
+else:
+    torch = needed("torch")
+
+from sureenough.engines.vllm.arguments import Asked, K
+from sureenough.engines.vllm.board import Board, Lost, Record
+from sureenough.engines.vllm.monitor import Monitor
+from sureenough.engines.vllm.signals import plain, signals
+
+VOCABULARY, END, ROWS, SLOTS = 32, 5, 4, 7
+
+
+class Path:
+    """A request, and what core makes of it."""
+
+    def __init__(self, number: int, window: int, gate: Gate) -> None:
+        self.asked = Asked(f"path-number-{number}", window, gate, trace=number % 2 == 0)
+        self.made: list[int] = []
+        self.alone, self.tier = Alone(window), 0
+        self.signals: list[tuple[float, float]] = []
+
+
+class Batch(RuleBasedStateMachine):
+    """An engine's batch, as vLLM keeps it: rows without gaps, the last one moved into a hole."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.board = Board(SLOTS)
+        self.monitor = Monitor(SLOTS, 8, torch.device("cpu"), self.board)
+        self.rng = np.random.default_rng(0)
+        self.rows: list[Path] = []
+        self.preempted: list[Path] = []
+        self.ended: list[Path] = []
+        self.number = 0
+
+    @precondition(lambda self: len(self.rows) < ROWS)
+    @rule(
+        window=st.integers(1, 8),
+        trust=st.sampled_from([0.05, 0.2, np.inf]),
+        drop=st.sampled_from([-np.inf, 3.6, 4.0]),
+        risk=st.sampled_from([np.inf, 0.2, 0.7]),
+    )
+    def join(self, window: int, trust: float, drop: float, risk: float) -> None:
+        path = Path(self.number, window, Gate(trust, drop, risk))
+        self.number += 1
+        self.monitor.add(len(self.rows), path.asked, END, path.made)
+        self.rows.append(path)
+
+    @precondition(lambda self: self.rows)
+    @rule(at=st.integers(0, ROWS - 1), preempt=st.booleans())
+    def leave(self, at: int, preempt: bool) -> None:
+        at %= len(self.rows)
+        path, last = self.rows[at], len(self.rows) - 1
+        self.monitor.remove(at)
+        if at != last:
+            self.monitor.move(last, at, swap=False)
+            self.rows[at] = self.rows[last]
+        self.rows.pop()
+        # More than the spare slots hold cannot be kept waiting.
+        keep = preempt and path.made and not path.tier and len(self.preempted) < SLOTS - ROWS
+        (self.preempted if keep else self.ended).append(path)
+
+    @precondition(lambda self: self.preempted and len(self.rows) < ROWS)
+    @rule()
+    def come_back(self) -> None:
+        path = self.preempted.pop(0)
+        self.monitor.add(len(self.rows), path.asked, END, path.made)
+        known = len(self.rows) in self.monitor.rows
+        self.rows.append(path)
+        if not known:  # its slot was given away meanwhile
+            assert isinstance(self.board.read(path.asked.key), Lost)
+            self.ended.append(self.rows.pop())
+
+    @precondition(lambda self: len(self.rows) > 1)
+    @rule(one=st.integers(0, ROWS - 1), other=st.integers(0, ROWS - 1))
+    def swap(self, one: int, other: int) -> None:
+        one, other = one % len(self.rows), other % len(self.rows)
+        if one != other:
+            self.monitor.move(one, other, swap=True)
+            self.rows[one], self.rows[other] = self.rows[other], self.rows[one]
+
+    @precondition(lambda self: self.rows)
+    @rule(thrown_away=st.integers(0, 15))
+    def step(self, thrown_away: int) -> None:
+        """One token a row, except for rows in the middle of their prompt, whose token is thrown away."""
+        logits = torch.from_numpy(self.rng.normal(size=(len(self.rows), VOCABULARY)).astype(np.float32) * 2)
+        peak, conf = (part.tolist() for part in plain(logits, K))
+        before = logits.clone()
+        self.monitor.step(logits)
+        changed = (logits != before).nonzero().tolist()
+        wanted = []
+        for row, path in enumerate(self.rows):
+            if thrown_away >> row & 1 and not path.tier:
+                changed = [place for place in changed if place[0] != row]
+                continue
+            path.made.append(0)
+            path.signals.append((peak[row], conf[row]))
+            if not path.tier and path.alone.push(peak[row], conf[row]):
+                path.tier = {None: 0, "drop": 1, "risk": 2}[path.asked.gate.tier(path.alone)]
+            if path.tier:
+                wanted.append([row, END])
+        assert changed == wanted
+
+    @invariant()
+    def everybody_has_a_record(self) -> None:
+        for path in self.rows:
+            found = self.board.read(path.asked.key, len(path.made))
+            assert isinstance(found, Record)
+            assert found.tier == path.tier
+            if not path.tier:
+                assert (found.lowest, found.tail) == (path.alone.lowest, path.alone.tail)
+            assert path.asked.trace is (found.signals is not None)
+            if found.signals is not None:
+                assert found.signals.tolist() == [list(pair) for pair in path.signals]
+        assert len(self.monitor.rows) == len(self.rows)
+
+
+Batch.TestCase.settings = settings(max_examples=60, stateful_step_count=60, deadline=None)
+TestBatch = Batch.TestCase
+
+
+def test_steps_without_watched_requests_touch_nothing() -> None:
+    monitor = Monitor(4, 8, torch.device("cpu"))
+    nothing: Any = object()  # not even looked at
+    assert monitor.step(nothing) is nothing
+
+
+@pytest.mark.parametrize("temperature", [0.01, 0.6, 5.0])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_a_closed_row_can_only_draw_its_end(temperature: float, dtype: torch.dtype) -> None:
+    monitor = Monitor(4, 8, torch.device("cpu"))
+    monitor.add(1, Asked("some-path", 1, Gate(drop=1e9)), END, [])
+    logits = (torch.randn(3, VOCABULARY) * 30).to(dtype)
+    chances = torch.softmax(monitor.step(logits).float() / temperature, dim=-1)
+    assert chances[1].tolist() == [float(token == END) for token in range(VOCABULARY)]
+    assert bool((chances[[0, 2], END] < 1).all())
+
+
+def test_a_model_without_an_end_is_watched_by_nobody() -> None:
+    board = Board(4)
+    Monitor(4, 8, torch.device("cpu"), board).add(0, Asked("some-path", 1, Gate(drop=1.0)), None, [])
+    assert board.read("some-path") == Lost("the model has no end token")
+
+
+def test_signals_are_the_clients() -> None:
+    """The same two numbers as a client makes of the same log-probabilities sent as text."""
+    logits = torch.randn(50, 259) * 4
+    logits[3, 10:] = -torch.inf
+    peak, conf = signals(logits, torch.arange(50, dtype=torch.int32), K)
+    top = torch.log_softmax(logits, dim=-1).topk(K).values
+    for row, values in enumerate(top.tolist()):
+        wanted = reduced(values, K)
+        assert (float(peak[row]), float(conf[row])) == pytest.approx(wanted, rel=1e-15)
+
+
+def test_a_vocabulary_too_small_is_refused() -> None:
+    with pytest.raises(UsageError, match="20 candidates; there are 7"):
+        signals(torch.zeros(1, 7), torch.zeros(1, dtype=torch.int32), K)

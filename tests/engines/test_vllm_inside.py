@@ -1,0 +1,238 @@
+"""Paths watched inside a real vLLM: `.ci/vllm pytest tests/engines/test_vllm_inside.py`. Skipped where none is."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Coroutine, Sequence
+from dataclasses import replace
+from typing import Any, TypeVar
+
+import httpx
+import numpy as np
+import pytest
+
+import sureenough as se
+from sureenough.core.events import Action, Ended, Fate, Summary
+from sureenough.core.gates import Gate
+from sureenough.core.session import Session
+from sureenough.core.windows import scan
+from sureenough.drive.news import News
+from sureenough.engines.base import Chunk, Guard, opened
+from sureenough.engines.doctor import examine
+from sureenough.engines.inside import offered
+from sureenough.engines.metrics import at_rest
+from sureenough.engines.openai import OpenAI
+from sureenough.engines.reduce import reduced
+from sureenough.engines.vllm.desk import summary
+
+URL = os.environ.get("SUREENOUGH_VLLM_URL")
+pytestmark = pytest.mark.skipif(URL is None, reason="no vLLM here: `.ci/vllm pytest tests/engines/test_vllm_inside.py`")
+PROMPT = se.Prompt.user("Count to ten.")
+DDC = "ddc-no-width:warmup=4,trust=99,drop=10"  # the whole budget is used
+T = TypeVar("T")
+
+
+def engine(**options: Any) -> OpenAI:
+    """Tokens are drawn among the 20 likeliest: a server's text of 20 candidates misses one where another was drawn."""
+    common: dict[str, Any] = {"temperature": 2.0, "top_p": 1.0, "max_path_tokens": 200, "extra": {"top_k": 20}}
+    return OpenAI(str(URL), "tiny", **(common | options))
+
+
+def bounded(work: Coroutine[Any, Any, T]) -> T:
+    return asyncio.run(asyncio.wait_for(work, timeout=180))
+
+
+class Fates:
+    """How every path ended."""
+
+    def __init__(self) -> None:
+        self.paths: dict[int, tuple[Fate, int]] = {}
+        self.summaries: dict[int, Summary | None] = {}
+
+    def __call__(self, session: Session, news: News, actions: Sequence[Action]) -> None:
+        for path in session.paths:
+            if path.fate is not None:
+                self.paths[path.number] = (path.fate, path.tokens)
+        if isinstance(news, Ended):
+            self.summaries[news.path] = news.summary
+
+
+def asked(inside: bool, strategy: str = DDC, parallel: int = 1, **options: Any) -> tuple[se.Outcome, Fates]:
+    fates = Fates()
+    out = bounded(
+        se.aask(
+            PROMPT, engine(inside=inside, **options), strategy, paths=24, window=16, parallel=parallel,
+            extract=lambda text: text[:1], observers=[fates],
+        )
+    )  # fmt: skip
+    return out, fates
+
+
+def test_one_path_at_a_time_decisions_are_the_clients() -> None:
+    (inside, seen), (outside, wanted) = asked(True), asked(False)
+    assert inside.gate == outside.gate  # every window of the warm-up, to the last bit
+    assert seen.paths == wanted.paths
+    assert (inside.tiers, inside.votes, inside.answer) == (outside.tiers, outside.votes, outside.answer)
+    assert inside.pruned > 2
+    assert inside.tokens.overrun == 0  # a closed gate makes its own token the last
+    assert all(summary is not None for summary in seen.summaries.values())
+    assert not any(wanted.summaries.values())
+
+
+def made() -> int:
+    async def ask() -> int:
+        async with httpx.AsyncClient() as client:
+            found = await at_rest(client, httpx.URL(str(URL)))
+            assert found is not None
+            return found.made
+
+    return bounded(ask())
+
+
+@pytest.mark.parametrize("parallel", [4, 16])
+def test_side_by_side_every_token_is_accounted_for(parallel: int) -> None:
+    """Paths differ with their neighbours in the batch, whose sums are rounded; what is made of them must add up."""
+    before = made()
+    out, fates = asked(True, parallel=parallel)
+    assert out.tokens.total == made() - before
+    assert (out.tokens.overrun, out.tokens.overrun_known) == (0, True)
+    assert out.pruned > 2
+    assert sum(fate is Fate.PRUNED for fate, _ in fates.paths.values()) == out.pruned
+
+
+@pytest.mark.parametrize("strategy", ["deepconf-low:warmup=4", "sure", "ddc-no-trend:warmup=4"])
+def test_other_strategies(strategy: str) -> None:
+    (inside, _), (outside, _) = asked(True, strategy), asked(False, strategy)
+    assert (inside.answer, inside.pruned) == (outside.answer, outside.pruned)
+    assert inside.votes == pytest.approx(outside.votes, rel=1e-9)
+
+
+def test_completions_too() -> None:
+    (inside, seen), (outside, wanted) = asked(True, chat=False), asked(False, chat=False)
+    # Candidates of plain completions come by id, the drawn one beside the k: nothing is missing.
+    assert inside.gate == outside.gate
+    assert seen.paths == wanted.paths
+
+
+def test_where_the_twentieth_candidate_is_missing_the_servers_numbers_are_the_better_ones() -> None:
+    """The one difference seen between the two ways: chat sends 20 entries, the drawn token among them."""
+    free: dict[str, Any] = {"extra": {}}
+    (inside, _), (outside, _) = asked(True, **free), asked(False, **free)
+    assert inside.gate is not None
+    assert outside.gate is not None
+    assert inside.gate.drop <= outside.gate.drop  # a smaller last candidate is replaced by none, or by a smaller one
+    assert inside.gate.trust == outside.gate.trust  # the largest is never missing
+    assert asked(True, **free, chat=False)[0].gate == asked(False, **free, chat=False)[0].gate
+
+
+async def sent(**arguments: Any) -> httpx.Response:
+    body: dict[str, Any] = {"model": "tiny", "messages": [{"role": "user", "content": "?"}], "max_tokens": 4}
+    async with httpx.AsyncClient(timeout=60) as client:
+        return await client.post(f"{URL}/chat/completions", json=body | arguments)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"vllm_xargs": {"sure_windwo": 3}}, "known: sure_key"),
+        ({"vllm_xargs": {"sure_key": "12345678", "sure_window": 100_000}}, "from 1 to 256"),
+        ({"vllm_xargs": {"sure_key": "12345678", "sure_window": 4, "sure_drop": "x"}}, "a finite number"),
+        (
+            {"vllm_xargs": {"sure_key": "12345678", "sure_window": 4}, "logit_bias": {"5": 1.0}},
+            "cannot have logit_b",
+        ),
+        ({"vllm_xargs": {"sure_key": "12345678", "sure_window": 4}, "n": 2}, "n must be 1"),
+        (
+            {"vllm_xargs": {"sure_key": "12345678", "sure_window": 4, "sure_drop": 1.0}, "ignore_eos": True},
+            "leave out ignore_eos",
+        ),
+    ],
+)
+def test_bad_arguments_are_refused_when_the_request_comes(arguments: dict[str, Any], words: str) -> None:
+    reply = bounded(sent(**arguments))
+    assert reply.status_code == 400
+    assert words in reply.text
+
+
+def test_others_are_left_alone() -> None:
+    """Requests that are not watched, and watched ones beside them."""
+
+    async def use() -> list[httpx.Response]:
+        watched = {"vllm_xargs": {"sure_key": "some-key-here", "sure_window": 4, "sure_drop": 1e9}}
+        same = {"seed": 5, "max_tokens": 40, "ignore_eos": True}
+        alone = await sent(**same)
+        beside = await asyncio.gather(sent(**same), sent(**watched, max_tokens=100), sent(**same))
+        return [alone, *beside]
+
+    alone, one, pruned, other = [reply.json() for reply in bounded(use())]
+    assert alone["usage"]["completion_tokens"] == one["usage"]["completion_tokens"] == 40
+    assert {reply["choices"][0]["finish_reason"] for reply in (alone, one, other)} == {"length"}
+    assert pruned["usage"]["completion_tokens"] == 4  # the fourth token is the end
+    assert pruned["choices"][0]["finish_reason"] == "stop"
+
+
+def test_a_path_that_is_closed_early_leaves_nothing_behind() -> None:
+    async def use() -> int:
+        guard = Guard(16, Gate())
+        async with opened(engine(max_path_tokens=1500), 1) as ready:
+            chunks = ready.stream(replace(PROMPT, guard=guard), seed=3)
+            seen = 0
+            async for chunk in chunks:
+                assert isinstance(chunk, Chunk)
+                seen += chunk.unread
+                if seen > 10:
+                    break
+            await chunks.aclose()
+        return seen
+
+    assert bounded(use()) > 10
+
+
+def test_doctor_says_who_watches() -> None:
+    checks = {check.name: check for check in bounded(examine(engine()))}
+    assert checks["inside"].good
+    assert "the server watches its own paths" in checks["inside"].found
+    assert "up to 256 tokens" in checks["inside"].found
+
+
+def test_a_window_too_long_falls_back_to_log_probabilities() -> None:
+    fates = Fates()
+    bounded(se.aask(PROMPT, engine(max_path_tokens=20), DDC, paths=6, window=512, observers=[fates]))
+    assert not any(fates.summaries.values())
+
+
+@pytest.mark.parametrize("prompt", ["?", "Count to ten. " * 60], ids=["short", "long"])
+def test_signals_are_those_of_the_requests_own_log_probabilities(prompt: str) -> None:
+    """The server reads long prompts in pieces: what it samples between pieces does not count."""
+
+    async def use() -> tuple[Any, Any]:
+        watched = {"vllm_xargs": {"sure_key": f"greedy-{len(prompt)}-path", "sure_window": 8, "sure_trace": 1}}
+        asked = {"messages": [{"role": "user", "content": prompt}], "temperature": 0, "max_tokens": 60}
+        reply = await sent(**watched, **asked, logprobs=True, top_logprobs=20)
+        async with httpx.AsyncClient(timeout=60) as client:
+            record = await client.get(f"{URL}/sureenough/paths/greedy-{len(prompt)}-path")
+        return reply.json(), record.json()
+
+    reply, record = bounded(use())
+    assert (reply["usage"]["prompt_tokens"] > 512) is (prompt != "?")
+    made = [
+        reduced([one["logprob"] for one in entry["top_logprobs"]], 20)
+        for entry in reply["choices"][0]["logprobs"]["content"]
+    ]
+    found = summary(record, 8)
+    assert found.tokens == len(made)
+    assert found.windows is not None
+    wanted = scan(np.array([peak for peak, _ in made]), np.array([conf for _, conf in made]), 8)
+    assert np.array_equal(found.windows.peak, wanted.peak)
+    assert np.array_equal(found.windows.conf, wanted.conf)
+
+
+def test_a_server_without_a_monitor_offers_none() -> None:
+    async def use() -> None:
+        async with httpx.AsyncClient() as client:
+            assert await offered(client, httpx.URL(str(URL))) is not None
+            assert await offered(client, httpx.URL(f"{URL}/elsewhere")) is None
+            assert await offered(client, httpx.URL("http://127.0.0.1:9/v1")) is None
+
+    bounded(use())

@@ -1,0 +1,71 @@
+"""Ctrl-C while `ask` waits inside a running loop, as in a notebook: real signals to real processes."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+
+import pytest
+
+NOTEBOOK = """
+import asyncio, sys
+import sureenough as se
+from sureenough.core.events import Ended, Token
+from sureenough.engines import Fake
+
+class Slow(Fake):
+    async def stream(self, prompt, *, seed):
+        try:
+            async for tokens in super().stream(prompt, seed=seed):
+                yield tokens
+                await asyncio.sleep(0.001)
+        except asyncio.CancelledError:
+            print("closing", flush=True)
+            await asyncio.sleep({closing})
+            raise
+
+def watch(session, news, actions):
+    if isinstance(news, Ended):
+        print("ended", flush=True)
+
+async def cell():
+    engine = Slow(lambda seed: [[Token("so ", 0.5, 9.0)], [Token(r"\\boxed{{7}}", 0.5, 9.0)]])
+    out = se.ask("?", engine, "sc", paths=1_000_000, parallel=2, observers=[watch])
+    print(out.reason, out.answer, out.started < 1_000_000, engine.running)
+    return out
+
+{run}
+print("the loop goes on", flush=True)
+"""
+LOOPS = {
+    "a loop as a notebook runs it": "loop = asyncio.new_event_loop(); loop.run_until_complete(cell()); loop.close()",
+    "asyncio.run": "asyncio.run(cell())",
+}
+
+
+def interrupted(run: str, closing: float, times: int) -> tuple[int, list[str], str]:
+    """Exit code and lines of a child that gets Ctrl-C after its first path, and again when it closes its paths."""
+    command = [sys.executable, "-c", NOTEBOOK.format(run=run, closing=closing)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as child:
+        assert child.stdout is not None
+        for line in ["ended\n", "closing\n"][:times]:
+            while child.stdout.readline() != line:
+                pass
+            child.send_signal(signal.SIGINT)
+        out, err = child.communicate(timeout=30)
+    return child.returncode, [line for line in out.splitlines() if line not in ("ended", "closing")], err
+
+
+@pytest.mark.parametrize("run", LOOPS.values(), ids=LOOPS)
+def test_the_first_interrupt_takes_the_vote_so_far(run: str) -> None:
+    code, said, err = interrupted(run, closing=0, times=1)
+    assert (code, said, err) == (0, ["interrupted 7 True 0", "the loop goes on"], "")
+
+
+@pytest.mark.parametrize("run", LOOPS.values(), ids=LOOPS)
+def test_a_second_one_is_not_waited_for(run: str) -> None:
+    code, said, err = interrupted(run, closing=60, times=2)
+    assert code != 0
+    assert "the loop goes on" not in said
+    assert "KeyboardInterrupt" in err
