@@ -53,6 +53,8 @@ def test_a_port_that_is_taken() -> None:
 def test_view_shows_a_run(tmp_path: Path) -> None:
     (tmp_path / "mine.json").write_text(json.dumps(RUN))
     (tmp_path / "main.html").write_text("<p>report")
+    (tmp_path / "bench" / "report").mkdir(parents=True)
+    (tmp_path / "bench" / "report" / "report.html").write_text("<p>report")
     command = [sys.executable, "-m", "sureenough", "view", str(tmp_path / "mine.json"), "--no-browser"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ) as server:
         try:
@@ -63,7 +65,11 @@ def test_view_shows_a_run(tmp_path: Path) -> None:
             assert '"question":"3 + 4?"' in httpx.get(f"{url}/api/runs/mine/events").text
             assert httpx.get(f"{url}/api/runs/mine/paths/0").json()["words"] == ["7"]
             assert [one["id"] for one in httpx.get(f"{url}/api/runs").json()["runs"]] == ["mine"]
-            assert "sandbox" in httpx.get(f"{url}/reports/main.html").headers["content-security-policy"]
+            assert httpx.get(f"{url}/api/runs").json()["reports"] == ["bench/report/report.html", "main.html"]
+            for name in ("bench/report/report.html", "main.html"):
+                assert "sandbox" in httpx.get(f"{url}/reports/{name}").headers["content-security-policy"]
+            assert httpx.get(f"{url}/reports/../mine.json").status_code == 404
+            assert httpx.get(f"{url}/reports/..%2f..%2fetc/hosts").status_code == 404
             assert httpx.get(f"{url}/v1/models").json()["data"] == []
             reply = httpx.post(f"{url}/v1/chat/completions", json={"model": "m@sc", "messages": []})
             assert reply.status_code == 503

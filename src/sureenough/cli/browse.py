@@ -13,7 +13,7 @@ from sureenough.errors import UsageError
 
 
 def command(
-    run: Annotated[Path, typer.Argument(help="A run that serve kept, a bench report, or a folder of them.")],
+    run: Annotated[Path, typer.Argument(help="A run that serve kept, a report or run of bench, or a folder of these.")],
     port: Annotated[int, typer.Option(help="0: any free one.", min=0, max=65535)] = 0,
     browser: Annotated[bool, typer.Option(help="Open it in a browser.")] = True,
 ) -> None:
@@ -27,6 +27,8 @@ def command(
     place = "/runs"
     if run.suffix == ".html":
         place = f"/reports/{run.name}"
+    elif (run / "report" / "report.html").is_file():
+        place = "/reports/report/report.html"
     elif run.is_file():
         must_load(run)
         place = f"/runs/{run.stem}"

@@ -43,7 +43,7 @@ def create(settings: Settings) -> tuple[ASGIApp, House]:
         Route("/", stage.page),
         Route("/runs", stage.page),
         Route("/runs/{id}", stage.page),
-        Route("/reports/{name}", stage.report),
+        Route("/reports/{name:path}", stage.report),
         Route("/page/{file}", stage.file),
     ]
     # A bare router: what goes wrong is answered at the door, and nowhere else.

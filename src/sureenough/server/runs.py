@@ -23,6 +23,7 @@ LINGER: Final = 15.0
 """Seconds that a run waits for its page to come back, as after a reload."""
 NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 LISTED: Final = 200
+REPORTS: Final = ("*.html", "report/*.html", "*/report/*.html")
 
 
 class Run:
@@ -149,9 +150,12 @@ class Runs:
         return [{**kept["run"], "id": file.stem, "over": kept.get("over")} for file, kept in found if kept]
 
     def reports(self) -> list[str]:
-        """The names of the bench reports in the same folder."""
+        """The places of the bench reports in the same folder: loose ones, and those of run folders."""
         folder = self.house.settings.keep_runs
-        return [] if folder is None else sorted(file.name for file in folder.glob("*.html"))[:LISTED]
+        if folder is None:
+            return []
+        found = (file for pattern in REPORTS for file in folder.glob(pattern))
+        return sorted(file.relative_to(folder).as_posix() for file in found)[:LISTED]
 
     def report(self, name: str) -> Path:
         """One of them."""

@@ -16,7 +16,7 @@ export async function listRuns(fail) {
   $("reports-name").hidden = !said.reports.length;
   $("reports").replaceChildren(...said.reports.map(name => {
     const item = make("li"), link = make("a", "", name);
-    link.href = `/reports/${encodeURIComponent(name)}`;
+    link.href = `/reports/${name.split("/").map(encodeURIComponent).join("/")}`;
     item.append(link);
     return item;
   }));
