@@ -25,10 +25,17 @@ class EngineError(SureEnoughError):
     """An engine could not grow a path."""
 
     def __init__(
-        self, message: str, *, path: int | None = None, seed: int | None = None, request_id: str | None = None
+        self,
+        message: str,
+        *,
+        path: int | None = None,
+        seed: int | None = None,
+        request_id: str | None = None,
+        status: int | None = None,
     ) -> None:
         super().__init__(message)
         self.path, self.seed, self.request_id = path, seed, request_id
+        self.status = status  # HTTP's, where the server gave one
 
 
 class EngineUnavailable(EngineError):

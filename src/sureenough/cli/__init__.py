@@ -13,6 +13,7 @@ from sureenough.cli import (
     answers,
     ask,
     bench,
+    browse,
     demo,
     doctor,
     engine,
@@ -20,6 +21,7 @@ from sureenough.cli import (
     record,
     replay,
     report,
+    serve,
     serve_vllm,
     strategies,
 )  # fmt: skip
@@ -39,6 +41,8 @@ app.command("demo")(demo.command)
 app.command("doctor")(doctor.command)
 app.command("record")(record.command)
 app.command("replay")(replay.command)
+app.command("serve")(serve.command)
+app.command("view")(browse.command)
 app.command("bench")(bench.command)
 app.command("report")(report.command)
 app.command("answers", context_settings={"ignore_unknown_options": True})(answers.command)  # -1 is an answer

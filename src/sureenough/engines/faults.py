@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from copy import copy
 from typing import Final
 
 import httpx
@@ -33,6 +34,12 @@ class Server:
         self.proxy = None if proxy is None else _bare(proxy)
         self._key = key
 
+    def of(self, model: str) -> Server:
+        """The same server, asked for another model."""
+        other = copy(self)
+        other.model = model
+        return other
+
     def clean(self, text: str) -> str:
         """Text of a server, which may quote the key it was sent."""
         text = " ".join(text.split())
@@ -51,15 +58,15 @@ class Server:
             message = f"{told}; check the model's name ({self.model}) and that the URL ends in /v1 as the server's does"
         elif status in BUSY:
             return EngineUnavailable(
-                f"{told}; it was asked several times, and is busy or not ready", request_id=request_id
+                f"{told}; it was asked several times, and is busy or not ready", request_id=request_id, status=status
             )
         elif "max_tokens" in words or "max_completion_tokens" in words:
             message = f"{told}; lower --max-path-tokens, or leave it out: the server's own limit holds then"
         elif "logprob" in words.lower():
-            return MissingLogprobs(f"{told}. {CURES.format(k=k)}", request_id=request_id)
+            return MissingLogprobs(f"{told}. {CURES.format(k=k)}", request_id=request_id, status=status)
         else:
             message = told
-        return EngineRejected(message, request_id=request_id)
+        return EngineRejected(message, request_id=request_id, status=status)
 
     def too_long(self, busy: Busy) -> EngineUnavailable:
         """It asked for a pause that is not worth waiting for."""

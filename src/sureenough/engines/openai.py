@@ -141,6 +141,10 @@ class Connected:
         self.before: Counters | None = None
         self.monitor = Finder(client, address) if engine.inside else None
 
+    def asking(self, engine: OpenAI) -> Connected:
+        """The same connections for another model or other sampling."""
+        return Connected(engine, self.client, self.address, self.server.of(engine.model))
+
     async def made(self) -> int | None:
         """Tokens that the server made since this was opened, by its own count, once it is at rest."""
         after = None if self.before is None else await at_rest(self.client, self.address)

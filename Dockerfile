@@ -1,0 +1,10 @@
+# The endpoint and its page. Keys come from the environment: without SUREENOUGH_SERVE_KEYS it refuses to listen.
+#   docker build -t sureenough . && docker run -p 8000:8000 -e SUREENOUGH_SERVE_KEYS=… -e SUREENOUGH_URL=http://vllm:8000/v1 sureenough
+FROM python:3.12-slim
+WORKDIR /srv/sureenough
+COPY . .
+RUN pip install --no-cache-dir '.[serve,local]'
+USER nobody
+ENV SUREENOUGH_CACHE=/tmp/sureenough
+EXPOSE 8000
+CMD ["sureenough", "serve", "--host", "0.0.0.0"]

@@ -1,0 +1,45 @@
+"""What paths said, as far as somebody may still want to read it: observers that keep text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from sureenough.core.events import Action, Cancel, Ended, Fate, Tokens, Unread
+from sureenough.core.session import Session
+from sureenough.drive.news import News, Said
+
+
+class Words(NamedTuple):
+    """A path and its text."""
+
+    path: int
+    text: str
+
+
+class Winner:
+    """Keeps one text an answer, of the lowest-numbered path that gave it; pruned and lost paths are forgotten."""
+
+    def __init__(self) -> None:
+        self._growing: dict[int, list[str]] = {}
+        self._kept: dict[str | None, Words] = {}
+
+    def __call__(self, session: Session, news: News, actions: Sequence[Action]) -> None:
+        """An observer."""
+        if isinstance(news, Tokens):
+            if not isinstance(news.tokens, Unread):
+                self._growing.setdefault(news.path, []).extend([token.text for token in news.tokens])
+        elif isinstance(news, Said):
+            self._growing.setdefault(news.path, []).append(news.text)
+        elif isinstance(news, Ended):
+            said = self._growing.pop(news.path, [])
+            known = self._kept.get(news.answer)
+            if news.fate is Fate.KEPT and (known is None or news.path < known.path):
+                self._kept[news.answer] = Words(news.path, "".join(said))
+        for action in actions:
+            if isinstance(action, Cancel):
+                self._growing.pop(action.path, None)
+
+    def of(self, answer: str | None) -> Words | None:
+        """The path that this answer was read from; for none, a path that ended without one."""
+        return self._kept.get(answer)

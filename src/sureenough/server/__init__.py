@@ -1,0 +1,7 @@
+"""An OpenAI-compatible endpoint between any client and any server, and a page where one watches it think."""
+
+from __future__ import annotations
+
+from sureenough.server.settings import Limits, Settings
+
+__all__ = ["Limits", "Settings"]

@@ -1,0 +1,50 @@
+"""The application: its routes, its life from the first connection upstream to the last, and its door."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from starlette.routing import Route, Router
+from starlette.types import ASGIApp
+
+from sureenough.server.desk import Desk
+from sureenough.server.door import Door
+from sureenough.server.feed import Stage
+from sureenough.server.house import House
+from sureenough.server.runs import Runs
+from sureenough.server.settings import Settings
+
+
+def create(settings: Settings) -> tuple[ASGIApp, House]:
+    """The application, and what its requests share; whoever serves it opens that first, by lifespan or by hand."""
+    house = House(settings)
+    desk = Desk(house, Runs(house))
+    stage = Stage(desk)
+
+    @asynccontextmanager
+    async def lifespan(app: object) -> AsyncIterator[None]:
+        async with house.opened():
+            yield
+
+    routes = [
+        Route("/v1/chat/completions", desk.chat, methods=["POST"]),
+        Route("/v1/completions", desk.completions, methods=["POST"]),
+        Route("/v1/models", desk.models),
+        Route("/v1/models/{name:path}", desk.model),
+        Route("/healthz", desk.health),
+        Route("/metrics", desk.metrics),
+        Route("/openapi.json", desk.openapi),
+        Route("/api/runs", stage.begin, methods=["POST"]),
+        Route("/api/runs", stage.list_runs, methods=["GET"]),
+        Route("/api/runs/{id}", stage.stop, methods=["DELETE"]),
+        Route("/api/runs/{id}/events", stage.events),
+        Route("/api/runs/{id}/paths/{number:int}", stage.path),
+        Route("/", stage.page),
+        Route("/runs", stage.page),
+        Route("/runs/{id}", stage.page),
+        Route("/reports/{name:path}", stage.report),
+        Route("/page/{file}", stage.file),
+    ]
+    # A bare router: what goes wrong is answered at the door, and nowhere else.
+    return Door(Router(routes=routes, lifespan=lifespan), house), house

@@ -1,0 +1,105 @@
+"""Handlers for clients and operators: each reads its request and says who answers it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Any
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import ASGIApp
+
+from sureenough.server.answering import Answering
+from sureenough.server.asked import Asked, load, read
+from sureenough.server.counters import KIND
+from sureenough.server.house import House
+from sureenough.server.naming import listed, split
+from sureenough.server.openapi import document
+from sureenough.server.problem import Problem
+from sureenough.server.relay import Relay
+from sureenough.server.runs import Runs
+
+
+class Desk:
+    """The handlers."""
+
+    def __init__(self, house: House, runs: Runs) -> None:
+        self.house, self.runs = house, runs
+
+    # -- as OpenAI's
+
+    async def chat(self, request: Request) -> ASGIApp:
+        """Chat: a consensus, or passed through."""
+        return await self._complete(request, "chat/completions", chat=True)
+
+    async def completions(self, request: Request) -> ASGIApp:
+        """Plain completions, in the same two ways."""
+        return await self._complete(request, "completions", chat=False)
+
+    async def _complete(self, request: Request, verb: str, *, chat: bool) -> ASGIApp:
+        raw = await whole_body(request, self.house.settings.limits.body)
+        body = load(raw)
+        named = split(body["model"])
+        self.house.asked.admit(named.model)
+        if named.strategy is None and body.get("sureenough") is None:
+            return Relay(self.house, verb, raw)
+        return Answering(self.runs, self.read(body, chat))
+
+    def read(self, body: dict[str, Any], chat: bool) -> Asked:
+        """A request for a consensus."""
+        house = self.house
+        return read(body, split(body["model"]), house.settings, chat=chat, template=house.asked.template)
+
+    async def models(self, request: Request) -> Response:
+        """Every model, plain and with every strategy."""
+        names = [] if self.house.settings.showing else await self.house.asked.models()
+        return as_json({"object": "list", "data": listed(names, int(time.time()))})
+
+    async def model(self, request: Request) -> Response:
+        """One of them."""
+        name = request.path_params["name"]
+        found = [one for one in listed(await self.house.asked.models(), int(time.time())) if one["id"] == name]
+        if not found:
+            raise Problem(404, f"The model '{name}' does not exist.", code="model_not_found", param="model")
+        return as_json(found[0])
+
+    # -- for operators
+
+    async def health(self, request: Request) -> Response:
+        """Whether requests can be answered now."""
+        if self.house.draining:
+            return as_json({"status": "stopping"}, 503)
+        ready = self.house.settings.showing or await self.house.asked.ready()
+        return as_json({"status": "ok" if ready else "upstream unreachable"}, 200 if ready else 503)
+
+    async def metrics(self, request: Request) -> Response:
+        """For Prometheus."""
+        text = self.house.counters.text(self.house.busy, len(self.house.running), len(asyncio.all_tasks()))
+        return Response(text, media_type=KIND)
+
+    async def openapi(self, request: Request) -> Response:
+        """What can be asked, for programs."""
+        offered = () if self.house.settings.showing else self.house.asked.offered
+        names = [str(one["id"]) for one in listed(list(offered), 0)]
+        return as_json(document(names))
+
+
+async def whole_body(request: Request, most: int) -> bytes:
+    """The body, as long as it is not too long; what is too much is read and dropped, so that the reply is heard."""
+    parts, size = [], 0
+    async for part in request.stream():
+        size += len(part)
+        if size <= most:
+            parts.append(part)
+        elif size > 16 * most:
+            break
+    if size > most:
+        raise Problem(413, f"The request is larger than {most:,} bytes.", code="request_too_large")
+    return b"".join(parts)
+
+
+def as_json(data: Any, status: int = 200) -> Response:
+    """A reply in JSON."""
+    return Response(msgspec.json.encode(data), status, media_type="application/json")

@@ -1,0 +1,131 @@
+"""Handlers for the page: its files, the runs that it starts, and their news as they come."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from importlib.resources import files
+from typing import Any, Final
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from sureenough.server.answering import left
+from sureenough.server.asked import load
+from sureenough.server.desk import Desk, as_json, whole_body
+from sureenough.server.naming import split
+from sureenough.server.problem import Problem
+from sureenough.server.runs import Run, Runs
+from sureenough.server.watch import Cursor
+
+PAGE: Final = files("sureenough.server") / "page"
+KINDS: Final = {"html": "text/html", "js": "text/javascript", "css": "text/css", "svg": "image/svg+xml"}
+SHUT_IN: Final = (
+    "sandbox allow-scripts; default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:"
+)
+TICK: Final = 0.1
+"""Seconds between news to a page."""
+PING: Final = 100
+"""Ticks of silence after which something is sent all the same."""
+
+
+class Stage:
+    """The handlers."""
+
+    def __init__(self, desk: Desk) -> None:
+        self.desk, self.house, self.runs = desk, desk.house, desk.runs
+
+    async def page(self, request: Request) -> Response:
+        """The page itself; it looks at its own address to see what to show."""
+        return self._file("index.html")
+
+    async def file(self, request: Request) -> Response:
+        """What the page is made of."""
+        return self._file(request.path_params["file"])
+
+    def _file(self, name: str) -> Response:
+        if not re.fullmatch(r"[A-Za-z][\w.-]*", name) or not (PAGE / name).is_file():
+            raise Problem(404, "There is no such file.", code=None)
+        kind = KINDS.get(name.rpartition(".")[2], "text/plain")
+        return Response((PAGE / name).read_bytes(), media_type=kind, headers={"Cache-Control": "no-cache"})
+
+    async def begin(self, request: Request) -> Response:
+        """Start a run to be watched; the body is that of a chat completion with a strategy."""
+        body = load(await whole_body(request, self.house.settings.limits.body))
+        self.house.asked.admit(split(body["model"]).model)
+        asked = self.desk.read(body, chat=True)
+        run = self.runs.begin(asked, str(body["messages"][-1].get("content", "")))
+        return as_json({"id": run.id}, 201)
+
+    async def list_runs(self, request: Request) -> Response:
+        """Those that were kept."""
+        kept, reports = await asyncio.to_thread(lambda: (self.runs.kept(), self.runs.reports()))
+        return as_json({"runs": kept, "reports": reports, "keeping": self.house.settings.keep_runs is not None})
+
+    async def stop(self, request: Request) -> Response:
+        """End a run with the vote so far."""
+        run = self.runs.find(request.path_params["id"])
+        if isinstance(run, Run) and run.task is not None:
+            run.task.cancel()
+        return Response(status_code=204)
+
+    async def path(self, request: Request) -> Response:
+        """One path's words."""
+        run, number = self.runs.find(request.path_params["id"]), request.path_params["number"]
+        found = run.watch.path(number) if isinstance(run, Run) else run.get("words", {}).get(str(number))
+        if found is None:
+            raise Problem(404, "There is no such path, or it has said nothing yet.", code=None)
+        return as_json(found)
+
+    async def report(self, request: Request) -> Response:
+        """A bench report, which is a page of its own: shut in, so that it can touch nothing of this one."""
+        file = self.runs.report(request.path_params["name"])
+        return Response(file.read_bytes(), media_type="text/html", headers={"Content-Security-Policy": SHUT_IN})
+
+    async def events(self, request: Request) -> ASGIApp:
+        """Everything so far, then the news as they come."""
+        return Feed(self.runs, self.runs.find(request.path_params["id"]))
+
+
+class Feed:
+    """An ASGI application: a run's news as server-sent events, for as long as the page is there."""
+
+    def __init__(self, runs: Runs, run: Run | dict[str, Any]) -> None:
+        self.runs, self.run = runs, run
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send what is new, a few times a second."""
+        head = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"cache-control", b"no-store")]
+        await send({"type": "http.response.start", "status": 200, "headers": head})
+        if isinstance(self.run, dict):
+            kept = {name: value for name, value in self.run.items() if name not in ("words", "schema")}
+            await send({"type": "http.response.body", "body": _event(kept)})
+            return
+        self.runs.enter(self.run)
+        leaving = asyncio.create_task(left(receive))
+        try:
+            await self._tell(self.run, leaving, send)
+            if not leaving.done():
+                await send({"type": "http.response.body", "body": b""})
+        finally:
+            leaving.cancel()
+            self.runs.leave(self.run)
+
+    async def _tell(self, run: Run, leaving: asyncio.Task[None], send: Send) -> None:
+        """News until the end is told; then the line stays open, for a run is kept while somebody looks at it."""
+        cursor, first, told, silent = Cursor(), True, False, 0
+        while not leaving.done() and not self.runs.house.draining:
+            over = run.over.is_set()
+            news = {} if told else run.news(cursor, first)
+            first, told, silent = False, over, silent + 1
+            if news or silent >= PING:
+                part = _event(news) if news else b": still here\n\n"
+                await send({"type": "http.response.body", "body": part, "more_body": True})
+                silent = 0
+            await asyncio.wait({leaving}, timeout=TICK)
+
+
+def _event(data: dict[str, Any]) -> bytes:
+    return b"data: " + msgspec.json.encode(data) + b"\n\n"

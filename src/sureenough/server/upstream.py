@@ -1,0 +1,128 @@
+"""Whom the server asks: an OpenAI-compatible server, or a model on this machine served in this process.
+
+Connections are opened once and shared by all requests; a request chooses the model and the sampling, nothing else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Any, Final
+
+import httpx
+import msgspec
+
+from sureenough.api import TEMPLATE
+from sureenough.engines.local import Local
+from sureenough.engines.openai import Connected, OpenAI, Timeouts
+from sureenough.errors import EngineRejected, EngineUnavailable
+from sureenough.server.problem import Problem, unknown_model
+from sureenough.server.settings import Settings
+
+FRESH: Final = 30.0
+"""Seconds for which a list of models is believed."""
+SLOTS: Final = 32
+"""Paths at once of a model on this machine, over all requests; more of them wait for their turn."""
+
+
+class Upstream:
+    """The server that is asked, with its connections open."""
+
+    def __init__(self, connected: Connected, settings: Settings, template: str, local: bool) -> None:
+        self.connected, self.settings, self.template, self.local = connected, settings, template, local
+        self._models: list[str] = []
+        self._asked = -FRESH
+        self._asking = asyncio.Lock()
+
+    @property
+    def client(self) -> httpx.AsyncClient:
+        """The client that holds the connections, and the key."""
+        return self.connected.client
+
+    def engine(self, model: str, sampling: dict[str, Any]) -> Connected:
+        """The engine for one request."""
+        base = self.connected.engine
+        return self.connected.asking(
+            replace(base, model=model, **sampling | {"extra": {**base.extra, **sampling["extra"]}})
+        )
+
+    @property
+    def offered(self) -> tuple[str, ...]:
+        """The models that may be asked for, where that is known without asking the upstream."""
+        return self.settings.models or ((self.connected.engine.model,) if self.local else ())
+
+    def place(self, verb: str) -> httpx.URL:
+        """Where a verb such as `chat/completions` is."""
+        address = self.connected.address
+        return address.copy_with(path=f"{address.path.rstrip('/')}/{verb}")
+
+    def clean(self, text: str) -> str:
+        """What an upstream says, without its key and its address."""
+        return self.connected.server.clean(text).replace(self.connected.server.shown, "the upstream")
+
+    async def models(self) -> list[str]:
+        """What may be asked for: what the settings name, else what the upstream lists."""
+        if self.offered:
+            return list(self.offered)
+        async with self._asking:
+            if time.monotonic() - self._asked > FRESH:
+                self._models, self._asked = await self._list(), time.monotonic()
+        return self._models
+
+    async def _list(self) -> list[str]:
+        try:
+            reply = await self.client.get(self.place("models"), timeout=10)
+        except httpx.TransportError as error:
+            raise self.connected.server.unreachable(error) from None
+        if reply.status_code != 200:
+            raise EngineUnavailable(f"the upstream answered {reply.status_code} when it was asked for its models")
+        try:
+            found = msgspec.json.decode(reply.content)["data"]
+            return [str(one["id"]) for one in found]
+        except (msgspec.DecodeError, KeyError, TypeError):
+            raise EngineRejected("the upstream's list of models is none") from None
+
+    def admit(self, model: str) -> None:
+        """Refuse models that are not offered, where that is known without asking."""
+        if self.offered and model not in self.offered:
+            raise unknown_model(model, f"; this server offers {', '.join(self.offered)}")
+
+    async def ready(self) -> bool:
+        """Whether it answers."""
+        try:
+            reply = await self.client.get(self.place("models"), timeout=2)
+        except httpx.TransportError:
+            return False
+        return reply.status_code < 500
+
+
+@asynccontextmanager
+async def reached(settings: Settings) -> AsyncIterator[Upstream]:
+    """The upstream of these settings, for as long as the server runs."""
+    at_once = settings.limits.requests * settings.parallel
+    times = Timeouts(first_token=settings.first_token, stall=settings.stall)
+    if settings.upstream is not None:
+        engine = OpenAI(
+            settings.upstream, settings.models[0] if settings.models else "any", window=settings.window,
+            timeouts=times, retries=settings.retries, key=settings.upstream_key,
+        )  # fmt: skip
+        async with engine.open(parallel=at_once) as connected:
+            yield Upstream(connected, settings, settings.template or TEMPLATE, local=False)
+        return
+    model = Local(settings.models[0] if settings.models else None, slots=SLOTS, window=settings.window, timeouts=times)
+    async with model.open(parallel=SLOTS) as ready:
+        connected = ready.connected.asking(replace(ready.connected.engine, metrics=False, retries=settings.retries))
+        yield Upstream(connected, settings, settings.template or model.template or TEMPLATE, local=True)
+
+
+def not_here(error: httpx.TransportError) -> Problem:
+    """The upstream cannot be reached."""
+    return Problem(
+        503,
+        f"The upstream cannot be reached ({type(error).__name__}).",
+        code="upstream_unavailable",
+        headers={"Retry-After": "2"},
+    )

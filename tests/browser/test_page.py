@@ -1,0 +1,256 @@
+"""The live page in a real Chromium: paths grow, some are cut short, the posterior reaches its line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from sureenough.server import Settings
+from tests.browser.visit import Visit
+from tests.engines.misbehaving import Manner
+from tests.server.recorded import Recorded
+from tests.server.thread import ours, serving_app
+from tests.server.upstream import KEY, an_upstream
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+DUCKS = 21
+"""A question of the built-in pool on which ddc prunes many paths and then settles."""
+DEAD = "http://127.0.0.1:9/v1"
+
+
+@pytest.fixture(scope="module")
+def recorded() -> Iterator[str]:
+    """Our server before recorded paths that come slowly enough to be watched."""
+    with (
+        serving_app(Recorded(DUCKS, 0.05).app()) as upstream,
+        ours(Settings(upstream=f"{upstream.url}/v1", window=64)) as (url, _),
+    ):
+        yield url
+
+
+def test_the_built_in_model_from_question_to_answer(browser: Browser) -> None:
+    with ours(Settings()) as (url, _):
+        visit = Visit(browser, url)
+        visit.page.click("text=86 + 77 - 162 / 27 = ?")
+        visit.ask("86 + 77 - 162 / 27 = ?", "ddc", "warmup=5,weight=mean,tau=0.99,trust=0,drop=0", paths=32, parallel=6)
+        visit.page.wait_for_selector(".chip >> nth=3")
+        visit.page.wait_for_selector("#t-tokens:not(:text-is('0'))")
+        first = visit.inked("#lines")
+        visit.state("over")
+        assert visit.text("#answer") == "157"
+        assert "settled" in visit.text("#says")
+        assert float(visit.text("#t-measure")) > 0.99
+        assert visit.inked("#lines") > first, "lines grew"
+        assert visit.count(".chip.f-spared, .chip.f-pruned") > 0, "some are greyed out"
+        assert visit.count(".chip.f-agrees") >= 6
+        assert visit.text("#votes li:first-child .a") == "157"
+        visit.quiet()
+        visit.page.close()
+
+
+def test_paths_are_pruned_in_sight(browser: Browser, recorded: str) -> None:
+    visit = Visit(browser, recorded)
+    visit.ask("How much does she make?", "ddc", "weight=mean")
+    visit.page.wait_for_selector(".chip.f-running")
+    visit.page.wait_for_selector(".chip.f-waiting")
+    assert "Warm-up" in visit.text("#says")
+    assert visit.text("#lead-word").lower() == "thinking"
+    visit.page.wait_for_selector(".chip.f-pruned")
+    visit.state("over")
+    assert visit.text("#answer") == "18"
+    assert visit.text("#votes li:first-child .a") == "18"
+    assert float(visit.text("#t-measure")) > 0.95
+    assert visit.text("#t-bar") == "stops above 0.95"
+    assert visit.page.get_attribute("#run", "data-settled") is not None
+    assert visit.text("#t-saved").endswith("%")
+    visit.page.click(".chip.f-pruned >> nth=0")
+    visit.page.wait_for_selector("#text span")
+    assert "its confidence fell below the line" in visit.text("#reader-says")
+    assert visit.count("#text .c0, #text .c1") > 0, "tokens are shaded"
+    visit.quiet()
+    visit.page.close()
+
+
+def test_a_reload_in_the_middle_goes_on(browser: Browser, recorded: str) -> None:
+    visit = Visit(browser, recorded)
+    visit.ask("How much does she make?", "ddc", "weight=mean")
+    visit.page.wait_for_selector(".chip.f-waiting")
+    address = visit.page.url
+    visit.page.reload()
+    visit.page.wait_for_selector(".chip")
+    assert visit.page.url == address
+    assert visit.text("#asked") == "How much does she make?"
+    visit.state("over")
+    assert visit.text("#answer") == "18"
+    visit.page.reload()
+    visit.state("over")
+    assert (visit.text("#answer"), visit.count(".chip.f-pruned") > 0) == ("18", True)
+    visit.quiet()
+    visit.page.close()
+
+
+def test_stopping_takes_the_vote_so_far(browser: Browser, recorded: str) -> None:
+    visit = Visit(browser, recorded)
+    visit.ask("How much does she make?", "sc", paths=64)
+    visit.page.wait_for_selector(".chip.f-agrees")
+    visit.page.click("#stop")
+    visit.state("over")
+    assert visit.text("#says").startswith("Stopped after")
+    assert "no confidence" in visit.text("#lines-says")
+    visit.quiet()
+    visit.page.close()
+
+
+@pytest.mark.parametrize(
+    ("strategy", "line"), [("sure", "stops at 0.01 or less"), ("ac", "stops above 0.95"), ("esc", "")]
+)
+def test_every_kind_of_stop_rule_can_be_drawn(browser: Browser, recorded: str, strategy: str, line: str) -> None:
+    visit = Visit(browser, recorded)
+    visit.ask("How much does she make?", strategy)
+    visit.state("over")
+    assert visit.text("#t-bar") == line
+    visit.quiet()
+    visit.page.close()
+
+
+def test_keys_alone_will_do(browser: Browser, recorded: str) -> None:
+    visit = Visit(browser, recorded)
+    page = visit.page
+    page.focus("#question")
+    page.keyboard.type("How much does she make?")
+    page.keyboard.press("Control+Enter")
+    visit.state("over")
+    page.focus(".chip[tabindex='0']")
+    for key in ("ArrowRight", "ArrowRight", "ArrowDown", "ArrowLeft"):
+        page.keyboard.press(key)
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#text span")
+    assert visit.text("#reader-title") == "Path 2"
+    assert page.get_attribute(".chip >> nth=2", "aria-selected") == "true"
+    page.keyboard.press("Escape")
+    page.wait_for_selector("#reader", state="hidden")
+    assert page.evaluate("document.activeElement.textContent") == "2", "the focus is back where it was"
+    page.keyboard.press("End")
+    assert page.evaluate("document.activeElement.textContent") == str(visit.count(".chip") - 1)
+    visit.quiet()
+    page.close()
+
+
+def test_a_click_on_a_line_reads_its_path(browser: Browser, recorded: str) -> None:
+    visit = Visit(browser, recorded)
+    visit.ask("How much does she make?", "ddc", "weight=mean")
+    visit.state("over")
+    box = visit.page.locator("#lines .u-over").bounding_box()
+    assert box is not None
+    for part in (0.3, 0.4, 0.5, 0.6, 0.7):
+        visit.page.mouse.move(box["x"] + box["width"] * 0.4, box["y"] + box["height"] * part)
+        visit.page.mouse.click(box["x"] + box["width"] * 0.4, box["y"] + box["height"] * part)
+    visit.page.wait_for_selector("#text span")
+    assert visit.text("#reader-title").startswith("Path ")
+    visit.quiet()
+    visit.page.close()
+
+
+def test_light_and_dark(browser: Browser, recorded: str) -> None:
+    visit = Visit(browser, recorded, color_scheme="dark")
+
+    def paper() -> str:
+        return str(visit.page.evaluate("getComputedStyle(document.body).backgroundColor"))
+
+    assert paper() == "rgb(15, 20, 26)"
+    visit.page.click("#theme")
+    assert (visit.text("#theme"), paper()) == ("Theme: light", "rgb(246, 247, 249)")
+    visit.page.reload()
+    assert paper() == "rgb(246, 247, 249)", "the choice is remembered"
+    visit.page.click("#theme")
+    assert paper() == "rgb(15, 20, 26)"
+    visit.quiet()
+    visit.page.close()
+
+
+def test_an_upstream_that_is_down(browser: Browser) -> None:
+    with ours(Settings(upstream=DEAD, models=("gone",), retries=0)) as (url, _):
+        visit = Visit(browser, url)
+        visit.ask("Anybody?", "sc", paths=2)
+        visit.state("error")
+        assert "cannot be reached" in visit.text("#error")
+        assert "nobody answers" in visit.text("#error")
+        visit.quiet()
+        visit.page.close()
+
+
+def test_an_upstream_without_log_probabilities(browser: Browser) -> None:
+    with (
+        serving_app(Recorded(DUCKS, 0.0, logprobs=False).app()) as upstream,
+        ours(Settings(upstream=f"{upstream.url}/v1")) as (url, _),
+    ):
+        visit = Visit(browser, url)
+        visit.ask("How much?", "ddc")
+        visit.state("error")
+        assert "sends no log-probabilities" in visit.text("#error")
+        visit.ask("How much?", "sc", paths=4)
+        visit.state("over")
+        assert visit.page.locator("#error").is_hidden()
+        visit.quiet()
+        visit.page.close()
+
+
+def test_hostile_words_are_only_words(browser: Browser, tmp_path: Path) -> None:
+    evil = "<img src=x onerror=alert(1)><script>alert(2)</script>"
+    with (
+        an_upstream(Manner(answer=evil, tokens=3)) as (up, _),
+        ours(Settings(upstream=up.url, upstream_key=KEY, models=("tiny",), keep_runs=tmp_path)) as (url, _),
+    ):
+        visit = Visit(browser, url)
+        visit.ask(evil, "sure", paths=4)
+        visit.state("over")
+        visit.page.click(".chip >> nth=0")
+        visit.page.wait_for_selector("#text span")
+        assert evil in visit.text("#text")
+        assert visit.text("#asked") == evil
+        assert visit.count("main img, main script") == 0
+        visit.page.goto(f"{url}/runs")
+        visit.page.wait_for_selector("td.q a")
+        assert visit.text("td.q a") == evil
+        assert visit.count("main img, main script") == 0
+        visit.quiet()
+        visit.page.close()
+
+
+def test_runs_that_were_kept_can_be_read_again(browser: Browser, tmp_path: Path) -> None:
+    (tmp_path / "main.html").write_text(
+        "<title>r</title><script>document.title = typeof localStorage</script><p>report"
+    )
+    with serving_app(Recorded(DUCKS, 0.0).app()) as upstream:
+        settings = Settings(upstream=f"{upstream.url}/v1", window=64, keep_runs=tmp_path)
+        with ours(settings) as (url, _):
+            visit = Visit(browser, url)
+            visit.ask("How much does she make?", "ddc", "weight=mean")
+            visit.state("over")
+            visit.page.close()
+        with ours(settings) as (url, _):  # another server: nothing is in memory
+            visit = Visit(browser, url)
+            visit.page.click("#nav-runs")
+            visit.page.click("td.q a")
+            visit.state("over")
+            assert visit.text("#answer") == "18"
+            visit.page.click(".chip.f-pruned >> nth=0")
+            visit.page.wait_for_selector("#text span")
+            visit.quiet()
+            visit.page.goto(f"{url}/runs")
+            visit.page.click("#reports a")
+            visit.page.wait_for_selector("text=report")
+            visit.page.close()
+
+
+def test_a_run_that_is_not_there(browser: Browser, recorded: str) -> None:
+    visit = Visit(browser, recorded)
+    visit.page.goto(f"{recorded}/runs/{'a' * 32}")
+    visit.page.wait_for_selector("#error:not([hidden])")
+    assert "no such run" in visit.text("#error")
+    visit.page.close()

@@ -1,0 +1,66 @@
+"""A visit to the live page: what it said on its console, what it asked for, and words for what a person does there."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+PATIENCE = 120_000
+"""Milliseconds; machines under load are slow, and a test that hangs must end."""
+
+
+class Visit:
+    """A page and everything it said or asked for."""
+
+    def __init__(self, browser: Browser, url: str, **options: Any) -> None:
+        self.url = url
+        self.said: list[str] = []
+        self.asked: list[str] = []
+        self.page: Page = browser.new_page(viewport={"width": 1360, "height": 1000}, **options)
+        self.page.set_default_timeout(PATIENCE)
+        self.page.on("console", lambda message: self.said.append(message.text))
+        self.page.on("pageerror", lambda error: self.said.append(str(error)))
+        self.page.on("dialog", lambda dialog: self.said.append(dialog.message))
+        self.page.on("request", lambda request: self.asked.append(request.url))
+        self.page.goto(url)
+        self.page.wait_for_selector("#model option", state="attached")
+
+    def ask(self, question: str, strategy: str = "ddc", options: str = "", **fields: int) -> None:
+        """Fill the form and send it."""
+        self.page.fill("#question", question)
+        self.page.select_option("#strategy", strategy)
+        self.page.fill("#options", options)
+        for name, value in fields.items():
+            self.page.fill(f"#{name}", str(value))
+        self.page.click("#go")
+
+    def state(self, wanted: str) -> None:
+        """Wait for the run to be running, over or in error."""
+        self.page.wait_for_selector(f"#run[data-state={wanted}]")
+
+    def text(self, selector: str) -> str:
+        """What stands there."""
+        return self.page.inner_text(selector)
+
+    def count(self, selector: str) -> int:
+        """How many there are."""
+        return self.page.locator(selector).count()
+
+    def quiet(self) -> None:
+        """Nothing on the console, and nothing asked of other hosts."""
+        assert not self.said, self.said
+        assert all(url.startswith((self.url, "data:")) for url in self.asked), self.asked
+
+    def inked(self, host: str) -> int:
+        """Pixels of the canvas in there that are drawn on."""
+        found: int = self.page.evaluate(
+            """host => { const c = document.querySelector(host + ' canvas');
+               const copy = new OffscreenCanvas(c.width, c.height).getContext('2d', {willReadFrequently: true});
+               copy.drawImage(c, 0, 0);
+               const d = copy.getImageData(0, 0, c.width, c.height).data;
+               let n = 0; for (let i = 3; i < d.length; i += 4) n += d[i] > 0; return n; }""",
+            host,
+        )
+        return found

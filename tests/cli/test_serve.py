@@ -1,0 +1,79 @@
+"""`serve` and `view` on the command line: what they refuse, and that they serve."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import httpx
+import pytest
+
+RUN = {"schema": 1, "run": {"id": "x", "question": "3 + 4?", "model": "m", "strategy": "sc", "begun": 1.0},
+       "over": {"answer": "7"}, "words": {"0": {"path": 0, "words": ["7"], "conf": []}}}  # fmt: skip
+
+
+def refused(*words: str) -> str:
+    """What is said to a command that cannot be."""
+    done = subprocess.run(
+        [sys.executable, "-m", "sureenough", *words], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 2, done
+    assert "Traceback" not in done.stderr
+    return done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["serve", "--host", "0.0.0.0"], "--insecure"),
+        (["serve", "--upstream", "nonsense"], "is no URL"),
+        (["serve", "--upstream", "http://127.0.0.1:9/v1", "-s", "ddd"], "did you mean"),
+        (["serve", "--key-file", "nowhere"], "cannot be read"),
+        (["serve", "--max-paths", "0"], "max-paths"),
+        (["serve", "--model", "nowhere.gguf"], "nowhere.gguf"),
+        (["view", "nowhere.json"], "is not there"),
+        (["view", "pyproject.toml"], "is no run"),
+    ],
+)
+def test_what_cannot_be_is_refused_in_words(words: list[str], says: str) -> None:
+    assert says in refused(*words)
+
+
+def test_a_port_that_is_taken() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        said = refused("serve", "--upstream", "http://127.0.0.1:9/v1", "--port", str(taken.getsockname()[1]))
+    assert "try another --port" in said
+
+
+def test_view_shows_a_run(tmp_path: Path) -> None:
+    (tmp_path / "mine.json").write_text(json.dumps(RUN))
+    (tmp_path / "main.html").write_text("<p>report")
+    (tmp_path / "bench" / "report").mkdir(parents=True)
+    (tmp_path / "bench" / "report" / "report.html").write_text("<p>report")
+    command = [sys.executable, "-m", "sureenough", "view", str(tmp_path / "mine.json"), "--no-browser"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ) as server:
+        try:
+            assert server.stdout is not None
+            page = server.stdout.readline().split("the page is ")[1].strip()
+            url = page.removesuffix("/runs/mine")
+            assert "sureenough" in httpx.get(page).text
+            assert '"question":"3 + 4?"' in httpx.get(f"{url}/api/runs/mine/events").text
+            assert httpx.get(f"{url}/api/runs/mine/paths/0").json()["words"] == ["7"]
+            assert [one["id"] for one in httpx.get(f"{url}/api/runs").json()["runs"]] == ["mine"]
+            assert httpx.get(f"{url}/api/runs").json()["reports"] == ["bench/report/report.html", "main.html"]
+            for name in ("bench/report/report.html", "main.html"):
+                assert "sandbox" in httpx.get(f"{url}/reports/{name}").headers["content-security-policy"]
+            assert httpx.get(f"{url}/reports/../mine.json").status_code == 404
+            assert httpx.get(f"{url}/reports/..%2f..%2fetc/hosts").status_code == 404
+            assert httpx.get(f"{url}/v1/models").json()["data"] == []
+            reply = httpx.post(f"{url}/v1/chat/completions", json={"model": "m@sc", "messages": []})
+            assert reply.status_code == 503
+        finally:
+            server.send_signal(signal.SIGINT)
+            server.communicate(timeout=20)
+    assert server.returncode == 0

@@ -1,0 +1,157 @@
+"""Upstreams that die, come back, stall or break off: every request ends with an answer or a clean 502 or 503."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections import Counter
+from functools import partial
+from typing import Any
+
+import httpx
+import pytest
+
+from sureenough.server import Settings
+from tests.engines.misbehaving import Manner
+from tests.server.thread import ours, until
+from tests.server.upstream import KEY, an_upstream
+
+BODY: dict[str, Any] = {
+    "model": "tiny@sc",
+    "messages": [{"role": "user", "content": "3 + 4?"}],
+    "sureenough": {"paths": 8},
+}
+CLEAN = {200, 502, 503}
+
+
+def ask(url: str, **more: Any) -> httpx.Response:
+    """One request."""
+    return httpx.post(f"{url}/v1/chat/completions", json=BODY | more, timeout=60)
+
+
+def test_an_upstream_killed_and_restarted_under_load() -> None:
+    slow = Manner(tokens=30, delay=0.005)
+    with an_upstream(slow) as (up, first):
+        port = first.port
+        settings = Settings(upstream=up.url, upstream_key=KEY, retries=0)
+        with ours(settings) as (url, house):
+            ended: Counter[int] = Counter()
+            told: list[dict[str, Any]] = []
+            enough = threading.Event()
+
+            async def client() -> None:
+                async with httpx.AsyncClient(timeout=60) as http:
+                    while not enough.is_set():
+                        reply = await http.post(f"{url}/v1/chat/completions", json=BODY)
+                        ended[reply.status_code] += 1
+                        told.append(reply.json())
+                        await asyncio.sleep(0.01)
+
+            async def clients() -> None:
+                async with asyncio.TaskGroup() as tasks:
+                    for _ in range(8):
+                        tasks.create_task(client())
+
+            load = threading.Thread(target=asyncio.run, args=(clients(),))
+            load.start()
+            try:
+                until(lambda: ended[200] >= 8)
+                for _ in range(2):
+                    first.stop(hard=True)
+                    lost = ended.total() - ended[200]
+                    until(partial(lambda before: ended.total() - ended[200] > before, lost))
+                    with an_upstream(slow, port) as (_, again):
+                        until(partial(lambda before: ended[200] >= before + 8, ended[200]))
+                        again.stop(hard=True)
+            finally:
+                enough.set()
+                load.join(60)
+            assert set(ended) <= CLEAN, ended
+            assert all("sureenough" in one or one["error"]["code"].startswith("upstream") for one in told)
+            assert (house.busy, len(house.running)) == (0, 0)
+
+
+def test_what_was_there_is_the_answer() -> None:
+    """Half of the paths break off: the others vote."""
+    from sureenough.core.events import path_seed
+
+    lost = {path_seed(0, number) for number in range(0, 8, 2)}
+
+    def manner(seed: int) -> Manner:
+        return Manner(answer="7", cut_after=5 if seed in lost else None)
+
+    with an_upstream(manner) as (up, _), ours(Settings(upstream=up.url, upstream_key=KEY)) as (url, _):
+        reply = ask(url)
+    assert reply.status_code == 200
+    told = reply.json()["sureenough"]
+    assert (told["answer"], told["failed"]) == ("7", 4)
+    assert any("lost to the engine" in note for note in told["notes"])
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_nobody_there(stream: bool) -> None:
+    with ours(Settings(upstream="http://127.0.0.1:9/v1", retries=0)) as (url, _):
+        for model in ("tiny@sc", "tiny"):
+            reply = ask(url, model=model, stream=stream, sureenough={"paths": 8} if "@" in model else None)
+            assert (reply.status_code, reply.json()["error"]["code"]) == (503, "upstream_unavailable")
+            assert "retry-after" in reply.headers
+            assert "127.0.0.1:9" not in reply.text, "where the upstream is, is nobody's business"
+        assert httpx.get(f"{url}/healthz").status_code == 503
+        assert httpx.get(f"{url}/v1/models").status_code == 503
+
+
+def test_every_path_breaks_off() -> None:
+    with an_upstream(Manner(cut_after=4)) as (up, _), ours(Settings(upstream=up.url, upstream_key=KEY)) as (url, _):
+        assert ask(url).status_code == 502
+        streamed = ask(url, stream=True)
+    assert streamed.status_code == 200, "it had begun"
+    assert '"code":"upstream_error"' in streamed.text.split("data: ")[-1]
+
+
+def test_a_server_without_log_probabilities() -> None:
+    with an_upstream(Manner(logprobs=False)) as (up, _), ours(Settings(upstream=up.url, upstream_key=KEY)) as (url, _):
+        reply = ask(url, model="tiny@ddc", sureenough=None)
+        assert (reply.status_code, reply.json()["error"]["code"]) == (400, "missing_logprobs")
+        assert ask(url).status_code == 200, "sc needs none"
+
+
+def test_deadlines_give_the_vote_so_far() -> None:
+    slow = Manner(tokens=20_000, delay=0.01)
+    with an_upstream(slow) as (up, _), ours(Settings(upstream=up.url, upstream_key=KEY)) as (url, _):
+        reply = ask(url, sureenough={"deadline": 0.5})
+        assert reply.status_code == 200
+        assert reply.json()["sureenough"]["reason"] == "deadline"
+        assert reply.json()["choices"][0]["finish_reason"] == "length"
+        assert up.idle.wait(10)
+
+
+def test_told_to_stop_it_answers_first(tmp_path: Any) -> None:
+    """SIGTERM: no new requests; the running one ends with the vote so far, in time; exit code 0."""
+    with an_upstream(Manner(tokens=20_000, delay=0.01)) as (up, _):
+        environment = os.environ | {"SUREENOUGH_API_KEY": KEY}
+        command = [sys.executable, "-m", "sureenough", "serve", "--upstream", up.url, "--port", "0", "--grace", "4"]
+        with subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+        ) as server:
+            assert server.stdout is not None
+            line = server.stdout.readline()
+            url = line.split(" serves at ")[1].split("/v1")[0]
+            replies: list[httpx.Response] = []
+            asking = threading.Thread(target=lambda: replies.append(ask(url)))
+            asking.start()
+            until(lambda: up.running == 8)
+            server.send_signal(signal.SIGTERM)
+            asking.join(30)
+            _, log = server.communicate(timeout=30)
+    assert server.returncode == 0, log
+    assert replies[0].status_code == 200
+    assert replies[0].json()["sureenough"]["reason"] == "interrupted"
+    assert up.idle.wait(10)
+    assert "3 + 4?" not in log + line, "no text of requests in the log"
+    assert KEY not in log + line
+    assert json.dumps(BODY["messages"]) not in log

@@ -1,0 +1,130 @@
+"""The official openai client refused in every way, told to come back, and leaving in the middle."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import openai
+import pytest
+
+from sureenough.server import Limits, Settings
+from tests.engines.misbehaving import Manner
+from tests.server.asking import ASK, CLIENT_KEY, LONG, client, extra
+from tests.server.thread import ours, until
+from tests.server.upstream import KEY, Upstream, an_upstream
+
+
+@pytest.mark.parametrize(
+    ("asked", "code", "says"),
+    [
+        ({"model": "tiny@ddc:nonsense=1"}, "invalid_value", "known: warmup"),
+        ({"model": "tiny@ddc:tau=2"}, "invalid_value", "tau"),
+        ({"model": "tiny", "extra_body": {"sureenough": {"strategy": "ddd"}}}, "invalid_value", "did you mean"),
+        ({"model": "tiny@sc", "extra_body": {"sureenough": {"strategy": "ddc"}}}, "invalid_value", "name one strategy"),
+        ({"model": "tiny@sc", "extra_body": {"sureenough": {"patsh": 1}}}, "invalid_value", "known: strategy, paths"),
+        ({"model": "tiny@sc", "extra_body": {"sureenough": {"url": "http://x"}}}, "invalid_value", "unknown field"),
+        ({"model": "tiny@sc", "extra_body": {"sureenough": {"paths": 513}}}, "invalid_value", "allows 512"),
+        ({"model": "tiny@sc", "extra_body": {"sureenough": {"paths": "many"}}}, "invalid_value", "sureenough.paths"),
+        ({"model": "tiny@ddc", "extra_body": {"sureenough": {"paths": 3}}}, "invalid_value", "warms up with 16"),
+        ({"model": "tiny@sc", "extra_body": {"sureenough": {"deadline": 1e6}}}, "invalid_value", "allows 600"),
+        ({"model": "tiny@sc", "extra_body": {"sureenough": {"template": "{question:>9}"}}}, "invalid_value", "braces"),
+        ({"model": "tiny@sc", "extra_body": {"base_url": "http://x"}}, "unknown_parameter", "base_url"),
+        ({"model": "tiny@sc", "n": 2}, "unsupported_parameter", "plain model name"),
+        ({"model": "tiny@sc", "logprobs": True}, "unsupported_parameter", "logprobs"),
+        ({"model": "tiny@sc", "top_logprobs": 5}, "unsupported_parameter", "top_logprobs"),
+        ({"model": "tiny@sc", "tools": [{"type": "function"}]}, "unsupported_parameter", "tool"),
+        ({"model": "tiny@sc", "max_tokens": 40_000}, "invalid_value", "32768"),
+        ({"model": "tiny@sc", "messages": []}, "invalid_value", "at least one message"),
+        ({"model": "tiny@sc", "messages": [{"role": "user", "content": " "}]}, "invalid_value", "empty"),
+        ({"model": ""}, None, "model parameter"),
+    ],
+)  # fmt: skip
+def test_bad_requests(served: str, asked: dict[str, Any], code: str | None, says: str) -> None:
+    with pytest.raises(openai.BadRequestError) as caught:
+        client(served).chat.completions.create(**({"messages": ASK} | asked))
+    assert says in caught.value.message
+    assert (caught.value.code, caught.value.type) == (code, "invalid_request_error")
+
+
+def test_fields_that_ask_for_nothing_are_welcome(served: str) -> None:
+    nothing: Any = {"n": 1, "logprobs": False, "top_logprobs": 0, "tools": [], "tool_choice": "none", "user": "me"}
+    reply = client(served).chat.completions.create(
+        model="tiny@sc", messages=ASK, **nothing, extra_body={"sureenough": {"paths": 1}}
+    )
+    assert extra(reply)["started"] == 1
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_an_unknown_model_is_a_404(served: str, stream: bool) -> None:
+    with pytest.raises(openai.NotFoundError) as caught:
+        client(served).chat.completions.create(model="nobody@sc", messages=ASK, stream=stream)
+    assert caught.value.code == "model_not_found"
+
+
+def test_only_the_models_that_are_offered(upstream: Upstream) -> None:
+    asked = len(upstream.bodies)
+    with ours(Settings(upstream=upstream.url, upstream_key=KEY, models=("tiny",))) as (url, _):
+        assert next(model.id for model in client(url).models.list()) == "tiny"
+        for model in ("user@host", "user@host@sc"):
+            with pytest.raises(openai.NotFoundError, match="offers tiny"):
+                client(url).chat.completions.create(model=model, messages=ASK)
+    assert len(upstream.bodies) == asked, "the upstream was not asked"
+
+
+def test_keys(upstream: Upstream) -> None:
+    settings = Settings(upstream=upstream.url, upstream_key=KEY, keys=("another-key-0123456789", CLIENT_KEY))
+    with ours(settings) as (url, _):
+        asking: Any = {"model": "tiny@sc", "messages": ASK, "extra_body": {"sureenough": {"paths": 1}}}
+        assert extra(client(url, CLIENT_KEY).chat.completions.create(**asking))["started"] == 1
+        for wrong in ("none", CLIENT_KEY[:-1], CLIENT_KEY + "x", KEY):
+            with pytest.raises(openai.AuthenticationError) as caught:
+                client(url, wrong).chat.completions.create(**asking)
+            assert caught.value.code == "invalid_api_key"
+            assert CLIENT_KEY not in caught.value.message
+            with pytest.raises(openai.AuthenticationError):
+                client(url, wrong).models.list()
+
+
+def test_a_body_that_is_too_large(served: str) -> None:
+    long: Any = [{"role": "user", "content": "x" * (2 << 20)}]
+    for model in ("tiny", "tiny@sc"):
+        with pytest.raises(openai.APIStatusError) as caught:
+            client(served).chat.completions.create(model=model, messages=long)
+        assert (caught.value.status_code, caught.value.code) == (413, "request_too_large")
+
+
+def test_too_many_at_once_are_told_to_come_back() -> None:
+    slow = Manner(tokens=400, delay=0.02)
+    limits = Limits(requests=1)
+    with an_upstream(slow) as (up, _), ours(Settings(upstream=up.url, upstream_key=KEY, limits=limits)) as (url, house):
+        stream = client(url).chat.completions.create(model="tiny@sc", messages=ASK, stream=True)
+        next(iter(stream))
+        with pytest.raises(openai.RateLimitError) as caught:
+            client(url).chat.completions.create(model="tiny@sc", messages=ASK)
+        assert caught.value.response.headers["retry-after"] == "1"
+        stream.close()
+        assert up.idle.wait(10)
+        until(lambda: house.busy == 0)
+        quick = client(url, retries=2).chat.completions.create(
+            model="tiny@sc", messages=ASK, extra_body={"sureenough": {"paths": 1, "max_tokens": 2}}
+        )
+        assert extra(quick)["reason"] == "max_tokens"
+
+
+@pytest.mark.parametrize("model", ["tiny@ddc", "tiny"])
+def test_leaving_in_mid_stream_cancels_every_path(model: str) -> None:
+    with an_upstream(LONG) as (up, _), ours(Settings(upstream=up.url, upstream_key=KEY)) as (url, house):
+        stream = client(url).chat.completions.create(model=model, messages=ASK, stream=True)
+        next(iter(stream))
+        until(lambda: up.running == (16 if model == "tiny@ddc" else 1))
+        stream.close()
+        assert up.idle.wait(10), "paths still run upstream"
+        until(lambda: house.counters.left == 1)
+
+
+def test_leaving_before_a_reply_in_one_piece_cancels_every_path() -> None:
+    with an_upstream(LONG) as (up, _), ours(Settings(upstream=up.url, upstream_key=KEY)) as (url, _):
+        impatient = client(url).with_options(timeout=1)
+        with pytest.raises(openai.APITimeoutError):
+            impatient.chat.completions.create(model="tiny@ddc", messages=ASK)
+        assert up.idle.wait(10), "paths still run upstream"

@@ -1,0 +1,45 @@
+"""Whatever the OpenAPI document allows, and what it does not, gets a status and a shape that it names; never a 500."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from sureenough.server import Limits, Settings
+from tests.engines.misbehaving import Manner
+from tests.server.thread import ours
+from tests.server.upstream import KEY, an_upstream
+
+CHECKS = "not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance"
+EXAMPLES = os.environ.get("SUREENOUGH_SCHEMA", "0")
+"""A number for the long form, with every boundary of every field; a short look by default."""
+
+
+LONG = int(EXAMPLES) > 0
+COMMAND = (
+    sys.executable, "-W", "ignore", "-m", "schemathesis.cli", "run", "--checks", CHECKS, "--seed", "1", "--no-color",
+    "--max-examples", EXAMPLES if LONG else "6",
+    "--phases", "examples,coverage,fuzzing" if LONG else "examples,fuzzing",
+    "--request-timeout", "20", "--suppress-health-check", "all",
+)  # fmt: skip
+
+
+def test_schemathesis_finds_no_server_error(tmp_path: Path) -> None:
+    limits = Limits(paths=20, seconds=5, tokens=2_000)
+    with an_upstream(Manner(tokens=2)) as (up, _):
+        settings = Settings(upstream=up.url, upstream_key=KEY, limits=limits, paths=16, models=("tiny",))
+        with ours(settings) as (url, house):
+            done = subprocess.run(
+                [*COMMAND, f"{url}/openapi.json"],
+                capture_output=True,
+                text=True,
+                timeout=500,
+                cwd=tmp_path,
+                check=False,
+            )
+            seen = dict(house.counters.requests)
+    assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
+    assert sum(n for (route, _), n in seen.items() if route == "/v1/chat/completions") > 5, "it asked little"
+    assert not [status for _, status in seen if status >= 500]

@@ -1,0 +1,117 @@
+"""An ordinary OpenAI-compatible server: lists models, speaks whole or in a stream, calls tools, counts what is open.
+
+Paths are those of the misbehaving server, whose manners it takes; it can also be taken down and brought back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.routing import Route, Router
+
+from tests.engines.misbehaving import Manner, events
+from tests.server.thread import Listening, serving_app
+
+KEY = "sk-upstream-secret-0123456789"
+
+
+class Upstream:
+    """What it was asked, and what is open now."""
+
+    def __init__(self, manner: Callable[[int], Manner]) -> None:
+        self.manner = manner  # by seed
+        self.bodies: list[bytes] = []
+        self.headers: list[dict[str, str]] = []
+        self.running = 0
+        self.made = 0  # tokens
+        self.url = ""
+        self.idle = threading.Event()
+        self.models = ["tiny", "user@host"]
+
+    def app(self) -> Router:
+        """The application."""
+        return Router(
+            routes=[
+                Route("/v1/chat/completions", self.complete, methods=["POST"]),
+                Route("/v1/completions", self.complete, methods=["POST"]),
+                Route("/v1/models", self.listed),
+            ]
+        )
+
+    async def listed(self, request: Request) -> Response:
+        """The models."""
+        return JSONResponse({"object": "list", "data": [{"id": name, "object": "model"} for name in self.models]})
+
+    async def complete(self, request: Request) -> Response:
+        """Whatever was asked for."""
+        raw = await request.body()
+        body = json.loads(raw)
+        self.bodies.append(raw)
+        self.headers.append(dict(request.headers))
+        if request.headers.get("authorization") != f"Bearer {KEY}":
+            return JSONResponse(wrong(f"wrong key; it is {KEY}", None), 401)
+        if body["model"] not in self.models:
+            return JSONResponse(wrong("no such model", "model_not_found"), 404)
+        if body.get("temperature") == 1.5:
+            return JSONResponse(wrong(f"too hot for {KEY}", "hot"), 400)
+        if body.get("tools"):
+            return JSONResponse(tool_call(body))
+        if not body.get("stream"):
+            return JSONResponse(whole(body))
+        manner = self.manner(body.get("seed", 0))
+        if manner.status != 200:
+            return Response(manner.body, manner.status, media_type="application/json")
+        return StreamingResponse(self.stream(body | {"seed": body.get("seed", 0)}, manner), media_type=manner.kind)
+
+    async def stream(self, body: dict[str, Any], manner: Manner) -> AsyncIterator[str]:
+        """A path."""
+        self.running += 1
+        self.idle.clear()
+        try:
+            for at, data in enumerate(events(body, manner)):
+                if at == manner.cut_after:
+                    raise ConnectionError("as you wished")
+                self.made += '"delta"' in data or '"text"' in data
+                yield f"data: {data}\n\n"
+                await asyncio.sleep(manner.delay)
+        finally:
+            self.running -= 1
+            if self.running == 0:
+                self.idle.set()
+
+
+def wrong(message: str, code: str | None) -> dict[str, Any]:
+    """An error in OpenAI's shape."""
+    return {"error": {"message": message, "type": "invalid_request_error", "param": None, "code": code}}
+
+
+def whole(body: dict[str, Any]) -> dict[str, Any]:
+    """A reply in one piece."""
+    message = {"role": "assistant", "content": f"you said {len(body.get('messages', []))} things"}
+    choice = {"index": 0, "message": message, "text": "plain", "finish_reason": "stop"}
+    return {"id": "up-1", "object": "chat.completion", "created": 1, "model": body["model"], "choices": [choice],
+            "usage": {"prompt_tokens": 3, "completion_tokens": 4, "total_tokens": 7}, "of_upstream": True}  # fmt: skip
+
+
+def tool_call(body: dict[str, Any]) -> dict[str, Any]:
+    """A reply that calls the first tool."""
+    name = body["tools"][0]["function"]["name"]
+    call = {"id": "call_1", "type": "function", "function": {"name": name, "arguments": "{}"}}
+    message = {"role": "assistant", "content": None, "tool_calls": [call]}
+    return whole(body) | {"choices": [{"index": 0, "message": message, "finish_reason": "tool_calls"}]}
+
+
+@contextmanager
+def an_upstream(manner: Manner | Callable[[int], Manner], port: int = 0) -> Iterator[tuple[Upstream, Listening]]:
+    """One on a free port of this machine."""
+    upstream = Upstream((lambda seed: manner) if isinstance(manner, Manner) else manner)
+    with serving_app(upstream.app(), port) as listening:
+        upstream.url = f"{listening.url}/v1"
+        yield upstream, listening
