@@ -42,11 +42,11 @@ class Visit:
 
     def text(self, selector: str) -> str:
         """What stands there."""
-        return self.page.inner_text(selector)
+        return str(self.page.inner_text(selector))
 
     def count(self, selector: str) -> int:
         """How many there are."""
-        return self.page.locator(selector).count()
+        return int(self.page.locator(selector).count())
 
     def quiet(self) -> None:
         """Nothing on the console, and nothing asked of other hosts."""
