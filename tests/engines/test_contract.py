@@ -17,6 +17,7 @@ from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanage
 from typing import Any, Literal, NamedTuple
 
 import httpx
+import numpy as np
 import pytest
 
 from sureenough.answers import extract
@@ -231,7 +232,9 @@ def test_a_path_comes_as_text_and_two_numbers_a_token(make: Any) -> None:
 def test_a_seed_gives_its_path_again(make: Any) -> None:
     async def use(held: Held) -> None:
         one, again, *others = [await whole(held.engine, seed) for seed in (SEEDS[1], *SEEDS[1:7])]
-        assert one == again
+        assert one[1] == again[1]
+        # A prompt that is in a server's cache is not read in the same batch again: the last digits differ.
+        assert np.array(one[0]) == pytest.approx(np.array(again[0]), rel=1e-3)
         assert any(one[0] != other[0] for other in others)  # a sure model may begin two paths alike
 
     bounded(make, "none", use)

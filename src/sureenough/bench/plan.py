@@ -151,12 +151,12 @@ def read_plan(
         table["engines"] = [one | dict(sampling) if isinstance(one, dict) else one for one in table["engines"]]
     if not table.get("datasets") and fallback is not None and table.get("engines") == fallback.get("engines"):
         table.pop("engines", None)  # a server that nobody named for this is not asked without questions
-    return _plan(table, table.pop("limit", None), where)
+    return _plan(table, table.pop("limit", None), where, wins=typed.get("limit") is not None)
 
 
-def _plan(table: dict[str, Any], limit: int | None, where: str) -> Plan:
+def _plan(table: dict[str, Any], limit: int | None, where: str, *, wins: bool) -> Plan:
     if isinstance(table.get("datasets"), list | tuple):
-        table["datasets"] = [_chosen(one, limit, where) for one in table["datasets"]]
+        table["datasets"] = [_chosen(one, limit, where, wins=wins) for one in table["datasets"]]
     for name in ("engines",):
         for one in table.get(name, ()):
             _refuse_unknown(one, Server, f"{where}, {name}")
@@ -169,10 +169,10 @@ def _plan(table: dict[str, Any], limit: int | None, where: str) -> Plan:
         raise UsageError(f"{where}: {error}") from None
 
 
-def _chosen(one: Any, limit: int | None, where: str) -> Any:
+def _chosen(one: Any, limit: int | None, where: str, *, wins: bool) -> Any:
     table = {"dataset": one} if isinstance(one, str) else one
     if limit is not None and isinstance(table, dict):
-        table = {"limit": limit} | table
+        table = table | {"limit": limit} if wins else {"limit": limit} | table
     _refuse_unknown(table, Chosen, f"{where}, datasets")
     return table
 

@@ -202,4 +202,4 @@ def _made_with(result: Comparison) -> Json:
 
 def _no_formula(text: str) -> str:
     """A spreadsheet would run a cell that starts like this."""
-    return "'" + text if text[:1] in "=+-@" else text
+    return "'" + text if text.lstrip().startswith(("=", "+", "-", "@")) else text

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 import sys
 from pathlib import Path
@@ -17,6 +16,7 @@ from sureenough.bench.folder import RunFolder
 from sureenough.bench.plan import Plan, Server, read_plan
 from sureenough.bench.recording import Model
 from sureenough.bench.run import carry_out, prepare
+from sureenough.bench.spread import cores
 from sureenough.cli import engine
 from sureenough.cli.bench_view import showing, tables
 from sureenough.engines.base import Engine
@@ -86,9 +86,9 @@ def command(
         "engines": server if named else None, "strategies": _split(strategy), "sweeps": options,
         "sweep": own, "paths": paths, "window": window, "repeats": repeats, "parallel": parallel,
         "replay_parallel": replay_parallel, "seed": seed, "limit": limit, "equal": equal, "live": live,
-        "live_repeats": live_repeats, "at_once": at_once, "text": text, "jobs": jobs or os.cpu_count(),
+        "live_repeats": live_repeats, "at_once": at_once, "text": text, "jobs": jobs,
     }, sampling={name: value for name, value in given.items() if _typed(context, name)},
-       fallback={"engines": server} if server and not named else None)  # fmt: skip
+       fallback={"jobs": cores(), **({"engines": server} if server and not named else {})})  # fmt: skip
     work = prepare(chosen, _models(chosen))
     path = output or Path("runs") / chosen.experiment
     if dry_run:

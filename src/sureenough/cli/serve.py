@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sureenough.cli import engine
+from sureenough.engines.door import address_of
 from sureenough.errors import UsageError
 
 if TYPE_CHECKING:
@@ -68,7 +69,8 @@ def command(
         keys=read_keys(key_file), insecure=insecure, limits=limits, keep_runs=keep_runs, grace=grace,
         log_requests=log_requests, first_token=first_token, stall=stall,
     )  # fmt: skip
-    run(settings, f"asking {upstream}" if upstream else "asking the model on this machine")
+    shown = upstream and address_of(upstream).copy_with(userinfo=b"", query=None)
+    run(settings, f"asking {shown}" if upstream else "asking the model on this machine")
 
 
 def run(settings: Settings, says: str, address: str = "/", told: Callable[[str], object] | None = None) -> None:

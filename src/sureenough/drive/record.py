@@ -125,7 +125,8 @@ class _Work:
                 said.append(chunk.text)
                 finish = chunk.finish or finish
                 self.prompt_tokens += chunk.prompt_tokens or 0
-        text = "".join(said)
+        # Halves of a character that came apart are joined; one that stays alone could not be written down.
+        text = "".join(said).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
         self.paths += 1
         self.tokens += len(conf)
         answer = await asyncio.to_thread(question.extract, text)

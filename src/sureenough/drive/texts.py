@@ -15,6 +15,7 @@ class Words(NamedTuple):
 
     path: int
     text: str
+    tokens: int = 0
 
 
 class Winner:
@@ -22,23 +23,27 @@ class Winner:
 
     def __init__(self) -> None:
         self._growing: dict[int, list[str]] = {}
+        self._made: dict[int, int] = {}
         self._kept: dict[str | None, Words] = {}
 
     def __call__(self, session: Session, news: News, actions: Sequence[Action]) -> None:
         """An observer."""
         if isinstance(news, Tokens):
+            self._made[news.path] = self._made.get(news.path, 0) + len(news.tokens)
             if not isinstance(news.tokens, Unread):
                 self._growing.setdefault(news.path, []).extend([token.text for token in news.tokens])
         elif isinstance(news, Said):
             self._growing.setdefault(news.path, []).append(news.text)
         elif isinstance(news, Ended):
             said = self._growing.pop(news.path, [])
+            made = self._made.pop(news.path, 0)
             known = self._kept.get(news.answer)
             if news.fate is Fate.KEPT and (known is None or news.path < known.path):
-                self._kept[news.answer] = Words(news.path, "".join(said))
+                self._kept[news.answer] = Words(news.path, "".join(said), made)
         for action in actions:
             if isinstance(action, Cancel):
                 self._growing.pop(action.path, None)
+                self._made.pop(action.path, None)
 
     def of(self, answer: str | None) -> Words | None:
         """The path that this answer was read from; for none, a path that ended without one."""

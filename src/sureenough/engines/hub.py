@@ -61,11 +61,12 @@ def _files(api: Any, repository: str) -> list[str]:
 
 def chosen(files: list[str], where: Place) -> str:
     """The file that is meant: the only one, or the only one with these letters in its name."""
-    models = [name for name in sorted(files) if name.endswith(".gguf") and not re.search(r"-0*[2-9]\d*-of-\d+\.", name)]
-    models = [name for name in models if "mmproj" not in name.lower()]
+    models = [name for name in sorted(files) if name.endswith(".gguf") and "mmproj" not in name.lower()]
+    models = [name for name in models if not re.search(r"-(?!0*1-of-)\d+-of-\d+\.", name)]  # later parts of one
     if not models:
         raise UsageError(f"{where.repository} has no GGUF files; look for a repository that has, often named …-GGUF")
     fitting = [name for name in models if where.file is None or where.file.lower() in name.lower()]
+    fitting = [where.file] if where.file in models else fitting
     if len(fitting) == 1:
         return fitting[0]
     many = "no file" if not fitting else f"{len(fitting)} files"

@@ -30,6 +30,7 @@ class Spread:
         self._rests = [0.0] * len(self.engines)  # until when
         first: Any = self.engines[0]
         self.model, self.k = getattr(first, "model", None), getattr(first, "k", 20)
+        self.chat = getattr(first, "chat", True)
         self.window = suggested_window(first)
         self.stops_at_once = all(map(stops_at_once, self.engines))
 

@@ -39,7 +39,7 @@ def create(settings: Settings) -> tuple[ASGIApp, House]:
         Route("/api/runs", stage.list_runs, methods=["GET"]),
         Route("/api/runs/{id}", stage.stop, methods=["DELETE"]),
         Route("/api/runs/{id}/events", stage.events),
-        Route("/api/runs/{id}/paths/{number:int}", stage.path),
+        Route("/api/runs/{id}/paths/{number}", stage.path),
         Route("/", stage.page),
         Route("/runs", stage.page),
         Route("/runs/{id}", stage.page),

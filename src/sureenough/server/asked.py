@@ -80,6 +80,12 @@ class Asked:
     usage: bool = False
     progress: Progress = "comments"
 
+    @property
+    def longest(self) -> int | None:
+        """Tokens at which a path is cut."""
+        found = self.sampling.get("max_path_tokens")
+        return found if isinstance(found, int) else None
+
 
 def load(raw: bytes) -> dict[str, Any]:
     """The body as JSON, with the model's name in it."""
@@ -206,9 +212,11 @@ def _prompt(read: Body, chat: bool, template: str) -> Prompt:
 def _plain(template: str) -> bool:
     """Whether a template has places for the question only: a format could ask for a line of a billion blanks."""
     try:
-        return all(field[1:] in ((None, None, None), ("question", "", None)) for field in Formatter().parse(template))
+        fields = [field[1:] for field in Formatter().parse(template)]
     except ValueError:
         return False
+    places = [field for field in fields if field != (None, None, None)]
+    return len(places) <= 1 and all(field == ("question", "", None) for field in places)
 
 
 def _put(messages: list[dict[str, Any]], template: str) -> list[Message]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 from starlette.requests import Request
@@ -20,6 +20,9 @@ from sureenough.server.openapi import document
 from sureenough.server.problem import Problem
 from sureenough.server.relay import Relay
 from sureenough.server.runs import Runs
+
+SLOWEST: Final = 60
+"""Seconds that a request may take to come whole."""
 
 
 class Desk:
@@ -89,12 +92,16 @@ class Desk:
 async def whole_body(request: Request, most: int) -> bytes:
     """The body, as long as it is not too long; what is too much is read and dropped, so that the reply is heard."""
     parts, size = [], 0
-    async for part in request.stream():
-        size += len(part)
-        if size <= most:
-            parts.append(part)
-        elif size > 16 * most:
-            break
+    try:
+        async with asyncio.timeout(SLOWEST):
+            async for part in request.stream():
+                size += len(part)
+                if size <= most:
+                    parts.append(part)
+                elif size > 16 * most:
+                    break
+    except TimeoutError:
+        raise Problem(408, f"The request did not come whole in {SLOWEST} s.", code="request_timeout") from None
     if size > most:
         raise Problem(413, f"The request is larger than {most:,} bytes.", code="request_too_large")
     return b"".join(parts)

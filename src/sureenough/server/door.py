@@ -102,6 +102,8 @@ class Door:
 
     async def _refuse(self, error: Exception, going: _Going) -> None:
         problem = from_error(error, "")
+        if self.house.upstream is not None:
+            problem.message = self.house.upstream.clean(problem.message)
         if problem.status == 500:
             log.error("a request failed", exc_info=error)
         if going.status:

@@ -66,14 +66,15 @@ class Stage:
 
     async def stop(self, request: Request) -> Response:
         """End a run with the vote so far."""
-        run = self.runs.find(request.path_params["id"])
+        run = await self._find(request)
         if isinstance(run, Run) and run.task is not None:
             run.task.cancel()
         return Response(status_code=204)
 
     async def path(self, request: Request) -> Response:
         """One path's words."""
-        run, number = self.runs.find(request.path_params["id"]), request.path_params["number"]
+        said = request.path_params["number"]
+        run, number = await self._find(request), int(said) if re.fullmatch(r"[0-9]{1,9}", said) else -1
         found = run.watch.path(number) if isinstance(run, Run) else run.get("words", {}).get(str(number))
         if found is None:
             raise Problem(404, "There is no such path, or it has said nothing yet.", code=None)
@@ -86,7 +87,13 @@ class Stage:
 
     async def events(self, request: Request) -> ASGIApp:
         """Everything so far, then the news as they come."""
-        return Feed(self.runs, self.runs.find(request.path_params["id"]))
+        return Feed(self.runs, await self._find(request))
+
+    async def _find(self, request: Request) -> Run | dict[str, Any]:
+        """A kept run may be large: it is read beside the loop."""
+        name = request.path_params["id"]
+        live = self.runs.live.get(name)
+        return live if live is not None else await asyncio.to_thread(self.runs.find, name)
 
 
 class Feed:
@@ -122,7 +129,8 @@ class Feed:
             first, told, silent = False, over, silent + 1
             if news or silent >= PING:
                 part = _event(news) if news else b": still here\n\n"
-                await send({"type": "http.response.body", "body": part, "more_body": True})
+                async with asyncio.timeout(self.runs.house.settings.limits.send):  # a page that reads nothing is let go
+                    await send({"type": "http.response.body", "body": part, "more_body": True})
                 silent = 0
             await asyncio.wait({leaving}, timeout=TICK)
 

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Final
 
 from sureenough.api import aask
@@ -90,6 +91,7 @@ class House:
         engine = self.asked.engine(asked.model, asked.sampling)
         out = await aask(asked.prompt, engine, asked.strategy, observers=(texts, *observers), **asked.options)
         self.counters.ended(out)
+        out = replace(out, notes=tuple(self.asked.clean(note) for note in out.notes))
         return Result(out, texts.of(out.answer))
 
     def stop_runs(self) -> None:

@@ -60,7 +60,8 @@ async def live(settings: Settings, listening: socket.socket, ready: Callable[[],
     app, house = create(settings)
     server = uvicorn.Server(
         uvicorn.Config(
-            app, lifespan="off", log_config=None, access_log=False, server_header=False, proxy_headers=False,
+            app, http="h11", lifespan="off",
+            log_config=None, access_log=False, server_header=False, proxy_headers=False,
             timeout_graceful_shutdown=max(1, round(settings.grace)), timeout_keep_alive=30,
             h11_max_incomplete_event_size=65_536,
         )

@@ -67,7 +67,8 @@ class Relay:
     async def _hand_back(self, reply: httpx.Response, send: Send) -> None:
         head = [(name.encode(), reply.headers[name].encode()) for name in CARRIED if name in reply.headers]
         await send({"type": "http.response.start", "status": reply.status_code, "headers": head})
-        async for part in reply.aiter_raw():
+        packed = "content-encoding" in reply.headers  # that header is not handed on
+        async for part in reply.aiter_bytes() if packed else reply.aiter_raw():
             await send({"type": "http.response.body", "body": part, "more_body": True})
         self.leave()  # first: a client that has its reply must find room for the next request
         await send({"type": "http.response.body", "body": b""})

@@ -37,7 +37,7 @@ class Reply:
 
     def whole(self, result: Result) -> dict[str, Any]:
         """The reply in one piece."""
-        choice: dict[str, Any] = {"index": 0, "finish_reason": finish(result.outcome), "logprobs": None}
+        choice: dict[str, Any] = {"index": 0, "finish_reason": finish(result, self.asked.longest), "logprobs": None}
         thought, said = parted(result.words)
         if self.asked.chat:
             message: dict[str, Any] = {"role": "assistant", "content": said, "refusal": None}
@@ -57,7 +57,8 @@ class Reply:
             return b": \n\n"
         if self.asked.progress == "reasoning" and self.asked.chat:
             return self._chunk({"reasoning_content": line + "\n"})
-        return b": sureenough " + line.encode().replace(b"\n", b" ") + b"\n\n"
+        # A model's answer is in it, and a carriage return ends a line of events, too.
+        return b": sureenough " + " ".join(line.split()).encode() + b"\n\n"
 
     def closing(self, result: Result) -> Iterator[bytes]:
         """The winning text, why it ends, what it cost."""
@@ -67,7 +68,7 @@ class Reply:
             yield from (self._chunk({"content": piece}) for piece in _pieces(said))
         else:
             yield from (self._chunk(piece) for piece in _pieces("" if result.words is None else result.words.text))
-        yield self._chunk({} if self.asked.chat else "", finish(result.outcome), sureenough=told(result))
+        yield self._chunk({} if self.asked.chat else "", finish(result, self.asked.longest), sureenough=told(result))
         if self.asked.usage:
             yield self._event(self._framed(self._kind, []) | {"usage": usage(result.outcome)})
         yield b"data: [DONE]\n\n"
@@ -99,8 +100,11 @@ def parted(words: Words | None) -> tuple[str | None, str]:
     return thought.strip("\n"), said.lstrip("\n")
 
 
-def finish(out: Outcome) -> str:
+def finish(result: Result, longest: int | None) -> str:
     """OpenAI's word for why it ended."""
+    out = result.outcome
+    if longest is not None and result.words is not None and result.words.tokens >= longest:
+        return "length"
     return "length" if out.answer is None and out.reason in ("max_tokens", "deadline", "interrupted") else "stop"
 
 

@@ -104,7 +104,8 @@ class Runs:
             run.error = problem.body()["error"]
         run.over.set()
         if self.house.settings.keep_runs is not None and run.result is not None:
-            await asyncio.to_thread(keep, self.house.settings.keep_runs, run.whole())
+            folder = self.house.settings.keep_runs
+            await asyncio.to_thread(lambda: keep(folder, run.whole()))
 
     def enter(self, run: Run) -> None:
         """A page watches."""
@@ -145,8 +146,8 @@ class Runs:
         folder = self.house.settings.keep_runs
         if folder is None or not folder.is_dir():
             return []
-        files = sorted(folder.glob("*.json"), key=lambda file: file.stat().st_mtime, reverse=True)
-        found = [(file, load(file)) for file in files[:LISTED] if NAME.fullmatch(file.stem)]
+        files = sorted(folder.glob("*.json"), key=_when, reverse=True)
+        found = ((file, load(file)) for file in files[:LISTED] if NAME.fullmatch(file.stem))  # one in memory at a time
         return [{**kept["run"], "id": file.stem, "over": kept.get("over")} for file, kept in found if kept]
 
     def reports(self) -> list[str]:
@@ -195,3 +196,10 @@ def must_load(file: Path) -> dict[str, Any]:
     if found is None:
         raise UsageError(f"{file} is no run; `sureenough serve --keep-runs FOLDER` keeps them")
     return found
+
+
+def _when(file: Path) -> float:
+    try:
+        return file.stat().st_mtime
+    except OSError:  # gone meanwhile
+        return 0.0

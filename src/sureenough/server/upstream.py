@@ -102,7 +102,8 @@ class Upstream:
 @asynccontextmanager
 async def reached(settings: Settings) -> AsyncIterator[Upstream]:
     """The upstream of these settings, for as long as the server runs."""
-    at_once = settings.limits.requests * settings.parallel
+    # The most paths that all requests may ask for, a connection for each one that is passed on, and some for questions.
+    at_once = settings.limits.requests * (max(settings.parallel, settings.limits.parallel) + 1) + 8
     times = Timeouts(first_token=settings.first_token, stall=settings.stall)
     if settings.upstream is not None:
         engine = OpenAI(

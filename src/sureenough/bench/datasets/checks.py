@@ -45,7 +45,7 @@ def refuse_wrong_count(found: int, dataset: Dataset, where: str) -> None:
 def control_character(text: str) -> str | None:
     """The first one that no question has; a carriage return is fine before a line feed."""
     plain = text.replace("\r\n", "\n")
-    return next((c for c in plain if category(c) == "Cc" and c not in ALLOWED), None)
+    return next((c for c in plain if category(c) in ("Cc", "Cs") and c not in ALLOWED), None)
 
 
 def _unreadable(gold: str, kind: str, dataset: Dataset) -> str | None:

@@ -173,7 +173,9 @@ class Prune:
 def _real(seen: Sequence[Seen[Counter[str]]], names: Sequence[str]) -> tuple[Table, Figure]:
     rows: list[list[Cell]] = []
     shares: dict[str, dict[str, float]] = {}
+    several = len({one.opened.source.model for one in seen}) > 1
     for one in seen:
+        place = one.opened.source.label if several else one.opened.source.dataset
         counts = sum(one.values, Counter[str]())
         for name in names:
             cells: list[Cell] = [one.opened.source.dataset, one.opened.source.model, name]
@@ -182,7 +184,7 @@ def _real(seen: Sequence[Seen[Counter[str]]], names: Sequence[str]) -> tuple[Tab
                 tiers = [counts[f"{name} {side} {tier}"] / n if n else None for tier in Tier]
                 pruned = sum(tier or 0.0 for tier in tiers)
                 cells += [n, *tiers, pruned]
-                shares.setdefault(f"{name}, {side}", {})[one.opened.source.dataset] = pruned
+                shares.setdefault(f"{name}, {side}", {})[place] = pruned
             rows.append([*cells, counts[f"{name} spared"] / max(1, counts[f"{name} tokens"])])
     columns = [Column("dataset"), Column("model"), Column("gate of")]
     for side in ("right", "wrong"):

@@ -165,6 +165,10 @@ def _notes(seen: Seen[Replayed], cells: tuple[Cell, ...]) -> list[str]:
         notes.append(
             f"{name}: {short} questions have fewer than {budget} recorded paths ({most} at most); all were used"
         )
+    need = max(resolve(cell.strategy).warmup for cell in cells)
+    few = sum(n < need for n in recorded)
+    if few:
+        notes.append(f"{name}: {few} questions have fewer paths than a warm-up of {need}; all their paths warmed up")
     if groups.equal == "string":
         notes.append(f"{name}: answers were one candidate only where their strings are equal")
     if groups.unsettled:

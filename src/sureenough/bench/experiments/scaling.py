@@ -57,7 +57,8 @@ def run(inputs: Inputs) -> Result:
     figures = _averages(free, capped) if len(lines) > 1 else []
     for number, (one, two) in enumerate(zip(free, capped, strict=True), 1):
         figures += _figures(number, one[0].source, one, two)
-    notes = [note for note in notes if "recorded paths" not in note] + _said(budgets)
+    above = max(budgets) > min(map(_recorded, pools), default=0)
+    notes = [note for note in notes if above or "recorded paths" not in note] + _said(budgets)
     title = "Scaling: accuracy against tokens"
     return finish("scaling", title, inputs, clock, tables=tables, figures=figures, notes=notes, seen=seen)
 

@@ -32,7 +32,8 @@ def _md(text: str) -> str:
 _TEX: Final = {
     "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "#": r"\#", "%": r"\%", "_": r"\_",
     "^": r"\textasciicircum{}", "~": r"\textasciitilde{}", "<": r"\textless{}", ">": r"\textgreater{}",
-    "|": r"\textbar{}", '"': r"\textquotedbl{}", "–": "--", "−": "$-$", "×": r"$\times$", "µ": r"\textmu{}",
+    "|": r"\textbar{}", '"': "''", "[": "{[}", "]": "{]}", "*": "{*}",
+    "–": "--", "−": "$-$", "×": r"$\times$", "µ": r"\textmu{}",
 }  # fmt: skip
 
 

@@ -183,7 +183,8 @@ class Board:
     def _leave(self, slot: int) -> None:
         key = self._keys.pop(slot, None)
         trace = self._traces.pop(slot, None)
-        if key is not None and self._slots.pop(key, None) is not None:
+        if key is not None and self._slots.get(key) == slot:  # a request may have come back in another slot
+            del self._slots[key]
             self._keep(key, _Left(int(self._tokens[slot]), self._states[slot].copy(), trace))
 
     def _keep(self, key: str, path: _Left | Lost) -> None:

@@ -63,6 +63,8 @@ class Monitor:
                 self.board.lose(asked.key, why)
             return
         if slot is None:
+            for old in [free for free, key in self._free.items() if key == asked.key]:
+                self._free[old] = None  # it begins anew, in whatever slot
             slot = next(iter(self._free))
             self.state.admit(slot, asked.window, asked.gate, end or 0)
             if self.board is not None:
