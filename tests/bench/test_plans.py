@@ -63,6 +63,11 @@ def test_a_limit_for_all_gives_way_to_a_datasets_own(tmp_path: Path) -> None:
     assert [one.limit for one in plan.datasets] == [9, 5]
 
 
+def test_a_typed_limit_wins_over_all(tmp_path: Path) -> None:
+    plan = read_plan(written(tmp_path, "limit = 9\n" + TOML), {"limit": 2})
+    assert [one.limit for one in plan.datasets] == [2, 2]
+
+
 def test_without_a_word_it_is_the_papers_budget() -> None:
     assert (Plan().budget, Plan().specs()) == (512, None)
 

@@ -101,6 +101,8 @@ def test_names_that_are_none(text: str) -> None:
         (["a-Q4.gguf", "a-Q8.gguf"], "q8", "a-Q8.gguf"),
         (["a-Q4.gguf", "mmproj-a.gguf"], None, "a-Q4.gguf"),
         (["a-00001-of-00002.gguf", "a-00002-of-00002.gguf"], None, "a-00001-of-00002.gguf"),
+        ([f"a-{n:05}-of-00012.gguf" for n in range(1, 13)], None, "a-00001-of-00012.gguf"),
+        (["tiny.gguf", "very-tiny.gguf"], "tiny.gguf", "tiny.gguf"),
     ],
 )
 def test_the_file_that_is_meant(files: list[str], wish: str | None, found: str) -> None:
