@@ -59,6 +59,9 @@ async def serve(tokens: int, per_chunk: int) -> None:
         try:
             while True:
                 asked = await reader.readuntil(b"\r\n\r\n")
+                if b"content-length:" not in asked.lower():  # whether we watch our own paths; we do not
+                    writer.write(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n")
+                    continue
                 size = int(asked.lower().split(b"content-length:")[1].split(b"\r\n")[0])
                 await reader.readexactly(size)
                 writer.write(head)
