@@ -11,7 +11,7 @@ from sureenough.answers import REPLAY_SECONDS
 from sureenough.api import DEFAULT_WINDOW
 from sureenough.bench.groups import Equal, Groups
 from sureenough.bench.score import Row, rows
-from sureenough.bench.work import Settings, Work
+from sureenough.bench.work import Remembered, Settings, Work
 from sureenough.core.sizes import Count, refuse_bad_count, refuse_bad_seconds, refuse_bad_seed, refuse_bad_sizes
 from sureenough.core.strategy import Strategy
 from sureenough.errors import UsageError
@@ -105,23 +105,23 @@ def compare(
     for strategy in plan:
         refuse_bad_sizes(strategy, 10**9 if paths is None else paths, size, parallel, max_tokens, count)
     groups = Groups(source, symbolic_seconds, equal)
-    work = Work(plan, Settings(paths, size, parallel, repeats, seed, max_tokens, count, planned, guard), groups)
+    work = Work(plan, Settings(paths, size, parallel, repeats, seed, max_tokens, count, planned, guard))
     seen = 0
     for question in source:
-        work.question(question)
+        work.question(question, groups.of(question), Remembered())
         seen += len(question.paths)
         if progress is not None:
             progress(seen, source.rows - source.damaged)
     groups.save()
-    return _result(source, work)
+    return _result(source, work, groups)
 
 
-def _result(pool: Pool, work: Work) -> Comparison:
+def _result(pool: Pool, work: Work, groups: Groups) -> Comparison:
     settings = work.settings
     needy = max(work.plan, key=lambda strategy: strategy.warmup)
     if work.recorded < needy.warmup:
         refuse_bad_sizes(needy, work.recorded, settings.window, settings.parallel, None, settings.count)
-    notes = work.notes()
+    notes = work.notes(groups)
     if pool.damaged:
         notes.append(f"{pool.damaged} damaged rows were left out")
     return Comparison(
@@ -137,8 +137,8 @@ def _result(pool: Pool, work: Work) -> Comparison:
         planned=settings.planned,
         max_tokens=settings.max_tokens,
         guard=settings.guard,
-        equal=work.groups.equal,
-        symbolic_seconds=work.groups.symbolic_seconds,
+        equal=groups.equal,
+        symbolic_seconds=groups.symbolic_seconds,
         damaged=pool.damaged,
         notes=tuple(notes),
     )

@@ -9,7 +9,6 @@ import json
 import os
 import re
 from pathlib import Path
-from types import TracebackType
 from typing import IO, Any, Final, Self
 
 from sureenough.errors import TraceError, UsageError
@@ -86,9 +85,7 @@ class RunFolder:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 

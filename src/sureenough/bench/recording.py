@@ -12,12 +12,11 @@ from sureenough.bench.datasets.load import Loaded
 from sureenough.bench.folder import slug
 from sureenough.bench.meter import Meter
 from sureenough.bench.source import Source
-from sureenough.drive.record import Asked, record
+from sureenough.drive.record import Asked, record, write
 from sureenough.engines.base import Engine, suggested_window
-from sureenough.errors import EngineError, TraceError
-from sureenough.traces import PoolInfo, PoolWriter, Question, RecordedPath
-from sureenough.traces.journal import Journal, by_question
-from sureenough.traces.write import why
+from sureenough.errors import EngineError
+from sureenough.traces import PoolInfo, RecordedPath
+from sureenough.traces.journal import Journal
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,21 +124,6 @@ class _Told:
         if path is not None:
             self._missing[question] -= 1
             self._meter.step(path.tokens, not self._missing[question])
-
-
-def write(pool: Path, asked: list[Asked], journal: Journal, info: PoolInfo, text: bool) -> None:
-    """Make the pool of what the journal has."""
-    known = {one.id: one for one in asked}
-    optional = ("text", "seed", "tokens") if text else ("seed", "tokens")
-    try:
-        with PoolWriter(pool, info, optional=optional) as writer:
-            for name, paths in by_question(journal.paths, known):
-                writer.write(Question(name, known[name].gold, known[name].level, paths))
-    except OSError as error:
-        raise TraceError(
-            f"cannot write {pool}: {why(error)}. All paths are safe in {journal.file}; "
-            "make room and give the same command again"
-        ) from None
 
 
 def _info(cell: Cell) -> PoolInfo:

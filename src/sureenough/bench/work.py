@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
 from zlib import crc32
 
 import numpy as np
 
-from sureenough.bench.groups import Equal, Judged
+from sureenough.bench.groups import Groups, Judged
 from sureenough.bench.guard import Guard
 from sureenough.bench.score import Run, Sheet
 from sureenough.core.gates import Calibrate, Gate
@@ -67,36 +66,19 @@ class Remembered:
         return len(self.known) - 1
 
 
-class Judges(Protocol):
-    """Whoever knows which answers mean the same; `Groups` does."""
-
-    @property
-    def equal(self) -> Equal: ...
-    @property
-    def symbolic_seconds(self) -> float: ...
-    @property
-    def unsettled(self) -> int: ...
-    def of(self, question: Question) -> Judged:
-        """This question's answers."""
-
-
 class Work:
     """Collects a sheet a strategy, question by question."""
 
-    def __init__(self, plan: list[Strategy], settings: Settings, groups: Judges) -> None:
-        self.plan, self.settings, self.groups = plan, settings, groups
+    def __init__(self, plan: list[Strategy], settings: Settings) -> None:
+        self.plan, self.settings = plan, settings
         self.sheets = [Sheet(render(strategy)) for strategy in plan]
         self.guards = [[Guard(strategy) for _ in range(settings.repeats)] for strategy in plan]
         self.recorded = 0  # most paths of any question
         self.short = 0  # questions with fewer paths than the budget
         self.shrunk = 0  # questions with fewer paths than a warm-up
 
-    def question(self, question: Question) -> None:
-        """All strategies and repeats of one question."""
-        self.judged(question, self.groups.of(question), Remembered())
-
-    def judged(self, question: Question, judged: Judged, remembered: Remembered) -> None:
-        """The same where the answers are judged already; `remembered` may be shared by works on the same question."""
+    def question(self, question: Question, judged: Judged, remembered: Remembered) -> None:
+        """All strategies and repeats of one question; works on the same one may share what is remembered."""
         n = len(question.paths)
         self.recorded = max(self.recorded, n)
         self.short += self.settings.paths is not None and n < self.settings.paths
@@ -140,8 +122,8 @@ class Work:
         plain = sum(path.tokens for path in paths)
         return Run(correct, out.tokens.total, min(plain, settings.max_tokens or plain), out)
 
-    def notes(self) -> list[str]:
-        """What a reader of the table should know."""
+    def notes(self, groups: Groups) -> list[str]:
+        """What a reader of the table should know, by whom the answers were judged too."""
         notes = []
         if self.short:
             notes.append(
@@ -149,11 +131,11 @@ class Work:
             )
         if self.shrunk:
             notes.append(f"{self.shrunk} questions have fewer paths than a warm-up; all their paths warmed up")
-        if self.groups.equal == "string":
+        if groups.equal == "string":
             notes.append("answers were one candidate only where their strings are equal")
-        if self.groups.unsettled:
+        if groups.unsettled:
             notes.append(
-                f"{self.groups.unsettled} pairs of answers were not settled in {self.groups.symbolic_seconds:g} s "
+                f"{groups.unsettled} pairs of answers were not settled in {groups.symbolic_seconds:g} s "
                 "a question, or the worker was not ready, and count as different; --symbolic-seconds allows more"
             )
         if self.settings.guard:

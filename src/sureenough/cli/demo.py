@@ -22,13 +22,13 @@ from sureenough.api import TEMPLATE, ask, put
 from sureenough.bench import Comparison, compare
 from sureenough.bench.tables import json_table
 from sureenough.cli.ask import watching
-from sureenough.cli.record import progress, write
+from sureenough.cli.record import progress
 from sureenough.cli.replay import show
 from sureenough.cli.sizing import Pace, Sizes, sizes
 from sureenough.cli.verdict import answer, verdict
 from sureenough.core.outcome import Outcome
 from sureenough.core.sizes import refuse_bad_seed
-from sureenough.drive.record import Asked, Told, record
+from sureenough.drive.record import Asked, Told, record, write
 from sureenough.engines.local import Local
 from sureenough.errors import TraceError
 from sureenough.problems import Problem, generate

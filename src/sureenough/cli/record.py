@@ -17,14 +17,13 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from sureenough.api import TEMPLATE, put
 from sureenough.cli import engine
 from sureenough.drive.reading import KINDS, reader
-from sureenough.drive.record import Asked, Sampled, Told, record
+from sureenough.drive.record import Asked, Sampled, Told, record, write
 from sureenough.engines.base import Engine, suggested_template
 from sureenough.engines.openai import OpenAI
 from sureenough.errors import TraceError, UsageError
-from sureenough.traces import PoolInfo, PoolWriter, Question, RecordedPath
-from sureenough.traces.journal import Journal, by_question
+from sureenough.traces import PoolInfo, RecordedPath
+from sureenough.traces.journal import Journal
 from sureenough.traces.questions import columns_of, load
-from sureenough.traces.write import why
 
 FILES = "JSON lines, CSV or Parquet with a column question, and id, gold, kind and level if known."
 SAMPLED_FIRST = 4
@@ -93,7 +92,8 @@ def command(
         done = job.run(journal)
         info = PoolInfo(dataset.stem, wire.model, engine.kind(server), wire.k, sampling=wire.sampling(),
                         prompt=template, window=wire.window)  # fmt: skip
-        write(output, questions, journal, info, text)
+        if journal.paths:
+            write(output, questions, journal, info, text)
     missing = len(questions) * paths - len(journal.paths)
     if missing or done is None:
         why = f"; the latest failure: {done.lost}" if done is not None and done.lost is not None else ""
@@ -177,23 +177,6 @@ def _questions(dataset: Path, columns: str | None, template: str, kind: str) -> 
 
 def _sampling(server: OpenAI) -> dict[str, Any]:
     return {"model": server.model, "k": server.k, "chat": server.chat, **server.sampling()}
-
-
-def write(output: Path, questions: list[Asked], journal: Journal, info: PoolInfo, text: bool) -> None:
-    """Make the pool of what the journal has."""
-    if not journal.paths:
-        return
-    known = {asked.id: asked for asked in questions}
-    optional = ("text", "seed", "tokens") if text else ("seed", "tokens")
-    try:
-        with PoolWriter(output, info, optional=optional) as writer:
-            for name, paths in by_question(journal.paths, known):
-                writer.write(Question(name, known[name].gold, known[name].level, paths))
-    except OSError as error:
-        raise TraceError(
-            f"cannot write {output}: {why(error)}. All paths are safe in {journal.file}; "
-            "make room and give the same command again"
-        ) from None
 
 
 @contextmanager

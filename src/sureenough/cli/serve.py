@@ -7,6 +7,7 @@ import contextlib
 import logging
 import os
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -95,8 +96,5 @@ def run(settings: Settings, says: str, address: str = "/", told: Callable[[str],
 
 def installed() -> None:
     """Refuse in words where the server's packages are missing."""
-    try:
-        import starlette  # noqa: F401
-        import uvicorn  # noqa: F401
-    except ImportError:
-        raise UsageError("the server needs two packages more: pip install 'sureenough[serve]'") from None
+    if find_spec("starlette") is None or find_spec("uvicorn") is None:
+        raise UsageError("the server needs two packages more: pip install 'sureenough[serve]'")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -45,7 +46,7 @@ def fetch(text: str) -> Path:
         return Path(str(found[0]))
     file = chosen(_asked(where, lambda: _files(hub.HfApi(), where.repository)), where)
     for part in reversed(parts(Path(file))):
-        latest = _asked(where, lambda name=part: hub.hf_hub_download(where.repository, name.as_posix()))  # type: ignore[misc]
+        latest = _asked(where, partial(hub.hf_hub_download, where.repository, part.as_posix()))
     return Path(latest)
 
 

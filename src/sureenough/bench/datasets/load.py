@@ -67,8 +67,11 @@ def load(
     if limit is not None and limit < 1:
         raise UsageError(f"limit is {limit}; it must be at least 1, or left out")
     dataset, file = _named(text)
-    chosen = {name: value for name, value in (("kind", kind), ("template", template)) if value is not None}
-    dataset = replace(dataset, **chosen)  # type: ignore[arg-type]  # two fields of type str
+    dataset = replace(
+        dataset,
+        kind=dataset.kind if kind is None else kind,
+        template=dataset.template if template is None else template,
+    )
     if dataset.make is not None and file is None:
         problems, where = dataset.make(seed), dataset.name
         for problem in problems:

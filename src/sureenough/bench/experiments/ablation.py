@@ -8,7 +8,7 @@ from sureenough.bench.experiments import drawn
 from sureenough.bench.experiments import fields as f
 from sureenough.bench.experiments.finish import Clock, finish
 from sureenough.bench.experiments.inputs import Experiment, Inputs
-from sureenough.bench.experiments.replays import Cell, replayed, settings_of
+from sureenough.bench.experiments.replays import named
 from sureenough.bench.result import Result
 
 NAMES: Final = ("ddc", "ddc-unweighted", "ddc-no-width", "ddc-no-trend", "ddc-no-depth")
@@ -18,9 +18,7 @@ def run(inputs: Inputs) -> Result:
     """Differences are to the whole of DDC."""
     clock = Clock()
     names = inputs.settings.strategies or NAMES
-    lines, seen, notes = replayed(
-        inputs, lambda pool: [Cell(name, name, settings_of(inputs.settings, pool.window)) for name in names]
-    )
+    lines, seen, notes = named(inputs, names)
     flat = [line for one in lines for line in one]
     table = f.table("ablation", "DDC without one of its parts", flat, [*f.ALL[:10], *f.paper_pair(3), *f.ALL[10:]])
     figures = [

@@ -26,37 +26,27 @@ ACCURACY = Axis("accuracy, %", percent=True)
 TOKENS = Axis("tokens a question")
 
 
+def _series(one: list[Line], lines: Sequence[list[Line]], places: Sequence[str | float], value: Value) -> Series:
+    """One source's values, with intervals on accuracy."""
+    intervals = [line.row.interval for line in one] if value is accuracy else []
+    return Series(
+        legend(one, lines),
+        list(places),
+        [number(value(line)) for line in one],
+        [number(interval.low) for interval in intervals],
+        [number(interval.high) for interval in intervals],
+    )
+
+
 def bars(name: str, title: str, lines: Sequence[list[Line]], y: Axis, value: Value) -> Figure:
     """A group of bars a label, a bar a source; intervals on accuracy."""
-    series = []
-    for one in lines:
-        intervals = [line.row.interval for line in one] if value is accuracy else []
-        series.append(
-            Series(
-                legend(one, lines),
-                [line.cell.label for line in one],
-                [number(value(line)) for line in one],
-                [number(interval.low) for interval in intervals],
-                [number(interval.high) for interval in intervals],
-            )
-        )
+    series = [_series(one, lines, [line.cell.label for line in one], value) for one in lines]
     return Figure(name, title, "bar", Axis("", "category"), y, series)
 
 
 def sweep(name: str, title: str, lines: Sequence[list[Line]], x: Axis, y: Axis, value: Value) -> Figure:
     """A line a source along the sweep's values, which the cells' labels are; and the mean over sources."""
-    series = []
-    for one in lines:
-        intervals = [line.row.interval for line in one] if value is accuracy else []
-        series.append(
-            Series(
-                legend(one, lines),
-                [float(line.cell.label) for line in one],
-                [number(value(line)) for line in one],
-                [number(interval.low) for interval in intervals],
-                [number(interval.high) for interval in intervals],
-            )
-        )
+    series = [_series(one, lines, [float(line.cell.label) for line in one], value) for one in lines]
     places = {tuple(line.cell.label for line in one) for one in lines}
     if len(lines) > 1 and len(places) == 1:
         series.append(

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from sureenough.bench import paper
 from sureenough.bench.experiments.replays import Line
-from sureenough.bench.result import Cell, Column, Measure, Table
+from sureenough.bench.result import Cell, Column, Kind, Measure, Table
 from sureenough.bench.score import Interval, Sheet
 
 
@@ -64,7 +64,7 @@ ALL: Final = (DATASET, MODEL, STRATEGY, QUESTIONS, ACCURACY, DIFFERENCE, WON, LO
               DROPPED, RISKY, SETTLED)  # fmt: skip
 
 
-def theirs(table: int, title: str, kind: str, name: str, setting: Callable[[Line], str], scale: float) -> Field:
+def theirs(table: int, title: str, kind: Kind, name: str, setting: Callable[[Line], str], scale: float) -> Field:
     """The paper's own number for a line's model and dataset, in our units."""
 
     def of(line: Line) -> Cell:
@@ -72,7 +72,7 @@ def theirs(table: int, title: str, kind: str, name: str, setting: Callable[[Line
         return None if found is None else found * scale
 
     unit = {"percent": "%", "tokens7": "10^7", "number": "paths"}.get(kind, "")
-    return Field(Column(title, kind, unit, theirs=f"table {table}"), of)  # type: ignore[arg-type]
+    return Field(Column(title, kind, unit, theirs=f"table {table}"), of)
 
 
 def paper_pair(table: int, setting: Callable[[Line], str] = lambda line: line.cell.strategy) -> tuple[Field, Field]:

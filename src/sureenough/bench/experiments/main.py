@@ -10,7 +10,7 @@ from sureenough.bench.experiments import fields as f
 from sureenough.bench.experiments.finish import Clock, finish
 from sureenough.bench.experiments.inputs import Experiment, Inputs
 from sureenough.bench.experiments.live import live_tables
-from sureenough.bench.experiments.replays import Cell, Line, replayed, settings_of
+from sureenough.bench.experiments.replays import Line, named
 from sureenough.bench.paper import AVERAGE
 from sureenough.bench.result import Axis, Column, Figure, Result, Series, Table
 from sureenough.bench.result import Cell as Value
@@ -28,9 +28,7 @@ def run(inputs: Inputs) -> Result:
     live = live_tables(inputs.live_runs, "main")
     if not inputs.sources and live:
         return finish("main", TITLE, inputs, clock, tables=live)
-    lines, seen, notes = replayed(
-        inputs, lambda pool: [Cell(name, name, settings_of(inputs.settings, pool.window)) for name in names]
-    )
+    lines, seen, notes = named(inputs, names)
     flat = [line for one in lines for line in one]
     fields = [*f.ALL[:10], *f.paper_pair(1), *f.ALL[10:]]
     tables = [

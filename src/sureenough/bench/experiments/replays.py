@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Final, NamedTuple, TypeVar
 
 from sureenough.bench.experiments.inputs import ExperimentSettings, Inputs
-from sureenough.bench.groups import Equal, Judged
+from sureenough.bench.groups import Judged
 from sureenough.bench.score import Row, Sheet, rows
 from sureenough.bench.source import Source
 from sureenough.bench.spread import Opened, Seen, Task, spread
@@ -39,19 +39,6 @@ class Line(NamedTuple):
     first: Sheet  # what differences are to
 
 
-@dataclass(frozen=True, slots=True)
-class _Nobody:
-    """Answers come judged; nobody is asked."""
-
-    equal: Equal = "meaning"
-    symbolic_seconds: float = 0.0
-    unsettled: int = 0
-
-    def of(self, question: Question) -> Judged:
-        """Never called."""
-        raise NotImplementedError
-
-
 class Replayed(NamedTuple):
     """One question: a sheet a cell."""
 
@@ -73,8 +60,8 @@ class Replays:
             by_settings.setdefault(cell.settings, []).append(i)
         sheets: dict[int, Sheet] = {}
         for settings, places in by_settings.items():
-            work = Work([resolve(self.cells[i].strategy) for i in places], settings, _Nobody())
-            work.judged(question, judged, remembered)
+            work = Work([resolve(self.cells[i].strategy) for i in places], settings)
+            work.question(question, judged, remembered)
             sheets |= dict(zip(places, work.sheets, strict=True))
         return Replayed([sheets[i] for i in range(len(self.cells))], len(question.paths))
 
@@ -99,6 +86,13 @@ def replayed(inputs: Inputs, cells_of: CellsOf) -> tuple[list[list[Line]], list[
     lines = [_lines(one, planned[id(one.opened)], settings) for one in seen]
     notes = [note for one in seen for note in _notes(one, planned[id(one.opened)])]
     return lines, seen, notes
+
+
+def named(inputs: Inputs, names: Sequence[str]) -> tuple[list[list[Line]], list[Seen[Replayed]], list[str]]:
+    """The same for strategies as they are named, with the caller's settings."""
+    return replayed(
+        inputs, lambda pool: [Cell(name, name, settings_of(inputs.settings, pool.window)) for name in names]
+    )
 
 
 def over_pools(inputs: Inputs, task_of: Callable[[Opened], Task[T]]) -> list[Seen[T]]:

@@ -9,7 +9,7 @@ from sureenough.bench.experiments import fields as f
 from sureenough.bench.experiments.fields import Field
 from sureenough.bench.experiments.finish import Clock, finish
 from sureenough.bench.experiments.inputs import Experiment, Inputs
-from sureenough.bench.experiments.replays import Cell, Line, replayed, settings_of
+from sureenough.bench.experiments.replays import Line, named
 from sureenough.bench.result import Axis, Column, Result
 from sureenough.bench.result import Cell as Value
 from sureenough.bench.score import CONFIDENT
@@ -53,9 +53,7 @@ def run(inputs: Inputs) -> Result:
     """Average paths, and tokens spent on confident wrong answers."""
     clock = Clock()
     names = inputs.settings.strategies or NAMES
-    lines, seen, notes = replayed(
-        inputs, lambda pool: [Cell(name, name, settings_of(inputs.settings, pool.window)) for name in names]
-    )
+    lines, seen, notes = named(inputs, names)
     flat = [line for one in lines for line in one]
     fields = [*f.ALL[:5], f.WIDTH, THEIRS[0], *CONFIDENTLY_WRONG, THEIRS[1], f.TOKENS]
     table = f.table("width", "Paths started, and tokens spent on confident wrong answers", flat, fields, [MEANING])

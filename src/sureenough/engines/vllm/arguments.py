@@ -79,12 +79,9 @@ def read(arguments: Mapping[str, Any] | None) -> Asked | None:
 
 def _window(said: object) -> int:
     longest = longest_window()
-    whole = isinstance(said, int | float) and not isinstance(said, bool) and isfinite(said) and said == int(said)
-    if not whole or not 1 <= int(said) <= longest:  # type: ignore[call-overload]
-        raise UsageError(
-            f"sure_window is {said!r}; it must be a whole number from 1 to {longest} (the server's {LONGEST})"
-        )
-    return int(said)  # type: ignore[call-overload, no-any-return]
+    if not isinstance(said, bool) and isinstance(said, int | float) and 1 <= said <= longest and said == int(said):
+        return int(said)
+    raise UsageError(f"sure_window is {said!r}; it must be a whole number from 1 to {longest} (the server's {LONGEST})")
 
 
 def _number(name: str, said: object) -> float:
