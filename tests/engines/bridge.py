@@ -28,20 +28,30 @@ class Bridge:
 
     async def stream(self, prompt: Prompt, *, seed: int) -> AsyncGenerator[Sequence[Token], None]:
         chunks = self._engine.stream(prompt, seed=seed)
+        steps: list[asyncio.Task[Any] | None] = []
         try:
             while True:
                 try:
-                    yield await self._there(anext(chunks))
+                    yield await self._there(_step(chunks, steps))
                 except StopAsyncIteration:
                     return
         finally:
-            await asyncio.shield(self._there(chunks.aclose()))
+            await asyncio.shield(self._there(_close(chunks, steps)))
 
     def _there(self, work: Coroutine[Any, Any, Any]) -> asyncio.Future[Any]:
-        async def done() -> Any:
-            return await work
+        return asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._loop))
 
-        return asyncio.wrap_future(asyncio.run_coroutine_threadsafe(done(), self._loop))
+
+async def _step(chunks: AsyncGenerator[Any, None], steps: list[asyncio.Task[Any] | None]) -> Any:
+    steps[:] = [asyncio.current_task()]
+    return await anext(chunks)
+
+
+async def _close(chunks: AsyncGenerator[Any, None], steps: list[asyncio.Task[Any] | None]) -> None:
+    """Close the path once its last step is over: a cancel takes its own time to unwind on the other loop."""
+    if waiting := [step for step in steps if step is not None]:
+        await asyncio.wait(waiting)
+    await chunks.aclose()
 
 
 def bridged() -> Bridge:
