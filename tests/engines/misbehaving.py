@@ -62,6 +62,7 @@ class Server:
         self.requests: list[dict[str, Any]] = []
         self.headers: list[dict[str, str]] = []
         self.paths: list[str] = []
+        self.probes: list[str] = []  # request lines that ask for no completion
         self.running = 0
         self.most = 0
         self.closed_early = 0
@@ -106,6 +107,7 @@ class Server:
         head = (await reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
         headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in head[1:])}
         if "content-length" not in headers:
+            self.probes.append(head[0])
             return None
         body: dict[str, Any] = json.loads(await reader.readexactly(int(headers["content-length"])))
         self.paths.append(head[0].split()[1])

@@ -1,37 +1,40 @@
-"""A server that watches its own paths: what to send it in place of asking for log-probabilities, and what it tells.
+"""A server that watches its own paths: what is sent with a request, for it to heed or not, and what it tells.
 
-vLLM with our monitor inside (docs/vllm.md) offers this; every other server is read by its log-probabilities, as ever.
+vLLM with our monitor inside (docs/vllm.md) heeds it; every other server sends the log-probabilities that the same
+request asks for. Nobody is asked beforehand.
 """
 
 from __future__ import annotations
 
-import asyncio
 import secrets
-from typing import Any
+from typing import NamedTuple
 
 import httpx
 
 from sureenough.core.events import Summary
 from sureenough.core.gates import Gate
-from sureenough.engines.base import Guard, Prompt
-from sureenough.engines.vllm.arguments import Asked
-from sureenough.engines.vllm.desk import PROTOCOL, summary
+from sureenough.engines.base import Prompt
+from sureenough.engines.vllm.arguments import PROTOCOL, WATCHED, Asked, K
+from sureenough.engines.vllm.desk import summary
 from sureenough.errors import EngineError
 
 
+def watched(headers: httpx.Headers) -> bool:
+    """Whether a reply's head says that the path is watched."""
+    return bool(headers.get(WATCHED) == str(PROTOCOL))
+
+
 class Inside:
-    """The monitor at this address."""
+    """The monitor of the server at this address, if it has one."""
 
-    def __init__(self, client: httpx.AsyncClient, place: httpx.URL, offer: dict[str, Any]) -> None:
-        self._client, self._place = client, place
-        self.k, self.window, self.version = offer["k"], offer["window"], offer["sureenough"]
+    def __init__(self, client: httpx.AsyncClient, address: httpx.URL) -> None:
+        self._client, self._place = client, _place(address)
 
-    def can(self, guard: Guard, k: int) -> bool:
-        """Whether it can watch what is to be watched."""
-        return bool(k == self.k and guard.window <= self.window)
-
-    def ask(self, guard: Guard) -> Asked:
-        """The arguments for one path, under a name that nobody can guess."""
+    def ask(self, prompt: Prompt, k: int) -> Asked | None:
+        """How one path is to be watched, under a name that nobody can guess; None where there is nothing to watch."""
+        guard = prompt.guard
+        if not prompt.signals or guard is None or k != K:
+            return None
         return Asked(secrets.token_urlsafe(18), guard.window, guard.gate or Gate(), trace=guard.gate is None)
 
     async def tell(self, asked: Asked, tokens: int | None) -> Summary:
@@ -49,33 +52,22 @@ class Inside:
         raise EngineError(f"the server watched a path and could not tell of it: {why}")
 
 
-class Finder:
-    """Looks once whether a server has a monitor."""
+class Offer(NamedTuple):
+    """What a monitor says of itself."""
 
-    def __init__(self, client: httpx.AsyncClient, address: httpx.URL) -> None:
-        self._client, self._address = client, address
-        self._found: Inside | None = None
-        self._looked, self._looking = False, asyncio.Lock()
-
-    async def find(self, prompt: Prompt, k: int) -> Inside | None:
-        """The server's monitor, where it has one that can watch this path."""
-        if not prompt.signals or prompt.guard is None:
-            return None
-        async with self._looking:
-            if not self._looked:
-                self._found, self._looked = await offered(self._client, self._address), True
-        return self._found if self._found is not None and self._found.can(prompt.guard, k) else None
+    version: str  # of sureenough there
+    window: int  # the longest
 
 
-async def offered(client: httpx.AsyncClient, address: httpx.URL) -> Inside | None:
-    """The monitor of the server at this address, where it has one."""
-    place = address.copy_with(path=f"{address.path.rstrip('/')}/sureenough", query=None)
+async def offered(client: httpx.AsyncClient, address: httpx.URL) -> Offer | None:
+    """What the server at this address offers, where it has a monitor; for those who want to know, not for runs."""
     try:
-        reply = await client.get(place, timeout=10)
-        said = reply.json() if reply.status_code == 200 else None
-    except (httpx.HTTPError, ValueError):
+        reply = await client.get(_place(address), timeout=10)
+        said = reply.json()
+        return Offer(str(said["sureenough"]), int(said["window"])) if said["protocol"] == PROTOCOL else None
+    except (httpx.HTTPError, ValueError, KeyError, TypeError):
         return None
-    if not isinstance(said, dict) or said.get("protocol") != PROTOCOL:
-        return None
-    known = isinstance(said.get("k"), int) and isinstance(said.get("window"), int) and "sureenough" in said
-    return Inside(client, place, said) if known else None
+
+
+def _place(address: httpx.URL) -> httpx.URL:
+    return address.copy_with(path=f"{address.path.rstrip('/')}/sureenough", query=None)

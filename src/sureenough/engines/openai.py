@@ -20,12 +20,13 @@ from sureenough.core.events import Token
 from sureenough.engines.base import Chunk, Prompt
 from sureenough.engines.door import address_of, key_to_send, proxy_for
 from sureenough.engines.faults import BUSY, Busy, Server
-from sureenough.engines.inside import Finder
+from sureenough.engines.inside import Inside, watched
 from sureenough.engines.lanes import Lanes
 from sureenough.engines.metrics import Counters, at_rest
 from sureenough.engines.patience import LONGEST_WAIT, Stalled, Watch, asked_pause, pause
 from sureenough.engines.reading import BrokeOff, Reading
 from sureenough.engines.sse import Events
+from sureenough.engines.vllm.arguments import Asked
 from sureenough.engines.wire import request
 from sureenough.errors import UsageError
 
@@ -63,7 +64,7 @@ class OpenAI:
     timeouts: Timeouts = field(default_factory=Timeouts)
     retries: int = 4  # before a path's first token; twice as many where the server says that it is busy
     extra: Mapping[str, Any] = field(default_factory=dict)  # further fields of the request
-    inside: bool = True  # let a server that offers it watch its own paths
+    inside: bool = True  # let a server that can watch its own paths
     metrics: bool = False  # read the server's counters, to learn what it made after cancels; for servers of one's own
     proxies: bool = True  # whether the environment's proxies are used
     reuse: bool = True  # whether a connection serves one path after another
@@ -139,7 +140,7 @@ class Connected:
         self.engine, self.client, self.address, self.server = engine, client, address, server
         self.window = engine.window
         self.before: Counters | None = None
-        self.monitor = Finder(client, address) if engine.inside else None
+        self.inside = Inside(client, address)
 
     def asking(self, engine: OpenAI) -> Connected:
         """The same connections for another model or other sampling."""
@@ -153,19 +154,15 @@ class Connected:
     async def stream(self, prompt: Prompt, *, seed: int) -> AsyncGenerator[Sequence[Token], None]:
         """Grow one path; the same request is sent again while its first token has not come."""
         engine, attempt = self.engine, 0
-        inside = None if self.monitor is None else await self.monitor.find(prompt, engine.k)
+        body = request(prompt, seed, model=engine.model, chat=engine.chat, k=engine.k, sampling=engine.sampling())
         while True:
-            asked = None if inside is None or prompt.guard is None else inside.ask(prompt.guard)
-            body = request(
-                prompt, seed, model=engine.model, chat=engine.chat, k=engine.k, sampling=engine.sampling(),
-                inside=None if asked is None else asked.written(),
-            )  # fmt: skip
-            reading = Reading(engine.k, prompt.signals and asked is None, engine.max_path_tokens or LONGEST_PATH)
+            asked = self.inside.ask(prompt, engine.k) if engine.inside else None
+            reading = Reading(engine.k, prompt.signals, engine.max_path_tokens or LONGEST_PATH)
             try:
-                async with aclosing(self.read(body, reading)) as chunks:
+                async with aclosing(self.read(body, reading, asked)) as chunks:
                     async for chunk in chunks:
-                        if inside is not None and asked is not None and chunk.finish is not None:
-                            chunk.summary = await inside.tell(asked, reading.made)
+                        if asked is not None and reading.watched and chunk.finish is not None:
+                            chunk.summary = await self.inside.tell(asked, reading.made)
                         yield chunk
                 return
             except Busy as busy:
@@ -187,15 +184,18 @@ class Connected:
             attempt += 1
             await asyncio.sleep(wait)
 
-    async def read(self, body: bytes, reading: Reading) -> AsyncGenerator[Chunk, None]:
+    async def read(self, body: bytes, reading: Reading, asked: Asked | None = None) -> AsyncGenerator[Chunk, None]:
         """One request and its reply, as chunks."""
+        head = asked.header() if asked is not None else None
         times, events = self.engine.timeouts, Events()
         closed = False
         try:
             with Watch(times.first_token) as watch:
                 watch.waiting = True
-                async with self.client.stream("POST", self.url, content=body) as response:
+                async with self.client.stream("POST", self.url, content=body, headers=head) as response:
                     await self.check(response)
+                    if asked is not None and watched(response.headers):
+                        reading.leave_to_server()
                     packed = "content-encoding" in response.headers
                     async for raw in response.aiter_bytes() if packed else response.aiter_raw():
                         watch.waiting = False

@@ -31,6 +31,7 @@ class Reading:
 
     def __init__(self, k: int, signals: bool, limit: int = sys.maxsize) -> None:
         self.k, self.signals, self.limit = k, signals, limit
+        self.watched = False  # by the server, which sends no candidates then
         self.done = False  # the server said that it is done
         self.full = False  # more tokens came than the limit allows
         self.tokens = 0  # told so far, read or not
@@ -53,6 +54,10 @@ class Reading:
     def made(self) -> int | None:
         """Tokens of the reply by the server's own count, where it says."""
         return self._usage[1]
+
+    def leave_to_server(self) -> None:
+        """Look for no candidates: the server watches this path itself."""
+        self.watched, self.signals = True, False
 
     def take(self, data: bytes) -> None:
         """Read one event."""

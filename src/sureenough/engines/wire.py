@@ -6,7 +6,6 @@ Fields that are not named here are skipped by the decoder, which is most of what
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
@@ -100,28 +99,16 @@ def _without_nulls(said: Any) -> Any:
     return said
 
 
-def request(
-    prompt: Prompt,
-    seed: int,
-    *,
-    model: str,
-    chat: bool,
-    k: int,
-    sampling: dict[str, Any],
-    inside: Mapping[str, Any] | None = None,
-) -> bytes:
-    """The body of a completion request for one path; `inside` are arguments for a server that watches it itself."""
+def request(prompt: Prompt, seed: int, *, model: str, chat: bool, k: int, sampling: dict[str, Any]) -> bytes:
+    """The body of a completion request for one path."""
     body: dict[str, Any] = {"model": model, "stream": True, "stream_options": {"include_usage": True}, "seed": seed}
-    signals = prompt.signals and inside is None
     if chat:
         body["messages"] = list(prompt.messages)
-        if signals:
+        if prompt.signals:
             body |= {"logprobs": True, "top_logprobs": k}
     else:
         body["prompt"] = prompt.text
-        if signals:
+        if prompt.signals:
             # Candidates are keyed by their text, where different tokens can look the same; vLLM can key them by id.
             body |= {"logprobs": k, "return_tokens_as_token_ids": True}
-    if inside is not None:
-        sampling = sampling | {"vllm_xargs": {**sampling.get("vllm_xargs", {}), **inside}}
     return msgspec.json.encode(body | sampling)

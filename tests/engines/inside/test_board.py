@@ -148,6 +148,10 @@ def test_a_summary_is_exact() -> None:
     assert (pruned.tier, pruned.windows) == (Tier.DROP, None)
 
 
+async def nothing() -> Any:
+    raise AssertionError("a question has no body")
+
+
 async def got(path: str, query: str = "") -> tuple[int, Any]:
     sent: list[Any] = []
 
@@ -158,8 +162,8 @@ async def got(path: str, query: str = "") -> tuple[int, Any]:
         await send({"type": "http.response.start", "status": 418})
         await send({"type": "http.response.body", "body": b'"elsewhere"'})
 
-    scope = {"type": "http", "method": "GET", "path": path, "query_string": query.encode()}
-    await Route(elsewhere)(scope, None, send)
+    scope = {"type": "http", "method": "GET", "path": path, "headers": [], "query_string": query.encode()}
+    await Route(elsewhere)(scope, nothing, send)
     return sent[0]["status"], json.loads(sent[1]["body"])
 
 

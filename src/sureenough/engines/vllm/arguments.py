@@ -1,10 +1,11 @@
 """What a request may ask of the monitor inside vLLM, in the flat `vllm_xargs` of its protocol; the rest is refused.
 
-Both sides of the wire use this file: the client writes arguments, the server reads and checks them.
+Both sides of the wire use this file: the client writes arguments into a header, the server reads and checks them.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Mapping
@@ -23,6 +24,11 @@ LONGEST: Final = "SUREENOUGH_VLLM_WINDOW"
 """Environment: tokens of the longest window that the server has room for."""
 SOCKET: Final = "SUREENOUGH_VLLM_SOCKET"
 """Environment: where the monitor answers questions about the paths that it watched."""
+WATCH: Final = "sureenough-watch"
+"""Header of a request: watch this path so, if you can, and leave its log-probabilities out."""
+WATCHED: Final = "sureenough-watched"
+"""Header of the reply to it: the path is watched."""
+PROTOCOL: Final = 1
 K: Final = 20
 OPEN: Final = Gate()
 """Never closes."""
@@ -47,6 +53,10 @@ class Asked:
             if isfinite(value):
                 told[name] = value
         return told
+
+    def header(self) -> dict[str, str]:
+        """As the header of a request, which servers that do not know it ignore."""
+        return {WATCH: json.dumps({"protocol": PROTOCOL, "arguments": self.written()})}
 
 
 def longest_window() -> int:

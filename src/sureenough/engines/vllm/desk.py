@@ -18,10 +18,9 @@ import numpy as np
 
 from sureenough.core.events import Summary, Tier
 from sureenough.core.windows import scan
-from sureenough.engines.vllm.arguments import KEY, K, longest_window
+from sureenough.engines.vllm.arguments import KEY, PROTOCOL, K, longest_window
 from sureenough.version import __version__
 
-PROTOCOL: Final = 1
 TIERS: Final = (None, Tier.DROP, Tier.RISK)
 WAIT: Final = 10.0
 

@@ -1,0 +1,140 @@
+"""A request that wishes to be watched is, where the monitor can; every other one reaches the server as it was sent."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import httpx
+import pytest
+
+from sureenough.core.gates import Gate
+from sureenough.engines.base import Guard, Prompt
+from sureenough.engines.inside import Inside, watched
+from sureenough.engines.vllm.arguments import LONGEST, PROTOCOL, SOCKET, WATCH, WATCHED, Asked
+from sureenough.engines.vllm.arguments import read as read_arguments
+from sureenough.engines.vllm.route import Route
+
+ASKED = Asked("some-path-key", 64, Gate(drop=2.5, trust=9.0))
+BODY: dict[str, Any] = {"model": "tiny", "logprobs": True, "top_logprobs": 20, "vllm_xargs": {"theirs": 1}, "seed": 3}
+
+
+@pytest.fixture(autouse=True)
+def monitor(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(SOCKET, "/somewhere")
+    monkeypatch.setenv(LONGEST, "64")
+
+
+async def mirror(scope: Any, receive: Any, send: Any) -> None:
+    """Sends back what it got."""
+    body, more = b"", True
+    while more:
+        part = await receive()
+        body, more = body + part["body"], part["more_body"]
+    status = 400 if b'"bad"' in body else 200
+    await send({"type": "http.response.start", "status": status, "headers": [(b"theirs", b"kept")]})
+    await send({"type": "http.response.body", "body": body})
+
+
+def posted(content: bytes, headers: dict[str, str] | None = None) -> httpx.Response:
+    async def ask() -> httpx.Response:
+        transport = httpx.ASGITransport(app=Route(mirror))
+        async with httpx.AsyncClient(transport=transport, base_url="http://here") as client:
+            return await client.post("/v1/chat/completions", content=content, headers=headers)
+
+    return asyncio.run(ask())
+
+
+def test_a_wish_goes_into_the_body_in_place_of_log_probabilities() -> None:
+    reply = posted(json.dumps(BODY).encode(), ASKED.header())
+    assert watched(reply.headers)
+    assert reply.headers["theirs"] == "kept"
+    got = reply.json()
+    assert got.keys() == {"model", "seed", "vllm_xargs"}
+    assert got["vllm_xargs"].pop("theirs") == 1
+    assert read_arguments(got["vllm_xargs"]) == ASKED
+
+
+WISH = {"protocol": PROTOCOL, "arguments": ASKED.written()}
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        None,
+        "",
+        "watch!",
+        "[]",
+        "{}",
+        json.dumps(WISH | {"protocol": PROTOCOL + 1}),
+        json.dumps(WISH | {"arguments": ASKED.written() | {"sure_window": 65}}),
+        json.dumps(WISH | {"arguments": ASKED.written() | {"sure_window": "64"}}),
+        json.dumps(WISH | {"arguments": 3}),
+    ],
+)
+def test_what_cannot_be_watched_reaches_the_server_untouched(header: str | None) -> None:
+    content = json.dumps(BODY).encode()
+    reply = posted(content, None if header is None else {WATCH: header})
+    assert (reply.content, WATCHED in reply.headers) == (content, False)
+
+
+def test_without_a_monitor_nothing_is_watched(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(SOCKET)
+    content = json.dumps(BODY).encode()
+    reply = posted(content, ASKED.header())
+    assert (reply.content, WATCHED in reply.headers) == (content, False)
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[1]", b'{"vllm_xargs": 3}'])
+def test_a_body_that_is_no_request_is_left_to_the_server(content: bytes) -> None:
+    reply = posted(content, ASKED.header())
+    assert (reply.content, WATCHED in reply.headers) == (content, False)
+
+
+def test_a_refusal_is_not_announced() -> None:
+    reply = posted(json.dumps(BODY | {"bad": 1}).encode(), ASKED.header())
+    assert (reply.status_code, WATCHED in reply.headers) == (400, False)
+
+
+def test_a_client_that_leaves_is_noticed() -> None:
+    """What comes after the body comes through: it is how a cancel reaches the engine."""
+    heard: list[Any] = []
+
+    async def listening(scope: Any, receive: Any, send: Any) -> None:
+        heard.extend([await receive(), await receive()])
+
+    coming = [
+        {"type": "http.disconnect"},
+        {"type": "http.request", "body": b"}", "more_body": False},
+        {"type": "http.request", "body": b"{", "more_body": True},
+    ]
+
+    async def receive() -> Any:
+        return coming.pop()
+
+    head = [(WATCH.encode(), ASKED.header()[WATCH].encode())]
+    scope = {"type": "http", "method": "POST", "path": "/v1/chat/completions", "headers": head}
+    asyncio.run(Route(listening)(scope, receive, receive))  # type: ignore[arg-type]
+    assert read_arguments(json.loads(heard[0]["body"])["vllm_xargs"]) == ASKED
+    assert heard[1] == {"type": "http.disconnect"}
+
+
+@pytest.mark.parametrize(
+    ("prompt", "k", "wishes"),
+    [
+        (Prompt.user("?"), 20, False),
+        (Prompt((), signals=True, guard=Guard(8, None)), 20, True),
+        (Prompt((), signals=True, guard=Guard(8, Gate(drop=1.0))), 20, True),
+        (Prompt((), signals=True, guard=Guard(8, None)), 5, False),
+        (Prompt((), signals=False, guard=Guard(8, None)), 20, False),
+    ],
+)  # fmt: skip
+def test_only_paths_that_are_read_wish_to_be_watched(prompt: Prompt, k: int, wishes: bool) -> None:
+    inside = Inside(httpx.AsyncClient(), httpx.URL("http://here/v1"))
+    asked = inside.ask(prompt, k)
+    assert (asked is not None) is wishes
+    if asked is not None and prompt.guard is not None:
+        assert asked.trace is (prompt.guard.gate is None)
+        assert asked.gate == (prompt.guard.gate or Gate())
+        assert asked.key != getattr(inside.ask(prompt, k), "key", None)
