@@ -44,16 +44,33 @@ def on_device(step: Step, batches: Sequence[torch.Tensor], seconds: float = 0.4)
     return _replayed(graph.replay, len(batches), seconds)
 
 
-def with_launches(step: Step, batches: Sequence[torch.Tensor], seconds: float = 0.4) -> float:
+def with_launches(step: Step, batches: Sequence[torch.Tensor], seconds: float = 0.4, turns: int = 1) -> float:
     """Milliseconds a step as a caller sees them who launches every step and waits once for all of them."""
     for batch in batches[:2]:
         step(batch)
 
     def all_of_them() -> None:
-        for batch in batches:
+        for batch in [*batches] * turns:
             step(batch)
 
-    return _replayed(all_of_them, len(batches), seconds)
+    return _replayed(all_of_them, turns * len(batches), seconds)
+
+
+def behind_a_model(step: Step, batches: Sequence[torch.Tensor], many: int = 60) -> list[float]:
+    """Milliseconds that a step adds where the device has a model's work before it, in order: the least to the most.
+
+    An engine launches model and monitor together: the host's work is done while the device is still at the model.
+    """
+    times: list[float] = []
+    for turn in range(many):
+        torch.cuda._sleep(4_000_000)  # cycles: 2 to 3 ms, a small model's step
+        before, after = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        before.record()
+        step(batches[turn % len(batches)])
+        after.record()
+        after.synchronize()
+        times.append(before.elapsed_time(after))
+    return sorted(times)
 
 
 def _replayed(work: Callable[[], object], steps: int, seconds: float) -> float:

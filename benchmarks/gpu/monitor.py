@@ -126,6 +126,8 @@ def cost(rows: int, vocab: int, *, aligned: bool, board: bool) -> dict[str, Any]
         return watcher.step(logits)
 
     launched = common.with_launches(one, batches, 1.0)
+    steady = common.with_launches(one, batches, 1.0, turns=-(-32 // len(batches)))
+    behind = common.behind_a_model(one, batches)
     nothing = Monitor(8, 64, torch.device("cuda"))
     start = time.perf_counter()
     for _ in range(100_000):
@@ -148,7 +150,9 @@ def cost(rows: int, vocab: int, *, aligned: bool, board: bool) -> dict[str, Any]
     reads = min(common.on_device(lambda logits: logits.amax(dim=-1), batches, 0.1),
                 common.on_device(lambda logits: logits.sum(), batches, 0.1))  # fmt: skip
     return {
-        "rows": rows, "vocab": vocab, "aligned": aligned, "board": board, "a step": launched, "host": host,
+        "rows": rows, "vocab": vocab, "aligned": aligned, "board": board, "a step": launched,
+        "one of 32 steps": steady, "host": host,
+        "behind a model": {"median": behind[30], "90%": behind[54], "most": behind[-1]},
         "signals alone": alone, "state alone": by_turn, "a step with nothing watched": idle, "one read": reads,
         "state MiB": watcher.state.bytes / 2**20,
     }  # fmt: skip

@@ -1,27 +1,24 @@
 """Which row of the batch is which watched request, and one step for all of them; knows nothing of vLLM.
 
 Rows join, leave and move; a request keeps its slot, also while it is preempted, for as long as no other needs it. What
-does not change from step to step stays on the device: a step sends one integer a watched row, and waits for nothing.
+does not change from step to step stays on the device: a step leaves one integer a watched row for the device to read,
+and waits for nothing.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from sureenough.engines.vllm.arguments import Asked, K
 from sureenough.engines.vllm.board import BEHIND, Board
 from sureenough.engines.vllm.push import Ints
 from sureenough.engines.vllm.signals import scratch, signals
 from sureenough.engines.vllm.state import State, step
-
-AHEAD: Final = 16
-"""Steps by which the host may run ahead of the device before it waits; engines stay within two."""
 
 
 class Held(NamedTuple):
@@ -51,8 +48,7 @@ class Monitor:
         self._places: Places | None = None
         self._slots, self._like, self._room = slots, (0, torch.float32), None
         if device.type != "cpu":
-            self._sent = _Ring(AHEAD, torch.empty(slots, dtype=torch.int32))
-            self._back = _Ring(BEHIND, torch.empty((slots, 5), dtype=torch.float64))
+            self._ring = _Ring(BEHIND, slots)
 
     def add(self, row: int, asked: Asked, end: int | None, made: Sequence[int]) -> None:
         """Watch the request in this row; one that was preempted goes on where it was."""
@@ -98,16 +94,16 @@ class Monitor:
             return logits
         places = self._places = self._places or self._look()
         before = np.fromiter(map(len, places.made), np.int32, len(places.made))
-        sent = torch.from_numpy(before)
+        sent, back = torch.from_numpy(before), None
         if self.device.type != "cpu":
-            sent = self._sent.fill(sent).to(self.device, non_blocking=True)
-            self._sent.mark()
+            sent, back = self._ring.send(sent)
         if self._like != (logits.shape[1], logits.dtype):
             self._like, self._room = (logits.shape[1], logits.dtype), scratch(self._slots, logits)
         peak, conf = signals(logits, places.table[0], K, self._room)
-        found = step(self.state, logits, places.table, sent, peak, conf)
+        found = step(self.state, logits, places.table, sent, peak, conf, back)
+        done = None if back is None else self._ring.mark()
         if self.board is not None:
-            self._post(self.board, places.slot, before, found)
+            self.board.post(places.slot, before, found.numpy(), done)
         return logits
 
     def warm_up(self, vocabulary: int) -> None:
@@ -126,31 +122,28 @@ class Monitor:
             table = table.pin_memory().to(self.device, non_blocking=True)
         return Places(slot, [held.made for held in self.rows.values()], table)
 
-    def _post(self, board: Board, slot: Ints, before: NDArray[np.int32], found: torch.Tensor) -> None:
-        if self.device.type == "cpu":
-            board.post(slot, before, found.numpy())
-            return
-        copy = self._back.fill(found)
-        board.post(slot, before, copy.numpy(), self._back.mark())
-
 
 class _Ring:
-    """Pinned buffers, used in turn; one is waited for only where the device still needs it."""
+    """Pinned memory that the device reads and writes itself, a pair of buffers a step, used in turn.
 
-    def __init__(self, many: int, like: torch.Tensor) -> None:
-        self._buffers = [torch.empty_like(like).pin_memory() for _ in range(many)]
+    A pair is waited for only where the device still needs it.
+    """
+
+    def __init__(self, many: int, slots: int) -> None:
+        self._sent = [torch.empty(slots, dtype=torch.int32).pin_memory() for _ in range(many)]
+        self._back = [torch.empty((slots, 5), dtype=torch.float64).pin_memory() for _ in range(many)]
         self._events = [torch.cuda.Event() for _ in range(many)]
         self._at = -1
 
-    def fill(self, values: torch.Tensor) -> torch.Tensor:
-        """Copy into the next buffer; from a device, the copy is on its way when this returns."""
-        self._at = (self._at + 1) % len(self._buffers)
+    def send(self, values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """These values for the device to read, and where it may write as many rows."""
+        self._at = (self._at + 1) % len(self._events)
         self._events[self._at].synchronize()
-        buffer = self._buffers[self._at][: len(values)]
-        buffer.copy_(values, non_blocking=True)
-        return buffer
+        sent = self._sent[self._at][: len(values)]
+        sent.copy_(values)
+        return sent, self._back[self._at][: len(values)]
 
     def mark(self) -> torch.cuda.Event:
-        """The buffer is free again, or full, once this event has happened."""
+        """What was written is there, and the pair is free again, once this event has happened."""
         self._events[self._at].record()
         return self._events[self._at]

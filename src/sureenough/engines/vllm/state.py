@@ -69,10 +69,12 @@ def step(
     before: torch.Tensor,
     peak: torch.Tensor,
     conf: torch.Tensor,
+    out: torch.Tensor | None = None,
 ) -> torch.Tensor:
     """Take one token of every watched row; a row whose gate closes gets its end token. What is known of each row.
 
-    `places` holds rows of logits and their slots, `before` the tokens before this one.
+    `places` holds rows of logits and their slots, `before` the tokens before this one. A GPU reads `before` and writes
+    `out` where they are, on the device or in pinned memory.
     """
     if logits.device.type == "cpu":
         row, slot = places.numpy().astype(np.int64)
@@ -84,4 +86,4 @@ def step(
         return torch.from_numpy(found)
     from sureenough.engines.vllm import stepping
 
-    return stepping.step(state, logits, places, before, peak, conf)
+    return stepping.step(state, logits, places, before, peak, conf, out)

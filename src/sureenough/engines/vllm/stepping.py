@@ -20,15 +20,17 @@ CHUNK: tl.constexpr = tl.constexpr(256)
 
 @triton.jit
 def _turn(ring, rests, longest, size, block):
-    """Run the sums of the block before backward, shifted by its last token."""
+    """Run the sums of the block before backward, shifted by its last token: one lane a sum, one store a token."""
     odd = (block - 1) & 1
     confs, peaks, wide = ring + odd * longest, ring + (2 + odd) * longest, longest + 1
     shift, lift = tl.load(confs + size - 1), tl.load(peaks + size - 1)
     before = tl.load(confs)
     if block > 1:
         before = tl.load(ring + (1 - odd) * longest + size - 1)
-    zero = shift - shift
-    d, dd, dv, vv, p = zero, zero, zero, zero, zero
+    lane = tl.arange(0, 8)
+    place = rests + lane * wide
+    sums = tl.zeros([8], tl.float64)
+    tl.store(place + size, sums, mask=lane < 5)
     start = 0
     while start < size:
         last = size - 1 - start
@@ -39,23 +41,14 @@ def _turn(ring, rests, longest, size, block):
         for ahead in tl.static_range(AHEAD):
             peak = peak + (tl.load(peaks + last - ahead, mask=last >= ahead, other=0.0),)  # noqa: RUF005
         for ahead in tl.static_range(AHEAD):
-            i = last - ahead
-            there = i >= 0
             x = conf[ahead] - shift
             v = conf[ahead] - conf[ahead + 1]
-            d += x
-            dd += x * x
-            dv += x * v
-            vv += v * v
-            p += peak[ahead] - lift
-            tl.store(rests + i, d, mask=there)
-            tl.store(rests + wide + i, dd, mask=there)
-            tl.store(rests + 2 * wide + i, dv, mask=there)
-            tl.store(rests + 3 * wide + i, vv, mask=there)
-            tl.store(rests + 4 * wide + i, p, mask=there)
+            # x, x * x, x * v, v * v, and the peak: a product with 1 is exact.
+            one = tl.where(lane < 3, x, tl.where(lane == 3, v, peak[ahead] - lift))
+            other = tl.where(lane == 1, x, tl.where((lane == 2) | (lane == 3), v, 1.0))
+            sums += one * other
+            tl.store(place + (last - ahead), sums, mask=tl.where(lane < 5, last, -1) >= ahead)
         start += AHEAD
-    for row in tl.static_range(5):
-        tl.store(rests + row * wide + size, shift - shift)
 
 
 @triton.jit
@@ -206,10 +199,12 @@ def step(
     before: torch.Tensor,
     peak: torch.Tensor,
     conf: torch.Tensor,
+    out: torch.Tensor | None = None,
 ) -> torch.Tensor:
     """Launch it; nothing waits."""
     watched = places.shape[1]
-    out = torch.empty((watched, 5), dtype=torch.float64, device=logits.device)
+    if out is None:
+        out = torch.empty((watched, 5), dtype=torch.float64, device=logits.device)
     wins = min(WINNER, torch.finfo(logits.dtype).max)
     _step[(watched,)](
         logits, logits.stride(0), places, watched, before, peak, conf, out,
