@@ -1,8 +1,9 @@
-"""What watching inside the server saves it: the same paths, watched inside and by log-probabilities as text.
+"""What watching inside the server saves: CPU time a token of the server's processes and of the client, both ways.
 
     .ci/vllm python benchmarks/inside.py
 
-A tiny model on a CPU: its own step is small, so what is sent weighs much. Rates depend on the machine.
+The same paths, watched inside and by log-probabilities as text, in turn. On a CPU the model's own step is most of what
+the engine does, so its share says little; the server's front and the client are what text costs.
 """
 
 from __future__ import annotations
@@ -11,53 +12,77 @@ import argparse
 import asyncio
 import os
 import time
+from collections import Counter
 
 import httpx
+import psutil
 
 import sureenough as se
 from sureenough.engines.openai import OpenAI
+from sureenough.problems import generate
 
-STRATEGY = "ddc:warmup=8,tau=0.9999999,drop=0,trust=100,risk=p100"
+QUESTION = generate(5, seed=1)[0].question  # one that the built-in model thinks about for some hundred tokens
+STRATEGY = "ddc-no-width:warmup=8,drop=0,trust=100,risk=p100"
 """All tests of DDC at every token, none of which fails: both ways make the same number of tokens."""
 
 
 async def bytes_a_token(url: str, model: str) -> float:
     """Bytes that a server sends for a token with 20 log-probabilities."""
     body = {
-        "model": model, "messages": [{"role": "user", "content": "Count."}], "max_tokens": 200, "stream": True,
+        "model": model, "messages": [{"role": "user", "content": QUESTION}], "max_tokens": 200, "stream": True,
         "logprobs": True, "top_logprobs": 20, "ignore_eos": True,
     }  # fmt: skip
     async with httpx.AsyncClient(timeout=120) as client:
         return len((await client.post(f"{url}/chat/completions", json=body)).content) / 200
 
 
-def seconds(url: str, model: str, *, inside: bool, paths: int, parallel: int) -> tuple[float, int]:
-    """Of one run, and its tokens."""
-    engine = OpenAI(url, model, temperature=1.0, top_p=1.0, max_path_tokens=400, inside=inside, extra={"top_k": 20})
-    start = time.perf_counter()
-    out = se.ask("Count.", engine, STRATEGY, paths=paths, parallel=parallel, window=64)
-    return time.perf_counter() - start, out.tokens.total
+def busy(server: int | None) -> dict[str, float]:
+    """CPU seconds so far: this client, the server's front, and its engines, which are its children."""
+    found = {"client": time.process_time()}
+    if server is not None:
+        front = psutil.Process(server)
+        found["front"] = sum(front.cpu_times()[:2])
+        found["engine"] = sum(sum(child.cpu_times()[:2]) for child in front.children(recursive=True))
+    return found
+
+
+def run(options: argparse.Namespace, *, inside: bool) -> Counter[str]:
+    """One question: seconds of every process, and tokens."""
+    engine = OpenAI(
+        options.url, options.model, temperature=1.0, top_p=1.0, max_path_tokens=400, inside=inside, extra={"top_k": 20}
+    )
+    start, before = time.perf_counter(), busy(options.pid)
+    out = se.ask(QUESTION, engine, STRATEGY, paths=options.paths, parallel=options.parallel, window=64)
+    spent = {name: seconds - before[name] for name, seconds in busy(options.pid).items()}
+    return Counter({**spent, "wall": time.perf_counter() - start, "tokens": float(out.tokens.total)})
 
 
 def main() -> None:
-    """Both ways in turn, three times; the fastest of each."""
+    """Both ways in turn, and the sums of all turns."""
+    pid = os.environ.get("SUREENOUGH_VLLM_PID")
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--url", default=os.environ.get("SUREENOUGH_VLLM_URL", "http://127.0.0.1:8000/v1"))
+    parser.add_argument(
+        "--pid", type=int, default=None if pid is None else int(pid), help="of a server on this machine"
+    )
     parser.add_argument("--model", default="tiny")
     parser.add_argument("--paths", type=int, default=64)
     parser.add_argument("--parallel", type=int, default=32)
+    parser.add_argument("--turns", type=int, default=3)
     options = parser.parse_args()
-    sent = asyncio.run(bytes_a_token(options.url, options.model))
-    print(f"{sent:.0f} bytes a token with 20 log-probabilities")
-    rates: dict[bool, float] = {}
-    for _ in range(3):
-        for inside in (True, False):
-            took, made = seconds(
-                options.url, options.model, inside=inside, paths=options.paths, parallel=options.parallel
-            )
-            rates[inside] = max(rates.get(inside, 0.0), made / took)
-    print(f"{rates[True]:,.0f} tokens a second watched inside, {rates[False]:,.0f} by log-probabilities: "
-          f"{rates[True] / rates[False]:.1f} times")  # fmt: skip
+    print(f"{asyncio.run(bytes_a_token(options.url, options.model)):.0f} bytes a token with 20 log-probabilities")
+    sums = {True: Counter[str](), False: Counter[str]()}
+    run(options, inside=True)
+    for _ in range(options.turns):
+        for inside, total in sums.items():
+            total.update(run(options, inside=inside))
+    for inside, total in sums.items():
+        way, rate = "watched inside" if inside else "by log-probabilities", total["tokens"] / total["wall"]
+        shares = [
+            (name, total[name] / total["tokens"] * 1e6) for name in ("client", "front", "engine") if name in total
+        ]
+        parts = ", ".join(f"{name} {share:,.0f}" for name, share in shares)
+        print(f"{way:21} {rate:6,.0f} tokens/s; us of CPU a token: {parts}")
 
 
 if __name__ == "__main__":
