@@ -4,52 +4,64 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Annotated
+from importlib import import_module
+from typing import Annotated, Any, Final
 
 import typer
 from rich.console import Console
+from typer.core import TyperGroup
 
-from sureenough.cli import (
-    answers,
-    ask,
-    bench,
-    browse,
-    demo,
-    doctor,
-    engine,
-    explain,
-    record,
-    replay,
-    report,
-    serve,
-    serve_vllm,
-    strategies,
-)  # fmt: skip
+from sureenough.cli.config import defaults
 from sureenough.errors import EngineError, SureEnoughError
 from sureenough.version import __version__
 
+VERBS: Final = {
+    "ask": "ask",
+    "demo": "demo",
+    "doctor": "doctor",
+    "record": "record",
+    "replay": "replay",
+    "serve": "serve",
+    "view": "browse",
+    "bench": "bench",
+    "report": "report",
+    "answers": "answers",
+    "explain": "explain",
+    "strategies": "strategies",
+    "serve-vllm": "serve_vllm",
+}
+"""Every verb, and the file in this folder that has its `command`."""
+SETTINGS: Final[dict[str, dict[str, Any]]] = {
+    "answers": {"ignore_unknown_options": True},  # -1 is an answer
+    "serve-vllm": {"allow_extra_args": True, "ignore_unknown_options": True},
+}
+
+
+class Verbs(TyperGroup):
+    """Imports a verb's file when the verb is called: nobody waits for what another verb needs."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """All verbs."""
+        return list(VERBS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """One verb, or None."""
+        if cmd_name in VERBS and cmd_name not in self.commands:
+            alone = typer.Typer(add_completion=False)
+            verb = import_module(f"sureenough.cli.{VERBS[cmd_name]}").command
+            alone.command(cmd_name, context_settings=SETTINGS.get(cmd_name))(verb)
+            self.commands[cmd_name] = typer.main.get_command(alone)
+        return self.commands.get(cmd_name)
+
+
 app = typer.Typer(
     name="sureenough",
+    cls=Verbs,
     help="A reasoning model's best answer for a fraction of the tokens.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
-)
-app.command("ask")(ask.command)
-app.command("demo")(demo.command)
-app.command("doctor")(doctor.command)
-app.command("record")(record.command)
-app.command("replay")(replay.command)
-app.command("serve")(serve.command)
-app.command("view")(browse.command)
-app.command("bench")(bench.command)
-app.command("report")(report.command)
-app.command("answers", context_settings={"ignore_unknown_options": True})(answers.command)  # -1 is an answer
-app.command("explain")(explain.command)
-app.command("strategies")(strategies.command)
-app.command("serve-vllm", context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(
-    serve_vllm.command
 )
 
 
@@ -67,7 +79,9 @@ def options(
     ] = False,
 ) -> None:
     """Options that stand before the verb."""
-    engine.defaults(context)
+    verbs = context.command
+    assert isinstance(verbs, Verbs)
+    context.default_map = defaults(lambda: {name: verbs.get_command(context, name) for name in VERBS})
 
 
 def main() -> None:

@@ -1,28 +1,19 @@
-"""Options that every verb with a server has, and the engine they make.
-
-The environment and sureenough.toml give defaults; what is typed wins, then the environment.
-"""
+"""Options that every verb with a server has, and the engine they make."""
 
 from __future__ import annotations
 
-import os
-import tomllib
-from collections.abc import Mapping
 from math import inf
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any
 
 import typer
 
 from sureenough import reasoner
+from sureenough.cli.config import CONFIG
 from sureenough.engines import hub
 from sureenough.engines.local import Local
 from sureenough.engines.openai import OpenAI, Timeouts
 from sureenough.errors import UsageError
-
-CONFIG: Final = "sureenough.toml"
-Verbs = Mapping[str, Any]
-"""The commands of the command line, by name."""
 
 Url = Annotated[
     str | None,
@@ -137,38 +128,3 @@ def refuse_bad_prices(*prices: float | None) -> None:
     wrong = next((price for price in prices if price is not None and not 0 <= price < inf), None)
     if wrong is not None:
         raise UsageError(f"a price is {wrong}; it must be a number of at least 0, for a million tokens")
-
-
-def defaults(context: typer.Context) -> None:
-    """Read sureenough.toml of this folder, or the file that SUREENOUGH_CONFIG names: a table a verb, or for all."""
-    named = os.environ.get("SUREENOUGH_CONFIG")
-    file = Path(named or CONFIG)
-    if named is None and not file.exists():
-        return
-    try:
-        said = tomllib.loads(file.read_text())
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise UsageError(f"{file} cannot be used: {error}") from None
-    verbs: Verbs = getattr(context.command, "commands", {})
-    context.default_map = {name: _for_verb(verb, said, verbs, file) for name, verb in verbs.items()}
-
-
-def _for_verb(verb: Any, said: dict[str, Any], verbs: Verbs, file: Path) -> dict[str, Any]:
-    known = {option.name for option in verb.params}
-    several = {option.name for option in verb.params if getattr(option, "multiple", False)}  # one word is a list of one
-    everybody = {option.name for one in verbs.values() for option in one.params}
-    found = {}
-    for name, value in said.items():
-        key = name.replace("-", "_")
-        if isinstance(value, dict) and name in verbs:
-            continue
-        if key not in everybody:
-            raise UsageError(f"{file}: no verb has an option {name!r}; tables are named {', '.join(verbs)}")
-        if key in known:
-            found[key] = [value] if isinstance(value, str) and key in several else value
-    for name, value in said.get(str(verb.name), {}).items():
-        if name.replace("-", "_") not in known:
-            raise UsageError(f"{file}: {verb.name} has no option {name!r}; known: {', '.join(sorted(map(str, known)))}")
-        key = name.replace("-", "_")
-        found[key] = [value] if isinstance(value, str) and key in several else value
-    return found

@@ -11,8 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from scipy.special import betainc
-
+from sureenough.core.beta import betainc
 from sureenough.core.options import COUNT, PROBABILITY, SHARE, check, option
 from sureenough.core.votes import Poll
 

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from scipy.special import betainc
-
+from sureenough.core.beta import betainc
 from sureenough.core.options import COUNT, PROBABILITY, check, option
 from sureenough.core.stops import fewest
 from sureenough.core.votes import Poll

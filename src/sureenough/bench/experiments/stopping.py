@@ -8,10 +8,10 @@ from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import betainc
 
 from sureenough.bench.experiments.paths import Look
 from sureenough.bench.groups import Judged
+from sureenough.core.beta import betainc
 from sureenough.core.trend import Bools, Floats
 from sureenough.traces import Question
 
