@@ -86,7 +86,7 @@ def test_the_two_commands_of_the_readme() -> None:
     lines = [line for block in re.findall(r"```sh\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
              for line in block.splitlines() if "pip install" in line]  # fmt: skip
     assert lines[0] == "pip install '.[local]' && sureenough demo"
-    assert lines[1] == "pip install -e '.[dev]' && pytest"
+    assert lines[1] == "pip install -e '.[dev]' && pytest -n auto"
 
 
 def test_nothing_names_a_machine_or_its_owner() -> None:
