@@ -46,7 +46,10 @@ class Verbs(TyperGroup):
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """One verb, or None."""
-        if cmd_name in VERBS and cmd_name not in self.commands:
+        if cmd_name not in VERBS:
+            for name in VERBS:  # the one that was meant is looked for among those that are loaded
+                self.get_command(ctx, name)
+        elif cmd_name not in self.commands:
             alone = typer.Typer(add_completion=False)
             verb = import_module(f"sureenough.cli.{VERBS[cmd_name]}").command
             alone.command(cmd_name, context_settings=SETTINGS.get(cmd_name))(verb)

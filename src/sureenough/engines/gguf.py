@@ -45,7 +45,13 @@ def header(file: Path) -> Header:
     """Read the head of a GGUF file; anything else is refused by name."""
     missing = next((part for part in parts(file) if not part.is_file()), None)
     if missing is not None:
-        raise UsageError(f"{missing} is {'a folder, not a GGUF file' if missing.is_dir() else 'not there'}")
+        why = "a folder, not a GGUF file" if missing.is_dir() else "not there"
+        if missing != file:
+            raise UsageError(f"{missing} is {why}; the model has {len(parts(file))} files, and all of them are needed")
+        raise UsageError(
+            f"{missing} is {why}: give the path of a GGUF file, hf:OWNER/NAME[:FILE] for one from the Hugging Face "
+            "hub, or nothing for the built-in model"
+        )
     size = file.stat().st_size
     try:
         with file.open("rb") as source:
