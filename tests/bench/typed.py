@@ -11,6 +11,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from tests.engines.misbehaving import Manner
+
+MANNER = Manner(tokens=12, by_prompt=True)
+SMALL = ("--paths", "8", "--window", "8", "-s", "sc ddc:warmup=4", "--jobs", "1")
 CLEAN = {name: value for name, value in os.environ.items() if not name.startswith(("SUREENOUGH", "OPENAI", "HF_"))}
 Done = subprocess.CompletedProcess[str]
 
@@ -53,3 +57,8 @@ def result(folder: Path, name: str = "main") -> dict[str, Any]:
 def live_runs(folder: Path) -> list[dict[str, Any]]:
     lines = (folder / "live" / "runs.jsonl").read_text().splitlines()[1:]
     return [json.loads(line) for line in lines]
+
+
+def on(url: str, dataset: str | Path, folder: Path) -> tuple[str | Path, ...]:
+    """A small run on one server."""
+    return ("main", "--dataset", dataset, "--url", url, "--model", "org/tiny", "-o", folder, *SMALL)

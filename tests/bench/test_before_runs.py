@@ -1,0 +1,129 @@
+"""`sureenough bench` before anything is paid: estimates, what is refused, and whose word counts."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.bench.serving import in_a_thread
+from tests.bench.typed import MANNER, SMALL, bench, on, questions
+
+
+def test_an_estimate_of_nothing_known_is_a_bound(tmp_path: Path) -> None:
+    dataset = questions(tmp_path / "sums.jsonl", 4)
+    done = bench(*on("http://127.0.0.1:9/v1", dataset, tmp_path / "run"), "--dry-run", "--max-path-tokens", "1000")
+    assert done.returncode == 0, done.stderr
+    assert "4 questions, 32 paths to record (0 are there), at most 32,000 tokens (no path is known" in done.stdout
+    assert "How long it takes is not known yet" in done.stdout
+    assert not (tmp_path / "run").exists()
+
+
+def test_sampled_paths_make_an_estimate_and_are_not_sampled_again(tmp_path: Path) -> None:
+    dataset, folder = questions(tmp_path / "sums.jsonl", 4), tmp_path / "run"
+    money = ("--price-in", "1000", "--price-out", "1000")
+    with in_a_thread(MANNER) as server:
+        command = (*on(server.url, dataset, folder), "--live")
+        done = bench(*command, "--dry-run", "--sample", "3", *money)
+        assert done.returncode == 0, done.stderr
+        assert "29 paths to record (3 are there), about 435 tokens (by its own paths)" in done.stdout
+        assert "8 live runs, at most 960 tokens" in done.stdout
+        assert "In all at most 1,395 tokens" in done.stdout
+        assert "At the prices given it costs at most " in done.stdout
+        assert len(server.requests) == 3
+        dearer = bench(*command, "--dry-run", "--paths", "16")  # an estimate binds nobody
+        assert "61 paths to record (3 are there)" in dearer.stdout
+        assert bench(*command).returncode == 0
+        recorded = [(json.dumps(one["messages"]), one["seed"]) for one in server.requests[:32]]
+        assert len(set(recorded)) == 32
+        done = bench(*command, "--dry-run")
+        assert "0 paths to record (32 are there), about 0 tokens" in done.stdout
+
+
+def test_lengths_borrowed_from_a_pool(tmp_path: Path) -> None:
+    from sureenough.data import BUILTIN_POOL
+
+    dataset = questions(tmp_path / "sums.jsonl", 4)
+    said = (*on("http://127.0.0.1:9/v1", dataset, tmp_path / "run"), "--dry-run", "--like", BUILTIN_POOL)
+    done = bench(*said)
+    assert done.returncode == 0, done.stderr
+    assert "about 13,347 tokens (by the paths of builtin.parquet)" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("said", "says"),
+    [
+        (("nope",), "unknown experiment 'nope'; known: main"),
+        (("main", "--url", "http://127.0.0.1:9/v1", "--model", "m"), "which questions?"),
+        (("main", "--live"), "--live needs questions to ask"),
+        (("main", "--pool", "none.parquet"), "no such file"),
+        (("main", "--map", "question=x"), "--map, --kind and --template are of a --dataset"),
+        (("main", "--sweep", "a,b"), "--sweep a,b: give numbers such as 8,16,32"),
+        (("main", "--limit", "2", "--dataset", "arith", "--url", "http://127.0.0.1:9/v1", "--model", "m", "--paths",
+          "8", "-s", "ddc"), "ddc warms up with 16 paths, the plan records 8"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_is_refused_before_anything_is_paid(said: tuple[str, ...], says: str, tmp_path: Path) -> None:
+    done = bench(*said, "-o", tmp_path / "run")
+    assert done.returncode == 2, done
+    assert says in done.stderr
+    assert not (tmp_path / "run").exists()
+
+
+def test_names_are_listed() -> None:
+    done = bench()
+    assert done.returncode == 0
+    assert "  main " in done.stdout
+    assert "  math500          500  MATH-500" in done.stdout
+
+
+def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    done = bench("main", "-o", tmp_path / "file" / "run")
+    assert done.returncode == 2
+    assert "cannot make the run folder" in done.stderr
+    assert os.listdir(tmp_path) == ["file"]
+
+
+def test_the_environment_names_a_server_only_where_questions_are_asked(tmp_path: Path) -> None:
+    dataset = questions(tmp_path / "sums.jsonl", 1)
+    with in_a_thread(MANNER) as server:
+        said = {"SUREENOUGH_URL": server.url, "SUREENOUGH_MODEL": "named", "SUREENOUGH_TEMPERATURE": "0.3"}
+        replayed = bench("main", "-s", "sc", "--repeats", "1", "-o", tmp_path / "replayed", "--jobs", "1", **said)
+        assert replayed.returncode == 0, replayed.stderr
+        assert not server.requests
+        asked = bench("main", "--dataset", dataset, "-o", tmp_path / "asked", *SMALL, **said)
+        assert asked.returncode == 0, asked.stderr
+        assert {(one["model"], one["temperature"]) for one in server.requests} == {("named", 0.3)}
+        config = tmp_path / "defaults.toml"
+        config.write_text(f'url = "{server.url}"\nmodel = "written"\n[bench]\nstrategy = "sc"\n')
+        small = ("--paths", "2", "--window", "8", "--jobs", "1")
+        by_file = bench("main", "--dataset", dataset, "-o", tmp_path / "by-file", *small, SUREENOUGH_CONFIG=str(config))
+        assert by_file.returncode == 0, by_file.stderr
+        assert server.requests[-1]["model"] == "written"
+
+
+def test_what_is_typed_wins_over_a_plans_engines(tmp_path: Path) -> None:
+    dataset = questions(tmp_path / "sums.jsonl", 1)
+    plan = tmp_path / "plan.toml"
+    with in_a_thread(MANNER) as server:
+        plan.write_text(f"datasets = ['{dataset}']\n[[engines]]\nmodel = 'planned'\nurl = '{server.url}'\n")
+        said = {"SUREENOUGH_URL": "http://127.0.0.1:9/v1", "SUREENOUGH_MODEL": "elsewhere"}
+        one = bench("--plan", plan, *SMALL, "--temperature", "0.9", "-o", tmp_path / "one", **said)
+        assert one.returncode == 0, one.stderr
+        assert {(r["model"], r["temperature"]) for r in server.requests} == {("planned", 0.9)}
+        typed = ("--url", server.url, "--model", "typed")
+        assert bench("--plan", plan, *SMALL, *typed, "-o", tmp_path / "two").returncode == 0
+        assert server.requests[-1]["model"] == "typed"
+
+
+def test_two_of_one_name_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "more").mkdir()
+    one, two = questions(tmp_path / "sums.jsonl", 1), questions(tmp_path / "more" / "sums.csv.jsonl", 1)
+    same = questions(tmp_path / "more" / "sums.jsonl", 1)
+    url = "http://127.0.0.1:9/v1"
+    done = bench(*on(url, one, tmp_path / "run"), "--dataset", same, "--dry-run")
+    assert (done.returncode, "would be kept as sums--org-tiny" in done.stderr) == (2, True), done.stderr
+    assert bench(*on(url, one, tmp_path / "run"), "--dataset", two, "--dry-run").returncode == 0
