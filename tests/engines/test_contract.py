@@ -1,195 +1,28 @@
-"""One contract for all engines. To hold a new engine to it: a way to make one, added to `ENGINES`.
+"""One contract for all engines. To hold a new engine to it: a way to make one, added to `ENGINES` of makers.py.
 
-A maker gives an engine whose paths are made by their seed, and tells how many of its paths are open; `trouble` asks for
-paths that never end, that break in the middle, or that come without log-probabilities. A real vLLM is held to it where
-one is running: `.ci/vllm pytest tests/engines/test_contract.py`.
+A real vLLM is held to it where one is running: `.ci/vllm pytest tests/engines/test_contract.py`.
 """
 
 from __future__ import annotations
 
 import asyncio
-import os
-import random
-import re
-import urllib.request
-from collections.abc import AsyncIterator, Callable, Iterable
-from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
-from typing import Any, Literal, NamedTuple
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager, aclosing
+from typing import Any
 
-import httpx
 import numpy as np
 import pytest
 
 from sureenough.answers import extract
-from sureenough.core.events import Token, path_seed
 from sureenough.core.session import Session
 from sureenough.drive.live import run
 from sureenough.drive.reading import grouping
-from sureenough.engines import Chunk, Engine, Fake, Prompt, Recorded
+from sureenough.engines import Chunk, Engine, Prompt
 from sureenough.engines.base import opened
-from sureenough.engines.fake import Step
-from sureenough.engines.local import Local
-from sureenough.engines.openai import OpenAI
-from sureenough.engines.reduce import too_few
-from sureenough.engines.spread import Spread
 from sureenough.errors import EngineError, MissingLogprobs
 from sureenough.spec import resolve
-from sureenough.traces import RecordedPath
-from tests.engines.bridge import bridged
-from tests.engines.misbehaving import Manner, serving
-from tests.engines.relay import relay
+from tests.engines.makers import ENGINES, PROMPT, SEEDS, Held, Trouble
 
-BRIDGE = bridged() if "SUREENOUGH_INPROCESS" in os.environ else None
-Trouble = Literal["none", "endless", "broken", "silent"]
-PROMPT = Prompt.user("?")
-SPEECHLESS = {"ignore_eos": True, "logit_bias": [["{", False], ["a", False]]}  # goes on, and never says its answer
-SEEDS = [path_seed(0, n) for n in range(64)]
-
-
-class Held(NamedTuple):
-    """An engine on the bench, and how to see what it is doing."""
-
-    engine: Engine
-    running: Callable[[], int]
-    tokens: int = 11  # of each path
-    answer: str | None = "7"
-
-
-def _signals(seed: int, n: int) -> list[Token]:
-    draw = random.Random(seed)
-    return [Token("", draw.random(), 20 * draw.random()) for _ in range(n)]
-
-
-@asynccontextmanager
-async def fake(trouble: Trouble) -> AsyncIterator[Held]:
-    def script(seed: int) -> Iterable[Step]:
-        if trouble == "silent":
-            yield MissingLogprobs(too_few(0, 20))
-        yield _signals(seed, 10)
-        while trouble == "endless":
-            yield _signals(seed, 10)
-        if trouble == "broken":
-            yield EngineError("broken")
-        yield Chunk([Token(r"\boxed{7}", 0.5, 10.0)], finish="stop")
-
-    engine = Fake(script)
-    yield Held(engine, lambda: engine.running)
-
-
-@asynccontextmanager
-async def recorded(trouble: Trouble) -> AsyncIterator[Held]:
-    if trouble == "broken":
-        pytest.skip("recorded paths do not break")
-    n = {"endless": 20_000, "silent": 0}.get(trouble, 11)
-    paths = []
-    for seed in SEEDS[:16]:
-        made = _signals(seed, n)
-        paths.append(RecordedPath("7", [t.peak for t in made], [t.conf for t in made], text=r"so \boxed{7}"))
-    engine = Recorded(paths)
-    yield Held(engine, lambda: engine.running)
-
-
-@asynccontextmanager
-async def http(trouble: Trouble, **options: Any) -> AsyncIterator[Held]:
-    manner = {
-        "none": Manner(tokens=8, answer="7"),
-        "endless": Manner(tokens=20_000),
-        "broken": Manner(cut_after=6),
-        "silent": Manner(logprobs=False),
-    }[trouble]
-    async with serving(manner) as server:
-        yield Held(OpenAI(server.url, "tiny", **options), lambda: server.running)
-
-
-@asynccontextmanager
-async def completions(trouble: Trouble) -> AsyncIterator[Held]:
-    async with http(trouble, chat=False) as held:
-        yield held
-
-
-@asynccontextmanager
-async def spread(trouble: Trouble) -> AsyncIterator[Held]:
-    async with fake(trouble) as one, http(trouble) as other:
-        yield (
-            Held(Spread([one.engine]), one.running)
-            if trouble == "none"
-            else Held(Spread([one.engine, other.engine]), lambda: one.running() + other.running())
-        )
-
-
-@asynccontextmanager
-async def vllm(trouble: Trouble) -> AsyncIterator[Held]:
-    url = os.environ.get("SUREENOUGH_VLLM_URL")
-    if url is None:
-        pytest.skip("no vLLM here: `.ci/vllm pytest tests/engines/test_contract.py` installs and serves one")
-    metrics = url.replace("/v1", "/metrics")
-
-    def running() -> int:
-        with urllib.request.urlopen(metrics, timeout=10) as reply:
-            return int(sum(map(float, re.findall(rb"^vllm:num_requests_running\S* (\S+)", reply.read(), re.MULTILINE))))
-
-    long = 1900 if trouble in ("endless", "broken") else 11
-    # Hot, so that another seed is another path from the first few tokens on.
-    options: dict[str, Any] = {"temperature": 2.0, "top_p": 1.0, "max_path_tokens": long, "inside": False}
-    options["extra"] = {"ignore_eos": True}  # so that paths are as long as they should be
-    if trouble == "silent":
-        options["k"] = 50  # more than it gives
-    place = httpx.URL(url)
-    assert place.port is not None
-    async with relay(place.host, place.port, cut_after=20_000 if trouble == "broken" else None) as port:
-        yield Held(OpenAI(f"http://127.0.0.1:{port}/v1", "tiny", **options), running, tokens=long, answer=None)
-
-
-@asynccontextmanager
-async def inprocess(trouble: Trouble) -> AsyncIterator[Held]:
-    if BRIDGE is None:
-        pytest.skip("no vLLM in this process; `.ci/inprocess` runs these tests with one")
-    if trouble in ("broken", "silent"):
-        pytest.skip("vLLM in this process breaks with it, and always has log-probabilities")
-    # Pruned paths end by their end token, so it cannot be ignored where a run prunes; these seeds end late enough.
-    more: dict[str, Any] = {"ignore_eos": True} if trouble == "endless" else {}
-    long = 1900 if trouble == "endless" else 11
-    engine = BRIDGE.sampled(max_path_tokens=long, temperature=2.0, **more)  # hot: other seeds, other paths
-    yield Held(engine, lambda: engine.running, tokens=long, answer=None)
-
-
-@asynccontextmanager
-async def local(trouble: Trouble) -> AsyncIterator[Held]:
-    """The built-in model in llama.cpp's server, in this process; a relay cuts its lines where they are to break."""
-    long = 1900 if trouble in ("endless", "broken") else 24  # long enough to differ
-    engine = Local(
-        slots=8, context=8 * 2048, temperature=1.0, top_p=1.0, max_path_tokens=long, extra=SPEECHLESS,
-        k=500 if trouble == "silent" else 20,  # it has no more candidates than words
-    )  # fmt: skip
-    async with engine.open(parallel=1) as ready:
-        server = ready.running
-        place = httpx.URL(server.url)
-        asked = urllib.request.Request(
-            server.url.replace("/v1", "/metrics"), headers={"Authorization": f"Bearer {server.key}"}
-        )
-
-        def running() -> int:
-            with urllib.request.urlopen(asked, timeout=10) as reply:
-                return int(re.findall(rb"^llamacpp:requests_processing (\d+)", reply.read(), re.MULTILINE)[0])
-
-        if trouble != "broken":
-            yield Held(engine, running, tokens=long, answer=None)
-            return
-        assert place.port is not None
-        async with relay(place.host, place.port, cut_after=20_000) as port:
-            yield Held(engine.wire(f"http://127.0.0.1:{port}/v1", server.key), running, tokens=long, answer=None)
-
-
-ENGINES: dict[str, Callable[[Trouble], AbstractAsyncContextManager[Held]]] = {
-    "fake": fake,
-    "recorded": recorded,
-    "chat": http,
-    "completions": completions,
-    "spread": spread,
-    "vllm": vllm,
-    "inprocess": inprocess,
-    "local": local,
-}
 every_engine = pytest.mark.parametrize("make", ENGINES.values(), ids=ENGINES)
 
 
