@@ -217,9 +217,11 @@ def _parquet(file: Path) -> Iterator[Placed]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+    open(file, "rb").close()  # a file that cannot be read is named as all others are
     try:
-        with open(file, "rb") as handle:
-            rows = pq.read_table(handle).to_pylist()
+        # By its name and in this thread: a thread of Arrow's that holds a file of Python's aborts a process that ends.
+        with pq.ParquetFile(file) as found:
+            rows = found.read(use_threads=False).to_pylist()
     except pa.ArrowException as error:
         raise UsageError(f"{file} is no Parquet: {str(error).splitlines()[0]}") from None
     for number, row in enumerate(rows, start=1):
