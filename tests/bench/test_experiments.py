@@ -10,6 +10,7 @@ import pytest
 import sureenough as se
 from sureenough.bench import paper
 from sureenough.bench.experiments import EXPERIMENTS, ExperimentSettings, Inputs, experiment
+from sureenough.bench.experiments.inputs import whole
 from sureenough.bench.result import Cell, Measure, Result, Table, read
 from sureenough.bench.source import Source
 from sureenough.core.stops import exceeds_share
@@ -246,3 +247,10 @@ def test_bad_sweeps_and_names_are_refused(source: Source) -> None:
         experiment("mian")
     with pytest.raises(UsageError, match="name a pool"):
         run("main")
+
+
+@pytest.mark.parametrize("value", [0.0, 2.5, float("nan"), float("inf")])
+def test_a_sweep_of_whole_numbers(value: float) -> None:
+    assert whole("a window", [8.0, 16.0]) == [8, 16]
+    with pytest.raises(UsageError, match="will not do: it is a whole number"):
+        whole("a window", [8.0, value])

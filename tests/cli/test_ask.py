@@ -117,6 +117,8 @@ def test_no_answer_is_exit_code_1(serve: Serve) -> None:
         (["?", "--url", "http://h/v1", "--model", "m", "--kind", "essay"], "", "known: math, choice"),
         (["?", "--url", "http://h/v1", "--model", "m", "--price-in", "-1"], "", "a price is -1.0"),
         (["?", "--url", "http://h/v1", "--model", "m", "--stall", "0"], "", "stall is 0.0 seconds"),
+        (["caf\udce9?", "--url", "http://h/v1", "--model", "m"], "", "the question is no text in UTF-8"),
+        (["?", "--url", "http://127.0.0.1:70000/v1", "--model", "m"], "", "ports go from 1 to 65535"),
         (["--file", sys.executable, "--url", "http://h/v1", "--model", "m"], "", "is no text in UTF-8"),
     ],
 )
@@ -125,6 +127,12 @@ def test_usage_is_exit_code_2(words: list[str], given: str, says: str) -> None:
     assert done.returncode == 2, done
     assert says in " ".join(done.stderr.split())
     assert "Traceback" not in done.stderr
+
+
+def test_without_standard_input() -> None:
+    command = f'"{sys.executable}" -m sureenough ask --url http://h/v1 --model m <&-'
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=60, check=False, env=CLEAN)
+    assert (done.returncode, "what is the question?" in done.stderr) == (2, True)
 
 
 def test_the_engine_is_exit_code_3(serve: Serve) -> None:

@@ -115,6 +115,26 @@ def test_the_same_command_means_the_same_terms(url: str, dataset: Path, tmp_path
     assert "was begun with" in done.stderr
 
 
+def test_fewer_paths_than_an_earlier_command_wanted(url: str, dataset: Path, tmp_path: Path) -> None:
+    pool, journal = tmp_path / "pool.parquet", tmp_path / "pool.parquet.journal"
+    assert record(url, dataset, pool).returncode == 0
+    whole = rows(pool)
+    pool.unlink()
+    with subprocess.Popen(words(url, dataset, pool), stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=CLEAN) as one:
+        while not journal.exists() or journal.read_bytes().count(b"\n") < 20:
+            time.sleep(0.001)
+        one.kill()
+    done = record(url, dataset, pool, "--paths", "2")
+    assert (done.returncode, done.stdout) == (0, f"{pool}: 6 questions, 12 paths.\n")
+    assert [row for row in rows(pool) if (row[1] or 0) < 2] == [row for row in whole if (row[1] or 0) < 2]
+
+
+@pytest.mark.parametrize("option", ["--window", "--limit"])
+def test_numbers_below_one(option: str, url: str, dataset: Path, tmp_path: Path) -> None:
+    done = record(url, dataset, tmp_path / "pool.parquet", option, "0")
+    assert (done.returncode, f"Invalid value for '{option}'" in done.stderr) == (2, True)
+
+
 def test_a_full_disk_leaves_what_was_written(url: str, dataset: Path, tmp_path: Path) -> None:
     pool = tmp_path / "pool.parquet"
     full = subprocess.run(

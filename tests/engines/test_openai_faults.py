@@ -210,6 +210,19 @@ def test_bad_patience(seconds: float) -> None:
         Timeouts(stall=seconds)
 
 
+@pytest.mark.parametrize(
+    ("manner", "says"),
+    [
+        (Manner(status=302, headers={"Location": "http://x:abc/"}), "Invalid URL in location header"),
+        (Manner(status=400, body="[" * 60_000), r"answered 400: \[\[\["),
+        (Manner(headers={"Content-Encoding": "gzip"}), "packed in a way that cannot be undone"),
+    ],
+)
+def test_replies_that_are_made_to_break_readers(manner: Manner, says: str) -> None:
+    with pytest.raises(EngineError, match=says):
+        asked(manner, retries=0)
+
+
 def test_a_pause_that_is_not_worth_waiting_for_is_named() -> None:
     with pytest.raises(EngineUnavailable, match="asks to come back in 3,600 s, and no more than 120 s are waited"):
         asked(Manner(status=503, headers={"Retry-After": "3600"}))

@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -32,6 +33,14 @@ CLEAN = {200, 502, 503}
 def ask(url: str, **more: Any) -> httpx.Response:
     """One request."""
     return httpx.post(f"{url}/v1/chat/completions", json=BODY | more, timeout=60)
+
+
+def test_an_upstream_that_accepts_and_says_nothing() -> None:
+    """A load balancer that asks whether we are well is told so in time, and leaves nothing behind."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        settings = Settings(upstream=f"http://127.0.0.1:{silent.getsockname()[1]}/v1", upstream_key=KEY)
+        with ours(settings) as (url, _):
+            assert httpx.get(f"{url}/healthz", timeout=30).status_code == 503
 
 
 def test_an_upstream_killed_and_restarted_under_load() -> None:

@@ -104,11 +104,13 @@ def _question(question: str | None, file: Path | None) -> str:
             raise UsageError(f"{file} is no text in UTF-8") from None
         except OSError as error:
             raise UsageError(f"{file} cannot be read: {error.strerror or error}") from None
-    if question is not None and question != "-":
-        return question
-    if question is None and sys.stdin.isatty():
-        raise UsageError("what is the question? Give it as an argument, with --file, or on standard input")
-    return sys.stdin.read()
+    if question is None or question == "-":
+        if sys.stdin is None or (question is None and sys.stdin.isatty()):
+            raise UsageError("what is the question? Give it as an argument, with --file, or on standard input")
+        question = sys.stdin.read()
+    if not question.isascii() and question != question.encode("utf-8", "replace").decode():
+        raise UsageError("the question is no text in UTF-8")
+    return question
 
 
 @contextmanager

@@ -5,6 +5,7 @@ from __future__ import annotations
 import webbrowser
 from pathlib import Path
 from typing import Annotated
+from urllib.parse import quote
 
 import typer
 
@@ -19,18 +20,20 @@ def command(
 ) -> None:
     """Look at a run again: every path, the votes, the posterior."""
     serve.installed()
-    from sureenough.server.runs import must_load
+    from sureenough.server.runs import NAME, must_load
     from sureenough.server.settings import Settings
 
     if not run.exists():
         raise UsageError(f"{run} is not there; `sureenough serve --keep-runs FOLDER` keeps runs")
     place = "/runs"
     if run.suffix == ".html":
-        place = f"/reports/{run.name}"
+        place = f"/reports/{quote(run.name)}"
     elif (run / "report" / "report.html").is_file():
         place = "/reports/report/report.html"
     elif run.is_file():
         must_load(run)
+        if run.suffix != ".json" or NAME.fullmatch(run.stem) is None:
+            raise UsageError(f"{run}: no page can have this name; call it run-1.json, say (letters, digits, - or _)")
         place = f"/runs/{run.stem}"
     settings = Settings(port=port, keep_runs=run if run.is_dir() else run.absolute().parent, showing=True)
     serve.run(settings, "showing what was kept", place, webbrowser.open if browser else None)

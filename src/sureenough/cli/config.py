@@ -19,7 +19,7 @@ def defaults(load: Callable[[], Verbs]) -> dict[str, dict[str, Any]] | None:
     """What the verbs' defaults are, by sureenough.toml of this folder or by the file that SUREENOUGH_CONFIG names."""
     named = os.environ.get("SUREENOUGH_CONFIG")
     file = Path(named or CONFIG)
-    if named is None and not file.exists():
+    if not named and not file.exists():
         return None
     try:
         said = tomllib.loads(file.read_text())

@@ -40,11 +40,11 @@ def command(
     columns: Annotated[str | None, typer.Option("--map", help="Columns, as question=problem,gold=answer.")] = None,
     paths: Annotated[int, typer.Option(help="Paths a question.")] = 64,
     parallel: Annotated[int, typer.Option(help="Paths sampled at once.", envvar="SUREENOUGH_PARALLEL")] = 16,
-    limit: Annotated[int | None, typer.Option(help="Only the first so many questions.")] = None,
+    limit: Annotated[int | None, typer.Option(help="Only the first so many questions.", min=1)] = None,
     seed: Annotated[int, typer.Option(help="Every path derives its own seed from it.")] = 0,
     kind: Annotated[str, typer.Option(help="Kind of answer where a row says none: math or choice.")] = "math",
     template: engine.Template = None,
-    window: Annotated[int | None, typer.Option(help="The window that the pool suggests.")] = None,
+    window: Annotated[int | None, typer.Option(help="The window that the pool suggests.", min=1)] = None,
     text: Annotated[bool, typer.Option(help="Keep the paths' text.")] = True,
     temperature: engine.Temperature = 0.6,
     top_p: engine.TopP = 0.95,
@@ -94,13 +94,13 @@ def command(
                         prompt=template, window=wire.window)  # fmt: skip
         if journal.paths:
             write(output, questions, journal, info, text)
-    missing = len(questions) * paths - len(journal.paths)
+    missing = len(questions) * paths - job.done(journal)
     if missing or done is None:
         why = f"; the latest failure: {done.lost}" if done is not None and done.lost is not None else ""
         typer.echo(f"{missing} paths are missing{why}. The same command goes on; {output} holds what there is.")
         raise typer.Exit(3 if done is not None else 130)
     notes.unlink()
-    typer.echo(f"{output}: {len(questions)} questions, {len(journal.paths)} paths.")
+    typer.echo(f"{output}: {len(questions)} questions, {len(questions) * paths} paths.")
 
 
 class _Job:
@@ -112,10 +112,14 @@ class _Job:
         self.server, self.questions, self.paths, self.parallel = server, questions, paths, parallel
         self.seed, self.text = seed, text
 
+    def done(self, journal: Journal) -> int:
+        """Paths that are wanted and there; an earlier command may have wanted more."""
+        return sum((question.id, n) in journal.paths for question in self.questions for n in range(self.paths))
+
     def run(self, journal: Journal) -> Sampled | None:
         """Sample what is missing; None where Ctrl-C came first."""
         total = len(self.questions) * self.paths
-        with progress(total, len(journal.paths)) as told:
+        with progress(total, self.done(journal)) as told:
             try:
                 return asyncio.run(self._sample(self.questions, self.paths, journal, told))
             except KeyboardInterrupt:

@@ -9,6 +9,7 @@ import os
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -74,11 +75,27 @@ def command(
     run(settings, f"asking {shown}" if upstream else "asking the model on this machine")
 
 
+def _keep_in(folder: Path | None) -> None:
+    """Refuse, before anything runs, a folder in which no run could be kept."""
+    if folder is None:
+        return
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise UsageError(f"no run could be kept in {folder}: {error.strerror or error}") from None
+
+
 def run(settings: Settings, says: str, address: str = "/", told: Callable[[str], object] | None = None) -> None:
     """Serve until told to stop; says where, once it can be reached."""
     from sureenough.server.life import listen, live
 
-    logging.basicConfig(level=os.environ.get("SUREENOUGH_LOG", "INFO").upper(), format="%(asctime)s %(message)s")
+    level = os.environ.get("SUREENOUGH_LOG", "").upper() or "INFO"
+    if level not in logging.getLevelNamesMapping():
+        raise UsageError(f"SUREENOUGH_LOG is {level}; it is one of DEBUG, INFO, WARNING, ERROR, CRITICAL")
+    _keep_in(None if settings.showing else settings.keep_runs)
+    logging.basicConfig(level=level, format="%(asctime)s %(message)s")
     logging.getLogger("httpx").setLevel(logging.WARNING)
     listening = listen(settings)
     port = listening.getsockname()[1]

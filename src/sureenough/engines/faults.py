@@ -123,5 +123,5 @@ def _words(body: bytes) -> str:
     text = body.decode("utf-8", "replace")
     try:
         return said(json.loads(text))
-    except ValueError:
+    except (ValueError, RecursionError):
         return text[:300]

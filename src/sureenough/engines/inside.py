@@ -15,6 +15,7 @@ from sureenough.core.events import Summary
 from sureenough.core.gates import Gate
 from sureenough.engines.base import Prompt
 from sureenough.engines.vllm.arguments import PROTOCOL, WATCHED, Asked, K
+from sureenough.engines.vllm.board import UNKNOWN
 from sureenough.engines.vllm.desk import summary
 from sureenough.errors import EngineError
 
@@ -29,16 +30,21 @@ class Inside:
 
     def __init__(self, client: httpx.AsyncClient, address: httpx.URL) -> None:
         self._client, self._place = client, _place(address)
+        self._lost = False  # its records do not get through to us
 
     def ask(self, prompt: Prompt, k: int) -> Asked | None:
         """How one path is to be watched, under a name that nobody can guess; None where there is nothing to watch."""
         guard = prompt.guard
-        if not prompt.signals or guard is None or k != K:
+        if self._lost or not prompt.signals or guard is None or k != K:
             return None
         return Asked(secrets.token_urlsafe(18), guard.window, guard.gate or Gate(), trace=guard.gate is None)
 
     async def tell(self, asked: Asked, tokens: int | None) -> Summary:
-        """The path as the server saw it, once it has ended after so many tokens."""
+        """The path as the server saw it, once it has ended after so many tokens.
+
+        Where its records cannot be had, as behind a gateway or one of several servers, paths that begin later do not
+        ask to be watched.
+        """
         place = self._place.copy_with(path=f"{self._place.path}/paths/{asked.key}", query=None)
         query = {} if tokens is None else {"tokens": tokens}
         try:
@@ -46,9 +52,10 @@ class Inside:
             said = reply.json()
             if reply.status_code == 200:
                 return summary(said, asked.window)
-            why = said.get("lost") or said.get("error")
+            why = said.get("lost") or said.get("error") or f"status {reply.status_code}"
+            self._lost = "lost" not in said or why == UNKNOWN  # else it knows the path, and others may fare better
         except (httpx.TransportError, ValueError, KeyError, TypeError, AttributeError) as error:
-            why = type(error).__name__
+            why, self._lost = type(error).__name__, True
         raise EngineError(f"the server watched a path and could not tell of it: {why}")
 
 

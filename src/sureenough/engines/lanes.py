@@ -10,7 +10,8 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from typing import Final
 
 import httpx
@@ -19,6 +20,8 @@ from sureenough.engines.http1 import Body, Head, head_of, request_bytes
 from sureenough.engines.sockets import AT_ONCE, Socket
 
 LARGEST_HEAD: Final = 1 << 16
+Times = Mapping[str, float | None]
+"""Seconds that a request allows, as httpx says them."""
 
 
 class Lanes(httpx.AsyncBaseTransport):
@@ -35,17 +38,19 @@ class Lanes(httpx.AsyncBaseTransport):
         free = self._free.setdefault(place, [])
         while free and not free[-1].open:  # the server hung up meanwhile, as llama.cpp does after five idle seconds
             free.pop().close()
-        lane = free.pop() if free else await self._new(place, request.extensions.get("timeout", {}))
+        times: Times = request.extensions.get("timeout", {})
+        lane = free.pop() if free else await self._new(place, times)
         try:
-            head = await lane.ask(request)
+            async with _in_time(times.get("read")):
+                head = await lane.ask(request)
         except BaseException:
             lane.close()
             raise
         body = Body(head)
         body.reusable &= request.headers.get("connection") != "close"
-        return httpx.Response(head.status, headers=head.headers, stream=_Stream(lane, body, free))
+        return httpx.Response(head.status, headers=head.headers, stream=_Stream(lane, body, free, times.get("read")))
 
-    async def _new(self, place: tuple[str, int], times: dict[str, float | None]) -> Lane:
+    async def _new(self, place: tuple[str, int], times: Times) -> Lane:
         try:
             async with asyncio.timeout(times.get("connect")):
                 loop = asyncio.get_running_loop()
@@ -54,6 +59,8 @@ class Lanes(httpx.AsyncBaseTransport):
             raise httpx.ConnectTimeout("no connection in time") from None
         except OSError as error:
             raise httpx.ConnectError(_why(error)) from None
+        except (OverflowError, UnicodeError):  # a port or a name that cannot be
+            raise httpx.ConnectError("there is no such address") from None
         return Lane(socket)
 
     async def aclose(self) -> None:
@@ -62,6 +69,16 @@ class Lanes(httpx.AsyncBaseTransport):
             for lane in lanes:
                 lane.close()
         self._free.clear()
+
+
+@asynccontextmanager
+async def _in_time(seconds: float | None) -> AsyncIterator[None]:
+    """Streams are watched by their reader, and wait here for as long as it takes."""
+    try:
+        async with asyncio.timeout(seconds):
+            yield
+    except TimeoutError:
+        raise httpx.ReadTimeout(f"no reply in {seconds:g} s") from None
 
 
 def _why(error: OSError) -> str:
@@ -121,16 +138,20 @@ class Lane:
 class _Stream(httpx.AsyncByteStream):
     """A reply's body; closing it frees the lane, or hangs up where the reply was not read to its end."""
 
-    def __init__(self, lane: Lane, body: Body, free: list[Lane]) -> None:
-        self._lane, self._body, self._free = lane, body, free
+    def __init__(self, lane: Lane, body: Body, free: list[Lane], seconds: float | None) -> None:
+        self._lane, self._body, self._free, self._seconds = lane, body, free, seconds
         self._closed = False
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         while not self._body.done:
-            raw = await self._lane.read()
+            raw = await (self._lane.read() if self._seconds is None else self._read())
             part = self._body.feed(raw) if raw else self._body.end()
             if part:
                 yield part
+
+    async def _read(self) -> bytes:
+        async with _in_time(self._seconds):
+            return await self._lane.read()
 
     async def aclose(self) -> None:
         """Free the lane or hang up; nothing here waits."""

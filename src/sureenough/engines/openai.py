@@ -74,6 +74,8 @@ class OpenAI:
         address = address_of(self.url)
         if not address.host or address.scheme not in ("http", "https"):
             raise UsageError(f"{address.copy_with(userinfo=b'')} is no URL; it looks like http://localhost:8000/v1")
+        if address.port is not None and not 0 < address.port < 65536:
+            raise UsageError(f"{address.copy_with(userinfo=b'')} has no port; ports go from 1 to 65535")
         if not self.model:
             raise UsageError("which model? Give the name under which the server offers it")
         for name, value, least in (
@@ -144,7 +146,9 @@ class Connected:
 
     def asking(self, engine: OpenAI) -> Connected:
         """The same connections for another model or other sampling."""
-        return Connected(engine, self.client, self.address, self.server.of(engine.model))
+        other = Connected(engine, self.client, self.address, self.server.of(engine.model))
+        other.inside = self.inside  # what is known of its monitor
+        return other
 
     async def made(self) -> int | None:
         """Tokens that the server made since this was opened, by its own count, once it is at rest."""
@@ -210,6 +214,8 @@ class Connected:
                         if error is not None:  # what came before it is counted first
                             raise error
                         watch.waiting = True
+        except httpx.DecodingError:
+            raise httpx.RemoteProtocolError("the reply is packed in a way that cannot be undone") from None
         except Stalled:
             raise self.server.silent(watch.limit, reading.begun) from None
         except BrokeOff as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import os
 import re
 import secrets
@@ -21,6 +22,7 @@ from sureenough.server.watch import Cursor, Watch
 
 LINGER: Final = 15.0
 """Seconds that a run waits for its page to come back, as after a reload."""
+log: Final = logging.getLogger("sureenough.server")
 NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 LISTED: Final = 200
 REPORTS: Final = ("*.html", "report/*.html", "*/report/*.html")
@@ -105,7 +107,10 @@ class Runs:
         run.over.set()
         if self.house.settings.keep_runs is not None and run.result is not None:
             folder = self.house.settings.keep_runs
-            await asyncio.to_thread(lambda: keep(folder, run.whole()))
+            try:
+                await asyncio.to_thread(lambda: keep(folder, run.whole()))
+            except OSError as error:
+                log.error("a run could not be kept in %s: %s", folder, error.strerror or error)
 
     def enter(self, run: Run) -> None:
         """A page watches."""

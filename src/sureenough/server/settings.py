@@ -8,9 +8,11 @@ import re
 import socket
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from math import inf
 from pathlib import Path
 from typing import Final
 
+from sureenough.api import put
 from sureenough.errors import UsageError
 from sureenough.spec import parse
 
@@ -34,8 +36,8 @@ class Limits:
 
     def __post_init__(self) -> None:
         for name in self.__slots__:
-            if not getattr(self, name) > 0:
-                raise UsageError(f"{name} is {getattr(self, name)}; a limit is more than 0")
+            if not 0 < getattr(self, name) < inf:
+                raise UsageError(f"{name} is {getattr(self, name)}; a limit is more than 0, and finite")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +70,14 @@ class Settings:
 
     def __post_init__(self) -> None:
         parse(self.strategy)
+        if not 0 <= self.temperature < inf or not 0 < self.top_p <= 1:
+            raise UsageError(
+                f"temperature is {self.temperature} and top_p {self.top_p}; they must be at least 0, and from 0 to 1"
+            )
+        if self.template is not None:
+            put("?", self.template)
+        if not 0 <= self.grace < inf:
+            raise UsageError(f"grace is {self.grace} seconds; it must be at least 0, and finite")
         if self.keys and min(map(len, self.keys)) < SHORTEST_KEY:
             raise UsageError(f"a key is too short; keys have at least {SHORTEST_KEY} characters")
         if not all(key.isascii() and key.isprintable() for key in self.keys):

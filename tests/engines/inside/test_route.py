@@ -14,7 +14,9 @@ from sureenough.engines.base import Guard, Prompt
 from sureenough.engines.inside import Inside, watched
 from sureenough.engines.vllm.arguments import LONGEST, PROTOCOL, SOCKET, WATCH, WATCHED, Asked
 from sureenough.engines.vllm.arguments import read as read_arguments
+from sureenough.engines.vllm.board import UNKNOWN
 from sureenough.engines.vllm.route import Route
+from sureenough.errors import EngineError
 
 ASKED = Asked("some-path-key", 64, Gate(drop=2.5, trust=9.0))
 BODY: dict[str, Any] = {"model": "tiny", "logprobs": True, "top_logprobs": 20, "vllm_xargs": {"theirs": 1}, "seed": 3}
@@ -118,6 +120,65 @@ def test_a_client_that_leaves_is_noticed() -> None:
     asyncio.run(Route(listening)(scope, receive, receive))  # type: ignore[arg-type]
     assert read_arguments(json.loads(heard[0]["body"])["vllm_xargs"]) == ASKED
     assert heard[1] == {"type": "http.disconnect"}
+
+
+@pytest.mark.parametrize(
+    ("more", "can"),
+    [
+        ({}, True),
+        ({"response_format": {"type": "text"}, "n": 1, "logit_bias": {}, "ignore_eos": False}, True),
+        ({"response_format": {"type": "json_object"}}, False),
+        ({"response_format": "json"}, False),
+        ({"structured_outputs": {"regex": "a"}}, False),
+        ({"guided_regex": "a"}, False),
+        ({"logit_bias": {"5": 1.0}}, False),
+        ({"bad_words": ["no"]}, False),
+        ({"n": 2}, False),
+        ({"min_tokens": 3}, False),
+        ({"ignore_eos": True}, False),
+    ],
+)
+def test_a_request_that_could_not_be_watched_is_left_as_it_is(more: dict[str, Any], can: bool) -> None:
+    content = json.dumps(BODY | more).encode()
+    reply = posted(content, ASKED.header())
+    assert (WATCHED in reply.headers, reply.content == content) == (can, not can)
+
+
+def test_a_path_that_is_never_pruned_may_go_on_beyond_its_end() -> None:
+    assert watched(posted(json.dumps(BODY | {"ignore_eos": True}).encode(), Asked("warm-up-key", 8).header()).headers)
+
+
+def test_brackets_without_end() -> None:
+    deep = b"[" * 100_000
+    assert posted(deep, ASKED.header()).content == deep
+    assert posted(b"{}", {WATCH: "[" * 5_000}).content == b"{}"
+
+
+@pytest.mark.parametrize(
+    ("status", "said", "trusted"),
+    [
+        (404, {"lost": "it was preempted and its slot given away"}, True),
+        (404, {"lost": UNKNOWN}, False),  # another server has it
+        (404, {"detail": "Not Found"}, False),  # a gateway that lets only completions through
+        (200, {"detail": "hello"}, False),
+        (502, None, False),
+    ],
+)
+def test_where_records_do_not_get_through_later_paths_are_not_watched(status: int, said: Any, trusted: bool) -> None:
+    prompt = Prompt((), signals=True, guard=Guard(8, None))
+    body = b"?" if said is None else json.dumps(said).encode()
+    mock = httpx.MockTransport(lambda request: httpx.Response(status, content=body))
+
+    async def use() -> None:
+        async with httpx.AsyncClient(transport=mock) as client:
+            inside = Inside(client, httpx.URL("http://here/v1"))
+            asked = inside.ask(prompt, 20)
+            assert asked is not None
+            with pytest.raises(EngineError, match=r"watched a path and could not tell of it: \w"):
+                await inside.tell(asked, 3)
+            assert (inside.ask(prompt, 20) is not None) is trusted
+
+    asyncio.run(use())
 
 
 @pytest.mark.parametrize(

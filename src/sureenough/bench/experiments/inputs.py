@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from math import inf
 from typing import Any, Literal, Protocol
 
 from sureenough.bench.result import Result
@@ -107,7 +108,7 @@ class Experiment:
 
 def whole(what: str, values: Sequence[float]) -> list[int]:
     """A sweep's values as whole numbers; refuses others."""
-    bad = [value for value in values if value != int(value) or value < 1]
+    bad = [value for value in values if not 1 <= value < inf or value != int(value)]
     if bad:
         raise UsageError(f"{what} of {bad[0]:g} will not do: it is a whole number of at least 1")
     return [int(value) for value in values]

@@ -30,6 +30,13 @@ WATCHED: Final = "sureenough-watched"
 """Header of the reply to it: the path is watched."""
 PROTOCOL: Final = 1
 K: Final = 20
+CHANGING: Final = {
+    "structured_outputs": "a grammar",
+    "logit_bias": "logit_bias",
+    "allowed_token_ids": "allowed_token_ids",
+    "bad_words": "bad_words",
+}
+"""What changes logits before the monitor sees them."""
 OPEN: Final = Gate()
 """Never closes."""
 
@@ -98,6 +105,19 @@ def _number(name: str, said: object) -> float:
     if isinstance(said, bool) or not isinstance(said, int | float) or not isfinite(said):
         raise UsageError(f"{name} is {said!r}; it must be a finite number, or left out to mean never")
     return float(said)
+
+
+def watchable(request: Mapping[str, Any], arguments: Mapping[str, Any]) -> bool:
+    """Whether a request, as it is sent, leaves the model's logits and its end token to the monitor."""
+    form = request.get("response_format") or {}
+    if form and (not isinstance(form, Mapping) or form.get("type") != "text"):
+        return False
+    if any(value for name, value in request.items() if name in CHANGING or name.startswith("guided_")):
+        return False
+    if request.get("n") not in (None, 1):
+        return False
+    may_end = any(name in arguments for name in ("sure_drop", "sure_risk"))
+    return not (may_end and (request.get("ignore_eos") or request.get("min_tokens")))
 
 
 def prunes(gate: Gate) -> bool:

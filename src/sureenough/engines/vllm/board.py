@@ -25,6 +25,9 @@ BEHIND: Final = 64
 """Notes that may lie about; beyond half of that the engine enters those that have come, and waits only near the end."""
 
 
+UNKNOWN: Final = "no path of that name was watched"
+
+
 class Record(NamedTuple):
     """A path as the monitor saw it, after so many tokens."""
 
@@ -124,7 +127,7 @@ class Board:
             if found is not None:
                 return found
             if time.monotonic() > end:
-                return Lost("no path of that name was watched" if path is None else "its last tokens did not come")
+                return Lost(UNKNOWN if path is None else "its last tokens did not come")
             time.sleep(0.002)
 
     def _path(self, key: str) -> _Left | Lost | None:

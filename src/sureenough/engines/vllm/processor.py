@@ -10,26 +10,18 @@ row to the device and never waits for it.
 from __future__ import annotations
 
 import os
-from typing import Any, Final
+from typing import Any
 
 import torch
 from vllm.v1.sample.logits_processor import BatchUpdate, LogitsProcessor, MoveDirectionality
 
 from sureenough.core.gates import Gate
-from sureenough.engines.vllm.arguments import SOCKET, Asked, K, longest_window, prunes, read
+from sureenough.engines.vllm.arguments import CHANGING, SOCKET, Asked, K, longest_window, prunes, read
 from sureenough.engines.vllm.board import Board
 from sureenough.engines.vllm.desk import open_desk
 from sureenough.engines.vllm.monitor import Monitor
 from sureenough.engines.vllm.versions import installed, refuse_untried
 from sureenough.errors import UsageError
-
-CHANGING: Final = {
-    "structured_outputs": "a grammar",
-    "logit_bias": "logit_bias",
-    "allowed_token_ids": "allowed_token_ids",
-    "bad_words": "bad_words",
-}
-"""What changes logits before the monitor sees them."""
 
 
 class Watch(LogitsProcessor):

@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, Final
 from urllib.parse import parse_qs
 
-from sureenough.engines.vllm.arguments import PROTOCOL, SOCKET, WATCH, WATCHED, longest_window
+from sureenough.engines.vllm.arguments import PROTOCOL, SOCKET, WATCH, WATCHED, longest_window, watchable
 from sureenough.engines.vllm.desk import ask_desk, offer
 
 Scope = MutableMapping[str, Any]
@@ -48,7 +48,7 @@ def _wish(scope: Scope) -> dict[str, Any] | None:
         wish = json.loads(said)
         can = wish["protocol"] == PROTOCOL and wish["arguments"]["sure_window"] <= longest_window()
         return dict(wish["arguments"]) if can else None
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         return None
 
 
@@ -76,8 +76,10 @@ def _changed(body: bytes, wish: dict[str, Any]) -> bytes | None:
     try:
         asked = json.loads(body)
         arguments = {**(asked.get("vllm_xargs") or {}), **wish}
-    except (ValueError, AttributeError, TypeError):
+    except (ValueError, AttributeError, TypeError, RecursionError):
         return None  # vLLM itself says what is wrong with it
+    if not watchable(asked, wish):
+        return None
     for name in ("logprobs", "top_logprobs"):
         asked.pop(name, None)
     return json.dumps({**asked, "vllm_xargs": arguments}).encode()
