@@ -43,6 +43,12 @@ def test_an_upstream_that_accepts_and_says_nothing() -> None:
             assert httpx.get(f"{url}/healthz", timeout=30).status_code == 503
 
 
+@pytest.mark.parametrize("finish", ["stop", "length"])
+def test_an_upstream_that_has_no_more_room_is_believed(finish: str) -> None:
+    with an_upstream(Manner(finish=finish)) as (up, _), ours(Settings(upstream=up.url, upstream_key=KEY)) as (url, _):
+        assert ask(url).json()["choices"][0]["finish_reason"] == finish
+
+
 def test_an_upstream_killed_and_restarted_under_load() -> None:
     slow = Manner(tokens=30, delay=0.005)
     with an_upstream(slow) as (up, first):

@@ -32,7 +32,7 @@ from sureenough.core.events import (
 from sureenough.core.outcome import Outcome
 from sureenough.core.session import Session
 from sureenough.core.windows import scan
-from sureenough.drive.news import Begun, News, Observer, Said
+from sureenough.drive.news import Begun, Cut, News, Observer, Said
 from sureenough.drive.reading import Extract, Group
 from sureenough.engines.base import Chunk, Counts, Engine, Guard, Prompt, opened, stops_at_once
 from sureenough.errors import EngineError, EngineRejected, EngineUnavailable, MissingLogprobs
@@ -186,6 +186,8 @@ class _Run:
             self.tell(Tokens(path.number, chunk), path.number)
         elif chunk.text and self.observers:
             self.obey(Said(path.number, chunk.text), ())
+        if chunk.finish == "length" and self.observers:
+            self.obey(Cut(path.number), ())
         path.said.append(chunk.text)
         path.estimated = chunk.estimated
         path.beyond += chunk.beyond

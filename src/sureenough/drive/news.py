@@ -20,6 +20,12 @@ class Said(NamedTuple):
     text: str
 
 
-News = Event | Begun | Said
+class Cut(NamedTuple):
+    """A path has come to the end of the room it had, not to its own end; observers are told, the session is not."""
+
+    path: int
+
+
+News = Event | Begun | Said | Cut
 Observer = Callable[[Session, News, Sequence[Action]], None]
 """Is told everything that happens and what the session made of it; must be quick, and must not touch the session."""

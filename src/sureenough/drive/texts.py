@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from sureenough.core.events import Action, Cancel, Ended, Fate, Tokens, Unread
 from sureenough.core.session import Session
-from sureenough.drive.news import News, Said
+from sureenough.drive.news import Cut, News, Said
 
 
 class Words(NamedTuple):
@@ -16,6 +16,7 @@ class Words(NamedTuple):
     path: int
     text: str
     tokens: int = 0
+    cut: bool = False  # it had no more room
 
 
 class Winner:
@@ -24,6 +25,7 @@ class Winner:
     def __init__(self) -> None:
         self._growing: dict[int, list[str]] = {}
         self._made: dict[int, int] = {}
+        self._cut: set[int] = set()
         self._kept: dict[str | None, Words] = {}
 
     def __call__(self, session: Session, news: News, actions: Sequence[Action]) -> None:
@@ -34,12 +36,14 @@ class Winner:
                 self._growing.setdefault(news.path, []).extend([token.text for token in news.tokens])
         elif isinstance(news, Said):
             self._growing.setdefault(news.path, []).append(news.text)
+        elif isinstance(news, Cut):
+            self._cut.add(news.path)
         elif isinstance(news, Ended):
             said = self._growing.pop(news.path, [])
             made = self._made.pop(news.path, 0)
             known = self._kept.get(news.answer)
             if news.fate is Fate.KEPT and (known is None or news.path < known.path):
-                self._kept[news.answer] = Words(news.path, "".join(said), made)
+                self._kept[news.answer] = Words(news.path, "".join(said), made, news.path in self._cut)
         for action in actions:
             if isinstance(action, Cancel):
                 self._growing.pop(action.path, None)

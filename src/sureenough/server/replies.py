@@ -102,8 +102,8 @@ def parted(words: Words | None) -> tuple[str | None, str]:
 
 def finish(result: Result, longest: int | None) -> str:
     """OpenAI's word for why it ended."""
-    out = result.outcome
-    if longest is not None and result.words is not None and result.words.tokens >= longest:
+    out, words = result.outcome, result.words
+    if words is not None and (words.cut or (longest is not None and words.tokens >= longest)):
         return "length"
     return "length" if out.answer is None and out.reason in ("max_tokens", "deadline", "interrupted") else "stop"
 
