@@ -83,11 +83,17 @@ def test_the_question_from_a_file_and_defaults_from_a_file_and_the_environment(u
     assert (json.loads(done.stdout)["strategy"], json.loads(done.stdout)["paths"]) == ("sc", 3)
 
 
+def test_defaults_have_the_names_that_are_typed(url: str, tmp_path: Path) -> None:
+    text = f'url = "{url}"\nmodel = "tiny"\n[ask]\njson = true\nprice-in = 2\nmax-path-tokens = 50\n'
+    (tmp_path / "sureenough.toml").write_text(text)
+    assert json.loads(ask("?", "-s", "sc", "--paths", "2", cwd=tmp_path).stdout)["cost"] == 2 * 18 / 1e6
+
+
 @pytest.mark.parametrize(
     ("text", "says"),
     [
         ("speed = 9", "no verb has an option 'speed'"),
-        ("[ask]\nspeed = 9", "ask has no option 'speed'; known:"),
+        ("[ask]\nspeed = 9", "ask has no option 'speed'; known: completions, context, count, deadline"),
         ("= 3", "sureenough.toml cannot be used"),
     ],
 )

@@ -30,21 +30,37 @@ def defaults(load: Callable[[], Verbs]) -> dict[str, dict[str, Any]] | None:
 
 
 def _for_verb(verb: Any, said: dict[str, Any], verbs: Verbs, file: Path) -> dict[str, Any]:
-    known = {option.name for option in verb.params}
-    several = {option.name for option in verb.params if getattr(option, "multiple", False)}  # one word is a list of one
-    everybody = {option.name for one in verbs.values() for option in one.params}
-    found = {}
-    for name, value in said.items():
-        key = name.replace("-", "_")
-        if isinstance(value, dict) and name in verbs:
-            continue
-        if key not in everybody:
+    known = _options(verb)
+    everybody = {name for one in verbs.values() for name in _options(one)}
+    for_all = {name: value for name, value in said.items() if not (isinstance(value, dict) and name in verbs)}
+    for name in for_all:
+        if _plain(name) not in everybody:
             raise UsageError(f"{file}: no verb has an option {name!r}; tables are named {', '.join(verbs)}")
-        if key in known:
-            found[key] = [value] if isinstance(value, str) and key in several else value
-    for name, value in said.get(str(verb.name), {}).items():
-        if name.replace("-", "_") not in known:
-            raise UsageError(f"{file}: {verb.name} has no option {name!r}; known: {', '.join(sorted(map(str, known)))}")
-        key = name.replace("-", "_")
-        found[key] = [value] if isinstance(value, str) and key in several else value
-    return found
+    own = said.get(str(verb.name), {})
+    for name in own:
+        if _plain(name) not in known:
+            names = sorted({_shown(option) for option in verb.params})
+            raise UsageError(f"{file}: {verb.name} has no option {name!r}; known: {', '.join(names)}")
+    typed = {_plain(name): value for name, value in (for_all | own).items()}
+    return {option.name: _value(option, typed[name]) for name, option in known.items() if name in typed}
+
+
+def _options(verb: Any) -> dict[str, Any]:
+    """Options by the names that are typed, and by those of their places in the code."""
+    return {name: option for option in verb.params for name in (option.name, _plain(_shown(option)))}
+
+
+def _shown(option: Any) -> str:
+    """As it is typed, without its dashes."""
+    long = [word for word in getattr(option, "opts", ()) if word.startswith("--")]
+    return (long[0] if long else str(option.name)).lstrip("-")
+
+
+def _plain(name: str) -> str:
+    return name.replace("-", "_")
+
+
+def _value(option: Any, value: Any) -> Any:
+    """One word is a list of one where several may be typed."""
+    several = getattr(option, "multiple", False) or getattr(option, "nargs", 1) == -1
+    return [value] if several and not isinstance(value, list) else value

@@ -72,6 +72,8 @@ def command(
     refuse_bad_seed(seed)
     if keep is not None and keep.exists():
         raise TraceError(f"{keep} is there already; name another pool, or move it away")
+    if keep is not None and not keep.absolute().parent.is_dir():
+        raise TraceError(f"{keep.parent} is no folder; make it, or keep the paths elsewhere")
     with tempfile.TemporaryDirectory() as folder:
         demo = _Demo(seed, keep or Path(folder) / "demo.parquet", seconds, as_json)
         whole = demo.run()

@@ -142,7 +142,7 @@ def _library() -> Any:
 
 def parameters(params: Any, plan: Plan) -> Any:
     """llama.cpp's settings for a plan."""
-    params.model.path = str(plan.file)
+    params.model.path, params.model_alias = str(plan.file), {plan.file.stem}  # replies name it; not where it lies
     params.n_parallel, params.n_ctx = plan.slots, plan.slots * plan.slot  # the slots share it evenly
     params.cpuparams.n_threads = params.cpuparams_batch.n_threads = plan.threads
     params.hostnames, params.port = ["127.0.0.1"], plan.port
