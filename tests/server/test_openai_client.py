@@ -208,7 +208,8 @@ def test_the_built_in_model_by_vote_and_plain() -> None:
         assert "built-in@sure" in [model.id for model in client(url).models.list()]
         reply = client(url).chat.completions.create(model="built-in@sure", messages=sums)
         assert extra(reply)["answer"] == "152"
-        plain = client(url).chat.completions.create(model="built-in", messages=sums, stream=True, temperature=0)
+        plain = list(client(url).chat.completions.create(model="built-in", messages=sums, stream=True, temperature=0))
+        assert {chunk.model for chunk in plain} == {"reasoner"}, "the name of the file, not where it lies"
         said = "".join(chunk.choices[0].delta.content or "" for chunk in plain if chunk.choices)
         assert "152" in said
         with pytest.raises(openai.NotFoundError, match="offers built-in"):
