@@ -16,4 +16,5 @@ def betainc(a: Any, b: Any, x: Any) -> Any:
 def _function() -> Callable[[Any, Any, Any], Any]:
     from scipy.special import betainc as found
 
-    return found  # type: ignore[no-any-return]
+    function: Callable[[Any, Any, Any], Any] = found
+    return function

@@ -53,7 +53,7 @@ class Inside:
             if reply.status_code == 200:
                 return summary(said, asked.window)
             why = said.get("lost") or said.get("error") or f"status {reply.status_code}"
-            self._lost = "lost" not in said or why == UNKNOWN  # else it knows the path, and others may fare better
+            self._lost |= "lost" not in said or why == UNKNOWN  # else it knows the path, and others may fare better
         except (httpx.TransportError, ValueError, KeyError, TypeError, AttributeError) as error:
             why, self._lost = type(error).__name__, True
         raise EngineError(f"the server watched a path and could not tell of it: {why}")

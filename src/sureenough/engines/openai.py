@@ -48,6 +48,14 @@ class Timeouts:
                 raise UsageError(f"{name} is {getattr(self, name)} seconds; it must be above 0")
 
 
+def refuse_bad_sampling(temperature: float, top_p: float) -> None:
+    """Values that no server could draw tokens by."""
+    if not 0 <= temperature < inf:
+        raise UsageError(f"temperature is {temperature}; it must be at least 0")
+    if not 0 < top_p <= 1:
+        raise UsageError(f"top_p is {top_p}; it must be above 0 and at most 1")
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class OpenAI:
     """A model behind an OpenAI-compatible server: vLLM, SGLang, llama.cpp, LM Studio, hosted APIs."""
@@ -75,18 +83,13 @@ class OpenAI:
         if not address.host or address.scheme not in ("http", "https"):
             raise UsageError(f"{address.copy_with(userinfo=b'')} is no URL; it looks like http://localhost:8000/v1")
         if address.port is not None and not 0 < address.port < 65536:
-            raise UsageError(f"{address.copy_with(userinfo=b'')} has no port; ports go from 1 to 65535")
+            raise UsageError(f"{address.copy_with(userinfo=b'')} cannot be: ports go from 1 to 65535")
         if not self.model:
             raise UsageError("which model? Give the name under which the server offers it")
-        for name, value, least in (
-            ("temperature", self.temperature, 0),
-            ("k", self.k, 1),
-            ("retries", self.retries, 0),
-        ):
+        refuse_bad_sampling(self.temperature, self.top_p)
+        for name, value, least in (("k", self.k, 1), ("retries", self.retries, 0)):
             if not least <= value < inf:
                 raise UsageError(f"{name} is {value}; it must be at least {least}")
-        if not 0 < self.top_p <= 1:
-            raise UsageError(f"top_p is {self.top_p}; it must be above 0 and at most 1")
         if self.max_path_tokens is not None and self.max_path_tokens < 1:
             raise UsageError(f"max_path_tokens is {self.max_path_tokens}; it must be at least 1")
 

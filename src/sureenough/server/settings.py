@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from sureenough.api import put
+from sureenough.engines.openai import refuse_bad_sampling
 from sureenough.errors import UsageError
 from sureenough.spec import parse
 
@@ -70,10 +71,7 @@ class Settings:
 
     def __post_init__(self) -> None:
         parse(self.strategy)
-        if not 0 <= self.temperature < inf or not 0 < self.top_p <= 1:
-            raise UsageError(
-                f"temperature is {self.temperature} and top_p {self.top_p}; they must be at least 0, and from 0 to 1"
-            )
+        refuse_bad_sampling(self.temperature, self.top_p)
         if self.template is not None:
             put("?", self.template)
         if not 0 <= self.grace < inf:

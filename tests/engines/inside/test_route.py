@@ -181,6 +181,22 @@ def test_where_records_do_not_get_through_later_paths_are_not_watched(status: in
     asyncio.run(use())
 
 
+def test_records_that_once_did_not_get_through_are_not_asked_for_again() -> None:
+    """Paths that were under way when it showed may still be told of."""
+    said = [{"lost": "it was preempted and its slot given away"}, {"lost": UNKNOWN}]
+    mock = httpx.MockTransport(lambda request: httpx.Response(404, content=json.dumps(said.pop())))
+
+    async def use() -> None:
+        async with httpx.AsyncClient(transport=mock) as client:
+            inside = Inside(client, httpx.URL("http://here/v1"))
+            for _ in range(2):
+                with pytest.raises(EngineError):
+                    await inside.tell(ASKED, 3)
+            assert inside.ask(Prompt((), signals=True, guard=Guard(8, None)), 20) is None
+
+    asyncio.run(use())
+
+
 @pytest.mark.parametrize(
     ("prompt", "k", "wishes"),
     [

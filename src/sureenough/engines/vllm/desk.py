@@ -54,7 +54,7 @@ class _Handler(socketserver.StreamRequestHandler):
     def handle(self) -> None:
         for line in self.rfile:
             asked = json.loads(line)
-            said = told(cast(Any, self.server).board, str(asked["key"]), asked.get("tokens"))
+            said = told(cast(_Server, self.server).board, str(asked["key"]), asked.get("tokens"))
             self.wfile.write(json.dumps(said).encode() + b"\n")
 
 
@@ -62,13 +62,16 @@ class _Server(socketserver.ThreadingUnixStreamServer):
     daemon_threads = True
     request_queue_size = 1024  # many paths end at once; a full queue refuses
 
+    def __init__(self, place: str, board: Any) -> None:
+        self.board = board
+        super().__init__(place, _Handler)
+
 
 def open_desk(board: Any, place: str) -> None:
     """Answer at this path for as long as the process lives."""
     Path(place).unlink(missing_ok=True)
-    server = _Server(place, _Handler)
+    server = _Server(place, board)
     os.chmod(place, 0o600)
-    server.board = board  # type: ignore[attr-defined]
     threading.Thread(target=server.serve_forever, name="sureenough-desk", daemon=True).start()
 
 
