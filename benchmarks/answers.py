@@ -21,7 +21,7 @@ from typing import Any
 
 from sureenough import answers
 
-keys_module = importlib.import_module("sureenough.answers.keys")
+keys_module = importlib.import_module("sureenough.answers.canonical")
 PIECES = (
     "\\boxed{",
     "the answer is ",

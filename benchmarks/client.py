@@ -21,8 +21,8 @@ import sureenough as se
 from sureenough.core.events import Token
 from sureenough.core.outcome import Outcome
 from sureenough.engines import Fake, openai
-from sureenough.engines.openai import OpenAI
-from sureenough.engines.wire import decode
+from sureenough.engines.openai.client import OpenAI
+from sureenough.engines.openai.wire import decode
 
 STRATEGY = "ddc:tau=1,drop=0,trust=100,risk=p100"  # all three tests at every token, next to nothing pruned or stopped
 PARTS = 97  # different chunks; prime, so that windows do not repeat with them

@@ -18,7 +18,7 @@ import httpx
 import psutil
 
 import sureenough as se
-from sureenough.engines.openai import OpenAI
+from sureenough.engines.openai.client import OpenAI
 from sureenough.problems import generate
 
 QUESTION = generate(5, seed=1)[0].question  # one that the built-in model thinks about for some hundred tokens

@@ -19,15 +19,15 @@ from pathlib import Path
 import numpy as np
 
 from sureenough.bench import compare
-from sureenough.core.gates import Gate
-from sureenough.core.monitor import Monitor
+from sureenough.core.confidence.streaming import Monitor
+from sureenough.core.pruning import Gate
 from sureenough.data import BUILTIN_POOL
-from sureenough.drive.leap import leap
-from sureenough.drive.lockstep import lockstep
-from sureenough.drive.replay import Lane, replay
+from sureenough.drivers.fast_replay import fast_replay
+from sureenough.drivers.lockstep import lockstep
+from sureenough.drivers.replay import Lane, replay
+from sureenough.pools import Pool, Question, RecordedPath, write_pool
 from sureenough.spec import parse
 from sureenough.strategies import STRATEGIES
-from sureenough.traces import Pool, Question, RecordedPath, write_pool
 
 missed: list[str] = []
 tolerance = 1.0  # CI allows noisy machines a little
@@ -97,11 +97,11 @@ def lanes(questions: list[Question], orders: int) -> None:
                 outs += [replay(mixed, parse(name), paths=len(mixed), window=64, lane=lane) for name in names]
         return outs
 
-    slow, fast = seconds(lambda: sweep(lockstep, 1)) * orders, best(lambda: sweep(leap, orders))
+    slow, fast = seconds(lambda: sweep(lockstep, 1)) * orders, best(lambda: sweep(fast_replay, orders))
     tokens = sum(path.tokens for question in questions for path in question.paths)
     print(f"lanes, {len(questions)} questions, {tokens:,} tokens, ten strategies, {orders} orders")
     print(f"  token by token {slow:.2f} s (one order timed), fast {fast:.3f} s")
-    if sweep(leap, 1) != sweep(lockstep, 1):
+    if sweep(fast_replay, 1) != sweep(lockstep, 1):
         missed.append("lanes differ")
     bar("fast lane, times the token-by-token lane", slow / fast, 100, at_least=True)
 

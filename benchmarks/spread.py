@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from sureenough.bench.experiments import ExperimentSettings, Inputs, experiment
-from sureenough.bench.result import Result
+from sureenough.bench.result import ExperimentResult
 from sureenough.bench.source import Source
 from sureenough.data import BUILTIN_POOL
 
@@ -29,7 +29,7 @@ MOST_MEMORY: Final = 2 * 2**30
 class Took(NamedTuple):
     """What one run cost."""
 
-    result: Result
+    result: ExperimentResult
     wall: float
     here: float
     there: float

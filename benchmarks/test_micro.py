@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 from sureenough.answers import classes
-from sureenough.core.gates import Stratified
-from sureenough.core.monitor import Monitor
-from sureenough.core.windows import scan
+from sureenough.core.confidence.array import scan
+from sureenough.core.confidence.streaming import Monitor
+from sureenough.core.pruning import Stratified
 from sureenough.data import BUILTIN_POOL
-from sureenough.drive import replay
+from sureenough.drivers import replay
+from sureenough.pools import Pool, Question
 from sureenough.spec import parse
-from sureenough.traces import Pool, Question
 
 Benchmark = Callable[..., Any]
 

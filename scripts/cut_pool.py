@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from sureenough.traces import Pool, Question, write_pool
+from sureenough.pools import Pool, Question, write_pool
 
 
 def cut(pool: Pool, every: int) -> Iterator[Question]:

@@ -21,8 +21,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from sureenough.bench import Comparison, compare
+from sureenough.pools import Pool
 from sureenough.problems import LEVELS, generate
-from sureenough.traces import Pool
 
 SEED: Final = 2026
 EACH: Final = 100

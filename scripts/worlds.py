@@ -16,7 +16,7 @@ from typing import Final
 import numpy as np
 
 from sureenough.bench import compare
-from sureenough.traces import PoolInfo, Question, RecordedPath, write_pool
+from sureenough.pools import PoolInfo, Question, RecordedPath, write_pool
 
 TAILS: Final = {"informative": 0.8, "shuffled": 0.0, "inverted": -0.8}
 """By how many standard deviations right paths end more confident than wrong ones."""

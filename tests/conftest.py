@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from sureenough.data import BUILTIN_POOL
-from sureenough.traces import Pool, Question
+from sureenough.pools import Pool, Question
 
 settings.register_profile(
     "repeatable", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow], print_blob=False

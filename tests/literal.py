@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import beta as beta_distribution
 
-from sureenough.traces import RecordedPath
+from sureenough.pools import RecordedPath
 
 Floats = NDArray[np.float64]
 

@@ -51,7 +51,7 @@ def test_every_function_and_test_that_paper_md_names_exists() -> None:
     for file, name in tests:
         assert (ROOT / file).exists(), file
         assert not name or f"def {name}(" in (ROOT / file).read_text(), f"{file}::{name}"
-    for dotted in set(re.findall(r"`((?:core|drive|strategies|answers)\.[\w.]+)`", text)):
+    for dotted in set(re.findall(r"`((?:core|drivers|strategies|answers)\.[\w.]+)`", text)):
         assert resolves(dotted), dotted
 
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sureenough.core.gates import Keep, Stratified
-from sureenough.core.stops import Posterior
+from sureenough.core.pruning import Keep, Stratified
+from sureenough.core.stop_rules import Posterior
 from sureenough.core.strategy import Strategy
 from sureenough.core.weights import ByConfidence
 from sureenough.errors import UsageError

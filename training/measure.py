@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from shape import CLOSE, PAD, asked
 
-from sureenough.problems import Problem, generate
+from sureenough.problems import GeneratedProblem, generate
 
 BOX = re.compile(r"\\boxed\{(-?\d+)\}")
 WINDOW = 32
@@ -97,7 +97,7 @@ def table(model: Any, seed: int, each: int = 48, paths: int = 32) -> list[dict[s
     return lines
 
 
-def _row(problems: list[Problem], found: list[list[Sampled]]) -> dict[str, Any]:
+def _row(problems: list[GeneratedProblem], found: list[list[Sampled]]) -> dict[str, Any]:
     right = np.array([[path.answer == p.gold for path in paths] for p, paths in zip(problems, found, strict=True)])
     major = [Counter(path.answer for path in paths if path.answer).most_common(1)[:1] for paths in found]
     voted = [bool(top) and top[0][0] == p.gold for top, p in zip(major, problems, strict=True)]

@@ -25,7 +25,7 @@ import triton
 sys.path.insert(0, str(Path(__file__).parent))
 import common
 
-from sureenough.engines.vllm import kernel
+from sureenough.engines.vllm.kernels import top_k as kernel
 
 K = 20
 Keep = Callable[[str, object], None]

@@ -21,15 +21,15 @@ import torch
 sys.path.insert(0, str(Path(__file__).parent))
 import common
 
-from sureenough.core.gates import Gate, Stratified
-from sureenough.core.monitor import Monitor as CoreMonitor
-from sureenough.core.windows import scan
-from sureenough.engines.vllm import stepping
-from sureenough.engines.vllm.arguments import Asked, K
-from sureenough.engines.vllm.board import Board
-from sureenough.engines.vllm.monitor import Monitor
-from sureenough.engines.vllm.signals import signals
-from sureenough.engines.vllm.state import State
+from sureenough.core.confidence.array import scan
+from sureenough.core.confidence.streaming import Monitor as CoreMonitor
+from sureenough.core.pruning import Gate, Stratified
+from sureenough.engines.vllm.kernels import monitor_step as stepping
+from sureenough.engines.vllm.kernels.signals import signals
+from sureenough.engines.vllm.kernels.state import State
+from sureenough.engines.vllm.protocol import K, WatchRequest
+from sureenough.engines.vllm.server.batch_monitor import BatchMonitor
+from sureenough.engines.vllm.server.records import PathRecords
 
 TIERS = {None: 0.0, "drop": 1.0, "risk": 2.0}
 LANES, VOCABULARY = 64, 151_936
@@ -110,12 +110,12 @@ def decisions(tokens: int) -> dict[str, Any]:
 
 def cost(rows: int, vocab: int, *, aligned: bool, board: bool) -> dict[str, Any]:
     """Milliseconds that a step of the whole monitor adds, by what the rows are doing."""
-    watcher = Monitor(rows + 8, 2048, torch.device("cuda"), Board(rows + 8) if board else None)
+    watcher = BatchMonitor(rows + 8, 2048, torch.device("cuda"), PathRecords(rows + 8) if board else None)
     rng = np.random.default_rng(0)
     made: list[list[int]] = []
     for row in range(rows):
         made.append([0] * (0 if aligned else int(rng.integers(0, 6000))))
-        watcher.add(row, Asked(f"path-{row:05}", 2048, Gate(0.99, -1.0, 9.0)), 5, [])
+        watcher.add(row, WatchRequest(f"path-{row:05}", 2048, Gate(0.99, -1.0, 9.0)), 5, [])
         held = watcher.rows[row]
         watcher.rows[row] = held._replace(made=made[row])
     batches = common.inputs(rows, vocab, torch.float32)
@@ -128,7 +128,7 @@ def cost(rows: int, vocab: int, *, aligned: bool, board: bool) -> dict[str, Any]
     launched = common.with_launches(one, batches, 1.0)
     steady = common.with_launches(one, batches, 1.0, turns=-(-32 // len(batches)))
     behind = common.behind_a_model(one, batches)
-    nothing = Monitor(8, 64, torch.device("cuda"))
+    nothing = BatchMonitor(8, 64, torch.device("cuda"))
     start = time.perf_counter()
     for _ in range(100_000):
         nothing.step(batches[0])
@@ -168,12 +168,12 @@ def ends() -> dict[str, Any]:
     """A row whose gate closes draws its end token, at any temperature, from any logits; others are left alone."""
     wrong = 0
     for dtype in (torch.float32, torch.bfloat16, torch.float16):
-        watcher = Monitor(16, 8, torch.device("cuda"))
+        watcher = BatchMonitor(16, 8, torch.device("cuda"))
         watcher.warm_up(1000)
         logits = (torch.randn(8, 1000, device="cuda") * 5).to(dtype)
         made: list[int] = []
         for row in range(0, 8, 2):
-            watcher.add(row, Asked(f"path-{row:05}", 4, Gate(drop=1e9 if row % 4 == 0 else -1.0)), 7, made)
+            watcher.add(row, WatchRequest(f"path-{row:05}", 4, Gate(drop=1e9 if row % 4 == 0 else -1.0)), 7, made)
         for turn in range(4):
             copy = logits.clone()
             watcher.step(copy)

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from sureenough.core.session import Session
     from sureenough.core.strategy import Strategy
     from sureenough.engines.base import Prompt
-    from sureenough.engines.local import Local
-    from sureenough.engines.openai import OpenAI
+    from sureenough.engines.local.engine import Local
+    from sureenough.engines.openai.client import OpenAI
     from sureenough.errors import (
         EngineError,
         EngineRejected,
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
         TraceError,
         UsageError,
     )
+    from sureenough.pools import Pool, RecordedPath
     from sureenough.strategies import STRATEGIES
-    from sureenough.traces import Pool, RecordedPath
 
 __all__ = [
     "STRATEGIES",
@@ -63,7 +63,7 @@ __all__ = [
     "replay",
 ]
 
-_ROOMS: Final = {
+_MODULES: Final = {
     "api": ("aask", "ask", "replay"),
     "bench": ("Comparison", "Row", "compare"),
     "core.events": ("Fate", "Tier", "Token"),
@@ -84,15 +84,15 @@ _ROOMS: Final = {
         "UsageError",
     ),
     "strategies": ("STRATEGIES",),
-    "traces": ("Pool", "RecordedPath"),
+    "pools": ("Pool", "RecordedPath"),
 }
-_HOME: Final = {name: room for room, names in _ROOMS.items() for name in names}
+_MODULE_OF: Final = {name: module for module, names in _MODULES.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOME:
+    if name not in _MODULE_OF:
         raise AttributeError(f"module 'sureenough' has no attribute {name!r}")
-    value = globals()[name] = getattr(import_module(f"sureenough.{_HOME[name]}"), name)
+    value = globals()[name] = getattr(import_module(f"sureenough.{_MODULE_OF[name]}"), name)
     return value
 
 

@@ -12,18 +12,18 @@ from functools import partial
 from typing import Any, Final
 
 from sureenough.answers import REPLAY_SECONDS, Judge
+from sureenough.core.options import Count, check_seconds, check_seed
 from sureenough.core.outcome import Outcome
 from sureenough.core.session import Session
-from sureenough.core.sizes import Count, refuse_bad_seconds, refuse_bad_seed
 from sureenough.core.strategy import Strategy
-from sureenough.drive import replay as run_recorded
-from sureenough.drive.live import run as run_live
-from sureenough.drive.news import Observer
-from sureenough.drive.reading import Extract, grouping, reader
+from sureenough.drivers import replay as run_recorded
+from sureenough.drivers.judging import Extract, extractor_for, new_grouper
+from sureenough.drivers.live import run as run_live
+from sureenough.drivers.observers import Observer
 from sureenough.engines.base import Engine, Prompt, prepare, suggested_template, suggested_window
 from sureenough.errors import UsageError
+from sureenough.pools import RecordedPath
 from sureenough.spec import resolve
-from sureenough.traces import RecordedPath
 
 DEFAULT_WINDOW: Final = 2048
 """The paper's window, where neither caller nor pool says otherwise."""
@@ -62,9 +62,9 @@ def replay(
     wrong = next((path for path in recorded if not isinstance(path, RecordedPath)), None)
     if wrong is not None:
         raise UsageError(f"replay takes RecordedPath objects, not {type(wrong).__name__}")
-    refuse_bad_seed(seed)
+    check_seed(seed)
     if deadline is not None:
-        refuse_bad_seconds("deadline", deadline)
+        check_seconds("deadline", deadline)
     return run_recorded(
         recorded,
         resolve(strategy),
@@ -126,9 +126,9 @@ async def aask(
         extract: finds the answer in a path's text, in place of the kind's own way.
         observers: called with everything that happens.
     """
-    refuse_bad_seed(seed)
+    check_seed(seed)
     if deadline is not None:
-        refuse_bad_seconds("deadline", deadline)
+        check_seconds("deadline", deadline)
     remarks: tuple[str, ...] = ()
     if engine is None:
         engine, remarks = _builtin(question)
@@ -144,11 +144,11 @@ async def aask(
     )
     wording = template if template is not None else suggested_template(engine) or TEMPLATE
     out = await run_live(
-        question if isinstance(question, Prompt) else put(question, wording),
+        question if isinstance(question, Prompt) else render_prompt(question, wording),
         engine,
         session,
-        extract=extract or reader(kind),
-        group=grouping(),
+        extract=extract or extractor_for(kind),
+        group=new_grouper(),
         deadline=deadline,
         observers=observers,
     )
@@ -157,7 +157,7 @@ async def aask(
 
 def _builtin(question: str | Prompt) -> tuple[Engine, tuple[str, ...]]:
     """The model that comes with the package, and what its answers are worth."""
-    from sureenough.engines.local import Local
+    from sureenough.engines.local.engine import Local
     from sureenough.reasoner import hint
 
     strange = hint(question if isinstance(question, str) else question.text)
@@ -170,19 +170,19 @@ def ask(
 ) -> Outcome:
     """Ask a live engine and wait; the options are those of `aask`. Ctrl-C returns the vote so far."""
     prepare(engine)
-    return _waited(lambda: aask(question, engine, strategy, **options))
+    return _run_blocking(lambda: aask(question, engine, strategy, **options))
 
 
-def _waited(work: Callable[[], Coroutine[Any, Any, Outcome]]) -> Outcome:
+def _run_blocking(work: Callable[[], Coroutine[Any, Any, Outcome]]) -> Outcome:
     """Run to the end; beside the loop where one is running already, as in a notebook."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
         return asyncio.run(work())
-    return _Beside(work).result()
+    return _ThreadedRun(work).result()
 
 
-class _Beside(threading.Thread):
+class _ThreadedRun(threading.Thread):
     """Work on a loop of its own, in a thread of its own."""
 
     def __init__(self, work: Callable[[], Coroutine[Any, Any, Outcome]]) -> None:
@@ -237,7 +237,7 @@ def _interrupts(heard: Callable[[int, Any], None]) -> Iterator[None]:
         signal.signal(signal.SIGINT, before if before is not None else signal.default_int_handler)
 
 
-def put(question: str, template: str = TEMPLATE) -> Prompt:
+def render_prompt(question: str, template: str = TEMPLATE) -> Prompt:
     """A question as it is put to a model."""
     if not question.strip():
         raise UsageError("the question is empty")

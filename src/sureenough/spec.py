@@ -11,8 +11,8 @@ from difflib import get_close_matches
 from functools import lru_cache
 from typing import Any, get_type_hints
 
-from sureenough.core.options import COUNT, options_of
 from sureenough.core.strategy import Strategy
+from sureenough.core.strategy_options import COUNT, options_of
 from sureenough.errors import UsageError
 from sureenough.strategies import STRATEGIES
 

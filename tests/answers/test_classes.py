@@ -9,7 +9,7 @@ import pytest
 
 from sureenough import answers
 from sureenough.answers import bounds
-from sureenough.answers.symbolic import Reply, Worker
+from sureenough.answers.symbolic import Worker, WorkerReply
 
 # `answers.classes` is the function; this is the module that it comes from.
 module = importlib.import_module("sureenough.answers.classes")
@@ -19,12 +19,12 @@ ONE, TWO = r"\sqrt{3+2\sqrt{2}}", r"1+\sqrt{2}"
 class Scripted(Worker):
     """Answers from a script, and counts the questions."""
 
-    def __init__(self, *replies: Reply) -> None:
+    def __init__(self, *replies: WorkerReply) -> None:
         super().__init__()
         self.replies = itertools.cycle(replies)
         self.asked: list[tuple[str, str, bool]] = []
 
-    def ask(self, gold: str, answer: str, *, both: bool = True, limit: float = 2, patience: float = 2) -> Reply:
+    def ask(self, gold: str, answer: str, *, both: bool = True, limit: float = 2, patience: float = 2) -> WorkerReply:
         self.asked.append((gold, answer, both))
         return next(self.replies)
 
@@ -68,7 +68,7 @@ def test_a_generator_will_do() -> None:
 
 
 def test_a_verdict_is_asked_for_once() -> None:
-    worker = Scripted(Reply(True, "", 0.01))
+    worker = Scripted(WorkerReply(True, "", 0.01))
     judge = answers.Judge(worker=worker)
     for _ in range(3):
         assert judge.same(ONE, TWO)
@@ -81,7 +81,7 @@ def test_a_verdict_is_asked_for_once() -> None:
 
 
 def test_a_timeout_means_different_and_is_counted() -> None:
-    worker = Scripted(Reply(None, "timeout", 2.0))
+    worker = Scripted(WorkerReply(None, "timeout", 2.0))
     judge = answers.Judge(worker=worker)
     assert str(judge.explain(ONE, TWO)) == "different, timeout"
     assert judge.classes([ONE, TWO]) == [0, 1]
@@ -91,7 +91,7 @@ def test_a_timeout_means_different_and_is_counted() -> None:
 
 
 def test_a_worker_that_was_not_ready_is_asked_again() -> None:
-    worker = Scripted(Reply(None, "timeout", 0.0, waited=2.0), Reply(True, "", 0.1))
+    worker = Scripted(WorkerReply(None, "timeout", 0.0, waited=2.0), WorkerReply(True, "", 0.1))
     judge = answers.Judge(worker=worker)
     assert str(judge.explain(ONE, TWO)) == "different, timeout: the worker was not ready"
     assert judge.unsettled == 1
@@ -102,15 +102,15 @@ def test_a_worker_that_was_not_ready_is_asked_again() -> None:
 @pytest.mark.parametrize(
     ("reply", "unready"),
     [
-        (Reply(True, "", 0.1, waited=1.9), False),
-        (Reply(None, "timeout", 2.0), False),
-        (Reply(None, "timeout", 0.0, waited=2.0), True),
-        (Reply(None, "timeout", 0.1, waited=1.9), True),  # had a twentieth of its time
-        (Reply(None, "no worker", 0.0), True),
-        (Reply(None, "MemoryError", 0.5), False),
+        (WorkerReply(True, "", 0.1, waited=1.9), False),
+        (WorkerReply(None, "timeout", 2.0), False),
+        (WorkerReply(None, "timeout", 0.0, waited=2.0), True),
+        (WorkerReply(None, "timeout", 0.1, waited=1.9), True),  # had a twentieth of its time
+        (WorkerReply(None, "no worker", 0.0), True),
+        (WorkerReply(None, "MemoryError", 0.5), False),
     ],
 )
-def test_a_judge_says_when_the_worker_was_not_ready(reply: Reply, unready: bool) -> None:
+def test_a_judge_says_when_the_worker_was_not_ready(reply: WorkerReply, unready: bool) -> None:
     judge = answers.Judge(worker=Scripted(reply))
     assert not judge.unready
     judge.classes([ONE, TWO])
@@ -118,7 +118,7 @@ def test_a_judge_says_when_the_worker_was_not_ready(reply: Reply, unready: bool)
 
 
 def test_the_budget_of_a_question_is_kept() -> None:
-    worker = Scripted(Reply(False, "", 0.15))
+    worker = Scripted(WorkerReply(False, "", 0.15))
     judge = answers.Judge(0.2, worker=worker)
     found = judge.classes([f"\\sqrt{{{n}+2\\sqrt{{2}}}} + |{m}x|^2" for n in (3, 3) for m in range(1)] + _agreeing(5))
     assert len(set(found)) == len(set(found))
@@ -133,14 +133,14 @@ def _agreeing(count: int) -> list[str]:
 
 
 def test_without_symbolic_seconds_nobody_is_asked() -> None:
-    worker = Scripted(Reply(True, "", 0.1))
+    worker = Scripted(WorkerReply(True, "", 0.1))
     judge = answers.Judge(0, worker=worker)
     assert str(judge.explain(ONE, TWO)) == "different, timeout: no symbolic seconds left"
     assert (judge.unsettled, worker.asked) == (1, [])
 
 
 def test_grade_puts_the_gold_first_and_asks_one_way() -> None:
-    worker = Scripted(Reply(True, "", 0.1))
+    worker = Scripted(WorkerReply(True, "", 0.1))
     judge = answers.Judge(worker=worker)
     assert judge.grade(ONE, TWO)
     assert judge.grade(TWO, ONE)
@@ -154,14 +154,14 @@ def test_no_answer_is_never_right() -> None:
 
 
 def test_a_set_costs_no_symbolic_time_where_one_element_settles_it() -> None:
-    worker = Scripted(Reply(True, "", 0.1))
+    worker = Scripted(WorkerReply(True, "", 0.1))
     judge = answers.Judge(worker=worker)
     assert not judge.same(f"({ONE}, 1)", f"({TWO}, 2)")
     assert worker.asked == []
 
 
 def test_a_timeout_inside_a_tuple_is_not_waited_for_again() -> None:
-    worker = Scripted(Reply(None, "timeout", 2.0))
+    worker = Scripted(WorkerReply(None, "timeout", 2.0))
     judge = answers.Judge(worker=worker)
     for tail in range(4):
         assert not judge.same(f"({ONE}, {tail})", f"({TWO}, {tail})")
@@ -169,7 +169,7 @@ def test_a_timeout_inside_a_tuple_is_not_waited_for_again() -> None:
 
 
 def test_bounds_are_asked_before_the_worker() -> None:
-    worker = Scripted(Reply(True, "", 0.1))
+    worker = Scripted(WorkerReply(True, "", 0.1))
     judge = answers.Judge(worker=worker)
     big = r"\cos(2x)^{60}"
     assert str(judge.explain(big, big + r" + |x|^2 - x^2")) == "different, too large for symbolic code"
@@ -179,7 +179,7 @@ def test_bounds_are_asked_before_the_worker() -> None:
 
 def test_group_classes_every_question() -> None:
     pool: dict[str, list[str | None]] = {"a": ["1/2", "0.5", None], "b": [ONE, TWO], "c": []}
-    worker = Scripted(Reply(None, "timeout", 0.2))
+    worker = Scripted(WorkerReply(None, "timeout", 0.2))
     found = answers.group(pool, worker=worker)
     assert found.classes == {"a": [0, 0, None], "b": [0, 1], "c": []}
     assert found.unsettled == 1

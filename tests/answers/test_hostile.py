@@ -17,7 +17,7 @@ from sureenough.answers.symbolic import WORKER
 
 from .hostile import HOSTILE, PAYLOADS
 
-keys_module = importlib.import_module("sureenough.answers.keys")
+keys_module = importlib.import_module("sureenough.answers.canonical")
 resource = pytest.importorskip("resource", reason="memory is measured where the system can")
 LONGEST = 5.0  # seconds: the longest wait for the worker, and a busy machine
 MEMORY = 2**30  # bytes

@@ -9,9 +9,20 @@ from typing import Literal
 
 import numpy as np
 
-from sureenough.bench.result import Axis, Cell, Column, Figure, Measure, PoolUsed, Provenance, Result, Series, Table
+from sureenough.bench.result import (
+    Axis,
+    Cell,
+    ExperimentResult,
+    Figure,
+    Measure,
+    PoolUsed,
+    Provenance,
+    ResultColumn,
+    Series,
+    Table,
+)
 from sureenough.bench.source import Source
-from sureenough.traces import PoolInfo, Question, RecordedPath, write_pool
+from sureenough.pools import PoolInfo, Question, RecordedPath, write_pool
 
 HOSTILE = "</script><img src=x onerror=alert(1)>"
 FORMULA = "=HYPERLINK(A1)|x"
@@ -79,11 +90,11 @@ def provenance(command: str = "sureenough bench main --pool small.parquet") -> P
     )
 
 
-def hostile_result(name: str = "main") -> Result:
+def hostile_result(name: str = "main") -> ExperimentResult:
     """Every name of it would like to be more than a name."""
     columns = [
-        Column("dataset"), Column(HOSTILE, "percent", "%"), Column("tokens", "tokens"), Column("vs first", "points"),
-        Column("their tokens", "tokens7", theirs="table 1"),
+        ResultColumn("dataset"), ResultColumn(HOSTILE, "percent", "%"), ResultColumn("tokens", "tokens"),
+        ResultColumn("vs first", "points"), ResultColumn("their tokens", "tokens7", theirs="table 1"),
     ]  # fmt: skip
     rows: list[list[Cell]] = [
         [FORMULA, Measure(0.5, 0.25, 0.75), 1200.0, Measure(-0.031, -0.1, 0.02), 1.5e7],
@@ -111,6 +122,6 @@ def hostile_result(name: str = "main") -> Result:
     ]
     table = Table("hostile", f"Title {HOSTILE}", columns, rows, [HOSTILE, FORMULA])
     live = Table("live", "Measured live", columns[:1], [["x"]], live=True)
-    return Result(
+    return ExperimentResult(
         name, f"Hostile {HOSTILE}", [table, live], figures, [HOSTILE], provenance(f"sureenough bench {HOSTILE}\n%x")
     )

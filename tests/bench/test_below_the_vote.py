@@ -16,8 +16,8 @@ from sureenough.bench.experiments.paths import area, by_difficulty
 from sureenough.bench.experiments.stopping import condition, stopping
 from sureenough.bench.experiments.synthetic import KINDS, path
 from sureenough.bench.source import Source
-from sureenough.core.gates import Gate
-from sureenough.core.monitor import Monitor
+from sureenough.core.confidence.streaming import Monitor
+from sureenough.core.pruning import Gate
 from sureenough.errors import UsageError
 from tests.bench.making import make_pool
 from tests.bench.test_experiments import column, run, table, values

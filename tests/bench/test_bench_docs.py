@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 import typer.main
 
-from sureenough.bench.datasets import DATASETS
 from sureenough.bench.experiments import EXPERIMENTS
 from sureenough.bench.plan import read_plan
 from sureenough.cli import app
+from sureenough.datasets import DATASETS
 
 TEXT = (Path(__file__).parents[2] / "docs" / "bench.md").read_text()
 COMMANDS = [

@@ -13,13 +13,13 @@ import pytest
 
 import sureenough as se
 from sureenough.answers import grade
-from sureenough.bench.score import Sheet, rows
+from sureenough.bench.score import StrategyRuns, rows
 from sureenough.bench.tables import COLUMNS, csv_table, footnotes, json_table, plain_table
-from sureenough.core.gates import Gate
-from sureenough.core.windows import Windows
+from sureenough.core.confidence.array import Windows
+from sureenough.core.pruning import Gate
 from sureenough.data import BUILTIN_POOL
 from sureenough.errors import UsageError
-from sureenough.traces import PoolInfo, Question, RecordedPath, write_pool
+from sureenough.pools import PoolInfo, Question, RecordedPath, write_pool
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +77,7 @@ def test_orders_do_not_depend_on_the_other_strategies(table: se.Comparison) -> N
 def test_intervals_resample_questions_and_pair_strategies() -> None:
     rng = np.random.default_rng(0)
     base = rng.random(200) < 0.5
-    first, better = Sheet("first"), Sheet("better")
+    first, better = StrategyRuns("first"), StrategyRuns("better")
     first.right, better.right = base.astype(float).tolist(), (base | (rng.random(200) < 0.1)).astype(float).tolist()
     for sheet in (first, better):
         sheet.runs = sheet.questions = 200

@@ -16,9 +16,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from sureenough.answers import grade
-from sureenough.bench.datasets import DATASETS
-from sureenough.bench.datasets.checks import control_character
-from sureenough.bench.datasets.load import load
+from sureenough.datasets import DATASETS
+from sureenough.datasets.checks import control_character
+from sureenough.datasets.load import load
 from sureenough.errors import UsageError
 from tests.bench.typed import bench
 

@@ -11,12 +11,12 @@ import sureenough as se
 from sureenough.bench import paper
 from sureenough.bench.experiments import EXPERIMENTS, ExperimentSettings, Inputs, experiment
 from sureenough.bench.experiments.inputs import whole
-from sureenough.bench.result import Cell, Measure, Result, Table, read
+from sureenough.bench.result import Cell, ExperimentResult, Measure, Table, read
 from sureenough.bench.source import Source
-from sureenough.core.stops import exceeds_share
+from sureenough.core.stop_rules import exceeds_share
 from sureenough.data import BUILTIN_POOL
 from sureenough.errors import UsageError
-from sureenough.traces import PoolInfo, Question, RecordedPath, write_pool
+from sureenough.pools import PoolInfo, Question, RecordedPath, write_pool
 from tests.bench.making import live_rows, make_pool
 
 
@@ -30,12 +30,12 @@ def other(tmp_path_factory: pytest.TempPathFactory) -> Source:
     return make_pool(tmp_path_factory.mktemp("pools"), questions=5, dataset="arith", model="tiny", name="other.parquet")
 
 
-def run(name: str, *sources: Source, live: bool = False, **settings: Any) -> Result:
+def run(name: str, *sources: Source, live: bool = False, **settings: Any) -> ExperimentResult:
     chosen = ExperimentSettings(**({"repeats": 2} | settings))
     return experiment(name).run(Inputs(sources, chosen, live_rows() if live else ()))
 
 
-def table(result: Result, name: str) -> Table:
+def table(result: ExperimentResult, name: str) -> Table:
     return next(one for one in result.tables if one.name == name)
 
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 import sureenough as se
-from sureenough.bench.groups import Groups, Judged, cache_folder, judge
+from sureenough.bench.judging import JudgedAnswers, PoolJudge, cache_folder, judge_question
 from sureenough.errors import UsageError
-from sureenough.traces import Pool, PoolInfo, Question, RecordedPath, write_pool
+from sureenough.pools import Pool, PoolInfo, Question, RecordedPath, write_pool
 
 ANSWERS = ["1/2", "0.5", "7", r"\frac12", None, "7.0", "1/3"]
 
@@ -23,7 +23,7 @@ def pool(folder: Path, answers: list[str | None] | None = None) -> Path:
 
 def test_answers_are_grouped_and_graded_by_meaning(tmp_path: Path) -> None:
     (question,) = Pool(pool(tmp_path))
-    judged = judge(question, 0.2, "meaning")
+    judged = judge_question(question, 0.2, "meaning")
     assert judged.classes == {"1/2": 0, "0.5": 0, "7": 1, r"\frac12": 0, "7.0": 1, "1/3": 2}
     assert judged.right == {"1/2": True, "0.5": True, "7": False, r"\frac12": True, "7.0": False, "1/3": False}
     assert (judged.unsettled, judged.unready) == (0, False)
@@ -31,7 +31,7 @@ def test_answers_are_grouped_and_graded_by_meaning(tmp_path: Path) -> None:
 
 def test_by_string_only_the_vote_changes(tmp_path: Path) -> None:
     (question,) = Pool(pool(tmp_path))
-    judged = judge(question, 0.2, "string")
+    judged = judge_question(question, 0.2, "string")
     assert len(set(judged.classes.values())) == 6
     assert judged.right is not None
     assert judged.right[r"\frac12"]
@@ -76,9 +76,11 @@ def test_a_cache_that_cannot_be_written_is_no_error(tmp_path: Path, monkeypatch:
 def test_what_no_worker_was_ready_for_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SUREENOUGH_CACHE", str(tmp_path / "kept"))
     source = Pool(pool(tmp_path))
-    groups = Groups(source)
+    groups = PoolJudge(source)
     (question,) = source
-    monkeypatch.setattr("sureenough.bench.groups.judge", lambda *_: Judged({"1/2": 0}, None, 1, unready=True))
+    monkeypatch.setattr(
+        "sureenough.bench.judging.judge_question", lambda *_: JudgedAnswers({"1/2": 0}, None, 1, unready=True)
+    )
     groups.of(question)
     groups.save()
     assert not (tmp_path / "kept").exists()
@@ -105,7 +107,7 @@ def test_what_cannot_be(tmp_path: Path) -> None:
 def test_pairs_that_are_not_settled_are_counted_and_said(tmp_path: Path) -> None:
     hard = [r"\sin(x)\cos(x)+\sin(x+y+1)\sin(x-y+1)", r"\frac{\sin(2x)}{2}+\sin^2(x+1)-\sin^2(y)"]
     result = se.compare(pool(tmp_path, list(hard)), ["sc"], symbolic_seconds=0.0)
-    judged = judge(next(iter(Pool(pool(tmp_path, list(hard))))), 0.0, "meaning")
+    judged = judge_question(next(iter(Pool(pool(tmp_path, list(hard))))), 0.0, "meaning")
     assert bool(judged.unsettled) == any("not settled in 0 s" in note for note in result.notes)
     if not judged.unsettled:
         assert len(set(judged.classes.values())) == 1, "settled without symbolic code"

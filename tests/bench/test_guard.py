@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 
 import sureenough as se
-from sureenough.bench.guard import FLOOR, PRIOR, Guard
-from sureenough.core.value import ValueLeft
+from sureenough.bench.guard import FLOOR, PRIOR, ConfidenceGuard
+from sureenough.core.expected_gain import ExpectedGain
 from sureenough.core.weights import ByTail
+from sureenough.pools import PoolInfo, Question, RecordedPath, write_pool
 from sureenough.spec import parse
-from sureenough.traces import PoolInfo, Question, RecordedPath, write_pool
 
 
 def test_it_believes_at_first_and_stops_when_misled() -> None:
-    guard = Guard(parse("sure"))
+    guard = ConfidenceGuard(parse("sure"))
     assert guard.belief == PRIOR
     assert guard.current() is guard.strategy
     for _ in range(3):
@@ -26,7 +26,7 @@ def test_it_believes_at_first_and_stops_when_misled() -> None:
     assert guard.belief <= FLOOR
     wary = guard.current()
     assert wary.weigh == ByTail(beta=0.0)
-    assert wary.stop == ValueLeft(delta=0.0025)
+    assert wary.stop == ExpectedGain(delta=0.0025)
     assert guard.wary == 1
     for _ in range(5):
         guard.learn(0.9)
@@ -34,7 +34,7 @@ def test_it_believes_at_first_and_stops_when_misled() -> None:
 
 
 def test_other_strategies_are_left_alone() -> None:
-    guard = Guard(parse("ddc"))
+    guard = ConfidenceGuard(parse("ddc"))
     guard.learn(-100.0)
     assert guard.current() is guard.strategy
 

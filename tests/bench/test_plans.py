@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from sureenough.bench.plan import Chosen, Plan, Server, read_plan
+from sureenough.bench.plan import BenchPlan, DatasetChoice, EngineChoice, read_plan
 from sureenough.errors import UsageError
 
 TOML = """
@@ -42,7 +42,7 @@ def written(tmp_path: Path, text: str) -> Path:
 
 def test_a_file(tmp_path: Path) -> None:
     plan = read_plan(written(tmp_path, TOML), {"paths": None})
-    assert plan.datasets == (Chosen("math500"), Chosen("mine.csv", 5, {"question": "text"}))
+    assert plan.datasets == (DatasetChoice("math500"), DatasetChoice("mine.csv", 5, {"question": "text"}))
     assert (plan.paths, plan.budget, plan.replay_parallel, plan.repeats, plan.live) == (64, 64, 4, 5, True)
     assert plan.engines[0].urls == ("http://a:8000/v1", "http://b:8000/v1")
     assert (plan.engines[1].urls, plan.engines[1].temperature) == (("http://a:8000/v1",), 1.0)
@@ -54,7 +54,7 @@ def test_a_file(tmp_path: Path) -> None:
 def test_what_is_typed_wins(tmp_path: Path) -> None:
     typed = {"paths": 8, "datasets": ["aime24"], "limit": 3, "sweeps": {"warmup": ["4"]}, "repeats": None}
     plan = read_plan(written(tmp_path, TOML), typed)
-    assert (plan.paths, plan.datasets, plan.repeats) == (8, (Chosen("aime24", 3),), 5)
+    assert (plan.paths, plan.datasets, plan.repeats) == (8, (DatasetChoice("aime24", 3),), 5)
     assert plan.specs() == ("sc", "ddc:warmup=4")
 
 
@@ -69,7 +69,7 @@ def test_a_typed_limit_wins_over_all(tmp_path: Path) -> None:
 
 
 def test_without_a_word_it_is_the_papers_budget() -> None:
-    assert (Plan().budget, Plan().specs()) == (512, None)
+    assert (BenchPlan().budget, BenchPlan().specs()) == (512, None)
 
 
 @pytest.mark.parametrize(
@@ -102,4 +102,4 @@ def test_a_plan_that_is_not_there(tmp_path: Path) -> None:
 
 def test_servers_are_plain_values() -> None:
     nothing: dict[str, Any] = {}
-    assert Server(**nothing).urls == ()
+    assert EngineChoice(**nothing).urls == ()

@@ -16,8 +16,8 @@ import pytest
 from sureenough.bench.report import build, saved
 from sureenough.bench.report.cells import heading, shown, slug
 from sureenough.bench.report.page import page
-from sureenough.bench.report.written import comma_separated, latex, markdown
-from sureenough.bench.result import Cell, Column, Measure, Table
+from sureenough.bench.report.text_tables import comma_separated, latex, markdown
+from sureenough.bench.result import Cell, Measure, ResultColumn, Table
 from sureenough.errors import UsageError
 from tests.bench.making import FORMULA, HOSTILE, hostile_result, provenance
 
@@ -25,29 +25,29 @@ from tests.bench.making import FORMULA, HOSTILE, hostile_result, provenance
 @pytest.mark.parametrize(
     ("cell", "column", "reads"),
     [
-        (0.6721, Column("a", "percent"), "67.2"),
-        (Measure(0.672, 0.54, 0.804), Column("a", "percent"), "67.2 [54.0, 80.4]"),
-        (Measure(0.672, None, None), Column("a", "percent"), "67.2"),
-        (-0.00001, Column("a", "points"), "+0.0"),
-        (-0.031, Column("a", "points"), "-3.1"),
-        (26693.78, Column("a", "tokens"), "26,694"),
-        (7.5e7, Column("a", "tokens7"), "7.5"),
-        (18.64e8, Column("a", "tokens7"), "186.4"),
-        (448071.0, Column("a", "tokens7"), "0.0448"),
-        (2.979, Column("a", "ratio"), "3.0x"),
-        (1.25e-7, Column("a", "scientific"), "1.25e-07"),
-        (12.345, Column("a", "number", digits=1), "12.3"),
-        (None, Column("a", "number"), "–"),
-        ("x", Column("a", "number"), "x"),
-        (50, Column("a", "count"), "50"),
+        (0.6721, ResultColumn("a", "percent"), "67.2"),
+        (Measure(0.672, 0.54, 0.804), ResultColumn("a", "percent"), "67.2 [54.0, 80.4]"),
+        (Measure(0.672, None, None), ResultColumn("a", "percent"), "67.2"),
+        (-0.00001, ResultColumn("a", "points"), "+0.0"),
+        (-0.031, ResultColumn("a", "points"), "-3.1"),
+        (26693.78, ResultColumn("a", "tokens"), "26,694"),
+        (7.5e7, ResultColumn("a", "tokens7"), "7.5"),
+        (18.64e8, ResultColumn("a", "tokens7"), "186.4"),
+        (448071.0, ResultColumn("a", "tokens7"), "0.0448"),
+        (2.979, ResultColumn("a", "ratio"), "3.0x"),
+        (1.25e-7, ResultColumn("a", "scientific"), "1.25e-07"),
+        (12.345, ResultColumn("a", "number", digits=1), "12.3"),
+        (None, ResultColumn("a", "number"), "–"),
+        ("x", ResultColumn("a", "number"), "x"),
+        (50, ResultColumn("a", "count"), "50"),
     ],
 )
-def test_how_a_cell_reads(cell: Cell, column: Column, reads: str) -> None:
+def test_how_a_cell_reads(cell: Cell, column: ResultColumn, reads: str) -> None:
     assert shown(cell, column) == reads
 
 
 def test_whose_number_a_column_holds_is_in_its_heading() -> None:
-    assert heading(Column("tokens", "tokens7", "10^7", theirs="table 1")) == "tokens, 10^7 (paper, table 1)"
+    assert heading(ResultColumn("tokens", "tokens7", "10^7", theirs="table 1")) == "tokens, 10^7 (paper, table 1)"
 
 
 def test_csv_cells_cannot_start_formulas_and_numbers_stay_numbers() -> None:
@@ -148,6 +148,6 @@ def test_names_of_files_stay_names(name: str) -> None:
 
 
 def test_an_empty_table_is_still_a_table() -> None:
-    table = Table("t", "nothing", [Column("a")], [])
+    table = Table("t", "nothing", [ResultColumn("a")], [])
     assert comma_separated(table, provenance()).splitlines() == ["a,made by"]
     assert r"\bottomrule" in latex(table, provenance())

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from sureenough.traces import Pool
+from sureenough.pools import Pool
 from tests.bench.serving import in_a_thread
 from tests.bench.test_datasets import gpqa
 from tests.bench.typed import MANNER, bench, environ, live_runs, on, questions, result, until, words

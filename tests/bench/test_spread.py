@@ -9,26 +9,26 @@ import pyarrow.parquet as pq
 import pytest
 
 from sureenough.bench.experiments import ExperimentSettings, Inputs, experiment
-from sureenough.bench.groups import Judged
+from sureenough.bench.judging import JudgedAnswers
+from sureenough.bench.parallel import OpenPool, Task, map_questions
 from sureenough.bench.source import Source
-from sureenough.bench.spread import Opened, Task, spread
 from sureenough.errors import TraceError, UsageError
-from sureenough.traces import Pool, Question
+from sureenough.pools import Pool, Question
 from tests.bench.making import make_pool
 
 
-def names(question: Question, judged: Judged) -> tuple[str, int, bool]:
+def names(question: Question, judged: JudgedAnswers) -> tuple[str, int, bool]:
     """A task that a worker can import."""
     return question.id, len(question.paths), judged.right is not None and judged.right.get("7", False)
 
 
-def fails(question: Question, judged: Judged) -> str:
+def fails(question: Question, judged: JudgedAnswers) -> str:
     if question.id == "q5":
         raise UsageError(f"{question.id} will not do")
     return question.id
 
 
-def by_name(opened: Opened) -> Task[tuple[str, int, bool]]:
+def by_name(opened: OpenPool) -> Task[tuple[str, int, bool]]:
     return names
 
 
@@ -42,7 +42,7 @@ def pools(tmp_path_factory: pytest.TempPathFactory) -> list[Source]:
 
 
 def test_values_come_in_the_files_order_from_any_number_of_processes(pools: list[Source]) -> None:
-    one, two = (spread(pools, by_name, jobs=jobs) for jobs in (1, 2))
+    one, two = (map_questions(pools, by_name, jobs=jobs) for jobs in (1, 2))
     assert [[value[0] for value in seen.values] for seen in one] == [
         [f"q{i}" for i in range(40)],
         [f"q{i}" for i in range(3)],
@@ -65,12 +65,12 @@ def test_an_experiment_is_the_same_to_the_last_bit(pools: list[Source], name: st
 def test_an_error_in_a_worker_is_the_callers_error(pools: list[Source]) -> None:
     for jobs in (1, 2):
         with pytest.raises(UsageError, match="q5 will not do"):
-            spread(pools[:1], lambda opened: fails, jobs=jobs)
+            map_questions(pools[:1], lambda opened: fails, jobs=jobs)
 
 
 def test_progress_tells_of_every_path_once(pools: list[Source]) -> None:
     told: list[tuple[int, int]] = []
-    spread(pools, by_name, jobs=2, progress=lambda done, total: told.append((done, total)))
+    map_questions(pools, by_name, jobs=2, progress=lambda done, total: told.append((done, total)))
     assert told[-1] == (43 * 24, 43 * 24)
     assert [done for done, _ in told] == sorted({done for done, _ in told})
 
@@ -90,7 +90,7 @@ def test_a_question_in_two_places_is_refused(pools: list[Source], tmp_path: Path
     torn = tmp_path / "torn.parquet"
     pq.write_table(table.take([0, 30, 1]), torn)
     with pytest.raises(TraceError, match="'q0' are not together"):
-        spread([Source.of(torn)], by_name, jobs=2)
+        map_questions([Source.of(torn)], by_name, jobs=2)
 
 
 def test_a_damaged_pool_is_read_to_its_end_where_asked(pools: list[Source], tmp_path: Path) -> None:
@@ -102,6 +102,6 @@ def test_a_damaged_pool_is_read_to_its_end_where_asked(pools: list[Source], tmp_
     pq.write_table(broken, tmp_path / "broken.parquet")
     source = Source.of(tmp_path / "broken.parquet")
     with pytest.raises(TraceError, match="row 0"):
-        spread([source], by_name, jobs=2)
-    (seen,) = spread([source], by_name, jobs=2, skip_damaged=True)
+        map_questions([source], by_name, jobs=2)
+    (seen,) = map_questions([source], by_name, jobs=2, skip_damaged=True)
     assert (seen.opened.damaged, [value[1] for value in seen.values]) == (1, [23, 24, 24])

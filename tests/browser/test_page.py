@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sureenough.server import Settings
+from sureenough.server import ServerSettings
 from tests.browser.visit import Visit
 from tests.engines.misbehaving import Manner
 from tests.server.recorded import Recorded
@@ -28,13 +28,13 @@ def recorded() -> Iterator[str]:
     """Our server before recorded paths that come slowly enough to be watched."""
     with (
         serving_app(Recorded(DUCKS, 0.05).app()) as upstream,
-        ours(Settings(upstream=f"{upstream.url}/v1", window=64)) as (url, _),
+        ours(ServerSettings(upstream=f"{upstream.url}/v1", window=64)) as (url, _),
     ):
         yield url
 
 
 def test_the_built_in_model_from_question_to_answer(browser: Browser) -> None:
-    with ours(Settings()) as (url, _):
+    with ours(ServerSettings()) as (url, _):
         visit = Visit(browser, url)
         visit.page.click("text=86 + 77 - 162 / 27 = ?")
         visit.ask("86 + 77 - 162 / 27 = ?", "ddc", "warmup=5,weight=mean,tau=0.99,trust=0,drop=0", paths=32, parallel=6)
@@ -174,7 +174,7 @@ def test_light_and_dark(browser: Browser, recorded: str) -> None:
 
 
 def test_an_upstream_that_is_down(browser: Browser) -> None:
-    with ours(Settings(upstream=DEAD, models=("gone",), retries=0)) as (url, _):
+    with ours(ServerSettings(upstream=DEAD, models=("gone",), retries=0)) as (url, _):
         visit = Visit(browser, url)
         visit.ask("Anybody?", "sc", paths=2)
         visit.state("error")
@@ -187,7 +187,7 @@ def test_an_upstream_that_is_down(browser: Browser) -> None:
 def test_an_upstream_without_log_probabilities(browser: Browser) -> None:
     with (
         serving_app(Recorded(DUCKS, 0.0, logprobs=False).app()) as upstream,
-        ours(Settings(upstream=f"{upstream.url}/v1")) as (url, _),
+        ours(ServerSettings(upstream=f"{upstream.url}/v1")) as (url, _),
     ):
         visit = Visit(browser, url)
         visit.ask("How much?", "ddc")
@@ -204,7 +204,7 @@ def test_hostile_words_are_only_words(browser: Browser, tmp_path: Path) -> None:
     evil = "<img src=x onerror=alert(1)><script>alert(2)</script>"
     with (
         an_upstream(Manner(answer=evil, tokens=3)) as (up, _),
-        ours(Settings(upstream=up.url, upstream_key=KEY, models=("tiny",), keep_runs=tmp_path)) as (url, _),
+        ours(ServerSettings(upstream=up.url, upstream_key=KEY, models=("tiny",), keep_runs=tmp_path)) as (url, _),
     ):
         visit = Visit(browser, url)
         visit.ask(evil, "sure", paths=4)
@@ -227,7 +227,7 @@ def test_runs_that_were_kept_can_be_read_again(browser: Browser, tmp_path: Path)
         "<title>r</title><script>document.title = typeof localStorage</script><p>report"
     )
     with serving_app(Recorded(DUCKS, 0.0).app()) as upstream:
-        settings = Settings(upstream=f"{upstream.url}/v1", window=64, keep_runs=tmp_path)
+        settings = ServerSettings(upstream=f"{upstream.url}/v1", window=64, keep_runs=tmp_path)
         with ours(settings) as (url, _):
             visit = Visit(browser, url)
             visit.ask("How much does she make?", "ddc", "weight=mean")

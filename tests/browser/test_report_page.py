@@ -12,7 +12,7 @@ import pytest
 from sureenough.bench.experiments import EXPERIMENTS, ExperimentSettings, Inputs
 from sureenough.bench.report import build, saved
 from sureenough.bench.report.cells import shown, slug, value_of
-from sureenough.bench.result import Result
+from sureenough.bench.result import ExperimentResult
 from tests.bench.making import HOSTILE, hostile_result, live_rows, make_pool
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class Visit:
 
 
 @pytest.fixture(scope="module")
-def results(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Result]]:
+def results(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[ExperimentResult]]:
     """Every experiment on a small pool, and a hostile result among them, saved and read back."""
     folder = tmp_path_factory.mktemp("run")
     sources = [
@@ -50,20 +50,22 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Result
 
 
 @pytest.fixture
-def visit(browser: Browser, results: tuple[Path, list[Result]]) -> Iterator[Visit]:
+def visit(browser: Browser, results: tuple[Path, list[ExperimentResult]]) -> Iterator[Visit]:
     visit = Visit(browser, results[0])
     yield visit
     visit.page.close()
 
 
-def test_the_page_is_silent_and_asks_for_nothing_but_itself(visit: Visit, results: tuple[Path, list[Result]]) -> None:
+def test_the_page_is_silent_and_asks_for_nothing_but_itself(
+    visit: Visit, results: tuple[Path, list[ExperimentResult]]
+) -> None:
     visit.page.mouse.wheel(0, 20000)
     assert visit.said == []
     assert visit.asked == [results[0].as_uri()]
     assert visit.page.title() == f"Run {HOSTILE}"
 
 
-def test_every_figure_is_drawn(visit: Visit, results: tuple[Path, list[Result]]) -> None:
+def test_every_figure_is_drawn(visit: Visit, results: tuple[Path, list[ExperimentResult]]) -> None:
     marks = visit.page.eval_on_selector_all(
         "figure",
         "all => all.map(f => [f.querySelector('h3').textContent, f.querySelectorAll('.mark, .plot .line').length])",
@@ -78,7 +80,7 @@ def test_every_figure_is_drawn(visit: Visit, results: tuple[Path, list[Result]])
     assert min(sizes) > 150
 
 
-def test_tables_equal_the_json(visit: Visit, results: tuple[Path, list[Result]]) -> None:
+def test_tables_equal_the_json(visit: Visit, results: tuple[Path, list[ExperimentResult]]) -> None:
     for result in results[1]:
         for table in result.tables:
             place = f"#{slug(result.name)}-table-{slug(table.name)}"
@@ -141,7 +143,7 @@ def test_a_legend_hides_and_shows_its_series(visit: Visit) -> None:
     assert series.count() == before
 
 
-def test_hovering_a_point_says_its_numbers(visit: Visit, results: tuple[Path, list[Result]]) -> None:
+def test_hovering_a_point_says_its_numbers(visit: Visit, results: tuple[Path, list[ExperimentResult]]) -> None:
     main = next(one for one in results[1] if one.name == "main")
     series = main.figures[0].series[-1]
     figure = visit.page.locator("#main figure").first
@@ -152,7 +154,7 @@ def test_hovering_a_point_says_its_numbers(visit: Visit, results: tuple[Path, li
     assert f"{100 * (series.y[0] or 0):.1f} %" in (tip.text_content() or "")
 
 
-def test_light_and_dark(browser: Browser, results: tuple[Path, list[Result]]) -> None:
+def test_light_and_dark(browser: Browser, results: tuple[Path, list[ExperimentResult]]) -> None:
     grounds = []
     for scheme in ("light", "dark"):
         visit = Visit(browser, results[0], color_scheme=scheme)
@@ -165,14 +167,16 @@ def test_light_and_dark(browser: Browser, results: tuple[Path, list[Result]]) ->
     assert len(set(grounds)) == 2
 
 
-def test_it_reads_without_scripts(browser: Browser, results: tuple[Path, list[Result]]) -> None:
+def test_it_reads_without_scripts(browser: Browser, results: tuple[Path, list[ExperimentResult]]) -> None:
     visit = Visit(browser, results[0], java_script_enabled=False)
     main = json.loads(next(one for one in results[1] if one.name == "main").to_json())
     assert visit.page.locator("#main-table-main tbody tr").count() == len(main["tables"][0]["rows"])
     visit.page.close()
 
 
-def test_a_narrow_screen_does_not_scroll_sideways(browser: Browser, results: tuple[Path, list[Result]]) -> None:
+def test_a_narrow_screen_does_not_scroll_sideways(
+    browser: Browser, results: tuple[Path, list[ExperimentResult]]
+) -> None:
     visit = Visit(browser, results[0], viewport={"width": 380, "height": 800})
     assert visit.page.evaluate("document.documentElement.scrollWidth") <= 380
     visit.page.close()

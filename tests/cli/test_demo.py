@@ -13,8 +13,8 @@ import pytest
 
 import sureenough as se
 from sureenough import reasoner
-from sureenough.cli.sizing import CHOICES, length, sizes
-from sureenough.cli.verdict import answer, verdict
+from sureenough.cli.demo_size import CHOICES, demo_size, length
+from sureenough.cli.demo_summary import answer, demo_summary
 from sureenough.data import BUILTIN_POOL
 from sureenough.problems import generate
 
@@ -42,7 +42,7 @@ def test_lengths_between_known_levels(level: int, tokens: float) -> None:
     ("rate", "problems", "paths"), [(10_000, 20, 32), (2200, 16, 32), (1700, 12, 32), (1200, 12, 24), (1, 5, 24)]
 )
 def test_a_slower_machine_samples_less(rate: float, problems: int, paths: int) -> None:
-    found = sizes(rate, LENGTHS, 50)
+    found = demo_size(rate, LENGTHS, 50)
     assert (len(found.levels), found.paths) == (problems, paths)
     assert found.tokens <= rate * 50 or rate == 1, "it fits the time, unless nothing does"
 
@@ -53,12 +53,12 @@ def test_every_choice_leaves_paths_beyond_the_warm_up() -> None:
 
 def test_sentences() -> None:
     result = se.compare(BUILTIN_POOL, ["sc", "ac", "ddc", "sure"], paths=32)
-    said = verdict(result)
+    said = demo_summary(result)
     assert said.startswith(
         f"Plain voting (sc) was right on {result.rows[0].accuracy:.0%} of these 50 questions; ddc on "
     )
     assert said.endswith("times fewer tokens; with so few questions a few points either way are chance.")
-    assert verdict(se.compare(BUILTIN_POOL, ["sc", "ac"], paths=8)).count("ac on ") == 1
+    assert demo_summary(se.compare(BUILTIN_POOL, ["sc", "ac"], paths=8)).count("ac on ") == 1
     out = se.replay([se.RecordedPath("5", [0.5], [5.0])] * 3, "sc")
     assert answer(out, "5", True, 1.0).startswith("Answer: 5 (right).")
     assert answer(out, "6", False, 1.0).startswith("Answer: 5 (wrong, it is 6).")

@@ -18,7 +18,7 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 import pytest
 
-from sureenough.traces import Pool
+from sureenough.pools import Pool
 
 CLEAN = {name: value for name, value in os.environ.items() if not name.startswith(("SUREENOUGH", "OPENAI"))}
 

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sureenough.core.confidence.array import Windows, scan
+from sureenough.core.confidence.streaming import Monitor
 from sureenough.core.events import Tier
-from sureenough.core.gates import Closed, Gate, Keep, Stratified, TwoTiers, no_gate, percentiles
-from sureenough.core.monitor import Monitor
-from sureenough.core.windows import Windows, scan
+from sureenough.core.pruning import Closed, Gate, Keep, Stratified, TwoTiers, no_gate, percentiles
 from sureenough.errors import UsageError
 
 

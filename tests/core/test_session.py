@@ -22,8 +22,8 @@ from sureenough.core.events import (
     Tokens,
     path_seed,
 )
+from sureenough.core.options import suggested_window
 from sureenough.core.session import Session
-from sureenough.core.sizes import suggested_window
 from sureenough.core.strategy import Strategy
 from sureenough.errors import ProtocolError, UsageError
 from sureenough.strategies import STRATEGIES

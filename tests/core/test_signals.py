@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from sureenough.core.monitor import Monitor
-from sureenough.core.trend import direct
-from sureenough.core.windows import Windows, scan, scan_all
-from sureenough.traces import Question, RecordedPath
+from sureenough.core.confidence.array import Windows, scan, scan_all
+from sureenough.core.confidence.instability import instability_of_window
+from sureenough.core.confidence.streaming import Monitor
+from sureenough.pools import Question, RecordedPath
 from tests import literal
 
 Floats = NDArray[np.float64]
@@ -138,7 +138,7 @@ def test_a_spread_too_small_to_square_counts_as_none() -> None:
     conf = np.array([0.0, 1e-200, 0.0, 1e-200])
     assert scan(conf, conf, 2).risk(0.5).tolist() == [0.0, 0.0, 0.0]
     assert watched(conf, conf, 2) == scanned(scan(conf, conf, 2))
-    assert direct([0.0, 1e-200], None) == (0.0, 0.0)
+    assert instability_of_window([0.0, 1e-200], None) == (0.0, 0.0)
 
 
 def test_a_window_far_longer_than_any_path_costs_nothing() -> None:
@@ -165,7 +165,7 @@ def test_many_paths_at_once_are_the_same_as_one_at_a_time() -> None:
 @pytest.mark.parametrize("window", [[5.0, 4.0, 2.0, 1.5], [1.0, 2.0, 2.5, 5.0], [3.0, 9.0, 1.0, 2.0]])
 @pytest.mark.parametrize("before", [None, 0.5, 7.0])
 def test_two_passes_over_a_window_agree_with_the_eigendecomposition(window: list[float], before: float | None) -> None:
-    noise, fall = direct(window, before)
+    noise, fall = instability_of_window(window, before)
     assert noise + 0.5 * fall == pytest.approx(literal.instability(np.array(window), before, 0.5), abs=1e-9)
 
 

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from scipy.stats import beta as beta_distribution
 
 from sureenough.core.events import Ended, Fate, Stop
+from sureenough.core.expected_gain import ExpectedGain, gain
 from sureenough.core.session import Session
-from sureenough.core.stops import Posterior, Share, StopRule, TwoLargest, Unanimous, fewest, never
+from sureenough.core.stop_rules import Posterior, Share, StopRule, TwoLargest, Unanimous, fewest_votes, never
 from sureenough.core.strategy import Strategy
-from sureenough.core.value import ValueLeft, gain
 from sureenough.core.votes import Poll
 from sureenough.core.weights import Ballot, ByCount, ByLowest, ByTail, Weigh, standardised
 from sureenough.errors import UsageError
@@ -41,7 +41,7 @@ def poll(votes: str, budget: int = 64, tails: list[float] | None = None, weigh: 
     ],
 )
 def test_the_worth_of_going_on(budget: int, votes: str, value: float) -> None:
-    assert ValueLeft().measure(poll(votes, budget)) == pytest.approx(value, abs=1e-6)
+    assert ExpectedGain().measure(poll(votes, budget)) == pytest.approx(value, abs=1e-6)
 
 
 def test_the_worth_is_the_expected_margin_of_the_runner_up() -> None:
@@ -72,18 +72,18 @@ def test_the_worth_is_a_share_of_the_vote(first: float, ratio: float, rest: floa
 def test_paths_without_an_answer_make_less_of_the_future() -> None:
     # 4 of 8 paths answered: of 56 to come, about half will; votes are equal, so one path is one vote.
     expected = gain(4.0, 0.0, 4.0, 56 * 1.0 * 5 / 9)
-    assert ValueLeft().measure(poll("a.a.a.a.")) == pytest.approx(expected, abs=1e-12)
+    assert ExpectedGain().measure(poll("a.a.a.a.")) == pytest.approx(expected, abs=1e-12)
 
 
 def test_it_stops_at_delta_from_the_least_paths_on_and_not_without_a_vote() -> None:
-    worth = ValueLeft().measure(poll("aaaa"))
+    worth = ExpectedGain().measure(poll("aaaa"))
     assert worth is not None
-    assert ValueLeft(delta=worth)(poll("aaaa"))
-    assert not ValueLeft(delta=worth * 0.999)(poll("aaaa"))
-    assert not ValueLeft(delta=0.5)(poll("aa"))
-    assert ValueLeft(delta=0.5, least=2)(poll("aa"))
-    assert not ValueLeft()(poll("....."))
-    assert not ValueLeft(delta=1.0)(poll("aaaa", budget=4)), "the budget has decided"
+    assert ExpectedGain(delta=worth)(poll("aaaa"))
+    assert not ExpectedGain(delta=worth * 0.999)(poll("aaaa"))
+    assert not ExpectedGain(delta=0.5)(poll("aa"))
+    assert ExpectedGain(delta=0.5, least=2)(poll("aa"))
+    assert not ExpectedGain()(poll("....."))
+    assert not ExpectedGain(delta=1.0)(poll("aaaa", budget=4)), "the budget has decided"
 
 
 def test_weights_grow_with_the_tail_and_sum_to_the_effective_number() -> None:
@@ -133,9 +133,9 @@ def test_agreement_is_the_correlation() -> None:
 
 @pytest.mark.parametrize("most", [1, 2, 3, 10])
 def test_the_fewest_that_settle(most: int) -> None:
-    assert fewest(most, lambda k: k >= 3) == min(3, most)
-    assert fewest(most, lambda _: False) == most
-    assert fewest(most, lambda _: True) == 1
+    assert fewest_votes(most, lambda k: k >= 3) == min(3, most)
+    assert fewest_votes(most, lambda _: False) == most
+    assert fewest_votes(most, lambda _: True) == 1
 
 
 RULES: dict[str, tuple[StopRule, Weigh]] = {
@@ -144,7 +144,7 @@ RULES: dict[str, tuple[StopRule, Weigh]] = {
     "ddc-unweighted": (Posterior(weighted=False), ByLowest()),
     "deepconf": (Share(), ByLowest()),
     "esc": (Unanimous(), ByCount()),
-    "sure": (ValueLeft(), ByTail()),
+    "sure": (ExpectedGain(), ByTail()),
 }
 
 
@@ -163,8 +163,8 @@ def test_need_is_the_number_of_leaders_votes_that_really_settle_it(votes: str, n
 
 @pytest.mark.parametrize("votes", ["aab", "aabb", "aaabb", "aabc", "a.b.a", "aaabbbc", "abcd", "aabbccdd"])
 def test_what_sure_needs_on_contested_polls(votes: str) -> None:
-    needs = [k for k in range(1, 41) if ValueLeft()(poll(votes + "a" * k))]
-    assert ValueLeft().need(poll(votes), 40) == needs[0]
+    needs = [k for k in range(1, 41) if ExpectedGain()(poll(votes + "a" * k))]
+    assert ExpectedGain().need(poll(votes), 40) == needs[0]
 
 
 @pytest.mark.parametrize("name", RULES)
@@ -181,15 +181,15 @@ def test_further_paths_are_taken_to_weigh_the_mean() -> None:
     each = lead.total / 7
     assert each < 0.95, "unequal tails carry less information"
     worths = [gain(lead.first + k * each, lead.second, lead.total + k * each, (57 - k) * each) for k in range(1, 41)]
-    assert ValueLeft().need(made, 40) == 1 + [worth <= 0.01 for worth in worths].index(True)
+    assert ExpectedGain().need(made, 40) == 1 + [worth <= 0.01 for worth in worths].index(True)
     heavier = poll("aab", tails=[4.0, 5.0, 6.0], weigh=ByLowest())
     assert Posterior().need(heavier, 20) < Posterior(weighted=False).need(heavier, 20)
 
 
 def test_what_is_needed_before_anybody_voted() -> None:
     assert TwoLargest().need(poll(""), 8) == 4, "four votes against none"
-    assert [ValueLeft().need(poll("." * n), 8) for n in (0, 1, 2, 5)] == [3, 2, 1, 1]
-    assert ValueLeft(least=7).need(poll(""), 5) == 5
+    assert [ExpectedGain().need(poll("." * n), 8) for n in (0, 1, 2, 5)] == [3, 2, 1, 1]
+    assert ExpectedGain(least=7).need(poll(""), 5) == 5
 
 
 class AtFive(StopRule):
@@ -225,11 +225,11 @@ def test_any_callable_is_a_stop_rule() -> None:
     ("rule", "votes", "says"),
     [
         (
-            ValueLeft(),
+            ExpectedGain(),
             "aaaa",
             "The 60 paths left would win 0.32 points of vote share on average, no more than delta = 1",
         ),
-        (ValueLeft(), "aabb", "more than delta = 1 points"),
+        (ExpectedGain(), "aabb", "more than delta = 1 points"),
         (Posterior(), "aaaa", "with probability 0.9688, above tau = 0.95"),
         (Posterior(gamma=0.6), "ab", "more than 60% of the votes with probability 0.3520, not above tau"),
         (TwoLargest(), "aab", "2 votes against 1: the leader beats the next answer with probability 0.6875"),
@@ -237,7 +237,7 @@ def test_any_callable_is_a_stop_rule() -> None:
         (Unanimous(), "aaaaa", "A window of 5 paths"),
         (Unanimous(), "aaaab", "No window of 5 paths"),
         (never, "a", "whole budget"),
-        *((rule, "", "Nobody has voted.") for rule in (ValueLeft(), Posterior(), TwoLargest(), Share())),
+        *((rule, "", "Nobody has voted.") for rule in (ExpectedGain(), Posterior(), TwoLargest(), Share())),
     ],
 )
 def test_why(rule: StopRule, votes: str, says: str) -> None:
@@ -246,7 +246,7 @@ def test_why(rule: StopRule, votes: str, says: str) -> None:
 
 @pytest.mark.parametrize(
     "make",
-    [lambda: ValueLeft(delta=2), lambda: ValueLeft(least=0), lambda: ByTail(beta=-1), lambda: ByTail(beta=1e308)],
+    [lambda: ExpectedGain(delta=2), lambda: ExpectedGain(least=0), lambda: ByTail(beta=-1), lambda: ByTail(beta=1e308)],
 )
 def test_impossible_settings_are_refused(make: object) -> None:
     with pytest.raises(UsageError, match="will not do"):

@@ -8,7 +8,7 @@ from contextlib import aclosing
 from typing import Any
 
 from sureenough.engines import Chunk, Prompt
-from sureenough.engines.openai import OpenAI
+from sureenough.engines.openai.client import OpenAI
 from tests.engines.misbehaving import Manner, Server, idle, serving
 
 PLAIN = Manner()

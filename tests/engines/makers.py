@@ -20,12 +20,12 @@ import pytest
 from sureenough.core.events import Token, path_seed
 from sureenough.engines import Chunk, Engine, Fake, Prompt, Recorded
 from sureenough.engines.fake import Step
-from sureenough.engines.local import Local
-from sureenough.engines.openai import OpenAI
-from sureenough.engines.reduce import too_few
-from sureenough.engines.spread import Spread
+from sureenough.engines.load_balancer import LoadBalancer
+from sureenough.engines.local.engine import Local
+from sureenough.engines.openai.client import OpenAI
+from sureenough.engines.openai.logprobs import too_few
 from sureenough.errors import EngineError, MissingLogprobs
-from sureenough.traces import RecordedPath
+from sureenough.pools import RecordedPath
 from tests.engines.bridge import bridged
 from tests.engines.misbehaving import Manner, serving
 from tests.engines.relay import relay
@@ -102,9 +102,9 @@ async def completions(trouble: Trouble) -> AsyncIterator[Held]:
 async def spread(trouble: Trouble) -> AsyncIterator[Held]:
     async with fake(trouble) as one, http(trouble) as other:
         yield (
-            Held(Spread([one.engine]), one.running)
+            Held(LoadBalancer([one.engine]), one.running)
             if trouble == "none"
-            else Held(Spread([one.engine, other.engine]), lambda: one.running() + other.running())
+            else Held(LoadBalancer([one.engine, other.engine]), lambda: one.running() + other.running())
         )
 
 

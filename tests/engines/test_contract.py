@@ -15,8 +15,8 @@ import pytest
 
 from sureenough.answers import extract
 from sureenough.core.session import Session
-from sureenough.drive.live import run
-from sureenough.drive.reading import grouping
+from sureenough.drivers.judging import new_grouper
+from sureenough.drivers.live import run
 from sureenough.engines import Chunk, Engine, Prompt
 from sureenough.engines.base import opened
 from sureenough.errors import EngineError, MissingLogprobs
@@ -122,7 +122,7 @@ def test_a_path_that_breaks_is_an_engine_error(make: Any) -> None:
 def test_a_whole_run(make: Any, strategy: str) -> None:
     async def use(held: Held) -> None:
         session = Session(resolve(strategy), paths=16, window=4, parallel=4)
-        out = await run(PROMPT, held.engine, session, extract=extract, group=grouping())
+        out = await run(PROMPT, held.engine, session, extract=extract, group=new_grouper())
         assert out.answer == held.answer
         assert out.tokens.total <= held.tokens * out.started
 
@@ -133,7 +133,7 @@ def test_a_whole_run(make: Any, strategy: str) -> None:
 def test_a_deadline_frees_every_slot(make: Any) -> None:
     async def use(held: Held) -> None:
         session = Session(resolve("ddc:warmup=4"), paths=16, window=4, parallel=4)
-        out = await run(PROMPT, held.engine, session, extract=extract, group=grouping(), deadline=0.05)
+        out = await run(PROMPT, held.engine, session, extract=extract, group=new_grouper(), deadline=0.05)
         assert (out.reason, out.answer) == ("deadline", None)
 
     bounded(make, "endless", use)

@@ -6,9 +6,9 @@ import asyncio
 
 import pytest
 
-from sureenough.engines.clock import Timed, Times
-from sureenough.engines.doctor import Check, closing, examine
-from sureenough.engines.openai import OpenAI
+from sureenough.cli.cancel_timing import CancelTiming, CancelTimings
+from sureenough.cli.doctor_checks import Check, closing, examine
+from sureenough.engines.openai.client import OpenAI
 from sureenough.errors import EngineUnavailable
 from tests.engines.misbehaving import Manner, serving
 
@@ -71,24 +71,24 @@ def test_where_others_are_not_felt_the_clock_cannot_tell() -> None:
 @pytest.mark.parametrize(
     ("times", "verdict"),
     [
-        (Times(1.0, 5.0, 1.2), True),
-        (Times(1.0, 5.0, 4.0), False),
-        (Times(1.0, 5.0, 3.0), None),
-        (Times(1.0, 1.3, 1.0), None),  # others are not felt
-        (Times(1.0, 1.3, 1.3), None),
-        (Times(1.0, 4.2, 0.9), True),
-        (Times(1.0, 4.2, 4.2), False),  # both as long as the patience lasted
+        (CancelTiming(1.0, 5.0, 1.2), True),
+        (CancelTiming(1.0, 5.0, 4.0), False),
+        (CancelTiming(1.0, 5.0, 3.0), None),
+        (CancelTiming(1.0, 1.3, 1.0), None),  # others are not felt
+        (CancelTiming(1.0, 1.3, 1.3), None),
+        (CancelTiming(1.0, 4.2, 0.9), True),
+        (CancelTiming(1.0, 4.2, 4.2), False),  # both as long as the patience lasted
     ],
 )
-def test_what_three_times_tell(times: Times, verdict: bool | None) -> None:
+def test_what_three_times_tell(times: CancelTiming, verdict: bool | None) -> None:
     assert times.verdict is verdict
 
 
 def test_rounds_must_agree() -> None:
-    stops, goes_on = Times(1.0, 5.0, 1.0), Times(1.0, 5.0, 5.0)
-    assert Timed([stops, stops]).good is True
-    assert Timed([stops, goes_on]).good is None
-    assert "not conclusive" in str(Timed([stops, goes_on]))
+    stops, goes_on = CancelTiming(1.0, 5.0, 1.0), CancelTiming(1.0, 5.0, 5.0)
+    assert CancelTimings([stops, stops]).good is True
+    assert CancelTimings([stops, goes_on]).good is None
+    assert "not conclusive" in str(CancelTimings([stops, goes_on]))
 
 
 def test_nobody_there() -> None:

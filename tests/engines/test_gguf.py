@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sureenough.engines.gguf import header, parts
+from sureenough.engines.local.gguf import header, parts
 from sureenough.errors import UsageError
 from tests.engines.ggufs import QWEN, head
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sureenough.engines.http1 import Body, head_of, request_bytes
+from sureenough.engines.openai.http1 import Body, head_of, request_bytes
 
 
 def head(*headers: str, status: int = 200, version: str = "1.1") -> bytes:

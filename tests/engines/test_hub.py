@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from sureenough.engines.hub import Place, chosen, place
+from sureenough.engines.local.hub import HubFile, chosen, parse_hub_name
 from sureenough.errors import UsageError
 from tests.engines.ggufs import QWEN, head
 
@@ -68,7 +68,7 @@ def hub() -> Iterator[str]:
 
 def fetched(text: str, endpoint: str, home: Path) -> subprocess.CompletedProcess[str]:
     """In a process of its own: the hub's client reads its settings once."""
-    code = f"from sureenough.engines.hub import fetch\nprint(fetch({text!r}))"
+    code = f"from sureenough.engines.local.hub import fetch\nprint(fetch({text!r}))"
     env = {name: value for name, value in os.environ.items() if not name.lower().endswith("proxy")}
     env |= {"HF_ENDPOINT": endpoint, "HF_HOME": str(home), "HF_HUB_DISABLE_XET": "1", "HF_HUB_DISABLE_TELEMETRY": "1"}
     return subprocess.run(
@@ -85,13 +85,13 @@ def fetched(text: str, endpoint: str, home: Path) -> subprocess.CompletedProcess
     ],
 )
 def test_names(text: str, repository: str, file: str | None) -> None:
-    assert place(text) == Place(repository, file)
+    assert parse_hub_name(text) == HubFile(repository, file)
 
 
 @pytest.mark.parametrize("text", ["hf:", "hf:a", "hf:a/b/c", "hf:a/b:", "hf:../x y"])
 def test_names_that_are_none(text: str) -> None:
     with pytest.raises(UsageError, match="it looks like hf:OWNER/NAME"):
-        place(text)
+        parse_hub_name(text)
 
 
 @pytest.mark.parametrize(
@@ -106,7 +106,7 @@ def test_names_that_are_none(text: str) -> None:
     ],
 )
 def test_the_file_that_is_meant(files: list[str], wish: str | None, found: str) -> None:
-    assert chosen(files, Place("a/b", wish)) == found
+    assert chosen(files, HubFile("a/b", wish)) == found
 
 
 @pytest.mark.parametrize(
@@ -123,7 +123,7 @@ def test_the_file_that_is_meant(files: list[str], wish: str | None, found: str) 
 )
 def test_the_file_is_not_clear(files: list[str], wish: str | None, says: str) -> None:
     with pytest.raises(UsageError, match=says):
-        chosen(files, Place("a/b", wish))
+        chosen(files, HubFile("a/b", wish))
 
 
 def test_a_download_and_the_second_time(hub: str, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 import httpx
 import pytest
 
-from sureenough.engines.lanes import Lanes
+from sureenough.engines.openai.lanes import Lanes
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n"
 

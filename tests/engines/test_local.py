@@ -20,10 +20,11 @@ import pytest
 
 import sureenough as se
 from sureenough import reasoner
-from sureenough.engines import llama, memory
-from sureenough.engines.doctor import examine
-from sureenough.engines.local import Slots
-from sureenough.engines.metrics import at_rest, counters
+from sureenough.cli.doctor_checks import examine
+from sureenough.engines.local import llama_server as llama
+from sureenough.engines.local import memory
+from sureenough.engines.local.engine import Slots
+from sureenough.engines.openai.server_counters import counters_at_rest, read_counters
 from tests.engines.ggufs import QWEN, head
 
 PROMPT = se.Prompt.user("Compute 12+7.")
@@ -35,7 +36,7 @@ def bounded(work: Coroutine[Any, Any, Any], seconds: float = 60) -> Any:
 
 
 async def now(ready: Slots) -> Any:
-    found = await counters(ready.connected.client, ready.connected.address)
+    found = await read_counters(ready.connected.client, ready.connected.address)
     assert found is not None
     return found
 
@@ -166,7 +167,7 @@ def test_cancelled_paths_free_their_slots() -> None:
             assert (await now(ready)).running == 8
             for stream in streams:
                 await stream.aclose()
-            rest = await at_rest(ready.connected.client, ready.connected.address)
+            rest = await counters_at_rest(ready.connected.client, ready.connected.address)
             assert rest is not None
             assert rest.running == 0
             slots = (await ready.connected.client.get(ready.running.url.replace("/v1", "/slots"))).json()

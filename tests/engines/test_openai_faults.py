@@ -12,8 +12,8 @@ import httpx
 import pytest
 
 from sureenough.engines import Prompt
-from sureenough.engines.openai import OpenAI, Timeouts
-from sureenough.engines.sse import Events
+from sureenough.engines.openai.client import OpenAI, Timeouts
+from sureenough.engines.openai.sse import SSEParser
 from sureenough.errors import EngineError, EngineRejected, EngineUnavailable, MissingLogprobs, UsageError
 from tests.engines.asking import PLAIN, Got, asked, within
 from tests.engines.misbehaving import Manner, Server, idle, serving
@@ -231,6 +231,6 @@ def test_a_pause_that_is_not_worth_waiting_for_is_named() -> None:
 def test_events_however_they_are_cut() -> None:
     raw = b": hello\r\n\r\ndata: one\r\n\r\ndata:two\ndata: three\n\nevent: x\nid: 4\ndata: f\xc3\xa9\n\n\n\ndata: last"
     for size in range(1, len(raw) + 1):
-        events = Events()
+        events = SSEParser()
         found = [data for at in range(0, len(raw), size) for data in events.feed(raw[at : at + size])]
         assert found + events.end() == [b"one", b"two\nthree", b"f\xc3\xa9", b"last"]

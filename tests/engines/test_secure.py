@@ -12,7 +12,7 @@ import pytest
 import trustme
 
 from sureenough.engines import Prompt
-from sureenough.engines.openai import OpenAI
+from sureenough.engines.openai.client import OpenAI
 from sureenough.errors import EngineRejected, EngineUnavailable
 from tests.engines.misbehaving import Manner, Server, idle, serving
 from tests.engines.proxy import Proxy, proxying

@@ -16,10 +16,10 @@ from dataclasses import replace
 from sureenough.answers import extract
 from sureenough.core.events import Action, Tokens
 from sureenough.core.session import Session
-from sureenough.drive.live import run
-from sureenough.drive.news import News
+from sureenough.drivers.live import run
+from sureenough.drivers.observers import ObservedEvent
 from sureenough.engines import Prompt
-from sureenough.engines.openai import Connected, OpenAI, Timeouts
+from sureenough.engines.openai.client import OpenAI, OpenAIConnection, Timeouts
 from sureenough.errors import EngineError
 from sureenough.spec import resolve
 from tests.engines.misbehaving import Manner, idle, serving
@@ -61,11 +61,11 @@ class Told:
     def __init__(self) -> None:
         self.tokens = 0
 
-    def __call__(self, session: Session, news: News, actions: Sequence[Action]) -> None:
+    def __call__(self, session: Session, news: ObservedEvent, actions: Sequence[Action]) -> None:
         self.tokens += len(news.tokens) if isinstance(news, Tokens) else 0
 
 
-async def one(connected: Connected, number: int) -> str:
+async def one(connected: OpenAIConnection, number: int) -> str:
     """One session with choices of its own; how it ended."""
     draw = random.Random(number)
     strategy = resolve(draw.choice(STRATEGIES))

@@ -9,14 +9,14 @@ from collections.abc import Iterable
 import pytest
 
 from sureenough.core.events import Token
-from sureenough.drive.record import Asked, record
+from sureenough.drivers.record import RecordQuestion, record
 from sureenough.engines import Fake, Prompt
 from sureenough.engines.base import opened
 from sureenough.engines.fake import Step
-from sureenough.engines.openai import OpenAI
-from sureenough.engines.spread import Spread
+from sureenough.engines.load_balancer import LoadBalancer
+from sureenough.engines.openai.client import OpenAI
 from sureenough.errors import EngineError, EngineUnavailable, UsageError
-from sureenough.traces.path import RecordedPath
+from sureenough.pools.path import RecordedPath
 from tests.engines.misbehaving import Manner, serving
 
 PROMPT = Prompt.user("?")
@@ -46,9 +46,9 @@ class Memory:
         self.paths[question, path.number] = path
 
 
-def sample(engine: Spread, paths: int, parallel: int) -> Memory:
+def sample(engine: LoadBalancer, paths: int, parallel: int) -> Memory:
     kept = Memory()
-    asked = [Asked("q", PROMPT)]
+    asked = [RecordQuestion("q", PROMPT)]
     work = record(asked, engine, kept, paths=paths, parallel=parallel, seed=0)  # type: ignore[arg-type]
     asyncio.run(asyncio.wait_for(work, 30))
     return kept
@@ -56,14 +56,14 @@ def sample(engine: Spread, paths: int, parallel: int) -> Memory:
 
 def test_a_path_goes_where_the_fewest_run() -> None:
     quick, slow = answering(), answering(0.05)
-    assert len(sample(Spread([quick, slow]), 40, 4).paths) == 40
+    assert len(sample(LoadBalancer([quick, slow]), 40, 4).paths) == 40
     assert quick.started + slow.started == 40
     assert quick.started > 3 * slow.started > 0
 
 
 def test_equal_engines_share_equally() -> None:
     engines = [answering(0.01) for _ in range(3)]
-    spread = Spread(engines)
+    spread = LoadBalancer(engines)
     sample(spread, 30, 6)
     assert Counter(one.most for one in engines) == {2: 3}
     assert spread.running == [0, 0, 0]
@@ -71,16 +71,16 @@ def test_equal_engines_share_equally() -> None:
 
 def test_a_dead_engine_is_passed_over_and_no_path_is_lost() -> None:
     gone, well = Fake(dead), answering()
-    assert len(sample(Spread([gone, well]), 20, 4).paths) == 20
+    assert len(sample(LoadBalancer([gone, well]), 20, 4).paths) == 20
     assert gone.started <= 4  # once by each that was under way, then it rests
     assert well.started == 20
 
 
 def test_where_all_are_dead_the_error_is_theirs() -> None:
     with pytest.raises(EngineUnavailable, match="nobody there"):
-        sample(Spread([Fake(dead), Fake(dead)]), 4, 2)
+        sample(LoadBalancer([Fake(dead), Fake(dead)]), 4, 2)
     with pytest.raises(UsageError):
-        Spread([])
+        LoadBalancer([])
 
 
 def test_a_path_that_has_begun_is_not_moved() -> None:
@@ -91,7 +91,7 @@ def test_a_path_that_has_begun_is_not_moved() -> None:
     breaking, well = Fake(script), answering()
 
     async def use() -> None:
-        async with opened(Spread([breaking, well]), 1) as ready:
+        async with opened(LoadBalancer([breaking, well]), 1) as ready:
             async for _ in ready.stream(PROMPT, seed=1):
                 pass
 
@@ -105,8 +105,8 @@ def test_real_servers_one_of_them_gone() -> None:
         kept = Memory()
         async with serving(Manner(tokens=5)) as one, serving(Manner(tokens=5)) as other:
             engines = [OpenAI(url, "tiny", retries=0) for url in (one.url, other.url, "http://127.0.0.1:9/v1")]
-            asked = [Asked("q", PROMPT)]
-            await record(asked, Spread(engines), kept, paths=24, parallel=6, seed=0)  # type: ignore[arg-type]
+            asked = [RecordQuestion("q", PROMPT)]
+            await record(asked, LoadBalancer(engines), kept, paths=24, parallel=6, seed=0)  # type: ignore[arg-type]
             assert min(len(one.requests), len(other.requests)) >= 8
         return len(kept.paths)
 

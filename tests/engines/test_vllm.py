@@ -12,8 +12,8 @@ import httpx
 import pytest
 
 import sureenough as se
-from sureenough.engines.metrics import Counters, at_rest, counters
-from sureenough.engines.openai import OpenAI
+from sureenough.engines.openai.client import OpenAI
+from sureenough.engines.openai.server_counters import ServerCounters, counters_at_rest, read_counters
 from sureenough.problems import generate
 
 URL = os.environ.get("SUREENOUGH_VLLM_URL")
@@ -34,8 +34,8 @@ def bounded(work: Coroutine[Any, Any, T]) -> T:
     return asyncio.run(asyncio.wait_for(work, timeout=120))
 
 
-def now(read: Callable[..., Coroutine[Any, Any, Counters | None]] = at_rest) -> Counters:
-    async def ask() -> Counters:
+def now(read: Callable[..., Coroutine[Any, Any, ServerCounters | None]] = counters_at_rest) -> ServerCounters:
+    async def ask() -> ServerCounters:
         async with httpx.AsyncClient() as client:
             found = await read(client, httpx.URL(str(URL)))
             assert found is not None
@@ -90,10 +90,10 @@ def test_closing_one_stream_ends_one_request() -> None:
         async with long.open(parallel=2) as connected, httpx.AsyncClient() as client:
             async with aclosing(connected.stream(PROMPT, seed=1)) as chunks:
                 await anext(chunks)
-                during = await counters(client, connected.address)
+                during = await read_counters(client, connected.address)
             assert during is not None
             assert during.running == 1
-            rest = await at_rest(client, connected.address)
+            rest = await counters_at_rest(client, connected.address)
             assert rest is not None
             assert rest.running == 0
 

@@ -13,18 +13,18 @@ import numpy as np
 import pytest
 
 import sureenough as se
+from sureenough.cli.doctor_checks import examine
+from sureenough.core.confidence.array import scan
 from sureenough.core.events import Action, Ended, Fate, Summary
-from sureenough.core.gates import Gate
+from sureenough.core.pruning import Gate
 from sureenough.core.session import Session
-from sureenough.core.windows import scan
-from sureenough.drive.news import News
-from sureenough.engines.base import Chunk, Guard, opened
-from sureenough.engines.doctor import examine
-from sureenough.engines.inside import offered
-from sureenough.engines.metrics import at_rest
-from sureenough.engines.openai import OpenAI
-from sureenough.engines.reduce import reduced
-from sureenough.engines.vllm.desk import summary
+from sureenough.drivers.observers import ObservedEvent
+from sureenough.engines.base import Chunk, WatchOptions, opened
+from sureenough.engines.openai.client import OpenAI
+from sureenough.engines.openai.logprobs import token_signals
+from sureenough.engines.openai.server_counters import counters_at_rest
+from sureenough.engines.vllm.client import fetch_monitor_info
+from sureenough.engines.vllm.server.records_socket import summary
 
 URL = os.environ.get("SUREENOUGH_VLLM_URL")
 pytestmark = pytest.mark.skipif(URL is None, reason="no vLLM here: `.ci/vllm pytest tests/engines/test_vllm_inside.py`")
@@ -50,7 +50,7 @@ class Fates:
         self.paths: dict[int, tuple[Fate, int]] = {}
         self.summaries: dict[int, Summary | None] = {}
 
-    def __call__(self, session: Session, news: News, actions: Sequence[Action]) -> None:
+    def __call__(self, session: Session, news: ObservedEvent, actions: Sequence[Action]) -> None:
         for path in session.paths:
             if path.fate is not None:
                 self.paths[path.number] = (path.fate, path.tokens)
@@ -83,7 +83,7 @@ def test_one_path_at_a_time_decisions_are_the_clients() -> None:
 def made() -> int:
     async def ask() -> int:
         async with httpx.AsyncClient() as client:
-            found = await at_rest(client, httpx.URL(str(URL)))
+            found = await counters_at_rest(client, httpx.URL(str(URL)))
             assert found is not None
             return found.made
 
@@ -174,7 +174,7 @@ def test_others_are_left_alone() -> None:
 
 def test_a_path_that_is_closed_early_leaves_nothing_behind() -> None:
     async def use() -> int:
-        guard = Guard(16, Gate())
+        guard = WatchOptions(16, Gate())
         async with opened(engine(max_path_tokens=1500), 1) as ready:
             chunks = ready.stream(replace(PROMPT, guard=guard), seed=3)
             seen = 0
@@ -217,7 +217,7 @@ def test_signals_are_those_of_the_requests_own_log_probabilities(prompt: str) ->
     reply, record = bounded(use())
     assert (reply["usage"]["prompt_tokens"] > 512) is (prompt != "?")
     made = [
-        reduced([one["logprob"] for one in entry["top_logprobs"]], 20)
+        token_signals([one["logprob"] for one in entry["top_logprobs"]], 20)
         for entry in reply["choices"][0]["logprobs"]["content"]
     ]
     found = summary(record, 8)
@@ -231,8 +231,8 @@ def test_signals_are_those_of_the_requests_own_log_probabilities(prompt: str) ->
 def test_a_server_without_a_monitor_offers_none() -> None:
     async def use() -> None:
         async with httpx.AsyncClient() as client:
-            assert await offered(client, httpx.URL(str(URL))) is not None
-            assert await offered(client, httpx.URL(f"{URL}/elsewhere")) is None
-            assert await offered(client, httpx.URL("http://127.0.0.1:9/v1")) is None
+            assert await fetch_monitor_info(client, httpx.URL(str(URL))) is not None
+            assert await fetch_monitor_info(client, httpx.URL(f"{URL}/elsewhere")) is None
+            assert await fetch_monitor_info(client, httpx.URL("http://127.0.0.1:9/v1")) is None
 
     bounded(use())

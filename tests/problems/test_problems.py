@@ -8,13 +8,13 @@ from itertools import pairwise
 import pytest
 
 import sureenough as se
-from sureenough.problems import FAMILIES, LEVELS, Problem, generate
+from sureenough.problems import FAMILIES, LEVELS, GeneratedProblem, generate
 from tests.problems.reckon import reckon
 
 MANY = [problem for level in LEVELS for problem in generate(level, seed=5, n=400)]
 
 
-def of(family: str) -> list[Problem]:
+def of(family: str) -> list[GeneratedProblem]:
     return [problem for problem in MANY if problem.family == family]
 
 
@@ -53,12 +53,12 @@ def test_every_level_has_every_family_and_no_question_twice() -> None:
 
 
 @pytest.mark.parametrize("problem", of("nested")[::3], ids=lambda p: p.id)
-def test_nested_answers_are_right(problem: Problem) -> None:
+def test_nested_answers_are_right(problem: GeneratedProblem) -> None:
     assert reckon(plain(problem.question)) == int(problem.gold) >= 0
 
 
 @pytest.mark.parametrize("problem", of("linear")[::3], ids=lambda p: p.id)
-def test_linear_answers_solve_their_equation(problem: Problem) -> None:
+def test_linear_answers_solve_their_equation(problem: GeneratedProblem) -> None:
     text = re.sub(r"(Solve for x:|Solve|Find x if|If|What is x when|for x|, what is x|[?.])", "", problem.question)
     sides = re.sub(r"(\d|\))\s*([x(])", r"\1*\2", text).split("=")
     left, right = (reckon(side, x=int(problem.gold)) for side in sides)
@@ -68,13 +68,13 @@ def test_linear_answers_solve_their_equation(problem: Problem) -> None:
 
 
 @pytest.mark.parametrize("problem", of("remainder")[::3], ids=lambda p: p.id)
-def test_remainders_are_right(problem: Problem) -> None:
+def test_remainders_are_right(problem: GeneratedProblem) -> None:
     *number, divisor = re.findall(r"[\d()*+]+", problem.question)
     assert reckon("".join(number)) % int(divisor) == int(problem.gold)
 
 
 @pytest.mark.parametrize("problem", of("words")[::3], ids=lambda p: p.id)
-def test_stories_add_up(problem: Problem) -> None:
+def test_stories_add_up(problem: GeneratedProblem) -> None:
     there = 0
     for sentence in re.split(r"(?<=[.?]) ", problem.question):
         numbers = [int(number) for number in re.findall(r"\d+", sentence)]

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from sureenough.core.outcome import Outcome
 from sureenough.core.strategy import Strategy
-from sureenough.drive.leap import leap
-from sureenough.drive.lockstep import lockstep
-from sureenough.drive.replay import replay
+from sureenough.drivers.fast_replay import fast_replay
+from sureenough.drivers.lockstep import lockstep
+from sureenough.drivers.replay import replay
+from sureenough.pools import RecordedPath
 from sureenough.strategies import STRATEGIES
-from sureenough.traces import RecordedPath
 
 
 @st.composite
@@ -56,7 +56,7 @@ def runs(draw: st.DrawFn) -> tuple[list[RecordedPath], Strategy, dict[str, Any]]
 @given(runs())
 def test_both_lanes_take_the_same_decisions(run: tuple[list[RecordedPath], Strategy, dict[str, Any]]) -> None:
     paths, strategy, sizes = run
-    assert replay(paths, strategy, lane=leap, **sizes) == replay(paths, strategy, lane=lockstep, **sizes)
+    assert replay(paths, strategy, lane=fast_replay, **sizes) == replay(paths, strategy, lane=lockstep, **sizes)
 
 
 @settings(max_examples=200)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from sureenough.server import Settings
+from sureenough.server import ServerSettings
 from tests.engines.misbehaving import Manner
 from tests.server.asking import closed
 from tests.server.thread import ours
@@ -25,5 +25,5 @@ def upstream() -> Iterator[Upstream]:
 @pytest.fixture(scope="module")
 def served(upstream: Upstream) -> Iterator[str]:
     """The address of a server of ours."""
-    with ours(Settings(upstream=upstream.url, upstream_key=KEY, window=4)) as (url, _):
+    with ours(ServerSettings(upstream=upstream.url, upstream_key=KEY, window=4)) as (url, _):
         yield url

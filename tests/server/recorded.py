@@ -19,9 +19,9 @@ from starlette.routing import Route, Router
 
 from sureenough.core.events import path_seed
 from sureenough.data import BUILTIN_POOL
-from sureenough.server.life import listen
-from sureenough.server.settings import Settings
-from sureenough.traces import Pool, RecordedPath
+from sureenough.pools import Pool, RecordedPath
+from sureenough.server.lifespan import listen
+from sureenough.server.settings import ServerSettings
 
 WORDS = "We first write the sum as a product , then divide both sides by 7 and look at what is left : ".split()
 CHUNK = 8
@@ -83,7 +83,7 @@ def entry(word: str, peak: float, conf: float) -> dict[str, Any]:
 
 async def main(question: str, delay: str = "0.05", times: str = "1") -> None:
     """Serve until killed."""
-    sock = listen(Settings(port=0))
+    sock = listen(ServerSettings(port=0))
     print(f"http://127.0.0.1:{sock.getsockname()[1]}/v1", flush=True)
     app = Recorded(int(question), float(delay), times=int(times)).app()
     await uvicorn.Server(uvicorn.Config(app, lifespan="off", log_level="error")).serve(sockets=[sock])

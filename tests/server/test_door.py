@@ -11,8 +11,8 @@ import httpx
 import pytest
 
 from sureenough.errors import UsageError
-from sureenough.server import Limits, Settings
-from sureenough.server.naming import Named, split
+from sureenough.server import ServerLimits, ServerSettings
+from sureenough.server.model_names import ModelName, split_model_name
 from sureenough.server.settings import KEYS_VARIABLE, known_host, loopback, read_keys
 from tests.engines.misbehaving import Manner
 from tests.server.thread import ours, until
@@ -26,7 +26,7 @@ PLACES = ["/", "/runs", "/page/app.js", "/api/runs", "/api/runs/x/events", "/met
 @pytest.fixture(scope="module")
 def locked(upstream: Upstream) -> Iterator[str]:
     """A server that wants a key."""
-    with ours(Settings(upstream=upstream.url, upstream_key=KEY, keys=(OURS,))) as (url, _):
+    with ours(ServerSettings(upstream=upstream.url, upstream_key=KEY, keys=(OURS,))) as (url, _):
         yield url
 
 
@@ -46,7 +46,7 @@ def locked(upstream: Upstream) -> Iterator[str]:
     ],
 )
 def test_names(name: str, model: str, strategy: str | None) -> None:
-    assert split(name) == Named(model, strategy)
+    assert split_model_name(name) == ModelName(model, strategy)
 
 
 @pytest.mark.parametrize(
@@ -60,16 +60,16 @@ def test_names(name: str, model: str, strategy: str | None) -> None:
     ],
 )  # fmt: skip
 def test_hosts(header: str, known: bool) -> None:
-    assert known_host(header, Settings(hosts=("box.example",))) is known
+    assert known_host(header, ServerSettings(hosts=("box.example",))) is known
 
 
 def test_beyond_this_machine_only_with_keys() -> None:
     for host in ("0.0.0.0", "::", "192.168.1.5", "box.example"):
         assert not loopback(host)
         with pytest.raises(UsageError, match="--insecure"):
-            Settings(host=host)
-        Settings(host=host, insecure=True)
-        Settings(host=host, keys=(OURS,))
+            ServerSettings(host=host)
+        ServerSettings(host=host, insecure=True)
+        ServerSettings(host=host, keys=(OURS,))
     assert all(loopback(host) for host in ("127.0.0.1", "127.9.9.9", "::1", "localhost"))
 
 
@@ -79,10 +79,10 @@ def test_keys_are_read_and_held_to_a_length(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setenv(KEYS_VARIABLE, "from-the-environment-1,")
     assert read_keys(file) == ("from-the-environment-1", OURS, "another-key-01234567")
     with pytest.raises(UsageError, match="too short"):
-        Settings(keys=("short",))
+        ServerSettings(keys=("short",))
     with pytest.raises(UsageError, match="cannot be read"):
         read_keys(tmp_path / "none")
-    assert OURS not in repr(Settings(keys=(OURS,), upstream_key=OURS))
+    assert OURS not in repr(ServerSettings(keys=(OURS,), upstream_key=OURS))
 
 
 @pytest.mark.parametrize("place", PLACES)
@@ -142,7 +142,7 @@ def test_bodies_that_are_none(served: str, content: bytes) -> None:
 def test_runs_cannot_be_guessed_or_escaped_from(upstream: Upstream, tmp_path: Path) -> None:
     kept = tmp_path / "runs"
     (tmp_path / "secret-secret-secret.json").write_text('{"schema": 1, "run": {"question": "hidden"}}')
-    with ours(Settings(upstream=upstream.url, upstream_key=KEY, keep_runs=kept)) as (url, _):
+    with ours(ServerSettings(upstream=upstream.url, upstream_key=KEY, keep_runs=kept)) as (url, _):
         names = [httpx.post(f"{url}/api/runs", json=BODY).json()["id"] for _ in range(4)]
         assert len(set(names)) == 4
         assert min(map(len, names)) >= 32
@@ -158,7 +158,7 @@ def test_runs_cannot_be_guessed_or_escaped_from(upstream: Upstream, tmp_path: Pa
 
 
 def test_without_keep_runs_nothing_is_kept(upstream: Upstream, tmp_path: Path) -> None:
-    with ours(Settings(upstream=upstream.url, upstream_key=KEY)) as (url, house):
+    with ours(ServerSettings(upstream=upstream.url, upstream_key=KEY)) as (url, house):
         name = httpx.post(f"{url}/api/runs", json=BODY).json()["id"]
         until(lambda: house.busy == 0)
         with httpx.stream("GET", f"{url}/api/runs/{name}/events") as reply:
@@ -169,7 +169,7 @@ def test_without_keep_runs_nothing_is_kept(upstream: Upstream, tmp_path: Path) -
 def test_a_run_whose_page_never_comes_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sureenough.server.runs.LINGER", 0.2)
     slow = Manner(tokens=20_000, delay=0.01)
-    with an_upstream(slow) as (up, _), ours(Settings(upstream=up.url, upstream_key=KEY)) as (url, house):
+    with an_upstream(slow) as (up, _), ours(ServerSettings(upstream=up.url, upstream_key=KEY)) as (url, house):
         name = httpx.post(f"{url}/api/runs", json=BODY).json()["id"]
         until(lambda: up.running == 2)
         assert up.idle.wait(20)
@@ -188,7 +188,7 @@ def test_no_words_of_a_request_are_logged(served: str, caplog: pytest.LogCapture
 
 
 def test_counters(upstream: Upstream) -> None:
-    with ours(Settings(upstream=upstream.url, upstream_key=KEY, limits=Limits(body=2_000))) as (url, _):
+    with ours(ServerSettings(upstream=upstream.url, upstream_key=KEY, limits=ServerLimits(body=2_000))) as (url, _):
         told = httpx.post(f"{url}/v1/chat/completions", json=BODY).json()
         httpx.post(f"{url}/v1/chat/completions", json=BODY | {"user": "x" * 3_000})
         text = httpx.get(f"{url}/metrics").text

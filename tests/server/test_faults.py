@@ -17,7 +17,7 @@ from typing import Any
 import httpx
 import pytest
 
-from sureenough.server import Settings
+from sureenough.server import ServerSettings
 from tests.engines.misbehaving import Manner
 from tests.server.thread import ours, until
 from tests.server.upstream import KEY, an_upstream
@@ -38,14 +38,17 @@ def ask(url: str, **more: Any) -> httpx.Response:
 def test_an_upstream_that_accepts_and_says_nothing() -> None:
     """A load balancer that asks whether we are well is told so in time, and leaves nothing behind."""
     with socket.create_server(("127.0.0.1", 0)) as silent:
-        settings = Settings(upstream=f"http://127.0.0.1:{silent.getsockname()[1]}/v1", upstream_key=KEY)
+        settings = ServerSettings(upstream=f"http://127.0.0.1:{silent.getsockname()[1]}/v1", upstream_key=KEY)
         with ours(settings) as (url, _):
             assert httpx.get(f"{url}/healthz", timeout=30).status_code == 503
 
 
 @pytest.mark.parametrize("finish", ["stop", "length"])
 def test_an_upstream_that_has_no_more_room_is_believed(finish: str) -> None:
-    with an_upstream(Manner(finish=finish)) as (up, _), ours(Settings(upstream=up.url, upstream_key=KEY)) as (url, _):
+    with (
+        an_upstream(Manner(finish=finish)) as (up, _),
+        ours(ServerSettings(upstream=up.url, upstream_key=KEY)) as (url, _),
+    ):
         assert ask(url).json()["choices"][0]["finish_reason"] == finish
 
 
@@ -53,7 +56,7 @@ def test_an_upstream_killed_and_restarted_under_load() -> None:
     slow = Manner(tokens=30, delay=0.005)
     with an_upstream(slow) as (up, first):
         port = first.port
-        settings = Settings(upstream=up.url, upstream_key=KEY, retries=0)
+        settings = ServerSettings(upstream=up.url, upstream_key=KEY, retries=0)
         with ours(settings) as (url, house):
             ended: Counter[int] = Counter()
             told: list[dict[str, Any]] = []
@@ -100,7 +103,7 @@ def test_what_was_there_is_the_answer() -> None:
     def manner(seed: int) -> Manner:
         return Manner(answer="7", cut_after=5 if seed in lost else None)
 
-    with an_upstream(manner) as (up, _), ours(Settings(upstream=up.url, upstream_key=KEY)) as (url, _):
+    with an_upstream(manner) as (up, _), ours(ServerSettings(upstream=up.url, upstream_key=KEY)) as (url, _):
         reply = ask(url)
     assert reply.status_code == 200
     told = reply.json()["sureenough"]
@@ -110,7 +113,7 @@ def test_what_was_there_is_the_answer() -> None:
 
 @pytest.mark.parametrize("stream", [False, True])
 def test_nobody_there(stream: bool) -> None:
-    with ours(Settings(upstream="http://127.0.0.1:9/v1", retries=0)) as (url, _):
+    with ours(ServerSettings(upstream="http://127.0.0.1:9/v1", retries=0)) as (url, _):
         for model in ("tiny@sc", "tiny"):
             reply = ask(url, model=model, stream=stream, sureenough={"paths": 8} if "@" in model else None)
             assert (reply.status_code, reply.json()["error"]["code"]) == (503, "upstream_unavailable")
@@ -121,7 +124,10 @@ def test_nobody_there(stream: bool) -> None:
 
 
 def test_every_path_breaks_off() -> None:
-    with an_upstream(Manner(cut_after=4)) as (up, _), ours(Settings(upstream=up.url, upstream_key=KEY)) as (url, _):
+    with (
+        an_upstream(Manner(cut_after=4)) as (up, _),
+        ours(ServerSettings(upstream=up.url, upstream_key=KEY)) as (url, _),
+    ):
         assert ask(url).status_code == 502
         streamed = ask(url, stream=True)
     assert streamed.status_code == 200, "it had begun"
@@ -129,7 +135,10 @@ def test_every_path_breaks_off() -> None:
 
 
 def test_a_server_without_log_probabilities() -> None:
-    with an_upstream(Manner(logprobs=False)) as (up, _), ours(Settings(upstream=up.url, upstream_key=KEY)) as (url, _):
+    with (
+        an_upstream(Manner(logprobs=False)) as (up, _),
+        ours(ServerSettings(upstream=up.url, upstream_key=KEY)) as (url, _),
+    ):
         reply = ask(url, model="tiny@ddc", sureenough=None)
         assert (reply.status_code, reply.json()["error"]["code"]) == (400, "missing_logprobs")
         assert ask(url).status_code == 200, "sc needs none"
@@ -137,7 +146,7 @@ def test_a_server_without_log_probabilities() -> None:
 
 def test_deadlines_give_the_vote_so_far() -> None:
     slow = Manner(tokens=20_000, delay=0.01)
-    with an_upstream(slow) as (up, _), ours(Settings(upstream=up.url, upstream_key=KEY)) as (url, _):
+    with an_upstream(slow) as (up, _), ours(ServerSettings(upstream=up.url, upstream_key=KEY)) as (url, _):
         reply = ask(url, sureenough={"deadline": 0.5})
         assert reply.status_code == 200
         assert reply.json()["sureenough"]["reason"] == "deadline"

@@ -10,7 +10,7 @@ from typing import Any
 import openai
 import pytest
 
-from sureenough.server import Settings
+from sureenough.server import ServerSettings
 from tests.engines.misbehaving import Manner
 from tests.server.asking import ASK, client, extra
 from tests.server.thread import ours
@@ -62,7 +62,7 @@ def test_the_winning_path_is_the_lowest_of_its_class() -> None:
     from sureenough.core.events import path_seed
 
     order = [path_seed(0, number) for number in range(4)]
-    with an_upstream(manner) as (up, _), ours(Settings(upstream=up.url, upstream_key=KEY)) as (url, _):
+    with an_upstream(manner) as (up, _), ours(ServerSettings(upstream=up.url, upstream_key=KEY)) as (url, _):
         reply = client(url).chat.completions.create(
             model="tiny@sc", messages=ASK, extra_body={"sureenough": {"paths": 4}}
         )
@@ -73,7 +73,7 @@ def test_the_winning_path_is_the_lowest_of_its_class() -> None:
 
 def test_thinking_apart_comes_back_apart() -> None:
     manner = Manner(reasoning=True, answer="7")
-    with an_upstream(manner) as (up, _), ours(Settings(upstream=up.url, upstream_key=KEY)) as (url, _):
+    with an_upstream(manner) as (up, _), ours(ServerSettings(upstream=up.url, upstream_key=KEY)) as (url, _):
         reply = client(url).chat.completions.create(
             model="tiny@sc", messages=ASK, extra_body={"sureenough": {"paths": 2}}
         )
@@ -193,7 +193,7 @@ def test_an_upstreams_refusal_passes_through_without_its_key(served: str) -> Non
 
 
 def test_a_server_whose_own_key_is_wrong(upstream: Upstream) -> None:
-    with ours(Settings(upstream=upstream.url, upstream_key="sk-a-wrong-one-0123")) as (url, _):
+    with ours(ServerSettings(upstream=upstream.url, upstream_key="sk-a-wrong-one-0123")) as (url, _):
         for model in ("tiny", "tiny@sc"):
             with pytest.raises(openai.InternalServerError) as caught:
                 client(url).chat.completions.create(model=model, messages=ASK)
@@ -204,7 +204,7 @@ def test_a_server_whose_own_key_is_wrong(upstream: Upstream) -> None:
 
 def test_the_built_in_model_by_vote_and_plain() -> None:
     sums: Any = [{"role": "user", "content": "17 * 7 + 33 = ?"}]
-    with ours(Settings()) as (url, _):
+    with ours(ServerSettings()) as (url, _):
         assert "built-in@sure" in [model.id for model in client(url).models.list()]
         reply = client(url).chat.completions.create(model="built-in@sure", messages=sums)
         assert extra(reply)["answer"] == "152"

@@ -7,7 +7,7 @@ from typing import Any
 import openai
 import pytest
 
-from sureenough.server import Limits, Settings
+from sureenough.server import ServerLimits, ServerSettings
 from tests.engines.misbehaving import Manner
 from tests.server.asking import ASK, CLIENT_KEY, LONG, client, extra
 from tests.server.thread import ours, until
@@ -63,7 +63,7 @@ def test_an_unknown_model_is_a_404(served: str, stream: bool) -> None:
 
 
 def test_only_the_models_that_are_offered(upstream: Upstream) -> None:
-    with ours(Settings(upstream=upstream.url, upstream_key=KEY, models=("tiny",))) as (url, _):
+    with ours(ServerSettings(upstream=upstream.url, upstream_key=KEY, models=("tiny",))) as (url, _):
         assert next(model.id for model in client(url).models.list()) == "tiny"
         for model in ("user@host", "user@host@sc"):
             with pytest.raises(openai.NotFoundError, match="offers tiny"):
@@ -72,7 +72,7 @@ def test_only_the_models_that_are_offered(upstream: Upstream) -> None:
 
 
 def test_keys(upstream: Upstream) -> None:
-    settings = Settings(upstream=upstream.url, upstream_key=KEY, keys=("another-key-0123456789", CLIENT_KEY))
+    settings = ServerSettings(upstream=upstream.url, upstream_key=KEY, keys=("another-key-0123456789", CLIENT_KEY))
     with ours(settings) as (url, _):
         asking: Any = {"model": "tiny@sc", "messages": ASK, "extra_body": {"sureenough": {"paths": 1}}}
         assert extra(client(url, CLIENT_KEY).chat.completions.create(**asking))["started"] == 1
@@ -95,8 +95,11 @@ def test_a_body_that_is_too_large(served: str) -> None:
 
 def test_too_many_at_once_are_told_to_come_back() -> None:
     slow = Manner(tokens=400, delay=0.02)
-    limits = Limits(requests=1)
-    with an_upstream(slow) as (up, _), ours(Settings(upstream=up.url, upstream_key=KEY, limits=limits)) as (url, house):
+    limits = ServerLimits(requests=1)
+    with (
+        an_upstream(slow) as (up, _),
+        ours(ServerSettings(upstream=up.url, upstream_key=KEY, limits=limits)) as (url, house),
+    ):
         stream = client(url).chat.completions.create(model="tiny@sc", messages=ASK, stream=True)
         next(iter(stream))
         with pytest.raises(openai.RateLimitError) as caught:
@@ -113,7 +116,7 @@ def test_too_many_at_once_are_told_to_come_back() -> None:
 
 @pytest.mark.parametrize("model", ["tiny@ddc", "tiny"])
 def test_leaving_in_mid_stream_cancels_every_path(model: str) -> None:
-    with an_upstream(LONG) as (up, _), ours(Settings(upstream=up.url, upstream_key=KEY)) as (url, house):
+    with an_upstream(LONG) as (up, _), ours(ServerSettings(upstream=up.url, upstream_key=KEY)) as (url, house):
         stream = client(url).chat.completions.create(model=model, messages=ASK, stream=True)
         next(iter(stream))
         until(lambda: up.running == (16 if model == "tiny@ddc" else 1))
@@ -123,7 +126,7 @@ def test_leaving_in_mid_stream_cancels_every_path(model: str) -> None:
 
 
 def test_leaving_before_a_reply_in_one_piece_cancels_every_path() -> None:
-    with an_upstream(LONG) as (up, _), ours(Settings(upstream=up.url, upstream_key=KEY)) as (url, _):
+    with an_upstream(LONG) as (up, _), ours(ServerSettings(upstream=up.url, upstream_key=KEY)) as (url, _):
         impatient = client(url).with_options(timeout=1)
         with pytest.raises(openai.APITimeoutError):
             impatient.chat.completions.create(model="tiny@ddc", messages=ASK)

@@ -5,34 +5,34 @@ from __future__ import annotations
 import pytest
 
 from sureenough.api import replay
-from sureenough.drive.texts import Words
+from sureenough.drivers.transcripts import Transcript
 from sureenough.engines.base import Prompt
-from sureenough.server.asked import Asked
-from sureenough.server.replies import Reply, Result
+from sureenough.pools import RecordedPath
+from sureenough.server.replies import ReplyWriter, RunResult
+from sureenough.server.schema import ConsensusRequest
 from sureenough.spec import resolve
-from sureenough.traces import RecordedPath
 
 OUT = replay([RecordedPath(answer="7", peak=[0.9] * 4, conf=[9.0] * 4)] * 2, "sc")
 
 
-def asked(**sampling: int) -> Asked:
-    return Asked("m", "m@sc", resolve("sc"), Prompt.user("?"), {}, sampling=dict(sampling))
+def asked(**sampling: int) -> ConsensusRequest:
+    return ConsensusRequest("m", "m@sc", resolve("sc"), Prompt.user("?"), {}, sampling=dict(sampling))
 
 
 @pytest.mark.parametrize("end", ["\n", "\r", "\r\n", "\r\rdata: [DONE]\r\r", "\x0b", "\u2028"])
 def test_progress_is_one_comment_whatever_the_leading_answer_is(end: str) -> None:
-    sent = Reply(asked()).progress(f"leading: 7{end}data: x")
+    sent = ReplyWriter(asked()).progress(f"leading: 7{end}data: x")
     assert sent.startswith(b": sureenough leading: 7 data:")
     assert sent.decode().splitlines() == [sent.decode().removesuffix("\n\n"), ""]
 
 
 def test_a_path_that_its_server_cut_says_so() -> None:
-    reply = Reply(asked()).whole(Result(OUT, Words(0, "7", 3, cut=True)))
+    reply = ReplyWriter(asked()).whole(RunResult(OUT, Transcript(0, "7", 3, cut=True)))
     assert reply["choices"][0]["finish_reason"] == "length"
 
 
 @pytest.mark.parametrize(("longest", "tokens", "why"), [(3, 3, "length"), (4, 3, "stop"), (None, 3, "stop")])
 def test_a_path_that_was_cut_is_called_so(longest: int | None, tokens: int, why: str) -> None:
     limit = {} if longest is None else {"max_path_tokens": longest}
-    reply = Reply(asked(**limit)).whole(Result(OUT, Words(0, "7", tokens)))
+    reply = ReplyWriter(asked(**limit)).whole(RunResult(OUT, Transcript(0, "7", tokens)))
     assert reply["choices"][0]["finish_reason"] == why

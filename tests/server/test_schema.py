@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from sureenough.server import Limits, Settings
+from sureenough.server import ServerLimits, ServerSettings
 from tests.engines.misbehaving import Manner
 from tests.server.thread import ours
 from tests.server.upstream import KEY, an_upstream
@@ -27,9 +27,9 @@ COMMAND = (
 
 
 def test_schemathesis_finds_no_server_error(tmp_path: Path) -> None:
-    limits = Limits(paths=20, seconds=5, tokens=2_000)
+    limits = ServerLimits(paths=20, seconds=5, tokens=2_000)
     with an_upstream(Manner(tokens=2)) as (up, _):
-        settings = Settings(upstream=up.url, upstream_key=KEY, limits=limits, paths=16, models=("tiny",))
+        settings = ServerSettings(upstream=up.url, upstream_key=KEY, limits=limits, paths=16, models=("tiny",))
         with ours(settings) as (url, house):
             done = subprocess.run(
                 [*COMMAND, f"{url}/openapi.json"],

@@ -13,9 +13,9 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from sureenough.server.app import create
-from sureenough.server.house import House
-from sureenough.server.life import listen
-from sureenough.server.settings import Settings
+from sureenough.server.lifespan import listen
+from sureenough.server.settings import ServerSettings
+from sureenough.server.state import ServerState
 
 
 @dataclass
@@ -38,7 +38,7 @@ class Listening:
 @contextmanager
 def serving_app(app: ASGIApp, port: int = 0, lifespan: Any = "off") -> Iterator[Listening]:
     """Serve until the block ends."""
-    sock = listen(Settings(port=port))
+    sock = listen(ServerSettings(port=port))
     server = uvicorn.Server(
         uvicorn.Config(app, lifespan=lifespan, log_config=None, access_log=False, timeout_graceful_shutdown=3)
     )
@@ -57,7 +57,7 @@ def serving_app(app: ASGIApp, port: int = 0, lifespan: Any = "off") -> Iterator[
 
 
 @contextmanager
-def ours(settings: Settings) -> Iterator[tuple[str, House]]:
+def ours(settings: ServerSettings) -> Iterator[tuple[str, ServerState]]:
     """Our own server with these settings."""
     app, house = create(replace(settings, port=0))
     with serving_app(app, lifespan="on") as listening:

@@ -15,11 +15,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from .canonical import key
 from .classes import REPLAY_SECONDS, SYMBOLIC_SECONDS, VERSION, Grouped, Judge, group
 from .compare import Verdict
 from .extract import extract
 from .key import Key
-from .keys import key
 from .symbolic import WORKER
 
 

@@ -12,9 +12,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from . import bounds
+from .canonical import key
 from .compare import COMPATIBLE, NOT_SYMBOLIC, SYMBOLIC, Verdict, compare, sum_of
 from .key import KINDS, Key
-from .keys import key
 from .symbolic import WAIT, WORKER, Worker
 
 SYMBOLIC_SECONDS = 10.0  # a question, live

@@ -10,8 +10,8 @@ import re
 from collections.abc import Iterable
 
 from ..errors import UsageError
-from .announced import announced, last_number
-from .boxes import boxes
+from .announcements import announced_answer, last_number
+from .boxed import boxed_contents
 from .choice import choose
 
 KINDS = ("math", "choice")
@@ -38,10 +38,10 @@ def extract(
         return None
     if kind == "choice":
         return choose(reply, letters)
-    found, any_box = boxes(reply)
+    found, any_box = boxed_contents(reply)
     if any_box:
         return found
-    answer = announced(reply)
+    answer = announced_answer(reply)
     if answer is None and fallback == "last-number":
         answer = last_number(reply)
     return answer

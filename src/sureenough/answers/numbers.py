@@ -25,7 +25,7 @@ _REPEATING = re.compile(r"([+-]?)(\d{0,100})\.(\d{0,100})\\(?:overline|bar)\s*\{
 _BASED = re.compile(r"([+-]?)\s*(\d{1,400})\s*_\s*\{?\s*(\d{1,2})\s*\}?", re.ASCII)
 
 
-def plain(text: str) -> str | None:
+def plain_number(text: str) -> str | None:
     """The key text of an answer that is nothing but a number in one of the common forms; else None."""
     if not text:
         return None

@@ -26,7 +26,7 @@ _GRACE = 1.0  # seconds given to a killed child to be gone
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class WorkerReply:
     """What came back: `same` is None where no verdict did, and `why` says the reason."""
 
     same: bool | None
@@ -129,16 +129,18 @@ class Worker:
             child = self._ensure()
         return child is not None and child.ready.wait(timeout) and child.alive
 
-    def ask(self, gold: str, answer: str, *, both: bool = True, limit: float = WAIT, patience: float = WAIT) -> Reply:
+    def ask(
+        self, gold: str, answer: str, *, both: bool = True, limit: float = WAIT, patience: float = WAIT
+    ) -> WorkerReply:
         """Whether two LaTeX texts are the same, within WAIT seconds in all.
 
         `limit` bounds the comparison itself, `patience` the wait before it: for other threads, for a start.
         """
         began = time.monotonic()
         if len(gold) + len(answer) > MAX_MESSAGE:
-            return Reply(None, "too long", 0.0)
+            return WorkerReply(None, "too long", 0.0)
         if not self._lock.acquire(timeout=min(WAIT, patience)):
-            return Reply(None, "timeout", 0.0, time.monotonic() - began)
+            return WorkerReply(None, "timeout", 0.0, time.monotonic() - began)
         try:
             reply = self._attempt(gold, answer, both, began, limit, min(WAIT, patience))
             if reply.why == "worker died":  # killed from outside, perhaps: its successor may still make it
@@ -148,13 +150,13 @@ class Worker:
         finally:
             self._lock.release()
 
-    def _attempt(self, gold: str, answer: str, both: bool, began: float, limit: float, patience: float) -> Reply:
+    def _attempt(self, gold: str, answer: str, both: bool, began: float, limit: float, patience: float) -> WorkerReply:
         """One request to the child, once it is ready; every wait counts from `began`."""
         child = self._ensure()
         if child is None:
-            return Reply(None, "no worker", 0.0, time.monotonic() - began)
+            return WorkerReply(None, "no worker", 0.0, time.monotonic() - began)
         if not child.ready.wait(max(0.0, began + patience - time.monotonic())):
-            return Reply(None, "timeout", 0.0, time.monotonic() - began)
+            return WorkerReply(None, "timeout", 0.0, time.monotonic() - began)
         sent, number = time.monotonic(), next(self._numbers)
         deadline = min(began + WAIT, sent + limit)
         why, reply = "timeout", None
@@ -164,8 +166,8 @@ class Worker:
         seconds = time.monotonic() - sent
         if reply is None:
             self._replace(child)
-            return Reply(None, why, seconds, sent - began)
-        return Reply(reply.get("same") if reply["id"] == number else None, why, seconds, sent - began)
+            return WorkerReply(None, why, seconds, sent - began)
+        return WorkerReply(reply.get("same") if reply["id"] == number else None, why, seconds, sent - began)
 
     def _ensure(self) -> _Child | None:
         """The child, started if need be; None where starting has failed too often."""

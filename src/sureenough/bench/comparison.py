@@ -9,14 +9,14 @@ from typing import Final
 
 from sureenough.answers import REPLAY_SECONDS
 from sureenough.api import DEFAULT_WINDOW
-from sureenough.bench.groups import Equal, Groups
+from sureenough.bench.judging import Equal, PoolJudge
+from sureenough.bench.replay_pass import CalibrationCache, ReplayPass, ReplaySettings
 from sureenough.bench.score import Row, rows
-from sureenough.bench.work import Remembered, Settings, Work
-from sureenough.core.sizes import Count, refuse_bad_count, refuse_bad_seconds, refuse_bad_seed, refuse_bad_sizes
+from sureenough.core.options import Count, check_count, check_run_limits, check_seconds, check_seed
 from sureenough.core.strategy import Strategy
 from sureenough.errors import UsageError
+from sureenough.pools import Pool
 from sureenough.spec import resolve
-from sureenough.traces import Pool
 
 MOST_REPEATS: Final = 10_000
 
@@ -95,20 +95,20 @@ def compare(
     plan = [resolve(strategy) for strategy in given]
     if not plan:
         raise UsageError("name at least one strategy to compare")
-    refuse_bad_count("repeats", repeats)
+    check_count("repeats", repeats)
     if repeats > MOST_REPEATS:
         raise UsageError(f"repeats is {repeats}; {MOST_REPEATS:,} orders are the most, and ten are plenty")
-    refuse_bad_seed(seed)
-    refuse_bad_seconds("symbolic_seconds", symbolic_seconds)
+    check_seed(seed)
+    check_seconds("symbolic_seconds", symbolic_seconds)
     source = pool if isinstance(pool, Pool) else Pool(pool, skip_damaged=skip_damaged)
     size = window if window is not None else source.info.window or DEFAULT_WINDOW
     for strategy in plan:
-        refuse_bad_sizes(strategy, 10**9 if paths is None else paths, size, parallel, max_tokens, count)
-    groups = Groups(source, symbolic_seconds, equal)
-    work = Work(plan, Settings(paths, size, parallel, repeats, seed, max_tokens, count, planned, guard))
+        check_run_limits(strategy, 10**9 if paths is None else paths, size, parallel, max_tokens, count)
+    groups = PoolJudge(source, symbolic_seconds, equal)
+    work = ReplayPass(plan, ReplaySettings(paths, size, parallel, repeats, seed, max_tokens, count, planned, guard))
     seen = 0
     for question in source:
-        work.question(question, groups.of(question), Remembered())
+        work.question(question, groups.of(question), CalibrationCache())
         seen += len(question.paths)
         if progress is not None:
             progress(seen, source.rows - source.damaged)
@@ -116,11 +116,11 @@ def compare(
     return _result(source, work, groups)
 
 
-def _result(pool: Pool, work: Work, groups: Groups) -> Comparison:
+def _result(pool: Pool, work: ReplayPass, groups: PoolJudge) -> Comparison:
     settings = work.settings
     needy = max(work.plan, key=lambda strategy: strategy.warmup)
     if work.recorded < needy.warmup:
-        refuse_bad_sizes(needy, work.recorded, settings.window, settings.parallel, None, settings.count)
+        check_run_limits(needy, work.recorded, settings.window, settings.parallel, None, settings.count)
     notes = work.notes(groups)
     if pool.damaged:
         notes.append(f"{pool.damaged} damaged rows were left out")

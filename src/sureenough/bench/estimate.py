@@ -13,21 +13,21 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sureenough.bench.comparison import compare
+from sureenough.bench.execute import PreparedPlan
 from sureenough.bench.folder import RunFolder, pool_file
-from sureenough.bench.meter import clock
-from sureenough.bench.recording import Cell, journal_of, whole
-from sureenough.bench.run import Work
-from sureenough.drive.record import record
-from sureenough.engines.openai import LONGEST_PATH
-from sureenough.traces import Pool
-from sureenough.traces.journal import Journal
+from sureenough.bench.progress import clock
+from sureenough.bench.recording import RecordingCell, journal_of, whole
+from sureenough.drivers.record import record
+from sureenough.engines.openai.client import LONGEST_PATH
+from sureenough.pools import Pool
+from sureenough.pools.journal import Journal
 
 CHARACTERS = 3.5
 """Of a prompt a token, where no server has counted."""
 
 
 @dataclass(frozen=True, slots=True)
-class Guess:
+class CostEstimate:
     """One cell's future."""
 
     label: str
@@ -51,7 +51,7 @@ class Prices:
     made: float | None = None
 
 
-def estimate(work: Work, path: Path, *, like: Path | None, sample: int, prices: Prices) -> str:
+def estimate(work: PreparedPlan, path: Path, *, like: Path | None, sample: int, prices: Prices) -> str:
     """The plan's cost in a few lines; it binds nobody, and leaves nothing behind but what is sampled for it."""
     pace = _pace(path)
     if path.exists() or sample:
@@ -78,7 +78,7 @@ def _pace(path: Path) -> float | None:
         return None
 
 
-def _sample(work: Work, path: Path, number: int) -> float | None:
+def _sample(work: PreparedPlan, path: Path, number: int) -> float | None:
     """A few paths of every cell that has none, spread over its questions; tokens a second at the plan's width."""
     plan, tokens, seconds, most = work.plan, 0, 0.0, 1
     for cell in work.cells:
@@ -100,7 +100,7 @@ def _sample(work: Work, path: Path, number: int) -> float | None:
     return tokens / seconds * at_once if tokens else None
 
 
-def _guess(work: Work, cell: Cell, pool: Path, like: Path | None) -> Guess:
+def _guess(work: PreparedPlan, cell: RecordingCell, pool: Path, like: Path | None) -> CostEstimate:
     plan, questions = work.plan, len(cell.data.problems)
     lengths, source = _lengths(pool, like)
     there = len(lengths) if source == "its own paths" else 0
@@ -112,7 +112,7 @@ def _guess(work: Work, cell: Cell, pool: Path, like: Path | None) -> Guess:
     made, started = _live_costs(work, known) if work.live and known is not None else (mean * plan.budget, plan.budget)
     prompts = [len(one.prompt.text) for one in cell.asked()]
     prompt = sum(prompts) / len(prompts) / CHARACTERS
-    return Guess(cell.label, questions, there, paths, paths * mean, runs, runs * made, runs * started,
+    return CostEstimate(cell.label, questions, there, paths, paths * mean, runs, runs * made, runs * started,
                  known is not None, prompt, source)  # fmt: skip
 
 
@@ -130,13 +130,13 @@ def _lengths(pool: Path, like: Path | None) -> tuple[list[int], str]:
 
 
 def _journalled(notes: Path) -> Iterator[int]:
-    from sureenough.traces.lines import read_lines
+    from sureenough.pools.json_lines import read_lines
 
     # Two bytes a token in base64, four characters for every three.
     return (len(line["conf"]) * 3 // 8 for place, line in read_lines(notes) if place)
 
 
-def _live_costs(work: Work, pool: Path) -> tuple[float, float]:
+def _live_costs(work: PreparedPlan, pool: Path) -> tuple[float, float]:
     """Tokens and paths a live run, the mean of all strategies, as a replay has them."""
     plan = work.plan
     rows = compare(pool, list(work.strategies), paths=plan.paths, window=plan.window, parallel=plan.parallel,
@@ -144,7 +144,7 @@ def _live_costs(work: Work, pool: Path) -> tuple[float, float]:
     return sum(row.tokens for row in rows) / len(rows), sum(row.width for row in rows) / len(rows)
 
 
-def _told(work: Work, guesses: list[Guess], pace: float | None, prices: Prices) -> Iterator[str]:
+def _told(work: PreparedPlan, guesses: list[CostEstimate], pace: float | None, prices: Prices) -> Iterator[str]:
     if not guesses:
         yield f"{work.experiment.name} replays recorded paths: it generates no tokens and costs nothing but time."
         return

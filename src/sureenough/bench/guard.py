@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from sureenough.core.expected_gain import ExpectedGain
 from sureenough.core.strategy import Strategy
-from sureenough.core.value import ValueLeft
 from sureenough.core.weights import ByTail
 
 PRIOR: Final = 0.2
@@ -20,7 +20,7 @@ FLOOR: Final = 0.05
 
 
 @dataclass(slots=True)
-class Guard:
+class ConfidenceGuard:
     """Watches one strategy over many questions."""
 
     strategy: Strategy
@@ -36,7 +36,7 @@ class Guard:
     def current(self) -> Strategy:
         """The strategy as it stands, or without its confidence where that has misled."""
         stop, weigh = self.strategy.stop, self.strategy.weigh
-        if self.belief > FLOOR or not isinstance(stop, ValueLeft) or not isinstance(weigh, ByTail):
+        if self.belief > FLOOR or not isinstance(stop, ExpectedGain) or not isinstance(weigh, ByTail):
             return self.strategy
         self.wary += 1
         return replace(self.strategy, weigh=replace(weigh, beta=0.0), stop=replace(stop, delta=stop.delta / 4))

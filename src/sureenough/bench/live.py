@@ -14,16 +14,16 @@ from typing import NamedTuple
 
 from sureenough.answers import grade
 from sureenough.api import aask
-from sureenough.bench.meter import Meter
-from sureenough.bench.recording import Cell
+from sureenough.bench.progress import ProgressMeter
+from sureenough.bench.recording import RecordingCell
 from sureenough.core.events import Action, Json, Start, Stop
 from sureenough.core.outcome import Outcome
 from sureenough.core.session import Session
-from sureenough.drive.news import Begun, News
-from sureenough.drive.record import Asked
+from sureenough.drivers.observers import ObservedEvent, RunStarted
+from sureenough.drivers.record import RecordQuestion
 from sureenough.engines.base import Engine, opened, stops_at_once, suggested_window
 from sureenough.errors import EngineUnavailable, TraceError
-from sureenough.traces.lines import Lines, read_lines
+from sureenough.pools.json_lines import JsonLinesFile, read_lines
 
 Key = tuple[str, str, str, str, int]
 
@@ -110,12 +110,12 @@ def run_of(line: Json, file: Path) -> LiveRun:
         ) from None
 
 
-class Job(NamedTuple):
+class LiveJob(NamedTuple):
     """A question to be asked under a strategy."""
 
-    cell: Cell
+    cell: RecordingCell
     strategy: str
-    asked: Asked
+    asked: RecordQuestion
     repeat: int
 
     @property
@@ -125,7 +125,7 @@ class Job(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class How:
+class LiveOptions:
     """What all live runs of a plan have in common."""
 
     paths: int
@@ -138,7 +138,9 @@ class How:
         return {"paths": self.paths, "window": self.window, "parallel": self.parallel, "seed": self.seed}
 
 
-def run_cell(jobs: Sequence[Job], lines: Lines, done: set[Key], how: How, at_once: int, meter: Meter) -> None:
+def run_cell(
+    jobs: Sequence[LiveJob], lines: JsonLinesFile, done: set[Key], how: LiveOptions, at_once: int, meter: ProgressMeter
+) -> None:
     """Ask what was not asked before, so many questions at once."""
     missing = [job for job in jobs if job.key not in done]
     cell = jobs[0].cell
@@ -149,7 +151,9 @@ def run_cell(jobs: Sequence[Job], lines: Lines, done: set[Key], how: How, at_onc
         done.update(job.key for job in missing)
 
 
-async def _all(jobs: Iterable[Job], engine: Engine, lines: Lines, how: How, at_once: int, meter: Meter) -> None:
+async def _all(
+    jobs: Iterable[LiveJob], engine: Engine, lines: JsonLinesFile, how: LiveOptions, at_once: int, meter: ProgressMeter
+) -> None:
     left = iter(jobs)
     broken: list[Exception] = []
     workers: list[asyncio.Task[None]] = []
@@ -180,7 +184,7 @@ class _Shared:
         self.window, self.stops_at_once = suggested_window(engine), stops_at_once(engine)
 
 
-async def _run(job: Job, engine: Engine, how: How) -> LiveRun:
+async def _run(job: LiveJob, engine: Engine, how: LiveOptions) -> LiveRun:
     clock = _Clock()
     asked = job.asked
     out = await aask(
@@ -194,7 +198,7 @@ async def _run(job: Job, engine: Engine, how: How) -> LiveRun:
     return LiveRun(data, model, strategy, question, repeat, right, init, final, out.to_json())
 
 
-def _refuse_half(out: Outcome, job: Job) -> None:
+def _refuse_half(out: Outcome, job: LiveJob) -> None:
     """The vote so far is an answer for a user, and no measurement."""
     if out.reason == "interrupted":
         raise asyncio.CancelledError
@@ -212,9 +216,9 @@ class _Clock:
     def __init__(self) -> None:
         self.began = self.warm = self.over = 0.0
 
-    def __call__(self, session: Session, news: News, actions: Sequence[Action]) -> None:
+    def __call__(self, session: Session, news: ObservedEvent, actions: Sequence[Action]) -> None:
         now = time.perf_counter()
-        if isinstance(news, Begun):
+        if isinstance(news, RunStarted):
             self.began = now
         for action in actions:
             past = isinstance(action, Start) and not session.paths[action.path].warmup
@@ -229,7 +233,7 @@ class _Clock:
         return round(warm - self.began, 6), round(self.over - warm, 6)
 
 
-def jobs_of(cell: Cell, strategy: str, repeats: int) -> Iterator[Job]:
+def jobs_of(cell: RecordingCell, strategy: str, repeats: int) -> Iterator[LiveJob]:
     """Every question, repeat after repeat."""
     asked = cell.asked()
-    return (Job(cell, strategy, one, repeat) for repeat in range(repeats) for one in asked)
+    return (LiveJob(cell, strategy, one, repeat) for repeat in range(repeats) for one in asked)

@@ -24,7 +24,7 @@ DEFAULT_STRATEGIES: Final = ("sc", "ac", "esc", "deepconf-low", "deepconf-high",
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
+class DatasetChoice:
     """A dataset of the plan: `math500`, `math500=FILE`, or a FILE of one's own."""
 
     dataset: str
@@ -35,7 +35,7 @@ class Chosen:
 
 
 @dataclass(frozen=True, slots=True)
-class Server:
+class EngineChoice:
     """An engine of the plan: a model behind one URL or several; without any, the built-in one."""
 
     model: str | None = None
@@ -55,12 +55,12 @@ class Server:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class BenchPlan:
     """Everything that is to be measured."""
 
     experiment: str = "main"
-    datasets: tuple[Chosen, ...] = ()
-    engines: tuple[Server, ...] = ()
+    datasets: tuple[DatasetChoice, ...] = ()
+    engines: tuple[EngineChoice, ...] = ()
     pools: tuple[str, ...] = ()  # recorded before
     strategies: tuple[str, ...] | None = None
     sweeps: dict[str, tuple[int | float | str, ...]] = field(default_factory=dict)  # options of strategies
@@ -129,7 +129,7 @@ def read_plan(
     *,
     sampling: Mapping[str, Any] | None = None,
     fallback: Mapping[str, Any] | None = None,
-) -> Plan:
+) -> BenchPlan:
     """The file's plan, and over it what was typed; None stands for what was not.
 
     Args:
@@ -154,15 +154,15 @@ def read_plan(
     return _plan(table, table.pop("limit", None), where, wins=typed.get("limit") is not None)
 
 
-def _plan(table: dict[str, Any], limit: int | None, where: str, *, wins: bool) -> Plan:
+def _plan(table: dict[str, Any], limit: int | None, where: str, *, wins: bool) -> BenchPlan:
     if isinstance(table.get("datasets"), list | tuple):
         table["datasets"] = [_chosen(one, limit, where, wins=wins) for one in table["datasets"]]
     for name in ("engines",):
         for one in table.get(name, ()):
-            _refuse_unknown(one, Server, f"{where}, {name}")
-    _refuse_unknown(table, Plan, where)
+            _refuse_unknown(one, EngineChoice, f"{where}, {name}")
+    _refuse_unknown(table, BenchPlan, where)
     try:
-        return msgspec.convert(table, Plan, strict=True)
+        return msgspec.convert(table, BenchPlan, strict=True)
     except msgspec.ValidationError as error:
         if isinstance(error.__cause__, UsageError):
             raise error.__cause__ from None
@@ -173,7 +173,7 @@ def _chosen(one: Any, limit: int | None, where: str, *, wins: bool) -> Any:
     table = {"dataset": one} if isinstance(one, str) else one
     if limit is not None and isinstance(table, dict):
         table = table | {"limit": limit} if wins else {"limit": limit} | table
-    _refuse_unknown(table, Chosen, f"{where}, datasets")
+    _refuse_unknown(table, DatasetChoice, f"{where}, datasets")
     return table
 
 

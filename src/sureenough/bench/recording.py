@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sureenough.bench.datasets.load import Loaded
 from sureenough.bench.folder import slug
-from sureenough.bench.meter import Meter
+from sureenough.bench.progress import ProgressMeter
 from sureenough.bench.source import Source
-from sureenough.drive.record import Asked, record, write
+from sureenough.datasets.load import Loaded
+from sureenough.drivers.record import RecordQuestion, record, write
 from sureenough.engines.base import Engine, suggested_window
 from sureenough.errors import EngineError
-from sureenough.traces import PoolInfo, RecordedPath
-from sureenough.traces.journal import Journal
+from sureenough.pools import PoolInfo, RecordedPath
+from sureenough.pools.journal import Journal
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class Model:
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class RecordingCell:
     """One dataset on one model."""
 
     data: Loaded
@@ -69,7 +69,7 @@ class Cell:
         own = self.data.dataset.template
         return own if self.data.own_template or wanted is None or self.data.dataset.kind != "math" else wanted
 
-    def asked(self) -> list[Asked]:
+    def asked(self) -> list[RecordQuestion]:
         """The questions as this model gets them."""
         return self.data.asked(self.template)
 
@@ -81,7 +81,9 @@ class Cell:
         return {**said, "seed": seed, **self.model.terms()}
 
 
-def recorded(cell: Cell, pool: Path, *, paths: int, parallel: int, seed: int, keep_text: bool, meter: Meter) -> Source:
+def recorded(
+    cell: RecordingCell, pool: Path, *, paths: int, parallel: int, seed: int, keep_text: bool, meter: ProgressMeter
+) -> Source:
     """The cell's pool, sampled as far as it is not there yet."""
     notes = journal_of(pool)
     if not whole(pool):
@@ -113,7 +115,9 @@ def whole(pool: Path) -> bool:
 class _Told:
     """Passes every path on to the meter, and notices when a question is whole."""
 
-    def __init__(self, asked: list[Asked], journal: Journal, paths: int, label: str, meter: Meter) -> None:
+    def __init__(
+        self, asked: list[RecordQuestion], journal: Journal, paths: int, label: str, meter: ProgressMeter
+    ) -> None:
         have = Counter(question for question, _ in journal.paths)
         self._missing = {one.id: paths - have[one.id] for one in asked}
         self._meter = meter
@@ -126,7 +130,7 @@ class _Told:
             self._meter.step(path.tokens, not self._missing[question])
 
 
-def _info(cell: Cell) -> PoolInfo:
+def _info(cell: RecordingCell) -> PoolInfo:
     engine: Any = cell.model.engine
     return PoolInfo(
         cell.data.name, cell.model.name, type(engine).__name__.lower(), getattr(engine, "k", 20),

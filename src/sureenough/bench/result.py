@@ -32,7 +32,7 @@ class Measure(_Strict, frozen=True):
 Cell = str | int | float | Measure | None
 
 
-class Column(_Strict, frozen=True):
+class ResultColumn(_Strict, frozen=True):
     """One column of a table."""
 
     title: str
@@ -47,7 +47,7 @@ class Table(_Strict, frozen=True):
 
     name: str  # for file names: letters, digits and hyphens
     title: str
-    columns: list[Column]
+    columns: list[ResultColumn]
     rows: list[list[Cell]]
     notes: list[str] = []
     live: bool = False  # measured on a live engine; replayed and live numbers never share a table
@@ -108,7 +108,7 @@ class Provenance(_Strict, frozen=True):
     date: str  # ISO 8601, UTC
 
 
-class Result(_Strict, frozen=True):
+class ExperimentResult(_Strict, frozen=True):
     """One experiment's outcome."""
 
     name: str
@@ -135,10 +135,10 @@ class Result(_Strict, frozen=True):
 SCHEMA: Final = 1
 
 
-def read(file: Path) -> Result:
+def read(file: Path) -> ExperimentResult:
     """A saved result; refuses what is not one."""
     try:
-        result = msgspec.json.decode(file.read_bytes(), type=Result)
+        result = msgspec.json.decode(file.read_bytes(), type=ExperimentResult)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise UsageError(f"{file} is not a result of this version ({error}); run the experiment again") from None
     if result.schema != SCHEMA:

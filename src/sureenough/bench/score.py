@@ -11,10 +11,10 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from sureenough.core.confidence.instability import Floats
 from sureenough.core.events import Json, Tier
 from sureenough.core.outcome import BUCKETS, Outcome
-from sureenough.core.stops import exceeds_share
-from sureenough.core.trend import Floats
+from sureenough.core.stop_rules import exceeds_share
 
 RESAMPLES: Final = 2000
 CONFIDENT: Final = 0.95
@@ -28,7 +28,7 @@ class Interval(NamedTuple):
     high: float
 
 
-class Run(NamedTuple):
+class ScoredRun(NamedTuple):
     """What the table needs of one outcome."""
 
     right: float | None  # 1 or 0; None where the question has no gold answer
@@ -71,7 +71,7 @@ class Row:
 
 
 @dataclass(slots=True)
-class Sheet:
+class StrategyRuns:
     """All runs of one strategy, question by question; holds sums, not runs."""
 
     strategy: str
@@ -84,7 +84,7 @@ class Sheet:
     notes: Counter[str] = field(default_factory=Counter)  # by their first words
     examples: dict[str, str] = field(default_factory=dict)
 
-    def add(self, runs: list[Run]) -> None:
+    def add(self, runs: list[ScoredRun]) -> None:
         """All repeats of one question."""
         graded = [run.right for run in runs if run.right is not None]
         self.right.append(float(np.mean(graded)) if graded else float("nan"))
@@ -92,7 +92,7 @@ class Sheet:
         for run in runs:
             self._count(run)
 
-    def _count(self, run: Run) -> None:
+    def _count(self, run: ScoredRun) -> None:
         out = run.outcome
         self.runs += 1
         self.weight = out.weight
@@ -113,7 +113,7 @@ class Sheet:
             if posterior(out) > CONFIDENT:
                 self.sums.update({"confident wrong": 1, "tokens confident wrong": run.tokens})
 
-    def join(self, more: Sheet) -> None:
+    def join(self, more: StrategyRuns) -> None:
         """Take over the runs of further questions."""
         self.right += more.right
         self.runs += more.runs
@@ -134,7 +134,7 @@ def posterior(out: Outcome) -> float:
     return exceeds_share(1.0 + weights[0], 1.0 + sum(weights[1:]), 0.5) if weights else 0.0
 
 
-def rows(sheets: list[Sheet], repeats: int, seed: int) -> list[Row]:
+def rows(sheets: list[StrategyRuns], repeats: int, seed: int) -> list[Row]:
     """The table; differences are to the first strategy, on the same resampled questions."""
     marks = [np.array(sheet.right) for sheet in sheets]
     graded = np.isfinite(marks[0])
@@ -147,7 +147,7 @@ def rows(sheets: list[Sheet], repeats: int, seed: int) -> list[Row]:
     ]
 
 
-def _row(sheet: Sheet, mark: Floats, first: Floats, bounds: tuple[Interval, Interval], repeats: int) -> Row:
+def _row(sheet: StrategyRuns, mark: Floats, first: Floats, bounds: tuple[Interval, Interval], repeats: int) -> Row:
     tokens = sheet.mean("tokens")
     return Row(
         strategy=sheet.strategy,

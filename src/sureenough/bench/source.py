@@ -6,7 +6,7 @@ import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 
-from sureenough.traces import Pool
+from sureenough.pools import Pool
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from sureenough.core.events import Json
 from sureenough.data import BUILTIN_POOL
 
 
-class Column(NamedTuple):
+class TableColumn(NamedTuple):
     """A column of the printed table."""
 
     head: str
@@ -49,15 +49,15 @@ def _pruned(row: Row) -> str:
 
 
 COLUMNS: Final = (
-    Column("strategy", lambda row: row.strategy),
-    Column("accuracy %", lambda row: _percent(row.accuracy) + _bounds(row.interval)),
-    Column("vs first", _difference),
-    Column("tokens", lambda row: f"{row.tokens:,.0f}"),
-    Column("saving", lambda row: "-" if isnan(row.saving) else f"{row.saving:.1f}x"),
-    Column("steps", lambda row: f"{row.steps:,.0f}"),
-    Column("width", lambda row: f"{row.width:.1f}"),
-    Column("pruned drop + risk", _pruned),
-    Column("stopped", _stopped),
+    TableColumn("strategy", lambda row: row.strategy),
+    TableColumn("accuracy %", lambda row: _percent(row.accuracy) + _bounds(row.interval)),
+    TableColumn("vs first", _difference),
+    TableColumn("tokens", lambda row: f"{row.tokens:,.0f}"),
+    TableColumn("saving", lambda row: "-" if isnan(row.saving) else f"{row.saving:.1f}x"),
+    TableColumn("steps", lambda row: f"{row.steps:,.0f}"),
+    TableColumn("width", lambda row: f"{row.width:.1f}"),
+    TableColumn("pruned drop + risk", _pruned),
+    TableColumn("stopped", _stopped),
 )
 
 
@@ -102,7 +102,7 @@ LEAST_NEEDED: Final = ("stopped", "pruned drop + risk", "steps", "width", "vs fi
 """What a narrow terminal does without, in this order; names and numbers are never cut."""
 
 
-def fitting(result: Comparison, width: int) -> list[Column]:
+def fitting(result: Comparison, width: int) -> list[TableColumn]:
     """The columns that fit side by side."""
     columns = list(COLUMNS)
 

@@ -22,7 +22,7 @@ VERBS: Final = {
     "record": "record",
     "replay": "replay",
     "serve": "serve",
-    "view": "browse",
+    "view": "view",
     "bench": "bench",
     "report": "report",
     "answers": "answers",

@@ -16,10 +16,10 @@ from rich.live import Live
 
 from sureenough.api import ask
 from sureenough.cli import engine
-from sureenough.cli.view import Lines, Screen, Texts
+from sureenough.cli.live_display import LiveDisplay, PathTexts, PlainDisplay
 from sureenough.core.outcome import Outcome
-from sureenough.drive.news import Observer
-from sureenough.engines.local import Local
+from sureenough.drivers.observers import Observer
+from sureenough.engines.local.engine import Local
 from sureenough.errors import UsageError
 
 
@@ -76,7 +76,7 @@ def command(
         "paths": paths, "parallel": parallel, "window": window, "seed": seed, "max_tokens": max_tokens,
         "deadline": deadline, "count": count, "planned": planned, "kind": kind, "template": template,
     }  # fmt: skip
-    texts = Texts()
+    texts = PathTexts()
     began = time.monotonic()
     with watching(paths, as_json) as observer:
         watchers = [*([observer] if observer else []), *([texts] if show_path or as_json else [])]
@@ -120,10 +120,10 @@ def watching(paths: int, as_json: bool) -> Iterator[Observer | None]:
     if as_json:
         yield None
     elif not console.is_terminal:
-        yield Lines(typer.echo)
+        yield PlainDisplay(typer.echo)
     else:
         with Live(console=console, auto_refresh=False, transient=True) as live:
-            yield Screen(live, paths)
+            yield LiveDisplay(live, paths)
 
 
 def _bill(out: Outcome, money: float | None, here: bool) -> list[str]:

@@ -9,20 +9,20 @@ from typing import Annotated, Any
 
 import typer
 
-from sureenough.bench.datasets import DATASETS
 from sureenough.bench.estimate import Prices, estimate
+from sureenough.bench.execute import execute, prepare
 from sureenough.bench.experiments import EXPERIMENTS
 from sureenough.bench.folder import RunFolder
-from sureenough.bench.plan import Plan, Server, read_plan
+from sureenough.bench.parallel import cores
+from sureenough.bench.plan import BenchPlan, EngineChoice, read_plan
 from sureenough.bench.recording import Model
-from sureenough.bench.run import carry_out, prepare
-from sureenough.bench.spread import cores
 from sureenough.cli import engine
 from sureenough.cli.bench_view import showing, tables
+from sureenough.datasets import DATASETS
+from sureenough.datasets.files import columns_of
 from sureenough.engines.base import Engine
-from sureenough.engines.spread import Spread
+from sureenough.engines.load_balancer import LoadBalancer
 from sureenough.errors import UsageError
-from sureenough.traces.questions import columns_of
 
 Texts = list[str] | None
 
@@ -97,7 +97,7 @@ def command(
     with RunFolder(path) as folder:
         try:
             with showing(folder) as (meter, replaying):
-                result = carry_out(work, folder, meter, shlex.join(["sureenough", *sys.argv[1:]]), replaying)
+                result = execute(work, folder, meter, shlex.join(["sureenough", *sys.argv[1:]]), replaying)
         except KeyboardInterrupt:
             typer.echo(f"Interrupted. What was done is kept in {folder.path}; the same command goes on.", err=True)
             raise typer.Exit(130) from None
@@ -151,13 +151,13 @@ def _sweeps(texts: Texts) -> tuple[dict[str, list[str]] | None, list[float] | No
     return options or None, own
 
 
-def _models(plan: Plan) -> list[Model]:
+def _models(plan: BenchPlan) -> list[Model]:
     """The engines; the one that needs no server where datasets are named and no engine is."""
-    servers = plan.engines or ((Server(),) if plan.datasets else ())
+    servers = plan.engines or ((EngineChoice(),) if plan.datasets else ())
     return [_model(server) for server in servers]
 
 
-def _model(server: Server) -> Model:
+def _model(server: EngineChoice) -> Model:
     made: list[Any] = [
         engine.server(
             url, server.model, temperature=server.temperature, top_p=server.top_p,
@@ -167,5 +167,5 @@ def _model(server: Server) -> Model:
         for url in server.urls or (None,)
     ]  # fmt: skip
     name = server.name or server.model or getattr(made[0], "name", "built-in")
-    one: Engine = made[0] if len(made) == 1 else Spread(made)
+    one: Engine = made[0] if len(made) == 1 else LoadBalancer(made)
     return Model(str(name), one, len(made))

@@ -15,16 +15,16 @@ from rich.progress import BarColumn, Progress, TextColumn
 
 from sureenough.bench.estimate import note_pace
 from sureenough.bench.folder import RunFolder
-from sureenough.bench.meter import Meter
+from sureenough.bench.progress import ProgressMeter
 from sureenough.bench.report.cells import heading, shown
-from sureenough.bench.result import Result, Table
+from sureenough.bench.result import ExperimentResult, Table
 
 EVERY: Final = 10.0
 """Seconds between lines of progress where there is no terminal."""
 
 
 @contextmanager
-def showing(folder: RunFolder) -> Iterator[tuple[Meter, Callable[[int, int], None]]]:
+def showing(folder: RunFolder) -> Iterator[tuple[ProgressMeter, Callable[[int, int], None]]]:
     """A line that moves on a terminal; elsewhere one every now and then."""
     if not sys.stderr.isatty():
         yield _Lines(folder).both()
@@ -35,7 +35,7 @@ def showing(folder: RunFolder) -> Iterator[tuple[Meter, Callable[[int, int], Non
         task = bar.add_task("")
         pace = _Now(EVERY)
 
-        def show(meter: Meter) -> None:
+        def show(meter: ProgressMeter) -> None:
             bar.update(task, description=meter.line(), completed=meter.done, total=meter.total)
             if pace() and meter.made:
                 note_pace(folder, meter.rate)
@@ -43,7 +43,7 @@ def showing(folder: RunFolder) -> Iterator[tuple[Meter, Callable[[int, int], Non
         def replaying(done: int, total: int) -> None:
             bar.update(task, description=f"replaying: {done:,} of {total:,}", completed=done, total=total)
 
-        yield Meter(show), replaying
+        yield ProgressMeter(show), replaying
 
 
 class _Now:
@@ -65,11 +65,11 @@ class _Lines:
     def __init__(self, folder: RunFolder) -> None:
         self._folder, self._now, self._cell = folder, _Now(EVERY), 0
 
-    def both(self) -> tuple[Meter, Callable[[int, int], None]]:
+    def both(self) -> tuple[ProgressMeter, Callable[[int, int], None]]:
         """For what is sampled, and for what is replayed."""
-        return Meter(self.meter), self.replaying
+        return ProgressMeter(self.meter), self.replaying
 
-    def meter(self, meter: Meter) -> None:
+    def meter(self, meter: ProgressMeter) -> None:
         if self._now() or meter.cell != self._cell:
             self._cell = meter.cell
             typer.echo(meter.line(), err=True)
@@ -81,7 +81,7 @@ class _Lines:
             typer.echo(f"replaying: {done:,} of {total:,}", err=True)
 
 
-def tables(result: Result, folder: Path) -> str:
+def tables(result: ExperimentResult, folder: Path) -> str:
     """What came out; the report has it in every form."""
     lines = [result.title]
     for table in result.tables:

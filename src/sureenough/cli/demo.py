@@ -18,22 +18,22 @@ import typer
 from rich.console import Console
 
 from sureenough.answers import same
-from sureenough.api import TEMPLATE, ask, put
+from sureenough.api import TEMPLATE, ask, render_prompt
 from sureenough.bench import Comparison, compare
 from sureenough.bench.tables import json_table
 from sureenough.cli.ask import watching
+from sureenough.cli.demo_size import DemoSize, Pace, demo_size
+from sureenough.cli.demo_summary import answer, demo_summary
 from sureenough.cli.record import progress
 from sureenough.cli.replay import show
-from sureenough.cli.sizing import Pace, Sizes, sizes
-from sureenough.cli.verdict import answer, verdict
+from sureenough.core.options import check_seed
 from sureenough.core.outcome import Outcome
-from sureenough.core.sizes import refuse_bad_seed
-from sureenough.drive.record import Asked, Told, record, write
-from sureenough.engines.local import Local
+from sureenough.drivers.record import PathCallback, RecordQuestion, record, write
+from sureenough.engines.local.engine import Local
 from sureenough.errors import TraceError
-from sureenough.problems import Problem, generate
-from sureenough.traces import PoolInfo
-from sureenough.traces.journal import Journal
+from sureenough.pools import PoolInfo
+from sureenough.pools.journal import Journal
+from sureenough.problems import GeneratedProblem, generate
 
 STRATEGIES: Final = ("sc", "ac", "deepconf-low", "ddc", "sure")
 REPEATS: Final = 5
@@ -48,7 +48,7 @@ LEAST: Final = 0.25
 class Live(NamedTuple):
     """A question that was asked live."""
 
-    problem: Problem
+    problem: GeneratedProblem
     outcome: Outcome
     seconds: float
 
@@ -69,7 +69,7 @@ def command(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Three questions live, then strategies compared on fresh paths; a minute, nothing but this machine."""
-    refuse_bad_seed(seed)
+    check_seed(seed)
     if keep is not None and keep.exists():
         raise TraceError(f"{keep} is there already; name another pool, or move it away")
     if keep is not None and not keep.absolute().parent.is_dir():
@@ -124,7 +124,7 @@ class _Demo:
 
     def sample(self) -> bool:
         """Fresh problems, as many as there is time for; whether it was not interrupted."""
-        size = self.sizes()
+        size = self.demo_size()
         counts = {level: size.levels.count(level) for level in sorted(set(size.levels))}
         mix = ", ".join(f"{many} of level {level}" for level, many in counts.items())
         self.say(
@@ -132,8 +132,8 @@ class _Demo:
             f"{size.tokens / size.rate:.0f} s at {size.rate:,.0f} tokens/s."
         )
         problems = [one for level, many in counts.items() for one in generate(level, self.seed + 1, many)]
-        prompts = {one.id: put(one.question, self.engine.template or TEMPLATE) for one in problems}
-        asked = [Asked(one.id, prompts[one.id], one.gold, one.level) for one in problems]
+        prompts = {one.id: render_prompt(one.question, self.engine.template or TEMPLATE) for one in problems}
+        asked = [RecordQuestion(one.id, prompts[one.id], one.gold, one.level) for one in problems]
         notes = self.pool.with_name(self.pool.name + ".journal")
         with Journal(notes, {"seed": self.seed, "questions": len(asked)}) as journal:
             try:
@@ -146,11 +146,11 @@ class _Demo:
                 self.keep(asked, size.paths, journal)
                 notes.unlink()
 
-    async def record(self, asked: Sequence[Asked], paths: int, journal: Journal, told: Told) -> None:
+    async def record(self, asked: Sequence[RecordQuestion], paths: int, journal: Journal, told: PathCallback) -> None:
         """Sample every path."""
         await record(asked, self.engine, journal, paths=paths, parallel=AT_ONCE, seed=self.seed, told=told)
 
-    def keep(self, asked: list[Asked], paths: int, journal: Journal) -> None:
+    def keep(self, asked: list[RecordQuestion], paths: int, journal: Journal) -> None:
         """Write the pool of those questions that were sampled whole."""
         whole = [one for one in asked if all((one.id, number) in journal.paths for number in range(paths))]
         if not whole:
@@ -160,13 +160,13 @@ class _Demo:
                         prompt=self.engine.template or TEMPLATE, window=wire.window)  # fmt: skip
         write(self.pool, whole, journal, info, True)
 
-    def sizes(self) -> Sizes:
+    def demo_size(self) -> DemoSize:
         """What the speed of the first part leaves time for."""
         made = sum(one.outcome.tokens.total for one in self.live)
         rate = self.pace.rate(made / max(1e-9, sum(one.seconds for one in self.live)))
         lengths = {one.problem.level: one.outcome.tokens.total / max(1, one.outcome.started) for one in self.live}
         left = self.seconds - (time.monotonic() - self.began)
-        return sizes(rate, lengths, max(LEAST * self.seconds, left))
+        return demo_size(rate, lengths, max(LEAST * self.seconds, left))
 
     def compare(self) -> None:
         """Every strategy on the same paths, where enough were sampled."""
@@ -176,7 +176,7 @@ class _Demo:
         if not self.quiet:
             typer.echo("")
             show(replace(self.result, pool="fresh paths"))
-            typer.echo(verdict(self.result))
+            typer.echo(demo_summary(self.result))
 
     def to_json(self) -> dict[str, Any]:
         """For programs."""

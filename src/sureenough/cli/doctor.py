@@ -9,7 +9,7 @@ from typing import Annotated, Final
 import typer
 
 from sureenough.cli import engine
-from sureenough.engines.doctor import Check, examine
+from sureenough.cli.doctor_checks import Check, examine
 
 MARKS: Final = {True: "✓", False: "✗", None: "?"}
 

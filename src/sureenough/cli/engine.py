@@ -10,9 +10,9 @@ import typer
 
 from sureenough import reasoner
 from sureenough.cli.config import CONFIG
-from sureenough.engines import hub
-from sureenough.engines.local import Local
-from sureenough.engines.openai import OpenAI, Timeouts
+from sureenough.engines.local import hub
+from sureenough.engines.local.engine import Local
+from sureenough.engines.openai.client import OpenAI, Timeouts
 from sureenough.errors import UsageError
 
 Url = Annotated[

@@ -12,7 +12,7 @@ import typer
 from sureenough.api import replay
 from sureenough.data import BUILTIN_POOL
 from sureenough.errors import UsageError
-from sureenough.traces import Pool, Question
+from sureenough.pools import Pool, Question
 
 
 def command(

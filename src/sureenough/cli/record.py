@@ -14,16 +14,16 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from sureenough.api import TEMPLATE, put
+from sureenough.api import TEMPLATE, render_prompt
 from sureenough.cli import engine
-from sureenough.drive.reading import KINDS, reader
-from sureenough.drive.record import Asked, Sampled, Told, record, write
+from sureenough.datasets.files import columns_of, load
+from sureenough.drivers.judging import KINDS, extractor_for
+from sureenough.drivers.record import PathCallback, RecordQuestion, RecordResult, record, write
 from sureenough.engines.base import Engine, suggested_template
-from sureenough.engines.openai import OpenAI
+from sureenough.engines.openai.client import OpenAI
 from sureenough.errors import TraceError, UsageError
-from sureenough.traces import PoolInfo, RecordedPath
-from sureenough.traces.journal import Journal
-from sureenough.traces.questions import columns_of, load
+from sureenough.pools import PoolInfo, RecordedPath
+from sureenough.pools.journal import Journal
 
 FILES = "JSON lines, CSV or Parquet with a column question, and id, gold, kind and level if known."
 SAMPLED_FIRST = 4
@@ -107,7 +107,7 @@ class _Job:
     """What is to be sampled, and how."""
 
     def __init__(
-        self, server: Engine, questions: list[Asked], paths: int, parallel: int, seed: int, text: bool
+        self, server: Engine, questions: list[RecordQuestion], paths: int, parallel: int, seed: int, text: bool
     ) -> None:
         self.server, self.questions, self.paths, self.parallel = server, questions, paths, parallel
         self.seed, self.text = seed, text
@@ -116,7 +116,7 @@ class _Job:
         """Paths that are wanted and there; an earlier command may have wanted more."""
         return sum((question.id, n) in journal.paths for question in self.questions for n in range(self.paths))
 
-    def run(self, journal: Journal) -> Sampled | None:
+    def run(self, journal: Journal) -> RecordResult | None:
         """Sample what is missing; None where Ctrl-C came first."""
         total = len(self.questions) * self.paths
         with progress(total, self.done(journal)) as told:
@@ -125,7 +125,9 @@ class _Job:
             except KeyboardInterrupt:
                 return None
 
-    async def _sample(self, questions: list[Asked], paths: int, journal: Any, told: Told) -> Sampled:
+    async def _sample(
+        self, questions: list[RecordQuestion], paths: int, journal: Any, told: PathCallback
+    ) -> RecordResult:
         return await record(
             questions,
             self.server,
@@ -168,14 +170,16 @@ class _Nowhere:
         """Do nothing."""
 
 
-def _questions(dataset: Path, columns: str | None, template: str, kind: str) -> list[Asked]:
+def _questions(dataset: Path, columns: str | None, template: str, kind: str) -> list[RecordQuestion]:
     """The questions of a file, each with its prompt and its own way to find answers."""
-    readers = {kind: reader(kind)}
+    readers = {kind: extractor_for(kind)}
     found = []
     for problem in load(dataset, columns_of(columns), kinds=KINDS):
         its_kind = problem.kind or kind
-        extract = readers.setdefault(its_kind, reader(its_kind))
-        found.append(Asked(problem.id, put(problem.question, template), problem.gold, problem.level, extract))
+        extract = readers.setdefault(its_kind, extractor_for(its_kind))
+        found.append(
+            RecordQuestion(problem.id, render_prompt(problem.question, template), problem.gold, problem.level, extract)
+        )
     return found
 
 
@@ -184,7 +188,7 @@ def _sampling(server: OpenAI) -> dict[str, Any]:
 
 
 @contextmanager
-def progress(total: int, done: int) -> Iterator[Told]:
+def progress(total: int, done: int) -> Iterator[PathCallback]:
     """A bar on a terminal, now and then a line elsewhere."""
     if sys.stderr.isatty():
         columns = (BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[rate]}"), TimeRemainingColumn())

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sureenough.cli import engine
-from sureenough.engines.door import address_of
+from sureenough.engines.openai.address import parse_url
 from sureenough.errors import UsageError
 
 if TYPE_CHECKING:
-    from sureenough.server.settings import Settings
+    from sureenough.server.settings import ServerSettings
 
 
 def command(
@@ -59,19 +59,19 @@ def command(
 ) -> None:
     """Serve consensus to any OpenAI client, and a page to watch it think."""
     installed()
-    from sureenough.server.settings import Limits, Settings, read_keys
+    from sureenough.server.settings import ServerLimits, ServerSettings, read_keys
 
-    limits = Limits(
+    limits = ServerLimits(
         paths=max_paths, parallel=max_parallel, tokens=max_tokens, path_tokens=max_path_tokens, seconds=max_seconds,
         body=max_body, requests=max_requests,
     )  # fmt: skip
-    settings = Settings(
+    settings = ServerSettings(
         upstream=upstream, models=tuple(model or ()), strategy=strategy, paths=paths, parallel=parallel, window=window,
         temperature=temperature, top_p=top_p, template=template, host=host, port=port, hosts=tuple(allow_host or ()),
         keys=read_keys(key_file), insecure=insecure, limits=limits, keep_runs=keep_runs, grace=grace,
         log_requests=log_requests, first_token=first_token, stall=stall,
     )  # fmt: skip
-    shown = upstream and address_of(upstream).copy_with(userinfo=b"", query=None)
+    shown = upstream and parse_url(upstream).copy_with(userinfo=b"", query=None)
     run(settings, f"asking {shown}" if upstream else "asking the model on this machine")
 
 
@@ -87,9 +87,9 @@ def _keep_in(folder: Path | None) -> None:
         raise UsageError(f"no run could be kept in {folder}: {error.strerror or error}") from None
 
 
-def run(settings: Settings, says: str, address: str = "/", told: Callable[[str], object] | None = None) -> None:
+def run(settings: ServerSettings, says: str, address: str = "/", told: Callable[[str], object] | None = None) -> None:
     """Serve until told to stop; says where, once it can be reached."""
-    from sureenough.server.life import listen, live
+    from sureenough.server.lifespan import listen, serve_until_stopped
 
     level = os.environ.get("SUREENOUGH_LOG", "").upper() or "INFO"
     if level not in logging.getLevelNamesMapping():
@@ -108,7 +108,7 @@ def run(settings: Settings, says: str, address: str = "/", told: Callable[[str],
             told(f"{url}{address}")
 
     with contextlib.suppress(KeyboardInterrupt):
-        asyncio.run(live(settings, listening, ready))
+        asyncio.run(serve_until_stopped(settings, listening, ready))
 
 
 def installed() -> None:

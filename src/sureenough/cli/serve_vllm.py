@@ -10,12 +10,12 @@ from typing import Annotated, Final
 
 import typer
 
-from sureenough.engines.vllm.arguments import LONGEST, SOCKET
+from sureenough.engines.vllm.protocol import LONGEST, SOCKET
 from sureenough.engines.vllm.versions import installed, refuse_untried
 from sureenough.errors import UsageError
 
-PROCESSOR: Final = "sureenough.engines.vllm.processor:Watch"
-ROUTE: Final = "sureenough.engines.vllm.route.Route"
+PROCESSOR: Final = "sureenough.engines.vllm.server.logits_processor:WatchProcessor"
+ROUTE: Final = "sureenough.engines.vllm.server.middleware.RecordsMiddleware"
 
 
 def command(

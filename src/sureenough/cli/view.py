@@ -1,166 +1,39 @@
-"""What a live run looks like: paths that grow, votes, and how near the vote is to being settled."""
+"""`sureenough view`: recorded runs and bench reports on a page of this machine."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Sequence
-from typing import Final
+import webbrowser
+from pathlib import Path
+from typing import Annotated
+from urllib.parse import quote
 
-from rich.console import Group, RenderableType
-from rich.live import Live
-from rich.table import Table
-from rich.text import Text
+import typer
 
-from sureenough.core.events import Action, Cancel, Ended, Expired, Fate, Tokens, Unread
-from sureenough.core.session import Session
-from sureenough.drive.news import News, Said
-
-BARS: Final = "▁▂▃▄▅▆▇█"
-BUCKET: Final = 16
-"""Tokens a bar of the sparkline at first; neighbours are joined when a line grows too long."""
-WIDTH: Final = 32
-COLOURS: Final = {Fate.KEPT: "green", Fate.PRUNED: "yellow", Fate.SPARED: "dim", Fate.FAILED: "red", None: "white"}
+from sureenough.cli import serve
+from sureenough.errors import UsageError
 
 
-class Line:
-    """One path's confidence over its tokens, in at most WIDTH bars."""
+def command(
+    run: Annotated[Path, typer.Argument(help="A run that serve kept, a report or run of bench, or a folder of these.")],
+    port: Annotated[int, typer.Option(help="0: any free one.", min=0, max=65535)] = 0,
+    browser: Annotated[bool, typer.Option(help="Open it in a browser.")] = True,
+) -> None:
+    """Look at a run again: every path, the votes, the posterior."""
+    serve.installed()
+    from sureenough.server.runs import NAME, must_load
+    from sureenough.server.settings import ServerSettings
 
-    __slots__ = ("_count", "_size", "_sum", "means")
-
-    def __init__(self) -> None:
-        self.means: list[float] = []
-        self._size, self._count, self._sum = BUCKET, 0, 0.0
-
-    def add(self, conf: float) -> None:
-        """One more token."""
-        self._sum += conf
-        self._count += 1
-        if self._count == self._size:
-            self.means.append(self._sum / self._count)
-            self._count, self._sum = 0, 0.0
-            if len(self.means) == WIDTH:
-                self.means = [(a + b) / 2 for a, b in zip(self.means[::2], self.means[1::2], strict=True)]
-                self._size *= 2
-
-    def bars(self, low: float, high: float) -> str:
-        """Drawn between the lowest and the highest of all paths."""
-        span = (high - low) or 1.0
-        return "".join(BARS[min(7, max(0, int(8 * (mean - low) / span)))] for mean in self.means)
-
-
-class Texts:
-    """Keeps what every path said."""
-
-    def __init__(self) -> None:
-        self._said: dict[int, list[str]] = {}
-        self._session: Session | None = None
-
-    def __call__(self, session: Session, news: News, actions: Sequence[Action]) -> None:
-        """An observer."""
-        self._session = session
-        if isinstance(news, Tokens) and not isinstance(news.tokens, Unread):
-            self._said.setdefault(news.path, []).extend([token.text for token in news.tokens])
-        elif isinstance(news, Said):
-            self._said.setdefault(news.path, []).append(news.text)
-
-    def of(self, answer: str | None) -> tuple[int, str] | None:
-        """The path that the answer was read from, and its text."""
-        if answer is None or self._session is None:
-            return None
-        number = next((p.number for p in self._session.paths if p.counted and p.answer == answer), None)
-        return None if number is None else (number, "".join(self._said.get(number, [])))
-
-
-class Lines:
-    """A line a path, as it ends: for pipes."""
-
-    def __init__(self, write: Callable[[str], None]) -> None:
-        self._write = write
-
-    def __call__(self, session: Session, news: News, actions: Sequence[Action]) -> None:
-        """An observer."""
-        if isinstance(news, Ended):
-            path = session.paths[news.path]
-            answer = f", answer {news.answer}" if news.answer is not None else ", no answer"
-            self._write(f"path {news.path}: {news.fate}, {path.tokens} tokens" + answer * (news.fate is Fate.KEPT))
-        for action in actions:
-            if isinstance(action, Cancel) and action.fate is Fate.PRUNED:
-                path = session.paths[action.path]
-                self._write(f"path {action.path}: pruned, {path.tokens} tokens")
-        if isinstance(news, Expired):
-            self._write(f"stopped: {news.reason}")
-
-
-class Screen:
-    """A live view for terminals: an observer that redraws a few times a second."""
-
-    def __init__(self, live: Live, budget: int) -> None:
-        self._live, self._budget = live, budget
-        self._lines: dict[int, Line] = {}
-        self._drawn = 0.0
-
-    def __call__(self, session: Session, news: News, actions: Sequence[Action]) -> None:
-        """An observer."""
-        if isinstance(news, Tokens) and session.strategy.reads_confidence and not isinstance(news.tokens, Unread):
-            line = self._lines.setdefault(news.path, Line())
-            for token in news.tokens:
-                line.add(token.conf)
-        now = time.monotonic()
-        if now - self._drawn > 0.2 or session.done:
-            self._drawn = now
-            self._live.update(self.draw(session), refresh=True)
-
-    def draw(self, session: Session) -> RenderableType:
-        """The whole view."""
-        return Group(self._paths(session), self._votes(session), Text(standing(session)), Text(spending(session)))
-
-    def _paths(self, session: Session) -> Table:
-        room = max(4, self._live.console.height - 10)
-        running = [path for path in session.paths if path.fate is None]
-        ended = [path for path in session.paths if path.fate is not None]
-        shown = sorted([*ended[-max(0, room - len(running)) :], *running][-room:], key=lambda path: path.number)
-        means = [mean for line in self._lines.values() for mean in line.means]
-        low, high = min(means, default=0.0), max(means, default=1.0)
-        table = Table(box=None, pad_edge=False, header_style="dim")
-        for name in ("path", "tokens", "confidence", "fate", "answer"):
-            table.add_column(name, justify="right" if name in ("path", "tokens") else "left", no_wrap=True)
-        for path in shown:
-            bars = self._lines[path.number].bars(low, high) if path.number in self._lines else ""
-            fate = Text("running" if path.fate is None else str(path.fate), style=COLOURS[path.fate])
-            table.add_row(str(path.number), f"{path.tokens:,}", bars, fate, Text(path.answer or ""))
-        return table
-
-    def _votes(self, session: Session) -> Table:
-        votes = session.poll.votes()
-        total = sum(votes.values()) or 1.0
-        table = Table(box=None, pad_edge=False, show_header=False)
-        for answer, weight in list(votes.items())[:5]:
-            table.add_row(Text(answer), f"{weight / total:4.0%}", "█" * round(30 * weight / total))
-        return table
-
-
-def standing(session: Session) -> str:
-    """How near the stop rule is to stopping."""
-    measured = session.strategy.stop.measure(session.poll)
-    bar = getattr(session.strategy.stop, "tau", None)
-    if measured is None:
-        return f"{len(session.paths)} of {session.budget} paths"
-    against = f" of {bar:g}" if bar is not None else ""
-    return f"{len(session.paths)} of {session.budget} paths; settled {measured:.4f}{against}"
-
-
-def spending(session: Session) -> str:
-    """Tokens so far, and what plain voting would take."""
-    made = sum(path.tokens + path.overrun for path in session.paths)
-    whole = [path.tokens for path in session.paths if path.fate is Fate.KEPT]
-    if not whole:
-        return f"{made:,} tokens"
-    plain = session.budget * sum(whole) / len(whole)
-    return (
-        f"{made:,} tokens; plain voting on {session.budget} paths would take about {plain:,.0f}: {saved(made, plain)}"
-    )
-
-
-def saved(made: float, plain: float) -> str:
-    """A saving in words."""
-    return f"{1 - made / plain:.0%} saved" if 0 < made < plain else "nothing saved"
+    if not run.exists():
+        raise UsageError(f"{run} is not there; `sureenough serve --keep-runs FOLDER` keeps runs")
+    place = "/runs"
+    if run.suffix == ".html":
+        place = f"/reports/{quote(run.name)}"
+    elif (run / "report" / "report.html").is_file():
+        place = "/reports/report/report.html"
+    elif run.is_file():
+        must_load(run)
+        if run.suffix != ".json" or NAME.fullmatch(run.stem) is None:
+            raise UsageError(f"{run}: no page can have this name; call it run-1.json, say (letters, digits, - or _)")
+        place = f"/runs/{run.stem}"
+    settings = ServerSettings(port=port, keep_runs=run if run.is_dir() else run.absolute().parent, showing=True)
+    serve.run(settings, "showing what was kept", place, webbrowser.open if browser else None)

@@ -8,7 +8,7 @@ from functools import lru_cache
 from math import nan
 from typing import Any, Literal, NamedTuple, overload
 
-from sureenough.core.windows import Windows
+from sureenough.core.confidence.array import Windows
 
 Answer = str
 """An answer as it was extracted from a path's text."""

@@ -1,58 +1,64 @@
-"""Options of strategies are dataclass fields marked here; the spec grammar, help and errors read the marks."""
+"""The sizes of a run: which are possible, and what to say of those that are not."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import Field, dataclass, field, fields
-from typing import Any, Final
+from numbers import Integral
+from typing import Literal, SupportsInt, TypeGuard
 
+from sureenough.core.strategy import Strategy
 from sureenough.errors import UsageError
 
-
-@dataclass(frozen=True, slots=True)
-class Rule:
-    """What an option's value must be, in words and as a test."""
-
-    words: str
-    holds: Callable[[Any], bool]
+Count = Literal["start", "finish"]
+"""The order in which votes are counted."""
 
 
-def option(default: Any, says: str, rule: Rule) -> Any:
-    """A dataclass field that users may set by name, with a line of help and a rule for its values."""
-    return field(default=default, metadata={"says": says, "rule": rule})
+def check_run_limits(
+    strategy: Strategy, paths: int, window: int, parallel: int, max_tokens: int | None, count: str
+) -> None:
+    """Raise a UsageError that says what to change."""
+    for name, value in (("paths", paths), ("window", window), ("parallel", parallel)):
+        check_count(name, value)
+    if max_tokens is not None and not _is_count(max_tokens):
+        raise UsageError(f"max_tokens is {max_tokens!r}; it must be a whole number of at least 1, or left out")
+    if count not in ("start", "finish"):
+        raise UsageError(f"count is {count!r}; votes are counted in order of 'start' or of 'finish'")
+    if paths < strategy.warmup:
+        raise UsageError(
+            f"{strategy.name} warms up with {strategy.warmup} paths, the budget is {paths}: "
+            f"allow at least {strategy.warmup} paths, or ask for {strategy.name}:warmup={paths}"
+        )
 
 
-def options_of(part: object) -> tuple[Field[Any], ...]:
-    """The fields of a strategy's part that are options."""
-    if not hasattr(part, "__dataclass_fields__"):
-        return ()
-    return tuple(f for f in fields(part) if "rule" in f.metadata)  # type: ignore[arg-type]
+def check_count(name: str, value: object) -> None:
+    """Sizes are whole numbers from 1 on."""
+    if not _is_count(value):
+        raise UsageError(f"{name} is {value!r}; it must be a whole number of at least 1")
 
 
-def check(part: object) -> None:
-    """Refuse option values that break their rule; parts call it when they are made."""
-    for f in options_of(part):
-        value, rule = getattr(part, f.name), f.metadata["rule"]
-        if not rule.holds(value):
-            raise UsageError(f"{f.name}={value} will not do: {f.name} is {rule.words} ({f.metadata['says']})")
+def check_seconds(name: str, seconds: object) -> None:
+    """Times are finite numbers of seconds, 0 or more."""
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 <= seconds < 1e9:
+        raise UsageError(f"{name} is {seconds!r}; it must be a number of seconds, 0 or more")
 
 
-def _is_fence(value: str) -> bool:
-    if value == "tukey":
-        return True
-    digits = value[1:].replace(".", "", 1)
-    return value[:1] == "p" and digits.isascii() and digits.isdigit() and float(value[1:]) <= 100
+def check_seed(seed: object) -> None:
+    """Seeds are whole numbers from 0 on."""
+    if not _is_integer(seed) or int(seed) < 0:
+        raise UsageError(f"seed is {seed!r}; it must be a whole number of at least 0")
 
 
-COUNT: Final = Rule("a whole number of at least 1", lambda n: n >= 1)
-PERCENT: Final = Rule("a number from 0 to 100", lambda q: 0 <= q <= 100)
-SHARE: Final = Rule("a number between 0 and 1, both excluded", lambda x: 0 < x < 1)
-PROBABILITY: Final = Rule("a number from 0 to 1", lambda x: 0 <= x <= 1)
-MODERATE: Final = Rule("a number from 0 to 10", lambda x: 0 <= x <= 10)
-NOT_NEGATIVE: Final = Rule("a number of at least 0", lambda x: 0 <= x < float("inf"))
-FENCE: Final = Rule("tukey, or p and a percentile such as p90", _is_fence)
+def suggested_window(longest: int) -> int:
+    """A window that paths of this length fill several times: a power of two near a tenth of it."""
+    size = 1
+    while size * 2 <= longest // 10:
+        size *= 2
+    return size
 
 
-def one_of(*names: str) -> Rule:
-    """A rule for options that are one of a few words."""
-    return Rule(" or ".join(names), lambda value: value in names)
+def _is_count(value: object) -> bool:
+    return _is_integer(value) and int(value) >= 1
+
+
+def _is_integer(value: object) -> TypeGuard[SupportsInt]:
+    """Numpy's integers count, booleans do not."""
+    return not isinstance(value, bool) and isinstance(value, Integral)

@@ -7,7 +7,7 @@ from math import isnan
 from typing import Final
 
 from sureenough.core.events import Answer, Json, Reason, Tier
-from sureenough.core.gates import Gate
+from sureenough.core.pruning import Gate
 
 BUCKETS: Final = ("init", "kept", "pruned", "spared", "failed", "overrun")
 """Where tokens go."""

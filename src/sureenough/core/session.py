@@ -28,10 +28,10 @@ from sureenough.core.events import (
     Unread,
     path_seed,
 )
-from sureenough.core.gates import Gate
-from sureenough.core.ledger import Path, notes, tally
+from sureenough.core.options import Count, check_run_limits
 from sureenough.core.outcome import Outcome
-from sureenough.core.sizes import Count, refuse_bad_sizes
+from sureenough.core.path import PathState, outcome_notes, path_counts
+from sureenough.core.pruning import Gate
 from sureenough.core.strategy import Strategy
 from sureenough.core.votes import Poll
 from sureenough.errors import ProtocolError
@@ -52,7 +52,7 @@ class Session:
         count: Count = "start",
         planned: bool = False,
     ) -> None:
-        refuse_bad_sizes(strategy, paths, window, parallel, max_tokens, count)
+        check_run_limits(strategy, paths, window, parallel, max_tokens, count)
         self.strategy = strategy
         # numpy's integers are welcome, Python's go on from here.
         self.budget, self.window, self.parallel, self.seed = int(paths), int(window), int(parallel), int(seed)
@@ -61,7 +61,7 @@ class Session:
         self.max_tokens = inf if max_tokens is None else int(max_tokens)
         self.gate = Gate()
         self.poll = Poll(strategy.weigh, self.budget)
-        self.paths: list[Path] = []
+        self.paths: list[PathState] = []
         self.stopped: Stop | None = None
         self.steps = 0  # the longest chain of tokens made one after another
         self._reads = strategy.reads_confidence
@@ -104,13 +104,13 @@ class Session:
 
     # -- tokens
 
-    def _grown(self, path: Path, tokens: Sequence[Token]) -> list[Action]:
+    def _grown(self, path: PathState, tokens: Sequence[Token]) -> list[Action]:
         self._take(path, tokens)
         if path.tier is not None and path.fate is None:
             return [Cancel(path.number, Fate.PRUNED), *self._over(path, Fate.PRUNED)]
         return self._capped()
 
-    def _take(self, path: Path, tokens: Sequence[Token]) -> None:
+    def _take(self, path: PathState, tokens: Sequence[Token]) -> None:
         """Count tokens up to the decision on their path, if one falls among them; the rest is overrun."""
         told = len(tokens)
         taken = 0
@@ -133,7 +133,7 @@ class Session:
 
     # -- ends
 
-    def _ended(self, path: Path, event: Ended) -> list[Action]:
+    def _ended(self, path: PathState, event: Ended) -> list[Action]:
         _, fate, answer, summary, tokens = event
         running = path.fate is None
         if tokens:
@@ -156,7 +156,7 @@ class Session:
             path.tier = (summary.tier if summary else None) or Tier.DROP
         return self._over(path, fate)
 
-    def _settle(self, path: Path, summary: Summary) -> bool:
+    def _settle(self, path: PathState, summary: Summary) -> bool:
         """An engine that watched its own path knows best where the decision fell; True where the cap came first."""
         news = summary.tokens - path.tokens
         over = 0
@@ -172,7 +172,7 @@ class Session:
             self.steps = path.chain + path.tokens
         return over > 0
 
-    def _over(self, path: Path, fate: Fate) -> list[Action]:
+    def _over(self, path: PathState, fate: Fate) -> list[Action]:
         path.fate = fate
         if path.monitor is not None or path.signals is not None:
             path.monitor = path.signals = None
@@ -197,7 +197,7 @@ class Session:
         self._turn = len(self.paths)
         return self._settled()
 
-    def _counted(self, path: Path) -> bool:
+    def _counted(self, path: PathState) -> bool:
         """Count what can be counted now, one at a time, and ask the stop rule after each."""
         if self.count == "finish":
             return self._count(path) and self._settled()
@@ -208,7 +208,7 @@ class Session:
                 return True
         return False
 
-    def _count(self, path: Path) -> bool:
+    def _count(self, path: PathState) -> bool:
         """Whether this may change the stop rule's mind: a vote does, a path without one only for some rules."""
         path.counted = True
         ballot = path.ballot(self.gate)
@@ -230,7 +230,7 @@ class Session:
             wanted = min(wanted, 2 * self.strategy.stop.need(self.poll, self.parallel) - self._running)
         starts: list[Action] = []
         for number in range(len(paths), len(paths) + min(wanted, self.parallel - self._running)):
-            paths.append(Path(number, self.steps, not warm))
+            paths.append(PathState(number, self.steps, not warm))
             starts.append(Start(number, path_seed(self.seed, number)))
         self._running += len(starts)
         return starts if self._running else self._finish("budget")
@@ -257,7 +257,7 @@ class Session:
         for path in ended:
             self._count(path)
 
-    def _known(self, number: int) -> Path:
+    def _known(self, number: int) -> PathState:
         if not 0 <= number < len(self.paths):
             raise ProtocolError(f"path {number} was never started; {len(self.paths)} paths were")
         return self.paths[number]
@@ -283,6 +283,6 @@ class Session:
             why=self.strategy.stop.why(self.poll),
             agreement=None if self.strategy.weigh.settled else self.poll.agreement(),
             gate=self.gate if self.strategy.prunes and self._warm else None,
-            notes=notes(self.strategy, self.paths, self.window, self.count),
-            **tally(self.paths),
+            notes=outcome_notes(self.strategy, self.paths, self.window, self.count),
+            **path_counts(self.paths),
         )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from sureenough.core.gates import Calibrate, no_gate
-from sureenough.core.stops import Plain, StopRule, never
+from sureenough.core.pruning import Calibrate, no_gate
+from sureenough.core.stop_rules import PlainStopRule, StopRule, never
 from sureenough.core.weights import Weigh, by_count
 from sureenough.errors import UsageError
 
@@ -27,7 +27,7 @@ class Strategy:
 
     def __post_init__(self) -> None:
         if not hasattr(self.stop, "measure"):
-            object.__setattr__(self, "stop", Plain(self.stop))
+            object.__setattr__(self, "stop", PlainStopRule(self.stop))
         if self.warmup < 0:
             raise UsageError(f"warmup={self.warmup} will not do: warmup is a whole number of at least 0")
         if self.prunes and not self.warmup:

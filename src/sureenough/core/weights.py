@@ -8,7 +8,7 @@ from math import exp, sqrt
 from typing import Final, NamedTuple, Protocol
 
 from sureenough.core.events import Answer
-from sureenough.core.options import MODERATE, check, one_of, option
+from sureenough.core.strategy_options import MODERATE, check_options, one_of, option
 
 
 class Ballot(NamedTuple):
@@ -68,7 +68,7 @@ class ByConfidence:
     reads: bool = True
 
     def __post_init__(self) -> None:
-        check(self)
+        check_options(self)
 
     def __call__(self, ballots: Sequence[Ballot], warmup: Sequence[float]) -> Sequence[float]:
         """C_path, divided where asked; 1 where there is nothing to divide by."""
@@ -107,7 +107,7 @@ class ByTail:
     reads: bool = True
 
     def __post_init__(self) -> None:
-        check(self)
+        check_options(self)
 
     def __call__(self, ballots: Sequence[Ballot], warmup: Sequence[float]) -> Sequence[float]:
         """exp(beta n/(n + damping) z), scaled to the effective number of votes."""

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, Self, runtime_checkable
 
 from sureenough.core.events import Summary, Token
-from sureenough.core.gates import Gate
+from sureenough.core.pruning import Gate
 
 Message = Mapping[str, Any]
 """A chat message as the OpenAI protocol has it: a role, content, and whatever else."""
 
 
-class Guard(NamedTuple):
+class WatchOptions(NamedTuple):
     """How a path is watched: engines that can do so themselves send a summary in place of signals."""
 
     window: int
@@ -31,7 +31,7 @@ class Prompt:
 
     messages: tuple[Message, ...]
     signals: bool = True  # False: engines that pay for log-probabilities may leave them out
-    guard: Guard | None = None  # for engines that watch their own paths; others need not look
+    guard: WatchOptions | None = None  # for engines that watch their own paths; others need not look
 
     @classmethod
     def user(cls, text: str, *, system: str | None = None, signals: bool = True) -> Self:

@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, Sequence
 from sureenough.core.events import Token, path_seed
 from sureenough.engines.base import Chunk, Prompt
 from sureenough.errors import EngineRejected, MissingLogprobs
-from sureenough.traces import RecordedPath
+from sureenough.pools import RecordedPath
 
 
 class Recorded:

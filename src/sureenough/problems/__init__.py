@@ -11,9 +11,9 @@ from typing import Final
 
 from sureenough.errors import UsageError
 from sureenough.problems import linear, nested, remainders, words
-from sureenough.problems.problem import Problem, Task
+from sureenough.problems.problem import GeneratedProblem, Task
 
-__all__ = ["FAMILIES", "LEVELS", "Problem", "generate", "task"]
+__all__ = ["FAMILIES", "LEVELS", "GeneratedProblem", "generate", "task"]
 
 LEVELS: Final = (1, 2, 3, 4, 5)
 FAMILIES: Final[dict[str, Callable[[Random, int], Task]]] = {
@@ -29,7 +29,7 @@ def task(rng: Random, level: int, family: str) -> Task:
     return FAMILIES[family](rng, level)
 
 
-def generate(level: int, seed: int = 0, n: int = 1) -> list[Problem]:
+def generate(level: int, seed: int = 0, n: int = 1) -> list[GeneratedProblem]:
     """`n` problems of a level, family after family; no question comes twice.
 
     Args:
@@ -43,13 +43,13 @@ def generate(level: int, seed: int = 0, n: int = 1) -> list[Problem]:
         raise UsageError(f"n is {n}; ask for 0 to {MOST:,} problems")
     rng = Random(f"sureenough problems {seed} {level}")
     names = tuple(FAMILIES)
-    found: dict[str, Problem] = {}
+    found: dict[str, GeneratedProblem] = {}
     while len(found) < n:
         family = names[len(found) % len(names)]
         made = task(rng, level, family)
         if made.question not in found:
             number = f"arith-{level}-{seed}-{len(found)}"
-            found[made.question] = Problem(number, level, family, made.question, made.gold)
+            found[made.question] = GeneratedProblem(number, level, family, made.question, made.gold)
     return list(found.values())
 
 

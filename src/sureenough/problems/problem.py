@@ -17,7 +17,7 @@ class Task:
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class GeneratedProblem:
     """A generated question; the same level, seed and number give the same one for ever."""
 
     id: str

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from sureenough.server.settings import Limits, Settings
+from sureenough.server.settings import ServerLimits, ServerSettings
 
-__all__ = ["Limits", "Settings"]
+__all__ = ["ServerLimits", "ServerSettings"]

@@ -8,19 +8,19 @@ from contextlib import asynccontextmanager
 from starlette.routing import Route, Router
 from starlette.types import ASGIApp
 
-from sureenough.server.desk import Desk
-from sureenough.server.door import Door
-from sureenough.server.feed import Stage
-from sureenough.server.house import House
-from sureenough.server.runs import Runs
-from sureenough.server.settings import Settings
+from sureenough.server.middleware import RequestMiddleware
+from sureenough.server.page_routes import PageRoutes
+from sureenough.server.routes import ApiRoutes
+from sureenough.server.runs import RunRegistry
+from sureenough.server.settings import ServerSettings
+from sureenough.server.state import ServerState
 
 
-def create(settings: Settings) -> tuple[ASGIApp, House]:
+def create(settings: ServerSettings) -> tuple[ASGIApp, ServerState]:
     """The application, and what its requests share; whoever serves it opens that first, by lifespan or by hand."""
-    house = House(settings)
-    desk = Desk(house, Runs(house))
-    stage = Stage(desk)
+    house = ServerState(settings)
+    desk = ApiRoutes(house, RunRegistry(house))
+    stage = PageRoutes(desk)
 
     @asynccontextmanager
     async def lifespan(app: object) -> AsyncIterator[None]:
@@ -47,4 +47,4 @@ def create(settings: Settings) -> tuple[ASGIApp, House]:
         Route("/page/{file}", stage.file),
     ]
     # A bare router: what goes wrong is answered at the door, and nowhere else.
-    return Door(Router(routes=routes, lifespan=lifespan), house), house
+    return RequestMiddleware(Router(routes=routes, lifespan=lifespan), house), house

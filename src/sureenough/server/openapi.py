@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from sureenough.server.fields import NOT_HERE, PASSED
+from sureenough.server.sampling_fields import PASSED, UNSUPPORTED_FIELDS
 from sureenough.version import __version__
 
 ERROR: Final[dict[str, Any]] = {
@@ -53,7 +53,7 @@ COMMON: Final[dict[str, Any]] = {
     "max_completion_tokens": COUNT,
     "seed": {"type": ["integer", "null"], "minimum": 0},
     "sureenough": OPTIONS,
-    **{name: {} for name in sorted(PASSED | NOT_HERE.keys())},
+    **{name: {} for name in sorted(PASSED | UNSUPPORTED_FIELDS.keys())},
 }
 MESSAGES: Final = {
     "type": "array",

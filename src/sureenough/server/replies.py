@@ -10,8 +10,8 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from sureenough.core.outcome import BUCKETS, Outcome
-from sureenough.drive.texts import Words
-from sureenough.server.asked import Asked
+from sureenough.drivers.transcripts import Transcript
+from sureenough.server.schema import ConsensusRequest
 
 OPENING: Final = "<think>"
 CLOSING: Final = "</think>"
@@ -20,22 +20,22 @@ PIECE: Final = 96
 encode: Final = msgspec.json.encode
 
 
-class Result(NamedTuple):
+class RunResult(NamedTuple):
     """What a run came to, and the path that speaks for it."""
 
     outcome: Outcome
-    words: Words | None
+    words: Transcript | None
 
 
-class Reply:
+class ReplyWriter:
     """One request's reply, whole or in chunks, under one id."""
 
-    def __init__(self, asked: Asked) -> None:
+    def __init__(self, asked: ConsensusRequest) -> None:
         self.asked = asked
         self.id = f"{'chatcmpl' if asked.chat else 'cmpl'}-{secrets.token_urlsafe(18)}"
         self.created = int(time.time())
 
-    def whole(self, result: Result) -> dict[str, Any]:
+    def whole(self, result: RunResult) -> dict[str, Any]:
         """The reply in one piece."""
         choice: dict[str, Any] = {"index": 0, "finish_reason": finish(result, self.asked.longest), "logprobs": None}
         thought, said = parted(result.words)
@@ -45,7 +45,7 @@ class Reply:
         else:
             choice["text"] = "" if result.words is None else result.words.text
         kind = "chat.completion" if self.asked.chat else "text_completion"
-        return self._framed(kind, [choice]) | {"usage": usage(result.outcome), "sureenough": told(result)}
+        return self._framed(kind, [choice]) | {"usage": usage(result.outcome), "sureenough": consensus_details(result)}
 
     def opening(self) -> bytes:
         """The chunk that says who speaks."""
@@ -60,7 +60,7 @@ class Reply:
         # A model's answer is in it, and a carriage return ends a line of events, too.
         return b": sureenough " + " ".join(line.split()).encode() + b"\n\n"
 
-    def closing(self, result: Result) -> Iterator[bytes]:
+    def closing(self, result: RunResult) -> Iterator[bytes]:
         """The winning text, why it ends, what it cost."""
         thought, said = parted(result.words)
         if self.asked.chat:
@@ -68,7 +68,9 @@ class Reply:
             yield from (self._chunk({"content": piece}) for piece in _pieces(said))
         else:
             yield from (self._chunk(piece) for piece in _pieces("" if result.words is None else result.words.text))
-        yield self._chunk({} if self.asked.chat else "", finish(result, self.asked.longest), sureenough=told(result))
+        yield self._chunk(
+            {} if self.asked.chat else "", finish(result, self.asked.longest), sureenough=consensus_details(result)
+        )
         if self.asked.usage:
             yield self._event(self._framed(self._kind, []) | {"usage": usage(result.outcome)})
         yield b"data: [DONE]\n\n"
@@ -89,7 +91,7 @@ class Reply:
         return {"id": self.id, "object": kind, "created": self.created, "model": self.asked.name, "choices": choices}
 
 
-def parted(words: Words | None) -> tuple[str | None, str]:
+def parted(words: Transcript | None) -> tuple[str | None, str]:
     """A path's thinking, where it is marked, and what it said after it."""
     if words is None:
         return None, ""
@@ -100,7 +102,7 @@ def parted(words: Words | None) -> tuple[str | None, str]:
     return thought.strip("\n"), said.lstrip("\n")
 
 
-def finish(result: Result, longest: int | None) -> str:
+def finish(result: RunResult, longest: int | None) -> str:
     """OpenAI's word for why it ended."""
     out, words = result.outcome, result.words
     if words is not None and (words.cut or (longest is not None and words.tokens >= longest)):
@@ -114,7 +116,7 @@ def usage(out: Outcome) -> dict[str, int]:
     return {"prompt_tokens": prompt, "completion_tokens": made, "total_tokens": prompt + made}
 
 
-def told(result: Result) -> dict[str, Any]:
+def consensus_details(result: RunResult) -> dict[str, Any]:
     """The `sureenough` object of a reply."""
     out = result.outcome.to_json()
     kept = ("answer", "votes", "reason", "why", "strategy", "started", "pruned", "failed", "abstained", "counted",

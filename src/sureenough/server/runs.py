@@ -12,13 +12,13 @@ import time
 from pathlib import Path
 from typing import Any, Final
 
-from sureenough.drive.news import Observer
+from sureenough.drivers.observers import Observer
 from sureenough.errors import UsageError
-from sureenough.server.asked import Asked
-from sureenough.server.house import House
-from sureenough.server.problem import Problem, from_error
-from sureenough.server.replies import Result, told
-from sureenough.server.watch import Cursor, Watch
+from sureenough.server.errors import ApiError, api_error
+from sureenough.server.replies import RunResult, consensus_details
+from sureenough.server.run_view import RunView, ViewCursor
+from sureenough.server.schema import ConsensusRequest
+from sureenough.server.state import ServerState
 
 LINGER: Final = 15.0
 """Seconds that a run waits for its page to come back, as after a reload."""
@@ -28,16 +28,16 @@ LISTED: Final = 200
 REPORTS: Final = ("*.html", "report/*.html", "*/report/*.html")
 
 
-class Run:
+class WatchedRun:
     """A run that pages can watch."""
 
-    def __init__(self, asked: Asked, question: str) -> None:
+    def __init__(self, asked: ConsensusRequest, question: str) -> None:
         self.id = secrets.token_urlsafe(24)
         self.begun = time.time()
         self.asked, self.question = asked, question
-        self.watch = Watch()
+        self.watch = RunView()
         self.watchers = 0
-        self.task: asyncio.Task[Result] | None = None
+        self.task: asyncio.Task[RunResult] | None = None
         self.error: dict[str, Any] | None = None
         self.result: dict[str, Any] | None = None
         self.over = asyncio.Event()
@@ -48,7 +48,7 @@ class Run:
         return {"id": self.id, "question": self.question, "model": self.asked.model, "strategy": strategy,
                 "begun": self.begun}  # fmt: skip
 
-    def news(self, cursor: Cursor, first: bool) -> dict[str, Any]:
+    def news(self, cursor: ViewCursor, first: bool) -> dict[str, Any]:
         """What a reader has not seen yet."""
         over = self.over.is_set()  # asked first: what comes after it is in the news already
         found = self.watch.news(cursor)
@@ -61,47 +61,47 @@ class Run:
     def whole(self) -> dict[str, Any]:
         """All of it, as it is kept."""
         words = {n: self.watch.path(n) for n in self.watch.lines}
-        return {"schema": 1, **self.news(Cursor(), first=True), "words": words}
+        return {"schema": 1, **self.news(ViewCursor(), first=True), "words": words}
 
 
-class Runs:
+class RunRegistry:
     """By their ids, which cannot be guessed."""
 
-    def __init__(self, house: House) -> None:
+    def __init__(self, house: ServerState) -> None:
         self.house = house
-        self.live: dict[str, Run] = {}
+        self.live: dict[str, WatchedRun] = {}
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def recorded(self, asked: Asked, observer: Observer) -> asyncio.Task[Result]:
+    def recorded(self, asked: ConsensusRequest, observer: Observer) -> asyncio.Task[RunResult]:
         """Start a run for a client; it is watched only where runs are kept."""
         if self.house.settings.keep_runs is None:
             return self.house.run(asked, observer)
-        run = Run(asked, str(asked.prompt.messages[-1].get("content", "")))
+        run = WatchedRun(asked, str(asked.prompt.messages[-1].get("content", "")))
         run.task = self.house.run(asked, observer, run.watch)
         self._follow(run)
         return run.task
 
-    def begin(self, asked: Asked, question: str) -> Run:
+    def begin(self, asked: ConsensusRequest, question: str) -> WatchedRun:
         """Start a run for a page; it has a place among the requests until it is over."""
-        run = Run(asked, question)
+        run = WatchedRun(asked, question)
         run.task = self.house.run(asked, run.watch)
         self.live[run.id] = run
         self._wait(run)
         self._follow(run)
         return run
 
-    def _follow(self, run: Run) -> None:
+    def _follow(self, run: WatchedRun) -> None:
         task = asyncio.create_task(self._finish(run))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _finish(self, run: Run) -> None:
+    async def _finish(self, run: WatchedRun) -> None:
         assert run.task is not None
         try:
-            run.result = told(await asyncio.shield(run.task))
+            run.result = consensus_details(await asyncio.shield(run.task))
         except Exception as error:
-            problem = from_error(error, run.asked.model)
+            problem = api_error(error, run.asked.model)
             problem.message = self.house.asked.clean(problem.message)
             run.error = problem.body()["error"]
         run.over.set()
@@ -112,20 +112,20 @@ class Runs:
             except OSError as error:
                 log.error("a run could not be kept in %s: %s", folder, error.strerror or error)
 
-    def enter(self, run: Run) -> None:
+    def enter(self, run: WatchedRun) -> None:
         """A page watches."""
         run.watchers += 1
         timer = self._timers.pop(run.id, None)
         if timer is not None:
             timer.cancel()
 
-    def leave(self, run: Run) -> None:
+    def leave(self, run: WatchedRun) -> None:
         """A page has gone; it may come back."""
         run.watchers -= 1
         if run.watchers == 0:
             self._wait(run)
 
-    def _wait(self, run: Run) -> None:
+    def _wait(self, run: WatchedRun) -> None:
         self._timers[run.id] = asyncio.get_running_loop().call_later(LINGER, self.forget, run.id)
 
     def forget(self, name: str) -> None:
@@ -135,7 +135,7 @@ class Runs:
         if run is not None and run.task is not None:
             run.task.cancel()
 
-    def find(self, name: str) -> Run | dict[str, Any]:
+    def find(self, name: str) -> WatchedRun | dict[str, Any]:
         """A run that is live, or one that was kept."""
         if name in self.live:
             return self.live[name]
@@ -144,7 +144,7 @@ class Runs:
             kept = load(folder / f"{name}.json")
             if kept is not None:
                 return kept
-        raise Problem(404, "There is no such run; runs are kept only with --keep-runs.", code="run_not_found")
+        raise ApiError(404, "There is no such run; runs are kept only with --keep-runs.", code="run_not_found")
 
     def kept(self) -> list[dict[str, Any]]:
         """The heads of the runs that were kept, newest first."""
@@ -167,7 +167,7 @@ class Runs:
         """One of them."""
         folder = self.house.settings.keep_runs
         if folder is None or name not in self.reports():
-            raise Problem(404, "There is no such report.")
+            raise ApiError(404, "There is no such report.")
         return folder / name
 
 

@@ -12,8 +12,8 @@ from math import inf
 from pathlib import Path
 from typing import Final
 
-from sureenough.api import put
-from sureenough.engines.openai import refuse_bad_sampling
+from sureenough.api import render_prompt
+from sureenough.engines.openai.client import check_sampling
 from sureenough.errors import UsageError
 from sureenough.spec import parse
 
@@ -23,7 +23,7 @@ HOST: Final = re.compile(r"(?:\[([0-9a-f:.]+)\]|([^:\[\]]+))(?::\d+)?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class ServerLimits:
     """Caps on what one request, and all of them together, may take."""
 
     paths: int = 512
@@ -42,7 +42,7 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class ServerSettings:
     """Where to listen, whom to ask, and how much to allow."""
 
     upstream: str | None = None  # up to and with /v1; None: a model on this machine
@@ -59,7 +59,7 @@ class Settings:
     hosts: tuple[str, ...] = ()  # further names under which the server may be called
     keys: tuple[str, ...] = field(default=(), repr=False)
     insecure: bool = False
-    limits: Limits = field(default_factory=Limits)
+    limits: ServerLimits = field(default_factory=ServerLimits)
     keep_runs: Path | None = None
     showing: bool = False  # only show the runs that were kept: nobody is asked
     grace: float = 20.0  # seconds that running requests get when the server is told to stop
@@ -71,9 +71,9 @@ class Settings:
 
     def __post_init__(self) -> None:
         parse(self.strategy)
-        refuse_bad_sampling(self.temperature, self.top_p)
+        check_sampling(self.temperature, self.top_p)
         if self.template is not None:
-            put("?", self.template)
+            render_prompt("?", self.template)
         if not 0 <= self.grace < inf:
             raise UsageError(f"grace is {self.grace} seconds; it must be at least 0, and finite")
         if self.keys and min(map(len, self.keys)) < SHORTEST_KEY:
@@ -97,7 +97,7 @@ def loopback(host: str) -> bool:
         return False
 
 
-def known_host(header: str, settings: Settings) -> bool:
+def known_host(header: str, settings: ServerSettings) -> bool:
     """Whether a Host header is one of ours. Addresses are: a page of another site can only ever bring its own name."""
     parts = HOST.fullmatch(header.strip().lower())
     if parts is None:

@@ -16,11 +16,11 @@ import httpx
 import msgspec
 
 from sureenough.api import TEMPLATE
-from sureenough.engines.local import Local
-from sureenough.engines.openai import Connected, OpenAI, Timeouts
+from sureenough.engines.local.engine import Local
+from sureenough.engines.openai.client import OpenAI, OpenAIConnection, Timeouts
 from sureenough.errors import EngineRejected, EngineUnavailable
-from sureenough.server.problem import Problem, unknown_model
-from sureenough.server.settings import Settings
+from sureenough.server.errors import ApiError, unknown_model
+from sureenough.server.settings import ServerSettings
 
 FRESH: Final = 30.0
 """Seconds for which a list of models is believed."""
@@ -31,7 +31,7 @@ SLOTS: Final = 32
 class Upstream:
     """The server that is asked, with its connections open."""
 
-    def __init__(self, connected: Connected, settings: Settings, template: str, local: bool) -> None:
+    def __init__(self, connected: OpenAIConnection, settings: ServerSettings, template: str, local: bool) -> None:
         self.connected, self.settings, self.template, self.local = connected, settings, template, local
         self._models: list[str] = []
         self._asked = -FRESH
@@ -42,7 +42,7 @@ class Upstream:
         """The client that holds the connections, and the key."""
         return self.connected.client
 
-    def engine(self, model: str, sampling: dict[str, Any]) -> Connected:
+    def engine(self, model: str, sampling: dict[str, Any]) -> OpenAIConnection:
         """The engine for one request."""
         base = self.connected.engine
         return self.connected.asking(
@@ -100,7 +100,7 @@ class Upstream:
 
 
 @asynccontextmanager
-async def reached(settings: Settings) -> AsyncIterator[Upstream]:
+async def open_upstream(settings: ServerSettings) -> AsyncIterator[Upstream]:
     """The upstream of these settings, for as long as the server runs."""
     # The most paths that all requests may ask for, a connection for each one that is passed on, and some for questions.
     at_once = settings.limits.requests * (max(settings.parallel, settings.limits.parallel) + 1) + 8
@@ -119,9 +119,9 @@ async def reached(settings: Settings) -> AsyncIterator[Upstream]:
         yield Upstream(connected, settings, settings.template or model.template or TEMPLATE, local=True)
 
 
-def not_here(error: httpx.TransportError) -> Problem:
+def not_here(error: httpx.TransportError) -> ApiError:
     """The upstream cannot be reached."""
-    return Problem(
+    return ApiError(
         503,
         f"The upstream cannot be reached ({type(error).__name__}).",
         code="upstream_unavailable",

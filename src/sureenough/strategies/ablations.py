@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from sureenough.core.gates import TwoTiers, no_gate
-from sureenough.core.stops import Posterior, never
+from sureenough.core.pruning import TwoTiers, no_gate
+from sureenough.core.stop_rules import Posterior, never
 from sureenough.strategies.ddc import DDC
 
 UNWEIGHTED: Final = replace(

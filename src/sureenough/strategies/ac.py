@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from sureenough.core.stops import TwoLargest
+from sureenough.core.stop_rules import TwoLargest
 from sureenough.core.strategy import Strategy
 
 AC: Final = Strategy(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from sureenough.core.gates import Stratified
-from sureenough.core.stops import Posterior
+from sureenough.core.pruning import Stratified
+from sureenough.core.stop_rules import Posterior
 from sureenough.core.strategy import Strategy
 from sureenough.core.weights import ByConfidence
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from sureenough.core.gates import Keep
-from sureenough.core.stops import Share
+from sureenough.core.pruning import Keep
+from sureenough.core.stop_rules import Share
 from sureenough.core.strategy import Strategy
 from sureenough.core.weights import ByLowest
 

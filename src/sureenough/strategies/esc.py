@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from sureenough.core.stops import Unanimous
+from sureenough.core.stop_rules import Unanimous
 from sureenough.core.strategy import Strategy
 
 ESC: Final = Strategy("esc", stop=Unanimous(), says="early-stopping SC: stop when a whole window of paths agrees")

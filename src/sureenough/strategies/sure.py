@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
+from sureenough.core.expected_gain import ExpectedGain
 from sureenough.core.strategy import Strategy
-from sureenough.core.value import ValueLeft
 from sureenough.core.weights import ByTail
 
 SURE: Final = Strategy(
-    "sure", stop=ValueLeft(), weigh=ByTail(), says="stop when the rest of the budget is not worth it; docs/sure.md"
+    "sure", stop=ExpectedGain(), weigh=ByTail(), says="stop when the rest of the budget is not worth it; docs/sure.md"
 )

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from sureenough.core.gates import Gate
-from sureenough.engines.vllm.arguments import LONGEST, Asked, prunes, read
+from sureenough.core.pruning import Gate
+from sureenough.engines.vllm.protocol import LONGEST, WatchRequest, prunes, read
 from sureenough.engines.vllm.versions import installed, refuse_untried
 from sureenough.errors import UsageError
 
@@ -20,12 +20,12 @@ GOOD: dict[str, Any] = {"sure_key": "a-key-of-its-own", "sure_window": 64}
 @pytest.mark.parametrize(
     "asked",
     [
-        Asked("some-key-1", 64),
-        Asked("some-key-2", 1, Gate(trust=0.9, drop=3.25, risk=0.6, eta=0.25)),
-        Asked("some-key_3", 2048, Gate(drop=1 / 3), trace=True),
+        WatchRequest("some-key-1", 64),
+        WatchRequest("some-key-2", 1, Gate(trust=0.9, drop=3.25, risk=0.6, eta=0.25)),
+        WatchRequest("some-key_3", 2048, Gate(drop=1 / 3), trace=True),
     ],
 )
-def test_what_is_written_is_read(asked: Asked) -> None:
+def test_what_is_written_is_read(asked: WatchRequest) -> None:
     assert read(json.loads(json.dumps(asked.written()))) == asked
 
 
@@ -96,7 +96,7 @@ def test_a_missing_vllm_is_said() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["sureenough", "sureenough.cli", "sureenough.engines.inside", "sureenough.engines.openai"]
+    "name", ["sureenough", "sureenough.cli", "sureenough.engines.vllm.client", "sureenough.engines.openai.client"]
 )
 def test_nobody_needs_torch_who_does_not_watch(name: str) -> None:
     heavy = f"import sys, {name}; print(sorted({{'torch', 'triton', 'vllm'}} & set(sys.modules)))"
@@ -105,7 +105,7 @@ def test_nobody_needs_torch_who_does_not_watch(name: str) -> None:
 
 def test_the_part_inside_the_server_needs_little() -> None:
     """It runs in vLLM's environment, where sureenough's own dependencies may be missing."""
-    parts = ["arguments", "board", "desk", "push", "route", "versions"]
+    parts = ["protocol", "server.records", "server.records_socket", "server.middleware", "versions"]
     code = f"import sys; {'; '.join(f'import sureenough.engines.vllm.{part}' for part in parts)}; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     assert not {"pyarrow", "httpx", "typer", "msgspec", "scipy", "torch"} & set(loaded)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from sureenough.core.gates import Gate
+from sureenough.core.pruning import Gate
 from tests.engines.inside.needs import needed
 
 if TYPE_CHECKING:
@@ -29,8 +29,9 @@ if os.environ.get("TRITON_INTERPRET") != "1":
 sys.path.insert(0, str(Path(__file__).parents[3] / "benchmarks" / "gpu"))
 import common
 
-from sureenough.engines.vllm import kernel, stepping
-from sureenough.engines.vllm.state import State, step
+from sureenough.engines.vllm.kernels import monitor_step as stepping
+from sureenough.engines.vllm.kernels import top_k as kernel
+from sureenough.engines.vllm.kernels.state import State, step
 
 DTYPES = [torch.float32, torch.bfloat16, torch.float16]
 

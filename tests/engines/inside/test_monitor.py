@@ -10,9 +10,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from sureenough.core.gates import Gate
-from sureenough.core.monitor import Monitor as Alone
-from sureenough.engines.reduce import reduced
+from sureenough.core.confidence.streaming import Monitor as Alone
+from sureenough.core.pruning import Gate
+from sureenough.engines.openai.logprobs import token_signals
 from sureenough.errors import UsageError
 from tests.engines.inside.needs import needed
 
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 else:
     torch = needed("torch")
 
-from sureenough.engines.vllm.arguments import Asked, K
-from sureenough.engines.vllm.board import Board, Lost, Record
-from sureenough.engines.vllm.monitor import Monitor
-from sureenough.engines.vllm.signals import plain, signals
+from sureenough.engines.vllm.kernels.signals import plain, signals
+from sureenough.engines.vllm.protocol import K, WatchRequest
+from sureenough.engines.vllm.server.batch_monitor import BatchMonitor
+from sureenough.engines.vllm.server.records import MissingRecord, PathRecord, PathRecords
 
 VOCABULARY, END, ROWS, SLOTS = 32, 5, 4, 7
 
@@ -33,7 +33,7 @@ class Path:
     """A request, and what core makes of it."""
 
     def __init__(self, number: int, window: int, gate: Gate) -> None:
-        self.asked = Asked(f"path-number-{number}", window, gate, trace=number % 2 == 0)
+        self.asked = WatchRequest(f"path-number-{number}", window, gate, trace=number % 2 == 0)
         self.made: list[int] = []
         self.alone, self.tier = Alone(window), 0
         self.signals: list[tuple[float, float]] = []
@@ -44,8 +44,8 @@ class Batch(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.board = Board(SLOTS)
-        self.monitor = Monitor(SLOTS, 8, torch.device("cpu"), self.board)
+        self.board = PathRecords(SLOTS)
+        self.monitor = BatchMonitor(SLOTS, 8, torch.device("cpu"), self.board)
         self.rng = np.random.default_rng(0)
         self.rows: list[Path] = []
         self.preempted: list[Path] = []
@@ -87,7 +87,7 @@ class Batch(RuleBasedStateMachine):
         known = len(self.rows) in self.monitor.rows
         self.rows.append(path)
         if not known:  # its slot was given away meanwhile
-            assert isinstance(self.board.read(path.asked.key), Lost)
+            assert isinstance(self.board.read(path.asked.key), MissingRecord)
             self.ended.append(self.rows.pop())
 
     @precondition(lambda self: len(self.rows) > 1)
@@ -124,7 +124,7 @@ class Batch(RuleBasedStateMachine):
     def everybody_has_a_record(self) -> None:
         for path in self.rows:
             found = self.board.read(path.asked.key, len(path.made))
-            assert isinstance(found, Record)
+            assert isinstance(found, PathRecord)
             assert found.tier == path.tier
             if not path.tier:
                 assert (found.lowest, found.tail) == (path.alone.lowest, path.alone.tail)
@@ -139,7 +139,7 @@ TestBatch = Batch.TestCase
 
 
 def test_steps_without_watched_requests_touch_nothing() -> None:
-    monitor = Monitor(4, 8, torch.device("cpu"))
+    monitor = BatchMonitor(4, 8, torch.device("cpu"))
     nothing: Any = object()  # not even looked at
     assert monitor.step(nothing) is nothing
 
@@ -147,8 +147,8 @@ def test_steps_without_watched_requests_touch_nothing() -> None:
 @pytest.mark.parametrize("temperature", [0.01, 0.6, 5.0])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_a_closed_row_can_only_draw_its_end(temperature: float, dtype: torch.dtype) -> None:
-    monitor = Monitor(4, 8, torch.device("cpu"))
-    monitor.add(1, Asked("some-path", 1, Gate(drop=1e9)), END, [])
+    monitor = BatchMonitor(4, 8, torch.device("cpu"))
+    monitor.add(1, WatchRequest("some-path", 1, Gate(drop=1e9)), END, [])
     logits = (torch.randn(3, VOCABULARY) * 30).to(dtype)
     chances = torch.softmax(monitor.step(logits).float() / temperature, dim=-1)
     assert chances[1].tolist() == [float(token == END) for token in range(VOCABULARY)]
@@ -156,9 +156,9 @@ def test_a_closed_row_can_only_draw_its_end(temperature: float, dtype: torch.dty
 
 
 def test_a_model_without_an_end_is_watched_by_nobody() -> None:
-    board = Board(4)
-    Monitor(4, 8, torch.device("cpu"), board).add(0, Asked("some-path", 1, Gate(drop=1.0)), None, [])
-    assert board.read("some-path") == Lost("the model has no end token")
+    board = PathRecords(4)
+    BatchMonitor(4, 8, torch.device("cpu"), board).add(0, WatchRequest("some-path", 1, Gate(drop=1.0)), None, [])
+    assert board.read("some-path") == MissingRecord("the model has no end token")
 
 
 def test_signals_are_the_clients() -> None:
@@ -168,7 +168,7 @@ def test_signals_are_the_clients() -> None:
     peak, conf = signals(logits, torch.arange(50, dtype=torch.int32), K)
     top = torch.log_softmax(logits, dim=-1).topk(K).values
     for row, values in enumerate(top.tolist()):
-        wanted = reduced(values, K)
+        wanted = token_signals(values, K)
         assert (float(peak[row]), float(conf[row])) == pytest.approx(wanted, rel=1e-15)
 
 

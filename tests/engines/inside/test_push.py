@@ -11,23 +11,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sureenough.core.gates import Calibrate, Closed, Gate, Keep, Stratified, TwoTiers
-from sureenough.core.monitor import Monitor
-from sureenough.core.windows import scan
+from sureenough.core.confidence.array import scan
+from sureenough.core.confidence.batched import LOW, PRUNED, TAIL, BatchArrays, push_batch
+from sureenough.core.confidence.streaming import Monitor
+from sureenough.core.pruning import Calibrate, Closed, Gate, Keep, Stratified, TwoTiers
 from sureenough.data import BUILTIN_POOL
-from sureenough.engines.vllm.desk import TIERS
-from sureenough.engines.vllm.push import LOW, PRUNED, TAIL, Arrays, push
-from sureenough.traces import Pool, RecordedPath
+from sureenough.engines.vllm.server.records_socket import TIERS
+from sureenough.pools import Pool, RecordedPath
 
 WARMUP = 16
 LARGER = os.environ.get("SUREENOUGH_POOL")
 
 
-def arrays(windows: list[int], gates: list[Gate]) -> Arrays:
+def arrays(windows: list[int], gates: list[Gate]) -> BatchArrays:
     slots, longest = len(windows), max(windows)
     thresholds = np.array([[gate.trust, gate.drop, gate.risk, gate.eta] for gate in gates])
     rooms = np.zeros((2, slots, 10)), np.zeros((slots, 4, longest)), np.zeros((slots, 5, longest + 1))
-    return Arrays(*rooms, thresholds, np.array(windows, dtype=np.int32))
+    return BatchArrays(*rooms, thresholds, np.array(windows, dtype=np.int32))
 
 
 def watched_at_once(
@@ -43,7 +43,7 @@ def watched_at_once(
     last = np.zeros((len(paths), 5))
     for t in range(lengths.max()):
         slot = np.flatnonzero(lengths > t)
-        found = push(state, slot, np.full(len(slot), t), signals[0, t, slot], signals[1, t, slot])
+        found = push_batch(state, slot, np.full(len(slot), t), signals[0, t, slot], signals[1, t, slot])
         last[slot] = found
         for row in np.flatnonzero(found[:, PRUNED] > 0):
             tier = TIERS[int(found[row, PRUNED])]
@@ -113,8 +113,8 @@ def test_repeated_steps_change_nothing(
     slot = np.zeros(1, dtype=np.int64)
     for t, (peak, conf) in enumerate(signals):
         for _ in range(data.draw(st.integers(0, 2), label="thrown away")):
-            push(state, slot, np.array([t]), np.array([0.5]), np.array([99.0]))
-        found = push(state, slot, np.array([t]), np.array([peak]), np.array([conf]))[0]
+            push_batch(state, slot, np.array([t]), np.array([0.5]), np.array([99.0]))
+        found = push_batch(state, slot, np.array([t]), np.array([peak]), np.array([conf]))[0]
         tier = gate.tier(path) if path.push(peak, conf) else None
         assert (found[LOW], found[TAIL]) == (path.lowest, path.tail)
         assert TIERS[int(found[PRUNED])] == tier

@@ -9,16 +9,16 @@ from typing import Any
 import httpx
 import pytest
 
-from sureenough.core.gates import Gate
-from sureenough.engines.base import Guard, Prompt
-from sureenough.engines.inside import Inside, watched
-from sureenough.engines.vllm.arguments import LONGEST, PROTOCOL, SOCKET, WATCH, WATCHED, Asked
-from sureenough.engines.vllm.arguments import read as read_arguments
-from sureenough.engines.vllm.board import UNKNOWN
-from sureenough.engines.vllm.route import Route
+from sureenough.core.pruning import Gate
+from sureenough.engines.base import Prompt, WatchOptions
+from sureenough.engines.vllm.client import MonitorClient, is_watched
+from sureenough.engines.vllm.protocol import LONGEST, PROTOCOL, SOCKET, WATCH, WATCHED, WatchRequest
+from sureenough.engines.vllm.protocol import read as read_arguments
+from sureenough.engines.vllm.server.middleware import RecordsMiddleware
+from sureenough.engines.vllm.server.records import UNKNOWN
 from sureenough.errors import EngineError
 
-ASKED = Asked("some-path-key", 64, Gate(drop=2.5, trust=9.0))
+ASKED = WatchRequest("some-path-key", 64, Gate(drop=2.5, trust=9.0))
 BODY: dict[str, Any] = {"model": "tiny", "logprobs": True, "top_logprobs": 20, "vllm_xargs": {"theirs": 1}, "seed": 3}
 
 
@@ -41,7 +41,7 @@ async def mirror(scope: Any, receive: Any, send: Any) -> None:
 
 def posted(content: bytes, headers: dict[str, str] | None = None) -> httpx.Response:
     async def ask() -> httpx.Response:
-        transport = httpx.ASGITransport(app=Route(mirror))
+        transport = httpx.ASGITransport(app=RecordsMiddleware(mirror))
         async with httpx.AsyncClient(transport=transport, base_url="http://here") as client:
             return await client.post("/v1/chat/completions", content=content, headers=headers)
 
@@ -50,7 +50,7 @@ def posted(content: bytes, headers: dict[str, str] | None = None) -> httpx.Respo
 
 def test_a_wish_goes_into_the_body_in_place_of_log_probabilities() -> None:
     reply = posted(json.dumps(BODY).encode(), ASKED.header())
-    assert watched(reply.headers)
+    assert is_watched(reply.headers)
     assert reply.headers["theirs"] == "kept"
     got = reply.json()
     assert got.keys() == {"model", "seed", "vllm_xargs"}
@@ -117,7 +117,7 @@ def test_a_client_that_leaves_is_noticed() -> None:
 
     head = [(WATCH.encode(), ASKED.header()[WATCH].encode())]
     scope = {"type": "http", "method": "POST", "path": "/v1/chat/completions", "headers": head}
-    asyncio.run(Route(listening)(scope, receive, receive))  # type: ignore[arg-type]
+    asyncio.run(RecordsMiddleware(listening)(scope, receive, receive))  # type: ignore[arg-type]
     assert read_arguments(json.loads(heard[0]["body"])["vllm_xargs"]) == ASKED
     assert heard[1] == {"type": "http.disconnect"}
 
@@ -145,7 +145,9 @@ def test_a_request_that_could_not_be_watched_is_left_as_it_is(more: dict[str, An
 
 
 def test_a_path_that_is_never_pruned_may_go_on_beyond_its_end() -> None:
-    assert watched(posted(json.dumps(BODY | {"ignore_eos": True}).encode(), Asked("warm-up-key", 8).header()).headers)
+    assert is_watched(
+        posted(json.dumps(BODY | {"ignore_eos": True}).encode(), WatchRequest("warm-up-key", 8).header()).headers
+    )
 
 
 def test_brackets_without_end() -> None:
@@ -165,13 +167,13 @@ def test_brackets_without_end() -> None:
     ],
 )
 def test_where_records_do_not_get_through_later_paths_are_not_watched(status: int, said: Any, trusted: bool) -> None:
-    prompt = Prompt((), signals=True, guard=Guard(8, None))
+    prompt = Prompt((), signals=True, guard=WatchOptions(8, None))
     body = b"?" if said is None else json.dumps(said).encode()
     mock = httpx.MockTransport(lambda request: httpx.Response(status, content=body))
 
     async def use() -> None:
         async with httpx.AsyncClient(transport=mock) as client:
-            inside = Inside(client, httpx.URL("http://here/v1"))
+            inside = MonitorClient(client, httpx.URL("http://here/v1"))
             asked = inside.ask(prompt, 20)
             assert asked is not None
             with pytest.raises(EngineError, match=r"watched a path and could not tell of it: \w"):
@@ -188,11 +190,11 @@ def test_records_that_once_did_not_get_through_are_not_asked_for_again() -> None
 
     async def use() -> None:
         async with httpx.AsyncClient(transport=mock) as client:
-            inside = Inside(client, httpx.URL("http://here/v1"))
+            inside = MonitorClient(client, httpx.URL("http://here/v1"))
             for _ in range(2):
                 with pytest.raises(EngineError):
                     await inside.tell(ASKED, 3)
-            assert inside.ask(Prompt((), signals=True, guard=Guard(8, None)), 20) is None
+            assert inside.ask(Prompt((), signals=True, guard=WatchOptions(8, None)), 20) is None
 
     asyncio.run(use())
 
@@ -201,14 +203,14 @@ def test_records_that_once_did_not_get_through_are_not_asked_for_again() -> None
     ("prompt", "k", "wishes"),
     [
         (Prompt.user("?"), 20, False),
-        (Prompt((), signals=True, guard=Guard(8, None)), 20, True),
-        (Prompt((), signals=True, guard=Guard(8, Gate(drop=1.0))), 20, True),
-        (Prompt((), signals=True, guard=Guard(8, None)), 5, False),
-        (Prompt((), signals=False, guard=Guard(8, None)), 20, False),
+        (Prompt((), signals=True, guard=WatchOptions(8, None)), 20, True),
+        (Prompt((), signals=True, guard=WatchOptions(8, Gate(drop=1.0))), 20, True),
+        (Prompt((), signals=True, guard=WatchOptions(8, None)), 5, False),
+        (Prompt((), signals=False, guard=WatchOptions(8, None)), 20, False),
     ],
 )  # fmt: skip
 def test_only_paths_that_are_read_wish_to_be_watched(prompt: Prompt, k: int, wishes: bool) -> None:
-    inside = Inside(httpx.AsyncClient(), httpx.URL("http://here/v1"))
+    inside = MonitorClient(httpx.AsyncClient(), httpx.URL("http://here/v1"))
     asked = inside.ask(prompt, k)
     assert (asked is not None) is wishes
     if asked is not None and prompt.guard is not None:

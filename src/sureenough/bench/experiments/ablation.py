@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import Final
 
-from sureenough.bench.experiments import drawn
 from sureenough.bench.experiments import fields as f
-from sureenough.bench.experiments.finish import Clock, finish
+from sureenough.bench.experiments import figures as drawn
 from sureenough.bench.experiments.inputs import Experiment, Inputs
+from sureenough.bench.experiments.provenance import Clock, finish
 from sureenough.bench.experiments.replays import named
-from sureenough.bench.result import Result
+from sureenough.bench.result import ExperimentResult
 
 NAMES: Final = ("ddc", "ddc-unweighted", "ddc-no-width", "ddc-no-trend", "ddc-no-depth")
 
 
-def run(inputs: Inputs) -> Result:
+def run(inputs: Inputs) -> ExperimentResult:
     """Differences are to the whole of DDC."""
     clock = Clock()
     names = inputs.settings.strategies or NAMES

@@ -7,19 +7,19 @@ from typing import Final
 import numpy as np
 
 from sureenough.bench.experiments.fields import measure, number
-from sureenough.bench.experiments.finish import Clock, finish
 from sureenough.bench.experiments.inputs import Experiment, Inputs
 from sureenough.bench.experiments.paths import SIGNAL_NAMES, SIGNALS, Look, Paths, area, by_difficulty
+from sureenough.bench.experiments.provenance import Clock, finish
 from sureenough.bench.experiments.replays import over_pools, refuse_bad_settings
-from sureenough.bench.result import Axis, Cell, Column, Figure, Result, Series, Table
+from sureenough.bench.result import Axis, Cell, ExperimentResult, Figure, ResultColumn, Series, Table
 from sureenough.bench.score import intervals
 from sureenough.bench.source import Source
-from sureenough.core.trend import Floats
+from sureenough.core.confidence.instability import Floats
 
 BINS: Final = 30
 
 
-def run(inputs: Inputs) -> Result:
+def run(inputs: Inputs) -> ExperimentResult:
     """Confidence of right and wrong paths, three ways to measure it, by difficulty."""
     clock = Clock()
     refuse_bad_settings(inputs.settings)
@@ -42,17 +42,17 @@ def run(inputs: Inputs) -> Result:
 
 
 COLUMNS: Final = [
-    Column("dataset"),
-    Column("model"),
-    Column("difficulty"),
-    Column("signal"),
-    Column("questions", "count"),
-    Column("right paths", "count"),
-    Column("wrong paths", "count"),
-    Column("mean, right", "number", digits=3),
-    Column("mean, wrong", "number", digits=3),
-    Column("area under ROC", "number", digits=3),
-    Column("area within questions", "number", digits=3),
+    ResultColumn("dataset"),
+    ResultColumn("model"),
+    ResultColumn("difficulty"),
+    ResultColumn("signal"),
+    ResultColumn("questions", "count"),
+    ResultColumn("right paths", "count"),
+    ResultColumn("wrong paths", "count"),
+    ResultColumn("mean, right", "number", digits=3),
+    ResultColumn("mean, wrong", "number", digits=3),
+    ResultColumn("area under ROC", "number", digits=3),
+    ResultColumn("area within questions", "number", digits=3),
 ]
 READING: Final = [
     "area: the chance that a right path is more confident than a wrong one, 0.5 where confidence tells nothing",

@@ -13,17 +13,17 @@ from zlib import crc32
 
 import numpy as np
 
-from sureenough.bench.experiments.finish import Clock, finish
 from sureenough.bench.experiments.inputs import Experiment, Inputs
+from sureenough.bench.experiments.provenance import Clock, finish
 from sureenough.bench.experiments.replays import over_pools, refuse_bad_settings
 from sureenough.bench.experiments.synthetic import KINDS, SAYS, path
-from sureenough.bench.groups import Judged
-from sureenough.bench.result import Axis, Cell, Column, Figure, Result, Series, Table
-from sureenough.bench.spread import Seen
+from sureenough.bench.judging import JudgedAnswers
+from sureenough.bench.parallel import PoolResults
+from sureenough.bench.result import Axis, Cell, ExperimentResult, Figure, ResultColumn, Series, Table
 from sureenough.core.events import Tier
-from sureenough.drive import replay
+from sureenough.drivers import replay
+from sureenough.pools import Question, RecordedPath
 from sureenough.spec import resolve
-from sureenough.traces import Question, RecordedPath
 
 WINDOW: Final = 64
 TRIALS: Final = 40  # synthetic questions
@@ -35,13 +35,13 @@ MIXES: Final = {"errors differ": (0.5, 12), "errors agree, fewer": (0.6, 1), "er
 """The share of sound paths, all right, and how many wrong answers the others spread over."""
 
 
-def run(inputs: Inputs) -> Result:
+def run(inputs: Inputs) -> ExperimentResult:
     """Synthetic paths first; then what the gates do to right paths of the pools."""
     clock = Clock()
     refuse_bad_settings(inputs.settings)
     window = inputs.settings.window or WINDOW
     tables, figures = _synthetic(window, inputs.settings.seed)
-    seen: list[Seen[Counter[str]]] = []
+    seen: list[PoolResults[Counter[str]]] = []
     if inputs.sources:
         names = inputs.settings.strategies or GATES
         s = inputs.settings
@@ -79,13 +79,13 @@ def _synthetic(window: int, seed: int) -> tuple[list[Table], list[Figure]]:
         for kind, c in fates.items()
     ]
     columns = [
-        Column("path"),
-        Column("paths", "count"),
-        Column("pruned: drop", "percent", "%"),
-        Column("pruned: risk", "percent", "%"),
-        Column("kept", "percent", "%"),
-        Column("the trend alone would prune", "percent", "%"),
-        Column("tokens", "count", "a path"),
+        ResultColumn("path"),
+        ResultColumn("paths", "count"),
+        ResultColumn("pruned: drop", "percent", "%"),
+        ResultColumn("pruned: risk", "percent", "%"),
+        ResultColumn("kept", "percent", "%"),
+        ResultColumn("the trend alone would prune", "percent", "%"),
+        ResultColumn("tokens", "count", "a path"),
     ]
     note = f"the gate is calibrated on 16 sound paths, window {window}; {TRIALS} gates, {EACH} paths of each kind"
     table = Table("synthetic", "What becomes of a path, by kind", columns, rows, [note])
@@ -116,9 +116,12 @@ def _votes(window: int, seed: int) -> Table:
             for name in names:
                 cells += [won[name] / TRIALS, tokens[name] / TRIALS]
             rows.append(cells)
-    columns = [Column("hallucination"), Column("assumption 3")]
+    columns = [ResultColumn("hallucination"), ResultColumn("assumption 3")]
     for name in names:
-        columns += [Column(f"{name}: right", "percent", "%"), Column(f"{name}: tokens", "tokens", "a question")]
+        columns += [
+            ResultColumn(f"{name}: right", "percent", "%"),
+            ResultColumn(f"{name}: tokens", "tokens", "a question"),
+        ]
     notes = [
         f"{TRIALS} questions of {BUDGET} paths; right: half of the paths where errors differ, 60% where fewer "
         "agree, 40% where more agree, which breaks the paper's assumption 3"
@@ -145,7 +148,7 @@ class Prune:
     seed: int
     budget: int | None
 
-    def __call__(self, question: Question, judged: Judged) -> Counter[str]:
+    def __call__(self, question: Question, judged: JudgedAnswers) -> Counter[str]:
         """Paths by gate, rightness and tier."""
         counts: Counter[str] = Counter()
         if judged.right is None:
@@ -170,7 +173,7 @@ class Prune:
             counts[f"{name} tokens"] += one.tokens
 
 
-def _real(seen: Sequence[Seen[Counter[str]]], names: Sequence[str]) -> tuple[Table, Figure]:
+def _real(seen: Sequence[PoolResults[Counter[str]]], names: Sequence[str]) -> tuple[Table, Figure]:
     rows: list[list[Cell]] = []
     shares: dict[str, dict[str, float]] = {}
     several = len({one.opened.source.model for one in seen}) > 1
@@ -186,15 +189,15 @@ def _real(seen: Sequence[Seen[Counter[str]]], names: Sequence[str]) -> tuple[Tab
                 cells += [n, *tiers, pruned]
                 shares.setdefault(f"{name}, {side}", {})[place] = pruned
             rows.append([*cells, counts[f"{name} spared"] / max(1, counts[f"{name} tokens"])])
-    columns = [Column("dataset"), Column("model"), Column("gate of")]
+    columns = [ResultColumn("dataset"), ResultColumn("model"), ResultColumn("gate of")]
     for side in ("right", "wrong"):
         columns += [
-            Column(f"{side} paths", "count"),
-            Column(f"{side}: drop", "percent", "%"),
-            Column(f"{side}: risk", "percent", "%"),
-            Column(f"{side} paths pruned", "percent", "%"),
+            ResultColumn(f"{side} paths", "count"),
+            ResultColumn(f"{side}: drop", "percent", "%"),
+            ResultColumn(f"{side}: risk", "percent", "%"),
+            ResultColumn(f"{side} paths pruned", "percent", "%"),
         ]
-    columns.append(Column("tokens spared", "percent", "%"))
+    columns.append(ResultColumn("tokens spared", "percent", "%"))
     notes = [
         "every path after the warm-up, all repeats together, as if the run never stopped; wrong: a wrong answer or none"
     ]

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import Final
 
-from sureenough.bench.experiments import drawn
 from sureenough.bench.experiments import fields as f
-from sureenough.bench.experiments.finish import Clock, finish
+from sureenough.bench.experiments import figures as drawn
 from sureenough.bench.experiments.inputs import Experiment, Inputs
-from sureenough.bench.experiments.replays import Cell, replayed, settings_of
-from sureenough.bench.result import Column, Result
+from sureenough.bench.experiments.provenance import Clock, finish
+from sureenough.bench.experiments.replays import ReplayCell, replayed, settings_of
+from sureenough.bench.result import ExperimentResult, ResultColumn
 
 PERCENTILES: Final = (80.0, 85.0, 90.0, 95.0, 99.0)
 
 
-def run(inputs: Inputs) -> Result:
+def run(inputs: Inputs) -> ExperimentResult:
     """Differences are to Tukey's fence."""
     clock = Clock()
     fences = ["tukey", *(f"p{q:g}" for q in inputs.settings.sweep or PERCENTILES)]
@@ -23,10 +23,10 @@ def run(inputs: Inputs) -> Result:
     names.append(("no trend", "ddc-no-trend"))
     lines, seen, notes = replayed(
         inputs,
-        lambda pool: [Cell(label, name, settings_of(inputs.settings, pool.window)) for label, name in names],
+        lambda pool: [ReplayCell(label, name, settings_of(inputs.settings, pool.window)) for label, name in names],
     )
     flat = [line for one in lines for line in one]
-    fields = [f.DATASET, f.MODEL, f.Field(Column("fence"), lambda line: line.cell.label), f.STRATEGY, f.ACCURACY,
+    fields = [f.DATASET, f.MODEL, f.Field(ResultColumn("fence"), lambda line: line.cell.label), f.STRATEGY, f.ACCURACY,
               f.DIFFERENCE, f.WON, f.LOST, f.TOKENS, f.TOTAL, f.WIDTH, f.DROPPED, f.RISKY, f.SETTLED]  # fmt: skip
     table = f.table("fence", "DDC by its fence for the trend", flat, fields)
     figures = [

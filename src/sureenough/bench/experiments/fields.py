@@ -7,16 +7,16 @@ from math import isnan
 from typing import Final, NamedTuple
 
 from sureenough.bench import paper
-from sureenough.bench.experiments.replays import Line
-from sureenough.bench.result import Cell, Column, Kind, Measure, Table
-from sureenough.bench.score import Interval, Sheet
+from sureenough.bench.experiments.replays import CellResult
+from sureenough.bench.result import Cell, Kind, Measure, ResultColumn, Table
+from sureenough.bench.score import Interval, StrategyRuns
 
 
 class Field(NamedTuple):
     """A column and its cell of a line."""
 
-    column: Column
-    of: Callable[[Line], Cell]
+    column: ResultColumn
+    of: Callable[[CellResult], Cell]
 
 
 def measure(value: float, interval: Interval) -> Measure:
@@ -29,53 +29,60 @@ def number(value: float) -> float | None:
     return None if isnan(value) else value
 
 
-def changed(sheet: Sheet, first: Sheet) -> tuple[int, int]:
+def changed(sheet: StrategyRuns, first: StrategyRuns) -> tuple[int, int]:
     """Questions that changed sides: right in most repeats now and not before, and the other way round."""
     pairs = [(a, b) for a, b in zip(sheet.right, first.right, strict=True) if not isnan(a) and not isnan(b)]
     return sum(a > 0.5 >= b for a, b in pairs), sum(b > 0.5 >= a for a, b in pairs)
 
 
-DATASET: Final = Field(Column("dataset"), lambda line: line.source.dataset)
-MODEL: Final = Field(Column("model"), lambda line: line.source.model)
-STRATEGY: Final = Field(Column("strategy"), lambda line: line.cell.strategy)
-QUESTIONS: Final = Field(Column("questions", "count"), lambda line: line.row.questions)
-ACCURACY: Final = Field(Column("accuracy", "percent", "%"), lambda line: measure(line.row.accuracy, line.row.interval))
+DATASET: Final = Field(ResultColumn("dataset"), lambda line: line.source.dataset)
+MODEL: Final = Field(ResultColumn("model"), lambda line: line.source.model)
+STRATEGY: Final = Field(ResultColumn("strategy"), lambda line: line.cell.strategy)
+QUESTIONS: Final = Field(ResultColumn("questions", "count"), lambda line: line.row.questions)
+ACCURACY: Final = Field(
+    ResultColumn("accuracy", "percent", "%"), lambda line: measure(line.row.accuracy, line.row.interval)
+)
 DIFFERENCE: Final = Field(
-    Column("vs first", "points", "points"), lambda line: measure(line.row.difference, line.row.difference_interval)
+    ResultColumn("vs first", "points", "points"),
+    lambda line: measure(line.row.difference, line.row.difference_interval),
 )
-WON: Final = Field(Column("won", "count", "questions"), lambda line: changed(line.sheet, line.first)[0])
-LOST: Final = Field(Column("lost", "count", "questions"), lambda line: changed(line.sheet, line.first)[1])
-TOKENS: Final = Field(Column("tokens", "tokens", "a question"), lambda line: line.row.tokens)
+WON: Final = Field(ResultColumn("won", "count", "questions"), lambda line: changed(line.sheet, line.first)[0])
+LOST: Final = Field(ResultColumn("lost", "count", "questions"), lambda line: changed(line.sheet, line.first)[1])
+TOKENS: Final = Field(ResultColumn("tokens", "tokens", "a question"), lambda line: line.row.tokens)
 TOTAL: Final = Field(
-    Column("tokens, all questions", "tokens7", "10^7"), lambda line: line.row.tokens * line.row.questions
+    ResultColumn("tokens, all questions", "tokens7", "10^7"), lambda line: line.row.tokens * line.row.questions
 )
-INIT: Final = Field(Column("init tokens", "tokens", "a question"), lambda line: line.row.buckets["init"])
+INIT: Final = Field(ResultColumn("init tokens", "tokens", "a question"), lambda line: line.row.buckets["init"])
 FINAL: Final = Field(
-    Column("final tokens", "tokens", "a question"), lambda line: line.row.tokens - line.row.buckets["init"]
+    ResultColumn("final tokens", "tokens", "a question"), lambda line: line.row.tokens - line.row.buckets["init"]
 )
-SAVING: Final = Field(Column("saving", "ratio"), lambda line: number(line.row.saving))
-STEPS: Final = Field(Column("steps", "count", "a question"), lambda line: line.row.steps)
-WIDTH: Final = Field(Column("width", "number", "paths", 1), lambda line: line.row.width)
-DROPPED: Final = Field(Column("pruned: drop", "number", "paths", 1), lambda line: line.row.tiers["drop"])
-RISKY: Final = Field(Column("pruned: risk", "number", "paths", 1), lambda line: line.row.tiers["risk"])
-SETTLED: Final = Field(Column("settled", "percent", "% of runs"), lambda line: line.row.reasons.get("settled", 0.0))
+SAVING: Final = Field(ResultColumn("saving", "ratio"), lambda line: number(line.row.saving))
+STEPS: Final = Field(ResultColumn("steps", "count", "a question"), lambda line: line.row.steps)
+WIDTH: Final = Field(ResultColumn("width", "number", "paths", 1), lambda line: line.row.width)
+DROPPED: Final = Field(ResultColumn("pruned: drop", "number", "paths", 1), lambda line: line.row.tiers["drop"])
+RISKY: Final = Field(ResultColumn("pruned: risk", "number", "paths", 1), lambda line: line.row.tiers["risk"])
+SETTLED: Final = Field(
+    ResultColumn("settled", "percent", "% of runs"), lambda line: line.row.reasons.get("settled", 0.0)
+)
 
 ALL: Final = (DATASET, MODEL, STRATEGY, QUESTIONS, ACCURACY, DIFFERENCE, WON, LOST, TOKENS, TOTAL, SAVING, STEPS, WIDTH,
               DROPPED, RISKY, SETTLED)  # fmt: skip
 
 
-def theirs(table: int, title: str, kind: Kind, name: str, setting: Callable[[Line], str], scale: float) -> Field:
+def theirs(table: int, title: str, kind: Kind, name: str, setting: Callable[[CellResult], str], scale: float) -> Field:
     """The paper's own number for a line's model and dataset, in our units."""
 
-    def of(line: Line) -> Cell:
+    def of(line: CellResult) -> Cell:
         found = paper.value(table, line.source.model, line.source.dataset, setting(line), name)
         return None if found is None else found * scale
 
     unit = {"percent": "%", "tokens7": "10^7", "number": "paths"}.get(kind, "")
-    return Field(Column(title, kind, unit, theirs=f"table {table}"), of)
+    return Field(ResultColumn(title, kind, unit, theirs=f"table {table}"), of)
 
 
-def paper_pair(table: int, setting: Callable[[Line], str] = lambda line: line.cell.strategy) -> tuple[Field, Field]:
+def paper_pair(
+    table: int, setting: Callable[[CellResult], str] = lambda line: line.cell.strategy
+) -> tuple[Field, Field]:
     """Accuracy and tokens as the paper's table has them."""
     return (
         theirs(table, "accuracy in the paper", "percent", "accuracy", setting, 0.01),
@@ -83,7 +90,9 @@ def paper_pair(table: int, setting: Callable[[Line], str] = lambda line: line.ce
     )
 
 
-def table(name: str, title: str, lines: Sequence[Line], fields: Sequence[Field], notes: Sequence[str] = ()) -> Table:
+def table(
+    name: str, title: str, lines: Sequence[CellResult], fields: Sequence[Field], notes: Sequence[str] = ()
+) -> Table:
     """Lines as a table; the paper's columns only where it has a number."""
     shown = [f for f in fields if not f.column.theirs or any(f.of(line) is not None for line in lines)]
     rows = [[f.of(line) for f in shown] for line in lines]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields
 from math import inf
 from typing import Any, Literal, Protocol
 
-from sureenough.bench.result import Result
+from sureenough.bench.result import ExperimentResult
 from sureenough.bench.source import Source
 from sureenough.errors import UsageError
 
@@ -102,7 +102,7 @@ class Experiment:
 
     name: str
     about: str  # a line
-    run: Callable[[Inputs], Result]
+    run: Callable[[Inputs], ExperimentResult]
     live: Live = "no"
 
 

@@ -6,13 +6,13 @@ from statistics import fmean
 from typing import Final
 
 from sureenough.bench import paper
-from sureenough.bench.experiments import drawn
 from sureenough.bench.experiments import fields as f
-from sureenough.bench.experiments.finish import Clock, finish
+from sureenough.bench.experiments import figures as drawn
 from sureenough.bench.experiments.inputs import Experiment, Inputs
 from sureenough.bench.experiments.live import live_sheets, live_tables
-from sureenough.bench.experiments.replays import Cell, Line, replayed, settings_of
-from sureenough.bench.result import Axis, Column, Figure, Result, Series, Table
+from sureenough.bench.experiments.provenance import Clock, finish
+from sureenough.bench.experiments.replays import CellResult, ReplayCell, replayed, settings_of
+from sureenough.bench.result import Axis, ExperimentResult, Figure, ResultColumn, Series, Table
 from sureenough.bench.result import Cell as Value
 from sureenough.errors import UsageError
 from sureenough.spec import resolve
@@ -22,7 +22,7 @@ AT_ONCE: Final = 16
 TITLE: Final = "Latency: init, final and total"
 
 
-def run(inputs: Inputs) -> Result:
+def run(inputs: Inputs) -> ExperimentResult:
     """Live runs where there are any, recorded paths in steps where there are pools; never in one table."""
     clock = Clock()
     if not inputs.live_runs and not inputs.sources:
@@ -44,14 +44,14 @@ def run(inputs: Inputs) -> Result:
 
 
 COLUMNS: Final = [
-    Column("dataset"),
-    Column("model"),
-    Column("strategy"),
-    Column("accuracy", "percent", "%"),
-    Column("init steps", "count", "a question"),
-    Column("final steps", "count", "a question"),
-    Column("steps", "count", "a question"),
-    Column("tokens", "tokens", "a question"),
+    ResultColumn("dataset"),
+    ResultColumn("model"),
+    ResultColumn("strategy"),
+    ResultColumn("accuracy", "percent", "%"),
+    ResultColumn("init steps", "count", "a question"),
+    ResultColumn("final steps", "count", "a question"),
+    ResultColumn("steps", "count", "a question"),
+    ResultColumn("tokens", "tokens", "a question"),
 ]
 STEPS: Final = [
     "steps: the longest chain of tokens made one after another, the floor of latency on a server that gives every path "
@@ -59,20 +59,20 @@ STEPS: Final = [
 ]
 
 
-def _cells(inputs: Inputs, window: int) -> list[Cell]:
+def _cells(inputs: Inputs, window: int) -> list[ReplayCell]:
     """Each strategy, and beside it its warm-up alone, whose steps are those of the init phase."""
     at_once = inputs.settings.parallel if inputs.settings.parallel > 1 else AT_ONCE
     cells = []
     for name in inputs.settings.strategies or NAMES:
         warmup = resolve(name).warmup or 1
         cells += [
-            Cell(name, name, settings_of(inputs.settings, window, parallel=at_once)),
-            Cell(name, name, settings_of(inputs.settings, window, parallel=at_once, paths=warmup)),
+            ReplayCell(name, name, settings_of(inputs.settings, window, parallel=at_once)),
+            ReplayCell(name, name, settings_of(inputs.settings, window, parallel=at_once, paths=warmup)),
         ]
     return cells
 
 
-def _row(whole: Line, init: Line) -> list[Value]:
+def _row(whole: CellResult, init: CellResult) -> list[Value]:
     steps = whole.row.steps
     first = init.row.steps if resolve(whole.cell.strategy).warmup else 0.0
     names: list[Value] = [whole.source.dataset, whole.source.model, whole.cell.strategy]
@@ -85,7 +85,10 @@ def _beside_theirs(table: Table) -> Table:
     found = [[paper.value(5, str(row[1]), str(row[0]), str(row[2]), name) for name in names] for row in table.rows]
     if not any(value is not None for values in found for value in values):
         return table
-    columns = [*table.columns, *(Column(f"{name} in the paper", "seconds", "s", theirs="table 5") for name in names)]
+    columns = [
+        *table.columns,
+        *(ResultColumn(f"{name} in the paper", "seconds", "s", theirs="table 5") for name in names),
+    ]
     rows = [[*row, *values] for row, values in zip(table.rows, found, strict=True)]
     return Table(table.name, table.title, columns, rows, table.notes, live=True)
 

@@ -9,8 +9,8 @@ from statistics import fmean
 
 from sureenough.bench.experiments.fields import changed, measure
 from sureenough.bench.experiments.inputs import LiveRow
-from sureenough.bench.result import Cell, Column, Table
-from sureenough.bench.score import Sheet, rows
+from sureenough.bench.result import Cell, ResultColumn, Table
+from sureenough.bench.score import StrategyRuns, rows
 
 Key = tuple[str, str]
 
@@ -29,19 +29,19 @@ def live_sheets(runs: Sequence[LiveRow]) -> dict[Key, dict[str, list[LiveRow]]]:
 
 
 COLUMNS = [
-    Column("dataset"),
-    Column("model"),
-    Column("strategy"),
-    Column("questions", "count"),
-    Column("accuracy", "percent", "%"),
-    Column("vs first", "points", "points"),
-    Column("won", "count", "questions"),
-    Column("lost", "count", "questions"),
-    Column("tokens", "tokens", "a question"),
-    Column("width", "number", "paths", 1),
-    Column("init", "seconds", "s"),
-    Column("final", "seconds", "s"),
-    Column("total", "seconds", "s"),
+    ResultColumn("dataset"),
+    ResultColumn("model"),
+    ResultColumn("strategy"),
+    ResultColumn("questions", "count"),
+    ResultColumn("accuracy", "percent", "%"),
+    ResultColumn("vs first", "points", "points"),
+    ResultColumn("won", "count", "questions"),
+    ResultColumn("lost", "count", "questions"),
+    ResultColumn("tokens", "tokens", "a question"),
+    ResultColumn("width", "number", "paths", 1),
+    ResultColumn("init", "seconds", "s"),
+    ResultColumn("final", "seconds", "s"),
+    ResultColumn("total", "seconds", "s"),
 ]
 
 
@@ -64,9 +64,9 @@ def live_tables(runs: Sequence[LiveRow], name: str) -> list[Table]:
     return [Table(f"{name}-live", "Measured live", COLUMNS, lines, notes, live=True)]
 
 
-def _sheet(strategy: str, runs: Sequence[LiveRow]) -> Sheet:
+def _sheet(strategy: str, runs: Sequence[LiveRow]) -> StrategyRuns:
     """The same sums that replayed outcomes leave."""
-    sheet = Sheet(strategy)
+    sheet = StrategyRuns(strategy)
     questions: dict[str, list[float]] = {}
     for run in runs:
         graded = questions.setdefault(run.question, [])

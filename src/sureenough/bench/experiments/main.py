@@ -7,12 +7,12 @@ from math import isnan
 from typing import Final
 
 from sureenough.bench.experiments import fields as f
-from sureenough.bench.experiments.finish import Clock, finish
 from sureenough.bench.experiments.inputs import Experiment, Inputs
 from sureenough.bench.experiments.live import live_tables
-from sureenough.bench.experiments.replays import Line, named
+from sureenough.bench.experiments.provenance import Clock, finish
+from sureenough.bench.experiments.replays import CellResult, named
 from sureenough.bench.paper import AVERAGE
-from sureenough.bench.result import Axis, Column, Figure, Result, Series, Table
+from sureenough.bench.result import Axis, ExperimentResult, Figure, ResultColumn, Series, Table
 from sureenough.bench.result import Cell as Value
 
 METHODS: Final = (
@@ -21,7 +21,7 @@ METHODS: Final = (
 )  # fmt: skip
 
 
-def run(inputs: Inputs) -> Result:
+def run(inputs: Inputs) -> ExperimentResult:
     """Methods × datasets × models, on identical samples."""
     clock = Clock()
     names = inputs.settings.strategies or METHODS
@@ -48,21 +48,24 @@ READING: Final = (
 )
 
 
-def by_model(lines: Sequence[list[Line]]) -> list[list[list[Line]]]:
+def by_model(lines: Sequence[list[CellResult]]) -> list[list[list[CellResult]]]:
     """The sources of each model together."""
-    models: dict[str, list[list[Line]]] = {}
+    models: dict[str, list[list[CellResult]]] = {}
     for one in lines:
         models.setdefault(one[0].source.model, []).append(one)
     return list(models.values())
 
 
-def paper_layout(name: str, lines: Sequence[list[Line]]) -> Table:
+def paper_layout(name: str, lines: Sequence[list[CellResult]]) -> Table:
     """A row a method, two columns a dataset and the plain average over datasets, as the paper prints it."""
-    columns = [Column("method")]
+    columns = [ResultColumn("method")]
     for one in lines:
         dataset = one[0].source.dataset
-        columns += [Column(f"{dataset} acc.", "percent", "%"), Column(f"{dataset} tokens", "tokens7", "10^7")]
-    columns += [Column(f"{AVERAGE} acc.", "percent", "%"), Column(f"{AVERAGE} tokens", "tokens7", "10^7")]
+        columns += [
+            ResultColumn(f"{dataset} acc.", "percent", "%"),
+            ResultColumn(f"{dataset} tokens", "tokens7", "10^7"),
+        ]
+    columns += [ResultColumn(f"{AVERAGE} acc.", "percent", "%"), ResultColumn(f"{AVERAGE} tokens", "tokens7", "10^7")]
     rows: list[list[Value]] = []
     for same in zip(*lines, strict=True):
         accuracy = [line.row.accuracy for line in same]
@@ -78,7 +81,7 @@ def paper_layout(name: str, lines: Sequence[list[Line]]) -> Table:
     return Table(name, f"{model}, in the paper's layout", columns, rows, [note])
 
 
-def _tradeoff(number: int, lines: Sequence[Line]) -> Figure:
+def _tradeoff(number: int, lines: Sequence[CellResult]) -> Figure:
     source = lines[0].source
     series = [
         Series(

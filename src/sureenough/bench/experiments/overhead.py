@@ -9,18 +9,18 @@ from typing import Final
 
 import numpy as np
 
-from sureenough.bench.experiments.finish import Clock, finish
 from sureenough.bench.experiments.inputs import Experiment, Inputs
+from sureenough.bench.experiments.provenance import Clock, finish
 from sureenough.bench.experiments.replays import refuse_bad_settings
 from sureenough.bench.experiments.synthetic import path
-from sureenough.bench.result import Cell, Column, Result, Table
-from sureenough.core.gates import Gate
-from sureenough.core.monitor import Monitor
-from sureenough.core.stops import Posterior
+from sureenough.bench.result import Cell, ExperimentResult, ResultColumn, Table
+from sureenough.core.confidence.streaming import Monitor
+from sureenough.core.pruning import Gate
+from sureenough.core.stop_rules import Posterior
 from sureenough.core.votes import Poll
 from sureenough.core.weights import Ballot, ByConfidence
+from sureenough.pools import Pool, RecordedPath
 from sureenough.spec import resolve
-from sureenough.traces import Pool, RecordedPath
 
 WINDOWS: Final = (64, 2048)
 MODELS: Final = {"Qwen3-1.7B": 1.7e9, "Qwen3-4B": 4e9, "Qwen3-8B": 8e9, "Qwen3-32B": 32e9}
@@ -33,7 +33,7 @@ OPERATIONS: Final = {"push": 15, "peak": 4, "risk": 27, "turn": 11}
 FLOPS: Final = sum(OPERATIONS.values())
 
 
-def run(inputs: Inputs) -> Result:
+def run(inputs: Inputs) -> ExperimentResult:
     """Measured on this machine; generation from live runs where there are any, else from hardware limits."""
     clock = Clock()
     refuse_bad_settings(inputs.settings)
@@ -88,10 +88,15 @@ def _timed(paths: Sequence[RecordedPath], window: int) -> tuple[int, float, floa
     for i in range(64):
         poll.add(i, Ballot(i, f"answer {i % 3}", 12.0, 12.0))
     rule = Posterior()
-    return window, _best(watch) / len(tokens), _best(scan) / one.tokens, _best(lambda: rule(poll))
+    return (
+        window,
+        _median_seconds(watch) / len(tokens),
+        _median_seconds(scan) / one.tokens,
+        _median_seconds(lambda: rule(poll)),
+    )
 
 
-def _best(work: Callable[[], object]) -> float:
+def _median_seconds(work: Callable[[], object]) -> float:
     """Median of seven, each long enough for the clock."""
     began = time.process_time()
     work()
@@ -109,10 +114,10 @@ def _best(work: Callable[[], object]) -> float:
 def _ours(timed: Sequence[tuple[int, float, float, float]]) -> Table:
     rows: list[list[Cell]] = [[window, 1e6 * live, 1e9 * bulk, 1e6 * stop] for window, live, bulk, stop in timed]
     columns = [
-        Column("window", "count", "tokens"),
-        Column("watching a live token", "number", "µs", 3),
-        Column("scanning a recorded token", "number", "ns", 1),
-        Column("a stop test", "number", "µs", 2),
+        ResultColumn("window", "count", "tokens"),
+        ResultColumn("watching a live token", "number", "µs", 3),
+        ResultColumn("scanning a recorded token", "number", "ns", 1),
+        ResultColumn("a stop test", "number", "µs", 2),
     ]
     return Table(
         "ours", "What our own code takes", columns, rows, ["pure Python, one core; a stop test is made once a path"]
@@ -126,12 +131,12 @@ def _flops() -> Table:
         theirs = PAPER_RATIO if model == "Qwen3-32B" else None
         rows.append([model, needs, FLOPS, FLOPS / needs, PAPER_FLOPS / needs, theirs])
     columns = [
-        Column("model"),
-        Column("generation", "scientific", "FLOPs a token"),
-        Column("ours", "count", "FLOPs a token"),
-        Column("ratio", "scientific"),
-        Column("ratio with 4k operations", "scientific"),
-        Column("ratio in the paper", "scientific", theirs="appendix C.1"),
+        ResultColumn("model"),
+        ResultColumn("generation", "scientific", "FLOPs a token"),
+        ResultColumn("ours", "count", "FLOPs a token"),
+        ResultColumn("ratio", "scientific"),
+        ResultColumn("ratio with 4k operations", "scientific"),
+        ResultColumn("ratio in the paper", "scientific", theirs="appendix C.1"),
     ]
     parts = ", ".join(f"{name} {n}" for name, n in OPERATIONS.items())
     notes = [f"generation is 2 operations a parameter, as in the paper; ours are counted: {parts}"]
@@ -144,11 +149,11 @@ def _against(seconds: float) -> Table:
         alone, full = 2.0 * size / BANDWIDTH, 2.0 * size / PEAK
         rows.append([model, 1e6 * alone, seconds / alone, 1e6 * full, seconds / full])
     columns = [
-        Column("model"),
-        Column("one path at a time", "number", "µs a token", 1),
-        Column("our share", "percent", "%", 3),
-        Column("full batch, at peak", "number", "µs a token", 2),
-        Column("our share at peak", "percent", "%", 1),
+        ResultColumn("model"),
+        ResultColumn("one path at a time", "number", "µs a token", 1),
+        ResultColumn("our share", "percent", "%", 3),
+        ResultColumn("full batch, at peak", "number", "µs a token", 2),
+        ResultColumn("our share at peak", "percent", "%", 1),
     ]
     notes = [
         "hardware limits of one H100 in bf16, no server reaches them: alone, every weight is read once a token "
@@ -165,13 +170,13 @@ def _live(inputs: Inputs, seconds: float) -> list[Table]:
         if tokens and spent:
             rows.append([*key, tokens, spent, 1e6 * spent / tokens, seconds * tokens / spent])
     columns = [
-        Column("dataset"),
-        Column("model"),
-        Column("strategy"),
-        Column("tokens", "tokens", "a question"),
-        Column("seconds", "seconds", "a question"),
-        Column("generation", "number", "µs a token", 1),
-        Column("our share", "percent", "%", 3),
+        ResultColumn("dataset"),
+        ResultColumn("model"),
+        ResultColumn("strategy"),
+        ResultColumn("tokens", "tokens", "a question"),
+        ResultColumn("seconds", "seconds", "a question"),
+        ResultColumn("generation", "number", "µs a token", 1),
+        ResultColumn("our share", "percent", "%", 3),
     ]
     return [Table("live", "Our time against generation, measured live", columns, rows, live=True)] if rows else []
 

@@ -9,9 +9,9 @@ from typing import Final, NamedTuple, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from sureenough.bench.groups import Judged
-from sureenough.core.trend import Bools, Floats
-from sureenough.traces import Question, scan_together
+from sureenough.bench.judging import JudgedAnswers
+from sureenough.core.confidence.instability import Bools, Floats
+from sureenough.pools import Question, scan_together
 
 SIGNALS: Final = ("lowest", "tail", "mean")
 SIGNAL_NAMES: Final = {"lowest": "C_path (lowest window)", "tail": "last window", "mean": "mean of all tokens"}
@@ -40,7 +40,7 @@ class Look:
 
     window: int
 
-    def __call__(self, question: Question, judged: Judged) -> Paths:
+    def __call__(self, question: Question, judged: JudgedAnswers) -> Paths:
         """Every answered path's confidence, and whether it is right."""
         scan_together(question.paths, self.window)
         answered = [path for path in question.paths if path.answer is not None and path.tokens]

@@ -7,80 +7,82 @@ from dataclasses import dataclass, replace
 from typing import Final, NamedTuple, TypeVar
 
 from sureenough.bench.experiments.inputs import ExperimentSettings, Inputs
-from sureenough.bench.groups import Judged
-from sureenough.bench.score import Row, Sheet, rows
+from sureenough.bench.judging import JudgedAnswers
+from sureenough.bench.parallel import OpenPool, PoolResults, Task, map_questions
+from sureenough.bench.replay_pass import CalibrationCache, ReplayPass, ReplaySettings
+from sureenough.bench.score import Row, StrategyRuns, rows
 from sureenough.bench.source import Source
-from sureenough.bench.spread import Opened, Seen, Task, spread
-from sureenough.bench.work import Remembered, Settings, Work
-from sureenough.core.sizes import refuse_bad_count, refuse_bad_seed, refuse_bad_sizes
+from sureenough.core.options import check_count, check_run_limits, check_seed
 from sureenough.errors import UsageError
+from sureenough.pools import Question
 from sureenough.spec import resolve
-from sureenough.traces import Question
 
 T = TypeVar("T")
 PAPER_BUDGET: Final = 512
 
 
-class Cell(NamedTuple):
+class ReplayCell(NamedTuple):
     """One line of a table: a strategy under settings, and what to call it."""
 
     label: str
     strategy: str
-    settings: Settings
+    settings: ReplaySettings
 
 
-class Line(NamedTuple):
+class CellResult(NamedTuple):
     """A cell's result on one source."""
 
     source: Source
-    cell: Cell
+    cell: ReplayCell
     row: Row
-    sheet: Sheet
-    first: Sheet  # what differences are to
+    sheet: StrategyRuns
+    first: StrategyRuns  # what differences are to
 
 
-class Replayed(NamedTuple):
+class QuestionRuns(NamedTuple):
     """One question: a sheet a cell."""
 
-    sheets: list[Sheet]
+    sheets: list[StrategyRuns]
     recorded: int
 
 
 @dataclass(frozen=True, slots=True)
-class Replays:
+class ReplayCells:
     """The task: all cells on one question."""
 
-    cells: tuple[Cell, ...]
+    cells: tuple[ReplayCell, ...]
 
-    def __call__(self, question: Question, judged: Judged) -> Replayed:
+    def __call__(self, question: Question, judged: JudgedAnswers) -> QuestionRuns:
         """Cells of equal settings run side by side on each order."""
-        remembered = Remembered()
-        by_settings: dict[Settings, list[int]] = {}
+        remembered = CalibrationCache()
+        by_settings: dict[ReplaySettings, list[int]] = {}
         for i, cell in enumerate(self.cells):
             by_settings.setdefault(cell.settings, []).append(i)
-        sheets: dict[int, Sheet] = {}
+        sheets: dict[int, StrategyRuns] = {}
         for settings, places in by_settings.items():
-            work = Work([resolve(self.cells[i].strategy) for i in places], settings)
+            work = ReplayPass([resolve(self.cells[i].strategy) for i in places], settings)
             work.question(question, judged, remembered)
             sheets |= dict(zip(places, work.sheets, strict=True))
-        return Replayed([sheets[i] for i in range(len(self.cells))], len(question.paths))
+        return QuestionRuns([sheets[i] for i in range(len(self.cells))], len(question.paths))
 
 
-CellsOf = Callable[[Opened], Sequence[Cell]]
+CellsOf = Callable[[OpenPool], Sequence[ReplayCell]]
 
 
-def replayed(inputs: Inputs, cells_of: CellsOf) -> tuple[list[list[Line]], list[Seen[Replayed]], list[str]]:
+def replayed(
+    inputs: Inputs, cells_of: CellsOf
+) -> tuple[list[list[CellResult]], list[PoolResults[QuestionRuns]], list[str]]:
     """Lines by source, what was read, and what a reader should know."""
     settings = inputs.settings
     refuse_bad_settings(settings)
-    planned: dict[int, tuple[Cell, ...]] = {}
+    planned: dict[int, tuple[ReplayCell, ...]] = {}
 
-    def task_of(opened: Opened) -> Task[Replayed]:
+    def task_of(opened: OpenPool) -> Task[QuestionRuns]:
         cells = planned[id(opened)] = tuple(cells_of(opened))
         for cell in cells:
             s = cell.settings
-            refuse_bad_sizes(resolve(cell.strategy), s.paths or 10**9, s.window, s.parallel, s.max_tokens, s.count)
-        return Replays(cells)
+            check_run_limits(resolve(cell.strategy), s.paths or 10**9, s.window, s.parallel, s.max_tokens, s.count)
+        return ReplayCells(cells)
 
     seen = over_pools(inputs, task_of)
     lines = [_lines(one, planned[id(one.opened)], settings) for one in seen]
@@ -88,19 +90,21 @@ def replayed(inputs: Inputs, cells_of: CellsOf) -> tuple[list[list[Line]], list[
     return lines, seen, notes
 
 
-def named(inputs: Inputs, names: Sequence[str]) -> tuple[list[list[Line]], list[Seen[Replayed]], list[str]]:
+def named(
+    inputs: Inputs, names: Sequence[str]
+) -> tuple[list[list[CellResult]], list[PoolResults[QuestionRuns]], list[str]]:
     """The same for strategies as they are named, with the caller's settings."""
     return replayed(
-        inputs, lambda pool: [Cell(name, name, settings_of(inputs.settings, pool.window)) for name in names]
+        inputs, lambda pool: [ReplayCell(name, name, settings_of(inputs.settings, pool.window)) for name in names]
     )
 
 
-def over_pools(inputs: Inputs, task_of: Callable[[Opened], Task[T]]) -> list[Seen[T]]:
+def over_pools(inputs: Inputs, task_of: Callable[[OpenPool], Task[T]]) -> list[PoolResults[T]]:
     """Every source under its task, with the caller's settings."""
     if not inputs.sources:
         raise UsageError("this experiment replays recorded paths: name a pool, or record one with `sureenough record`")
     settings = inputs.settings
-    return spread(
+    return map_questions(
         inputs.sources,
         task_of,
         jobs=settings.jobs,
@@ -112,9 +116,9 @@ def over_pools(inputs: Inputs, task_of: Callable[[Opened], Task[T]]) -> list[See
     )
 
 
-def settings_of(settings: ExperimentSettings, window: int, **changes: int | None) -> Settings:
+def settings_of(settings: ExperimentSettings, window: int, **changes: int | None) -> ReplaySettings:
     """A cell's settings: the caller's, in the paper's budget, changed where a sweep says so."""
-    usual = Settings(
+    usual = ReplaySettings(
         paths=settings.paths or PAPER_BUDGET,
         window=window,
         parallel=settings.parallel,
@@ -130,25 +134,27 @@ def settings_of(settings: ExperimentSettings, window: int, **changes: int | None
 
 def refuse_bad_settings(settings: ExperimentSettings) -> None:
     """Before anything is read."""
-    refuse_bad_count("repeats", settings.repeats)
-    refuse_bad_count("jobs", settings.jobs)
-    refuse_bad_seed(settings.seed)
+    check_count("repeats", settings.repeats)
+    check_count("jobs", settings.jobs)
+    check_seed(settings.seed)
     for name in settings.strategies or ():
         resolve(name)
 
 
-def _lines(seen: Seen[Replayed], cells: tuple[Cell, ...], settings: ExperimentSettings) -> list[Line]:
-    sheets = [Sheet(resolve(cell.strategy).name) for cell in cells]
+def _lines(
+    seen: PoolResults[QuestionRuns], cells: tuple[ReplayCell, ...], settings: ExperimentSettings
+) -> list[CellResult]:
+    sheets = [StrategyRuns(resolve(cell.strategy).name) for cell in cells]
     for value in seen.values:
         for sheet, more in zip(sheets, value.sheets, strict=True):
             sheet.strategy = more.strategy
             sheet.join(more)
     table = rows(sheets, settings.repeats, settings.seed)
     together = zip(cells, table, sheets, strict=True)
-    return [Line(seen.opened.source, cell, row, sheet, sheets[0]) for cell, row, sheet in together]
+    return [CellResult(seen.opened.source, cell, row, sheet, sheets[0]) for cell, row, sheet in together]
 
 
-def _notes(seen: Seen[Replayed], cells: tuple[Cell, ...]) -> list[str]:
+def _notes(seen: PoolResults[QuestionRuns], cells: tuple[ReplayCell, ...]) -> list[str]:
     name, groups = seen.opened.source.dataset, seen.opened.groups
     budget = max(cell.settings.paths or 0 for cell in cells)
     recorded = [value.recorded for value in seen.values]

@@ -8,13 +8,13 @@ from statistics import fmean
 from typing import Final
 
 from sureenough.bench.experiments import fields as f
-from sureenough.bench.experiments.finish import Clock, finish
 from sureenough.bench.experiments.inputs import Experiment, Inputs, whole
-from sureenough.bench.experiments.replays import PAPER_BUDGET, Cell, Line, replayed, settings_of
-from sureenough.bench.result import Axis, Column, Figure, Result, Series
+from sureenough.bench.experiments.provenance import Clock, finish
+from sureenough.bench.experiments.replays import PAPER_BUDGET, CellResult, ReplayCell, replayed, settings_of
+from sureenough.bench.result import Axis, ExperimentResult, Figure, ResultColumn, Series
 from sureenough.bench.source import Source
+from sureenough.pools import Pool
 from sureenough.spec import resolve
-from sureenough.traces import Pool
 
 NAMES: Final = ("sc", "ac", "esc", "deepconf-low", "deepconf-high", "ddc", "sure")
 ACCURACY: Final = Axis("accuracy, %", percent=True)
@@ -23,7 +23,7 @@ SIZE: Final = Axis("voting size (budget of paths)", "log")
 CAP: Final = Axis("cap on tokens a question", "log")
 
 
-def run(inputs: Inputs) -> Result:
+def run(inputs: Inputs) -> ExperimentResult:
     """Every method under every budget of paths, then under every cap on tokens."""
     clock = Clock()
     names = inputs.settings.strategies or NAMES
@@ -31,16 +31,18 @@ def run(inputs: Inputs) -> Result:
     budgets = whole("a budget", inputs.settings.sweep) if inputs.settings.sweep else _budgets(inputs, pools)
     caps = _caps(pools, budgets)
 
-    def cells(window: int) -> list[Cell]:
+    def cells(window: int) -> list[ReplayCell]:
         by_paths = [
-            Cell(f"{name}/{n}", name, settings_of(inputs.settings, window, paths=n))
+            ReplayCell(f"{name}/{n}", name, settings_of(inputs.settings, window, paths=n))
             for name in names
             for n in budgets
             if n >= resolve(name).warmup
         ]
         whole_budget = max(budgets)
         by_tokens = [
-            Cell(f"{name}/cap {cap}", name, settings_of(inputs.settings, window, paths=whole_budget, max_tokens=cap))
+            ReplayCell(
+                f"{name}/cap {cap}", name, settings_of(inputs.settings, window, paths=whole_budget, max_tokens=cap)
+            )
             for name in names
             if whole_budget >= resolve(name).warmup
             for cap in caps
@@ -64,8 +66,8 @@ def run(inputs: Inputs) -> Result:
 
 
 _FIRST: Final = (f.DATASET, f.MODEL, f.STRATEGY)
-_BUDGET: Final = f.Field(Column("budget", "count", "paths"), lambda line: line.cell.settings.paths)
-_CAP: Final = f.Field(Column("cap", "count", "tokens a question"), lambda line: line.cell.settings.max_tokens)
+_BUDGET: Final = f.Field(ResultColumn("budget", "count", "paths"), lambda line: line.cell.settings.paths)
+_CAP: Final = f.Field(ResultColumn("cap", "count", "tokens a question"), lambda line: line.cell.settings.max_tokens)
 _REST: Final = (f.ACCURACY, f.TOKENS, f.STEPS, f.WIDTH, f.SETTLED)
 
 
@@ -96,11 +98,11 @@ def _caps(pools: Sequence[Pool], budgets: Sequence[int]) -> list[int]:
     return sorted({int(float(f"{mean * n:.2g}")) for n in budgets})
 
 
-def _flat(lines: Sequence[list[Line]]) -> list[Line]:
+def _flat(lines: Sequence[list[CellResult]]) -> list[CellResult]:
     return [line for one in lines for line in one]
 
 
-Place = Callable[[Line], float | None]
+Place = Callable[[CellResult], float | None]
 PLACES: Final[dict[str, tuple[str, Axis, Place]]] = {
     "tokens": ("accuracy against tokens", SPENT, lambda line: line.row.tokens),
     "voting": ("accuracy against voting size", SIZE, lambda line: line.cell.settings.paths),
@@ -108,7 +110,7 @@ PLACES: Final[dict[str, tuple[str, Axis, Place]]] = {
 }
 
 
-def _figures(number: int, source: Source, free: Sequence[Line], capped: Sequence[Line]) -> list[Figure]:
+def _figures(number: int, source: Source, free: Sequence[CellResult], capped: Sequence[CellResult]) -> list[Figure]:
     figures = []
     for key, (says, x, place) in PLACES.items():
         lines = capped if key == "caps" else free
@@ -128,7 +130,7 @@ def _figures(number: int, source: Source, free: Sequence[Line], capped: Sequence
     return figures
 
 
-def _averages(free: Sequence[list[Line]], capped: Sequence[list[Line]]) -> list[Figure]:
+def _averages(free: Sequence[list[CellResult]], capped: Sequence[list[CellResult]]) -> list[Figure]:
     """The same curves, each point the plain mean over datasets."""
     figures = []
     for key, (says, x, place) in PLACES.items():
@@ -144,8 +146,8 @@ def _averages(free: Sequence[list[Line]], capped: Sequence[list[Line]]) -> list[
     return figures
 
 
-def _by_strategy(lines: Sequence[Line]) -> dict[str, list[Line]]:
-    found: dict[str, list[Line]] = {}
+def _by_strategy(lines: Sequence[CellResult]) -> dict[str, list[CellResult]]:
+    found: dict[str, list[CellResult]] = {}
     for line in lines:
         found.setdefault(line.cell.strategy, []).append(line)
     return found

@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sureenough.bench.experiments.paths import Look
-from sureenough.bench.groups import Judged
+from sureenough.bench.judging import JudgedAnswers
 from sureenough.core.beta import betainc
-from sureenough.core.trend import Bools, Floats
-from sureenough.traces import Question
+from sureenough.core.confidence.instability import Bools, Floats
+from sureenough.pools import Question
 
 TAU: Final = 0.95
 BLOCK: Final = 32
@@ -103,7 +103,7 @@ class Simulate:
     most: int
     seed: int
 
-    def __call__(self, question: Question, judged: Judged) -> Simulated | None:
+    def __call__(self, question: Question, judged: JudgedAnswers) -> Simulated | None:
         """None where the question has no gold answer or no answered path."""
         paths = Look(self.window)(question, judged)
         if not paths.graded or not paths.right.size or not paths.lowest.any():

@@ -7,8 +7,8 @@ from typing import Final
 
 import numpy as np
 
-from sureenough.core.trend import Floats
-from sureenough.traces import RecordedPath
+from sureenough.core.confidence.instability import Floats
+from sureenough.pools import RecordedPath
 
 TOKENS: Final = 400
 LEVEL: Final = 12.0

@@ -13,15 +13,15 @@ from typing import Final
 import numpy as np
 
 from sureenough.bench.experiments.fields import measure
-from sureenough.bench.experiments.finish import Clock, finish
 from sureenough.bench.experiments.inputs import Experiment, Inputs
 from sureenough.bench.experiments.paths import by_difficulty
+from sureenough.bench.experiments.provenance import Clock, finish
 from sureenough.bench.experiments.replays import over_pools, refuse_bad_settings
 from sureenough.bench.experiments.stopping import VARIANTS, Simulate, Simulated, condition_of, stopping
-from sureenough.bench.result import Axis, Cell, Column, Figure, Measure, Result, Series, Table
+from sureenough.bench.parallel import PoolResults
+from sureenough.bench.result import Axis, Cell, ExperimentResult, Figure, Measure, ResultColumn, Series, Table
 from sureenough.bench.score import intervals
 from sureenough.bench.source import Source
-from sureenough.bench.spread import Seen
 from sureenough.errors import UsageError
 
 Case = tuple[float, float, float, float, float]
@@ -40,12 +40,12 @@ NAMED: Final = {
 }
 
 
-def run(inputs: Inputs) -> Result:
+def run(inputs: Inputs) -> ExperimentResult:
     """Stopping times by difficulty, the condition evaluated, and the brake."""
     clock = Clock()
     refuse_bad_settings(inputs.settings)
     seed = inputs.settings.seed
-    seen: list[Seen[Simulated | None]] = []
+    seen: list[PoolResults[Simulated | None]] = []
     tables, figures = [], []
     if inputs.sources:
         seen = over_pools(inputs, lambda pool: Simulate(pool.window, RUNS, MOST, seed))
@@ -70,20 +70,20 @@ NOTES: Final = (
 )
 
 
-def _measured(seen: Sequence[Seen[Simulated | None]], seed: int) -> Table:
+def _measured(seen: Sequence[PoolResults[Simulated | None]], seed: int) -> Table:
     columns = [
-        Column("dataset"),
-        Column("model"),
-        Column("difficulty"),
-        Column("questions", "count"),
-        Column("solvable", "count", "p > 0.5"),
-        Column("p", "number", digits=3),
-        Column("informative", "percent", "% of solvable"),
-        Column("condition holds", "percent", "% of solvable"),
-        *(Column(f"N, {NAMED[v]}", "number", "votes", 1) for v in VARIANTS),
-        Column("condition holds, yet slower (mean 1)", "percent", "%"),
-        Column("condition holds, yet slower (at most 1)", "percent", "%"),
-        *(Column(f"wrong stops, {NAMED[v]}", "percent", "%") for v in VARIANTS),
+        ResultColumn("dataset"),
+        ResultColumn("model"),
+        ResultColumn("difficulty"),
+        ResultColumn("questions", "count"),
+        ResultColumn("solvable", "count", "p > 0.5"),
+        ResultColumn("p", "number", digits=3),
+        ResultColumn("informative", "percent", "% of solvable"),
+        ResultColumn("condition holds", "percent", "% of solvable"),
+        *(ResultColumn(f"N, {NAMED[v]}", "number", "votes", 1) for v in VARIANTS),
+        ResultColumn("condition holds, yet slower (mean 1)", "percent", "%"),
+        ResultColumn("condition holds, yet slower (at most 1)", "percent", "%"),
+        *(ResultColumn(f"wrong stops, {NAMED[v]}", "percent", "%") for v in VARIANTS),
     ]
     rows = []
     for one in seen:
@@ -134,7 +134,7 @@ def _known(values: Sequence[Simulated | None]) -> list[Simulated]:
     return [one for one in values if one is not None]
 
 
-def _bars(number: int, seen: Seen[Simulated | None]) -> Figure:
+def _bars(number: int, seen: PoolResults[Simulated | None]) -> Figure:
     groups = {name: [q for q in group if q.share > 0.5] for name, group in _grouped(seen.values).items()}
     groups = {name: group for name, group in groups.items() if group}
     series = [
@@ -148,17 +148,17 @@ def _bars(number: int, seen: Seen[Simulated | None]) -> Figure:
 
 def _betas(cases: Sequence[Case], seed: int) -> Table:
     columns = [
-        Column("p", "number", digits=2),
-        Column("weights of right paths"),
-        Column("weights of wrong paths"),
-        Column("left side", "number", digits=3),
-        Column("right side", "number", digits=3),
-        Column("holds"),
-        Column("N, counts", "number", "votes", 1),
-        Column("N, weights", "number", "votes", 1),
-        Column("N, weights of mean 1", "number", "votes", 1),
-        Column("wrong stops, counts", "percent", "%"),
-        Column("wrong stops, weights of mean 1", "percent", "%"),
+        ResultColumn("p", "number", digits=2),
+        ResultColumn("weights of right paths"),
+        ResultColumn("weights of wrong paths"),
+        ResultColumn("left side", "number", digits=3),
+        ResultColumn("right side", "number", digits=3),
+        ResultColumn("holds"),
+        ResultColumn("N, counts", "number", "votes", 1),
+        ResultColumn("N, weights", "number", "votes", 1),
+        ResultColumn("N, weights of mean 1", "number", "votes", 1),
+        ResultColumn("wrong stops, counts", "percent", "%"),
+        ResultColumn("wrong stops, weights of mean 1", "percent", "%"),
     ]
     rows = [_beta_row(case, seed) for case in cases]
     return Table("beta", "Stopping times with weights from Beta distributions", columns, rows)
@@ -222,14 +222,14 @@ def _brake(seed: int) -> tuple[Table, Figure]:
             )
         series.append(Series(f"p = {p:g}", list(SMALL), ratios))
     columns = [
-        Column("p", "number", digits=2),
-        Column("weight of every vote", "number", digits=2),
-        Column("N, counts", "number", "votes", 1),
-        Column("N, weights", "number", "votes", 1),
-        Column("ratio", "ratio"),
-        Column("the paper's 1/weight", "ratio", theirs="appendix B.1"),
-        Column("wrong stops", "percent", "%"),
-        Column("never stopped", "percent", "%"),
+        ResultColumn("p", "number", digits=2),
+        ResultColumn("weight of every vote", "number", digits=2),
+        ResultColumn("N, counts", "number", "votes", 1),
+        ResultColumn("N, weights", "number", "votes", 1),
+        ResultColumn("ratio", "ratio"),
+        ResultColumn("the paper's 1/weight", "ratio", theirs="appendix B.1"),
+        ResultColumn("wrong stops", "percent", "%"),
+        ResultColumn("never stopped", "percent", "%"),
     ]
     x, y = Axis("weight of every vote", "log"), Axis("votes, over those of counting", "log")
     figure = Figure("brake", "The safety brake: uniform small weights", "line", x, y, series)

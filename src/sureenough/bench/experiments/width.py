@@ -4,38 +4,38 @@ from __future__ import annotations
 
 from typing import Final
 
-from sureenough.bench.experiments import drawn
 from sureenough.bench.experiments import fields as f
+from sureenough.bench.experiments import figures as drawn
 from sureenough.bench.experiments.fields import Field
-from sureenough.bench.experiments.finish import Clock, finish
 from sureenough.bench.experiments.inputs import Experiment, Inputs
-from sureenough.bench.experiments.replays import Line, named
-from sureenough.bench.result import Axis, Column, Result
+from sureenough.bench.experiments.provenance import Clock, finish
+from sureenough.bench.experiments.replays import CellResult, named
+from sureenough.bench.result import Axis, ExperimentResult, ResultColumn
 from sureenough.bench.result import Cell as Value
 from sureenough.bench.score import CONFIDENT
 
 NAMES: Final = ("sc", "ac", "esc", "deepconf-low", "deepconf-high", "ddc", "sure")
 
 
-def _each(line: Line) -> Value:
+def _each(line: CellResult) -> Value:
     sums = line.sheet.sums
     return sums["tokens confident wrong"] / sums["confident wrong"] if sums["confident wrong"] else None
 
 
-def _total(line: Line) -> Value:
+def _total(line: CellResult) -> Value:
     return line.sheet.sums["tokens confident wrong"] / line.row.repeats
 
 
-def _share(line: Line) -> Value:
+def _share(line: CellResult) -> Value:
     return line.sheet.sums["tokens confident wrong"] / (line.row.tokens * line.sheet.runs or 1.0)
 
 
 CONFIDENTLY_WRONG: Final = (
-    Field(Column("wrong", "percent", "% of runs"), lambda line: line.sheet.mean("wrong")),
-    Field(Column("confidently wrong", "percent", "% of runs"), lambda line: line.sheet.mean("confident wrong")),
-    Field(Column("tokens on it", "tokens", "each"), _each),
-    Field(Column("tokens on all of it", "tokens7", "10^7"), _total),
-    Field(Column("its share of tokens", "percent", "%"), _share),
+    Field(ResultColumn("wrong", "percent", "% of runs"), lambda line: line.sheet.mean("wrong")),
+    Field(ResultColumn("confidently wrong", "percent", "% of runs"), lambda line: line.sheet.mean("confident wrong")),
+    Field(ResultColumn("tokens on it", "tokens", "each"), _each),
+    Field(ResultColumn("tokens on all of it", "tokens7", "10^7"), _total),
+    Field(ResultColumn("its share of tokens", "percent", "%"), _share),
 )
 THEIRS: Final = (
     f.theirs(4, "width in the paper", "number", "width", lambda line: line.cell.strategy, 1.0),
@@ -49,7 +49,7 @@ MEANING: Final = (
 )
 
 
-def run(inputs: Inputs) -> Result:
+def run(inputs: Inputs) -> ExperimentResult:
     """Average paths, and tokens spent on confident wrong answers."""
     clock = Clock()
     names = inputs.settings.strategies or NAMES

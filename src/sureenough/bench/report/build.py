@@ -9,8 +9,8 @@ from typing import NamedTuple
 from sureenough.bench.report.cells import slug
 from sureenough.bench.report.page import page
 from sureenough.bench.report.plots import draw
-from sureenough.bench.report.written import comma_separated, latex, markdown
-from sureenough.bench.result import Provenance, Result, Table, read
+from sureenough.bench.report.text_tables import comma_separated, latex, markdown
+from sureenough.bench.result import ExperimentResult, Provenance, Table, read
 from sureenough.errors import UsageError
 
 
@@ -25,7 +25,7 @@ class Built(NamedTuple):
 FORMS: dict[str, Callable[[Table, Provenance], str]] = {"md": markdown, "tex": latex, "csv": comma_separated}
 
 
-def saved(run: Path) -> list[Result]:
+def saved(run: Path) -> list[ExperimentResult]:
     """A run folder's results, in the order of the experiments."""
     from sureenough.bench.experiments import EXPERIMENTS
 
@@ -37,7 +37,7 @@ def saved(run: Path) -> list[Result]:
     return sorted((read(file) for file in found), key=lambda one: (order.get(one.name, len(order)), one.name))
 
 
-def build(results: Sequence[Result], out: Path, *, title: str, plots: bool = True) -> Built:
+def build(results: Sequence[ExperimentResult], out: Path, *, title: str, plots: bool = True) -> Built:
     """Write the whole report under `out`."""
     built = Built(out / "report.html", [], [])
     (out / "tables").mkdir(parents=True, exist_ok=True)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from typing import Final
 
-from sureenough.bench.result import Cell, Column, Measure, Provenance
+from sureenough.bench.result import Cell, Measure, Provenance, ResultColumn
 
 NOTHING: Final = "–"
 
@@ -33,7 +33,7 @@ _FORMS: Final[dict[str, Callable[[float, int | None], str]]] = {
 }
 
 
-def shown(cell: Cell, column: Column) -> str:
+def shown(cell: Cell, column: ResultColumn) -> str:
     """As people read it; the interval in brackets."""
     if isinstance(cell, Measure):
         bounds = interval(cell, column)
@@ -41,7 +41,7 @@ def shown(cell: Cell, column: Column) -> str:
     return plain(cell, column)
 
 
-def plain(cell: Cell, column: Column) -> str:
+def plain(cell: Cell, column: ResultColumn) -> str:
     """The value alone."""
     value = cell.value if isinstance(cell, Measure) else cell
     if value is None:
@@ -49,14 +49,14 @@ def plain(cell: Cell, column: Column) -> str:
     return value if isinstance(value, str) else _FORMS[column.kind](value, column.digits)
 
 
-def interval(cell: Measure, column: Column) -> str:
+def interval(cell: Measure, column: ResultColumn) -> str:
     """[low, high], where both are known."""
     if cell.value is None or cell.low is None or cell.high is None:
         return ""
     return f"[{plain(cell.low, column)}, {plain(cell.high, column)}]"
 
 
-def heading(column: Column) -> str:
+def heading(column: ResultColumn) -> str:
     """Title, unit, and whose number it is."""
     head = f"{column.title}, {column.unit}" if column.unit else column.title
     return f"{head} (paper, {column.theirs})" if column.theirs else head

@@ -17,10 +17,10 @@ from typing import Any
 import msgspec
 
 from sureenough.bench.report.cells import interval, plain, slug, value_of
-from sureenough.bench.result import Cell, Column, Figure, Measure, Result, Table, finite
+from sureenough.bench.result import Cell, ExperimentResult, Figure, Measure, ResultColumn, Table, finite
 
 
-def page(results: Sequence[Result], title: str) -> str:
+def page(results: Sequence[ExperimentResult], title: str) -> str:
     """The whole document."""
     here = files("sureenough.bench.report")
     style, script = ((here / name).read_text(encoding="utf-8") for name in ("page.css", "page.js"))
@@ -43,7 +43,7 @@ def page(results: Sequence[Result], title: str) -> str:
     )
 
 
-def _said(results: Sequence[Result]) -> str:
+def _said(results: Sequence[ExperimentResult]) -> str:
     made = sorted({f"{k} {v}" for one in results for k, v in one.provenance.versions.items()})
     return escape(f"{len(results)} experiments; {', '.join(made)}")
 
@@ -52,7 +52,7 @@ def _hash(text: str) -> str:
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 
-def _data(results: Sequence[Result]) -> str:
+def _data(results: Sequence[ExperimentResult]) -> str:
     """The figures' data; a `<` could end the script element, so none is left."""
     figures = [
         {"name": one.name, "figures": [msgspec.to_builtins(figure) for figure in one.figures]} for one in results
@@ -62,7 +62,7 @@ def _data(results: Sequence[Result]) -> str:
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
-def _section(number: int, result: Result) -> str:
+def _section(number: int, result: ExperimentResult) -> str:
     figures = "".join(_figure(number, i, one) for i, one in enumerate(result.figures))
     tables = "".join(_table(result, table) for table in result.tables)
     notes = _notes(result.notes)
@@ -73,7 +73,7 @@ def _section(number: int, result: Result) -> str:
     )
 
 
-def _origin(result: Result) -> str:
+def _origin(result: ExperimentResult) -> str:
     made = result.provenance
     versions = ", ".join(f"{name} {version}" for name, version in made.versions.items())
     pools = "".join(
@@ -98,7 +98,7 @@ def _figure(result: int, number: int, figure: Figure) -> str:
     )
 
 
-def _table(result: Result, table: Table) -> str:
+def _table(result: ExperimentResult, table: Table) -> str:
     live = '<span class="badge">live</span>' if table.live else ""
     head = "".join(_head(column) for column in table.columns)
     rows = "".join(
@@ -112,13 +112,13 @@ def _table(result: Result, table: Table) -> str:
     )
 
 
-def _head(column: Column) -> str:
+def _head(column: ResultColumn) -> str:
     under = " · ".join(part for part in (column.unit, f"paper, {column.theirs}" if column.theirs else "") if part)
     small = f"<small>{escape(under)}</small>" if under else "<small>&nbsp;</small>"
     return f'<th scope="col" class="{_class(column)}"><button type="button">{escape(column.title)}{small}</button></th>'
 
 
-def _cell(cell: Cell, column: Column) -> str:
+def _cell(cell: Cell, column: ResultColumn) -> str:
     """The value for sorting in an attribute, its form as text, the interval smaller."""
     value = value_of(cell)
     if isinstance(value, str):
@@ -129,7 +129,7 @@ def _cell(cell: Cell, column: Column) -> str:
     return f'<td class="{_class(column)}" data-v="{known}">{escape(plain(cell, column))}{small}</td>'
 
 
-def _class(column: Column) -> str:
+def _class(column: ResultColumn) -> str:
     return ("text" if column.kind == "text" else "number") + (" theirs" if column.theirs else "")
 
 

@@ -1,0 +1,76 @@
+"""How much the demo samples: what the speed that was just measured leaves time for. Fewer problems come before fewer
+paths, and fewer paths before easier problems."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
+
+from sureenough.core.events import Action, Ended, Tokens
+from sureenough.core.session import Session
+from sureenough.drivers.observers import ObservedEvent
+
+LEVELS: Final = (3, 4, 5, 2, 4)
+"""The mix of levels, over and over: where nothing is too easy and nothing hopeless, strategies differ most."""
+CHOICES: Final = tuple(
+    [(problems, 32, LEVELS) for problems in (20, 16, 12)]
+    + [(problems, 24, LEVELS) for problems in (12, 8)]
+    + [(8, 24, (1, 2, 3)), (5, 24, (1, 2))]
+)
+
+
+class DemoSize(NamedTuple):
+    """What is sampled."""
+
+    levels: tuple[int, ...]  # of each problem
+    paths: int
+    tokens: int  # about
+    rate: float  # tokens a second
+
+
+def demo_size(rate: float, lengths: Mapping[int, float], seconds: float) -> DemoSize:
+    """The first choice that there is time for, or the last; `lengths` are tokens a path by level, some levels known."""
+    found = None
+    for problems, paths, mix in CHOICES:
+        levels = tuple(mix[n % len(mix)] for n in range(problems))
+        tokens = paths * sum(length(level, lengths) for level in levels)
+        found = DemoSize(levels, paths, round(tokens), rate)
+        if tokens <= rate * seconds:
+            break
+    assert found is not None
+    return found
+
+
+def length(level: int, known: Mapping[int, float]) -> float:
+    """Tokens a path at a level: as known, or between its neighbours."""
+    below = max((other for other in known if other <= level), default=min(known))
+    above = min((other for other in known if other >= level), default=max(known))
+    if below == above:
+        return known[below]
+    return known[below] + (known[above] - known[below]) * (level - below) / (above - below)
+
+
+class Pace:
+    """An observer that measures the speed while all paths run: from the first token to the first end of a path."""
+
+    def __init__(self) -> None:
+        self._tokens = 0
+        self._seconds = 0.0
+        self._since: float | None = None
+
+    def __call__(self, session: Session, news: ObservedEvent, actions: Sequence[Action]) -> None:
+        """An observer."""
+        if isinstance(news, Tokens):
+            now = time.monotonic()
+            if not any(path.fate for path in session.paths):
+                if self._since is not None:
+                    self._tokens += len(news.tokens)
+                    self._seconds += now - self._since
+                self._since = now
+        elif isinstance(news, Ended):
+            self._since = None
+
+    def rate(self, otherwise: float) -> float:
+        """Tokens a second, where enough were seen."""
+        return self._tokens / self._seconds if self._seconds > 0.2 else otherwise

@@ -1,0 +1,86 @@
+"""`sure`: stop when finishing the budget is worth less than delta points of vote share.
+
+The worth of going on is the chance that the runner-up overtakes, times by how much, times the share of the votes
+that the two hold. docs/sure.md derives it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sureenough.core.beta import betainc
+from sureenough.core.stop_rules import fewest_votes
+from sureenough.core.strategy_options import COUNT, PROBABILITY, check_options, option
+from sureenough.core.votes import Poll
+
+
+def gain(first: float, second: float, total: float, future: float, *, prior: float = 1.0, unseen: float = 1.0) -> float:
+    """Expected vote share won by going on, with `future` effective votes still to come."""
+    if future <= 0.0:
+        return 0.0
+    a, b = first + prior, second + prior
+    both = a + b
+    share = both / (total + 2.0 * prior + unseen)
+    coming = future * share
+    # The leader's final share of the two is Beta-binomial; c makes a Beta of the same mean and variance.
+    c = ((both + 1.0) * (both + coming) / coming - 1.0) / both
+    overtaken = float(betainc(c * a, c * b, 0.5)) - 2.0 * a / both * float(betainc(c * a + 1.0, c * b, 0.5))
+    return share * max(0.0, overtaken)
+
+
+@dataclass(frozen=True, slots=True)
+class ExpectedGain:
+    """Stop when the rest of the budget is worth no more than delta of the vote share."""
+
+    delta: float = option(0.01, "vote share that the rest of the budget must be worth", PROBABILITY)
+    least: int = option(3, "paths before the first test", COUNT)
+    counts_paths: bool = True  # each path that ends leaves less to come
+
+    def __post_init__(self) -> None:
+        check_options(self)
+
+    def __call__(self, poll: Poll) -> bool:
+        """At delta or below; never without a vote, before `least` paths, or where the budget has decided already."""
+        if not self.least <= poll.counted < poll.budget:
+            return False
+        measured = self.measure(poll)
+        return measured is not None and measured <= self.delta
+
+    def measure(self, poll: Poll) -> float | None:
+        """What going on is worth, in vote share."""
+        return self._with(poll, 0)
+
+    def _with(self, poll: Poll, more: int) -> float | None:
+        """The same after `more` further paths, of the mean weight so far, for the leader."""
+        lead = poll.lead()
+        if lead is None:
+            return None
+        votes = len(poll.ballots)
+        each = lead.total / votes
+        ended = poll.counted + more
+        answering = (votes + more + 1) / (ended + 1)
+        future = (poll.budget - ended) * each * answering
+        return gain(lead.first + more * each, lead.second, lead.total + more * each, future)
+
+    def need(self, poll: Poll, most: int) -> int:
+        """Enough for the first test, and for the worth to fall to delta."""
+        if not poll.ballots:
+            return min(most, max(1, self.least - poll.counted))
+
+        def settles(more: int) -> bool:
+            worth = self._with(poll, more)
+            return poll.counted + more >= self.least and worth is not None and worth <= self.delta
+
+        return fewest_votes(most, settles)
+
+    def why(self, poll: Poll) -> str:
+        """What going on would buy."""
+        measured = self.measure(poll)
+        if measured is None:
+            return "Nobody has voted."
+        left = poll.budget - poll.counted
+        side = "no more than" if measured <= self.delta else "more than"
+        return (
+            f"The {left} paths left would win {100 * measured:.2f} points of vote share on average, "
+            f"{side} delta = {100 * self.delta:g} points."
+        )

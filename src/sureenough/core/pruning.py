@@ -1,0 +1,149 @@
+"""Gates prune a path that grows; calibrations make a question's gate from its warm-up paths."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from math import inf
+from typing import NamedTuple
+
+import numpy as np
+
+from sureenough.core.confidence.array import Windows
+from sureenough.core.confidence.instability import Floats
+from sureenough.core.confidence.streaming import Monitor
+from sureenough.core.events import Tier
+from sureenough.core.strategy_options import FENCE, NOT_NEGATIVE, PERCENT, check_options, option
+
+
+class Closed(NamedTuple):
+    """Where a gate closed on a path: after that many tokens, by that test."""
+
+    tokens: int
+    tier: Tier
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """A question's thresholds; the default never closes. Every test is strict."""
+
+    trust: float = inf  # group peak above it: go on, whatever the rest says
+    drop: float = -inf  # group conf below it: prune
+    risk: float = inf  # instability above it: prune
+    eta: float = 0.5
+    floor: float = -inf  # warm-up paths with C_path below it do not vote
+
+    def tier(self, path: Monitor) -> Tier | None:
+        """The test that the latest window fails, if any."""
+        if path.peak > self.trust:
+            return None
+        if path.conf < self.drop:
+            return Tier.DROP
+        if self.risk < inf and path.risk(self.eta) > self.risk:
+            return Tier.RISK
+        return None
+
+    def first_closed(self, path: Windows) -> Closed | None:
+        """Where `tier` would first say no on this recorded path: the same decision, all windows at once."""
+        if not path.watched:
+            return None
+        low, risky = path.lowest < self.drop, self.risk < inf and path.riskiest(self.eta) > self.risk
+        if not low and not risky:
+            return None  # most paths: their extremes tell without a look at every window
+        closed = path.conf < self.drop
+        if risky:
+            closed |= path.risk(self.eta) > self.risk
+        closed &= path.peak <= self.trust
+        at = int(closed.argmax())
+        if not closed[at]:
+            return None
+        return Closed(at + path.window, Tier.DROP if path.conf[at] < self.drop else Tier.RISK)
+
+
+Calibrate = Callable[[Sequence[Windows]], Gate]
+"""Warm-up paths -> gate."""
+
+
+def no_gate(paths: Sequence[Windows]) -> Gate:
+    """Paths are never pruned."""
+    return Gate()
+
+
+@dataclass(frozen=True, slots=True)
+class TwoTiers:
+    """DDC without its trend: trust by group peak, drop by group conf."""
+
+    trust: float = option(90.0, "percentile of group peak above which a path is trusted", PERCENT)
+    drop: float = option(20.0, "percentile of group conf below which a path is pruned", PERCENT)
+
+    def __post_init__(self) -> None:
+        check_options(self)
+
+    def __call__(self, paths: Sequence[Windows]) -> Gate:
+        """Thresholds from all windows of all warm-up paths, pooled; none where there is no window."""
+        seen = [path for path in paths if path.tokens]
+        if not seen:
+            return Gate()
+        return Gate(
+            trust=_percentile([path.peak for path in seen], self.trust),
+            drop=_percentile([path.conf for path in seen], self.drop),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Stratified:
+    """DDC's three tiers: trust by group peak, drop by group conf, prune by an outlying trend."""
+
+    trust: float = option(90.0, "percentile of group peak above which a path is trusted", PERCENT)
+    drop: float = option(20.0, "percentile of group conf below which a path is pruned", PERCENT)
+    risk: str = option("tukey", "fence for the trend: tukey, or a percentile such as p90", FENCE)
+    eta: float = option(0.5, "penalty on falling confidence", NOT_NEGATIVE)
+
+    def __post_init__(self) -> None:
+        check_options(self)
+
+    def __call__(self, paths: Sequence[Windows]) -> Gate:
+        """The two tiers of confidence, and a fence around the warm-up's instability."""
+        gate = TwoTiers(self.trust, self.drop)(paths)
+        risks = [path.risk(self.eta) for path in paths if path.tokens]
+        return replace(gate, risk=self._fence(risks), eta=self.eta) if risks else gate
+
+    def _fence(self, risks: Sequence[Floats]) -> float:
+        if self.risk != "tukey":
+            return _percentile(risks, float(self.risk[1:]))
+        first, third = percentiles(np.concatenate(risks), 25.0, 75.0)
+        return third + 1.5 * (third - first)
+
+
+@dataclass(frozen=True, slots=True)
+class Keep:
+    """DeepConf's test: keep the best `keep` percent of the warm-up paths and what comes up to them."""
+
+    keep: float = option(10.0, "percent of the warm-up paths that are good enough", PERCENT)
+
+    def __post_init__(self) -> None:
+        check_options(self)
+
+    def __call__(self, paths: Sequence[Windows]) -> Gate:
+        """The percentile of the warm-up paths' C_path prunes later paths and silences weak warm-up paths."""
+        if not paths:
+            return Gate()
+        bar = percentiles(np.array([path.lowest for path in paths]), 100.0 - self.keep)[0]
+        return Gate(drop=bar, floor=bar)
+
+
+def _percentile(parts: Sequence[Floats], q: float) -> float:
+    return percentiles(np.concatenate(parts), q)[0]
+
+
+def percentiles(values: Floats, *qs: float) -> list[float]:
+    """np.percentile's linear interpolation, bit for bit, without its overhead: it is asked for every question."""
+    last = len(values) - 1
+    places = [q / 100.0 * last for q in qs]
+    lower = [int(place) for place in places]
+    ranked = np.partition(values, sorted({i for low in lower for i in (low, min(low + 1, last))}))
+    found = []
+    for place, low in zip(places, lower, strict=True):
+        a, b, t = float(ranked[low]), float(ranked[min(low + 1, last)]), place - low
+        found.append(a + (b - a) * t if t < 0.5 else b - (b - a) * (1.0 - t))
+    return found

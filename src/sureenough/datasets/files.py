@@ -1,0 +1,239 @@
+"""Files of questions: JSON lines, a JSON array, CSV or Parquet, with the same names of columns in all of them.
+
+A file whose columns have other names is read with a map; whatever is wrong is said with the place where it stands.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from math import isnan
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from sureenough.errors import UsageError
+
+COLUMNS: Final = {
+    "id": ("id",),
+    "question": ("question", "problem"),
+    "gold": ("gold", "answer"),
+    "kind": ("kind",),
+    "level": ("level",),
+}
+"""What a row may say, and the columns where it is looked for."""
+
+KINDS: Final = ("math", "choice")
+Row = Mapping[str, Any]
+RowAt = tuple[str, Row]
+"""A row, and where it stands: line 3, row 3."""
+
+
+class DatasetProblem(NamedTuple):
+    """A question as a file has it; None for what the file does not say."""
+
+    id: str
+    question: str
+    gold: str | None = None
+    kind: str | None = None
+    level: int | None = None
+
+
+def load(file: Path, columns: Mapping[str, str] | None = None, *, kinds: Sequence[str] = KINDS) -> list[DatasetProblem]:
+    """All questions of a file; `columns` says where else to look: {"question": "problem", "gold": "solution"}."""
+    return [problem for _, problem in parsed(rows_of(file), columns, str(file), kinds=kinds)]
+
+
+def rows_of(file: Path) -> Iterator[RowAt]:
+    """The rows of a file, as they are."""
+    reading = READERS.get(file.suffix.lower())
+    if reading is None:
+        raise UsageError(f"{file}: a file of questions ends in {', '.join(READERS)}")
+    try:
+        yield from reading(file)
+    except UnicodeDecodeError:
+        raise UsageError(f"{file} is no text in UTF-8") from None
+    except OSError as error:
+        raise UsageError(f"{file} cannot be read: {error.strerror or error}") from None
+
+
+def parsed(
+    rows: Iterable[RowAt],
+    columns: Mapping[str, str] | None,
+    source: str,
+    *,
+    kinds: Sequence[str] = KINDS,
+    prefix: str = "",
+) -> Iterator[tuple[str, DatasetProblem]]:
+    """Rows as questions, each with its place; ids are numbers with a prefix where the rows have none."""
+    places = COLUMNS | {name: (column,) for name, column in _known(columns or {}).items()}
+    found: set[str] = set()
+    for number, (place, row) in enumerate(rows, start=1):
+        where = f"{source}, {place}"
+        problem = _problem(row, f"{prefix}{number}", places, columns or {}, where)
+        if problem.kind is not None and problem.kind not in kinds:
+            raise UsageError(f"{where}: unknown kind {problem.kind!r}; known: {', '.join(kinds)}")
+        if problem.id in found:
+            raise UsageError(f"{where}: the id {problem.id!r} was there before; ids must differ")
+        found.add(problem.id)
+        yield place, problem
+    if not found:
+        raise UsageError(
+            f"{source} holds no questions; it needs a column named question, or problem, and a row for each"
+        )
+
+
+def columns_of(text: str | None) -> dict[str, str]:
+    """A map as it is typed: `question=problem,gold=answer`."""
+    pairs = [part.partition("=") for part in (text or "").split(",") if part.strip()]
+    wrong = next((name for name, _, column in pairs if not name.strip() or not column.strip()), None)
+    if wrong is not None:
+        raise UsageError(f"{text!r} is no map of columns; it looks like question=problem,gold=answer")
+    return _known({name.strip(): column.strip() for name, _, column in pairs})
+
+
+def _known(columns: Mapping[str, str]) -> dict[str, str]:
+    unknown = [name for name in columns if name not in COLUMNS]
+    if unknown:
+        raise UsageError(f"a row has no {unknown[0]!r}; what can be mapped: {', '.join(COLUMNS)}")
+    return dict(columns)
+
+
+# -- rows
+
+
+def _problem(
+    row: Row, number: str, places: Mapping[str, Sequence[str]], mapped: Mapping[str, str], where: str
+) -> DatasetProblem:
+    missing = next((column for column in mapped.values() if column not in row), None)
+    if missing is not None:
+        raise UsageError(f"{where} has no column {missing!r}; it has {', '.join(map(str, row)) or 'none'}")
+    values = {name: _value(row, at) for name, at in places.items()}
+    question = values["question"]
+    if question is None:
+        raise UsageError(
+            f"{where} has no question; it has {', '.join(map(str, row)) or 'nothing'}, and the question is looked for "
+            f"in {' or '.join(places['question'])}: name its column with --map question=COLUMN"
+        )
+    if not isinstance(question, str):
+        raise UsageError(f"{where}: the question is {_short(question)}, which is no text")
+    plain = {name: _plain(name, values[name], where) for name in ("id", "gold", "kind")}
+    level = _level(values["level"], where)
+    return DatasetProblem(plain["id"] or number, question, plain["gold"], plain["kind"], level)
+
+
+def _value(row: Row, places: Sequence[str]) -> Any:
+    """The first of these columns that says something; empty cells and NaN say nothing."""
+    for column in places:
+        value = row.get(column)
+        empty = value is None or (isinstance(value, str) and not value.strip())
+        if not empty and not (isinstance(value, float) and isnan(value)):
+            return value
+    return None
+
+
+def _plain(name: str, value: Any, where: str) -> str | None:
+    if value is None:
+        return None
+    if isinstance(value, bool | dict | list | bytes):
+        raise UsageError(f"{where}: {name} is {_short(value)}; it must be a text or a number")
+    return str(value).strip()
+
+
+def _level(value: Any, where: str) -> int | None:
+    """A small whole number, also written as "Level 5"."""
+    if value is None:
+        return None
+    try:
+        number = float(value.lower().removeprefix("level") if isinstance(value, str) else value)
+        if isinstance(value, bool) or number != int(number) or not -128 <= number <= 127:
+            raise ValueError
+    except (ValueError, TypeError, OverflowError):
+        raise UsageError(f"{where}: level is {_short(value)}; it must be a whole number from -128 to 127") from None
+    return int(number)
+
+
+def _short(value: Any) -> str:
+    shown = repr(value)
+    return shown if len(shown) <= 40 else shown[:39] + "…"
+
+
+# -- files
+
+
+def _json_lines(file: Path) -> Iterator[RowAt]:
+    # Only "\n" ends a line: texts may hold the other characters at which Python splits lines.
+    for number, line in enumerate(file.read_text("utf-8-sig").split("\n"), start=1):
+        if line.strip():
+            yield f"line {number}", _object(line, f"{file}, line {number}")
+
+
+def _json(file: Path) -> Iterator[RowAt]:
+    text = file.read_text("utf-8-sig")
+    if not text.lstrip().startswith("["):
+        yield from _json_lines(file)
+        return
+    try:
+        rows = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"{file} is no JSON: {error}") from None
+    for number, row in enumerate(rows, start=1):
+        yield f"row {number}", _is_object(row, f"{file}, row {number}")
+
+
+def _object(line: str, where: str) -> Row:
+    try:
+        return _is_object(json.loads(line), where)
+    except (ValueError, RecursionError) as error:
+        if isinstance(error, UsageError):
+            raise
+        raise UsageError(f"{where} is no question ({error}); {LOOKS}") from None
+
+
+def _is_object(row: Any, where: str) -> Row:
+    if not isinstance(row, dict):
+        raise UsageError(f"{where} is no question; {LOOKS}")
+    return row
+
+
+def _csv(file: Path, delimiter: str = ",") -> Iterator[RowAt]:
+    with open(file, encoding="utf-8-sig", newline="") as handle:
+        rows = csv.DictReader(handle, delimiter=delimiter, strict=True)
+        try:
+            for row in rows:
+                place = f"line {rows.line_num}"
+                if None in row:
+                    raise UsageError(f"{file}, {place} has more cells than the header; quote texts that hold commas")
+                yield place, row
+        except csv.Error as error:
+            raise UsageError(f"{file}, line {rows.reader.line_num} is no CSV: {error}") from None
+
+
+def _tsv(file: Path) -> Iterator[RowAt]:
+    return _csv(file, "\t")
+
+
+def _parquet(file: Path) -> Iterator[RowAt]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    open(file, "rb").close()  # a file that cannot be read is named as all others are
+    try:
+        # By its name and in this thread: a thread of Arrow's that holds a file of Python's aborts a process that ends.
+        with pq.ParquetFile(file) as found:
+            rows = found.read(use_threads=False).to_pylist()
+    except pa.ArrowException as error:
+        raise UsageError(f"{file} is no Parquet: {str(error).splitlines()[0]}") from None
+    for number, row in enumerate(rows, start=1):
+        yield f"row {number}", row
+
+
+LOOKS: Final = 'a line looks like {"id": "1", "question": "…", "gold": "…", "level": 3}'
+READERS: Final[dict[str, Callable[[Path], Iterator[RowAt]]]] = {
+    ".jsonl": _json_lines,
+    ".ndjson": _json_lines,
+    ".json": _json,
+    ".csv": _csv,
+    ".tsv": _tsv,
+    ".parquet": _parquet,
+}

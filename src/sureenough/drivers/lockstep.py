@@ -1,0 +1,49 @@
+"""Recorded paths, token by token: a tick grows every running path, in order of its number, by one token."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from sureenough.core.events import Action, Cancel, Ended, Event, Expired, Fate, Start, Token, Tokens
+from sureenough.core.session import Session
+from sureenough.pools import RecordedPath
+
+
+def lockstep(paths: Sequence[RecordedPath], session: Session, expired: Callable[[], bool]) -> int:
+    """Run the session to its end; the number of ticks in which a token grew."""
+    running: dict[int, Iterator[Token]] = {}
+    left: dict[int, int] = {}
+
+    def obey(actions: list[Action]) -> None:
+        for action in actions:
+            match action:
+                case Start(number):
+                    running[number] = _tokens(paths[number])
+                    left[number] = paths[number].tokens
+                case Cancel(number):
+                    running.pop(number, None)
+
+    def grow(number: int) -> Event:
+        left[number] -= 1
+        if left[number] > 0:
+            return Tokens(number, (next(running[number]),))
+        # A path's end is told with its last token; an empty path ends without one.
+        last = tuple(running.pop(number))
+        return Ended(number, Fate.KEPT, paths[number].answer, tokens=last)
+
+    obey(session.begin())
+    ticks = 0
+    while not session.done:
+        if expired():
+            obey(session.receive(Expired()))
+        grew = False
+        for number in sorted(running):
+            if number in running and not session.done:
+                grew |= paths[number].tokens > 0
+                obey(session.receive(grow(number)))
+        ticks += grew
+    return ticks
+
+
+def _tokens(path: RecordedPath) -> Iterator[Token]:
+    return (Token("", float(peak), float(conf)) for peak, conf in zip(path.peak, path.conf, strict=True))

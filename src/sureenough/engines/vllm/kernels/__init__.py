@@ -1,0 +1,1 @@
+"""Triton kernels of the monitor, and their state on the device."""

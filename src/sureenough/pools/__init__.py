@@ -1,0 +1,10 @@
+"""Recorded paths: what they are, and how they are read from and written to Parquet."""
+
+from __future__ import annotations
+
+from sureenough.pools.path import RecordedPath, scan_together
+from sureenough.pools.read import Pool, Question
+from sureenough.pools.schema import PoolInfo
+from sureenough.pools.write import PoolWriter, write_pool
+
+__all__ = ["Pool", "PoolInfo", "PoolWriter", "Question", "RecordedPath", "scan_together", "write_pool"]

@@ -1,0 +1,92 @@
+"""One recorded path: its answer and two signals a token. Signals are float64 in memory, whatever the file held."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from sureenough.core.confidence.array import Windows, scan, scan_all
+from sureenough.core.confidence.instability import Floats
+from sureenough.errors import UsageError
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RecordedPath:
+    """A path that was sampled once and can be replayed under any strategy."""
+
+    answer: str | None
+    peak: Floats | Sequence[float]
+    conf: Floats | Sequence[float]
+    number: int | None = None  # its number when it was recorded
+    finish: str = "stop"  # "stop", or "length" where it was cut
+    text: str | None = None
+    seed: int | None = None
+    _scans: dict[int, Windows] = field(default_factory=dict, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.answer is not None and not isinstance(self.answer, str):
+            raise UsageError(f"the answer of a recorded path is {self.answer!r}; it must be a string, or None")
+        if self.answer is not None and not self.answer.strip():
+            object.__setattr__(self, "answer", None)  # an empty answer equals nothing: it abstains
+        for name in ("peak", "conf"):
+            object.__setattr__(self, name, _signal(name, getattr(self, name)))
+        if len(self.peak) != len(self.conf):
+            raise UsageError(
+                f"a recorded path has {len(self.peak)} values of peak and {len(self.conf)} of conf; "
+                "both need one value a token"
+            )
+
+    @property
+    def tokens(self) -> int:
+        """Its length."""
+        return len(self.conf)
+
+    def windows(self, window: int) -> Windows:
+        """All its windows of that size; worked out once."""
+        found = self._scans.get(window)
+        if found is None:
+            found = self._scans[window] = scan(np.asarray(self.peak), np.asarray(self.conf), window)
+        return found
+
+
+AT_ONCE: Final = 1 << 18
+"""Tokens that are scanned in one go: enough for speed, little enough for memory."""
+
+
+def scan_together(paths: Sequence[RecordedPath], window: int) -> None:
+    """Work out the windows of many short paths at once; long ones gain nothing and wait until asked."""
+    batch: list[RecordedPath] = []
+    tokens = 0
+    for path in [path for path in paths if window not in path._scans and path.tokens < AT_ONCE // 16]:
+        batch.append(path)
+        tokens += path.tokens
+        if tokens >= AT_ONCE:
+            _scan(batch, window)
+            batch, tokens = [], 0
+    if batch:
+        _scan(batch, window)
+
+
+def _scan(paths: list[RecordedPath], window: int) -> None:
+    peaks, confs = [np.asarray(path.peak) for path in paths], [np.asarray(path.conf) for path in paths]
+    for path, windows in zip(paths, scan_all(peaks, confs, window), strict=True):
+        path._scans[window] = windows
+
+
+def _signal(name: str, values: ArrayLike) -> Floats:
+    try:
+        signal = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
+        raise UsageError(f"{name} of a recorded path must be a list of numbers, one a token") from None
+    if signal.ndim != 1:
+        raise UsageError(f"{name} of a recorded path must be a flat list of numbers, one a token")
+    if not np.isfinite(signal).all():
+        raise UsageError(
+            f"{name} of a recorded path holds NaN or infinite values; "
+            "floor log-probabilities at -100 before they are averaged"
+        )
+    return signal

@@ -1,0 +1,226 @@
+"""The live driver on scripted and recorded engines: what it starts, closes, counts and returns."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import pytest
+
+from sureenough.answers import extract
+from sureenough.api import replay
+from sureenough.core.events import Action, Ended, Expired, Regrouped, Token, Tokens, path_seed
+from sureenough.core.outcome import Outcome
+from sureenough.core.session import Session
+from sureenough.drivers.judging import new_grouper
+from sureenough.drivers.live import run
+from sureenough.drivers.observers import ObservedEvent, PathText, RunStarted
+from sureenough.engines import Chunk, Engine, Fake, Prompt, Recorded
+from sureenough.engines.fake import Step
+from sureenough.errors import EngineError, EngineRejected, EngineUnavailable, MissingLogprobs
+from sureenough.pools import Question
+from sureenough.spec import resolve
+
+LONG = 60.0  # nothing here waits that long
+NUMBER = {path_seed(0, n): n for n in range(512)}
+
+
+def tokens(text: str, n: int = 1, conf: float = 10.0) -> list[Token]:
+    return [*[Token("", 0.5, conf)] * (n - 1), Token(text, 0.5, conf)]
+
+
+def scripted(play: Callable[[int], Iterable[Step]]) -> Fake:
+    """A script by the path's number."""
+    return Fake(lambda seed: play(NUMBER[seed]))
+
+
+def go(
+    engine: Engine, strategy: str = "sc", *, paths: int = 8, parallel: int = 4, window: int = 4, **more: Any
+) -> Outcome:
+    options = {name: more.pop(name) for name in ("max_tokens", "count", "planned") if name in more}
+    session = Session(resolve(strategy), paths=paths, window=window, parallel=parallel, **options)
+    return asyncio.run(
+        asyncio.wait_for(
+            run(Prompt.user("?"), engine, session, **({"extract": extract, "group": new_grouper()} | more)),
+            timeout=LONG,
+        )
+    )
+
+
+def test_every_path_votes() -> None:
+    engine = scripted(lambda n: [tokens("thinking ", 3), tokens(rf"\boxed{{{n % 3}}}", 2)])
+    out = go(engine)
+    assert (out.answer, out.reason, out.started) == ("0", "budget", 8)
+    assert out.votes == {"0": 3.0, "1": 3.0, "2": 2.0}
+    assert (out.tokens.kept, out.tokens.total, out.tokens.overrun_known) == (40, 40, True)
+    assert (engine.started, engine.running, engine.most) == (8, 0, 4)
+
+
+@pytest.mark.parametrize("strategy", ["sc", "ac", "esc", "ddc:weight=mean", "deepconf-low", "sure"])
+@pytest.mark.parametrize(("parallel", "chunk"), [(1, 1), (1, 7), (16, 1), (64, 25)])
+def test_it_gives_the_answer_of_a_replay(
+    real_questions: list[Question], strategy: str, parallel: int, chunk: int
+) -> None:
+    for question in real_questions[23:27]:
+        again = replay(question.paths, strategy, paths=64, window=64)
+        live = go(Recorded(question.paths, chunk=chunk), strategy, paths=64, parallel=parallel, window=64)
+        assert (live.answer, live.reason) == (again.answer, again.reason)
+        assert live.votes == pytest.approx(again.votes)
+        if parallel == 1:
+            assert (live.pruned, live.started, live.tokens.kept) == (again.pruned, again.started, again.tokens.kept)
+            assert live.tokens.total - live.tokens.overrun == again.tokens.total - again.tokens.overrun
+            assert live.steps == again.steps
+
+
+def test_a_settled_vote_closes_the_others() -> None:
+    engine = scripted(lambda n: [tokens(r"\boxed{1}")] if n < 5 else [tokens("", 2), LONG])
+    out = go(engine, "ac", paths=64, parallel=16)
+    assert (out.answer, out.reason) == ("1", "settled")
+    assert engine.running == 0
+    assert (out.started, out.tokens.kept) == (engine.started, 4)
+    assert out.tokens.total == out.tokens.kept + out.tokens.spared
+
+
+def test_a_pruned_path_is_closed_and_the_rest_of_its_chunk_is_overrun() -> None:
+    def play(n: int) -> Iterable[Step]:
+        if n < 2:
+            return [tokens(r"\boxed{1}", 8, conf=10.0 + n)]
+        return [tokens("", 8, conf=1.0), LONG]
+
+    engine = scripted(play)
+    out = go(engine, "ddc:warmup=2,tau=1", paths=6, parallel=2)
+    assert (out.pruned, out.answer, out.reason) == (4, "1", "budget")
+    assert (out.tokens.pruned, out.tokens.overrun, out.tokens.init) == (16, 16, 16)
+    assert engine.running == 0
+
+
+def test_a_lost_path_is_replaced_and_said() -> None:
+    def play(n: int) -> Iterable[Step]:
+        return [tokens("", 3), EngineError("the line went dead")] if n == 1 else [tokens(rf"\boxed{{{n}}}")]
+
+    out = go(scripted(play), "ddc:warmup=4", paths=5)
+    assert (out.failed, out.tokens.failed, out.started) == (1, 3, 5)
+    assert any("the line went dead" in note for note in out.notes)
+
+
+@pytest.mark.parametrize("error", [EngineRejected("no such model"), MissingLogprobs("no log-probabilities")])
+def test_a_refusal_ends_the_run_at_once(error: EngineError) -> None:
+    engine = scripted(lambda n: [0.01, error] if n == 2 else [tokens(""), LONG])
+    with pytest.raises(type(error)) as raised:
+        go(engine)
+    assert (raised.value.path, raised.value.seed) == (2, path_seed(0, 2))
+    assert engine.running == 0
+
+
+def test_a_server_that_dies_ends_the_run_with_what_it_has() -> None:
+    engine = scripted(lambda n: [tokens(r"\boxed{7}")] if n < 6 else [EngineUnavailable("nobody answers")])
+    out = go(engine, paths=64)
+    assert (out.answer, out.reason) == ("7", "engine")
+    assert out.votes == {"7": 6.0}
+    assert out.started < 20
+
+
+def test_a_server_that_was_never_there_is_an_error() -> None:
+    with pytest.raises(EngineUnavailable, match="nobody answers"):
+        go(scripted(lambda n: [EngineUnavailable("nobody answers")]), paths=64)
+
+
+def test_paths_that_all_fail_are_an_error_and_paths_without_answers_are_none() -> None:
+    with pytest.raises(EngineError, match="cut"):
+        go(scripted(lambda n: [tokens("half"), EngineError("cut")]))
+    out = go(scripted(lambda n: [tokens("no box")]))
+    assert (out.answer, out.reason, out.abstained) == (None, "budget", 8)
+
+
+def test_a_deadline_gives_the_vote_so_far() -> None:
+    engine = scripted(lambda n: [tokens(r"\boxed{7}")] if n < 3 else [tokens("", 2), LONG])
+    out = go(engine, deadline=0.1)
+    assert (out.answer, out.reason, engine.running) == ("7", "deadline", 0)
+    assert go(engine, deadline=0.0).reason == "deadline"
+
+
+def test_a_cap_on_tokens() -> None:
+    out = go(scripted(lambda n: [tokens("", 5) for _ in range(100)]), max_tokens=42)
+    assert (out.reason, out.tokens.total - out.tokens.overrun) == ("max_tokens", 42)
+
+
+def test_cancellation_from_outside_returns_the_vote_so_far() -> None:
+    engine = scripted(lambda n: [tokens(r"\boxed{7}")] if n < 3 else [tokens("", 2), LONG])
+
+    async def cancelled() -> Outcome:
+        session = Session(resolve("sc"), paths=8, window=4, parallel=4)
+        task = asyncio.create_task(run(Prompt.user("?"), engine, session, extract=extract, group=new_grouper()))
+        while engine.started < 7:
+            await asyncio.sleep(0.001)
+        task.cancel()
+        out = await task
+        assert not task.cancelled()
+        assert len(asyncio.all_tasks()) == 1
+        return out
+
+    out = asyncio.run(cancelled())
+    assert (out.answer, out.reason, engine.running) == ("7", "interrupted", 0)
+
+
+def test_observers_hear_everything_in_order() -> None:
+    heard: list[ObservedEvent] = []
+    actions: list[Action] = []
+
+    def observer(session: Session, news: ObservedEvent, made: Sequence[Action]) -> None:
+        heard.append(news)
+        actions.extend(made)
+
+    go(scripted(lambda n: [tokens("a"), Chunk(text=r"\boxed{1}")]), paths=2, parallel=1, observers=[observer])
+    kinds = [type(news) for news in heard]
+    assert kinds == [RunStarted, Tokens, PathText, Regrouped, Ended, Tokens, PathText, Ended]
+    assert [type(action).__name__ for action in actions] == ["Start", "Start", "Stop"]
+    assert go(scripted(lambda n: [LONG]), deadline=0.0, observers=[observer]).reason == "deadline"
+    assert Expired("deadline") in heard
+
+
+def test_an_observer_that_breaks_breaks_the_run() -> None:
+    def observer(session: Session, news: ObservedEvent, made: Sequence[Action]) -> None:
+        if isinstance(news, Tokens):
+            raise ZeroDivisionError
+
+    engine = scripted(lambda n: [tokens("a"), LONG])
+    with pytest.raises(ZeroDivisionError):
+        go(engine, observers=[observer])
+    assert engine.running == 0
+
+
+def test_equal_answers_are_told_as_one_class() -> None:
+    engine = scripted(lambda n: [tokens(rf"\boxed{{{['1/2', '0.5', '2'][n % 3]}}}")])
+    out = go(engine, paths=6, group=lambda answers: {a: {"0.5": "1/2"}.get(a, a) for a in answers})
+    assert out.votes == {"1/2": 4.0, "2": 2.0}
+
+
+def test_tokens_that_are_only_counted() -> None:
+    end = Chunk(unread=1, finish="stop", prompt_tokens=11)
+    engine = scripted(lambda n: [tokens(r"\boxed{1}", 8), end] if n % 2 else [end])
+    out = go(engine, "ddc:warmup=4,tau=1", paths=8, parallel=1)
+    assert (out.tokens.total, out.tokens.overrun, out.failed) == (4 * 9 + 4, 0, 0)
+    assert out.tokens.prompt == 88
+    assert out.abstained == 4
+
+
+def test_estimates_are_called_so() -> None:
+    engine = scripted(lambda n: [Chunk(text=r"\boxed{1}", unread=3, estimated=True)])
+    out = go(engine, "sc")
+    assert out.tokens.total == 24
+    assert any("estimated" in note for note in out.notes)
+    assert not engine.prompts[0].signals
+
+
+def test_fates_and_events_add_up() -> None:
+    told = 0
+
+    def observer(session: Session, news: ObservedEvent, made: Sequence[Action]) -> None:
+        nonlocal told
+        told += len(news.tokens) if isinstance(news, Tokens) else 0
+
+    engine = scripted(lambda n: [tokens("", n), EngineError("x")] if n % 4 == 3 else [tokens(r"\boxed{1}", n + 1)])
+    out = go(engine, "ddc:warmup=4,tau=1", paths=32, parallel=8, observers=[observer])
+    assert out.tokens.total == told
+    assert out.failed == 8

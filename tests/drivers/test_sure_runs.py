@@ -1,0 +1,110 @@
+"""Whole runs of `sure` equal a literal scalar version, on random and on real paths; any order of finishing agrees."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from scipy.stats import beta as beta_distribution
+
+from sureenough.drivers import replay
+from sureenough.drivers.fast_replay import fast_replay
+from sureenough.drivers.lockstep import lockstep
+from sureenough.pools import Question, RecordedPath
+from sureenough.spec import parse
+from tests.drivers.test_literal_runs import random_paths
+
+
+def literal_sure(paths: list[RecordedPath], window: int, delta: float) -> tuple[str | None, int, int]:
+    """Answer, paths started and tokens spent, by the rule written out."""
+    budget = len(paths)
+    votes: list[tuple[str, float]] = []
+    tokens = 0
+    for ended, path in enumerate(paths, start=1):
+        tokens += path.tokens
+        if path.answer is not None:
+            last = list(path.conf)[-window:]
+            votes.append((path.answer, sum(last) / len(last) if last else 0.0))
+        held = effective(votes)
+        if not held or ended < 3:
+            continue
+        n, total = len(votes), sum(held.values())
+        ranked = sorted(held.values(), reverse=True)
+        v1, v2 = ranked[0], ranked[1] if len(ranked) > 1 else 0.0
+        future = (budget - ended) * (total / n) * (n + 1) / (ended + 1)
+        if future <= 0 or worth(v1, v2, total, future) <= delta:
+            return leader(held), ended, tokens
+    return leader(effective(votes)), budget, tokens
+
+
+def effective(votes: list[tuple[str, float]]) -> dict[str, float]:
+    if not votes:
+        return {}
+    n = len(votes)
+    mean = sum(tail for _, tail in votes) / n
+    sd = math.sqrt(sum((tail - mean) ** 2 for _, tail in votes) / n)
+    w = [1.0 if sd < 1e-9 else math.exp(0.6 * n / (n + 8) * max(-2.5, min(2.5, (t - mean) / sd))) for _, t in votes]
+    scale = sum(w) / sum(x * x for x in w)
+    held: dict[str, float] = {}
+    for (answer, _), weight in zip(votes, w, strict=True):
+        held[answer] = held.get(answer, 0.0) + scale * weight
+    return held
+
+
+def worth(v1: float, v2: float, total: float, future: float) -> float:
+    a, b = v1 + 1, v2 + 1
+    s = a + b
+    share = s / (total + 3)
+    m = future * share
+    c = ((s + 1) * (s + m) / m - 1) / s
+    lost = beta_distribution.cdf(0.5, c * a, c * b) - 2 * a / s * beta_distribution.cdf(0.5, c * a + 1, c * b)
+    return float(share * max(0.0, lost))
+
+
+def leader(held: dict[str, float]) -> str | None:
+    return max(held, key=lambda answer: held[answer]) if held else None
+
+
+@pytest.mark.parametrize("delta", [0.01, 0.02])
+@pytest.mark.parametrize("seed", range(10))
+def test_random_paths(seed: int, delta: float) -> None:
+    check(random_paths(seed), 12, delta)
+
+
+@pytest.mark.parametrize("delta", [0.01, 0.02])
+def test_real_paths(delta: float, real_questions: list[Question]) -> None:
+    for question in real_questions:
+        check(question.paths, 64, delta)
+
+
+def check(paths: list[RecordedPath], window: int, delta: float) -> None:
+    answer, started, tokens = literal_sure(paths, window, delta)
+    strategy = parse(f"sure:delta={delta}")
+    for lane in (fast_replay, lockstep) if len(paths) < 50 else (fast_replay,):
+        out = replay(paths, strategy, paths=len(paths), window=window, lane=lane)
+        assert (out.answer, out.started, out.tokens.total) == (answer, started, tokens)
+
+
+@pytest.mark.parametrize("parallel", [2, 7, 40])
+@pytest.mark.parametrize("planned", [False, True])
+@pytest.mark.parametrize("seed", range(5))
+def test_any_width_planned_or_not_gives_the_same_answer(seed: int, parallel: int, planned: bool) -> None:
+    paths = random_paths(seed)
+    alone = replay(paths, parse("sure"), paths=40, window=12)
+    wide = replay(paths, parse("sure"), paths=40, window=12, parallel=parallel, planned=planned)
+    assert (wide.answer, wide.votes, wide.reason) == (alone.answer, alone.votes, alone.reason)
+
+
+@pytest.mark.parametrize("name", ["ac", "esc", "ddc", "deepconf-low", "sure"])
+def test_planned_width_saves_tokens_and_costs_steps(name: str, real_questions: list[Question]) -> None:
+    strategy = parse(name)
+    sums = {True: [0, 0], False: [0, 0]}
+    for question in real_questions[:20]:
+        for planned, spent in sums.items():
+            out = replay(question.paths, strategy, paths=64, window=64, parallel=64, planned=planned)
+            spent[0] += out.tokens.total
+            spent[1] += out.steps
+    assert sums[True][0] <= sums[False][0]
+    assert sums[True][1] > sums[False][1]
+    if name in ("ac", "esc", "sure"):  # the others settle after their warm-up or not at all on these questions
+        assert sums[True][0] < 0.9 * sums[False][0]

@@ -1,0 +1,281 @@
+"""Pools: what is written is read back; what is damaged is named, or left out and counted."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from sureenough.data import BUILTIN_POOL
+from sureenough.errors import TraceError, UsageError
+from sureenough.pools import Pool, PoolInfo, PoolWriter, Question, RecordedPath, write_pool
+from sureenough.pools.schema import REQUIRED
+
+
+def question(name: str = "q1", paths: int = 3, tokens: int = 5) -> Question:
+    rng = np.random.default_rng(len(name) + paths)
+    made = [
+        RecordedPath(str(i % 2), rng.random(tokens), rng.normal(9, 1, tokens), text="t", seed=i) for i in range(paths)
+    ]
+    return Question(name, "1", 3, made)
+
+
+def table(rows: list[dict[str, Any]], **changes: Any) -> pa.Table:
+    base = {"question": "q", "path": 0, "gold": "1", "level": 1, "answer": "1", "finish": "stop"}
+    base |= {"peak": np.ones(3, np.float16), "conf": np.ones(3, np.float16)} | changes
+    full = [base | row for row in rows]
+    schema = pa.schema([(name, kind) for name, kind in REQUIRED.items() if name in base and base[name] is not ...])
+    return pa.Table.from_pylist([{k: v for k, v in row.items() if k in schema.names} for row in full], schema=schema)
+
+
+def pool_file(tmp_path: Path, rows: list[dict[str, Any]], **changes: Any) -> Path:
+    file = tmp_path / "pool.parquet"
+    pq.write_table(table(rows, **changes), file)
+    return file
+
+
+def test_what_is_written_is_read_back(tmp_path: Path) -> None:
+    info = PoolInfo(dataset="made up", model="none", window=7, sampling={"temperature": 0.6}, more={"by": "test"})
+    written = [question("q1"), question("q2", paths=2, tokens=0), question("q3", tokens=9)]
+    write_pool(tmp_path / "p.parquet", written, info, optional=["text", "seed", "tokens"])
+    pool = Pool(tmp_path / "p.parquet")
+    assert (pool.info, pool.rows) == (info, 8)
+    for before, after in zip(written, pool, strict=True):
+        assert (before.id, before.gold, before.level) == (after.id, after.gold, after.level)
+        for a, b in zip(before.paths, after.paths, strict=True):
+            assert (a.answer, a.text, a.seed, a.finish) == (b.answer, b.text, b.seed, b.finish)
+            np.testing.assert_array_equal(np.asarray(a.conf, np.float16), b.conf)
+            np.testing.assert_array_equal(np.asarray(a.peak, np.float16), b.peak)
+            assert np.asarray(b.conf).dtype == np.float64
+
+
+def test_a_question_may_span_batches_and_row_groups(tmp_path: Path) -> None:
+    file = tmp_path / "p.parquet"
+    rows = [{"question": f"q{i // 700}", "path": i % 700} for i in range(2100)]
+    pq.write_table(table(rows), file, row_group_size=600)
+    assert [(q.id, len(q.paths)) for q in Pool(file)] == [("q0", 700), ("q1", 700), ("q2", 700)]
+
+
+def test_the_built_in_pool_is_what_its_card_says() -> None:
+    pool = Pool(BUILTIN_POOL)
+    questions = list(pool)
+    assert len(questions) == 50
+    assert {len(q.paths) for q in questions} == {64}
+    assert pool.info.window == 64
+    assert all(path.text is None for q in questions for path in q.paths)
+    assert BUILTIN_POOL.stat().st_size < 4e6
+
+
+def test_nothing_appears_when_writing_breaks_off(tmp_path: Path) -> None:
+    with pytest.raises(RuntimeError, match="lost"), PoolWriter(tmp_path / "p.parquet", PoolInfo()) as writer:
+        writer.write(question())
+        raise RuntimeError("lost")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_older_file_stays_until_the_new_one_is_whole(tmp_path: Path) -> None:
+    file = tmp_path / "p.parquet"
+    write_pool(file, [question("old")], PoolInfo())
+    writer = PoolWriter(file, PoolInfo())
+    writer.write(question("new"))
+    assert [q.id for q in Pool(file)] == ["old"]
+    writer.close()
+    assert [q.id for q in Pool(file)] == ["new"]
+
+
+def test_a_question_is_written_once(tmp_path: Path) -> None:
+    with pytest.raises(TraceError, match="'q1' was written already"):
+        write_pool(tmp_path / "p.parquet", [question("q1"), question("q2"), question("q1")], PoolInfo())
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_numbers_that_float16_cannot_hold(tmp_path: Path) -> None:
+    huge = Question("q", None, None, [RecordedPath("a", [0.5], [70000.0])])
+    with pytest.raises(TraceError, match="above 65,504"):
+        write_pool(tmp_path / "p.parquet", [huge], PoolInfo())
+
+
+def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
+    with pytest.raises(TraceError, match="cannot write"):
+        PoolWriter(tmp_path / "no" / "such" / "p.parquet", PoolInfo())
+    with pytest.raises(TraceError, match="known: text, seed, tokens"):
+        PoolWriter(tmp_path / "p.parquet", PoolInfo(), optional=["colour"])
+
+
+# -- files that are no pools
+
+
+def test_no_such_file(tmp_path: Path) -> None:
+    with pytest.raises(TraceError, match=r"no such file: .*nowhere\.parquet"):
+        Pool(tmp_path / "nowhere.parquet")
+
+
+def test_a_folder(tmp_path: Path) -> None:
+    with pytest.raises(TraceError, match="is a folder"):
+        Pool(tmp_path)
+
+
+@pytest.mark.parametrize("keep", [0, 10, 2000])
+def test_a_truncated_file(tmp_path: Path, keep: int) -> None:
+    file = tmp_path / "cut.parquet"
+    file.write_bytes(BUILTIN_POOL.read_bytes()[:keep])
+    with pytest.raises(TraceError, match="not a whole Parquet file"):
+        Pool(file)
+
+
+@pytest.mark.parametrize("column", ["question", "gold", "conf"])
+def test_a_missing_column(tmp_path: Path, column: str) -> None:
+    with pytest.raises(TraceError, match=f"has no column {column}; a pool needs question, path"):
+        Pool(pool_file(tmp_path, [{}], **{column: ...}))
+
+
+def test_a_column_of_the_wrong_kind(tmp_path: Path) -> None:
+    file = tmp_path / "p.parquet"
+    good = table([{}])
+    pq.write_table(good.set_column(good.schema.get_field_index("conf"), "conf", pa.array(["high"])), file)
+    with pytest.raises(TraceError, match="column conf is string; it must be a list of floats"):
+        Pool(file)
+
+
+def test_answers_that_are_no_strings(tmp_path: Path) -> None:
+    file = tmp_path / "p.parquet"
+    good = table([{}])
+    pq.write_table(good.set_column(good.schema.get_field_index("answer"), "answer", pa.array([7])), file)
+    with pytest.raises(TraceError, match="column answer is int64; it must be a string"):
+        Pool(file)
+
+
+def test_text_that_is_no_text(tmp_path: Path) -> None:
+    file = tmp_path / "p.parquet"
+    broken = pa.StringArray.from_buffers(1, *pa.array([b"\xff\xfe"], pa.binary()).buffers()[1:])
+    good = table([{}])
+    pq.write_table(good.set_column(good.schema.get_field_index("answer"), "answer", broken), file)
+    with pytest.raises(TraceError, match="row 0: its answer is not UTF-8 text"):
+        list(Pool(file))
+
+
+def test_one_broken_text_spoils_its_own_row_only(tmp_path: Path) -> None:
+    file = tmp_path / "p.parquet"
+    texts = [b"\xff\xfe" if i == 700 else b"7" for i in range(1200)]
+    broken = pa.StringArray.from_buffers(1200, *pa.array(texts, pa.binary()).buffers()[1:])
+    good = table([{"path": i} for i in range(1200)])
+    pq.write_table(good.set_column(good.schema.get_field_index("answer"), "answer", broken), file)
+    pool = Pool(file, skip_damaged=True)
+    assert [len(q.paths) for q in pool] == [1199]
+    assert pool.damaged == 1
+
+
+def test_an_empty_pool(tmp_path: Path) -> None:
+    with pytest.raises(TraceError, match="holds no paths"):
+        Pool(pool_file(tmp_path, []))
+
+
+@pytest.mark.parametrize(
+    ("said", "says"),
+    [
+        (b"{", "is not JSON"),
+        (b"[]", "no JSON object"),
+        (b'{"schema": 9}', "schema 9, this version reads 1"),
+        (b'{"window": 0}', "suggests window 0"),
+        (b'{"window": "wide"}', "suggests window 'wide'"),
+        (b'{"window": true}', "suggests window True"),
+    ],
+)
+def test_metadata_that_cannot_be_used(tmp_path: Path, said: bytes, says: str) -> None:
+    file = tmp_path / "p.parquet"
+    pq.write_table(table([{}]).replace_schema_metadata({b"sureenough": said}), file)
+    with pytest.raises(TraceError, match=says):
+        Pool(file)
+
+
+def test_metadata_is_not_needed_and_unknown_keys_are_kept(tmp_path: Path) -> None:
+    assert Pool(pool_file(tmp_path, [{}])).info == PoolInfo()
+    file = tmp_path / "p.parquet"
+    said = json.dumps({"model": "m", "colour": "blue"}).encode()
+    pq.write_table(table([{}]).replace_schema_metadata({b"sureenough": said}), file)
+    assert Pool(file).info.more == {"colour": "blue"}
+
+
+# -- damaged rows
+
+SICK: dict[str, dict[str, Any]] = {
+    "NaN or infinite": {"conf": np.array([1, np.nan, 1], np.float16)},
+    "infinite values": {"peak": np.array([1, np.inf, 1], np.float16)},
+    "peak has 3 values and conf 2": {"conf": np.ones(2, np.float16)},
+    "no signals": {"conf": None},
+    "no question": {"question": None},
+}
+
+
+@pytest.mark.parametrize("says", SICK)
+def test_a_damaged_row_is_named_or_left_out(tmp_path: Path, says: str) -> None:
+    file = pool_file(tmp_path, [{}, {}, SICK[says], {}])
+    with pytest.raises(TraceError, match=rf"row 2: .*{says}.*--skip-damaged"):
+        list(Pool(file))
+    pool = Pool(file, skip_damaged=True)
+    for _ in range(2):
+        assert [len(q.paths) for q in pool] == [3]
+        assert pool.damaged == 1
+
+
+def test_a_pool_of_damaged_rows_only(tmp_path: Path) -> None:
+    with pytest.raises(TraceError, match="every one of its 1 rows is damaged"):
+        list(Pool(pool_file(tmp_path, [SICK["no signals"]]), skip_damaged=True))
+
+
+def test_bytes_that_rotted_inside_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "p.parquet"
+    rng = np.random.default_rng(0)
+    signals = rng.random((20, 200)).astype(np.float16)
+    rows = [{"question": f"q{i}", "conf": signal, "peak": signal} for i, signal in enumerate(signals)]
+    pq.write_table(table(rows), file, row_group_size=5, compression="zstd")
+    place = pq.ParquetFile(file).metadata.row_group(2).column(7).data_page_offset
+    data = bytearray(file.read_bytes())
+    data[place : place + 400] = b"\xff" * 400
+    file.write_bytes(bytes(data))
+    with pytest.raises(TraceError, match="cannot be decoded"):
+        list(Pool(file))
+    pool = Pool(file, skip_damaged=True)
+    assert len(list(pool)) == 15
+    assert pool.damaged == 5
+
+
+def test_rows_of_a_question_must_stand_together(tmp_path: Path) -> None:
+    with pytest.raises(TraceError, match="'a' are not together; sort the pool"):
+        list(Pool(pool_file(tmp_path, [{"question": "a"}, {"question": "b"}, {"question": "a"}])))
+
+
+# -- single paths
+
+
+@pytest.mark.parametrize(
+    ("peak", "conf", "says"),
+    [
+        ([0.5], [1.0, 2.0], "1 values of peak and 2 of conf"),
+        ([0.5], [float("nan")], "conf of a recorded path holds NaN"),
+        (["x"], [1.0], "peak of a recorded path must be a list of numbers"),
+        ([[0.5]], [1.0], "flat list"),
+        ([0.5], [10**400], "list of numbers"),
+    ],
+)
+def test_a_path_that_makes_no_sense(peak: Any, conf: Any, says: str) -> None:
+    with pytest.raises(UsageError, match=says):
+        RecordedPath("a", peak, conf)
+
+
+def test_an_answer_is_text() -> None:
+    with pytest.raises(UsageError, match="is 5; it must be a string"):
+        RecordedPath(5, [0.5], [1.0])  # type: ignore[arg-type]
+    assert RecordedPath("  ", [0.5], [1.0]).answer is None
+
+
+def test_windows_are_worked_out_once() -> None:
+    path = RecordedPath("a", [0.5, 0.5], [1, 2])
+    assert path.windows(2) is path.windows(2)
+    assert path.windows(1) is not path.windows(2)
+    assert path.tokens == 2
