@@ -20,6 +20,7 @@ import numpy as np
 
 from sureenough.bench import compare
 from sureenough.core.confidence.streaming import Monitor
+from sureenough.core.options import RunOptions
 from sureenough.core.pruning import Gate
 from sureenough.data import BUILTIN_POOL
 from sureenough.drivers.fast_replay import fast_replay
@@ -94,7 +95,8 @@ def lanes(questions: list[Question], orders: int) -> None:
             fresh = [RecordedPath(path.answer, path.peak, path.conf) for path in question.paths]
             for order in range(orders):
                 mixed = fresh[order:] + fresh[:order]
-                outs += [replay(mixed, parse(name), paths=len(mixed), window=64, lane=lane) for name in names]
+                options = RunOptions(paths=len(mixed), window=64)
+                outs += [replay(mixed, parse(name), options, lane=lane) for name in names]
         return outs
 
     slow, fast = seconds(lambda: sweep(lockstep, 1)) * orders, best(lambda: sweep(fast_replay, orders))

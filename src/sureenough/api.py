@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any, Final
 
 from sureenough.answers import REPLAY_SECONDS, Judge
-from sureenough.core.options import Count, check_seconds, check_seed
+from sureenough.core.options import DEFAULT_WINDOW, Count, RunOptions
 from sureenough.core.outcome import Outcome
 from sureenough.core.session import Session
 from sureenough.core.strategy import Strategy
@@ -24,9 +24,6 @@ from sureenough.engines.base import Engine, Prompt, prepare, suggested_template,
 from sureenough.errors import UsageError
 from sureenough.pools import RecordedPath
 from sureenough.spec import resolve
-
-DEFAULT_WINDOW: Final = 2048
-"""The paper's window, where neither caller nor pool says otherwise."""
 
 
 def replay(
@@ -62,12 +59,7 @@ def replay(
     wrong = next((path for path in recorded if not isinstance(path, RecordedPath)), None)
     if wrong is not None:
         raise UsageError(f"replay takes RecordedPath objects, not {type(wrong).__name__}")
-    check_seed(seed)
-    if deadline is not None:
-        check_seconds("deadline", deadline)
-    return run_recorded(
-        recorded,
-        resolve(strategy),
+    options = RunOptions(
         paths=len(recorded) if paths is None else paths,
         window=DEFAULT_WINDOW if window is None else window,
         parallel=parallel,
@@ -76,6 +68,11 @@ def replay(
         deadline=deadline,
         count=count,
         planned=planned,
+    )
+    return run_recorded(
+        recorded,
+        resolve(strategy),
+        options,
         classes=_classes(sorted({path.answer for path in recorded if path.answer is not None})),
     )
 
@@ -126,22 +123,20 @@ async def aask(
         extract: finds the answer in a path's text, in place of the kind's own way.
         observers: called with everything that happens.
     """
-    check_seed(seed)
-    if deadline is not None:
-        check_seconds("deadline", deadline)
     remarks: tuple[str, ...] = ()
     if engine is None:
         engine, remarks = _builtin(question)
-    session = Session(
-        resolve(strategy),
+    options = RunOptions(
         paths=paths,
         window=(suggested_window(engine) or DEFAULT_WINDOW) if window is None else window,
         parallel=parallel,
         seed=seed,
         max_tokens=max_tokens,
+        deadline=deadline,
         count=count,
         planned=planned,
     )
+    session = Session(resolve(strategy), options)
     wording = template if template is not None else suggested_template(engine) or TEMPLATE
     out = await run_live(
         question if isinstance(question, Prompt) else render_prompt(question, wording),

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from sureenough.core.events import Ended, Fate, Token, Tokens
+from sureenough.core.options import RunOptions
 from sureenough.core.session import Session
 from sureenough.core.strategy import Strategy
 from sureenough.strategies import STRATEGIES
@@ -27,6 +28,6 @@ def ended(path: int, answer: str | None = "a", fate: Fate = Fate.KEPT) -> Ended:
 
 
 def session(strategy: Strategy | None = None, **sizes: Any) -> Session:
-    made = Session(strategy or STRATEGIES["ac"], **({"paths": 8, "window": 2} | sizes))
+    made = Session(strategy or STRATEGIES["ac"], RunOptions(**({"paths": 8, "window": 2} | sizes)))
     made.begin()
     return made

@@ -22,7 +22,7 @@ from sureenough.core.events import (
     Tokens,
     path_seed,
 )
-from sureenough.core.options import suggested_window
+from sureenough.core.options import RunOptions, suggested_window
 from sureenough.core.session import Session
 from sureenough.core.strategy import Strategy
 from sureenough.errors import ProtocolError, UsageError
@@ -35,11 +35,11 @@ GOLDEN = Path(__file__).parent.parent / "golden"
 
 JOURNALS: dict[str, tuple[Callable[[], Session], list[Event]]] = {
     "ac-two-at-once": (
-        lambda: Session(STRATEGIES["ac"], paths=6, window=2, parallel=2),
+        lambda: Session(STRATEGIES["ac"], RunOptions(paths=6, window=2, parallel=2)),
         [grew(0, 5), ended(1, "a"), grew(2, 4), ended(0, "a"), ended(3, "a"), grew(2, 4), ended(2, "a"), grew(4, 1)],
     ),
     "ddc-warms-up-prunes-and-settles": (
-        lambda: Session(ddc(), paths=5, window=2, parallel=2),
+        lambda: Session(ddc(), RunOptions(paths=5, window=2, parallel=2)),
         [
             grew(0, 6, 7, 6),
             grew(1, 6, 6, 5),
@@ -54,7 +54,7 @@ JOURNALS: dict[str, tuple[Callable[[], Session], list[Event]]] = {
         ],
     ),
     "a-failed-warm-up-path-is-replaced": (
-        lambda: Session(ddc(), paths=4, window=2, parallel=3),
+        lambda: Session(ddc(), RunOptions(paths=4, window=2, parallel=3)),
         [
             grew(0, 6),
             ended(0, None, Fate.FAILED),
@@ -67,7 +67,7 @@ JOURNALS: dict[str, tuple[Callable[[], Session], list[Event]]] = {
         ],
     ),
     "late-and-duplicate-events": (
-        lambda: Session(STRATEGIES["esc"], paths=9, window=2, parallel=6),
+        lambda: Session(STRATEGIES["esc"], RunOptions(paths=9, window=2, parallel=6)),
         [
             *(ended(path, "a") for path in (4, 3, 2, 1, 0)),
             ended(0, "b"),
@@ -79,7 +79,7 @@ JOURNALS: dict[str, tuple[Callable[[], Session], list[Event]]] = {
         ],
     ),
     "expired": (
-        lambda: Session(STRATEGIES["sc"], paths=4, window=2, parallel=2),
+        lambda: Session(STRATEGIES["sc"], RunOptions(paths=4, window=2, parallel=2)),
         [grew(1, 2), ended(1, "b"), Expired("interrupted")],
     ),
 }
@@ -95,7 +95,7 @@ def test_journal(name: str) -> None:
 
 
 def test_no_path_beyond_the_warm_up_starts_before_it_has_ended() -> None:
-    run = Session(ddc(3), paths=8, window=2, parallel=8)
+    run = Session(ddc(3), RunOptions(paths=8, window=2, parallel=8))
     assert [start.path for start in run.begin() if isinstance(start, Start)] == [0, 1, 2]
     assert run.receive(ended(0)) == run.receive(ended(2)) == []
     assert [type(action) for action in run.receive(ended(1, "b"))] == [Start] * 5
@@ -133,7 +133,7 @@ def test_seeds_are_told_apart_and_repeat() -> None:
     seeds = {path_seed(run, path) for run in range(20) for path in range(200)}
     assert len(seeds) == 4000
     assert all(0 <= seed < 2**31 for seed in seeds)
-    first = Session(STRATEGIES["sc"], paths=2, window=1, parallel=2, seed=5).begin()
+    first = Session(STRATEGIES["sc"], RunOptions(paths=2, window=1, parallel=2, seed=5)).begin()
     assert first == [Start(0, path_seed(5, 0)), Start(1, path_seed(5, 1))]
 
 
@@ -179,7 +179,7 @@ def test_regrouping_settles_nothing_in_the_warm_up() -> None:
 
 
 def test_classes_may_be_known_from_the_start() -> None:
-    run = Session(STRATEGIES["ac"], paths=8, window=2)
+    run = Session(STRATEGIES["ac"], RunOptions(paths=8, window=2))
     assert run.receive(Regrouped({"x": "a"})) == []
     run.begin()
     run.receive(ended(0, "x"))
@@ -198,7 +198,7 @@ def test_classes_may_be_known_from_the_start() -> None:
         (lambda run: run.begin(), "twice"),
         (lambda run: run.receive("tokens"), "not an event"),
         (lambda run: run.outcome(), "before the run is over"),
-        (lambda _: Session(STRATEGIES["sc"], paths=1, window=1).receive(grew(0, 1)), "before begin"),
+        (lambda _: Session(STRATEGIES["sc"], RunOptions(paths=1, window=1)).receive(grew(0, 1)), "before begin"),
     ],
 )
 def test_a_broken_driver_is_told(bug: Callable[[Session], Any], says: str) -> None:

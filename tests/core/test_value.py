@@ -12,6 +12,7 @@ from scipy.stats import beta as beta_distribution
 
 from sureenough.core.events import Ended, Fate, Stop
 from sureenough.core.expected_gain import ExpectedGain, gain
+from sureenough.core.options import RunOptions
 from sureenough.core.session import Session
 from sureenough.core.stop_rules import Posterior, Share, StopRule, TwoLargest, Unanimous, fewest_votes, never
 from sureenough.core.strategy import Strategy
@@ -203,7 +204,7 @@ def test_a_rule_of_the_callers_own_needs_no_more_than_its_call() -> None:
     rule = AtFive()
     assert (rule.measure(poll("a")), rule.why(poll("a")), rule.need(poll("a"), 9)) == (None, "", 9)
     assert rule.counts_paths, "a path without a vote may settle it: ask after every path"
-    run = Session(Strategy("five", stop=rule), paths=9, window=1)
+    run = Session(Strategy("five", stop=rule), RunOptions(paths=9, window=1))
     run.begin()
     for path in range(4):
         assert not any(isinstance(action, Stop) for action in run.receive(Ended(path, Fate.KEPT, None)))
@@ -211,7 +212,7 @@ def test_a_rule_of_the_callers_own_needs_no_more_than_its_call() -> None:
 
 
 def test_any_callable_is_a_stop_rule() -> None:
-    run = Session(Strategy("two", stop=lambda poll: poll.counted >= 2), paths=9, window=1)  # type: ignore[arg-type]
+    run = Session(Strategy("two", stop=lambda poll: poll.counted >= 2), RunOptions(paths=9, window=1))  # type: ignore[arg-type]
     run.begin()
     run.receive(Ended(0, Fate.KEPT, "a"))
     assert run.receive(Ended(1, Fate.KEPT, "a")) == [Stop("a", "settled")]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from sureenough.core.options import RunOptions
 from sureenough.drivers import replay
 from sureenough.drivers.fast_replay import fast_replay
 from sureenough.drivers.lockstep import lockstep
@@ -30,7 +31,7 @@ def random_paths(seed: int, n: int = 40) -> list[RecordedPath]:
 def check(paths: list[RecordedPath], spec: str, window: int) -> None:
     expected = literal.run(paths, literal.RULES[spec], window)
     for lane in (fast_replay, lockstep):
-        out = replay(paths, parse(spec), paths=len(paths), window=window, lane=lane)
+        out = replay(paths, parse(spec), RunOptions(paths=len(paths), window=window), lane=lane)
         assert out.answer == expected.answer
         assert out.reason == expected.reason
         assert out.started == expected.started

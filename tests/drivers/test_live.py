@@ -11,6 +11,7 @@ import pytest
 from sureenough.answers import extract
 from sureenough.api import replay
 from sureenough.core.events import Action, Ended, Expired, Regrouped, Token, Tokens, path_seed
+from sureenough.core.options import RunOptions
 from sureenough.core.outcome import Outcome
 from sureenough.core.session import Session
 from sureenough.drivers.judging import new_grouper
@@ -39,7 +40,7 @@ def go(
     engine: Engine, strategy: str = "sc", *, paths: int = 8, parallel: int = 4, window: int = 4, **more: Any
 ) -> Outcome:
     options = {name: more.pop(name) for name in ("max_tokens", "count", "planned") if name in more}
-    session = Session(resolve(strategy), paths=paths, window=window, parallel=parallel, **options)
+    session = Session(resolve(strategy), RunOptions(paths=paths, window=window, parallel=parallel, **options))
     return asyncio.run(
         asyncio.wait_for(
             run(Prompt.user("?"), engine, session, **({"extract": extract, "group": new_grouper()} | more)),
@@ -149,7 +150,7 @@ def test_cancellation_from_outside_returns_the_vote_so_far() -> None:
     engine = scripted(lambda n: [tokens(r"\boxed{7}")] if n < 3 else [tokens("", 2), LONG])
 
     async def cancelled() -> Outcome:
-        session = Session(resolve("sc"), paths=8, window=4, parallel=4)
+        session = Session(resolve("sc"), RunOptions(paths=8, window=4, parallel=4))
         task = asyncio.create_task(run(Prompt.user("?"), engine, session, extract=extract, group=new_grouper()))
         while engine.started < 7:
             await asyncio.sleep(0.001)

@@ -7,6 +7,7 @@ import math
 import pytest
 from scipy.stats import beta as beta_distribution
 
+from sureenough.core.options import RunOptions
 from sureenough.drivers import replay
 from sureenough.drivers.fast_replay import fast_replay
 from sureenough.drivers.lockstep import lockstep
@@ -81,7 +82,7 @@ def check(paths: list[RecordedPath], window: int, delta: float) -> None:
     answer, started, tokens = literal_sure(paths, window, delta)
     strategy = parse(f"sure:delta={delta}")
     for lane in (fast_replay, lockstep) if len(paths) < 50 else (fast_replay,):
-        out = replay(paths, strategy, paths=len(paths), window=window, lane=lane)
+        out = replay(paths, strategy, RunOptions(paths=len(paths), window=window), lane=lane)
         assert (out.answer, out.started, out.tokens.total) == (answer, started, tokens)
 
 
@@ -90,8 +91,8 @@ def check(paths: list[RecordedPath], window: int, delta: float) -> None:
 @pytest.mark.parametrize("seed", range(5))
 def test_any_width_planned_or_not_gives_the_same_answer(seed: int, parallel: int, planned: bool) -> None:
     paths = random_paths(seed)
-    alone = replay(paths, parse("sure"), paths=40, window=12)
-    wide = replay(paths, parse("sure"), paths=40, window=12, parallel=parallel, planned=planned)
+    alone = replay(paths, parse("sure"), RunOptions(paths=40, window=12))
+    wide = replay(paths, parse("sure"), RunOptions(paths=40, window=12, parallel=parallel, planned=planned))
     assert (wide.answer, wide.votes, wide.reason) == (alone.answer, alone.votes, alone.reason)
 
 
@@ -101,7 +102,7 @@ def test_planned_width_saves_tokens_and_costs_steps(name: str, real_questions: l
     sums = {True: [0, 0], False: [0, 0]}
     for question in real_questions[:20]:
         for planned, spent in sums.items():
-            out = replay(question.paths, strategy, paths=64, window=64, parallel=64, planned=planned)
+            out = replay(question.paths, strategy, RunOptions(paths=64, window=64, parallel=64, planned=planned))
             spent[0] += out.tokens.total
             spent[1] += out.steps
     assert sums[True][0] <= sums[False][0]

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from sureenough.answers import extract
+from sureenough.core.options import RunOptions
 from sureenough.core.session import Session
 from sureenough.drivers.judging import new_grouper
 from sureenough.drivers.live import run
@@ -121,7 +122,7 @@ def test_a_path_that_breaks_is_an_engine_error(make: Any) -> None:
 @pytest.mark.parametrize("strategy", ["sc", "ddc:warmup=4", "sure"])
 def test_a_whole_run(make: Any, strategy: str) -> None:
     async def use(held: Held) -> None:
-        session = Session(resolve(strategy), paths=16, window=4, parallel=4)
+        session = Session(resolve(strategy), RunOptions(paths=16, window=4, parallel=4))
         out = await run(PROMPT, held.engine, session, extract=extract, group=new_grouper())
         assert out.answer == held.answer
         assert out.tokens.total <= held.tokens * out.started
@@ -132,7 +133,7 @@ def test_a_whole_run(make: Any, strategy: str) -> None:
 @every_engine
 def test_a_deadline_frees_every_slot(make: Any) -> None:
     async def use(held: Held) -> None:
-        session = Session(resolve("ddc:warmup=4"), paths=16, window=4, parallel=4)
+        session = Session(resolve("ddc:warmup=4"), RunOptions(paths=16, window=4, parallel=4))
         out = await run(PROMPT, held.engine, session, extract=extract, group=new_grouper(), deadline=0.05)
         assert (out.reason, out.answer) == ("deadline", None)
 

@@ -15,6 +15,7 @@ from dataclasses import replace
 
 from sureenough.answers import extract
 from sureenough.core.events import Action, Tokens
+from sureenough.core.options import RunOptions
 from sureenough.core.session import Session
 from sureenough.drivers.live import run
 from sureenough.drivers.observers import ObservedEvent
@@ -71,7 +72,8 @@ async def one(connected: OpenAIConnection, number: int) -> str:
     strategy = resolve(draw.choice(STRATEGIES))
     cap = draw.choice([None, None, None, 150])
     session = Session(
-        strategy, paths=draw.randint(5, 12), window=8, parallel=draw.randint(1, 6), seed=number, max_tokens=cap
+        strategy,
+        RunOptions(paths=draw.randint(5, 12), window=8, parallel=draw.randint(1, 6), seed=number, max_tokens=cap),
     )
     told = Told()
     deadline = draw.choice([None, None, None, 0.1])

@@ -9,6 +9,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sureenough.core.options import RunOptions
 from sureenough.core.outcome import Outcome
 from sureenough.core.strategy import Strategy
 from sureenough.drivers.fast_replay import fast_replay
@@ -56,7 +57,9 @@ def runs(draw: st.DrawFn) -> tuple[list[RecordedPath], Strategy, dict[str, Any]]
 @given(runs())
 def test_both_lanes_take_the_same_decisions(run: tuple[list[RecordedPath], Strategy, dict[str, Any]]) -> None:
     paths, strategy, sizes = run
-    assert replay(paths, strategy, lane=fast_replay, **sizes) == replay(paths, strategy, lane=lockstep, **sizes)
+    assert replay(paths, strategy, RunOptions(**sizes), lane=fast_replay) == replay(
+        paths, strategy, RunOptions(**sizes), lane=lockstep
+    )
 
 
 @settings(max_examples=200)
@@ -65,7 +68,7 @@ def test_the_budget_holds_and_every_token_has_one_bucket(
     run: tuple[list[RecordedPath], Strategy, dict[str, Any]],
 ) -> None:
     paths, strategy, sizes = run
-    out = replay(paths, strategy, **sizes)
+    out = replay(paths, strategy, RunOptions(**sizes))
     assert out.started <= sizes["paths"]
     assert sizes["max_tokens"] is None or out.tokens.total <= sizes["max_tokens"]
     assert out.tokens.overrun == out.tokens.failed == 0
@@ -86,8 +89,8 @@ def test_any_width_gives_the_sequential_answer(
     def decided(out: Outcome) -> tuple[object, ...]:
         return out.answer, out.reason, out.votes, out.measure, out.gate
 
-    alone = replay(paths, strategy, **(sizes | {"parallel": 1}))
-    wide = replay(paths, strategy, **(sizes | {"parallel": parallel}))
+    alone = replay(paths, strategy, RunOptions(**(sizes | {"parallel": 1})))
+    wide = replay(paths, strategy, RunOptions(**(sizes | {"parallel": parallel})))
     assert decided(wide) == decided(alone)
     assert wide.tokens.total >= alone.tokens.total
     assert wide.steps <= alone.steps

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from sureenough.answers import REPLAY_SECONDS
-from sureenough.api import DEFAULT_WINDOW
 from sureenough.bench.judging import Equal, PoolJudge
 from sureenough.bench.replay_pass import CalibrationCache, ReplayPass, ReplaySettings
 from sureenough.bench.score import Row, rows
-from sureenough.core.options import Count, check_count, check_run_limits, check_seconds, check_seed
+from sureenough.core.options import DEFAULT_WINDOW, Count, RunOptions, check_count, check_seconds
 from sureenough.core.strategy import Strategy
 from sureenough.errors import UsageError
 from sureenough.pools import Pool
@@ -98,14 +98,16 @@ def compare(
     check_count("repeats", repeats)
     if repeats > MOST_REPEATS:
         raise UsageError(f"repeats is {repeats}; {MOST_REPEATS:,} orders are the most, and ten are plenty")
-    check_seed(seed)
     check_seconds("symbolic_seconds", symbolic_seconds)
     source = pool if isinstance(pool, Pool) else Pool(pool, skip_damaged=skip_damaged)
     size = window if window is not None else source.info.window or DEFAULT_WINDOW
+    options = RunOptions(
+        paths=paths, window=size, parallel=parallel, seed=seed, max_tokens=max_tokens, count=count, planned=planned
+    )
     for strategy in plan:
-        check_run_limits(strategy, 10**9 if paths is None else paths, size, parallel, max_tokens, count)
+        options.check_budget(strategy)
     groups = PoolJudge(source, symbolic_seconds, equal)
-    work = ReplayPass(plan, ReplaySettings(paths, size, parallel, repeats, seed, max_tokens, count, planned, guard))
+    work = ReplayPass(plan, ReplaySettings(options, repeats, guard))
     seen = 0
     for question in source:
         work.question(question, groups.of(question), CalibrationCache())
@@ -120,22 +122,23 @@ def _result(pool: Pool, work: ReplayPass, groups: PoolJudge) -> Comparison:
     settings = work.settings
     needy = max(work.plan, key=lambda strategy: strategy.warmup)
     if work.recorded < needy.warmup:
-        check_run_limits(needy, work.recorded, settings.window, settings.parallel, None, settings.count)
+        dataclasses.replace(settings.options, paths=work.recorded).check_budget(needy)
     notes = work.notes(groups)
     if pool.damaged:
         notes.append(f"{pool.damaged} damaged rows were left out")
+    options = settings.options
     return Comparison(
         pool=str(pool.file),
-        rows=rows(work.sheets, settings.repeats, settings.seed),
-        paths=work.recorded if settings.paths is None else settings.paths,
+        rows=rows(work.sheets, settings.repeats, options.seed),
+        paths=work.recorded if options.paths is None else options.paths,
         recorded=work.recorded,
-        window=settings.window,
-        parallel=settings.parallel,
+        window=options.window or DEFAULT_WINDOW,
+        parallel=options.parallel,
         repeats=settings.repeats,
-        seed=settings.seed,
-        count=settings.count,
-        planned=settings.planned,
-        max_tokens=settings.max_tokens,
+        seed=options.seed,
+        count=options.count,
+        planned=options.planned,
+        max_tokens=options.max_tokens,
         guard=settings.guard,
         equal=groups.equal,
         symbolic_seconds=groups.symbolic_seconds,

@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Final, Generic, NamedTuple, TypeVar
 
 from sureenough.answers import REPLAY_SECONDS, warm_up
-from sureenough.api import DEFAULT_WINDOW
 from sureenough.bench.judging import Equal, JudgedAnswers, PoolJudge, judge_question
 from sureenough.bench.source import Source
+from sureenough.core.options import DEFAULT_WINDOW
 from sureenough.errors import SureEnoughError
 from sureenough.pools import Pool, Question
 

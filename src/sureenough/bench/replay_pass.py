@@ -12,7 +12,7 @@ from sureenough.bench.guard import ConfidenceGuard
 from sureenough.bench.judging import JudgedAnswers, PoolJudge
 from sureenough.bench.score import ScoredRun, StrategyRuns
 from sureenough.core.confidence.array import Windows
-from sureenough.core.options import Count
+from sureenough.core.options import RunOptions
 from sureenough.core.pruning import Calibrate, Gate
 from sureenough.core.strategy import Strategy
 from sureenough.drivers import replay as run_recorded
@@ -24,15 +24,9 @@ from sureenough.spec import render
 class ReplaySettings:
     """What every run of a comparison has in common."""
 
-    paths: int | None  # the budget; None: whatever a question has
-    window: int
-    parallel: int
-    repeats: int
-    seed: int
-    max_tokens: int | None
-    count: Count
-    planned: bool
-    guard: bool
+    options: RunOptions  # no budget: whatever a question has
+    repeats: int = 1
+    guard: bool = False
 
 
 class CalibrationCache:
@@ -81,7 +75,7 @@ class ReplayPass:
         """All strategies and repeats of one question; works on the same one may share what is remembered."""
         n = len(question.paths)
         self.recorded = max(self.recorded, n)
-        self.short += self.settings.paths is not None and n < self.settings.paths
+        self.short += self.settings.options.paths is not None and n < self.settings.options.paths
         self.shrunk += any(n < strategy.warmup for strategy in self.plan)
         runs: list[list[ScoredRun]] = [[] for _ in self.plan]
         for repeat in range(self.settings.repeats):
@@ -96,8 +90,8 @@ class ReplayPass:
 
     def _ordered(self, question: Question, repeat: int) -> list[RecordedPath]:
         """The paths that this repeat may use, in its order."""
-        rng = np.random.default_rng((self.settings.seed, repeat, crc32(question.id.encode())))
-        order = rng.permutation(len(question.paths))[: self.settings.paths]
+        rng = np.random.default_rng((self.settings.options.seed, repeat, crc32(question.id.encode())))
+        order = rng.permutation(len(question.paths))[: self.settings.options.paths]
         return [question.paths[i] for i in order]
 
     def _run(self, paths: list[RecordedPath], strategy: Strategy, judged: JudgedAnswers) -> ScoredRun:
@@ -105,29 +99,20 @@ class ReplayPass:
         settings = self.settings
         if len(paths) < strategy.warmup:
             strategy = replace(strategy, warmup=len(paths))
-        out = run_recorded(
-            paths,
-            strategy,
-            paths=len(paths),
-            window=settings.window,
-            parallel=settings.parallel,
-            seed=settings.seed,
-            max_tokens=settings.max_tokens,
-            count=settings.count,
-            planned=settings.planned,
-            classes=judged.classes,
-        )
+        options = replace(settings.options, paths=len(paths))
+        out = run_recorded(paths, strategy, options, classes=judged.classes)
         right = judged.right
         correct = None if right is None else float(out.answer is not None and right[out.answer])
         plain = sum(path.tokens for path in paths)
-        return ScoredRun(correct, out.tokens.total, min(plain, settings.max_tokens or plain), out)
+        return ScoredRun(correct, out.tokens.total, min(plain, settings.options.max_tokens or plain), out)
 
     def notes(self, groups: PoolJudge) -> list[str]:
         """What a reader of the table should know, by whom the answers were judged too."""
         notes = []
         if self.short:
             notes.append(
-                f"{self.short} questions have fewer than {self.settings.paths} recorded paths; they used what there is"
+                f"{self.short} questions have fewer than {self.settings.options.paths} recorded paths; "
+                "they used what there is"
             )
         if self.shrunk:
             notes.append(f"{self.shrunk} questions have fewer paths than a warm-up; all their paths warmed up")

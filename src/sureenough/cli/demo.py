@@ -69,7 +69,7 @@ def command(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Three questions live, then strategies compared on fresh paths; a minute, nothing but this machine."""
-    check_seed(seed)
+    check_seed("seed", seed)
     if keep is not None and keep.exists():
         raise TraceError(f"{keep} is there already; name another pool, or move it away")
     if keep is not None and not keep.absolute().parent.is_dir():

@@ -13,6 +13,7 @@ import httpx
 
 from sureenough.cli.cancel_timing import time_cancel
 from sureenough.core.events import Ended, Fate, Tokens
+from sureenough.core.options import RunOptions
 from sureenough.core.session import Session
 from sureenough.engines.base import Chunk, Prompt
 from sureenough.engines.local.engine import Local, Slots
@@ -194,7 +195,7 @@ async def chunks(at: OpenAIConnection) -> Check:
 def client_cost(probe: Probe) -> float:
     """Microseconds a token for all that a client does with bytes that it has read: decode, reduce, watch, schedule."""
     raw = [b"data: " + data + b"\n\n" for data in probe.events]
-    session = Session(resolve(WATCHING), paths=COSTED, window=16)
+    session = Session(resolve(WATCHING), RunOptions(paths=COSTED, window=16))
     session.begin()
     start = 0.0
     for number in range(COSTED):

@@ -1,50 +1,126 @@
-"""The sizes of a run: which are possible, and what to say of those that are not."""
+"""The options of a run, defined once: Python, the command line, TOML plans, HTTP requests and the page derive theirs.
+
+Each field carries its help text and the rule for its values; `RunOptions` checks them when it is made.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import Field, dataclass, field, fields
 from numbers import Integral
-from typing import Literal, SupportsInt, TypeGuard
+from typing import TYPE_CHECKING, Any, Final, Literal, Self, SupportsInt, TypeGuard
 
-from sureenough.core.strategy import Strategy
 from sureenough.errors import UsageError
+
+if TYPE_CHECKING:
+    from sureenough.core.strategy import Strategy
 
 Count = Literal["start", "finish"]
 """The order in which votes are counted."""
 
 
-def check_run_limits(
-    strategy: Strategy, paths: int, window: int, parallel: int, max_tokens: int | None, count: str
-) -> None:
-    """Raise a UsageError that says what to change."""
-    for name, value in (("paths", paths), ("window", window), ("parallel", parallel)):
-        check_count(name, value)
-    if max_tokens is not None and not _is_count(max_tokens):
-        raise UsageError(f"max_tokens is {max_tokens!r}; it must be a whole number of at least 1, or left out")
-    if count not in ("start", "finish"):
-        raise UsageError(f"count is {count!r}; votes are counted in order of 'start' or of 'finish'")
-    if paths < strategy.warmup:
-        raise UsageError(
-            f"{strategy.name} warms up with {strategy.warmup} paths, the budget is {paths}: "
-            f"allow at least {strategy.warmup} paths, or ask for {strategy.name}:warmup={paths}"
-        )
+def _run_option(default: Any, help: str, check: Callable[[str, Any], None], **schema: Any) -> Any:
+    """A field of RunOptions: its help text, its check, and what a JSON schema says about its values."""
+    return field(default=default, metadata={"help": help, "check": check, "schema": schema})
+
+
+def _optional(check: Callable[[str, Any], None]) -> Callable[[str, Any], None]:
+    return lambda name, value: None if value is None else check(name, value)
+
+
+def _is_integer(value: object) -> TypeGuard[SupportsInt]:
+    """Numpy's integers count, booleans do not."""
+    return not isinstance(value, bool) and isinstance(value, Integral)
 
 
 def check_count(name: str, value: object) -> None:
-    """Sizes are whole numbers from 1 on."""
-    if not _is_count(value):
+    """Refuse anything but a whole number of at least 1."""
+    if not _is_integer(value) or int(value) < 1:
         raise UsageError(f"{name} is {value!r}; it must be a whole number of at least 1")
 
 
-def check_seconds(name: str, seconds: object) -> None:
-    """Times are finite numbers of seconds, 0 or more."""
-    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 <= seconds < 1e9:
-        raise UsageError(f"{name} is {seconds!r}; it must be a number of seconds, 0 or more")
+def check_seconds(name: str, value: object) -> None:
+    """Refuse anything but a finite number of seconds, 0 or more."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1e9:
+        raise UsageError(f"{name} is {value!r}; it must be a number of seconds, 0 or more")
 
 
-def check_seed(seed: object) -> None:
-    """Seeds are whole numbers from 0 on."""
-    if not _is_integer(seed) or int(seed) < 0:
-        raise UsageError(f"seed is {seed!r}; it must be a whole number of at least 0")
+def check_seed(name: str, value: object) -> None:
+    """Refuse anything but a whole number of at least 0."""
+    if not _is_integer(value) or int(value) < 0:
+        raise UsageError(f"{name} is {value!r}; it must be a whole number of at least 0")
+
+
+def _check_order(name: str, value: object) -> None:
+    if value not in ("start", "finish"):
+        raise UsageError(f"{name} is {value!r}; votes are counted in order of 'start' or of 'finish'")
+
+
+def _check_flag(name: str, value: object) -> None:
+    if not isinstance(value, bool):
+        raise UsageError(f"{name} is {value!r}; it must be true or false")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOptions:
+    """How one question is run: budget, window, parallelism and caps."""
+
+    paths: int | None = _run_option(
+        None, "budget: the most paths to start per question", _optional(check_count), minimum=1
+    )
+    window: int | None = _run_option(
+        None, "tokens per window over which confidence is averaged", _optional(check_count), minimum=1
+    )
+    parallel: int = _run_option(1, "the most paths that run at once", check_count, minimum=1)
+    seed: int = _run_option(0, "seed of the run; each path derives its own", check_seed, minimum=0)
+    max_tokens: int | None = _run_option(
+        None, "cap on the tokens of all paths together", _optional(check_count), minimum=1
+    )
+    deadline: float | None = _run_option(
+        None, "seconds after which the run ends with the vote so far", _optional(check_seconds), minimum=0
+    )
+    count: Count = _run_option(
+        "start", "order in which votes are counted: start or finish", _check_order, enum=["start", "finish"]
+    )
+    planned: bool = _run_option(
+        False, "run no more paths at once than twice what the strategy still needs", _check_flag
+    )
+
+    def __post_init__(self) -> None:
+        for option in fields(self):
+            value = getattr(self, option.name)
+            option.metadata["check"](option.name, value)
+            if _is_integer(value):
+                object.__setattr__(self, option.name, int(value))  # numpy's integers become Python's
+
+    def check_budget(self, strategy: Strategy) -> None:
+        """Refuse a budget that is smaller than the strategy's warm-up."""
+        if self.paths is not None and self.paths < strategy.warmup:
+            raise UsageError(
+                f"{strategy.name} warms up with {strategy.warmup} paths, the budget is {self.paths}: "
+                f"allow at least {strategy.warmup} paths, or ask for {strategy.name}:warmup={self.paths}"
+            )
+
+    @classmethod
+    def fields(cls) -> dict[str, Field[Any]]:
+        """Every option by name, with `help`, `check` and `schema` in its metadata."""
+        return {option.name: option for option in fields(cls)}
+
+    @classmethod
+    def known(cls, values: dict[str, Any]) -> Self:
+        """From keyword arguments; an unknown one is refused with the known ones."""
+        names = cls.fields()
+        unknown = next((name for name in values if name not in names), None)
+        if unknown is not None:
+            raise UsageError(f"there is no option {unknown!r}; known: {', '.join(names)}")
+        return cls(**values)
+
+
+LIVE_DEFAULTS: Final = RunOptions(paths=64, parallel=16)
+"""What `ask`, `serve` and the page start from."""
+
+DEFAULT_WINDOW: Final = 2048
+"""The paper's window, if neither caller, pool nor engine suggests one."""
 
 
 def suggested_window(longest: int) -> int:
@@ -53,12 +129,3 @@ def suggested_window(longest: int) -> int:
     while size * 2 <= longest // 10:
         size *= 2
     return size
-
-
-def _is_count(value: object) -> bool:
-    return _is_integer(value) and int(value) >= 1
-
-
-def _is_integer(value: object) -> TypeGuard[SupportsInt]:
-    """Numpy's integers count, booleans do not."""
-    return not isinstance(value, bool) and isinstance(value, Integral)

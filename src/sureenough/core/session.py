@@ -28,37 +28,28 @@ from sureenough.core.events import (
     Unread,
     path_seed,
 )
-from sureenough.core.options import Count, check_run_limits
+from sureenough.core.options import RunOptions
 from sureenough.core.outcome import Outcome
 from sureenough.core.path import PathState, outcome_notes, path_counts
 from sureenough.core.pruning import Gate
 from sureenough.core.strategy import Strategy
 from sureenough.core.votes import Poll
-from sureenough.errors import ProtocolError
+from sureenough.errors import ProtocolError, UsageError
 
 
 class Session:
     """One question, one strategy, one budget."""
 
-    def __init__(
-        self,
-        strategy: Strategy,
-        *,
-        paths: int,
-        window: int,
-        parallel: int = 1,
-        seed: int = 0,
-        max_tokens: int | None = None,
-        count: Count = "start",
-        planned: bool = False,
-    ) -> None:
-        check_run_limits(strategy, paths, window, parallel, max_tokens, count)
-        self.strategy = strategy
-        # numpy's integers are welcome, Python's go on from here.
-        self.budget, self.window, self.parallel, self.seed = int(paths), int(window), int(parallel), int(seed)
-        self.count = count
-        self.planned = planned  # run no more paths at once than twice what the stop rule needs at least
-        self.max_tokens = inf if max_tokens is None else int(max_tokens)
+    def __init__(self, strategy: Strategy, options: RunOptions) -> None:
+        if options.paths is None or options.window is None:
+            raise UsageError("a session needs a budget and a window: RunOptions(paths=…, window=…)")
+        options.check_budget(strategy)
+        self.strategy, self.options = strategy, options
+        self.budget, self.window = options.paths, options.window
+        self.parallel, self.seed = options.parallel, options.seed
+        self.count = options.count
+        self.planned = options.planned
+        self.max_tokens = inf if options.max_tokens is None else options.max_tokens
         self.gate = Gate()
         self.poll = Poll(strategy.weigh, self.budget)
         self.paths: list[PathState] = []

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import replace
 
 from sureenough.core.events import Regrouped
-from sureenough.core.options import Count, check_count
+from sureenough.core.options import RunOptions
 from sureenough.core.outcome import Outcome
 from sureenough.core.session import Session
 from sureenough.core.strategy import Strategy
@@ -21,40 +21,25 @@ Lane = Callable[[Sequence[RecordedPath], Session, Callable[[], bool]], int]
 def replay(
     recorded: Sequence[RecordedPath],
     strategy: Strategy,
+    options: RunOptions,
     *,
-    paths: int,
-    window: int,
-    parallel: int = 1,
-    seed: int = 0,
-    max_tokens: int | None = None,
-    deadline: float | None = None,
-    count: Count = "start",
-    planned: bool = False,
     classes: Mapping[str, Hashable] | None = None,
     lane: Lane = fast_replay,
 ) -> Outcome:
     """Run recorded paths in lockstep; a budget above what was recorded uses what there is."""
-    check_count("paths", paths)
-    session = Session(
-        strategy,
-        paths=min(paths, len(recorded)),
-        window=window,
-        parallel=parallel,
-        seed=seed,
-        max_tokens=max_tokens,
-        count=count,
-        planned=planned,
-    )
+    recorded = recorded[: options.paths]
+    run_options = options if options.paths == len(recorded) else dataclasses.replace(options, paths=len(recorded))
+    session = Session(strategy, run_options)
     if classes:
         session.receive(Regrouped(classes))
     if strategy.reads_confidence:
-        scan_together(recorded[:paths], window)
-    steps = lane(recorded, session, _alarm(deadline))
-    outcome = replace(session.outcome(), steps=steps, strategy=render(strategy))
-    if paths <= len(recorded):
+        scan_together(recorded, session.window)
+    steps = lane(recorded, session, _alarm(options.deadline))
+    outcome = dataclasses.replace(session.outcome(), steps=steps, strategy=render(strategy))
+    if options.paths is None or options.paths <= len(recorded):
         return outcome
-    note = f"{len(recorded)} paths are recorded, the budget was {paths}: it used what there is"
-    return replace(outcome, notes=(*outcome.notes, note))
+    note = f"{len(recorded)} paths are recorded, the budget was {options.paths}: it used what there is"
+    return dataclasses.replace(outcome, notes=(*outcome.notes, note))
 
 
 def _alarm(deadline: float | None) -> Callable[[], bool]:

@@ -21,6 +21,7 @@ from sureenough.bench.judging import JudgedAnswers
 from sureenough.bench.parallel import PoolResults
 from sureenough.bench.result import Axis, Cell, ExperimentResult, Figure, ResultColumn, Series, Table
 from sureenough.core.events import Tier
+from sureenough.core.options import RunOptions
 from sureenough.drivers import replay
 from sureenough.pools import Question, RecordedPath
 from sureenough.spec import resolve
@@ -109,7 +110,7 @@ def _votes(window: int, seed: int) -> Table:
             for trial in range(TRIALS):
                 paths = _question(mode, share, answers, np.random.default_rng((seed, 7, trial)))
                 for name in names:
-                    out = replay(paths, resolve(name), paths=BUDGET, window=window)
+                    out = replay(paths, resolve(name), RunOptions(paths=BUDGET, window=window))
                     won[name] += out.answer == "right"
                     tokens[name] += out.tokens.total
             cells: list[Cell] = [mode, mix]

@@ -35,7 +35,7 @@ def run(inputs: Inputs) -> ExperimentResult:
     lines, seen, more = replayed(inputs, lambda pool: _cells(inputs, pool.window))
     both = [list(zip(one[::2], one[1::2], strict=True)) for one in lines]
     rows: list[list[Value]] = [_row(whole, init) for one in both for whole, init in one]
-    at_once = lines[0][0].cell.settings.parallel
+    at_once = lines[0][0].cell.settings.options.parallel
     title = f"Recorded paths in steps, {at_once} at once"
     tables.append(Table("steps", title, COLUMNS, rows, STEPS))
     wholes = [[whole for whole, _ in one] for one in both]

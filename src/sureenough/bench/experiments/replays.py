@@ -12,7 +12,7 @@ from sureenough.bench.parallel import OpenPool, PoolResults, Task, map_questions
 from sureenough.bench.replay_pass import CalibrationCache, ReplayPass, ReplaySettings
 from sureenough.bench.score import Row, StrategyRuns, rows
 from sureenough.bench.source import Source
-from sureenough.core.options import check_count, check_run_limits, check_seed
+from sureenough.core.options import RunOptions, check_count, check_seed
 from sureenough.errors import UsageError
 from sureenough.pools import Question
 from sureenough.spec import resolve
@@ -80,8 +80,7 @@ def replayed(
     def task_of(opened: OpenPool) -> Task[QuestionRuns]:
         cells = planned[id(opened)] = tuple(cells_of(opened))
         for cell in cells:
-            s = cell.settings
-            check_run_limits(resolve(cell.strategy), s.paths or 10**9, s.window, s.parallel, s.max_tokens, s.count)
+            cell.settings.options.check_budget(resolve(cell.strategy))
         return ReplayCells(cells)
 
     seen = over_pools(inputs, task_of)
@@ -118,25 +117,17 @@ def over_pools(inputs: Inputs, task_of: Callable[[OpenPool], Task[T]]) -> list[P
 
 def settings_of(settings: ExperimentSettings, window: int, **changes: int | None) -> ReplaySettings:
     """A cell's settings: the caller's, in the paper's budget, changed where a sweep says so."""
-    usual = ReplaySettings(
-        paths=settings.paths or PAPER_BUDGET,
-        window=window,
-        parallel=settings.parallel,
-        repeats=settings.repeats,
-        seed=settings.seed,
-        max_tokens=None,
-        count="start",
-        planned=False,
-        guard=False,
+    options = RunOptions(
+        paths=settings.paths or PAPER_BUDGET, window=window, parallel=settings.parallel, seed=settings.seed
     )
-    return replace(usual, **changes)  # type: ignore[arg-type]  # only sizes change
+    return ReplaySettings(replace(options, **changes), settings.repeats)  # type: ignore[arg-type]  # only sizes change
 
 
 def refuse_bad_settings(settings: ExperimentSettings) -> None:
     """Before anything is read."""
     check_count("repeats", settings.repeats)
     check_count("jobs", settings.jobs)
-    check_seed(settings.seed)
+    check_seed("seed", settings.seed)
     for name in settings.strategies or ():
         resolve(name)
 
@@ -156,7 +147,7 @@ def _lines(
 
 def _notes(seen: PoolResults[QuestionRuns], cells: tuple[ReplayCell, ...]) -> list[str]:
     name, groups = seen.opened.source.dataset, seen.opened.groups
-    budget = max(cell.settings.paths or 0 for cell in cells)
+    budget = max(cell.settings.options.paths or 0 for cell in cells)
     recorded = [value.recorded for value in seen.values]
     short = sum(n < budget for n in recorded)
     notes = []

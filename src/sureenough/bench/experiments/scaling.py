@@ -50,8 +50,8 @@ def run(inputs: Inputs) -> ExperimentResult:
         return [*by_paths, *by_tokens]
 
     lines, seen, notes = replayed(inputs, lambda pool: cells(pool.window))
-    free = [[line for line in one if line.cell.settings.max_tokens is None] for one in lines]
-    capped = [[line for line in one if line.cell.settings.max_tokens is not None] for one in lines]
+    free = [[line for line in one if line.cell.settings.options.max_tokens is None] for one in lines]
+    capped = [[line for line in one if line.cell.settings.options.max_tokens is not None] for one in lines]
     tables = [
         f.table("budgets", "Accuracy and tokens by voting size", _flat(free), [*_FIRST, _BUDGET, *_REST]),
         f.table("caps", "Accuracy at equal caps on tokens", _flat(capped), [*_FIRST, _CAP, *_REST]),
@@ -66,8 +66,10 @@ def run(inputs: Inputs) -> ExperimentResult:
 
 
 _FIRST: Final = (f.DATASET, f.MODEL, f.STRATEGY)
-_BUDGET: Final = f.Field(ResultColumn("budget", "count", "paths"), lambda line: line.cell.settings.paths)
-_CAP: Final = f.Field(ResultColumn("cap", "count", "tokens a question"), lambda line: line.cell.settings.max_tokens)
+_BUDGET: Final = f.Field(ResultColumn("budget", "count", "paths"), lambda line: line.cell.settings.options.paths)
+_CAP: Final = f.Field(
+    ResultColumn("cap", "count", "tokens a question"), lambda line: line.cell.settings.options.max_tokens
+)
 _REST: Final = (f.ACCURACY, f.TOKENS, f.STEPS, f.WIDTH, f.SETTLED)
 
 
@@ -105,8 +107,8 @@ def _flat(lines: Sequence[list[CellResult]]) -> list[CellResult]:
 Place = Callable[[CellResult], float | None]
 PLACES: Final[dict[str, tuple[str, Axis, Place]]] = {
     "tokens": ("accuracy against tokens", SPENT, lambda line: line.row.tokens),
-    "voting": ("accuracy against voting size", SIZE, lambda line: line.cell.settings.paths),
-    "caps": ("accuracy at equal caps on tokens", CAP, lambda line: line.cell.settings.max_tokens),
+    "voting": ("accuracy against voting size", SIZE, lambda line: line.cell.settings.options.paths),
+    "caps": ("accuracy at equal caps on tokens", CAP, lambda line: line.cell.settings.options.max_tokens),
 }
 
 
