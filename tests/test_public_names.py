@@ -45,7 +45,7 @@ def test_an_outcome_has_the_promised_fields() -> None:
     assert (out.answer, out.reason) == ("42", "settled")
     assert out.votes == {"42": 16.0}
     assert (out.tokens.total, out.tokens.init, out.tokens.kept, out.tokens.pruned) == (128, 128, 0, 0)
-    assert (out.tokens.spared, out.tokens.failed, out.tokens.overrun) == (0, 0, 0)
+    assert (out.tokens.discarded, out.tokens.failed, out.tokens.overrun) == (0, 0, 0)
     assert (out.steps, out.started, out.pruned) == (128, 16, 0)
     assert out.strategy == "ddc:warmup=16,weight=mean"
     assert any("20 paths are recorded, the budget was 64" in note for note in out.notes)

@@ -144,7 +144,6 @@ async def aask(
         session,
         extract=extract or extractor_for(kind),
         group=new_grouper(),
-        deadline=deadline,
         observers=observers,
     )
     return replace(out, notes=(*out.notes, *remarks)) if remarks else out

@@ -17,7 +17,7 @@ from sureenough.cli.doctor_checks import examine
 from sureenough.core.confidence.array import scan
 from sureenough.core.events import Action, Ended, Fate, Summary
 from sureenough.core.pruning import Gate
-from sureenough.core.session import Session
+from sureenough.core.snapshot import Snapshot
 from sureenough.drivers.observers import ObservedEvent
 from sureenough.engines.base import Chunk, WatchOptions, opened
 from sureenough.engines.openai.client import OpenAI
@@ -50,12 +50,12 @@ class Fates:
         self.paths: dict[int, tuple[Fate, int]] = {}
         self.summaries: dict[int, Summary | None] = {}
 
-    def __call__(self, session: Session, news: ObservedEvent, actions: Sequence[Action]) -> None:
-        for path in session.paths:
+    def __call__(self, event: ObservedEvent, actions: Sequence[Action], snapshot: Snapshot) -> None:
+        for path in snapshot.paths:
             if path.fate is not None:
                 self.paths[path.number] = (path.fate, path.tokens)
-        if isinstance(news, Ended):
-            self.summaries[news.path] = news.summary
+        if isinstance(event, Ended):
+            self.summaries[event.path] = event.summary
 
 
 def asked(inside: bool, strategy: str = DDC, parallel: int = 1, **options: Any) -> tuple[se.Outcome, Fates]:

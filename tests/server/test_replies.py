@@ -27,7 +27,7 @@ def test_progress_is_one_comment_whatever_the_leading_answer_is(end: str) -> Non
 
 
 def test_a_path_that_its_server_cut_says_so() -> None:
-    reply = ReplyWriter(asked()).whole(RunResult(OUT, Transcript(0, "7", 3, cut=True)))
+    reply = ReplyWriter(asked()).whole(RunResult(OUT, Transcript(0, "7", 3, truncated=True)))
     assert reply["choices"][0]["finish_reason"] == "length"
 
 

@@ -18,7 +18,7 @@ from sureenough.bench.progress import ProgressMeter
 from sureenough.bench.recording import RecordingCell
 from sureenough.core.events import Action, Json, Start, Stop
 from sureenough.core.outcome import Outcome
-from sureenough.core.session import Session
+from sureenough.core.snapshot import Snapshot
 from sureenough.drivers.observers import ObservedEvent, RunStarted
 from sureenough.drivers.record import RecordQuestion
 from sureenough.engines.base import Engine, opened, stops_at_once, suggested_window
@@ -216,12 +216,12 @@ class _Clock:
     def __init__(self) -> None:
         self.began = self.warm = self.over = 0.0
 
-    def __call__(self, session: Session, news: ObservedEvent, actions: Sequence[Action]) -> None:
+    def __call__(self, event: ObservedEvent, actions: Sequence[Action], snapshot: Snapshot) -> None:
         now = time.perf_counter()
-        if isinstance(news, RunStarted):
+        if isinstance(event, RunStarted):
             self.began = now
         for action in actions:
-            past = isinstance(action, Start) and not session.paths[action.path].warmup
+            past = isinstance(action, Start) and not action.warmup
             if not self.warm and (past or isinstance(action, Stop)):
                 self.warm = now
             if isinstance(action, Stop):

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from sureenough.core.events import Action, Ended, Tokens
-from sureenough.core.session import Session
+from sureenough.core.snapshot import Snapshot
 from sureenough.drivers.observers import ObservedEvent
 
 LEVELS: Final = (3, 4, 5, 2, 4)
@@ -59,16 +59,16 @@ class Pace:
         self._seconds = 0.0
         self._since: float | None = None
 
-    def __call__(self, session: Session, news: ObservedEvent, actions: Sequence[Action]) -> None:
+    def __call__(self, event: ObservedEvent, actions: Sequence[Action], snapshot: Snapshot) -> None:
         """An observer."""
-        if isinstance(news, Tokens):
+        if isinstance(event, Tokens):
             now = time.monotonic()
-            if not any(path.fate for path in session.paths):
+            if not any(path.fate for path in snapshot.paths):
                 if self._since is not None:
-                    self._tokens += len(news.tokens)
+                    self._tokens += len(event.tokens) + event.unread
                     self._seconds += now - self._since
                 self._since = now
-        elif isinstance(news, Ended):
+        elif isinstance(event, Ended):
             self._since = None
 
     def rate(self, otherwise: float) -> float:

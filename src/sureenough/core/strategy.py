@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from sureenough.core.pruning import Calibrate, no_gate
 from sureenough.core.stop_rules import PlainStopRule, StopRule, never
-from sureenough.core.weights import Weigh, by_count
+from sureenough.core.weights import PlainWeigh, Weigh, by_count
 from sureenough.errors import UsageError
 
 
@@ -28,6 +28,8 @@ class Strategy:
     def __post_init__(self) -> None:
         if not hasattr(self.stop, "measure"):
             object.__setattr__(self, "stop", PlainStopRule(self.stop))
+        if not hasattr(self.weigh, "settled"):
+            object.__setattr__(self, "weigh", PlainWeigh(self.weigh))
         if self.warmup < 0:
             raise UsageError(f"warmup={self.warmup} will not do: warmup is a whole number of at least 0")
         if self.prunes and not self.warmup:

@@ -14,7 +14,7 @@ from typing import Any, Final
 from starlette.types import Message, Receive, Scope, Send
 
 from sureenough.core.events import Action, Fate, Tokens
-from sureenough.core.session import Session
+from sureenough.core.snapshot import Snapshot
 from sureenough.drivers.observers import ObservedEvent, PathText
 from sureenough.server.errors import api_error
 from sureenough.server.replies import ReplyWriter, RunResult, encode
@@ -34,28 +34,28 @@ class StreamState:
 
     def __init__(self) -> None:
         self.begun = asyncio.Event()
-        self._session: Session | None = None
+        self._snapshot: Snapshot | None = None
 
-    def __call__(self, session: Session, news: ObservedEvent, actions: Sequence[Action]) -> None:
+    def __call__(self, event: ObservedEvent, actions: Sequence[Action], snapshot: Snapshot) -> None:
         """An observer."""
-        self._session = session
-        if isinstance(news, Tokens | PathText):
+        self._snapshot = snapshot
+        if isinstance(event, Tokens | PathText):
             self.begun.set()
 
     def line(self) -> str:
         """Paths, tokens, the leader and how near the vote is to being settled."""
-        session = self._session
-        if session is None:
+        snapshot = self._snapshot
+        if snapshot is None:
             return "nothing yet"
-        made = sum(path.tokens + path.overrun for path in session.paths)
-        ended = sum(path.fate is not None for path in session.paths)
-        pruned = sum(path.fate is Fate.PRUNED for path in session.paths)
-        said = f"{len(session.paths)} of {session.budget} paths, {ended} ended, {pruned} pruned, {made:,} tokens"
-        votes = session.poll.votes()
+        made = snapshot.generated
+        ended = sum(path.fate is not None for path in snapshot.paths)
+        pruned = sum(path.fate is Fate.PRUNED for path in snapshot.paths)
+        said = f"{len(snapshot.paths)} of {snapshot.budget} paths, {ended} ended, {pruned} pruned, {made:,} tokens"
+        votes = snapshot.votes.weights
         if votes:
             leader, weight = next(iter(votes.items()))
             said += f"; leading: {leader[:60]} ({weight / (sum(votes.values()) or 1.0):.0%})"
-        measured = session.strategy.stop.measure(session.poll)
+        measured = snapshot.votes.measure
         return said if measured is None else f"{said}; stop rule at {measured:.4f}"
 
 

@@ -105,7 +105,7 @@ def parted(words: Transcript | None) -> tuple[str | None, str]:
 def finish(result: RunResult, longest: int | None) -> str:
     """OpenAI's word for why it ended."""
     out, words = result.outcome, result.words
-    if words is not None and (words.cut or (longest is not None and words.tokens >= longest)):
+    if words is not None and (words.truncated or (longest is not None and words.tokens >= longest)):
         return "length"
     return "length" if out.answer is None and out.reason in ("max_tokens", "deadline", "interrupted") else "stop"
 
