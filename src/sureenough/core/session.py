@@ -10,11 +10,10 @@ from collections.abc import Sequence
 from math import inf
 from typing import Final
 
+from sureenough.core.counting import CountingOrder
 from sureenough.core.events import (
     Action,
-    Answer,
     Cancel,
-    Classify,
     Ended,
     Event,
     Expired,
@@ -31,7 +30,7 @@ from sureenough.core.options import RunOptions
 from sureenough.core.outcome import Outcome, build_outcome
 from sureenough.core.path import PathState
 from sureenough.core.pruning import OPEN_GATE, Tier
-from sureenough.core.snapshot import PathSnapshot, Phase, Snapshot, VoteSnapshot
+from sureenough.core.snapshot import Phase, Snapshot, SnapshotCache
 from sureenough.core.strategy import Strategy
 from sureenough.core.votes import Poll
 from sureenough.errors import ProtocolError, UsageError
@@ -59,10 +58,7 @@ class Session:
         self._gate = OPEN_GATE
         self._poll = Poll(strategy.weigh, self._budget)
         self._paths: list[PathState] = []
-        self._ended: list[PathState] = self._paths if options.count == "start" else []  # in the order of counting
-        self._turn = 0  # the place in `_ended` of the path that is counted next
-        self._answers: dict[Answer, None] = {}  # in order of counting, of every path that had its turn
-        self._classifying = False
+        self._order = CountingOrder(options.count, self._paths)
         self._calibrated = False
         self._settled = False
         self._running = 0
@@ -70,8 +66,7 @@ class Session:
         self._generated = 0  # all tokens
         self._steps = 0  # the longest chain of tokens generated one after another
         self._stop: Stop | None = None
-        self._views: list[PathSnapshot | None] = []  # None: changed since the last snapshot
-        self._votes: tuple[int, VoteSnapshot] | None = None  # of this version of the poll
+        self._snapshots = SnapshotCache()
 
     @property
     def done(self) -> bool:
@@ -107,7 +102,7 @@ class Session:
     def _path(self, number: int) -> PathState:
         if not 0 <= number < len(self._paths):
             raise ProtocolError(f"path {number} was never started; {len(self._paths)} paths were")
-        self._views[number] = None
+        self._snapshots.changed(number)
         return self._paths[number]
 
     # -- events
@@ -151,15 +146,14 @@ class Session:
     def _end_path(self, path: PathState, fate: Fate) -> list[Action]:
         path.end(fate)
         self._running -= 1
-        if self._ended is not self._paths:
-            self._ended.append(path)
+        self._order.ended(path)
         if path.warmup and fate is Fate.KEPT:
             self._warmed_up += 1
         return self._advance()
 
     def _on_regrouped(self, event: Regrouped) -> list[Action]:
         self._poll.regroup(event.classes)
-        self._classifying = False
+        self._order.classifying = False
         if self._phase is Phase.SAMPLING:
             self._settled = self.strategy.stop(self._poll)
         return [] if self._phase is Phase.NEW else self._advance()
@@ -175,45 +169,31 @@ class Session:
             return self._finish("max_tokens")
         return [*request, *self._start_paths()]
 
-    def _next_to_count(self) -> PathState | None:
-        path = self._ended[self._turn] if self._turn < len(self._ended) else None
-        return None if path is None or path.fate is None else path
-
-    def _classify(self, path: PathState) -> list[Action] | None:
-        """None if the class of its answer is known; else the request for it, once."""
-        if path.answer is None or path.fate is not Fate.KEPT:
-            return None
-        self._answers[path.answer] = None
-        if self._poll.knows(path.answer):
-            return None
-        repeated, self._classifying = self._classifying, True
-        return [] if repeated else [Classify(tuple(self._answers))]
-
     def _count_votes(self) -> Sequence[Action]:
         """Count paths in their order, one at a time, until the stop rule is satisfied or a class is missing."""
-        while not self._settled and (path := self._next_to_count()) is not None:
-            request = self._classify(path)
+        while not self._settled and (path := self._order.next()) is not None:
+            request = self._order.request_class(path, self._poll)
             if request is not None:
                 return request
-            self._turn += 1
+            self._order.pass_turn()
             self._count(path)
         return ()
 
     def _count(self, path: PathState) -> None:
         """A vote may settle the run; a path without one only under some rules."""
         ballot = path.count(self._gate)
-        self._views[path.number] = None
+        self._snapshots.changed(path.number)
         self._poll.add(path.number, ballot)
         if ballot is not None or self.strategy.stop.counts_paths:
             self._settled = self._phase is Phase.SAMPLING and self.strategy.stop(self._poll)
 
     def _count_in_warmup(self) -> Sequence[Action]:
         """Nothing is counted before all warm-up paths have ended and their classes are known; then all are."""
-        while (path := self._next_to_count()) is not None:
-            request = self._classify(path)
+        while (path := self._order.next()) is not None:
+            request = self._order.request_class(path, self._poll)
             if request is not None:
                 return request
-            self._turn += 1
+            self._order.pass_turn()
         if self._warmed_up == self.strategy.warmup:
             self._calibrate()
         return ()
@@ -234,7 +214,7 @@ class Session:
         """Start as many paths as may run now; the run ends if none runs and none may start."""
         warmup = self._phase is Phase.WARMUP
         parallel, started = self.options.parallel, len(self._paths)
-        running = self._running + (self._classifying and not warmup)  # a path keeps its place until it is counted
+        running = self._running + (self._order.classifying and not warmup)  # a path keeps its place until it is counted
         wanted = self._budget - started
         if warmup:
             wanted = min(wanted, self.strategy.warmup - self._warmed_up - running)
@@ -243,24 +223,23 @@ class Session:
         starts: list[Action] = []
         for number in range(started, started + min(wanted, parallel - running)):
             self._paths.append(PathState(number, self._steps, warmup))
-            self._views.append(None)
             starts.append(Start(number, path_seed(self.options.seed, number), warmup, self._gate))
         self._running += len(starts)
-        return starts if self._running or self._classifying else self._finish("budget")
+        return starts if self._running or self._order.classifying else self._finish("budget")
 
     def _finish_at_cap(self) -> list[Action]:
         return self._finish("max_tokens") if self._generated >= self._max_tokens and not self.done else []
 
     def _finish(self, reason: Reason) -> list[Action]:
         if self._phase is Phase.WARMUP:  # the vote so far, with nothing calibrated
-            ended = sorted(self._ended[: self._turn], key=lambda path: path.number)
+            ended = self._order.passed()
             self._poll.warmup = [path.lowest for path in ended if path.fate is Fate.KEPT]
             for path in ended:
                 self._count(path)
         running = [path.number for path in self._paths if path.fate is None]
         for path in self._paths:
             path.discard()
-        self._views = [None] * len(self._paths)
+        self._snapshots = SnapshotCache()
         self._running = 0
         self._stop = Stop(self._poll.winner(), reason)
         self._enter(Phase.STOPPED)
@@ -270,15 +249,8 @@ class Session:
 
     def snapshot(self) -> Snapshot:
         """The session at this moment, as frozen values."""
-        for number, view in enumerate(self._views):
-            if view is None:
-                self._views[number] = PathSnapshot.of(self._paths[number])
-        if self._votes is None or self._votes[0] != self._poll.version:
-            self._votes = self._poll.version, VoteSnapshot.of(self._poll, self.strategy.stop)
-        paths: tuple[PathSnapshot, ...] = tuple(self._views)  # type: ignore[arg-type]  # all are there by now
-        return Snapshot(
-            self.strategy, self.options, self._phase, paths, self._votes[1], self._gate, self._steps, self._stop
-        )
+        paths, votes = self._snapshots.take(self._paths, self._poll, self.strategy.stop)
+        return Snapshot(self.strategy, self.options, self._phase, paths, votes, self._gate, self._steps, self._stop)
 
     def outcome(self) -> Outcome:
         """The result, once the run has ended."""

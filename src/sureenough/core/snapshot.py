@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
@@ -92,3 +92,27 @@ class Snapshot:
         """About what the whole budget would take, from the paths that ran to their end; None before the first."""
         whole = [path.tokens for path in self.paths if path.fate is Fate.KEPT]
         return self.budget * sum(whole) / len(whole) if whole else None
+
+
+class SnapshotCache:
+    """Makes snapshots cheap: only what changed since the last one is built anew."""
+
+    def __init__(self) -> None:
+        self._paths: dict[int, PathSnapshot] = {}
+        self._votes: tuple[int, VoteSnapshot] | None = None  # of this version of the poll
+
+    def changed(self, number: int) -> None:
+        """A path is different now."""
+        self._paths.pop(number, None)
+
+    def take(
+        self, paths: Sequence[PathState], poll: Poll, stop: StopRule
+    ) -> tuple[tuple[PathSnapshot, ...], VoteSnapshot]:
+        """All paths and votes as they are now."""
+        cached = self._paths
+        for path in paths:
+            if path.number not in cached:
+                cached[path.number] = PathSnapshot.of(path)
+        if self._votes is None or self._votes[0] != poll.version:
+            self._votes = poll.version, VoteSnapshot.of(poll, stop)
+        return tuple([cached[path.number] for path in paths]), self._votes[1]
