@@ -25,8 +25,8 @@ class Slow(Fake):
             await asyncio.sleep({closing})
             raise
 
-def watch(session, news, actions):
-    if isinstance(news, Ended):
+def watch(event, actions, snapshot):
+    if isinstance(event, Ended):
         print("ended", flush=True)
 
 async def cell():

@@ -98,21 +98,23 @@ class SnapshotCache:
     """Makes snapshots cheap: only what changed since the last one is built anew."""
 
     def __init__(self) -> None:
-        self._paths: dict[int, PathSnapshot] = {}
+        self._paths: list[PathSnapshot] = []
+        self._changed: set[int] = set()
         self._votes: tuple[int, VoteSnapshot] | None = None  # of this version of the poll
 
     def changed(self, number: int) -> None:
         """A path is different now."""
-        self._paths.pop(number, None)
+        self._changed.add(number)
 
     def take(
         self, paths: Sequence[PathState], poll: Poll, stop: StopRule
     ) -> tuple[tuple[PathSnapshot, ...], VoteSnapshot]:
         """All paths and votes as they are now."""
-        cached = self._paths
-        for path in paths:
-            if path.number not in cached:
-                cached[path.number] = PathSnapshot.of(path)
+        for number in self._changed:
+            if number < len(self._paths):
+                self._paths[number] = PathSnapshot.of(paths[number])
+        self._changed.clear()
+        self._paths += [PathSnapshot.of(path) for path in paths[len(self._paths) :]]
         if self._votes is None or self._votes[0] != poll.version:
             self._votes = poll.version, VoteSnapshot.of(poll, stop)
-        return tuple([cached[path.number] for path in paths]), self._votes[1]
+        return tuple(self._paths), self._votes[1]
