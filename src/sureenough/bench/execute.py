@@ -14,7 +14,7 @@ from typing import Any
 from sureenough.bench.experiments import Experiment, ExperimentSettings, Inputs, experiment
 from sureenough.bench.folder import RunFolder
 from sureenough.bench.live import Key, LiveOptions, LiveRun, jobs_of, read_runs, run_cell, run_of
-from sureenough.bench.plan import DEFAULT_STRATEGIES, BenchPlan
+from sureenough.bench.plan import BenchPlan
 from sureenough.bench.progress import ProgressMeter
 from sureenough.bench.recording import Model, RecordingCell, recorded, whole
 from sureenough.bench.result import ExperimentResult
@@ -25,6 +25,7 @@ from sureenough.datasets.load import Loaded, load
 from sureenough.errors import EngineError, TraceError, UsageError
 from sureenough.pools.json_lines import JsonLinesFile
 from sureenough.spec import parse, render
+from sureenough.strategies import COMPARED
 from sureenough.version import __version__
 
 
@@ -50,7 +51,7 @@ class PreparedPlan:
     @property
     def strategies(self) -> tuple[str, ...]:
         """What runs live."""
-        return self.plan.specs() or tuple(render(parse(name)) for name in DEFAULT_STRATEGIES)
+        return self.plan.specs() or tuple(render(parse(name)) for name in COMPARED)
 
     @property
     def how(self) -> LiveOptions:

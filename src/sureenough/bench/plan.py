@@ -19,9 +19,6 @@ from sureenough.spec import options, parse, render
 PAPER_PATHS: Final = 512
 """The paper's budget, where a plan records and says nothing."""
 
-DEFAULT_STRATEGIES: Final = ("sc", "ac", "esc", "deepconf-low", "deepconf-high", "ddc", "sure")
-"""What runs live where a plan names no strategies."""
-
 
 @dataclass(frozen=True, slots=True)
 class DatasetChoice:

@@ -19,10 +19,10 @@ class Strategy:
     calibrate: Calibrate = no_gate
     stop: StopRule = never
     weigh: Weigh = by_count
-    given: tuple[str, ...] = field(default=(), compare=False, repr=False)
+    explicit_options: tuple[str, ...] = field(default=(), compare=False, repr=False)
     """Options that the caller wrote out, in that order: the spec string repeats them."""
 
-    says: str = field(default="", compare=False, repr=False)
+    summary: str = field(default="", compare=False, repr=False)
     """What it does, in a line."""
 
     def __post_init__(self) -> None:
