@@ -106,7 +106,7 @@ def render(strategy: Strategy) -> str:
 
 
 def _render(strategy: Strategy, explicit: tuple[str, ...]) -> str:
-    known, modified = options(strategy), []
+    known, modified = options(strategy), list[str]()
     builtin = STRATEGIES.get(strategy.name)
     shown = list(explicit)
     if builtin is not None:

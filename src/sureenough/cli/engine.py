@@ -46,9 +46,7 @@ Template = Annotated[
 ]
 FirstToken = Annotated[float, typer.Option(help="Seconds to wait for a path's first token.")]
 Stall = Annotated[float, typer.Option(help="Seconds to wait between tokens.")]
-PriceIn = Annotated[
-    float | None, typer.Option(help="Price per million prompt tokens.", envvar="SUREENOUGH_PRICE_IN")
-]
+PriceIn = Annotated[float | None, typer.Option(help="Price per million prompt tokens.", envvar="SUREENOUGH_PRICE_IN")]
 PriceOut = Annotated[
     float | None, typer.Option(help="Price per million generated tokens.", envvar="SUREENOUGH_PRICE_OUT")
 ]
@@ -63,16 +61,14 @@ class EngineOptions:
     temperature: Temperature = 0.6
     top_p: TopP = 0.95
     max_path_tokens: MaxPathTokens = None
-    completions: Annotated[
-        bool, typer.Option("--completions", help="Use the completions API instead of chat.")
-    ] = False
+    completions: Annotated[bool, typer.Option("--completions", help="Use the completions API instead of chat.")] = False
     first_token: FirstToken = 300.0
     stall: Stall = 60.0
     metrics: Annotated[
         bool,
         typer.Option(
             "--metrics",
-            help="Read the server's counters to count tokens made after a cancel; only if nothing else uses the server.",
+            help="Count tokens made after a cancel by the server's counters; only if nothing else uses the server.",
         ),
     ] = False
     context: Annotated[
@@ -102,7 +98,8 @@ class EngineOptions:
 def engine_options(leave_out: Collection[str] = (), **defaults: Any) -> OptionGroup:
     """The flags of EngineOptions, with a verb's own defaults."""
     hints = get_type_hints(EngineOptions, include_extras=True)
-    flags = {field.name: (hints[field.name], defaults.get(field.name, field.default)) for field in fields(EngineOptions)}
+    values = {field.name: field.default for field in fields(EngineOptions)} | defaults
+    flags = {name: (hints[name], value) for name, value in values.items()}
     return OptionGroup(EngineOptions, flags).without(*leave_out)
 
 
@@ -116,8 +113,8 @@ def _local(model: str | None, **options: Any) -> Local:
         typer.echo(GREETING, err=True)
     elif not model.startswith(hub.PREFIX) and not model.endswith(".gguf") and not Path(model).exists():
         raise UsageError(
-            f"{model} is not a file: a server's model needs --url http://localhost:8000/v1 (or SUREENOUGH_URL, or url in "
-            f"{CONFIG}); a model on this machine is a FILE.gguf or hf:OWNER/NAME"
+            f"{model} is not a file: a server's model needs --url http://localhost:8000/v1 (or SUREENOUGH_URL, or url "
+            f"in {CONFIG}); a model on this machine is a FILE.gguf or hf:OWNER/NAME"
         )
     engine = Local(model, **options)
     engine.prepare()  # here, where Ctrl-C reaches a download

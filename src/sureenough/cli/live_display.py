@@ -1,4 +1,4 @@
-"""What a live run looks like: paths that grow, votes, and how near the vote is to being settled."""
+"""The display of a live run: its paths and their confidence, the votes, and how near the run is to stopping."""
 
 from __future__ import annotations
 
@@ -11,19 +11,20 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from sureenough.cli.terminal import printable
 from sureenough.core.events import Action, Cancel, Ended, Expired, Fate, Tokens
 from sureenough.core.snapshot import Phase, Snapshot
 from sureenough.drivers.observers import ObservedEvent, PathText
 
 BARS: Final = "▁▂▃▄▅▆▇█"
 BUCKET: Final = 16
-"""Tokens a bar of the sparkline at first; neighbours are joined when a line grows too long."""
+"""Tokens per bar of the sparkline at first; neighbours are joined when a line grows too long."""
 WIDTH: Final = 32
 COLOURS: Final = {Fate.KEPT: "green", Fate.PRUNED: "yellow", Fate.DISCARDED: "dim", Fate.FAILED: "red", None: "white"}
 
 
 class PathRow:
-    """One path's confidence over its tokens, in at most WIDTH bars."""
+    """A path's confidence along its tokens, in at most WIDTH bars."""
 
     __slots__ = ("_count", "_size", "_sum", "means")
 
@@ -32,7 +33,7 @@ class PathRow:
         self._size, self._count, self._sum = BUCKET, 0, 0.0
 
     def add(self, conf: float) -> None:
-        """One more token."""
+        """Add a token."""
         self._sum += conf
         self._count += 1
         if self._count == self._size:
@@ -43,13 +44,13 @@ class PathRow:
                 self._size *= 2
 
     def bars(self, low: float, high: float) -> str:
-        """Drawn between the lowest and the highest of all paths."""
+        """The bars, scaled from the lowest to the highest mean of all paths."""
         span = (high - low) or 1.0
         return "".join(BARS[min(7, max(0, int(8 * (mean - low) / span)))] for mean in self.means)
 
 
 class PathTexts:
-    """Keeps what every path said."""
+    """An observer that keeps the text of every path."""
 
     def __init__(self) -> None:
         self._said: dict[int, list[str]] = {}
@@ -72,7 +73,7 @@ class PathTexts:
 
 
 class PlainDisplay:
-    """A line a path, as it ends: for pipes."""
+    """An observer for pipes: one line per path, when it ends."""
 
     def __init__(self, write: Callable[[str], None]) -> None:
         self._write = write
@@ -92,7 +93,7 @@ class PlainDisplay:
 
 
 class LiveDisplay:
-    """A live view for terminals: an observer that redraws a few times a second."""
+    """An observer for terminals: it redraws a few times per second."""
 
     def __init__(self, live: Live, budget: int) -> None:
         self._live, self._budget = live, budget
@@ -112,7 +113,7 @@ class LiveDisplay:
 
     def draw(self, snapshot: Snapshot) -> RenderableType:
         """The whole view."""
-        return Group(self._paths(snapshot), self._votes(snapshot), Text(standing(snapshot)), Text(spending(snapshot)))
+        return Group(self._paths(snapshot), self._votes(snapshot), Text(stop_status(snapshot)), Text(token_count(snapshot)))
 
     def _paths(self, snapshot: Snapshot) -> Table:
         room = max(4, self._live.console.height - 10)
@@ -127,7 +128,7 @@ class LiveDisplay:
         for path in shown:
             bars = self._lines[path.number].bars(low, high) if path.number in self._lines else ""
             fate = Text("running" if path.fate is None else str(path.fate), style=COLOURS[path.fate])
-            table.add_row(str(path.number), f"{path.tokens:,}", bars, fate, Text(path.answer or ""))
+            table.add_row(str(path.number), f"{path.tokens:,}", bars, fate, Text(printable(path.answer or "")))
         return table
 
     def _votes(self, snapshot: Snapshot) -> Table:
@@ -135,11 +136,11 @@ class LiveDisplay:
         total = sum(votes.values()) or 1.0
         table = Table(box=None, pad_edge=False, show_header=False)
         for answer, weight in list(votes.items())[:5]:
-            table.add_row(Text(answer), f"{weight / total:4.0%}", "█" * round(30 * weight / total))
+            table.add_row(Text(printable(answer)), f"{weight / total:4.0%}", "█" * round(30 * weight / total))
         return table
 
 
-def standing(snapshot: Snapshot) -> str:
+def stop_status(snapshot: Snapshot) -> str:
     """How near the stop rule is to stopping."""
     measured = snapshot.votes.measure
     bar = getattr(snapshot.strategy.stop, "tau", None)
@@ -149,16 +150,16 @@ def standing(snapshot: Snapshot) -> str:
     return f"{len(snapshot.paths)} of {snapshot.budget} paths; settled {measured:.4f}{against}"
 
 
-def spending(snapshot: Snapshot) -> str:
+def token_count(snapshot: Snapshot) -> str:
     """Tokens so far, and what plain voting would take."""
     made, plain = snapshot.generated, snapshot.full_budget_tokens()
     if plain is None:
         return f"{made:,} tokens"
     return (
-        f"{made:,} tokens; plain voting on {snapshot.budget} paths would take about {plain:,.0f}: {saved(made, plain)}"
+        f"{made:,} tokens; plain voting on {snapshot.budget} paths would take about {plain:,.0f}: {saving(made, plain)}"
     )
 
 
-def saved(made: float, plain: float) -> str:
-    """A saving in words."""
+def saving(made: float, plain: float) -> str:
+    """The saving against plain voting, in words."""
     return f"{1 - made / plain:.0%} saved" if 0 < made < plain else "nothing saved"

@@ -1,17 +1,27 @@
-"""Options that several verbs share, each defined once: a group of them becomes flags of a verb and reaches it as one object."""
+"""Options that several verbs share, each defined once: a group becomes flags of a verb and reaches it as one object."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import wraps
-from typing import Annotated, Any, Literal, NamedTuple, get_origin, get_type_hints
+from typing import Annotated, Any, Final, Literal, NamedTuple, get_origin, get_type_hints
 
 import typer
 
 from sureenough.core.options import RunOptions
+from sureenough.strategies import COMPARED, STRATEGIES
 
-SHORT: Mapping[str, str] = {"paths": "-n"}
+SHORT: Final = {"paths": ["-n"]}
+STRATEGY_HELP: Final = f"One of {', '.join(STRATEGIES)}, with options such as ddc:tau=0.99."
+STRATEGIES_HELP: Final = (
+    f"{STRATEGY_HELP[:-1]}; repeat it, or give several in quotes. By default: {', '.join(COMPARED)}."
+)
+
+
+def split_strategies(texts: Sequence[str]) -> list[str]:
+    """The strategies of `-s "sc ac" -s ddc`."""
+    return [name for text in texts for name in text.split()]
 
 
 class OptionGroup(NamedTuple):
@@ -71,12 +81,11 @@ def run_options(
             continue
         kind = str if get_origin(hints[name]) is Literal else hints[name]
         flag = "--" + name.replace("_", "-")
-        spellings = [flag, *([SHORT[name]] if name in SHORT else [])] if kind is not bool else [f"{flag}/--no-{flag[2:]}"]
-        words = field.metadata["help"][0].upper() + field.metadata["help"][1:]
-        words += f"; {notes[name]}." if notes and name in notes else "."
+        names = [f"{flag}/--no-{flag[2:]}"] if kind is bool else [flag, *SHORT.get(name, ())]
+        help = "; ".join([field.metadata["help"], *([notes[name]] if notes and name in notes else [])])
         variable = f"SUREENOUGH_{name.upper()}" if name in env else None
-        annotation = Annotated[kind | None if defaults is None else kind, typer.Option(*spellings, help=words, envvar=variable)]
-        flags[name] = (annotation, getattr(defaults, name, None))
+        option = typer.Option(*names, help=f"{help[0].upper()}{help[1:]}.", envvar=variable)
+        flags[name] = (Annotated[kind if defaults else kind | None, option], getattr(defaults, name, None))
     return OptionGroup(RunOptions if defaults is not None else _checked, flags)
 
 

@@ -1,4 +1,4 @@
-"""Output for people. Text of models, servers and files is hostile: it must not control the terminal it is printed on."""
+"""Output for people. Text of models, servers and files is hostile: it must not control the terminal."""
 
 from __future__ import annotations
 
