@@ -81,7 +81,7 @@ def test_tokens_beyond_a_paths_limit_are_overrun() -> None:
         ("?", {"template": "{answer}"}, "the template has braces"),
         ("?", {"template": "{"}, "the template has braces"),
         ("?", {"template": "{question.none}"}, "the template has braces"),
-        ("?", {"template": "Say {{question}}"}, "no place for the question"),
+        ("?", {"template": "Say {{question}}"}, "does not contain {question}"),
         ("?", {"window": 0}, "window is 0"),
         ("?", {"kind": "essay"}, "known: math, choice"),
         ("?", {"deadline": -1}, "deadline is -1"),

@@ -6,12 +6,14 @@ import inspect
 import json
 import subprocess
 import sys
-from typing import Any
+from typing import Any, get_type_hints
 
 import numpy as np
 import pytest
 
 import sureenough as se
+from sureenough.api import RunKeywords
+from sureenough.core.options import RunOptions
 
 
 def test_every_export_is_there_and_documented() -> None:
@@ -37,6 +39,25 @@ def test_the_run_options_have_one_spelling() -> None:
     for call in (se.replay, se.compare):
         named = inspect.signature(call).parameters
         assert {"paths", "window", "parallel", "seed", "max_tokens", "count"} <= set(named)
+
+
+@pytest.mark.parametrize("call", [se.ask, se.aask, se.replay])
+def test_signatures_show_every_run_option(call: Any) -> None:
+    shown = inspect.signature(call).parameters
+    assert [name for name in RunOptions.fields() if name not in shown] == []
+    live = call is not se.replay
+    assert (shown["paths"].default, shown["parallel"].default) == ((64, 16) if live else (None, 1))
+
+
+def test_keywords_are_the_fields_of_run_options() -> None:
+    assert get_type_hints(RunKeywords) == get_type_hints(RunOptions)
+
+
+def test_unknown_keywords_are_refused_with_the_known_ones() -> None:
+    with pytest.raises(se.UsageError, match="no option 'path'; known: paths, window"):
+        se.replay([se.RecordedPath("a", [1], [1])], "sc", path=3)  # type: ignore[call-arg]
+    with pytest.raises(se.UsageError, match=r"no option 'kinds'; known: paths.* template, kind, extract, observers"):
+        se.ask("?", kinds="math")  # type: ignore[call-arg]
 
 
 def test_an_outcome_has_the_promised_fields() -> None:

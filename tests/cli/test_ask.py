@@ -56,8 +56,8 @@ def test_plain_lines_in_a_pipe(url: str) -> None:
     lines = done.stdout.splitlines()
     assert sum(line.endswith("kept, 43 tokens, answer 7") for line in lines) >= 16
     assert "Answer: 7 (ddc, 16 of 64 paths)." in lines
-    assert "Prompt: 144 tokens in all answered requests, apart from the tokens above." in lines
-    assert f"Cost: {(144 + 2 * 688) / 1e6:.6f} at the prices given." in lines
+    assert "Prompt: 144 tokens in all completed requests, not included in the tokens above." in lines
+    assert f"Cost: {(144 + 2 * 688) / 1e6:.6f} at the given prices." in lines
     assert "\x1b" not in done.stdout
 
 
@@ -95,6 +95,7 @@ def test_defaults_have_the_names_that_are_typed(url: str, tmp_path: Path) -> Non
         ("speed = 9", "no verb has an option 'speed'"),
         ("[ask]\nspeed = 9", "ask has no option 'speed'; known: completions, context, count, deadline"),
         ("= 3", "sureenough.toml cannot be used"),
+        ("ask = 3", "sureenough.toml: ask must be a table: [ask]"),
     ],
 )
 def test_bad_defaults(tmp_path: Path, text: str, says: str) -> None:
@@ -113,8 +114,8 @@ def test_no_answer_is_exit_code_1(serve: Serve) -> None:
 @pytest.mark.parametrize(
     ("words", "given", "says"),
     [
-        (["?", "--model", "nope"], "", "where is nope? A server's model needs --url"),
-        (["?", "--url", "http://127.0.0.1:9/v1"], "", "which model of http://127.0.0.1:9/v1? Give --model NAME"),
+        (["?", "--model", "nope"], "", "nope is not a file: a server's model needs --url"),
+        (["?", "--url", "http://127.0.0.1:9/v1"], "", "no model is named for http://127.0.0.1:9/v1: give --model NAME"),
         (["?", "--url", "localhost", "--model", "m"], "", "it looks like http://localhost:8000/v1"),
         (["--url", "http://h/v1", "--model", "m"], " ", "the question is empty"),
         (["?", "--url", "http://h/v1", "--model", "m", "-s", "dcc"], "", "did you mean 'ddc'"),
@@ -123,9 +124,9 @@ def test_no_answer_is_exit_code_1(serve: Serve) -> None:
         (["?", "--url", "http://h/v1", "--model", "m", "--kind", "essay"], "", "known: math, choice"),
         (["?", "--url", "http://h/v1", "--model", "m", "--price-in", "-1"], "", "a price is -1.0"),
         (["?", "--url", "http://h/v1", "--model", "m", "--stall", "0"], "", "stall is 0.0 seconds"),
-        (["caf\udce9?", "--url", "http://h/v1", "--model", "m"], "", "the question is no text in UTF-8"),
+        (["caf\udce9?", "--url", "http://h/v1", "--model", "m"], "", "the question is not text in UTF-8"),
         (["?", "--url", "http://127.0.0.1:70000/v1", "--model", "m"], "", "ports go from 1 to 65535"),
-        (["--file", sys.executable, "--url", "http://h/v1", "--model", "m"], "", "is no text in UTF-8"),
+        (["--file", sys.executable, "--url", "http://h/v1", "--model", "m"], "", "is not text in UTF-8"),
     ],
 )
 def test_usage_is_exit_code_2(words: list[str], given: str, says: str) -> None:
@@ -135,10 +136,29 @@ def test_usage_is_exit_code_2(words: list[str], given: str, says: str) -> None:
     assert "Traceback" not in done.stderr
 
 
+def test_a_missing_model_does_not_print_the_password() -> None:
+    done = ask("?", "--url", "http://user:hunter2@127.0.0.1:9/v1?token=abc#def")
+    assert done.returncode == 2
+    assert "no model is named for http://127.0.0.1:9/v1: give --model NAME" in done.stderr
+    assert not any(secret in done.stderr + done.stdout for secret in ("hunter2", "user", "abc", "def;"))
+
+
+HOSTILE = "7\x1b[31m\x1b]52;c;aGk=\x07\x9b2J\x9d0;title\x9c\r\x08\u202e"
+
+
+@pytest.mark.parametrize("env", [{}, {"FORCE_COLOR": "1", "NO_COLOR": "1", "COLUMNS": "120", "LINES": "40"}])
+def test_model_text_does_not_control_the_terminal(serve: Serve, env: dict[str, str]) -> None:
+    done = ask("?", "--url", serve(answer=HOSTILE), "--model", "tiny", "-s", "sc", "-n", "2", "--show-path", **env)
+    assert done.returncode == 0, done.stderr
+    assert r"\x1b]52;c;aGk=\x07\x9b2J" in done.stdout
+    for command in ("\x1b[31m", "\x1b]52", "\x07", "\x9b", "\x9d", "\x9c", "\x08", "\u202e"):
+        assert command not in done.stdout + done.stderr
+
+
 def test_without_standard_input() -> None:
     command = f'"{sys.executable}" -m sureenough ask --url http://h/v1 --model m <&-'
     done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=60, check=False, env=CLEAN)
-    assert (done.returncode, "what is the question?" in done.stderr) == (2, True)
+    assert (done.returncode, "there is no question" in done.stderr) == (2, True)
 
 
 def test_the_engine_is_exit_code_3(serve: Serve) -> None:

@@ -1,4 +1,4 @@
-"""`sureenough demo` and `ask` with no server: sizes by the measured speed, honest sentences, and the real thing."""
+"""`sureenough demo`, and `ask` without a server: sizes by the measured speed, the summary, and whole runs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ import pytest
 import sureenough as se
 from sureenough import reasoner
 from sureenough.cli.demo_size import CHOICES, demo_size, length
-from sureenough.cli.demo_summary import answer, demo_summary
+from sureenough.cli.demo_summary import answer_lines, demo_summary
+from sureenough.cli.engine import GREETING
 from sureenough.data import BUILTIN_POOL
 from sureenough.problems import generate
 
@@ -57,13 +58,13 @@ def test_sentences() -> None:
     assert said.startswith(
         f"Plain voting (sc) was right on {result.rows[0].accuracy:.0%} of these 50 questions; ddc on "
     )
-    assert said.endswith("times fewer tokens; with so few questions a few points either way are chance.")
+    assert said.endswith("times fewer tokens; with so few questions, differences of a few points are chance.")
     assert demo_summary(se.compare(BUILTIN_POOL, ["sc", "ac"], paths=8)).count("ac on ") == 1
     out = se.replay([se.RecordedPath("5", [0.5], [5.0])] * 3, "sc")
-    assert answer(out, "5", True, 1.0).startswith("Answer: 5 (right).")
-    assert answer(out, "6", False, 1.0).startswith("Answer: 5 (wrong, it is 6).")
+    assert answer_lines(out, "5", True, 1.0).startswith("Answer: 5 (right).")
+    assert answer_lines(out, "6", False, 1.0).startswith("Answer: 5 (wrong, it is 6).")
     none = se.replay([se.RecordedPath(None, [0.5], [5.0])], "sc")
-    assert answer(none, "6", False, 1.0).startswith("No answer (it is 6).")
+    assert answer_lines(none, "6", False, 1.0).startswith("No answer (it is 6).")
 
 
 @pytest.mark.parametrize("level", [1, 2, 3, 4, 5])
@@ -93,9 +94,9 @@ def test_a_question_with_no_server() -> None:
     said = json.loads(done.stdout)
     assert (done.returncode, said["answer"], said["window"]) == (0, "77", reasoner.card().window)
     assert said["tokens"]["overrun_known"]
-    assert done.stderr == reasoner.greeting() + "\n"
+    assert done.stderr == GREETING + "\n"
     strange = run("ask", "Who wrote Faust?", "-s", "sc", "--paths", "1")
-    assert strange.stderr.startswith(reasoner.greeting() + "\nHint: the built-in model has never seen 'who'")
+    assert strange.stderr.startswith(GREETING + "\nHint: the built-in model has never seen 'who'")
 
 
 def test_a_model_of_ones_own(tmp_path: Path) -> None:
@@ -125,10 +126,10 @@ def test_the_whole_demo(tmp_path: Path) -> None:
     assert rows["sure"]["tokens"] < rows["sc"]["tokens"]
     assert len(list(se.Pool(pool))) == rows["sc"]["questions"]
     again = run("demo", "--keep", str(pool))
-    assert (again.returncode, "is there already" in again.stderr) == (2, True)
+    assert (again.returncode, "exists already" in again.stderr) == (2, True)
 
 
-def test_ctrl_c_shows_what_there_is() -> None:
+def test_ctrl_c_shows_the_results_so_far() -> None:
     with subprocess.Popen(
         command("demo"), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         env=CLEAN | {"PYTHONUNBUFFERED": "1"},
@@ -139,5 +140,5 @@ def test_ctrl_c_shows_what_there_is() -> None:
         process.send_signal(signal.SIGINT)
         said, complained = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert "Interrupted: this is what there is." in said
+    assert "Interrupted. The results so far:" in said
     assert "Traceback" not in complained
