@@ -17,11 +17,11 @@ from tests.engines.misbehaving import Manner, Server, serving
 def server() -> Iterator[Server]:
     """A well-behaved server in a thread, so that the main thread is free to wait."""
     ready, over = threading.Event(), threading.Event()
-    found: list[Server] = []
+    servers: list[Server] = []
 
     async def serve() -> None:
         async with serving(Manner(tokens=20, answer="7")) as one:
-            found.append(one)
+            servers.append(one)
             ready.set()
             while not over.is_set():
                 await asyncio.sleep(0.005)
@@ -29,7 +29,7 @@ def server() -> Iterator[Server]:
     thread = threading.Thread(target=asyncio.run, args=(serve(),))
     thread.start()
     assert ready.wait(10)
-    yield found[0]
+    yield servers[0]
     over.set()
     thread.join(10)
 

@@ -59,13 +59,13 @@ def interrupted(run: str, closing: float, times: int) -> tuple[int, list[str], s
 
 @pytest.mark.parametrize("run", LOOPS.values(), ids=LOOPS)
 def test_the_first_interrupt_takes_the_vote_so_far(run: str) -> None:
-    code, said, err = interrupted(run, closing=0, times=1)
-    assert (code, said, err) == (0, ["interrupted 7 True 0", "the loop goes on"], "")
+    code, output, err = interrupted(run, closing=0, times=1)
+    assert (code, output, err) == (0, ["interrupted 7 True 0", "the loop goes on"], "")
 
 
 @pytest.mark.parametrize("run", LOOPS.values(), ids=LOOPS)
 def test_a_second_one_is_not_waited_for(run: str) -> None:
-    code, said, err = interrupted(run, closing=60, times=2)
+    code, output, err = interrupted(run, closing=60, times=2)
     assert code != 0
-    assert "the loop goes on" not in said
+    assert "the loop goes on" not in output
     assert "KeyboardInterrupt" in err

@@ -76,7 +76,7 @@ def _run_options(defaults: RunOptions, options: Mapping[str, Any], *others: str)
     known = (*RunOptions.fields(), *others)
     unknown = next((name for name in options if name not in known), None)
     if unknown is not None:
-        raise UsageError(f"there is no option {unknown!r}; known: {', '.join(known)}")
+        raise UsageError(f"unknown option {unknown!r}; known: {', '.join(known)}")
     return replace(defaults, **options)
 
 

@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,7 +19,7 @@ Serve = Callable[..., str]
 
 @pytest.fixture(scope="module")
 def serve() -> Iterator[Serve]:
-    """Starts servers with the manners asked for; all are gone in the end."""
+    """Starts servers that behave as the keywords say; all are stopped at the end."""
     running: list[subprocess.Popen[str]] = []
 
     def start(**manners: object) -> str:
@@ -63,10 +64,10 @@ def test_plain_lines_in_a_pipe(url: str) -> None:
 
 def test_json_and_the_text_of_the_answer(url: str) -> None:
     done = ask("-", "--url", url, "--model", "tiny", "--json", "-s", "ac", "--parallel", "1", given="3 + 4?")
-    said = json.loads(done.stdout)
-    assert (said["answer"], said["reason"], said["started"]) == ("7", "settled", 4)
-    assert said["text"].endswith("\\boxed{7}")
-    assert (said["tokens"]["total"], said["cost"]) == (172, None)
+    result = json.loads(done.stdout)
+    assert (result["answer"], result["reason"], result["started"]) == ("7", "settled", 4)
+    assert result["text"].endswith("\\boxed{7}")
+    assert (result["tokens"]["total"], result["cost"]) == (172, None)
     shown = ask("?", "--url", url, "--model", "tiny", "-s", "ac", "--show-path").stdout
     assert "--- path 0\n" in shown
 
@@ -75,8 +76,8 @@ def test_the_question_from_a_file_and_defaults_from_a_file_and_the_environment(u
     (tmp_path / "question.txt").write_text("3 + 4?")
     (tmp_path / "sureenough.toml").write_text(f'url = "{url}"\nmodel = "tiny"\n[ask]\nstrategy = "ac"\npaths = 9\n')
     done = ask("--file", "question.txt", "--json", cwd=tmp_path)
-    said = json.loads(done.stdout)
-    assert (said["strategy"], said["paths"]) == ("ac", 9)
+    result = json.loads(done.stdout)
+    assert (result["strategy"], result["paths"]) == ("ac", 9)
     done = ask("--file", "question.txt", "--json", cwd=tmp_path, SUREENOUGH_STRATEGY="esc")
     assert json.loads(done.stdout)["strategy"] == "esc"
     done = ask("?", "--json", "-s", "sc", "--paths", "3", cwd=tmp_path, SUREENOUGH_STRATEGY="esc")
@@ -147,7 +148,7 @@ HOSTILE = "7\x1b[31m\x1b]52;c;aGk=\x07\x9b2J\x9d0;title\x9c\r\x08\u202e"
 
 
 @pytest.mark.parametrize("env", [{}, {"FORCE_COLOR": "1", "NO_COLOR": "1", "COLUMNS": "120", "LINES": "40"}])
-def test_model_text_does_not_control_the_terminal(serve: Serve, env: dict[str, str]) -> None:
+def test_model_text_does_not_control_the_terminal(serve: Serve, env: dict[str, Any]) -> None:
     done = ask("?", "--url", serve(answer=HOSTILE), "--model", "tiny", "-s", "sc", "-n", "2", "--show-path", **env)
     assert done.returncode == 0, done.stderr
     assert r"\x1b]52;c;aGk=\x07\x9b2J" in done.stdout
@@ -158,7 +159,7 @@ def test_model_text_does_not_control_the_terminal(serve: Serve, env: dict[str, s
 def test_without_standard_input() -> None:
     command = f'"{sys.executable}" -m sureenough ask --url http://h/v1 --model m <&-'
     done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=60, check=False, env=CLEAN)
-    assert (done.returncode, "there is no question" in done.stderr) == (2, True)
+    assert (done.returncode, "the question is missing" in done.stderr) == (2, True)
 
 
 def test_the_engine_is_exit_code_3(serve: Serve) -> None:

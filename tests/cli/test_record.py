@@ -87,7 +87,7 @@ def test_a_row_may_have_a_kind_of_its_own(url: str, tmp_path: Path) -> None:
     file.write_text('{"id": "m", "question": "?"}\n{"id": "c", "question": "?", "kind": "choice"}\n')
     assert record(url, file, pool).returncode == 0
     answers = {q.id: {path.answer for path in q.paths} for q in Pool(pool)}
-    assert answers == {"m": {"7", "8"}, "c": {None}}  # a boxed number is no choice
+    assert answers == {"m": {"7", "8"}, "c": {None}}  # a boxed number is not a choice
 
 
 def test_killed_at_any_moment_it_goes_on(url: str, dataset: Path, tmp_path: Path) -> None:
@@ -254,7 +254,7 @@ def test_ctrl_c_leaves_a_pool_that_can_be_read_and_gone_on_with(url: str, datase
     assert not journal.exists()
 
 
-def test_nobody_there_is_exit_code_3(dataset: Path, tmp_path: Path) -> None:
+def test_no_server_is_exit_code_3(dataset: Path, tmp_path: Path) -> None:
     done = record("http://127.0.0.1:9/v1", dataset, tmp_path / "pool.parquet", "--parallel", "1")
     assert done.returncode == 3
     assert "nobody answers" in done.stderr

@@ -57,9 +57,7 @@ def command(
     server: EngineOptions,
     price_in: PriceIn = None,
     price_out: PriceOut = None,
-    show_path: Annotated[
-        bool, typer.Option("--show-path", help="Print the text of the path that the answer is from.")
-    ] = False,
+    show_path: Annotated[bool, typer.Option("--show-path", help="Print the path that the answer is from.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Ask a model and watch the vote. Ctrl-C ends the run with the vote so far."""
@@ -96,7 +94,7 @@ def _question(question: str | None, file: Path | None) -> str:
             raise UsageError(f"{file} cannot be read: {error.strerror or error}") from None
     if question is None or question == "-":
         if sys.stdin is None or (question is None and sys.stdin.isatty()):
-            raise UsageError("there is no question; give it as an argument, with --file, or on standard input")
+            raise UsageError("the question is missing; give it as an argument, with --file, or on standard input")
         question = sys.stdin.read()
     if not question.isascii() and question != question.encode("utf-8", "replace").decode():
         raise UsageError("the question is not text in UTF-8")

@@ -63,25 +63,15 @@ def command(
     ] = None,
     run: dict[str, Any],
     repeats: Annotated[int | None, typer.Option(help="Orders to replay; 5 by default.")] = None,
-    replay_parallel: Annotated[
-        int | None, typer.Option(help="The most paths at once in replay; 1, the paper's algorithm, by default.")
-    ] = None,
+    replay_parallel: Annotated[int | None, typer.Option(help="Paths at once in replay; 1 by default.")] = None,
     limit: Annotated[int | None, typer.Option(help="Only the first LIMIT questions of each dataset.")] = None,
-    columns: Annotated[
-        str | None, typer.Option("--map", help="Names of a file's columns, such as question=problem,gold=key.")
-    ] = None,
-    kind: Annotated[str | None, typer.Option(help="Kind of answer, instead of the dataset's: math or choice.")] = None,
-    template: Annotated[
-        str | None, typer.Option(help="The prompt, instead of the dataset's; it contains {question}.")
-    ] = None,
-    equal: Annotated[
-        str | None, typer.Option(help="When answers are the same: by meaning (the default), or by string.")
-    ] = None,
+    columns: Annotated[str | None, typer.Option("--map", help="A file's columns: question=problem,gold=key.")] = None,
+    kind: Annotated[str | None, typer.Option(help="Kind of answer if not the dataset's: math, choice.")] = None,
+    template: Annotated[str | None, typer.Option(help="Prompt if not the dataset's, with {question}.")] = None,
+    equal: Annotated[str | None, typer.Option(help="Compare answers by meaning or by string.")] = None,
     live: Annotated[bool | None, typer.Option("--live", help="Run every strategy live as well.")] = None,
-    live_repeats: Annotated[int | None, typer.Option(help="Live runs per question and strategy; 1 by default.")] = None,
-    at_once: Annotated[
-        int | None, typer.Option(help="Questions at once in live runs; one per server by default.")
-    ] = None,
+    live_repeats: Annotated[int | None, typer.Option(help="Live runs per question and strategy; 1.")] = None,
+    at_once: Annotated[int | None, typer.Option(help="Questions at once in live runs; one per server.")] = None,
     server: EngineOptions,
     text: Annotated[bool | None, typer.Option("--text/--no-text", help="Keep the text of recorded paths.")] = None,
     jobs: Annotated[int | None, typer.Option(help="Processes that replay; all cores by default.")] = None,
@@ -89,12 +79,8 @@ def command(
     price_out: engine.PriceOut = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Estimate tokens, time and money; run nothing.")] = False,
     sample: Annotated[int, typer.Option(help="With --dry-run: sample and keep so many paths first.")] = 0,
-    like: Annotated[
-        Path | None, typer.Option(help="With --dry-run: expect paths as long as those of this pool.")
-    ] = None,
-    output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="Folder of the run; runs/EXPERIMENT by default.")
-    ] = None,
+    like: Annotated[Path | None, typer.Option(help="With --dry-run: a pool with paths as long.")] = None,
+    output: Annotated[Path | None, typer.Option("-o", "--output", help="Folder of the run; runs/EXPERIMENT.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
     """Run an experiment of the paper on recorded pools, or on live engines, which are recorded first."""

@@ -45,16 +45,12 @@ def command(
         typer.Argument(help="JSON lines, CSV or Parquet with a column question, and optionally id, gold, kind, level."),
     ],
     output: Annotated[Path, typer.Option("-o", "--output", help="The pool to write.")],
-    columns: Annotated[
-        str | None, typer.Option("--map", help="Names of the columns, such as question=problem,gold=answer.")
-    ] = None,
+    columns: Annotated[str | None, typer.Option("--map", help="Columns, such as question=problem,gold=answer.")] = None,
     run: RunOptions,
     limit: Annotated[int | None, typer.Option(help="Only the first LIMIT questions.", min=1)] = None,
     kind: Annotated[str, typer.Option(help="Kind of answer of rows that have none: math or choice.")] = "math",
     template: engine.Template = None,
-    window: Annotated[
-        int | None, typer.Option(help="The window that the pool suggests to those who replay it.", min=1)
-    ] = None,
+    window: Annotated[int | None, typer.Option(help="The window that the pool suggests.", min=1)] = None,
     text: Annotated[bool, typer.Option("--text/--no-text", help="Keep the text of paths.")] = True,
     server: EngineOptions,
     price_in: engine.PriceIn = None,

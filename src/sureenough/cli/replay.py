@@ -44,17 +44,13 @@ def command(
     strategy: Annotated[list[str] | None, typer.Option("-s", "--strategy", help=STRATEGIES_HELP)] = None,
     run: RunOptions,
     repeats: Annotated[int, typer.Option(help="Orders of the paths to replay, the same for every strategy.")] = 5,
-    guard: Annotated[
-        bool, typer.Option("--guard", help="Let sure stop relying on confidence that has misled it.")
-    ] = False,
+    guard: Annotated[bool, typer.Option("--guard", help="Let sure ignore confidence that misled it before.")] = False,
     equal: Annotated[str, typer.Option(help="When answers are the same: by meaning, or by string.")] = "meaning",
     symbolic_seconds: Annotated[
         float,
         typer.Option(help="Seconds per question for symbolic comparison; pairs undecided by then count as different."),
     ] = REPLAY_SECONDS,
-    skip_damaged: Annotated[
-        bool, typer.Option("--skip-damaged", help="Leave out damaged rows and report their number.")
-    ] = False,
+    skip_damaged: Annotated[bool, typer.Option("--skip-damaged", help="Leave out damaged rows; count them.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
 ) -> None:
