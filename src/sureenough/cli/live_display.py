@@ -113,7 +113,9 @@ class LiveDisplay:
 
     def draw(self, snapshot: Snapshot) -> RenderableType:
         """The whole view."""
-        return Group(self._paths(snapshot), self._votes(snapshot), Text(stop_status(snapshot)), Text(token_count(snapshot)))
+        return Group(
+            self._paths(snapshot), self._votes(snapshot), Text(stop_status(snapshot)), Text(token_count(snapshot))
+        )
 
     def _paths(self, snapshot: Snapshot) -> Table:
         room = max(4, self._live.console.height - 10)
