@@ -20,7 +20,7 @@ from sureenough.drivers import replay as run_recorded
 from sureenough.drivers.judging import Extract, extractor_for, new_grouper
 from sureenough.drivers.live import run as run_live
 from sureenough.drivers.observers import Observer
-from sureenough.engines.base import Engine, Prompt, prepare, suggested_template, suggested_window
+from sureenough.engines.base import Engine, Prompt, SupportsStream, as_engine
 from sureenough.errors import UsageError
 from sureenough.pools import RecordedPath
 from sureenough.spec import resolve
@@ -88,7 +88,7 @@ TEMPLATE: Final = "{question}\n\nPlease reason step by step, and put your final 
 
 async def aask(
     question: str | Prompt,
-    engine: Engine | None = None,
+    engine: SupportsStream | None = None,
     strategy: str | Strategy = "ddc",
     *,
     paths: int = 64,
@@ -126,9 +126,10 @@ async def aask(
     remarks: tuple[str, ...] = ()
     if engine is None:
         engine, remarks = _builtin(question)
+    engine = as_engine(engine)
     options = RunOptions(
         paths=paths,
-        window=(suggested_window(engine) or DEFAULT_WINDOW) if window is None else window,
+        window=(engine.window or DEFAULT_WINDOW) if window is None else window,
         parallel=parallel,
         seed=seed,
         max_tokens=max_tokens,
@@ -137,7 +138,7 @@ async def aask(
         planned=planned,
     )
     session = Session(resolve(strategy), options)
-    wording = template if template is not None else suggested_template(engine) or TEMPLATE
+    wording = template if template is not None else engine.template or TEMPLATE
     out = await run_live(
         question if isinstance(question, Prompt) else render_prompt(question, wording),
         engine,
@@ -160,10 +161,11 @@ def _builtin(question: str | Prompt) -> tuple[Engine, tuple[str, ...]]:
 
 
 def ask(
-    question: str | Prompt, engine: Engine | None = None, strategy: str | Strategy = "ddc", **options: Any
+    question: str | Prompt, engine: SupportsStream | None = None, strategy: str | Strategy = "ddc", **options: Any
 ) -> Outcome:
     """Ask a live engine and wait; the options are those of `aask`. Ctrl-C returns the vote so far."""
-    prepare(engine)
+    if engine is not None:
+        as_engine(engine).prepare()
     return _run_blocking(lambda: aask(question, engine, strategy, **options))
 
 

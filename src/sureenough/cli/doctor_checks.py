@@ -51,6 +51,7 @@ class Probe(ReplyParser):
         self.events: list[bytes] = []
         self.columns: list[list[float]] = []  # log-probabilities of each token's candidates
         self.sizes: list[int] = []  # tokens per chunk
+        self.repeats = RepeatCounter()
         self.text = ""
 
     def receive(self, data: bytes) -> None:
@@ -60,6 +61,7 @@ class Probe(ReplyParser):
             for choice in decode(data).choices:
                 columns = candidates(choice.logprobs)[1] if choice.logprobs is not None else []
                 self.columns += columns
+                self.repeats.add(columns)
                 self.sizes += [len(columns)] if columns else []
         super().receive(data)
 
@@ -147,10 +149,9 @@ async def check_distinct(connection: OpenAIConnection) -> Check:
     probe = await sample(connection, seed=3)
     if not probe.columns:
         return Check("distinct", None, NO_LOGPROBS)
-    counter = RepeatCounter()
-    counter.add(probe.columns)
-    found = f"{counter.repeats} of {counter.tokens} tokens repeat the candidates of the token before"
-    return Check("distinct", not counter.repeated, found, "SGLang: upgrade, or --stream-interval 1")
+    repeats = probe.repeats
+    found = f"{repeats.repeats} of {repeats.tokens} tokens repeat the candidates of the token before"
+    return Check("distinct", not repeats.repeated, found, "SGLang: upgrade, or --stream-interval 1")
 
 
 async def check_seeds(connection: OpenAIConnection) -> Check:

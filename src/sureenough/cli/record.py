@@ -19,7 +19,7 @@ from sureenough.cli import engine
 from sureenough.datasets.files import columns_of, load
 from sureenough.drivers.judging import KINDS, extractor_for
 from sureenough.drivers.record import PathCallback, RecordQuestion, RecordResult, record, write
-from sureenough.engines.base import Engine, suggested_template
+from sureenough.engines.base import Engine
 from sureenough.engines.openai.client import OpenAI
 from sureenough.errors import TraceError, UsageError
 from sureenough.pools import PoolInfo, RecordedPath
@@ -75,7 +75,7 @@ def command(
         threads=threads,
         window=window,
     )
-    template = template if template is not None else suggested_template(server) or TEMPLATE
+    template = template if template is not None else server.template or TEMPLATE
     questions = _questions(dataset, columns, template, kind)[:limit]
     job = _Job(server, questions, paths, parallel, seed, text)
     if dry_run:

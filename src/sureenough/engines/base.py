@@ -149,22 +149,6 @@ async def opened(engine: SupportsStream, parallel: int) -> AsyncIterator[Engine]
         yield as_engine(ready)
 
 
-def prepare(engine: SupportsStream | None) -> None:
-    """Let an engine fetch or check what it needs."""
-    if engine is not None:
-        as_engine(engine).prepare()
-
-
 def stops_at_once(engine: SupportsStream) -> bool:
     """Whether nothing is generated after a path is closed; servers generate a few uncounted tokens more."""
     return as_engine(engine).stops_at_once
-
-
-def suggested_window(engine: SupportsStream) -> int | None:
-    """The window that suits an engine's model, if the engine has one."""
-    return as_engine(engine).window
-
-
-def suggested_template(engine: SupportsStream) -> str | None:
-    """The wording that suits an engine's model, if the engine has one."""
-    return as_engine(engine).template

@@ -6,6 +6,7 @@ Servers send k or k + 1 candidates in any order, with the sampled token first or
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from math import exp, inf, isnan
 from typing import Final
 
@@ -65,27 +66,23 @@ def too_few(received: int, k: int) -> str:
 
 
 class RepeatCounter:
-    """Finds servers that send one token's candidates again for the tokens after it.
+    """Finds servers that send one token's candidates for every token of a chunk.
 
-    Equal lists in a row also occur in healthy replies, so up to a quarter is tolerated, and nothing is decided before
-    `LEAST` tokens. Lists of a certain token (probability 1) are left out: they are all alike.
+    Equal lists in a row also occur in healthy replies, so up to a quarter of all tokens is tolerated, and nothing is
+    decided before `LEAST` tokens. Lists of a certain token (probability 1) do not count: they are all alike.
     """
 
     LEAST: Final = 8
 
     def __init__(self) -> None:
         self.tokens = self.repeats = 0
-        self._last: Sequence[float] = ()
 
     def add(self, columns: Sequence[Sequence[float]]) -> None:
-        """Count the candidates of further tokens."""
-        last = self._last
-        for values in columns:
-            if values == last and values and max(values) < 0.0:
-                self.repeats += 1
-            last = values
+        """Count the candidates of the tokens of a chunk."""
         self.tokens += len(columns)
-        self._last = last
+        for values, following in pairwise(columns):
+            if values == following and values and max(values) < 0.0:
+                self.repeats += 1
 
     @property
     def repeated(self) -> bool:

@@ -228,7 +228,7 @@ class ReplyParser:
         if not received:
             return 0
         self._repeats.add(columns)
-        if self._repeats.repeated:
+        if self._repeats.repeats and self._repeats.repeated:
             raise MissingLogprobs(REPEATED)
         # Text comes from the message. The tokens' own strings only say where to cut it, if they add up to it.
         pieces = strings if "".join(strings) == text else [text, *[""] * (received - 1)]
