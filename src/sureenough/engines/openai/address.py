@@ -18,8 +18,9 @@ def parse_url(url: str) -> URL:
     """Parse a URL. The error does not quote it, because it may hold a password."""
     try:
         return URL(url)
-    except (ValueError, TypeError):
-        raise UsageError("that is not a URL; it looks like http://localhost:8000/v1") from None
+    except (ValueError, TypeError) as error:
+        why = ": ports go from 1 to 65535" if "port" in str(error).lower() else ""
+        raise UsageError(f"that is not a URL{why}; it looks like http://localhost:8000/v1") from None
 
 
 def without_secrets(url: URL) -> URL:
