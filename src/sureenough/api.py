@@ -21,7 +21,7 @@ from sureenough.drivers import replay as run_recorded
 from sureenough.drivers.judging import Extract, extractor_for, new_grouper
 from sureenough.drivers.live import run as run_live
 from sureenough.drivers.observers import Observer
-from sureenough.engines.base import Engine, Prompt, prepare, suggested_template, suggested_window
+from sureenough.engines.base import Engine, Prompt, SupportsStream, as_engine
 from sureenough.errors import UsageError
 from sureenough.pools import RecordedPath
 from sureenough.spec import resolve
@@ -112,7 +112,7 @@ TEMPLATE: Final = "{question}\n\nPlease reason step by step, and put your final 
 @_show_run_options(LIVE_DEFAULTS)
 async def aask(
     question: str | Prompt,
-    engine: Engine | None = None,
+    engine: SupportsStream | None = None,
     strategy: str | Strategy = "ddc",
     *,
     template: str | None = None,
@@ -138,9 +138,10 @@ async def aask(
     notes: tuple[str, ...] = ()
     if engine is None:
         engine, notes = _builtin(question)
-    window = run.window or suggested_window(engine) or DEFAULT_WINDOW
+    engine = as_engine(engine)
+    window = run.window or engine.window or DEFAULT_WINDOW
     run = replace(run, paths=run.paths or LIVE_DEFAULTS.paths, window=window)
-    template = template if template is not None else suggested_template(engine) or TEMPLATE
+    template = template if template is not None else engine.template or TEMPLATE
     out = await run_live(
         question if isinstance(question, Prompt) else render_prompt(question, template),
         engine,
@@ -164,12 +165,13 @@ def _builtin(question: str | Prompt) -> tuple[Engine, tuple[str, ...]]:
 
 def ask(
     question: str | Prompt,
-    engine: Engine | None = None,
+    engine: SupportsStream | None = None,
     strategy: str | Strategy = "ddc",
     **options: Unpack[AskKeywords],
 ) -> Outcome:
     """Ask a live engine and wait; the options are those of `aask`. Ctrl-C returns the vote so far."""
-    prepare(engine)
+    if engine is not None:
+        as_engine(engine).prepare()
     return _run_blocking(lambda: aask(question, engine, strategy, **options))
 
 

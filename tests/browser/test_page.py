@@ -179,7 +179,7 @@ def test_an_upstream_that_is_down(browser: Browser) -> None:
         visit.ask("Anybody?", "sc", paths=2)
         visit.state("error")
         assert "cannot be reached" in visit.text("#error")
-        assert "nobody answers" in visit.text("#error")
+        assert "no response from" in visit.text("#error")
         visit.quiet()
         visit.page.close()
 

@@ -31,7 +31,7 @@ def refused(*words: str) -> str:
     ("words", "says"),
     [
         (["serve", "--host", "0.0.0.0"], "--insecure"),
-        (["serve", "--upstream", "nonsense"], "is no URL"),
+        (["serve", "--upstream", "nonsense"], "is not a URL"),
         (["serve", "--upstream", "http://127.0.0.1:9/v1", "-s", "ddd"], "did you mean"),
         (["serve", "--key-file", "nowhere"], "cannot be read"),
         (["serve", "--max-paths", "0"], "max-paths"),

@@ -106,7 +106,7 @@ def test_an_observer_that_raises_when_the_deadline_falls_does_not_hang_the_run()
 # -- issue 14, item 14: deadlines and cancels around opening, counting and closing
 
 
-class Slow:
+class Slow(Engine):
     """An engine that is slow to open, to count or to close."""
 
     def __init__(self, *, opening: float = 0.0, counting: float = 0.0, closing: float = 0.0) -> None:
@@ -119,7 +119,7 @@ class Slow:
         self.opened += 1
         yield self
 
-    async def made(self) -> int | None:
+    async def generated_tokens(self) -> int | None:
         await asyncio.sleep(self.counting)
         return None
 

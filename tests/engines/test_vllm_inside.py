@@ -20,9 +20,10 @@ from sureenough.core.pruning import Gate
 from sureenough.core.snapshot import Snapshot
 from sureenough.drivers.observers import ObservedEvent
 from sureenough.engines.base import Chunk, WatchOptions, opened
+from sureenough.engines.openai.address import parse_url
 from sureenough.engines.openai.client import OpenAI
 from sureenough.engines.openai.logprobs import token_signals
-from sureenough.engines.openai.server_counters import counters_at_rest
+from sureenough.engines.openai.server_counters import settled_counters
 from sureenough.engines.vllm.client import fetch_monitor_info
 from sureenough.engines.vllm.server.records_socket import summary
 
@@ -82,10 +83,10 @@ def test_one_path_at_a_time_decisions_are_the_clients() -> None:
 
 def made() -> int:
     async def ask() -> int:
-        async with httpx.AsyncClient() as client:
-            found = await counters_at_rest(client, httpx.URL(str(URL)))
+        async with engine().open(parallel=1) as connection:
+            found = await settled_counters(connection.transport, connection.address)
             assert found is not None
-            return found.made
+            return found.generated
 
     return bounded(ask())
 
@@ -230,9 +231,10 @@ def test_signals_are_those_of_the_requests_own_log_probabilities(prompt: str) ->
 
 def test_a_server_without_a_monitor_offers_none() -> None:
     async def use() -> None:
-        async with httpx.AsyncClient() as client:
-            assert await fetch_monitor_info(client, httpx.URL(str(URL))) is not None
-            assert await fetch_monitor_info(client, httpx.URL(f"{URL}/elsewhere")) is None
-            assert await fetch_monitor_info(client, httpx.URL("http://127.0.0.1:9/v1")) is None
+        async with engine().open(parallel=1) as connection:
+            transport = connection.transport
+            assert await fetch_monitor_info(transport, parse_url(str(URL))) is not None
+            assert await fetch_monitor_info(transport, parse_url(f"{URL}/elsewhere")) is None
+            assert await fetch_monitor_info(transport, parse_url("http://127.0.0.1:9/v1")) is None
 
     bounded(use())

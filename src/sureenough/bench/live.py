@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -16,12 +16,12 @@ from sureenough.answers import grade
 from sureenough.api import aask
 from sureenough.bench.progress import ProgressMeter
 from sureenough.bench.recording import RecordingCell
-from sureenough.core.events import Action, Json, Start, Stop
+from sureenough.core.events import Action, Json, Start, Stop, Token
 from sureenough.core.outcome import Outcome
 from sureenough.core.snapshot import Snapshot
 from sureenough.drivers.observers import ObservedEvent, RunStarted
 from sureenough.drivers.record import RecordQuestion
-from sureenough.engines.base import Engine, opened, stops_at_once, suggested_window
+from sureenough.engines.base import Engine, Prompt, opened
 from sureenough.errors import EngineUnavailable, TraceError
 from sureenough.pools.json_lines import JsonLinesFile, read_lines
 
@@ -176,12 +176,16 @@ async def _all(
         raise broken[0]
 
 
-class _Shared:
+class _Shared(Engine):
     """An engine that is open already, without the server's counters: they count for all questions together."""
 
     def __init__(self, engine: Engine) -> None:
-        self.stream = engine.stream
-        self.window, self.stops_at_once = suggested_window(engine), stops_at_once(engine)
+        self._engine = engine
+        self.window, self.stops_at_once = engine.window, engine.stops_at_once
+
+    def stream(self, prompt: Prompt, *, seed: int) -> AsyncGenerator[Sequence[Token], None]:
+        """One path of the engine."""
+        return self._engine.stream(prompt, seed=seed)
 
 
 async def _run(job: LiveJob, engine: Engine, how: LiveOptions) -> LiveRun:

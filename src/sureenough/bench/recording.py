@@ -13,7 +13,7 @@ from sureenough.bench.progress import ProgressMeter
 from sureenough.bench.source import Source
 from sureenough.datasets.load import Loaded
 from sureenough.drivers.record import RecordQuestion, record, write
-from sureenough.engines.base import Engine, suggested_window
+from sureenough.engines.base import Engine
 from sureenough.errors import EngineError
 from sureenough.pools import PoolInfo, RecordedPath
 from sureenough.pools.journal import Journal
@@ -35,9 +35,8 @@ class Model:
 
     def sampling(self) -> dict[str, Any]:
         """How tokens are drawn."""
-        engine = self._told()
-        said: dict[str, Any] = engine.sampling() if hasattr(engine, "sampling") else {}
-        return said
+        sampling: dict[str, Any] = self._told().sampling()
+        return sampling
 
     def _told(self) -> Any:
         """The engine as it speaks: a model on this machine is a client of its own server."""
@@ -134,5 +133,5 @@ def _info(cell: RecordingCell) -> PoolInfo:
     engine: Any = cell.model.engine
     return PoolInfo(
         cell.data.name, cell.model.name, type(engine).__name__.lower(), getattr(engine, "k", 20),
-        sampling=cell.model.sampling(), prompt=cell.template, window=suggested_window(engine),
+        sampling=cell.model.sampling(), prompt=cell.template, window=engine.window,
     )  # fmt: skip

@@ -24,7 +24,7 @@ from sureenough.core.options import LIVE_DEFAULTS, RunOptions
 from sureenough.datasets.files import columns_of, load
 from sureenough.drivers.judging import KINDS, extractor_for
 from sureenough.drivers.record import PathCallback, RecordQuestion, RecordResult, record, write
-from sureenough.engines.base import Engine, suggested_template
+from sureenough.engines.base import Engine
 from sureenough.engines.openai.client import OpenAI
 from sureenough.errors import TraceError, UsageError
 from sureenough.pools import PoolInfo, RecordedPath
@@ -60,7 +60,7 @@ def command(
     """Sample paths of many questions into a pool that `replay` reads."""
     engine.check_prices(price_in, price_out)
     sampled = server.engine(window)
-    template = template if template is not None else suggested_template(sampled) or TEMPLATE
+    template = template if template is not None else sampled.template or TEMPLATE
     questions = _questions(dataset, columns, template, kind)[:limit]
     job = _Job(sampled, questions, run, text)
     if dry_run:

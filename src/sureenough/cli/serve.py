@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sureenough.cli import engine
-from sureenough.engines.openai.address import parse_url
+from sureenough.engines.openai.address import parse_url, without_secrets
 from sureenough.errors import UsageError
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def command(
         keys=read_keys(key_file), insecure=insecure, limits=limits, keep_runs=keep_runs, grace=grace,
         log_requests=log_requests, first_token=first_token, stall=stall,
     )  # fmt: skip
-    shown = upstream and parse_url(upstream).copy_with(userinfo=b"", query=None)
+    shown = upstream and without_secrets(parse_url(upstream))
     run(settings, f"asking {shown}" if upstream else "asking the model on this machine")
 
 
@@ -96,7 +96,6 @@ def run(settings: ServerSettings, says: str, address: str = "/", told: Callable[
         raise UsageError(f"SUREENOUGH_LOG is {level}; it is one of DEBUG, INFO, WARNING, ERROR, CRITICAL")
     _keep_in(None if settings.showing else settings.keep_runs)
     logging.basicConfig(level=level, format="%(asctime)s %(message)s")
-    logging.getLogger("httpx").setLevel(logging.WARNING)
     listening = listen(settings)
     port = listening.getsockname()[1]
     shown = f"[{settings.host}]" if ":" in settings.host else settings.host

@@ -32,7 +32,7 @@ from sureenough.core.session import Session
 from sureenough.drivers.judging import Extract, Group, classes_or_own
 from sureenough.drivers.observers import ObservedEvent, Observer, RunStarted
 from sureenough.drivers.path_stream import PathStream
-from sureenough.engines.base import Counts, Engine, Prompt, WatchOptions, opened, stops_at_once
+from sureenough.engines.base import Engine, Prompt, WatchOptions, opened
 from sureenough.errors import EngineError, EngineRejected, EngineUnavailable, MissingLogprobs
 from sureenough.spec import render
 
@@ -109,13 +109,13 @@ class _LiveRun:
                 self.carry_out(RunStarted(), self.session.begin())
                 await self.stopped.wait()
                 self.close_streams()
-            if self.cut and isinstance(self.engine, Counts):
+            if self.cut:
                 await self.read_counters(self.engine)
 
-    async def read_counters(self, engine: Counts) -> None:
+    async def read_counters(self, engine: Engine) -> None:
         try:
             async with asyncio.timeout(COUNTER_SECONDS):
-                self.server_count = await engine.made()
+                self.server_count = await engine.generated_tokens()
         except TimeoutError:
             pass
 
@@ -249,7 +249,7 @@ class _LiveRun:
         voted = out.votes or out.abstained
         if self.lost is not None and not voted and out.reason in ("engine", "budget"):
             raise self.lost
-        at_once = self.engine is None or stops_at_once(self.engine)
+        at_once = self.engine is None or self.engine.stops_at_once
         known = not self.cut or at_once or self.server_count is not None
         overrun = out.tokens.overrun + max(0, (self.server_count or 0) - out.tokens.total)
         prompt = self.prompt_tokens * self.accepted

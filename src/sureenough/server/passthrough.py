@@ -6,15 +6,19 @@ Only the key is another: the client's ends here, the upstream's is put on and ne
 from __future__ import annotations
 
 import asyncio
-from typing import Final
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final
 
-import httpx
 from starlette.types import Receive, Scope, Send
 
+from sureenough.engines.openai.errors import TransportError
 from sureenough.server.consensus import client_disconnected
 from sureenough.server.errors import ApiError, key_refused
 from sureenough.server.state import ServerState
 from sureenough.server.upstream import not_here
+
+if TYPE_CHECKING:
+    import aiohttp
 
 CARRIED: Final = ("content-type", "cache-control", "x-request-id", "retry-after", "openai-processing-ms")
 """Headers of a reply that are handed on."""
@@ -46,42 +50,43 @@ class PassthroughResponse:
 
     async def _pass(self, send: Send) -> None:
         upstream, limits = self.house.asked, self.house.settings.limits
-        request = upstream.client.build_request(
-            "POST", upstream.place(self.verb), content=self.body, headers={"Accept": "*/*"}
-        )
+        exchange = upstream.transport.request("POST", upstream.place(self.verb), self.body, {"Accept": "*/*"})
         try:
-            async with asyncio.timeout(limits.seconds):
-                reply = await upstream.client.send(request, stream=True)
-                try:
-                    if reply.status_code >= 400:
-                        await self._refuse(reply, send)
-                    else:
-                        await self._hand_back(reply, send)
-                finally:
-                    await reply.aclose()
+            async with asyncio.timeout(limits.seconds), exchange as response:
+                if response.status >= 400:
+                    await self._refuse(response, send)
+                else:
+                    await self._hand_back(response, send)
         except TimeoutError:
             raise ApiError(504, f"The upstream took more than {limits.seconds:g} s.", code="timeout") from None
-        except httpx.TransportError as error:
+        except TransportError as error:
             raise not_here(error) from None
 
-    async def _hand_back(self, reply: httpx.Response, send: Send) -> None:
-        head = [(name.encode(), reply.headers[name].encode()) for name in CARRIED if name in reply.headers]
-        await send({"type": "http.response.start", "status": reply.status_code, "headers": head})
-        packed = "content-encoding" in reply.headers  # that header is not handed on
-        async for part in reply.aiter_bytes() if packed else reply.aiter_raw():
+    async def _hand_back(self, response: aiohttp.ClientResponse, send: Send) -> None:
+        headers = list(_carried(response))
+        await send({"type": "http.response.start", "status": response.status, "headers": headers})
+        while part := await response.content.readany():
             await send({"type": "http.response.body", "body": part, "more_body": True})
         self.leave()  # first: a client that has its reply must find room for the next request
         await send({"type": "http.response.body", "body": b""})
 
-    async def _refuse(self, reply: httpx.Response, send: Send) -> None:
+    async def _refuse(self, response: aiohttp.ClientResponse, send: Send) -> None:
         """The upstream's error in its own words, less its key; one about that key is the operator's to mend."""
-        status = reply.status_code
+        status = response.status
         if status in (401, 403):
             raise key_refused()
-        said = self.house.asked.clean((await reply.aread())[:LARGEST_ERROR].decode("utf-8", "replace"))
-        if "application/json" not in reply.headers.get("content-type", ""):
+        body = await self.house.asked.transport.read_body(response, LARGEST_ERROR)
+        said = self.house.asked.clean(body.decode("utf-8", "replace"))
+        if "application/json" not in response.headers.get("content-type", ""):
             code = status if status < 500 or status == 503 else 502
             raise ApiError(code, f"The upstream answered {status}: {said[:500]}", code="upstream_error")
-        head = [(name.encode(), reply.headers[name].encode()) for name in CARRIED if name in reply.headers]
-        await send({"type": "http.response.start", "status": status, "headers": head})
+        await send({"type": "http.response.start", "status": status, "headers": list(_carried(response))})
         await send({"type": "http.response.body", "body": said.encode()})
+
+
+def _carried(response: aiohttp.ClientResponse) -> Iterable[tuple[bytes, bytes]]:
+    """Headers to hand on; those with characters that a header cannot have are left out."""
+    for name in CARRIED:
+        value = response.headers.get(name)
+        if value is not None and value.isascii() and value.isprintable():
+            yield name.encode(), value.encode()

@@ -10,17 +10,22 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-import httpx
 import msgspec
 
 from sureenough.api import TEMPLATE
 from sureenough.engines.local.engine import Local
 from sureenough.engines.openai.client import OpenAI, OpenAIConnection, Timeouts
+from sureenough.engines.openai.errors import TransportError
 from sureenough.errors import EngineRejected, EngineUnavailable
 from sureenough.server.errors import ApiError, unknown_model
 from sureenough.server.settings import ServerSettings
+
+if TYPE_CHECKING:
+    from yarl import URL
+
+    from sureenough.engines.openai.transport import Transport
 
 FRESH: Final = 30.0
 """Seconds for which a list of models is believed."""
@@ -38,14 +43,14 @@ class Upstream:
         self._asking = asyncio.Lock()
 
     @property
-    def client(self) -> httpx.AsyncClient:
-        """The client that holds the connections, and the key."""
-        return self.connected.client
+    def transport(self) -> Transport:
+        """The connections, which send the key."""
+        return self.connected.transport
 
     def engine(self, model: str, sampling: dict[str, Any]) -> OpenAIConnection:
         """The engine for one request."""
         base = self.connected.engine
-        return self.connected.asking(
+        return self.connected.with_engine(
             replace(base, model=model, **sampling | {"extra": {**base.extra, **sampling["extra"]}})
         )
 
@@ -54,14 +59,13 @@ class Upstream:
         """The models that may be asked for, where that is known without asking the upstream."""
         return self.settings.models or ((self.connected.engine.model,) if self.local else ())
 
-    def place(self, verb: str) -> httpx.URL:
-        """Where a verb such as `chat/completions` is."""
-        address = self.connected.address
-        return address.copy_with(path=f"{address.path.rstrip('/')}/{verb}")
+    def place(self, verb: str) -> URL:
+        """The URL of an endpoint such as `chat/completions`."""
+        return self.connected.endpoint(verb)
 
     def clean(self, text: str) -> str:
         """What an upstream says, without its key and its address."""
-        return self.connected.server.clean(text).replace(self.connected.server.shown, "the upstream")
+        return self.connected.errors.clean(text).replace(self.connected.errors.shown, "the upstream")
 
     async def models(self) -> list[str]:
         """What may be asked for: what the settings name, else what the upstream lists."""
@@ -74,16 +78,16 @@ class Upstream:
 
     async def _list(self) -> list[str]:
         try:
-            reply = await self.client.get(self.place("models"), timeout=10)
-        except httpx.TransportError as error:
-            raise self.connected.server.unreachable(error) from None
-        if reply.status_code != 200:
-            raise EngineUnavailable(f"the upstream answered {reply.status_code} when it was asked for its models")
+            response = await self.transport.fetch("GET", self.place("models"), seconds=10)
+        except TransportError as error:
+            raise self.connected.errors.unreachable(error) from None
+        if response.status != 200:
+            raise EngineUnavailable(f"the upstream answered {response.status} to a request for its models")
         try:
-            found = msgspec.json.decode(reply.content)["data"]
-            return [str(one["id"]) for one in found]
-        except (msgspec.DecodeError, KeyError, TypeError):
-            raise EngineRejected("the upstream's list of models is none") from None
+            models = msgspec.json.decode(response.body)["data"]
+            return [str(model["id"]) for model in models]
+        except (msgspec.DecodeError, KeyError, TypeError, RecursionError):
+            raise EngineRejected("the upstream's list of models cannot be read") from None
 
     def admit(self, model: str) -> None:
         """Refuse models that are not offered, where that is known without asking."""
@@ -93,10 +97,10 @@ class Upstream:
     async def ready(self) -> bool:
         """Whether it answers."""
         try:
-            reply = await self.client.get(self.place("models"), timeout=2)
-        except httpx.TransportError:
+            response = await self.transport.fetch("GET", self.place("models"), seconds=2)
+        except TransportError:
             return False
-        return reply.status_code < 500
+        return response.status < 500
 
 
 @asynccontextmanager
@@ -115,11 +119,13 @@ async def open_upstream(settings: ServerSettings) -> AsyncIterator[Upstream]:
         return
     model = Local(settings.models[0] if settings.models else None, slots=SLOTS, window=settings.window, timeouts=times)
     async with model.open(parallel=SLOTS) as ready:
-        connected = ready.connected.asking(replace(ready.connected.engine, metrics=False, retries=settings.retries))
+        connected = ready.connection.with_engine(
+            replace(ready.connection.engine, metrics=False, retries=settings.retries)
+        )
         yield Upstream(connected, settings, settings.template or model.template or TEMPLATE, local=True)
 
 
-def not_here(error: httpx.TransportError) -> ApiError:
+def not_here(error: TransportError) -> ApiError:
     """The upstream cannot be reached."""
     return ApiError(
         503,

@@ -108,4 +108,4 @@ def test_the_part_inside_the_server_needs_little() -> None:
     parts = ["protocol", "server.records", "server.records_socket", "server.middleware", "versions"]
     code = f"import sys; {'; '.join(f'import sureenough.engines.vllm.{part}' for part in parts)}; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
-    assert not {"pyarrow", "httpx", "typer", "msgspec", "scipy", "torch"} & set(loaded)
+    assert not {"pyarrow", "aiohttp", "typer", "msgspec", "scipy", "torch"} & set(loaded)

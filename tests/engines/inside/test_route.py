@@ -8,15 +8,28 @@ from typing import Any
 
 import httpx
 import pytest
+from yarl import URL
 
 from sureenough.core.pruning import Gate
 from sureenough.engines.base import Prompt, WatchOptions
+from sureenough.engines.openai.transport import FetchedResponse, Transport
 from sureenough.engines.vllm.client import MonitorClient, is_watched
 from sureenough.engines.vllm.protocol import LONGEST, PROTOCOL, SOCKET, WATCH, WATCHED, WatchRequest
 from sureenough.engines.vllm.protocol import read as read_arguments
 from sureenough.engines.vllm.server.middleware import RecordsMiddleware
 from sureenough.engines.vllm.server.records import UNKNOWN
 from sureenough.errors import EngineError
+
+
+class FixedTransport(Transport):
+    """Answers requests with the given responses, the last first."""
+
+    def __init__(self, responses: list[FetchedResponse]) -> None:
+        self.responses = responses
+
+    async def fetch(self, *arguments: Any, **options: Any) -> FetchedResponse:
+        return self.responses.pop()
+
 
 ASKED = WatchRequest("some-path-key", 64, Gate(drop=2.5, trust=9.0))
 BODY: dict[str, Any] = {"model": "tiny", "logprobs": True, "top_logprobs": 20, "vllm_xargs": {"theirs": 1}, "seed": 3}
@@ -169,16 +182,14 @@ def test_brackets_without_end() -> None:
 def test_where_records_do_not_get_through_later_paths_are_not_watched(status: int, said: Any, trusted: bool) -> None:
     prompt = Prompt((), signals=True, guard=WatchOptions(8, None))
     body = b"?" if said is None else json.dumps(said).encode()
-    mock = httpx.MockTransport(lambda request: httpx.Response(status, content=body))
 
     async def use() -> None:
-        async with httpx.AsyncClient(transport=mock) as client:
-            inside = MonitorClient(client, httpx.URL("http://here/v1"))
-            asked = inside.ask(prompt, 20)
-            assert asked is not None
-            with pytest.raises(EngineError, match=r"watched a path and could not tell of it: \w"):
-                await inside.tell(asked, 3)
-            assert (inside.ask(prompt, 20) is not None) is trusted
+        monitor = MonitorClient(FixedTransport([FetchedResponse(status, {}, body)]), URL("http://here/v1"))
+        watch = monitor.watch_request(prompt, 20)
+        assert watch is not None
+        with pytest.raises(EngineError, match=r"watched a path, and its record cannot be read: \w"):
+            await monitor.fetch_summary(watch, 3)
+        assert (monitor.watch_request(prompt, 20) is not None) is trusted
 
     asyncio.run(use())
 
@@ -186,15 +197,14 @@ def test_where_records_do_not_get_through_later_paths_are_not_watched(status: in
 def test_records_that_once_did_not_get_through_are_not_asked_for_again() -> None:
     """Paths that were under way when it showed may still be told of."""
     said = [{"lost": "it was preempted and its slot given away"}, {"lost": UNKNOWN}]
-    mock = httpx.MockTransport(lambda request: httpx.Response(404, content=json.dumps(said.pop())))
+    replies = [FetchedResponse(404, {}, json.dumps(record).encode()) for record in said]
 
     async def use() -> None:
-        async with httpx.AsyncClient(transport=mock) as client:
-            inside = MonitorClient(client, httpx.URL("http://here/v1"))
-            for _ in range(2):
-                with pytest.raises(EngineError):
-                    await inside.tell(ASKED, 3)
-            assert inside.ask(Prompt((), signals=True, guard=WatchOptions(8, None)), 20) is None
+        monitor = MonitorClient(FixedTransport(replies), URL("http://here/v1"))
+        for _ in range(2):
+            with pytest.raises(EngineError):
+                await monitor.fetch_summary(ASKED, 3)
+        assert monitor.watch_request(Prompt((), signals=True, guard=WatchOptions(8, None)), 20) is None
 
     asyncio.run(use())
 
@@ -210,10 +220,10 @@ def test_records_that_once_did_not_get_through_are_not_asked_for_again() -> None
     ],
 )  # fmt: skip
 def test_only_paths_that_are_read_wish_to_be_watched(prompt: Prompt, k: int, wishes: bool) -> None:
-    inside = MonitorClient(httpx.AsyncClient(), httpx.URL("http://here/v1"))
-    asked = inside.ask(prompt, k)
+    monitor = MonitorClient(FixedTransport([]), URL("http://here/v1"))
+    asked = monitor.watch_request(prompt, k)
     assert (asked is not None) is wishes
     if asked is not None and prompt.guard is not None:
         assert asked.trace is (prompt.guard.gate is None)
         assert asked.gate == (prompt.guard.gate or Gate())
-        assert asked.key != getattr(inside.ask(prompt, k), "key", None)
+        assert asked.key != getattr(monitor.watch_request(prompt, k), "key", None)

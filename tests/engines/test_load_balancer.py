@@ -63,10 +63,10 @@ def test_a_path_goes_where_the_fewest_run() -> None:
 
 def test_equal_engines_share_equally() -> None:
     engines = [answering(0.01) for _ in range(3)]
-    spread = LoadBalancer(engines)
-    sample(spread, 30, 6)
+    balancer = LoadBalancer(engines)
+    sample(balancer, 30, 6)
     assert Counter(one.most for one in engines) == {2: 3}
-    assert spread.running == [0, 0, 0]
+    assert balancer.running == [0, 0, 0]
 
 
 def test_a_dead_engine_is_passed_over_and_no_path_is_lost() -> None:

@@ -1,4 +1,4 @@
-"""Two numbers a token: the rules as a table, and as laws."""
+"""Two numbers per token: the rules as a table, and as laws."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_order_is_irrelevant_and_the_numbers_stay_in_range(logprobs: list[float]
     assert token_signals(shuffled, 20) == pytest.approx((peak, conf), rel=1e-12, abs=1e-12)
 
 
-@pytest.mark.parametrize(("got", "says"), [(0, "no log-probabilities"), (5, "only 5 candidates a token")])
+@pytest.mark.parametrize(("got", "says"), [(0, "no log-probabilities"), (5, "only 5 candidates per token")])
 def test_too_few_name_the_cure(got: int, says: str) -> None:
     with pytest.raises(MissingLogprobs, match=says) as raised:
         token_signals([-1.0] * got, 20)
