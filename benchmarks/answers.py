@@ -54,8 +54,8 @@ MIXED = [
 
 def forget() -> None:
     """Every cache emptied, so that each figure is of a first meeting."""
-    keys_module._key.cache_clear()
-    for name in ("sum_of", "_print"):
+    keys_module._cached_key.cache_clear()
+    for name in ("sum_of", "_fingerprint_of"):
         getattr(importlib.import_module("sureenough.answers.compare"), name).cache_clear()
 
 
@@ -113,8 +113,8 @@ def pairwise(given: list[str], sample: int) -> float:
 
 def reading(report: Report) -> None:
     plain = list(dict.fromkeys(plain_answers(2000, 1000)))
-    report.line("a key, plain values", best(lambda: [*map(answers.key, plain)]) / len(plain) * 1e6, "us", 40)
-    report.line("a key, every kind", best(lambda: [*map(answers.key, MIXED)]) / len(MIXED) * 1e6, "us", 80)
+    report.line("a key, plain values", best(lambda: [*map(answers.canonical_key, plain)]) / len(plain) * 1e6, "us", 40)
+    report.line("a key, every kind", best(lambda: [*map(answers.canonical_key, MIXED)]) / len(MIXED) * 1e6, "us", 80)
 
 
 def extraction(report: Report, smoke: bool) -> None:
@@ -139,7 +139,7 @@ def pool(report: Report, path: Path) -> None:
     for row in table:
         given[row["question"]].append(row["answer"])
     distinct = list({answer for found in given.values() for answer in found if answer is not None})
-    each = best(lambda: [*map(answers.key, distinct)], 2) / len(distinct) * 1e6
+    each = best(lambda: [*map(answers.canonical_key, distinct)], 2) / len(distinct) * 1e6
     report.line(f"{path.name}: a key, {len(distinct)} distinct answers", each, "us")
     for seconds in (0.0, 0.2):
         forget()

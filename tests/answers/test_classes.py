@@ -31,7 +31,7 @@ class Scripted(Worker):
 
 @pytest.fixture(autouse=True)
 def fresh_memo(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_MEMO", module._Memo(100))
+    monkeypatch.setattr(module, "_SHARED_VERDICTS", module._VerdictCache(100))
 
 
 @pytest.mark.parametrize(
@@ -144,7 +144,7 @@ def test_grade_puts_the_gold_first_and_asks_one_way() -> None:
     judge = answers.Judge(worker=worker)
     assert judge.grade(ONE, TWO)
     assert judge.grade(TWO, ONE)
-    gold, answer = answers.key(ONE).text, answers.key(TWO).text
+    gold, answer = answers.canonical_key(ONE).text, answers.canonical_key(TWO).text
     assert worker.asked == [(gold, answer, False), (answer, gold, False)]
 
 

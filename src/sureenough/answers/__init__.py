@@ -15,12 +15,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from .canonical import key
-from .classes import REPLAY_SECONDS, SYMBOLIC_SECONDS, VERSION, Grouped, Judge, group
-from .compare import Verdict
-from .extract import extract
-from .key import Key
-from .symbolic import WORKER
+from sureenough.answers.canonical import canonical_key
+from sureenough.answers.classes import REPLAY_SECONDS, SYMBOLIC_SECONDS, VERSION, Grouped, Judge, group
+from sureenough.answers.compare import Verdict
+from sureenough.answers.extract import extract
+from sureenough.answers.key_types import Key
+from sureenough.answers.symbolic import WORKER
 
 
 def classes(answers: Iterable[str | None], *, symbolic_seconds: float = SYMBOLIC_SECONDS) -> list[int | None]:
@@ -56,12 +56,12 @@ __all__ = [
     "Judge",
     "Key",
     "Verdict",
+    "canonical_key",
     "classes",
     "explain",
     "extract",
     "grade",
     "group",
-    "key",
     "same",
     "warm_up",
 ]

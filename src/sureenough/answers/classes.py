@@ -11,11 +11,11 @@ from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from . import bounds
-from .canonical import key
-from .compare import COMPATIBLE, NOT_SYMBOLIC, SYMBOLIC, Verdict, compare, sum_of
-from .key import KINDS, Key
-from .symbolic import WAIT, WORKER, Worker
+from sureenough.answers import bounds
+from sureenough.answers.canonical import canonical_key
+from sureenough.answers.compare import COMPATIBLE, NOT_SYMBOLIC, SYMBOLIC, Verdict, compare, sum_of
+from sureenough.answers.key_types import KINDS, Key
+from sureenough.answers.symbolic import WAIT, WORKER, Worker
 
 SYMBOLIC_SECONDS = 10.0  # a question, live
 REPLAY_SECONDS = 0.2  # a question, in replay
@@ -28,7 +28,7 @@ OUT_OF_BUDGET = Verdict(False, "timeout: no symbolic seconds left", settled=Fals
 OUT_OF_BOUNDS = Verdict(False, "too large for symbolic code", settled=False)
 
 
-class _Memo:
+class _VerdictCache:
     """Symbolic verdicts, shared by all judges of this process; the least used go first."""
 
     def __init__(self, size: int) -> None:
@@ -49,7 +49,7 @@ class _Memo:
                 self._known.popitem(last=False)
 
 
-_MEMO = _Memo(16384)
+_SHARED_VERDICTS = _VerdictCache(16384)
 
 
 class Judge:
@@ -86,15 +86,15 @@ class Judge:
 
     def explain(self, one: str, two: str) -> Verdict:
         """Same or different, and how that was decided: str(verdict) is a sentence."""
-        return self._verdict(key(one), key(two))
+        return self._verdict(canonical_key(one), canonical_key(two))
 
     def grade(self, gold: str, answer: str) -> bool:
         """Whether an answer is the gold one: the same keys, and math-verify with the gold first."""
-        return compare(key(gold), key(answer), lambda a, b: self._confirm(a, b, both=False)).same
+        return compare(canonical_key(gold), canonical_key(answer), lambda a, b: self._confirm(a, b, both=False)).same
 
     def classes(self, answers: Iterable[str | None]) -> list[int | None]:
         """The class of each answer, numbered by first appearance; None for None."""
-        keys = [None if answer is None else key(answer) for answer in answers]
+        keys = [None if answer is None else canonical_key(answer) for answer in answers]
         leader = self._leaders({own for own in keys if own is not None})
         numbers: dict[Key, int] = {}
         out: list[int | None] = []
@@ -137,7 +137,7 @@ class Judge:
     def _confirm(self, one: str, two: str, *, both: bool = True) -> Verdict:
         """Ask the worker about two expressions, if the budget and the bounds allow it."""
         pair = (one, two) if not both or (len(one), one) <= (len(two), two) else (two, one)
-        known = _MEMO.get((*pair, both))
+        known = _SHARED_VERDICTS.get((*pair, both))
         if known is not None:
             return SYMBOLIC if known else NOT_SYMBOLIC
         tried = self._open.get(pair, NOT_READY)
@@ -145,7 +145,7 @@ class Judge:
             return tried
         verdict = self._ask(*pair, both)
         if verdict.settled:
-            _MEMO.put((*pair, both), verdict.same)
+            _SHARED_VERDICTS.put((*pair, both), verdict.same)
             self._open.pop(pair, None)
         else:
             self._open[pair] = verdict

@@ -9,15 +9,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 
-from . import numbers
-from .algebra import number, subtract
-from .atoms import Sum, Unreadable, narrow
-from .evaluate import Print, fingerprint, informed, outsized, refuted
-from .key import Key
-from .parse import parse
-from .proof import settle
-from .relations import equation_key, symbols
-from .tokens import tokenise
+from sureenough.answers import numerals
+from sureenough.answers.algebra import number, subtract
+from sureenough.answers.atoms import Sum, Unreadable, narrow
+from sureenough.answers.evaluate import Fingerprint, fingerprint, fingerprints_differ, magnitudes_differ, share_a_point
+from sureenough.answers.key_types import Key
+from sureenough.answers.parse import parse_expression
+from sureenough.answers.proof import decide_equality
+from sureenough.answers.relations import equation_key, symbols
+from sureenough.answers.tokens import tokenise
 
 _COMPOSED = ("tuple", "interval", "set", "union", "matrix")
 COMPATIBLE: dict[str, frozenset[str]] = {
@@ -84,10 +84,10 @@ def compare(one: Key, two: Key, confirm: Confirm) -> Verdict:
 
 
 def _numbers(one: str, two: str) -> Verdict:
-    if not numbers.same_number(one, two):
+    if not numerals.same_number(one, two):
         return OTHER_KEYS
-    based = bool(numbers.based(one)) != bool(numbers.based(two))
-    return BY_DIGITS if based and numbers.exact(one) == numbers.exact(two) else BY_ROUNDING
+    based = bool(numerals.base_of(one)) != bool(numerals.base_of(two))
+    return BY_DIGITS if based and numerals.exact_value(one) == numerals.exact_value(two) else BY_ROUNDING
 
 
 def _valued(key: Key) -> Key:
@@ -172,43 +172,45 @@ def _values(one: Key, two: Key, confirm: Confirm) -> Verdict:
     if one == two:
         return BY_KEYS
     try:
-        ours, theirs = _print(one), _print(two)
+        ours, theirs = _fingerprint_of(one), _fingerprint_of(two)
     except (
         Unreadable,
         RecursionError,
     ):  # multiplied out in its written order, a monster may outgrow the bounds it kept before
         return BEYOND_READING
-    long = next((key.text for key in (one, two) if key.kind == "number" and numbers.is_long(key.text)), None)
-    if long is not None:
-        return _rounded(long, ours, theirs)
-    if refuted(ours, theirs):
+    long = next(
+        (key.text for key in (one, two) if key.kind == "number" and numerals.is_rounded_decimal(key.text)), None
+    )
+    if rounded:
+        return _rounded(rounded[0], ours, theirs)
+    if fingerprints_differ(ours, theirs):
         return REFUTED
     closed = len(ours) == len(theirs) == 1
-    if not informed(ours, theirs) and outsized(sum_of(one), sum_of(two), closed=closed):
+    if not share_a_point(ours, theirs) and magnitudes_differ(sum_of(one), sum_of(two), closed=closed):
         return REFUTED
-    certain = settle(sum_of(one), sum_of(two))
+    certain = decide_equality(sum_of(one), sum_of(two))
     if certain is not None:
         return BY_ALGEBRA if certain else REFUTED_EXACTLY
     return confirm(one.text, two.text)
 
 
-def _rounded(long: str, one: Print, two: Print) -> Verdict:
+def _rounded(long: str, one: Fingerprint, two: Fingerprint) -> Verdict:
     """A long decimal and a closed value that it may round."""
     if len(one) > 1 or len(two) > 1 or one[0] is None or two[0] is None:
         return REFUTED
     gap = abs(one[0][0] - two[0][0])
-    return BY_ROUNDING if gap <= float(numbers.rounding(long)) + one[0][1] + two[0][1] else REFUTED
+    return BY_ROUNDING if gap <= float(numerals.rounding_error(long)) + one[0][1] + two[0][1] else REFUTED
 
 
 @lru_cache(maxsize=16384)
 def sum_of(key: Key) -> Sum:
     """The sum that a number or an expression stands for; the text of a key reads back as itself."""
     if key.kind == "number":
-        return number(narrow(numbers.exact(key.text)))
-    return parse(tokenise(key.text), depth=_READING_BACK)
+        return number(narrow(numerals.exact_value(key.text)))
+    return parse_expression(tokenise(key.text), depth=_READING_BACK)
 
 
 @lru_cache(maxsize=16384)
-def _print(key: Key) -> Print:
+def _fingerprint_of(key: Key) -> Fingerprint:
     total = sum_of(key)
     return fingerprint(total, closed=not symbols(total))

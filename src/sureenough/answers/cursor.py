@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from .atoms import Unreadable
-from .tokens import is_numeral
+from sureenough.answers.atoms import Unreadable
+from sureenough.answers.tokens import is_numeral
 
 MAX_DIGITS = 400
 
@@ -18,7 +18,7 @@ GREEK = frozenset(
 APPLIED = frozenset(("f", "g", "h", "F", "G", "P", "Q", "\\phi", "\\Phi"))
 
 
-class Cursor:
+class TokenCursor:
     """Reads tokens one by one; running out of them, or meeting another than expected, is Unreadable."""
 
     def __init__(self, tokens: list[str]) -> None:

@@ -9,10 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from ..errors import UsageError
-from .announcements import announced_answer, last_number
-from .boxed import boxed_contents
-from .choice import choose
+from sureenough.answers.announcements import announced_answer, last_number
+from sureenough.answers.boxed import boxed_contents
+from sureenough.answers.choice import choose
+from sureenough.errors import UsageError
 
 KINDS = ("math", "choice")
 FALLBACKS = (None, "last-number")

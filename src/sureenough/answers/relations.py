@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from .algebra import content, inverse, multiply, subtract
-from .atoms import Monomial, Sum, Unreadable, write
-from .cursor import GREEK
-from .key import Key, opaque, row_key
-from .parse import MAX_TOKENS, parse
-from .scan import split
+from sureenough.answers.algebra import content, inverse, multiply, subtract
+from sureenough.answers.atoms import Monomial, Sum, Unreadable, write
+from sureenough.answers.brackets import split_outside_brackets
+from sureenough.answers.cursor import GREEK
+from sureenough.answers.key_types import Key, row_key, unread_key
+from sureenough.answers.parse import MAX_TOKENS, parse_expression
 
 RELATIONS = frozenset(("=", "<", ">", "\\le", "\\ge", "\\ne", "\\approx", "\\in", "\\sim", "\\equiv"))
 _ORDER = frozenset(("<", ">", "\\le", "\\ge"))
@@ -24,7 +24,7 @@ Read = Callable[[list[str], int], Key]
 
 def read_relation(tokens: list[str], depth: int, read: Read) -> Key | None:
     """The key of tokens with a relation outside all brackets; None where there is none."""
-    sides = split(tokens, RELATIONS)
+    sides = split_outside_brackets(tokens, RELATIONS)
     if len(sides) < 2:
         return None
     signs, at = [], -1
@@ -38,10 +38,10 @@ def read_relation(tokens: list[str], depth: int, read: Read) -> Key | None:
     if all(sign == "=" for sign in signs):
         if is_name(sides[0]) and sides[-1]:
             return _named(sides[0], sides[-1], depth, read)
-        return _equation(sides) or opaque(tokens)
+        return _equation(sides) or unread_key(tokens)
     if all(sign in _ORDER for sign in signs):
-        return _interval(sides, signs, depth, read) or _inequality(sides, signs) or opaque(tokens)
-    return opaque(tokens)
+        return _interval(sides, signs, depth, read) or _inequality(sides, signs) or unread_key(tokens)
+    return unread_key(tokens)
 
 
 def _approximate(tokens: list[str], sides: list[list[str]], signs: list[str], depth: int, read: Read) -> Key:
@@ -75,7 +75,7 @@ def is_name(tokens: list[str]) -> bool:
         letters = [token for token in tokens[1:] if token not in "{}"]
         return 0 < len(letters) <= 3 and all(len(letter) == 1 and letter.isalpha() for letter in letters)
     if len(tokens) > 2 and tokens[0] == "(" and tokens[-1] == ")":
-        return all(is_symbol(part) for part in split(tokens[1:-1], (",",)))
+        return all(is_symbol(part) for part in split_outside_brackets(tokens[1:-1], (",",)))
     return False
 
 
@@ -83,7 +83,7 @@ def is_range(tokens: list[str]) -> bool:
     """Whether tokens say between what bounds one symbol lies: x > 2, 1 < x \\le 3."""
     if _ORDER.isdisjoint(tokens):
         return False
-    sides = split(tokens, _ORDER)
+    sides = split_outside_brackets(tokens, _ORDER)
     return sum(map(is_symbol, sides)) == 1 and all(is_symbol(side) or _closed(side) for side in sides)
 
 
@@ -91,7 +91,7 @@ def assignment(tokens: list[str]) -> tuple[str, list[str]] | None:
     """The name and value of `x = 5`, for lists such as x = 1, y = 2."""
     if "=" not in tokens:
         return None
-    sides = split(tokens, ("=",))
+    sides = split_outside_brackets(tokens, ("=",))
     if len(sides) == 2 and sides[1] and is_symbol(sides[0]) and RELATIONS.isdisjoint(sides[1]):
         return "".join(sides[0]), sides[1]
     return None
@@ -101,8 +101,8 @@ def _named(name: list[str], value: list[str], depth: int, read: Read) -> Key:
     """The value; and where that is a function, y = 2x + 3, the name is kept to compare it with equations."""
     inside = read(value, depth + 1)
     if inside.kind == "expression" and is_symbol(name):
-        title = write(parse(name)) if name[0] not in ("e", "i") else "".join(name)
-        if has_symbols(parse(value)) and title not in symbols(parse(value)):
+        title = write(parse_expression(name)) if name[0] not in ("e", "i") else "".join(name)
+        if has_symbols(parse_expression(value)) and title not in symbols(parse_expression(value)):
             return Key("named", f"{title}={inside.text}", (inside, Key("expression", title)))
     return inside
 
@@ -127,7 +127,7 @@ def _equation(sides: list[list[str]]) -> Key | None:
     if len(sides) != 2:
         return None
     try:
-        difference = subtract(parse(sides[0]), parse(sides[1]))
+        difference = subtract(parse_expression(sides[0]), parse_expression(sides[1]))
     except (Unreadable, ZeroDivisionError):
         return None
     return equation_key(difference)
@@ -184,7 +184,7 @@ def _interval(sides: list[list[str]], signs: list[str], depth: int, read: Read) 
 
 def _closed(tokens: list[str]) -> bool:
     try:
-        return not symbols(parse(tokens)) - {"\\infty"}
+        return not symbols(parse_expression(tokens)) - {"\\infty"}
     except (Unreadable, ZeroDivisionError):
         return False
 
@@ -193,7 +193,7 @@ def _inequality(sides: list[list[str]], signs: list[str]) -> Key | None:
     if len(sides) != 2:
         return None
     try:
-        difference = subtract(parse(sides[0]), parse(sides[1]))
+        difference = subtract(parse_expression(sides[0]), parse_expression(sides[1]))
     except (Unreadable, ZeroDivisionError):
         return None
     if not has_symbols(difference):

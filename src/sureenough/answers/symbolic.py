@@ -39,7 +39,7 @@ class _Child:
     """One process with its pipes and the thread that reads its replies."""
 
     def __init__(self) -> None:
-        from .worker import receive, send
+        from sureenough.answers.worker import receive, send
 
         self._send, self._receive = send, receive
         self.ready = threading.Event()

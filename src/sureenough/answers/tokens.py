@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from .vocabulary import (
+from sureenough.answers.vocabulary import (
     ARGUMENT_DROPPED,
     FONTS,
     FUNCTIONS,

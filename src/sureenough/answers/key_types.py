@@ -37,7 +37,7 @@ def text_key(text: str) -> Key:
     return Key("text", f"{text[:40]}… {len(text)} {digest}")
 
 
-def opaque(tokens: list[str]) -> Key:
+def unread_key(tokens: list[str]) -> Key:
     """Tokens that are not read any further."""
     return text_key(" ".join(token.lstrip('"') for token in tokens))
 

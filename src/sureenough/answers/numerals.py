@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from fractions import Fraction
 
-from .atoms import Rational, write_rational
+from sureenough.answers.atoms import Rational, write_rational
 
 MAX_DIGITS = 400
 MAX_EXPONENT = 400
@@ -25,7 +25,7 @@ _REPEATING = re.compile(r"([+-]?)(\d{0,100})\.(\d{0,100})\\(?:overline|bar)\s*\{
 _BASED = re.compile(r"([+-]?)\s*(\d{1,400})\s*_\s*\{?\s*(\d{1,2})\s*\}?", re.ASCII)
 
 
-def plain_number(text: str) -> str | None:
+def numeral_text(text: str) -> str | None:
     """The key text of an answer that is nothing but a number in one of the common forms; else None."""
     if not text:
         return None
@@ -50,7 +50,7 @@ def decimal(sign: str, whole: str, part: str) -> str | None:
         return sign + whole
     if len((whole + part).lstrip("0")) >= LONG:
         return f"{sign}{whole}.{part}"
-    return write(Fraction(f"{sign}{whole}.{part}"))
+    return rational_text(Fraction(f"{sign}{whole}.{part}"))
 
 
 def _slashed(text: str) -> str | None:
@@ -64,7 +64,7 @@ def _slashed(text: str) -> str | None:
         return _in_base(text)
     found = _SCIENTIFIC.fullmatch(text)
     if found and abs(int(found[2])) <= MAX_EXPONENT:
-        return write(Fraction(found[1]) * Fraction(10) ** int(found[2]))
+        return rational_text(Fraction(found[1]) * Fraction(10) ** int(found[2]))
     return None
 
 
@@ -92,30 +92,30 @@ def _in_base(text: str) -> str | None:
 def _fraction(sign: str, above: int, below: int) -> str | None:
     if below == 0:
         return None
-    return write(Fraction(-above if sign == "-" else above, below))
+    return rational_text(Fraction(-above if sign == "-" else above, below))
 
 
-def write(value: Rational) -> str:
+def rational_text(value: Rational) -> str:
     """3 or 1/3, as int and Fraction print."""
     write_rational(value)  # raises where that would be too long
     return str(value)
 
 
-def exact(text: str) -> Fraction:
+def exact_value(text: str) -> Fraction:
     """The value of a number key's text; a subscript that names a base is a note, not part of the value."""
     return Fraction(text.partition("_")[0])
 
 
-def is_long(text: str) -> bool:
+def is_rounded_decimal(text: str) -> bool:
     return "." in text
 
 
-def based(text: str) -> str:
+def base_of(text: str) -> str:
     """The base that a number key names, such as {8} in 52_{8}; empty where none is named."""
     return text.partition("_")[2]
 
 
-def rounding(text: str) -> Fraction:
+def rounding_error(text: str) -> Fraction:
     """Half a unit of the last digit that a long decimal vouches for."""
     whole, _, part = text.lstrip("-").partition(".")
     digits = len((whole + part).lstrip("0"))
@@ -125,9 +125,9 @@ def rounding(text: str) -> Fraction:
 
 def same_number(one: str, two: str) -> bool:
     """Whether two number keys are one number: exactly, or as a long decimal and what it rounds."""
-    if based(one) and based(two) and based(one) != based(two):
+    if base_of(one) and base_of(two) and base_of(one) != base_of(two):
         return False
-    gap = abs(exact(one) - exact(two))
+    gap = abs(exact_value(one) - exact_value(two))
     if gap == 0:
         return True
-    return any(is_long(text) and gap <= rounding(text) for text in (one, two))
+    return any(is_rounded_decimal(text) and gap <= rounding_error(text) for text in (one, two))

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from .scan import closes_at_end
-from .tokens import is_numeral, is_word
-from .vocabulary import NOT_UNITS, ROUGHLY
+from sureenough.answers.brackets import closes_at_end
+from sureenough.answers.tokens import is_numeral, is_word
+from sureenough.answers.vocabulary import NOT_UNITS, ROUGHLY
 
 _EDGE = frozenset((".", ",", ";", ":", "*", "`", "'", '"', "\\\\", "?"))
 _LEADING = frozenset(
@@ -16,10 +16,10 @@ _MAX_BRACES = 8
 _SHORT = 4
 
 
-def bare(tokens: list[str]) -> list[str]:
+def strip_punctuation(tokens: list[str]) -> list[str]:
     """Without punctuation and markup at the ends, and without braces around the whole."""
     start, end = 0, len(tokens)
-    edge = _EDGE - {"'"} if tokens[-1:] == ["'"] and _primed(tokens) else _EDGE
+    edge = _EDGE - {"'"} if tokens[-1:] == ["'"] and _ends_in_prime(tokens) else _EDGE
     for _ in range(_MAX_BRACES):
         while start < end and tokens[start] in _LEADING:
             start += 1
@@ -30,16 +30,16 @@ def bare(tokens: list[str]) -> list[str]:
         else:
             break
     inside = tokens[start:end]
-    return _raised(inside) if "*" in inside else inside
+    return _join_asterisks(inside) if "*" in inside else inside
 
 
-def _primed(tokens: list[str]) -> bool:
+def _ends_in_prime(tokens: list[str]) -> bool:
     """Whether the last mark is a prime, as in x': not a closing quote, nor the feet of 5'."""
     before = next((token for token in reversed(tokens) if token != "'"), '"')
     return tokens[0] != "'" and not is_word(before) and not is_numeral(before)
 
 
-def _raised(tokens: list[str]) -> list[str]:
+def _join_asterisks(tokens: list[str]) -> list[str]:
     """x**2 is x^2; at the ends of an answer two asterisks are markup, and gone by now."""
     out: list[str] = []
     for token in tokens:
@@ -62,7 +62,7 @@ def choice_letter(tokens: list[str]) -> str | None:
     return None
 
 
-def without_units(tokens: list[str]) -> list[str] | None:
+def strip_units(tokens: list[str]) -> list[str] | None:
     """The value in front of its unit (15 \\text{cm}^2, 5.4 cents); None where the words are not a unit."""
     start = 0
     while start < len(tokens) and tokens[start][1:] in ROUGHLY and is_word(tokens[start]):
@@ -78,7 +78,7 @@ def without_units(tokens: list[str]) -> list[str] | None:
     return core
 
 
-def singular(tokens: list[str]) -> list[str]:
+def singular_negation(tokens: list[str]) -> list[str]:
     """Of nothing there is one kind: "No solutions" says no more than "no solution"."""
     if tokens[0] == '"no' and is_word(tokens[-1]) and tokens[-1].endswith("s") and len(tokens[-1]) > _SHORT:
         return [*tokens[:-1], tokens[-1][:-1]]
