@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
-from sureenough.answers import REPLAY_SECONDS, Judge
+from sureenough.answers import REPLAY_PATIENCE, REPLAY_SECONDS, Judge
 from sureenough.core.options import DEFAULT_WINDOW, Count, RunOptions
 from sureenough.core.outcome import Outcome
 from sureenough.core.session import Session
@@ -79,7 +79,7 @@ def replay(
 
 def _classes(answers: list[str]) -> dict[str, int | None]:
     """The class of every answer; they depend on the set of answers alone."""
-    return dict(zip(answers, Judge(REPLAY_SECONDS).classes(answers), strict=True))
+    return dict(zip(answers, Judge(REPLAY_SECONDS, patience=REPLAY_PATIENCE).classes(answers), strict=True))
 
 
 TEMPLATE: Final = "{question}\n\nPlease reason step by step, and put your final answer within \\boxed{{}}."

@@ -5,6 +5,7 @@ The order of the questions asked matters: list, union, relation, bracket, matrix
 
 from __future__ import annotations
 
+import logging
 from functools import lru_cache
 from itertools import product
 
@@ -21,6 +22,7 @@ from sureenough.answers.tokens import is_numeral, is_word, tokenise, unwrapped
 from sureenough.answers.trimming import choice_letter, singular_negation, strip_punctuation, strip_units
 from sureenough.answers.vocabulary import LISTING
 
+_LOG = logging.getLogger(__name__)
 MAX_LENGTH = 2000
 MAX_EXPRESSION = MAX_TOKENS  # characters of canonical text, so that it can be read back
 MAX_NESTING = 12
@@ -49,6 +51,9 @@ def canonical_key(answer: str) -> Key:
         return _cached_key(answer)
     except RecursionError:  # our own depth is bounded, the caller's is not
         return unread_key(tokenise(unwrapped(answer)))
+    except Exception:  # an error of ours must not end a run: such an answer equals only the same text
+        _LOG.exception("reading an answer failed")
+        return text_key(answer.strip())
 
 
 @lru_cache(maxsize=16384)
@@ -208,7 +213,7 @@ def expression(tokens: list[str]) -> Key:
     if value is not None:
         return Key("number", numerals.rational_text(value))
     text = write(total)
-    return Key("expression", text) if len(text) <= MAX_EXPRESSION else unread_key(tokens)
+    return Key("expression", text, value=total) if len(text) <= MAX_EXPRESSION else unread_key(tokens)
 
 
 def _written(tokens: list[str]) -> str | None:

@@ -65,4 +65,4 @@ def _entry(total: Sum) -> Key:
     text = write(total)
     if len(text) > MAX_TOKENS:
         raise Unreadable("an entry too long to read back")
-    return Key("expression", text)
+    return Key("expression", text, value=total)

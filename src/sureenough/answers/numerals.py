@@ -22,7 +22,7 @@ _RATIO = re.compile(r"([+-]?)\s*(\d{1,400})\s*/\s*(\d{1,400})", re.ASCII)
 _MIXED = re.compile(r"([+-]?)\s*(\d{1,400})\s+(\d{1,400})\s*/\s*(\d{1,400})", re.ASCII)
 _SCIENTIFIC = re.compile(r"([+-]?\d{1,400}(?:\.\d{0,400})?|[+-]?\.\d{1,400})[eE]([+-]?\d{1,3})", re.ASCII)
 _REPEATING = re.compile(r"([+-]?)(\d{0,100})\.(\d{0,100})\\(?:overline|bar)\s*\{(\d{1,100})\}", re.ASCII)
-_BASED = re.compile(r"([+-]?)\s*(\d{1,400})\s*_\s*\{?\s*(\d{1,2})\s*\}?", re.ASCII)
+_BASED = re.compile(r"([+-]?)\s{0,3}(\d{1,400})\s{0,3}_\s{0,3}(?:\{\s{0,3}(\d{1,2})\s{0,3}\}|(\d{1,2}))", re.ASCII)
 
 
 def numeral_text(text: str) -> str | None:
@@ -86,7 +86,7 @@ def _braced(text: str) -> str | None:
 def _in_base(text: str) -> str | None:
     """52_8: the digits with the base as a note, for the question has said which base it wants."""
     found = _BASED.fullmatch(text)
-    return f"{found[1].strip('+')}{int(found[2])}_{{{int(found[3])}}}" if found else None
+    return f"{found[1].strip('+')}{int(found[2])}_{{{int(found[3] or found[4])}}}" if found else None
 
 
 def _fraction(sign: str, above: int, below: int) -> str | None:

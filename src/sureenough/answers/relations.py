@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from sureenough.answers.algebra import content, inverse, multiply, subtract
-from sureenough.answers.atoms import Monomial, Sum, Unreadable, write
+from sureenough.answers.algebra import atom, content, inverse, multiply, subtract
+from sureenough.answers.atoms import Atom, Monomial, Sum, Unreadable, write
 from sureenough.answers.brackets import split_outside_brackets
 from sureenough.answers.cursor import GREEK
 from sureenough.answers.key_types import Key, row_key, unread_key
@@ -103,7 +103,9 @@ def _named(name: list[str], value: list[str], depth: int, read: Read) -> Key:
     if inside.kind == "expression" and is_symbol(name):
         title = write(parse_expression(name)) if name[0] not in ("e", "i") else "".join(name)
         if has_symbols(parse_expression(value)) and title not in symbols(parse_expression(value)):
-            return Key("named", f"{title}={inside.text}", (inside, Key("expression", title)))
+            return Key(
+                "named", f"{title}={inside.text}", (inside, Key("expression", title, value=atom(Atom.symbol(title))))
+            )
     return inside
 
 
@@ -137,8 +139,9 @@ def equation_key(difference: Sum) -> Key | None:
     """Difference = 0, divided by the coefficient of its first term; None where no symbol is in it."""
     if not has_symbols(difference):
         return None
-    text = write(monic(difference))
-    return Key("equation", text) if len(text) <= MAX_TOKENS else None
+    scaled = monic(difference)
+    text = write(scaled)
+    return Key("equation", text, value=scaled) if len(text) <= MAX_TOKENS else None
 
 
 def monic(total: Sum) -> Sum:
@@ -201,4 +204,4 @@ def _inequality(sides: list[list[str]], signs: list[str]) -> Key | None:
     unit, primitive = content(difference, signed=True)
     sign = signs[0] if unit > 0 else _FLIPPED[signs[0]]
     text = write(primitive)
-    return Key("inequality", f"{sign} {text}") if len(text) <= MAX_TOKENS else None
+    return Key("inequality", f"{sign} {text}", value=primitive) if len(text) <= MAX_TOKENS else None
