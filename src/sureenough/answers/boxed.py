@@ -19,7 +19,11 @@ _MAX_NESTED = 8
 _MAX_JOINED = 20
 _REACH = 60  # characters between two boxes that are one answer
 _SPACING = re.compile(r"\\(?:text|mbox|textbf|mathrm)\{([^{}]{0,20})\}|\\q?quad|\\[()\[\],;: ]|[\s$*~]")
-_JOINT = re.compile(r"(?P<mark>[,;])?(?P<word>and|or)?(?P<name>[A-Za-z](?:_\{?\w{1,3}\}?)?=)?")
+# One word after a box may be its unit: "\boxed{1} papers and \boxed{2} bins".
+_JOINT = re.compile(
+    r"(?:(?!and\b|or\b)[a-z]{2,15}(?: (?=and\b|or\b)|(?=[,;])))?"
+    r"(?P<mark>[,;])? ?(?P<word>(?:and|or)\b)? ?(?P<name>[A-Za-z](?:_\{?\w{1,3}\}?)? ?= ?)?"
+)
 _NAME = re.compile(r"(?<![A-Za-z\\])[A-Za-z](?:_\{?\w{1,3}\}?)?\s{0,3}=\s{0,3}$")
 
 
@@ -97,7 +101,7 @@ def _joint(text: str, one: _Box, two: _Box) -> re.Match[str] | None:
     if two.command - one.after > _REACH:
         return None
     between = text[one.after : two.command]
-    joint = _JOINT.fullmatch(_SPACING.sub(r"\1", between).replace(" ", ""))
+    joint = _JOINT.fullmatch(" ".join(_SPACING.sub(lambda space: f" {space[1] or ''} ", between).split()))
     if joint and not (joint["mark"] or joint["word"]) and ("\n" in between or joint["name"]):
         return None
     return joint

@@ -6,6 +6,7 @@ The order of the questions asked matters: list, union, relation, bracket, matrix
 from __future__ import annotations
 
 import logging
+import re
 from functools import lru_cache
 from itertools import product
 
@@ -17,10 +18,26 @@ from sureenough.answers.intervals import interval_union
 from sureenough.answers.key_types import EMPTY, Key, row_key, set_key, text_key, unread_key
 from sureenough.answers.matrix import ENVIRONMENT, read_matrix
 from sureenough.answers.parse import MAX_TOKENS, parse_expression
-from sureenough.answers.relations import RELATIONS, assignment, is_range, is_symbol, read_relation
+from sureenough.answers.relations import (
+    RELATIONS,
+    assignment,
+    in_natural_order,
+    is_range,
+    is_symbol,
+    natural_order,
+    read_relation,
+    subject,
+)
 from sureenough.answers.tokens import is_numeral, is_word, tokenise, unwrapped
-from sureenough.answers.trimming import choice_letter, singular_negation, strip_punctuation, strip_units
-from sureenough.answers.vocabulary import LISTING
+from sureenough.answers.trimming import (
+    choice_letter,
+    has_prose,
+    read_number_words,
+    singular_negation,
+    strip_punctuation,
+    strip_units,
+)
+from sureenough.answers.vocabulary import LISTING, NUMBER_WORDS
 
 _LOG = logging.getLogger(__name__)
 MAX_LENGTH = 2000
@@ -28,6 +45,7 @@ MAX_EXPRESSION = MAX_TOKENS  # characters of canonical text, so that it can be r
 MAX_NESTING = 12
 MAX_PARTS = 200
 MAX_SIGNS = 4
+_DATE = re.compile(r"\d{4}-\d{2}-\d{2}|\d{1,2}/\d{1,2}/\d{4}", re.ASCII)
 _LONGEST_NUMBER = 8  # tokens
 _ROMAN = frozenset("IVXLCDM")
 _REALS = ["(", "-", "\\infty", ",", "\\infty", ")"]
@@ -62,6 +80,8 @@ def _cached_key(answer: str) -> Key:
     number = numerals.numeral_text(answer)
     if number is not None:
         return Key("number", number)
+    if _DATE.fullmatch(answer):
+        return text_key(answer)  # a difference or a quotient would be some other date's too
     tokens = tokenise(answer)
     try:
         return key_of_tokens(tokens)
@@ -76,6 +96,8 @@ def key_of_tokens(tokens: list[str], depth: int = 0) -> Key:
         return EMPTY
     if depth > MAX_NESTING:
         return unread_key(tokens)
+    if tokens[0][1:] in NUMBER_WORDS and is_word(tokens[0]):
+        tokens = read_number_words(tokens)
     letter = choice_letter(tokens)
     if letter is not None:
         return Key("choice", letter)
@@ -88,7 +110,9 @@ def _single(tokens: list[str], depth: int) -> Key:
     known = _KNOWN.get(tuple(tokens)) if len(tokens) <= _LONGEST_KNOWN else None
     if known is not None:
         return key_of_tokens(known, depth + 1)
-    if any(map(is_word, tokens)) and ENVIRONMENT not in tokens:
+    if has_prose(tokens) and ENVIRONMENT not in tokens:
+        if tokens[0] in OPEN and closes_at_end(tokens) and (inside := _bracketed(tokens, depth)) is not None:
+            return inside
         core = strip_units(tokens)
         return unread_key(singular_negation(tokens)) if core is None else key_of_tokens(core, depth + 1)
     if "\\cup" in tokens and len(parts := split_outside_brackets(tokens, ("\\cup",))) > 1:
@@ -116,8 +140,14 @@ def _listed(tokens: list[str], depth: int) -> Key | None:
     named = [assignment(part) for part in parts]
     if all(named):
         return _assigned([pair for pair in named if pair], '"or' in tokens, depth) or unread_key(tokens)
-    if named[0] and not any(named[1:]):
-        parts[0] = named[0][1]  # x = 1, 2 names the whole list
+    subjects = [subject(part) for part in parts]
+    if subjects[0] and not any(subject is not None for subject in subjects[1:]):
+        if named[0]:
+            parts[0] = named[0][1]  # x = 1, 2 names the whole list, and so does (x, y) = (1, 2), (3, 4)
+        elif subjects[0][0] == "(" and not in_natural_order(subjects[0][1:-1].split(",")):
+            return unread_key(tokens)
+    elif any(subjects) and len(set(subjects)) > 1:
+        return set_key([unread_key(part) for part in parts])  # x > 1, y > 2 is not x > 2, y > 1
     keys = [key_of_tokens(part, depth + 1) for part in parts]
     if '"or' in tokens and all(is_range(part) for part in parts):
         return interval_union(keys)  # x < 1 or x > 2
@@ -128,7 +158,7 @@ def _listed(tokens: list[str], depth: int) -> Key | None:
 
 def _assigned(pairs: list[tuple[str, list[str]]], either: bool, depth: int) -> Key | None:
     """X = 1 or x = 2 is a set; x = 1, y = 2 a tuple in the order of names; several of those, their set."""
-    names = sorted({name for name, _ in pairs})
+    names = sorted({name for name, _ in pairs}, key=natural_order)
     if len(names) == 1:
         return set_key([key_of_tokens(value, depth + 1) for _, value in pairs])
     if either and len(pairs) == len(names):
@@ -136,7 +166,7 @@ def _assigned(pairs: list[tuple[str, list[str]]], either: bool, depth: int) -> K
     rows: list[Key] = []
     for start in range(0, len(pairs), len(names)):
         row = dict(pairs[start : start + len(names)])
-        if sorted(row) != names:
+        if sorted(row, key=natural_order) != names:
             return None
         rows.append(row_key("tuple", "(", [key_of_tokens(row[name], depth + 1) for name in names], ")"))
     return set_key(rows)
@@ -154,6 +184,8 @@ def _bracketed(tokens: list[str], depth: int) -> Key | None:
     parts = split_outside_brackets(inside, (",", ";") if opening != "[" else (",",))
     if len(parts) > MAX_PARTS:
         return unread_key(tokens)
+    if len(parts) > 1 and any(subject(part) is not None for part in parts):
+        return (_listed(inside, depth) if opening != "[" else None) or unread_key(tokens)
     if braces:
         return set_key([key_of_tokens(part, depth + 1) for part in parts if part])
     if len(parts) == 1:

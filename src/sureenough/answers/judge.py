@@ -8,14 +8,14 @@ change a class.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from sureenough.answers import bounds
 from sureenough.answers.atoms import Unreadable, write
 from sureenough.answers.canonical import canonical_key
 from sureenough.answers.compare import COMPATIBLE, NOT_SYMBOLIC, SYMBOLIC, Confirm, Verdict, compare, sum_of
-from sureenough.answers.grading import GradingPolicy, readings
+from sureenough.answers.grading import GradingPolicy, readings, same_when_rounded
 from sureenough.answers.key_types import KINDS, Key
 from sureenough.answers.symbolic import WORKER, SymbolicWorker, WorkerReply
 
@@ -93,10 +93,22 @@ class Judge:
         """
         self._steps = 0
         policy = GradingPolicy(percent=percent, rounding=rounding, decimal_comma=decimal_comma)
-        for one, two in readings(gold, answer, policy):
-            if self._safely(one, two, lambda a, b: self._confirm(a, b, both=False)).same:
+        pairs = readings(gold, answer, policy)
+        while (pair := self._next(pairs)) is not None:
+            if self._safely(*pair, lambda a, b: self._confirm(a, b, both=False)).same:
+                return True
+            if rounding and same_when_rounded(*pair):
                 return True
         return False
+
+    def _next(self, pairs: Iterator[tuple[Key, Key]]) -> tuple[Key, Key] | None:
+        try:
+            return next(pairs, None)
+        except Unreadable:
+            return None
+        except Exception as error:
+            self._note(error)
+            return None
 
     def classes(self, answers: Iterable[str | None]) -> list[int | None]:
         """The class of each answer, numbered by first appearance; None for None."""
@@ -145,10 +157,13 @@ class Judge:
         except Unreadable:
             return TOO_LARGE
         except Exception as error:
-            note = f"comparing two answers failed ({type(error).__name__}: {error}); they count as different"[:300]
-            if note not in self.notes:
-                self.notes.append(note)
+            self._note(error)
             return Verdict(False, f"internal error: {type(error).__name__}", settled=False)
+
+    def _note(self, error: Exception) -> None:
+        note = f"comparing two answers failed ({type(error).__name__}: {error}); they count as different"[:300]
+        if note not in self.notes:
+            self.notes.append(note)
 
     def _charge(self, steps: int) -> bool:
         """Count the steps of one symbolic verdict; False if the budget was used up before it."""

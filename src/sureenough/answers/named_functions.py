@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from fractions import Fraction
-from math import comb, factorial
+from math import comb, factorial, gcd, lcm
 
 from sureenough.answers.algebra import (
     ONE,
@@ -160,6 +160,15 @@ def binomial(above: Sum, below: Sum) -> Sum:
     return number(comb(int(n), int(k)))
 
 
+def integer_function(name: str, arguments: list[Sum]) -> Rational:
+    """The greatest common divisor and its like, of known numbers."""
+    values = [constant(argument) for argument in arguments]
+    known = [value for value in values if value is not None]
+    if len(known) != len(values) or (name in ("\\gcd", "\\lcm") and any(value.denominator != 1 for value in known)):
+        raise Unreadable("a function of numbers that are not known")
+    return INTEGER_FUNCTIONS[name](known)
+
+
 def _rounded(name: str, rule: Callable[[Rational], int]) -> Callable[[Sum], Sum]:
     def apply(value: Sum) -> Sum:
         fixed = constant(value)
@@ -186,6 +195,12 @@ CALLS: dict[str, Callable[[Sum], Sum]] = {
     "\\ln": logarithm,
     "\\exp": lambda x: power_of_sums(atom(EULER), x),
     **{f"\\{name}": unevaluated(name) for name in ("arcsin", "arccos", "arctan", "sinh", "cosh", "tanh")},
+}
+INTEGER_FUNCTIONS: dict[str, Callable[[list[Rational]], Rational]] = {
+    "\\gcd": lambda values: gcd(*map(int, values)),
+    "\\lcm": lambda values: lcm(*map(int, values)),
+    "\\min": min,
+    "\\max": max,
 }
 ANGULAR = frozenset(("\\sin", "\\cos", "\\tan", "\\cot", "\\sec", "\\csc"))
 INVERSES = {f"\\{name}": f"\\arc{name}" for name in ("sin", "cos", "tan")}

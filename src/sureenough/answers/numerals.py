@@ -9,20 +9,20 @@ from __future__ import annotations
 import re
 from fractions import Fraction
 
-from sureenough.answers.atoms import Rational, write_rational
+from sureenough.answers.atoms import Rational, Unreadable, write_rational
 
-MAX_DIGITS = 400
+MAX_DIGITS = 2000
 MAX_EXPONENT = 400
 LONG = 12  # significant digits from which a decimal is a rounding
 _DOUBLE = 15  # digits that survive in a double; 16 and 17 are printed, and noise
 
 _DECIMAL = re.compile(r"([+-]?)(\d*)(?:\.(\d*))?", re.ASCII)
-_FRACTION = re.compile(r"([+-]?)\\[dtc]?frac\s*\{\s*([+-]?\d{1,400})\s*\}\s*\{\s*([+-]?\d{1,400})\s*\}", re.ASCII)
-_RATIO = re.compile(r"([+-]?)\s*(\d{1,400})\s*/\s*(\d{1,400})", re.ASCII)
-_MIXED = re.compile(r"([+-]?)\s*(\d{1,400})\s+(\d{1,400})\s*/\s*(\d{1,400})", re.ASCII)
-_SCIENTIFIC = re.compile(r"([+-]?\d{1,400}(?:\.\d{0,400})?|[+-]?\.\d{1,400})[eE]([+-]?\d{1,3})", re.ASCII)
+_FRACTION = re.compile(r"([+-]?)\\[dtc]?frac\s*\{\s*([+-]?\d{1,2000})\s*\}\s*\{\s*([+-]?\d{1,2000})\s*\}", re.ASCII)
+_RATIO = re.compile(r"([+-]?)\s*(\d{1,2000})\s*/\s*(\d{1,2000})", re.ASCII)
+_MIXED = re.compile(r"([+-]?)\s*(\d{1,2000})\s+(\d{1,2000})\s*/\s*(\d{1,2000})", re.ASCII)
+_SCIENTIFIC = re.compile(r"([+-]?\d{1,2000}(?:\.\d{0,2000})?|[+-]?\.\d{1,2000})[eE]([+-]?\d{1,3})", re.ASCII)
 _REPEATING = re.compile(r"([+-]?)(\d{0,100})\.(\d{0,100})\\(?:overline|bar)\s*\{(\d{1,100})\}", re.ASCII)
-_BASED = re.compile(r"([+-]?)\s{0,3}(\d{1,400})\s{0,3}_\s{0,3}(?:\{\s{0,3}(\d{1,2})\s{0,3}\}|(\d{1,2}))", re.ASCII)
+_BASED = re.compile(r"([+-]?)\s{0,3}(\d{1,2000})\s{0,3}_\s{0,3}(?:\{\s{0,3}(\d{1,2})\s{0,3}\}|(\d{1,2}))", re.ASCII)
 
 
 def numeral_text(text: str) -> str | None:
@@ -97,8 +97,11 @@ def _fraction(sign: str, above: int, below: int) -> str | None:
 
 def rational_text(value: Rational) -> str:
     """3 or 1/3, as int and Fraction print."""
-    write_rational(value)  # raises where that would be too long
-    return str(value)
+    write_rational(value)  # raises if that would be too long
+    text = str(value)
+    if len(text) > MAX_DIGITS:
+        raise Unreadable("a number too long to write")
+    return text
 
 
 def exact_value(text: str) -> Fraction:

@@ -10,12 +10,14 @@ from sureenough.answers.cursor import APPLIED, GREEK, MAX_DIGITS, TokenCursor
 from sureenough.answers.named_functions import (
     ANGULAR,
     CALLS,
+    INTEGER_FUNCTIONS,
     INVERSES,
     absolute,
     binomial,
     ceil,
     factorial_of,
     floor,
+    integer_function,
     log,
     power_of_sums,
 )
@@ -85,7 +87,9 @@ class ExpressionParser(TokenCursor):
         if not token:
             return False
         if is_numeral(token):
-            if is_numeral(self.tokens[self.at - 1]):
+            # 2^6 3^5 is a product of powers; other numbers side by side may mean anything.
+            powers = self.tokens[self.at - 2] == "^" and self.peek(1) == "^"
+            if is_numeral(self.tokens[self.at - 1]) and not powers:
                 raise Unreadable("two numbers side by side")
             return True
         return (
@@ -94,6 +98,7 @@ class ExpressionParser(TokenCursor):
             or token in CALLS
             or token in _CONSTANTS
             or token in ("(", "[", "{", "\\frac", "\\sqrt", "\\binom", "\\log", "\\lfloor", "\\lceil")
+            or token in INTEGER_FUNCTIONS
             or token.startswith("\\mathbf")
             or (token == "|" and not self.bars)
         )
@@ -166,6 +171,7 @@ class ExpressionParser(TokenCursor):
         if token in _CONSTANTS:
             return atom(_CONSTANTS[token])
         if (len(token) == 1 and token.isalpha()) or token in GREEK or token.startswith("\\mathbf"):
+            self.swap_scripts()
             name = token + self.subscript()
             if token in APPLIED and self.is_applied():
                 return atom(Atom.applied(name, self.primary()))
@@ -200,7 +206,21 @@ class ExpressionParser(TokenCursor):
         if token == "\\binom":
             above = self.short_argument()
             return binomial(above, self.short_argument())
+        if token in INTEGER_FUNCTIONS:
+            return number(integer_function(token, self.arguments()))
         raise Unreadable(f"unknown {token!r}")
+
+    def arguments(self) -> list[Sum]:
+        r"""The arguments of \gcd(12, 18) or \max\{1, 2\}."""
+        closing = {"(": ")", "[": "]", "{": "}", "\\{": "\\}"}.get(self.take())
+        if closing is None:
+            raise Unreadable("a function without its arguments")
+        arguments = [self.sum()]
+        while self.peek() == ",":
+            self.take()
+            arguments.append(self.sum())
+        self.expect(closing)
+        return arguments
 
     def numeral(self, token: str) -> Sum:
         if len(token) > MAX_DIGITS:

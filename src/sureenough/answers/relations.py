@@ -6,17 +6,20 @@ equation is kept, up to a non-zero factor. An inequality in one symbol is the in
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from fractions import Fraction
 
 from sureenough.answers.algebra import atom, content, inverse, multiply, subtract
-from sureenough.answers.atoms import Atom, Monomial, Sum, Unreadable, write
+from sureenough.answers.atoms import Atom, Monomial, Sum, Unreadable, narrow, write
 from sureenough.answers.brackets import split_outside_brackets
 from sureenough.answers.cursor import GREEK
-from sureenough.answers.key_types import Key, row_key, unread_key
+from sureenough.answers.key_types import Key, row_key, set_key, unread_key
+from sureenough.answers.numerals import rational_text
 from sureenough.answers.parse import MAX_TOKENS, parse_expression
 
 RELATIONS = frozenset(("=", "<", ">", "\\le", "\\ge", "\\ne", "\\approx", "\\in", "\\sim", "\\equiv"))
-_ORDER = frozenset(("<", ">", "\\le", "\\ge"))
+ORDER = frozenset(("<", ">", "\\le", "\\ge"))
 _FLIPPED = {"<": ">", ">": "<", "\\le": "\\ge", "\\ge": "\\le"}
 _ANGLES = frozenset(("\\angle", "\\measuredangle", '"angle'))
 Read = Callable[[list[str], int], Key]
@@ -37,20 +40,21 @@ def read_relation(tokens: list[str], depth: int, read: Read) -> Key | None:
         return read(sides[1], depth + 1)
     if all(sign == "=" for sign in signs):
         if is_name(sides[0]) and sides[-1]:
+            if sides[0][0] == "(":
+                return _ordered(sides[0], read(sides[-1], depth + 1)) or unread_key(tokens)
             return _named(sides[0], sides[-1], depth, read)
         return _equation(sides) or unread_key(tokens)
-    if all(sign in _ORDER for sign in signs):
-        return _interval(sides, signs, depth, read) or _inequality(sides, signs) or unread_key(tokens)
+    if all(sign in ORDER for sign in signs):
+        return _interval(sides, signs, depth, read) or _inequality(sides, signs, read) or unread_key(tokens)
     return unread_key(tokens)
 
 
 def _approximate(tokens: list[str], sides: list[list[str]], signs: list[str], depth: int, read: Read) -> Key:
     """X \\approx 11 is 11; but 2\\pi \\approx 6.28 is 2\\pi, for the exact value was given."""
     cut = signs.index("\\approx")
-    exact = sum(len(side) + 1 for side in sides[: cut + 1]) - 1
-    if cut == 0 and is_name(sides[0]):
-        return read(sides[-1], depth + 1)
-    return read(tokens[:exact], depth + 1)
+    if _closed(sides[cut]):
+        return read(tokens[: sum(len(side) + 1 for side in sides[: cut + 1]) - 1], depth + 1)
+    return read(["=" if token == "\\approx" else token for token in tokens], depth + 1)  # P(A) \approx 0.3
 
 
 def is_symbol(tokens: list[str]) -> bool:
@@ -79,11 +83,40 @@ def is_name(tokens: list[str]) -> bool:
     return False
 
 
+def subject(tokens: list[str]) -> str | None:
+    """The name that `x > 2` or `x = 5` is about; "" if a relation is about no single name, None without a relation."""
+    if RELATIONS.isdisjoint(tokens):
+        return None
+    sides = split_outside_brackets(tokens, RELATIONS)
+    return next(("".join(side) for side in sides if is_name(side)), "") if len(sides) > 1 else None
+
+
+def natural_order(name: str) -> list[tuple[int, str]]:
+    """Sort names as people count: x_2 before x_{10}."""
+    return [(int(run or 0), text) for text, run in re.findall(r"(\D*)(\d{0,9})", name)]
+
+
+def in_natural_order(names: list[str]) -> bool:
+    return names == sorted(names, key=natural_order)
+
+
+def _ordered(names: list[str], value: Key) -> Key | None:
+    """The tuple that (y, x) = (1, 2) gives, in the order of the names; None if it is not such a tuple."""
+    titles = ["".join(part) for part in split_outside_brackets(names[1:-1], (",",))]
+    if in_natural_order(titles):
+        return value
+    order = sorted(range(len(titles)), key=lambda at: natural_order(titles[at]))
+    rows = value.parts if value.kind == "set" else (value,)
+    if any(row.kind != "tuple" or len(row.parts) != len(titles) for row in rows):
+        return None
+    return set_key([row_key("tuple", "(", [row.parts[at] for at in order], ")") for row in rows])
+
+
 def is_range(tokens: list[str]) -> bool:
     """Whether tokens say between what bounds one symbol lies: x > 2, 1 < x \\le 3."""
-    if _ORDER.isdisjoint(tokens):
+    if ORDER.isdisjoint(tokens):
         return False
-    sides = split_outside_brackets(tokens, _ORDER)
+    sides = split_outside_brackets(tokens, ORDER)
     return sum(map(is_symbol, sides)) == 1 and all(is_symbol(side) or _closed(side) for side in sides)
 
 
@@ -92,7 +125,8 @@ def assignment(tokens: list[str]) -> tuple[str, list[str]] | None:
     if "=" not in tokens:
         return None
     sides = split_outside_brackets(tokens, ("=",))
-    if len(sides) == 2 and sides[1] and is_symbol(sides[0]) and RELATIONS.isdisjoint(sides[1]):
+    named = is_name(sides[0]) and sides[0][0] != "("
+    if len(sides) == 2 and sides[1] and named and RELATIONS.isdisjoint(sides[1]):
         return "".join(sides[0]), sides[1]
     return None
 
@@ -181,8 +215,7 @@ def _interval(sides: list[list[str]], signs: list[str], depth: int, read: Read) 
         opening, closing = ("[" if signs[0] == "\\le" else "("), ("]" if signs[1] == "\\le" else ")")
     else:
         return None
-    kind = "tuple" if (opening, closing) == ("(", ")") else "interval"
-    return row_key(kind, opening, [read(low, depth + 1), read(high, depth + 1)], closing)
+    return row_key(*_brackets(opening, closing, [read(low, depth + 1), read(high, depth + 1)]))
 
 
 def _closed(tokens: list[str]) -> bool:
@@ -192,7 +225,25 @@ def _closed(tokens: list[str]) -> bool:
         return False
 
 
-def _inequality(sides: list[list[str]], signs: list[str]) -> Key | None:
+def _solved(difference: Sum, sign: str, read: Read) -> Key | None:
+    """The interval that c x + d < 0 describes; None if it is not linear in one symbol."""
+    terms = [monomial for monomial in difference if monomial]
+    if len(terms) != 1 or len(terms[0]) != 1 or terms[0][0][0].name != "symbol" or terms[0][0][1] != 1:
+        return None
+    factor = difference[terms[0]]
+    bound = Key("number", rational_text(narrow(Fraction(-difference.get((), 0)) / factor)))
+    sign = sign if factor > 0 else _FLIPPED[sign]
+    if sign in (">", "\\ge"):
+        return row_key(*_brackets("[" if sign == "\\ge" else "(", ")", [bound, read(["\\infty"], 0)]))
+    return row_key(*_brackets("(", "]" if sign == "\\le" else ")", [read(["-", "\\infty"], 0), bound]))
+
+
+def _brackets(opening: str, closing: str, ends: list[Key]) -> tuple[str, str, list[Key], str]:
+    """An open interval has the key of a pair: a question has either points or intervals for its answer."""
+    return "tuple" if (opening, closing) == ("(", ")") else "interval", opening, ends, closing
+
+
+def _inequality(sides: list[list[str]], signs: list[str], read: Read) -> Key | None:
     if len(sides) != 2:
         return None
     try:
@@ -201,6 +252,8 @@ def _inequality(sides: list[list[str]], signs: list[str]) -> Key | None:
         return None
     if not has_symbols(difference):
         return None
+    if (solved := _solved(difference, signs[0], read)) is not None:
+        return solved
     unit, primitive = content(difference, signed=True)
     sign = signs[0] if unit > 0 else _FLIPPED[signs[0]]
     text = write(primitive)
