@@ -35,7 +35,7 @@ class Case(NamedTuple):
 
 
 def cases(folder: Path) -> Iterator[Case]:
-    """Every literal (gold, text, verdict) of a parametrised test; tests of other options of math-verify are left out."""
+    """Every literal (gold, text, verdict) of a parametrised test, apart from tests of math-verify's own options."""
     for file in sorted((folder / "tests").glob("test_*.py")):
         for node in ast.walk(ast.parse(file.read_text())):
             if isinstance(node, ast.FunctionDef):
@@ -115,9 +115,8 @@ def main() -> int:
         for case, verdict in zip(suite, lenient, strict=True):
             if verdict != case.same:
                 kind = "wrong merge" if verdict else "miss"
-                print(
-                    f"{kind}: {case.test}: {case.gold!r} | {case.text!r}  read as  {answer_in(case.gold)!r} | {answer_in(case.text)!r}"
-                )
+                read = f"{answer_in(case.gold)!r} | {answer_in(case.text)!r}"
+                print(f"{kind}: {case.test}: {case.gold!r} | {case.text!r}  read as  {read}")
     return 0
 
 

@@ -28,7 +28,7 @@ MIN_DECIMALS = 2  # of a number that may be a rounding; 3 is not a rounding of p
 _RELATION_SIGN = re.compile(r"[=<>]|\\(?:le|ge|approx|lt|gt)")
 _PERCENT = re.compile(r"%|\bpercent\b")
 _DECIMAL_COMMA = re.compile(r"(?<![\d.,])(\d{1,3}(?:\.\d{3}){1,5}|\d{1,15}),(\d{1,15})(?![\d,.])")
-_LABEL_PARTS = frozenset("{ } | : / ' \\frac \\overline \\angle \\triangle \\measuredangle".split())
+_LABEL_PARTS = frozenset("{ } | : / \\frac \\overline \\angle \\triangle \\measuredangle".split())
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ def _without_labels(labelled: str, other: str) -> Iterator[tuple[Key, Key]]:
             yield key_of_tokens(ranged), canonical_key(other)
     elif len(labels) == 1:
         yield set_key(values), canonical_key(other)
-    else:  # AB = 4, CD = 5 is 4, 5 in this order
+    elif '"or' not in tokens:  # AB = 4, CD = 5 is 4, 5 in this order
         bare_parts = [part for part in split_outside_brackets(bare, (",", ";", *LISTING)) if part]
         row = row_key("tuple", "(", [key_of_tokens(part) for part in bare_parts], ")")
         yield row_key("tuple", "(", values, ")"), row if len(bare_parts) > 1 else canonical_key(other)
@@ -94,7 +94,7 @@ def is_label(tokens: list[str]) -> bool:
         if token == "_" or (token == "(" and at):
             at = _group_end(tokens, at + 1 if token == "_" else at)
             continue
-        called = len(token) == 1 and token.isalpha() and following in ("(", "'", "_")
+        called = len(token) == 1 and token.isalpha() and following in ("(", "_")
         if not (called or is_word(token) or token in _LABEL_PARTS or (len(token) == 1 and "A" <= token <= "Z")):
             return False
         at += 1
