@@ -16,6 +16,7 @@ _UNBRACED = re.compile(
 _INNER = re.compile(r"\\(?:boxed|fbox)\s*(?=\{)")
 _BLANK = re.compile(r"\s*")
 _MAX_NESTED = 8
+_LONGEST = 10_000
 _MAX_JOINED = 20
 _REACH = 60  # characters between two boxes that are one answer
 _SPACING = re.compile(r"\\(?:text|mbox|textbf|mathrm)\{([^{}]{0,20})\}|\\q?quad|\\[()\[\],;: ]|[\s$*~]")
@@ -119,6 +120,8 @@ def _joined(text: str, chain: list[_Box], joints: list[re.Match[str]]) -> str:
 def _content(text: str, box: _Box) -> str | None:
     """A box inside keeps its braces as plain grouping, unless they are around the whole."""
     content = text[box.start : box.end].strip()
+    if len(content) > _LONGEST:
+        return content  # not an answer that anything could be compared with
     inner = _INNER.sub("", content)
     for _ in range(_MAX_NESTED):
         if inner == content or not (inner.startswith("{") and _closing(inner) == len(inner) - 1):

@@ -142,10 +142,10 @@ def same_when_rounded(one: Key, two: Key) -> bool:
     if one == two:
         return one.kind != "empty"
     if one.parts or two.parts:
-        shape = (one.kind, one.text[0], one.text[-1], len(one.parts))
+        shape = (one.kind, one.text[:1], one.text[-1:], len(one.parts))
         return (
             one.kind in ("tuple", "interval", "matrix", "set")
-            and shape == (two.kind, two.text[0], two.text[-1], len(two.parts))
+            and shape == (two.kind, two.text[:1], two.text[-1:], len(two.parts))
             and all(same_when_rounded(a, b) for a, b in zip(one.parts, two.parts, strict=True))
         )
     return _rounds_to(one, two) or _rounds_to(two, one)
@@ -164,9 +164,9 @@ def _rounds_to(decimal: Key, exact: Key) -> bool:
         if known is not None:
             return abs(value - known) <= Fraction(1, 2 * 10**places)
         point = fingerprint(total, closed=True)[0] if not symbols(total) else None
+        return point is not None and abs(point[0] - float(value)) <= 0.5 * 10**-places + point[1]
     except (Unreadable, ArithmeticError):
         return False
-    return point is not None and abs(point[0] - float(value)) <= 0.5 * 10**-places + point[1]
 
 
 def _decimals(value: Fraction) -> int | None:

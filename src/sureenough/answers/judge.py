@@ -8,7 +8,7 @@ change a class.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from sureenough.answers import bounds
@@ -93,22 +93,17 @@ class Judge:
         """
         self._steps = 0
         policy = GradingPolicy(percent=percent, rounding=rounding, decimal_comma=decimal_comma)
-        pairs = readings(gold, answer, policy)
-        while (pair := self._next(pairs)) is not None:
-            if self._safely(*pair, lambda a, b: self._confirm(a, b, both=False)).same:
-                return True
-            if rounding and same_when_rounded(*pair):
-                return True
-        return False
-
-    def _next(self, pairs: Iterator[tuple[Key, Key]]) -> tuple[Key, Key] | None:
         try:
-            return next(pairs, None)
-        except Unreadable:
-            return None
+            for pair in readings(gold, answer, policy):
+                if self._safely(*pair, lambda a, b: self._confirm(a, b, both=False)).same:
+                    return True
+                if rounding and same_when_rounded(*pair):
+                    return True
+        except Unreadable:  # beyond the bounds of exact arithmetic
+            return False
         except Exception as error:
             self._note(error)
-            return None
+        return False
 
     def classes(self, answers: Iterable[str | None]) -> list[int | None]:
         """The class of each answer, numbered by first appearance; None for None."""
