@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -11,7 +12,7 @@ from sureenough import answers
 
 from .pairs import PAIRS
 from .strategies import answers as any_answer
-from .strategies import noisy, wrappers
+from .strategies import monsters, noisy, wrappers
 
 TABLED = sorted({text for pair in PAIRS for text in pair[:2]})
 some_answer = st.one_of(any_answer, st.sampled_from(TABLED))
@@ -89,6 +90,42 @@ def test_any_text_has_a_key_and_an_extraction(text: str) -> None:
     answers.canonical_key(text)
     answers.extract(text, fallback="last-number")
     answers.extract(text, "choice")
+
+
+@given(st.one_of(monsters, some_answer), monsters)
+@settings(max_examples=300, deadline=None)
+def test_issue_14_0_no_pair_raises(one: str, two: str) -> None:
+    judge = answers.Judge(0)
+    forward = judge.explain(one, two)
+    assert str(forward) == str(answers.Judge(0).explain(two, one))
+    assert (len(set(judge.classes([one, two]))) == 1) is forward.same
+    judge.grade(one, two, percent=True, rounding=True, decimal_comma=True)
+    assert judge.notes == []
+
+
+@pytest.mark.parametrize(
+    ("one", "two"),
+    [
+        ("2^{2024}-1", "2^n-1"),
+        ("10^{400}", "x+1"),
+        ("-3970 f(1986) - 7876480", "1" * 60),
+        ("11_2", "h(2^{50})"),
+        ("10^{400}", "1" + "0" * 400),
+    ],
+)
+def test_issue_14_0_ordinary_answers_do_not_raise(one: str, two: str) -> None:
+    same = two.startswith("10")
+    assert answers.same(one, two) is same
+    assert answers.grade(one, two) is same
+    assert len(set(answers.classes([one, two, "x"]))) == 2 + (not same)
+
+
+@given(monsters)
+@settings(deadline=None)
+def test_the_text_of_a_long_key_reads_back_as_that_key(answer: str) -> None:
+    key = answers.canonical_key(answer)
+    if key.kind in ("number", "expression"):
+        assert answers.canonical_key(key.text) == key
 
 
 MATHS = st.text(alphabet="0123456789xyi+-*/^_(){}[]|,.=<>! \\", max_size=60)

@@ -17,7 +17,7 @@ from collections.abc import Iterable
 
 from sureenough.answers.canonical import canonical_key
 from sureenough.answers.compare import Verdict
-from sureenough.answers.extract import extract
+from sureenough.answers.extract import extract, split_thinking
 from sureenough.answers.judge import (
     LIVE_PATIENCE,
     REPLAY_PATIENCE,
@@ -84,5 +84,6 @@ __all__ = [
     "grade",
     "group",
     "same",
+    "split_thinking",
     "warm_up",
 ]
