@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Final, TypedDict, TypeVar, Unpack
 
-from sureenough.answers import REPLAY_SECONDS, Judge
+from sureenough.answers import REPLAY_PATIENCE, REPLAY_SECONDS, Judge
 from sureenough.core.options import DEFAULT_WINDOW, LIVE_DEFAULTS, Count, RunOptions
 from sureenough.core.outcome import Outcome
 from sureenough.core.session import Session
@@ -101,7 +101,8 @@ def replay(
     run = _run_options(RunOptions(), options)
     run = replace(run, paths=run.paths or len(recorded), window=run.window or DEFAULT_WINDOW)
     answers = sorted({path.answer for path in recorded if path.answer is not None})
-    classes = dict(zip(answers, Judge(REPLAY_SECONDS).classes(answers), strict=True))
+    judge = Judge(REPLAY_SECONDS, patience=REPLAY_PATIENCE)
+    classes = dict(zip(answers, judge.classes(answers), strict=True))
     return run_recorded(recorded, resolve(strategy), run, classes=classes)
 
 

@@ -9,23 +9,23 @@ from __future__ import annotations
 import re
 from fractions import Fraction
 
-from .atoms import Rational, write_rational
+from sureenough.answers.atoms import Rational, Unreadable, write_rational
 
-MAX_DIGITS = 400
+MAX_DIGITS = 2000
 MAX_EXPONENT = 400
 LONG = 12  # significant digits from which a decimal is a rounding
 _DOUBLE = 15  # digits that survive in a double; 16 and 17 are printed, and noise
 
 _DECIMAL = re.compile(r"([+-]?)(\d*)(?:\.(\d*))?", re.ASCII)
-_FRACTION = re.compile(r"([+-]?)\\[dtc]?frac\s*\{\s*([+-]?\d{1,400})\s*\}\s*\{\s*([+-]?\d{1,400})\s*\}", re.ASCII)
-_RATIO = re.compile(r"([+-]?)\s*(\d{1,400})\s*/\s*(\d{1,400})", re.ASCII)
-_MIXED = re.compile(r"([+-]?)\s*(\d{1,400})\s+(\d{1,400})\s*/\s*(\d{1,400})", re.ASCII)
-_SCIENTIFIC = re.compile(r"([+-]?\d{1,400}(?:\.\d{0,400})?|[+-]?\.\d{1,400})[eE]([+-]?\d{1,3})", re.ASCII)
+_FRACTION = re.compile(r"([+-]?)\\[dtc]?frac\s*\{\s*([+-]?\d{1,2000})\s*\}\s*\{\s*([+-]?\d{1,2000})\s*\}", re.ASCII)
+_RATIO = re.compile(r"([+-]?)\s*(\d{1,2000})\s*/\s*(\d{1,2000})", re.ASCII)
+_MIXED = re.compile(r"([+-]?)\s*(\d{1,2000})\s+(\d{1,2000})\s*/\s*(\d{1,2000})", re.ASCII)
+_SCIENTIFIC = re.compile(r"([+-]?\d{1,2000}(?:\.\d{0,2000})?|[+-]?\.\d{1,2000})[eE]([+-]?\d{1,3})", re.ASCII)
 _REPEATING = re.compile(r"([+-]?)(\d{0,100})\.(\d{0,100})\\(?:overline|bar)\s*\{(\d{1,100})\}", re.ASCII)
-_BASED = re.compile(r"([+-]?)\s*(\d{1,400})\s*_\s*\{?\s*(\d{1,2})\s*\}?", re.ASCII)
+_BASED = re.compile(r"([+-]?)\s{0,3}(\d{1,2000})\s{0,3}_\s{0,3}(?:\{\s{0,3}(\d{1,2})\s{0,3}\}|(\d{1,2}))", re.ASCII)
 
 
-def plain_number(text: str) -> str | None:
+def numeral_text(text: str) -> str | None:
     """The key text of an answer that is nothing but a number in one of the common forms; else None."""
     if not text:
         return None
@@ -50,7 +50,7 @@ def decimal(sign: str, whole: str, part: str) -> str | None:
         return sign + whole
     if len((whole + part).lstrip("0")) >= LONG:
         return f"{sign}{whole}.{part}"
-    return write(Fraction(f"{sign}{whole}.{part}"))
+    return rational_text(Fraction(f"{sign}{whole}.{part}"))
 
 
 def _slashed(text: str) -> str | None:
@@ -64,7 +64,7 @@ def _slashed(text: str) -> str | None:
         return _in_base(text)
     found = _SCIENTIFIC.fullmatch(text)
     if found and abs(int(found[2])) <= MAX_EXPONENT:
-        return write(Fraction(found[1]) * Fraction(10) ** int(found[2]))
+        return rational_text(Fraction(found[1]) * Fraction(10) ** int(found[2]))
     return None
 
 
@@ -86,36 +86,39 @@ def _braced(text: str) -> str | None:
 def _in_base(text: str) -> str | None:
     """52_8: the digits with the base as a note, for the question has said which base it wants."""
     found = _BASED.fullmatch(text)
-    return f"{found[1].strip('+')}{int(found[2])}_{{{int(found[3])}}}" if found else None
+    return f"{found[1].strip('+')}{int(found[2])}_{{{int(found[3] or found[4])}}}" if found else None
 
 
 def _fraction(sign: str, above: int, below: int) -> str | None:
     if below == 0:
         return None
-    return write(Fraction(-above if sign == "-" else above, below))
+    return rational_text(Fraction(-above if sign == "-" else above, below))
 
 
-def write(value: Rational) -> str:
+def rational_text(value: Rational) -> str:
     """3 or 1/3, as int and Fraction print."""
-    write_rational(value)  # raises where that would be too long
-    return str(value)
+    write_rational(value)  # raises if that would be too long
+    text = str(value)
+    if len(text) > MAX_DIGITS:
+        raise Unreadable("a number too long to write")
+    return text
 
 
-def exact(text: str) -> Fraction:
+def exact_value(text: str) -> Fraction:
     """The value of a number key's text; a subscript that names a base is a note, not part of the value."""
     return Fraction(text.partition("_")[0])
 
 
-def is_long(text: str) -> bool:
+def is_rounded_decimal(text: str) -> bool:
     return "." in text
 
 
-def based(text: str) -> str:
+def base_of(text: str) -> str:
     """The base that a number key names, such as {8} in 52_{8}; empty where none is named."""
     return text.partition("_")[2]
 
 
-def rounding(text: str) -> Fraction:
+def rounding_error(text: str) -> Fraction:
     """Half a unit of the last digit that a long decimal vouches for."""
     whole, _, part = text.lstrip("-").partition(".")
     digits = len((whole + part).lstrip("0"))
@@ -125,9 +128,9 @@ def rounding(text: str) -> Fraction:
 
 def same_number(one: str, two: str) -> bool:
     """Whether two number keys are one number: exactly, or as a long decimal and what it rounds."""
-    if based(one) and based(two) and based(one) != based(two):
+    if base_of(one) and base_of(two) and base_of(one) != base_of(two):
         return False
-    gap = abs(exact(one) - exact(two))
+    gap = abs(exact_value(one) - exact_value(two))
     if gap == 0:
         return True
-    return any(is_long(text) and gap <= rounding(text) for text in (one, two))
+    return any(is_rounded_decimal(text) and gap <= rounding_error(text) for text in (one, two))

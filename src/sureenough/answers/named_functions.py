@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from fractions import Fraction
-from math import comb, factorial
+from math import comb, factorial, gcd, lcm
 
-from .algebra import (
+from sureenough.answers.algebra import (
     ONE,
     add,
     atom,
@@ -23,15 +23,15 @@ from .algebra import (
     radical,
     scale,
 )
-from .atoms import EULER, IMAGINARY, PI, Atom, Rational, Sum, Unreadable, narrow, prime_atom
-from .primes import factors
+from sureenough.answers.atoms import EULER, IMAGINARY, PI, Atom, Rational, Sum, Unreadable, narrow, prime_atom
+from sureenough.answers.primes import factors
 
 MAX_FACTORIAL = 200
 MAX_BINOMIAL = 400
 _HALF = Fraction(1, 2)
 
 
-def raise_to(base: Sum, exponent: Sum) -> Sum:
+def power_of_sums(base: Sum, exponent: Sum) -> Sum:
     """A sum to a sum: rational exponents exactly, others split into one factor a term of the exponent."""
     fixed = constant(exponent)
     if fixed is not None:
@@ -142,7 +142,7 @@ def absolute(value: Sum) -> Sum:
     return atom(Atom.call("abs", unsigned))
 
 
-def fact(value: Sum) -> Sum:
+def factorial_of(value: Sum) -> Sum:
     fixed = constant(value)
     if fixed is None:
         return atom(Atom.call("factorial", value))
@@ -160,6 +160,15 @@ def binomial(above: Sum, below: Sum) -> Sum:
     return number(comb(int(n), int(k)))
 
 
+def integer_function(name: str, arguments: list[Sum]) -> Rational:
+    """The greatest common divisor and its like, of known numbers."""
+    values = [constant(argument) for argument in arguments]
+    known = [value for value in values if value is not None]
+    if len(known) != len(values) or (name in ("\\gcd", "\\lcm") and any(value.denominator != 1 for value in known)):
+        raise Unreadable("a function of numbers that are not known")
+    return INTEGER_FUNCTIONS[name](known)
+
+
 def _rounded(name: str, rule: Callable[[Rational], int]) -> Callable[[Sum], Sum]:
     def apply(value: Sum) -> Sum:
         fixed = constant(value)
@@ -168,7 +177,7 @@ def _rounded(name: str, rule: Callable[[Rational], int]) -> Callable[[Sum], Sum]
     return apply
 
 
-def opaque(name: str) -> Callable[[Sum], Sum]:
+def unevaluated(name: str) -> Callable[[Sum], Sum]:
     """A function with no rules: an atom."""
     return lambda value: atom(Atom.call(name, value))
 
@@ -184,8 +193,14 @@ CALLS: dict[str, Callable[[Sum], Sum]] = {
     "\\sec": lambda x: inverse(cosine(x)),
     "\\csc": lambda x: inverse(sine(x)),
     "\\ln": logarithm,
-    "\\exp": lambda x: raise_to(atom(EULER), x),
-    **{f"\\{name}": opaque(name) for name in ("arcsin", "arccos", "arctan", "sinh", "cosh", "tanh")},
+    "\\exp": lambda x: power_of_sums(atom(EULER), x),
+    **{f"\\{name}": unevaluated(name) for name in ("arcsin", "arccos", "arctan", "sinh", "cosh", "tanh")},
+}
+INTEGER_FUNCTIONS: dict[str, Callable[[list[Rational]], Rational]] = {
+    "\\gcd": lambda values: gcd(*map(int, values)),
+    "\\lcm": lambda values: lcm(*map(int, values)),
+    "\\min": min,
+    "\\max": max,
 }
 ANGULAR = frozenset(("\\sin", "\\cos", "\\tan", "\\cot", "\\sec", "\\csc"))
 INVERSES = {f"\\{name}": f"\\arc{name}" for name in ("sin", "cos", "tan")}

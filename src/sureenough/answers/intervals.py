@@ -5,8 +5,8 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import NamedTuple
 
-from . import numbers
-from .key import Key, row_key
+from sureenough.answers import numerals
+from sureenough.answers.key_types import Key, row_key
 
 _ENDLESS = {"\\infty": True, "-\\infty": False}
 
@@ -20,7 +20,7 @@ class _Span(NamedTuple):
     last: Key
 
 
-def union_key(parts: list[Key]) -> Key:
+def interval_union(parts: list[Key]) -> Key:
     """The union of intervals, merged where their ends are plain numbers; one interval stands for itself."""
     flat: list[Key] = []
     for part in parts:
@@ -48,9 +48,9 @@ def _end(key: Key, reach: int) -> tuple[int, Fraction, int] | None:
     """An end of an interval as something to sort by: 5 from below is (0, 5, 0), just above it (0, 5, 1)."""
     if key.text in _ENDLESS:
         return (1 if _ENDLESS[key.text] else -1), Fraction(0), 0
-    if key.kind != "number" or numbers.is_long(key.text):
+    if key.kind != "number" or numerals.is_rounded_decimal(key.text):
         return None
-    return 0, numbers.exact(key.text), reach
+    return 0, numerals.exact_value(key.text), reach
 
 
 def _merged(spans: list[_Span]) -> list[_Span]:

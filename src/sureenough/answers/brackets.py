@@ -8,7 +8,7 @@ OPEN = frozenset(("(", "[", "{", "\\{", "\\langle", "\\lfloor", "\\lceil", "\\be
 CLOSE = frozenset((")", "]", "}", "\\}", "\\rangle", "\\rfloor", "\\rceil", "\\end"))
 
 
-def split(tokens: list[str], separators: Collection[str]) -> list[list[str]]:
+def split_outside_brackets(tokens: list[str], separators: Collection[str]) -> list[list[str]]:
     """The token lists between separators that stand outside all brackets."""
     parts: list[list[str]] = [[]]
     depth = 0

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from typing import NamedTuple
+from dataclasses import dataclass, field
+
+from sureenough.answers.atoms import Sum
 
 # In the order in which classes are formed: plain things first, so that they stand for their class.
 KINDS = (
@@ -14,12 +16,18 @@ RANK = {kind: rank for rank, kind in enumerate(KINDS)}
 _LONGEST_TEXT = 300
 
 
-class Key(NamedTuple):
-    """What an answer is. `parts` are the keys inside a tuple, set, interval, union, matrix or named value."""
+@dataclass(frozen=True, slots=True)
+class Key:
+    """What an answer is. `parts` are the keys inside a tuple, set, interval, union, matrix or named value.
+
+    `value` is the sum that the text was written from, so that no comparison has to read the text again: read in its
+    written order, an expression can outgrow bounds that it kept before.
+    """
 
     kind: str
     text: str
     parts: tuple[Key, ...] = ()
+    value: Sum | None = field(default=None, compare=False, repr=False)
 
     @property
     def order(self) -> tuple[int, int, str]:
@@ -37,7 +45,7 @@ def text_key(text: str) -> Key:
     return Key("text", f"{text[:40]}… {len(text)} {digest}")
 
 
-def opaque(tokens: list[str]) -> Key:
+def unread_key(tokens: list[str]) -> Key:
     """Tokens that are not read any further."""
     return text_key(" ".join(token.lstrip('"') for token in tokens))
 
