@@ -12,7 +12,7 @@ from sureenough.server import ServerSettings
 from tests.browser.visit import Visit
 from tests.engines.misbehaving import Manner
 from tests.server.recorded import Recorded
-from tests.server.thread import ours, serving_app
+from tests.server.serving import ours, serving_app
 from tests.server.upstream import KEY, an_upstream
 
 if TYPE_CHECKING:

@@ -12,6 +12,7 @@ from sureenough.engines.openai.logprobs import CURES
 from sureenough.engines.openai.parser import said
 from sureenough.engines.openai.retry import LONGEST_WAIT
 from sureenough.errors import EngineError, EngineRejected, EngineUnavailable, MissingLogprobs
+from sureenough.redact import redact
 
 BUSY: Final = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
 """Statuses after which asking again may help."""
@@ -42,8 +43,7 @@ class ServerErrors:
 
     def clean(self, text: str) -> str:
         """Text of a server, which may quote the key it was sent."""
-        text = " ".join(text.split())
-        return text.replace(self._key, "***") if self._key else text
+        return redact(text, self._key)
 
     def refused(self, status: int, body: bytes, location: str | None, k: int, request_id: str | None) -> EngineError:
         """The error for a status that is no 200."""
