@@ -45,7 +45,7 @@ def main() -> int:
             finally:
                 server.terminate()
     print(
-        f"{points:,} points: a frame takes {median:.1f} ms (median), {last:.1f} (the last), {longest:.1f} (the longest)"
+        f"{points:,} points: a frame takes {median:.1f} ms (median), {last:.1f} (last), {longest:.1f} (longest)"
     )
     return 0 if smoke or median < LONGEST_MS else 1
 
