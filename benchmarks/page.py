@@ -44,9 +44,7 @@ def main() -> int:
                 median, longest, last, points = measure(url, 64 if smoke else 512)
             finally:
                 server.terminate()
-    print(
-        f"{points:,} points: a frame takes {median:.1f} ms (median), {last:.1f} (last), {longest:.1f} (longest)"
-    )
+    print(f"{points:,} points: a frame takes {median:.1f} ms (median), {last:.1f} (last), {longest:.1f} (longest)")
     return 0 if smoke or median < LONGEST_MS else 1
 
 

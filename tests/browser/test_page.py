@@ -260,7 +260,7 @@ def test_a_run_that_is_not_there(browser: Browser, recorded: str) -> None:
     visit = Visit(browser, recorded)
     visit.page.goto(f"{recorded}/runs/{'a' * 32}")
     visit.page.wait_for_selector("#error:not([hidden])")
-    assert "no such run" in visit.text("#error")
+    assert "run does not exist" in visit.text("#error")
     visit.page.close()
 
 

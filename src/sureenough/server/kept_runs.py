@@ -40,7 +40,7 @@ class KeptRuns:
         """A kept run by its id."""
         run = load(self.folder / f"{name}.json") if self.folder is not None and NAME.fullmatch(name) else None
         if run is None:
-            raise ApiError(404, "There is no such run; runs are kept only with --keep-runs.", code="run_not_found")
+            raise ApiError(404, "This run does not exist; runs are kept only with --keep-runs.", code="run_not_found")
         return run
 
     def heads(self) -> list[dict[str, Any]]:
@@ -70,7 +70,7 @@ class KeptRuns:
     def report(self, name: str) -> Path:
         """A bench report by its path."""
         if self.folder is None or name not in self.reports():
-            raise ApiError(404, "There is no such report.")
+            raise ApiError(404, "This report does not exist.")
         return self.folder / name
 
 

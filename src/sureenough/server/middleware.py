@@ -58,7 +58,7 @@ class RequestMiddleware:
         began = time.monotonic()
         try:
             self.check(scope)
-            scope["app"] = self  # with this the router raises if there is no route
+            scope["app"] = self  # with this the router raises if no route matches
             await self.app(scope, receive, tracked)
         except HTTPException as error:
             await self._send_error(_no_route(scope, error), tracked)

@@ -58,7 +58,7 @@ class PageRoutes:
 
     def _file(self, name: str) -> Response:
         if not re.fullmatch(r"[A-Za-z][\w.-]*", name) or not (PAGE / name).is_file():
-            raise ApiError(404, "There is no such file.")
+            raise ApiError(404, "This file does not exist.")
         media_type = MEDIA_TYPES.get(name.rpartition(".")[2], "text/plain")
         return Response((PAGE / name).read_bytes(), media_type=media_type, headers={"Cache-Control": "no-cache"})
 
@@ -100,7 +100,7 @@ class PageRoutes:
         number = int(number) if re.fullmatch(r"[0-9]{1,9}", number) else -1
         path = run.view.path(number) if isinstance(run, WatchedRun) else run.get("words", {}).get(str(number))
         if path is None:
-            raise ApiError(404, "There is no such path, or it has no text yet.")
+            raise ApiError(404, "This path does not exist, or has no text yet.")
         return json_response(path)
 
     async def report(self, request: Request) -> Response:

@@ -50,7 +50,7 @@ function showError(title, message) {
 
 function errorTitle(error) {
   const titles = { upstream_unavailable: "The upstream cannot be reached.", missing_logprobs: "The upstream sends no log-probabilities.",
-    model_not_found: "There is no such model.", rate_limit_exceeded: "The server is busy." };
+    model_not_found: "The model does not exist.", rate_limit_exceeded: "The server is busy." };
   return titles[error.code] ?? "The request failed.";
 }
 

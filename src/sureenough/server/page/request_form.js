@@ -39,7 +39,8 @@ function isAdvanced(option) {
 }
 
 function field(option) {
-  const label = element("label", "", `${option.name.replaceAll("_", " ")} `);
+  const name = option.name.replaceAll("_", " ");
+  const label = element("label", "", `${name[0].toUpperCase()}${name.slice(1)} `);
   const input = element(option.choices ? "select" : "input");
   input.name = option.name;
   label.title = option.help;
