@@ -15,6 +15,7 @@ from sureenough.engines.openai.logprobs import FIXES
 from sureenough.engines.openai.retry import LONGEST_WAIT
 from sureenough.engines.openai.wire import error_message
 from sureenough.errors import EngineError, EngineRejected, EngineUnavailable, MissingLogprobs
+from sureenough.redact import redact
 
 RETRIED_STATUSES: Final = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
 """Statuses after which the same request may succeed."""
@@ -53,10 +54,8 @@ class ServerErrors:
         return other
 
     def clean(self, text: str) -> str:
-        """Text of a server in one line, without the credentials that it may quote."""
-        for secret in self._secrets:
-            text = text.replace(secret, "***")
-        return " ".join(text.encode("utf-8", "replace").decode().split())
+        """Text of a server on one line, without the credentials that it may quote."""
+        return redact(text.encode("utf-8", "replace").decode(), *self._secrets)
 
     def refused(self, status: int, body: bytes, headers: Mapping[str, str], k: int) -> EngineError:
         """The error for a status other than 200."""

@@ -15,7 +15,7 @@ from sureenough.server import ServerLimits, ServerSettings
 from sureenough.server.model_names import ModelName, split_model_name
 from sureenough.server.settings import KEYS_VARIABLE, known_host, loopback, read_keys
 from tests.engines.misbehaving import Manner
-from tests.server.thread import ours, until
+from tests.server.serving import ours, until
 from tests.server.upstream import KEY, Upstream, an_upstream
 
 OURS = "a-key-of-our-own-0123"
@@ -158,22 +158,22 @@ def test_runs_cannot_be_guessed_or_escaped_from(upstream: Upstream, tmp_path: Pa
 
 
 def test_without_keep_runs_nothing_is_kept(upstream: Upstream, tmp_path: Path) -> None:
-    with ours(ServerSettings(upstream=upstream.url, upstream_key=KEY)) as (url, house):
+    with ours(ServerSettings(upstream=upstream.url, upstream_key=KEY)) as (url, state):
         name = httpx.post(f"{url}/api/runs", json=BODY).json()["id"]
-        until(lambda: house.busy == 0)
+        until(lambda: state.requests == 0)
         with httpx.stream("GET", f"{url}/api/runs/{name}/events") as reply:
             assert '"over"' in next(reply.iter_lines())
         assert httpx.get(f"{url}/api/runs").json() == {"runs": [], "reports": [], "keeping": False}
 
 
 def test_a_run_whose_page_never_comes_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sureenough.server.runs.LINGER", 0.2)
+    monkeypatch.setattr("sureenough.server.runs.RECONNECT", 0.2)
     slow = Manner(tokens=20_000, delay=0.01)
-    with an_upstream(slow) as (up, _), ours(ServerSettings(upstream=up.url, upstream_key=KEY)) as (url, house):
+    with an_upstream(slow) as (up, _), ours(ServerSettings(upstream=up.url, upstream_key=KEY)) as (url, state):
         name = httpx.post(f"{url}/api/runs", json=BODY).json()["id"]
         until(lambda: up.running == 2)
         assert up.idle.wait(20)
-        until(lambda: house.busy == 0)
+        until(lambda: state.requests == 0)
         assert httpx.get(f"{url}/api/runs/{name}/events").status_code == 404
 
 
@@ -192,10 +192,12 @@ def test_counters(upstream: Upstream) -> None:
         told = httpx.post(f"{url}/v1/chat/completions", json=BODY).json()
         httpx.post(f"{url}/v1/chat/completions", json=BODY | {"user": "x" * 3_000})
         text = httpx.get(f"{url}/metrics").text
-    lines = dict(line.rsplit(" ", 1) for line in text.splitlines() if not line.startswith("#"))
-    assert lines['sureenough_requests_total{route="/v1/chat/completions",status="200"}'] == "1"
-    assert lines['sureenough_requests_total{route="/v1/chat/completions",status="413"}'] == "1"
-    assert lines['sureenough_tokens_total{bucket="kept"}'] == str(told["usage"]["completion_tokens"])
-    assert lines['sureenough_paths_total{what="started"}'] == "2"
-    assert lines['sureenough_runs_total{reason="budget"}'] == "1"
-    assert lines['sureenough_request_seconds_bucket{le="+Inf"}'] == lines["sureenough_request_seconds_count"] == "2"
+    lines = {
+        name: float(value) for name, value in (line.rsplit(" ", 1) for line in text.splitlines() if line[0] != "#")
+    }
+    assert lines['sureenough_requests_total{route="/v1/chat/completions",status="200"}'] == 1
+    assert lines['sureenough_requests_total{route="/v1/chat/completions",status="413"}'] == 1
+    assert lines['sureenough_tokens_total{bucket="kept"}'] == told["usage"]["completion_tokens"]
+    assert lines['sureenough_paths_total{what="started"}'] == 2
+    assert lines['sureenough_runs_total{reason="budget"}'] == 1
+    assert lines['sureenough_request_seconds_bucket{le="+Inf"}'] == lines["sureenough_request_seconds_count"] == 2

@@ -7,13 +7,12 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any
 
 import uvicorn
 from starlette.types import ASGIApp
 
 from sureenough.server.app import create
-from sureenough.server.lifespan import listen
+from sureenough.server.lifespan import listen, uvicorn_config
 from sureenough.server.settings import ServerSettings
 from sureenough.server.state import ServerState
 
@@ -36,12 +35,11 @@ class Listening:
 
 
 @contextmanager
-def serving_app(app: ASGIApp, port: int = 0, lifespan: Any = "off") -> Iterator[Listening]:
+def serving_app(app: ASGIApp, port: int = 0, config: uvicorn.Config | None = None) -> Iterator[Listening]:
     """Serve until the block ends."""
     sock = listen(ServerSettings(port=port))
-    server = uvicorn.Server(
-        uvicorn.Config(app, lifespan=lifespan, log_config=None, access_log=False, timeout_graceful_shutdown=3)
-    )
+    plain = uvicorn.Config(app, lifespan="off", log_config=None, access_log=False, timeout_graceful_shutdown=3)
+    server = uvicorn.Server(config or plain)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [sock]}, daemon=True)
     thread.start()
     while not server.started:
@@ -59,12 +57,14 @@ def serving_app(app: ASGIApp, port: int = 0, lifespan: Any = "off") -> Iterator[
 @contextmanager
 def ours(settings: ServerSettings) -> Iterator[tuple[str, ServerState]]:
     """Our own server with these settings."""
-    app, house = create(replace(settings, port=0))
-    with serving_app(app, lifespan="on") as listening:
+    app, state = create(replace(settings, port=0))
+    with serving_app(
+        app, config=uvicorn_config(app, settings, lifespan="on", timeout_graceful_shutdown=3)
+    ) as listening:
         try:
-            yield listening.url, house
+            yield listening.url, state
         finally:
-            house.draining = True  # as the server's own life does when it is told to stop
+            state.shutting_down = True  # as the server itself does on a signal
 
 
 def until(holds: Callable[[], bool], seconds: float = 60.0) -> None:
