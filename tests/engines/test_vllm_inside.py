@@ -24,7 +24,7 @@ from sureenough.engines.openai.client import OpenAI
 from sureenough.engines.openai.logprobs import token_signals
 from sureenough.engines.openai.server_counters import counters_at_rest
 from sureenough.engines.vllm.client import fetch_monitor_info
-from sureenough.engines.vllm.server.records_socket import summary
+from sureenough.engines.vllm.protocol import parse_summary
 
 URL = os.environ.get("SUREENOUGH_VLLM_URL")
 pytestmark = pytest.mark.skipif(URL is None, reason="no vLLM here: `.ci/vllm pytest tests/engines/test_vllm_inside.py`")
@@ -189,7 +189,7 @@ def test_a_path_that_is_closed_early_leaves_nothing_behind() -> None:
     assert bounded(use()) > 10
 
 
-def test_doctor_says_who_watches() -> None:
+def test_doctor_reports_who_watches() -> None:
     checks = {check.name: check for check in bounded(examine(engine()))}
     assert checks["inside"].good
     assert "the server watches its own paths" in checks["inside"].found
@@ -220,7 +220,7 @@ def test_signals_are_those_of_the_requests_own_log_probabilities(prompt: str) ->
         token_signals([one["logprob"] for one in entry["top_logprobs"]], 20)
         for entry in reply["choices"][0]["logprobs"]["content"]
     ]
-    found = summary(record, 8)
+    found = parse_summary(record, 8)
     assert found.tokens == len(made)
     assert found.windows is not None
     wanted = scan(np.array([peak for peak, _ in made]), np.array([conf for _, conf in made]), 8)

@@ -163,13 +163,13 @@ class OpenAIConnection:
         engine, attempt = self.engine, 0
         body = request(prompt, seed, model=engine.model, chat=engine.chat, k=engine.k, sampling=engine.sampling())
         while True:
-            asked = self.inside.ask(prompt, engine.k) if engine.inside else None
+            asked = self.inside.watch_request(prompt, engine.k) if engine.inside else None
             reading = ReplyParser(engine.k, prompt.signals, engine.max_path_tokens or LONGEST_PATH)
             try:
                 async with aclosing(self.read(body, reading, asked)) as chunks:
                     async for chunk in chunks:
                         if asked is not None and reading.watched and chunk.finish is not None:
-                            chunk.summary = await self.inside.tell(asked, reading.made)
+                            chunk.summary = await self.inside.fetch_summary(asked, reading.made)
                         yield chunk
                 return
             except ServerBusy as busy:
@@ -195,7 +195,7 @@ class OpenAIConnection:
         self, body: bytes, reading: ReplyParser, asked: WatchRequest | None = None
     ) -> AsyncGenerator[Chunk, None]:
         """One request and its reply, as chunks."""
-        head = asked.header() if asked is not None else None
+        head = asked.to_header() if asked is not None else None
         times, events = self.engine.timeouts, SSEParser()
         closed = False
         try:
