@@ -136,12 +136,10 @@ def test_sixty_thousand_tokens_later_it_still_agrees(kind: str) -> None:
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_backends_agree_on_every_kind_of_path(backend: str) -> None:
-    lengths = (1, 2, 7, 23) if backend == "triton" else (1, 7, 8, 65, 150)
-    windows = (1, 2, 3, 8) if backend == "triton" else (1, 2, 7, 64)
+    slow = backend == "triton"  # many milliseconds per token under the interpreter
+    lengths, windows = ((2, 19), (1, 8)) if slow else ((1, 7, 8, 65, 150), (1, 2, 7, 64))
     cases = [case for kind in KINDS for n in lengths for window in windows
-             for case in cases_of(kind, n, window, middle_of_gap)]  # fmt: skip
-    if backend == "triton":  # a few milliseconds per token
-        cases = [case for i, case in enumerate(cases) if len(case.conf) > 7 or i % 20 == 0]
+             for case in cases_of(kind, n, window, middle_of_gap)[2 if slow else 0 : 4 if slow else 5]]  # fmt: skip
     expected = by_array(cases)
     assert {None, *TIERS.values()} == {one.closed and one.closed.tier for one in expected}
     for case, one, wanted in zip(cases, BACKENDS[backend](cases), expected, strict=True):
@@ -162,9 +160,10 @@ def _middle(values: Floats) -> float:
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_decisions_are_those_of_the_eigendecomposition(backend: str) -> None:
-    sizes = ((23, 7),) if backend == "triton" else ((23, 7), (150, 16), (9, 1))
+    slow = backend == "triton"
+    sizes = ((12, 5),) if slow else ((23, 7), (150, 16), (9, 1))
     cases = [case for kind in KINDS if kind != "tiny" for n, window in sizes
-             for case in cases_of(kind, n, window, middle_of_gap)[1:4]]  # fmt: skip
+             for case in cases_of(kind, n, window, middle_of_gap)[3 if slow else 1 : 4]]  # fmt: skip
     for case, one in zip(cases, BACKENDS[backend](cases), strict=True):
         peaks, confs, risks = literal.window_values(RecordedPath(None, case.peak, case.conf), case.window, ETA)
         gate = case.gate
