@@ -18,7 +18,15 @@ from math import sqrt
 import numpy as np
 from numpy.typing import NDArray
 
-from sureenough.core.confidence.columns import ILL_CONDITIONED, SUFFIX_COLUMNS
+from sureenough.core.confidence.columns import (
+    ILL_CONDITIONED,
+    SUFFIX_COLUMNS,
+    SUM_D,
+    SUM_DD,
+    SUM_DV,
+    SUM_PEAK,
+    SUM_VV,
+)
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -70,8 +78,11 @@ def suffix_sums(conf: Floats, peak: Floats, before: float) -> Floats:
 
     They are shifted by the block's last token, as is the block that follows it.
     """
-    d, v = conf - conf[-1], np.diff(conf, prepend=before)
-    sums = np.zeros((SUFFIX_COLUMNS, len(conf) + 1))
-    for row, values in zip(sums, (d, d * d, d * v, v * v, peak - peak[-1]), strict=True):
-        row[:-1] = np.cumsum(values[::-1])[::-1]
-    return sums
+    backward = np.empty((SUFFIX_COLUMNS, len(conf) + 1))  # zeros first, then the block from its last token on
+    backward[:, 0] = 0.0
+    values = backward[:, 1:]
+    d, v = (conf - conf[-1])[::-1], np.empty(len(conf))
+    v[:-1], v[-1] = conf[:0:-1] - conf[-2::-1], conf[0] - before
+    values[SUM_D], values[SUM_DD], values[SUM_DV], values[SUM_VV] = d, d * d, d * v, v * v
+    values[SUM_PEAK] = (peak - peak[-1])[::-1]
+    return np.cumsum(backward, axis=1)[:, ::-1]
