@@ -1,4 +1,4 @@
-"""The HTTP engine against a real vLLM: `.ci/vllm pytest tests/engines/test_vllm.py`. Skipped where there is none."""
+"""The HTTP engine against a real vLLM: `.ci/vllm pytest tests/engines/test_vllm.py`. Skipped without one."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from sureenough.problems import generate
 
 URL = os.environ.get("SUREENOUGH_VLLM_URL")
 pytestmark = pytest.mark.skipif(
-    URL is None, reason="no vLLM here: `.ci/vllm pytest tests/engines/test_vllm.py` installs and serves one"
+    URL is None, reason="needs a vLLM server: `.ci/vllm pytest tests/engines/test_vllm.py` installs and serves one"
 )
 PROMPT = se.Prompt.user(generate(3, seed=1)[0].question)
 T = TypeVar("T")
@@ -44,7 +44,7 @@ def now(read: Callable[..., Coroutine[Any, Any, ServerCounters | None]] = settle
 
 
 @pytest.mark.parametrize("chat", [True, False])
-def test_without_cancels_our_count_is_the_servers(chat: bool) -> None:
+def test_without_cancels_our_count_equals_the_servers(chat: bool) -> None:
     before = now()
     out = bounded(se.aask(PROMPT, engine(chat=chat), "ddc:warmup=12", paths=12, window=16))
     after = now()
@@ -108,7 +108,7 @@ def test_seeds_repeat() -> None:
     assert one == again != other
 
 
-def test_refusals_name_the_cure() -> None:
+def test_refusals_say_what_to_do() -> None:
     with pytest.raises(se.MissingLogprobs, match="--max-logprobs 50"):
         bounded(se.aask(PROMPT, engine(k=50), "ddc"))
     with pytest.raises(se.EngineRejected, match="check the model's name"):

@@ -200,7 +200,7 @@ class OpenAIConnection(Engine):
         try:
             with StallTimer(limits.first_token) as timer:
                 timer.waiting = True
-                headers = None if watch is None else watch.header()
+                headers = None if watch is None else watch.to_header()
                 async with self.transport.request("POST", self.url, body, headers) as response:
                     await self._check(response)
                     if watch is not None and is_watched(response.headers):

@@ -10,11 +10,11 @@ from itertools import pairwise
 from math import exp, inf, isnan
 from typing import Final
 
+from sureenough.core.confidence.columns import LOGPROB_FLOOR
 from sureenough.core.events import Token
 from sureenough.errors import MissingLogprobs
 
-FLOOR: Final = -100.0
-"""Log-probabilities of minus infinity, NaN, and sentinels such as -9999 count as this."""
+FLOOR: Final = LOGPROB_FLOOR
 
 FIXES: Final = (
     "vLLM: start it with --max-logprobs {k}; SGLang: upgrade; llama.cpp: use its own server (llama-server) without a "

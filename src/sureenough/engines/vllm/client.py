@@ -1,6 +1,7 @@
-"""The client's side of the monitor inside vLLM (docs/vllm.md): how a path is to be watched, and its record.
+"""The client of a server that watches its own paths: the header of a request, and the record of a path.
 
-Every request carries the wish in a header. Servers without the monitor ignore it and send log-probabilities.
+vLLM with the monitor inside (docs/vllm.md) reads the header; every other server ignores it and sends the
+log-probabilities that the same request asks for. No request is made to find out which it is.
 """
 
 from __future__ import annotations
@@ -14,9 +15,14 @@ from sureenough.core.events import Summary
 from sureenough.core.pruning import Gate
 from sureenough.engines.base import Prompt
 from sureenough.engines.openai.errors import TransportError
-from sureenough.engines.vllm.protocol import PROTOCOL, WATCHED, K, WatchRequest
-from sureenough.engines.vllm.server.records import UNKNOWN
-from sureenough.engines.vllm.server.records_socket import summary
+from sureenough.engines.vllm.protocol import (
+    PROTOCOL_VERSION,
+    UNKNOWN_PATH,
+    WATCHED_HEADER,
+    K,
+    WatchRequest,
+    parse_summary,
+)
 from sureenough.errors import EngineError
 
 if TYPE_CHECKING:
@@ -26,8 +32,8 @@ if TYPE_CHECKING:
 
 
 def is_watched(headers: Mapping[str, str]) -> bool:
-    """Whether a response's headers say that the path is watched."""
-    return bool(headers.get(WATCHED) == str(PROTOCOL))
+    """Whether a response's headers say that its path is watched."""
+    return bool(headers.get(WATCHED_HEADER) == str(PROTOCOL_VERSION))
 
 
 class MonitorClient:
@@ -56,12 +62,12 @@ class MonitorClient:
             response = await self._transport.fetch("GET", url, seconds=30)
             record = json.loads(response.body)
             if response.status == 200:
-                return summary(record, watch.window)
+                return parse_summary(record, watch.window)
             reason = record.get("lost") or record.get("error") or f"status {response.status}"
-            self._unreadable |= "lost" not in record or reason == UNKNOWN  # else the server knows the path
+            self._unreadable |= "lost" not in record or reason == UNKNOWN_PATH  # else the server knows the path
         except (TransportError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             reason, self._unreadable = type(error).__name__, True
-        raise EngineError(f"the server watched a path, and its record cannot be read: {str(reason)[:200]}")
+        raise EngineError(f"the server watched a path, but its record could not be fetched: {str(reason)[:200]}")
 
 
 class MonitorInfo(NamedTuple):
@@ -76,7 +82,9 @@ async def fetch_monitor_info(transport: Transport, address: URL) -> MonitorInfo 
     try:
         response = await transport.fetch("GET", _url(address), seconds=10)
         info = json.loads(response.body)
-        return MonitorInfo(str(info["sureenough"]), int(info["window"])) if info["protocol"] == PROTOCOL else None
+        return (
+            MonitorInfo(str(info["sureenough"]), int(info["window"])) if info["protocol"] == PROTOCOL_VERSION else None
+        )
     except (TransportError, ValueError, KeyError, TypeError, OverflowError, RecursionError):
         return None
 

@@ -10,32 +10,32 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from sureenough.core.confidence.streaming import Monitor as Alone
+from sureenough.core.confidence.streaming import Monitor
 from sureenough.core.pruning import Gate
 from sureenough.engines.openai.logprobs import token_signals
 from sureenough.errors import UsageError
-from tests.engines.inside.needs import needed
+from tests.requirements import require
 
 if TYPE_CHECKING:
     import torch
 else:
-    torch = needed("torch")
+    torch = require("torch")
 
-from sureenough.engines.vllm.kernels.signals import plain, signals
-from sureenough.engines.vllm.protocol import K, WatchRequest
+from sureenough.engines.vllm.kernels.signals import row_signals, torch_signals
+from sureenough.engines.vllm.protocol import K, MissingRecord, PathRecord, WatchRequest
 from sureenough.engines.vllm.server.batch_monitor import BatchMonitor
-from sureenough.engines.vllm.server.records import MissingRecord, PathRecord, PathRecords
+from sureenough.engines.vllm.server.records import PathRecords
 
 VOCABULARY, END, ROWS, SLOTS = 32, 5, 4, 7
 
 
 class Path:
-    """A request, and what core makes of it."""
+    """A request, and the same path watched by core's own monitor."""
 
     def __init__(self, number: int, window: int, gate: Gate) -> None:
-        self.asked = WatchRequest(f"path-number-{number}", window, gate, trace=number % 2 == 0)
-        self.made: list[int] = []
-        self.alone, self.tier = Alone(window), 0
+        self.request = WatchRequest(f"path-number-{number}", window, gate, trace=number % 2 == 0)
+        self.output_tokens: list[int] = []
+        self.alone, self.tier = Monitor(window), 0
         self.signals: list[tuple[float, float]] = []
 
 
@@ -44,8 +44,8 @@ class Batch(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.board = PathRecords(SLOTS)
-        self.monitor = BatchMonitor(SLOTS, 8, torch.device("cpu"), self.board)
+        self.records = PathRecords(SLOTS)
+        self.monitor = BatchMonitor(SLOTS, 8, torch.device("cpu"), self.records)
         self.rng = np.random.default_rng(0)
         self.rows: list[Path] = []
         self.preempted: list[Path] = []
@@ -62,7 +62,7 @@ class Batch(RuleBasedStateMachine):
     def join(self, window: int, trust: float, drop: float, risk: float) -> None:
         path = Path(self.number, window, Gate(trust, drop, risk))
         self.number += 1
-        self.monitor.add(len(self.rows), path.asked, END, path.made)
+        self.monitor.add(len(self.rows), path.request, END, path.output_tokens)
         self.rows.append(path)
 
     @precondition(lambda self: self.rows)
@@ -76,18 +76,18 @@ class Batch(RuleBasedStateMachine):
             self.rows[at] = self.rows[last]
         self.rows.pop()
         # More than the spare slots hold cannot be kept waiting.
-        keep = preempt and path.made and not path.tier and len(self.preempted) < SLOTS - ROWS
+        keep = preempt and path.output_tokens and not path.tier and len(self.preempted) < SLOTS - ROWS
         (self.preempted if keep else self.ended).append(path)
 
     @precondition(lambda self: self.preempted and len(self.rows) < ROWS)
     @rule()
     def come_back(self) -> None:
         path = self.preempted.pop(0)
-        self.monitor.add(len(self.rows), path.asked, END, path.made)
+        self.monitor.add(len(self.rows), path.request, END, path.output_tokens)
         known = len(self.rows) in self.monitor.rows
         self.rows.append(path)
         if not known:  # its slot was given away meanwhile
-            assert isinstance(self.board.read(path.asked.key), MissingRecord)
+            assert isinstance(self.records.read(path.request.key), MissingRecord)
             self.ended.append(self.rows.pop())
 
     @precondition(lambda self: len(self.rows) > 1)
@@ -99,38 +99,38 @@ class Batch(RuleBasedStateMachine):
             self.rows[one], self.rows[other] = self.rows[other], self.rows[one]
 
     @precondition(lambda self: self.rows)
-    @rule(thrown_away=st.integers(0, 15))
-    def step(self, thrown_away: int) -> None:
-        """One token a row, except for rows in the middle of their prompt, whose token is thrown away."""
+    @rule(discarded=st.integers(0, 15))
+    def step(self, discarded: int) -> None:
+        """One token per row, except for rows in the middle of their prompt, whose token is discarded."""
         logits = torch.from_numpy(self.rng.normal(size=(len(self.rows), VOCABULARY)).astype(np.float32) * 2)
-        peak, conf = (part.tolist() for part in plain(logits, K))
+        peak, conf = (part.tolist() for part in torch_signals(logits, K))
         before = logits.clone()
         self.monitor.step(logits)
         changed = (logits != before).nonzero().tolist()
         wanted = []
         for row, path in enumerate(self.rows):
-            if thrown_away >> row & 1 and not path.tier:
+            if discarded >> row & 1 and not path.tier:
                 changed = [place for place in changed if place[0] != row]
                 continue
-            path.made.append(0)
+            path.output_tokens.append(0)
             path.signals.append((peak[row], conf[row]))
             if not path.tier and path.alone.push(peak[row], conf[row]):
-                path.tier = {None: 0, "drop": 1, "risk": 2}[path.asked.gate.tier(path.alone)]
+                path.tier = {None: 0, "drop": 1, "risk": 2}[path.request.gate.tier(path.alone)]
             if path.tier:
                 wanted.append([row, END])
         assert changed == wanted
 
     @invariant()
-    def everybody_has_a_record(self) -> None:
+    def every_path_has_a_record(self) -> None:
         for path in self.rows:
-            found = self.board.read(path.asked.key, len(path.made))
-            assert isinstance(found, PathRecord)
-            assert found.tier == path.tier
+            record = self.records.read(path.request.key, len(path.output_tokens))
+            assert isinstance(record, PathRecord)
+            assert record.tier == path.tier
             if not path.tier:
-                assert (found.lowest, found.tail) == (path.alone.lowest, path.alone.tail)
-            assert path.asked.trace is (found.signals is not None)
-            if found.signals is not None:
-                assert found.signals.tolist() == [list(pair) for pair in path.signals]
+                assert (record.lowest, record.tail) == (path.alone.lowest, path.alone.tail)
+            assert path.request.trace is (record.signals is not None)
+            if record.signals is not None:
+                assert record.signals.tolist() == [list(pair) for pair in path.signals]
         assert len(self.monitor.rows) == len(self.rows)
 
 
@@ -155,17 +155,17 @@ def test_a_closed_row_can_only_draw_its_end(temperature: float, dtype: torch.dty
     assert bool((chances[[0, 2], END] < 1).all())
 
 
-def test_a_model_without_an_end_is_watched_by_nobody() -> None:
-    board = PathRecords(4)
-    BatchMonitor(4, 8, torch.device("cpu"), board).add(0, WatchRequest("some-path", 1, Gate(drop=1.0)), None, [])
-    assert board.read("some-path") == MissingRecord("the model has no end token")
+def test_a_path_without_an_end_token_is_not_watched() -> None:
+    records = PathRecords(4)
+    BatchMonitor(4, 8, torch.device("cpu"), records).add(0, WatchRequest("some-path", 1, Gate(drop=1.0)), None, [])
+    assert records.read("some-path") == MissingRecord("the model has no end token")
 
 
-def test_signals_are_the_clients() -> None:
+def test_signals_equal_the_clients() -> None:
     """The same two numbers as a client makes of the same log-probabilities sent as text."""
     logits = torch.randn(50, 259) * 4
     logits[3, 10:] = -torch.inf
-    peak, conf = signals(logits, torch.arange(50, dtype=torch.int32), K)
+    peak, conf = row_signals(logits, torch.arange(50, dtype=torch.int32), K)
     top = torch.log_softmax(logits, dim=-1).topk(K).values
     for row, values in enumerate(top.tolist()):
         wanted = token_signals(values, K)
@@ -173,5 +173,5 @@ def test_signals_are_the_clients() -> None:
 
 
 def test_a_vocabulary_too_small_is_refused() -> None:
-    with pytest.raises(UsageError, match="20 candidates; there are 7"):
-        signals(torch.zeros(1, 7), torch.zeros(1, dtype=torch.int32), K)
+    with pytest.raises(UsageError, match="20 candidates, but the vocabulary has 7"):
+        row_signals(torch.zeros(1, 7), torch.zeros(1, dtype=torch.int32), K)
