@@ -13,16 +13,16 @@ from fractions import Fraction
 
 from sureenough.answers import numerals
 from sureenough.answers.algebra import constant, scale
-from sureenough.answers.atoms import Unreadable, write
+from sureenough.answers.atoms import Unreadable, symbols, write
 from sureenough.answers.brackets import CLOSE, OPEN, split_outside_brackets
 from sureenough.answers.canonical import canonical_key, key_of_tokens
 from sureenough.answers.compare import sum_of
 from sureenough.answers.evaluate import fingerprint
 from sureenough.answers.key_types import Key, row_key, set_key
-from sureenough.answers.relations import ORDER, RELATIONS, is_name, is_symbol, symbols
+from sureenough.answers.names import is_name, is_symbol
 from sureenough.answers.tokens import is_word, tokenise, unwrapped
 from sureenough.answers.trimming import strip_punctuation
-from sureenough.answers.vocabulary import LISTING
+from sureenough.answers.vocabulary import LISTING, ORDER, RELATIONS
 
 MIN_DECIMALS = 2  # of a number that may be a rounding; 3 is not a rounding of pi
 _RELATION_SIGN = re.compile(r"[=<>]|\\(?:le|ge|approx|lt|gt)")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from sureenough.answers.atoms import Sum
@@ -33,6 +34,9 @@ class Key:
     def order(self) -> tuple[int, int, str]:
         return RANK[self.kind], len(self.text), self.text
 
+
+Read = Callable[[list[str], int], Key]
+"""Reads the tokens of one part of an answer, at a depth of nesting."""
 
 EMPTY = Key("empty", "")
 

@@ -43,7 +43,7 @@ _PROSE = re.compile(r"[A-Za-z][A-Za-z .,;'-]*")
 _RUN = re.compile(r"[A-Za-z]{3,}|[Nn]o")
 _RUNS = re.compile(r"[A-Za-z]+|[^\sA-Za-z]")
 _NOT_PROSE = FUNCTIONS | set(NAMED) | {"and", "or"}
-_LONGEST_PRODUCT_OF_LETTERS = 3  # "abc" beside other mathematics is a product, "apples" is a word
+_LONGEST_PRODUCT_OF_LETTERS = 3  # "abc" among other mathematics is a product, "apples" is a word
 
 
 def unwrapped(text: str) -> str:

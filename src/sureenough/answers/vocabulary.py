@@ -130,3 +130,6 @@ POWERS_OF_TEN = {
 
 ROUGHLY = frozenset("approximately about roughly approx around nearly circa".split())
 LISTING = frozenset({'"and', '"or'})
+
+RELATIONS = frozenset(("=", "<", ">", "\\le", "\\ge", "\\ne", "\\approx", "\\in", "\\sim", "\\equiv"))
+ORDER = frozenset(("<", ">", "\\le", "\\ge"))
