@@ -108,7 +108,7 @@ def _all(pairs: list[tuple[Key, Key]], confirm: Confirm) -> Verdict:
     """Same if every pair is; cheap pairs come first, because one difference settles it."""
     waiting: list[tuple[Key, Key]] = []
     for a, b in pairs:
-        verdict = compare(a, b, _put_off)
+        verdict = compare(a, b, leave_open)
         if verdict is _OPEN:
             waiting.append((a, b))
         elif not verdict.same:
@@ -123,8 +123,13 @@ def _all(pairs: list[tuple[Key, Key]], confirm: Confirm) -> Verdict:
 _OPEN = Verdict(False, "left open", settled=False)
 
 
-def _put_off(_one: Key, _two: Key) -> Verdict:
+def leave_open(_one: Key, _two: Key) -> Verdict:
+    """Decide nothing: a `confirm` for comparing without symbolic code."""
     return _OPEN
+
+
+def certainly_different(verdict: Verdict) -> bool:
+    return verdict.settled and not verdict.same
 
 
 def _matched(ones: tuple[Key, ...], twos: tuple[Key, ...], confirm: Confirm) -> Verdict:
