@@ -17,7 +17,7 @@ from sureenough.answers.brackets import CLOSE, OPEN, closes_at_end, split_outsid
 from sureenough.answers.inequalities import is_range
 from sureenough.answers.intervals import interval_union
 from sureenough.answers.key_types import EMPTY, Key, row_key, set_key, text_key, unread_key
-from sureenough.answers.lists import MAX_PARTS, read_list
+from sureenough.answers.lists import MAX_PARTS, read_list, set_of_parts
 from sureenough.answers.matrix import ENVIRONMENT, read_matrix
 from sureenough.answers.names import is_symbol, subject
 from sureenough.answers.parse import MAX_TOKENS, parse_expression
@@ -31,7 +31,7 @@ from sureenough.answers.trimming import (
     strip_punctuation,
     strip_units,
 )
-from sureenough.answers.vocabulary import NUMBER_WORDS, RELATIONS
+from sureenough.answers.vocabulary import NUMBER_WORDS, RELATIONS, ROMAN
 
 _LOG = logging.getLogger(__name__)
 MAX_LENGTH = 2000
@@ -40,7 +40,6 @@ MAX_NESTING = 12
 MAX_SIGNS = 4
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}|\d{1,2}/\d{1,2}/\d{4}", re.ASCII)
 _LONGEST_NUMBER = 8  # tokens
-_ROMAN = frozenset("IVXLCDM")
 _REALS = ["(", "-", "\\infty", ",", "\\infty", ")"]
 _KNOWN = {
     ("\\emptyset",): ["\\{", "\\}"],
@@ -94,7 +93,7 @@ def key_of_tokens(tokens: list[str], depth: int = 0) -> Key:
     letter = choice_letter(tokens)
     if letter is not None:
         return Key("choice", letter)
-    if len(tokens) > 1 and _ROMAN.issuperset(tokens):
+    if len(tokens) > 1 and ROMAN.issuperset(tokens):
         return text_key("".join(tokens).casefold())  # IV is not VI, nor II the square of I
     return read_list(tokens, depth, key_of_tokens) or _single(tokens, depth)
 
@@ -136,7 +135,7 @@ def _bracketed(tokens: list[str], depth: int) -> Key | None:
     if len(parts) > 1 and any(subject(part) is not None for part in parts):
         return (read_list(inside, depth, key_of_tokens) if opening != "[" else None) or unread_key(tokens)
     if braces:
-        return set_key([key_of_tokens(part, depth + 1) for part in parts if part])
+        return set_of_parts([(part, key_of_tokens(part, depth + 1)) for part in parts if part])
     if len(parts) == 1:
         return key_of_tokens(inside, depth + 1) if opening in "([" and inside else unread_key(tokens)
     return _row(opening, [key_of_tokens(part, depth + 1) for part in parts], closing)

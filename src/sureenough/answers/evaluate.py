@@ -90,7 +90,7 @@ class _Evaluation:
         return value, error
 
     def size(self, total: Sum) -> float | None:
-        """The logarithm of the absolute value of a product; None for a sum, and if there is no value."""
+        """The logarithm of the absolute value of a product; None for a sum, and without a value."""
         if len(total) != 1:
             return None
         ((monomial, coefficient),) = total.items()

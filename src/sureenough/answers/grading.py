@@ -95,7 +95,8 @@ def is_label(tokens: list[str]) -> bool:
             at = _group_end(tokens, at + 1 if token == "_" else at)
             continue
         called = len(token) == 1 and token.isalpha() and following in ("(", "_")
-        if not (called or is_word(token) or token in _LABEL_PARTS or (len(token) == 1 and "A" <= token <= "Z")):
+        capitals = token.startswith("\\mathbf{") or (len(token) == 1 and "A" <= token <= "Z")
+        if not (called or capitals or is_word(token) or token in _LABEL_PARTS):
             return False
         at += 1
     return bool(tokens)

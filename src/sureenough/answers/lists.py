@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from sureenough.answers.brackets import split_outside_brackets
+from sureenough.answers.brackets import closes_at_end, split_outside_brackets
 from sureenough.answers.inequalities import is_range
 from sureenough.answers.intervals import interval_union
-from sureenough.answers.key_types import Key, Read, row_key, set_key, unread_key
+from sureenough.answers.key_types import Key, Read, row_key, set_key, sorted_set, unread_key
 from sureenough.answers.names import assignment, in_natural_order, natural_order, subject
 from sureenough.answers.vocabulary import LISTING
 
@@ -37,7 +37,21 @@ def read_list(tokens: list[str], depth: int, read: Read) -> Key | None:
         return interval_union(keys)  # x < 1 or x > 2
     # "5 or more" is not a list of two, nor is "1, 2, 3, ..."; but "I and II" is.
     kinds = {key.kind for key in keys} - {"choice"}
-    return unread_key(tokens) if "text" in kinds and len(kinds) > 1 else set_key(keys)
+    if "text" in kinds and len(kinds) > 1:
+        return unread_key(tokens)
+    return set_of_parts(list(zip(parts, keys, strict=True)))
+
+
+def set_of_parts(parts: list[tuple[list[str], Key]]) -> Key:
+    """A set; sets in braces inside it stay sets of their own: {{1,2},{3}} is not {{1},{2,3}}."""
+    nested = [part[:1] == ["\\{"] and closes_at_end(part) for part, _ in parts]
+    if not any(nested):
+        return set_key([key for _, key in parts])
+    elements = [
+        Key("set", f"\\{{{key.text}\\}}", (key,)) if inner and key.kind != "set" else key
+        for inner, (_, key) in zip(nested, parts, strict=True)
+    ]
+    return sorted_set(set(elements))
 
 
 def _assigned(pairs: list[tuple[str, list[str]]], either: bool, depth: int, read: Read) -> Key | None:

@@ -31,7 +31,7 @@ def is_name(tokens: list[str]) -> bool:
         tokens = tokens[1:]
     if tokens[:1] and tokens[0] in _ANGLES:
         letters = [token for token in tokens[1:] if token not in "{}"]
-        return 0 < len(letters) <= 3 and all(len(letter) == 1 and letter.isalpha() for letter in letters)
+        return 0 < len(letters) <= 3 and all(letter.isalpha() or letter.startswith("\\mathbf") for letter in letters)
     if len(tokens) > 2 and tokens[0] == "(" and tokens[-1] == ")":
         return all(is_symbol(part) for part in split_outside_brackets(tokens[1:-1], (",",)))
     return False

@@ -30,7 +30,7 @@ _NO_CHILD = "no worker"
 
 @dataclass(frozen=True, slots=True)
 class WorkerReply:
-    """The result of one comparison: `same` is None if there is no verdict, and `why` says the reason.
+    """The result of one comparison: `same` is None without a verdict, and `why` says the reason.
 
     `settled` replies depend on the pair alone. The others (a timeout, a child that does not start) depend on the
     moment, and are not kept.
