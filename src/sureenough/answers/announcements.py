@@ -135,30 +135,30 @@ def _sentence(rest: str) -> str | None:
 
 
 def _span(rest: str) -> str | None:
-    found = _SPANS.match(rest)
-    if not found:
+    match = _SPANS.match(rest)
+    if not match:
         return None
-    inside = _inside(found)
+    inside = _inside(match)
     # "$5 and $7": those dollars are money, not mathematics.
-    if found["b"] is not None and re.fullmatch(r"\d[\d,.]*\s.*", inside) and _PROSE.search(inside):
+    if match["b"] is not None and re.fullmatch(r"\d[\d,.]*\s.*", inside) and _PROSE.search(inside):
         return None
-    return inside + _others(rest, found.end()) or None
+    return inside + _others(rest, match.end()) or None
 
 
-def _inside(found: re.Match[str]) -> str:
-    return next(group for group in found.groups() if group is not None).strip()
+def _inside(match: re.Match[str]) -> str:
+    return next(group for group in match.groups() if group is not None).strip()
 
 
 def _others(rest: str, at: int) -> str:
     """The parts that follow the first one in `$1$, $2$ and $3$`, each with what joins it to the one before."""
     joined = ""
     while (joint := _ANOTHER.match(rest, at)) and (joint["mark"] or joint["word"]):
-        found = _SPANS.match(rest, joint.end()) or _BARE.match(rest, joint.end())
-        if not found or _CLAUSE.match(rest, found.end()):
+        match = _SPANS.match(rest, joint.end()) or _BARE.match(rest, joint.end())
+        if not match or _CLAUSE.match(rest, match.end()):
             break
-        part = _inside(found) if found.re is _SPANS else found[0]
+        part = _inside(match) if match.re is _SPANS else match[0]
         joined += f"{joint['mark'] or ''} {joint['word'] or ''}".rstrip() + " " + part
-        at = found.end()
+        at = match.end()
     return joined
 
 
