@@ -28,11 +28,10 @@ from sureenough.cli.record import progress
 from sureenough.cli.replay import show
 from sureenough.core.options import check_seed
 from sureenough.core.outcome import Outcome
-from sureenough.drivers.record import PathCallback, RecordQuestion, record, write
+from sureenough.drivers.record import PathCallback, RecordQuestion, record
 from sureenough.engines.local.engine import Local
 from sureenough.errors import TraceError
-from sureenough.pools import PoolInfo
-from sureenough.pools.journal import Journal
+from sureenough.pools import Journal, PoolInfo, write_journal_pool
 from sureenough.problems import GeneratedProblem, generate
 
 STRATEGIES: Final = ("sc", "ac", "deepconf-low", "ddc", "sure")
@@ -158,7 +157,7 @@ class _Demo:
         wire = self.engine.wire()
         info = PoolInfo("arith", wire.model, "local", wire.k, sampling=wire.sampling(),
                         prompt=self.engine.template or TEMPLATE, window=wire.window)  # fmt: skip
-        write(self.pool, whole, journal, info, True)
+        write_journal_pool(self.pool, whole, journal, info, keep_text=True)
 
     def demo_size(self) -> DemoSize:
         """What the speed of the first part leaves time for."""

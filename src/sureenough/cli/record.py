@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
+import click
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -18,12 +19,11 @@ from sureenough.api import TEMPLATE, render_prompt
 from sureenough.cli import engine
 from sureenough.datasets.files import columns_of, load
 from sureenough.drivers.judging import KINDS, extractor_for
-from sureenough.drivers.record import PathCallback, RecordQuestion, RecordResult, record, write
+from sureenough.drivers.record import PathCallback, RecordQuestion, RecordResult, record
 from sureenough.engines.base import Engine, suggested_template
 from sureenough.engines.openai.client import OpenAI
 from sureenough.errors import TraceError, UsageError
-from sureenough.pools import PoolInfo, RecordedPath
-from sureenough.pools.journal import Journal
+from sureenough.pools import Journal, OutputLock, PoolInfo, RecordedPath, write_journal_pool
 
 FILES = "JSON lines, CSV or Parquet with a column question, and id, gold, kind and level if known."
 SAMPLED_FIRST = 4
@@ -41,7 +41,7 @@ def command(
     paths: Annotated[int, typer.Option(help="Paths a question.")] = 64,
     parallel: Annotated[int, typer.Option(help="Paths sampled at once.", envvar="SUREENOUGH_PARALLEL")] = 16,
     limit: Annotated[int | None, typer.Option(help="Only the first so many questions.", min=1)] = None,
-    seed: Annotated[int, typer.Option(help="Every path derives its own seed from it.")] = 0,
+    seed: Annotated[int, typer.Option(help="Every path derives its own seed from it.", min=0)] = 0,
     kind: Annotated[str, typer.Option(help="Kind of answer where a row says none: math or choice.")] = "math",
     template: engine.Template = None,
     window: Annotated[int | None, typer.Option(help="The window that the pool suggests.", min=1)] = None,
@@ -83,6 +83,7 @@ def command(
         return
     if not output.name or output.is_dir():
         raise UsageError(f"{output} is a folder; name the file to write, such as {output / 'pool.parquet'}")
+    click.get_current_context().with_resource(OutputLock(output.with_name(output.name + ".lock"), output))
     notes = output.with_name(output.name + ".journal")
     if output.exists() and not notes.exists():
         raise TraceError(f"{output} is there already and complete; name another output, or move it away")
@@ -93,7 +94,7 @@ def command(
         info = PoolInfo(dataset.stem, wire.model, engine.kind(server), wire.k, sampling=wire.sampling(),
                         prompt=template, window=wire.window)  # fmt: skip
         if journal.paths:
-            write(output, questions, journal, info, text)
+            write_journal_pool(output, questions, journal, info, keep_text=text)
     missing = len(questions) * paths - job.done(journal)
     if missing or done is None:
         why = f"; the latest failure: {done.lost}" if done is not None and done.lost is not None else ""
