@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,7 +12,7 @@ from sureenough.bench.estimate import Prices, estimate
 from sureenough.bench.execute import execute, prepare
 from sureenough.bench.experiments import EXPERIMENTS
 from sureenough.bench.folder import RunFolder
-from sureenough.bench.parallel import cores
+from sureenough.bench.pipeline import cores
 from sureenough.bench.plan import BenchPlan, EngineChoice, read_plan
 from sureenough.bench.recording import Model
 from sureenough.cli import engine
@@ -23,6 +22,7 @@ from sureenough.datasets.files import columns_of
 from sureenough.engines.base import Engine
 from sureenough.engines.load_balancer import LoadBalancer
 from sureenough.errors import UsageError
+from sureenough.redact import printable_command
 
 Texts = list[str] | None
 
@@ -97,7 +97,7 @@ def command(
     with RunFolder(path) as folder:
         try:
             with showing(folder) as (meter, replaying):
-                result = execute(work, folder, meter, shlex.join(["sureenough", *sys.argv[1:]]), replaying)
+                result = execute(work, folder, meter, printable_command(["sureenough", *sys.argv[1:]]), replaying)
         except KeyboardInterrupt:
             typer.echo(f"Interrupted. What was done is kept in {folder.path}; the same command goes on.", err=True)
             raise typer.Exit(130) from None

@@ -13,7 +13,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
-from sureenough.bench.estimate import note_pace
+from sureenough.bench.estimate import save_rate
 from sureenough.bench.folder import RunFolder
 from sureenough.bench.progress import ProgressMeter
 from sureenough.bench.report.cells import heading, shown
@@ -37,8 +37,8 @@ def showing(folder: RunFolder) -> Iterator[tuple[ProgressMeter, Callable[[int, i
 
         def show(meter: ProgressMeter) -> None:
             bar.update(task, description=meter.line(), completed=meter.done, total=meter.total)
-            if pace() and meter.made:
-                note_pace(folder, meter.rate)
+            if pace() and meter.units:
+                save_rate(folder, meter.rate)
 
         def replaying(done: int, total: int) -> None:
             bar.update(task, description=f"replaying: {done:,} of {total:,}", completed=done, total=total)
@@ -73,8 +73,8 @@ class _Lines:
         if self._now() or meter.cell != self._cell:
             self._cell = meter.cell
             typer.echo(meter.line(), err=True)
-            if meter.made:
-                note_pace(self._folder, meter.rate)
+            if meter.units:
+                save_rate(self._folder, meter.rate)
 
     def replaying(self, done: int, total: int) -> None:
         if self._now():

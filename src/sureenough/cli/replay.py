@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated
 
 import typer
 from rich.console import Console
@@ -15,12 +15,12 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from sureenough.answers import REPLAY_SECONDS
 from sureenough.bench import Comparison, compare
-from sureenough.bench.comparison import Progress as Told
+from sureenough.bench.pipeline import Progress as ReplayProgress
+from sureenough.bench.pipeline import cores
+from sureenough.bench.settings import COMPARED, DEFAULT_REPEATS
 from sureenough.bench.tables import csv_table, json_table, plain_table, rich_table
 from sureenough.data import BUILTIN_POOL
 from sureenough.errors import UsageError
-
-DEFAULT: Final = ("sc", "ac", "esc", "deepconf-low", "deepconf-high", "ddc", "sure")
 
 
 def command(
@@ -34,7 +34,9 @@ def command(
     paths: Annotated[int | None, typer.Option(help="Budget of paths a question; the pool's own by default.")] = None,
     window: Annotated[int | None, typer.Option(help="Tokens a window; what the pool suggests, else 2048.")] = None,
     parallel: Annotated[int, typer.Option(help="Paths that run at once; 1 is the paper's algorithm.")] = 1,
-    repeats: Annotated[int, typer.Option(help="Orders of the paths to try, the same for every strategy.")] = 5,
+    repeats: Annotated[
+        int, typer.Option(help="Orders of the paths to try, the same for every strategy.")
+    ] = DEFAULT_REPEATS,
     seed: Annotated[int, typer.Option(help="Seed of the orders and of the bootstrap.")] = 0,
     max_tokens: Annotated[int | None, typer.Option(help="Cap on the tokens of a question.")] = None,
     count: Annotated[str, typer.Option(help="Count votes in order of start, or of finish.")] = "start",
@@ -49,13 +51,14 @@ def command(
         float, typer.Option(help="Time a question for comparing answers symbolically; what is open then is different.")
     ] = REPLAY_SECONDS,
     skip_damaged: Annotated[bool, typer.Option("--skip-damaged", help="Leave damaged rows out; count them.")] = False,
+    jobs: Annotated[int | None, typer.Option(help="Processes; all cores by default.", min=1)] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
 ) -> None:
     """Compare strategies on recorded paths: accuracy, tokens, steps, and why runs stopped."""
     if as_json and as_csv:
         raise UsageError("--json and --csv exclude each other")
-    names = [name for text in strategy or DEFAULT for name in text.split()]
+    names = [name for text in strategy or COMPARED for name in text.split()]
     results = []
     for pool in pools or [BUILTIN_POOL]:
         with _progress(pool.name) as told:
@@ -74,6 +77,7 @@ def command(
                 equal=equal,  # type: ignore[arg-type]  # likewise
                 symbolic_seconds=symbolic_seconds,
                 skip_damaged=skip_damaged,
+                jobs=jobs or cores(),
                 progress=told,
             )
         results.append(result)
@@ -94,7 +98,7 @@ def show(result: Comparison) -> None:
 
 
 @contextmanager
-def _progress(name: str) -> Iterator[Told | None]:
+def _progress(name: str) -> Iterator[ReplayProgress | None]:
     """A bar on a terminal, nothing in a pipe."""
     if not sys.stderr.isatty():
         yield None

@@ -10,10 +10,11 @@ from typing import IO, Any, Final, Self
 
 from sureenough.errors import TraceError, UsageError
 
+fcntl: Any
 try:
     import fcntl
 except ImportError:  # Windows
-    fcntl = None  # type: ignore[assignment]
+    fcntl = None
 
 
 def sync_folder(folder: Path) -> None:
