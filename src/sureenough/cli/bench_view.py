@@ -16,7 +16,7 @@ from rich.progress import BarColumn, Progress, TextColumn
 from sureenough.bench.estimate import save_rate
 from sureenough.bench.folder import RunFolder
 from sureenough.bench.progress import ProgressMeter
-from sureenough.bench.report.cells import heading, shown
+from sureenough.bench.report.cells import heading, printed
 from sureenough.bench.result import ExperimentResult, Table
 
 EVERY: Final = 10.0
@@ -96,6 +96,6 @@ def tables(result: ExperimentResult, folder: Path) -> str:
 
 def _aligned(table: Table) -> list[str]:
     cells = [[heading(column) for column in table.columns]]
-    cells += [[shown(cell, column) for cell, column in zip(row, table.columns, strict=True)] for row in table.rows]
+    cells += [[printed(cell, column) for cell, column in zip(row, table.columns, strict=True)] for row in table.rows]
     widths = [max(len(line[i]) for line in cells) for i in range(len(table.columns))]
     return ["  ".join(cell.ljust(w) for cell, w in zip(line, widths, strict=True)).rstrip() for line in cells]

@@ -76,9 +76,7 @@ def _tradeoff(name: str, lines: Sequence[CellResult]) -> Figure:
         Axis("tokens per question", "log"),
         ACCURACY.axis,
         [series(line.cell.label, [line], [line.row.tokens], ACCURACY) for line in lines],
-        [
-            "bars are 95% intervals over questions; methods are paired, so differences are more certain"
-        ],
+        ["bars are 95% intervals over questions; methods are paired, so differences are more certain"],
     )
 
 
