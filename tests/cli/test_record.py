@@ -164,9 +164,9 @@ def test_an_estimate_first(url: str, dataset: Path, tmp_path: Path) -> None:
     ("text", "says"),
     [
         ("", "holds no questions"),
-        ('{"question": "?"}\n{"id": "1", "question": "?"}', "the id '1' was there before"),
-        ("[1]", "line 1 is no question"),
-        ("{", "line 1 is no question"),
+        ('{"question": "?"}\n{"id": "1", "question": "?"}', "the id '1' is used twice"),
+        ("[1]", "line 1 is not a question"),
+        ("{", "line 1 is not a question"),
     ],
 )
 def test_bad_datasets(tmp_path: Path, text: str, says: str) -> None:

@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
-import click
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -31,6 +30,7 @@ SAMPLED_FIRST = 4
 
 
 def command(
+    call: typer.Context,
     dataset: Annotated[
         Path, typer.Argument(help="JSON lines, CSV or Parquet: question; id, gold, kind and level if known.")
     ],
@@ -83,7 +83,7 @@ def command(
         return
     if not output.name or output.is_dir():
         raise UsageError(f"{output} is a folder; name the file to write, such as {output / 'pool.parquet'}")
-    click.get_current_context().with_resource(OutputLock(output.with_name(output.name + ".lock"), output))
+    call.with_resource(OutputLock(output.with_name(output.name + ".lock"), output))
     notes = output.with_name(output.name + ".journal")
     if output.exists() and not notes.exists():
         raise TraceError(f"{output} is there already and complete; name another output, or move it away")

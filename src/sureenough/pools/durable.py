@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import socket
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any, Final, Self
 
@@ -66,16 +67,19 @@ class OutputLock:
             try:
                 handle = open(self.file, "a+", encoding="utf-8")  # noqa: SIM115  # held until release()
             except OSError as error:
-                raise TraceError(f"cannot write {self.file}: {error.strerror or error}") from None
+                raise TraceError(
+                    f"cannot write {self.file}: {error.strerror or error}; choose another place with -o"
+                ) from None
             locked = _lock(handle)
             owner = _owner(handle)
             if locked is False or (owner and not _is_gone(owner, locked)):
                 handle.close()
                 raise UsageError(self._busy(owner))
             if _is_same_file(handle, self.file):
-                handle.truncate(0)
-                handle.write(json.dumps({"pid": os.getpid(), "host": socket.gethostname()}))
-                handle.flush()
+                owner = {"pid": os.getpid(), "host": socket.gethostname()}
+                with suppress(OSError):  # on a full disk the lock holds without a name
+                    handle.truncate(0)
+                    os.write(handle.fileno(), json.dumps(owner).encode())
                 return handle
             handle.close()  # the owner removed the file while it was being opened: there is a new one to lock
 

@@ -98,9 +98,12 @@ def write_journal_pool(
         with PoolWriter(pool, info, optional=optional) as writer:
             for name, paths in by_question(journal.paths, by_id):
                 writer.write(Question(name, by_id[name].gold, by_id[name].level, paths))
-    except OSError as error:
+    except (OSError, TraceError) as error:
+        cause = error if isinstance(error, OSError) else error.__cause__
+        if not isinstance(cause, OSError):
+            raise
         raise TraceError(
-            f"cannot write {pool}: {system_message(error)}. All paths are safe in {journal.file}; "
+            f"cannot write {pool}: {system_message(cause)}. All paths are safe in {journal.file}; "
             "make room and give the same command again"
         ) from None
 

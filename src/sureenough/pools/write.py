@@ -37,7 +37,7 @@ class PoolWriter:
         try:
             self._writer = pq.ParquetWriter(self._part, self._schema, compression="zstd")
         except OSError as error:
-            raise TraceError(f"cannot write {self.file}: {system_message(error)}") from None
+            raise TraceError(f"cannot write {self.file}: {system_message(error)}") from error
 
     def write(self, question: Question) -> None:
         """Append all paths of one question."""
