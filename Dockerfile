@@ -1,4 +1,4 @@
-# The endpoint and its page. Keys come from the environment: without SUREENOUGH_SERVE_KEYS it refuses to listen.
+# The endpoint and its page. It needs keys in SUREENOUGH_SERVE_KEYS to listen beyond the container.
 #   docker build -t sureenough . && docker run -p 8000:8000 -e SUREENOUGH_SERVE_KEYS=… -e SUREENOUGH_URL=http://vllm:8000/v1 sureenough
 FROM python:3.12-slim
 WORKDIR /srv/sureenough

@@ -1,9 +1,9 @@
-"""What watching inside the server saves: CPU time a token of the server's processes and of the client, both ways.
+"""What watching inside the server saves: CPU time per token of the server's processes and of the client, both ways.
 
     .ci/vllm python benchmarks/inside.py
 
-The same paths, watched inside and by log-probabilities as text, in turn. On a CPU the model's own step is most of what
-the engine does, so its share says little; the server's front and the client are what text costs.
+The same paths are watched inside the server and by log-probabilities as text, in turn. On a CPU the model's own step is
+most of the engine's work, so its share says little; text costs time in the API server and in the client.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ import sureenough as se
 from sureenough.engines.openai.client import OpenAI
 from sureenough.problems import generate
 
-QUESTION = generate(5, seed=1)[0].question  # one that the built-in model thinks about for some hundred tokens
+QUESTION = generate(5, seed=1)[0].question  # the built-in model needs a few hundred tokens for it
 STRATEGY = "ddc-no-width:warmup=8,drop=0,trust=100,risk=p100"
-"""All tests of DDC at every token, none of which fails: both ways make the same number of tokens."""
+"""All tests of DDC at every token, none of which fails, so that both ways sample the same number of tokens."""
 
 
-async def bytes_a_token(url: str, model: str) -> float:
-    """Bytes that a server sends for a token with 20 log-probabilities."""
+async def bytes_per_token(url: str, model: str) -> float:
+    """Bytes that a server sends per token with 20 log-probabilities."""
     body = {
         "model": model, "messages": [{"role": "user", "content": QUESTION}], "max_tokens": 200, "stream": True,
         "logprobs": True, "top_logprobs": 20, "ignore_eos": True,
@@ -36,41 +36,41 @@ async def bytes_a_token(url: str, model: str) -> float:
         return len((await client.post(f"{url}/chat/completions", json=body)).content) / 200
 
 
-def busy(server: int | None) -> dict[str, float]:
-    """CPU seconds so far: this client, the server's front, and its engines, which are its children."""
-    found = {"client": time.process_time()}
+def cpu_seconds(server: int | None) -> dict[str, float]:
+    """CPU seconds so far: this client, the API server, and its engines, which are its children."""
+    seconds = {"client": time.process_time()}
     if server is not None:
-        front = psutil.Process(server)
-        found["front"] = sum(front.cpu_times()[:2])
-        found["engine"] = sum(sum(child.cpu_times()[:2]) for child in front.children(recursive=True))
-    return found
+        api_server = psutil.Process(server)
+        seconds["api server"] = sum(api_server.cpu_times()[:2])
+        seconds["engine"] = sum(sum(child.cpu_times()[:2]) for child in api_server.children(recursive=True))
+    return seconds
 
 
 def run(options: argparse.Namespace, *, inside: bool) -> Counter[str]:
-    """One question: seconds of every process, and tokens."""
+    """One question: CPU seconds of every process, seconds of wall time, and tokens."""
     engine = OpenAI(
         options.url, options.model, temperature=1.0, top_p=1.0, max_path_tokens=400, inside=inside, extra={"top_k": 20}
     )
-    start, before = time.perf_counter(), busy(options.pid)
+    start, before = time.perf_counter(), cpu_seconds(options.pid)
     out = se.ask(QUESTION, engine, STRATEGY, paths=options.paths, parallel=options.parallel, window=64)
-    spent = {name: seconds - before[name] for name, seconds in busy(options.pid).items()}
+    spent = {name: seconds - before[name] for name, seconds in cpu_seconds(options.pid).items()}
     return Counter({**spent, "wall": time.perf_counter() - start, "tokens": float(out.tokens.total)})
 
 
 def main() -> None:
-    """Both ways in turn, and the sums of all turns."""
+    """Measure both ways in turn, and print sums."""
     pid = os.environ.get("SUREENOUGH_VLLM_PID")
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--url", default=os.environ.get("SUREENOUGH_VLLM_URL", "http://127.0.0.1:8000/v1"))
     parser.add_argument(
-        "--pid", type=int, default=None if pid is None else int(pid), help="of a server on this machine"
+        "--pid", type=int, default=None if pid is None else int(pid), help="process id of a server on this machine"
     )
     parser.add_argument("--model", default="tiny")
     parser.add_argument("--paths", type=int, default=64)
     parser.add_argument("--parallel", type=int, default=32)
     parser.add_argument("--turns", type=int, default=3)
     options = parser.parse_args()
-    print(f"{asyncio.run(bytes_a_token(options.url, options.model)):.0f} bytes a token with 20 log-probabilities")
+    print(f"{asyncio.run(bytes_per_token(options.url, options.model)):.0f} bytes per token with 20 log-probabilities")
     sums = {True: Counter[str](), False: Counter[str]()}
     run(options, inside=True)
     for _ in range(options.turns):
@@ -79,10 +79,10 @@ def main() -> None:
     for inside, total in sums.items():
         way, rate = "watched inside" if inside else "by log-probabilities", total["tokens"] / total["wall"]
         shares = [
-            (name, total[name] / total["tokens"] * 1e6) for name in ("client", "front", "engine") if name in total
+            (name, total[name] / total["tokens"] * 1e6) for name in ("client", "api server", "engine") if name in total
         ]
         parts = ", ".join(f"{name} {share:,.0f}" for name, share in shares)
-        print(f"{way:21} {rate:6,.0f} tokens/s; us of CPU a token: {parts}")
+        print(f"{way:21} {rate:6,.0f} tokens/s; us of CPU per token: {parts}")
 
 
 if __name__ == "__main__":

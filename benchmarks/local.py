@@ -1,4 +1,4 @@
-"""Throughput of the local engine by paths at once, and the share of the CPU that our own client takes.
+"""Throughput of the local engine by the number of parallel paths, and the client's share of the CPU.
 
 Client and server are one process: the client is its main thread, the server all the others.
     python benchmarks/local.py [--smoke] [--model FILE.gguf] [--threads N]
@@ -14,12 +14,12 @@ from typing import NamedTuple
 import sureenough as se
 from sureenough.engines.base import Prompt
 
-STRATEGY = "ddc:tau=1,drop=0,trust=0"  # everything is watched, next to nothing pruned, nothing stops early
+STRATEGY = "ddc:tau=1,drop=0,trust=0"  # everything is watched, almost nothing is pruned, and nothing stops early
 PROMPT = Prompt.user("Compute (12+7)*3-5.")
 
 
 class Measured(NamedTuple):
-    """One number of paths at once."""
+    """The measurements at one number of parallel paths."""
 
     out: se.Outcome
     wall: float
@@ -28,34 +28,34 @@ class Measured(NamedTuple):
 
 
 def measure(engine: se.Local, parallel: int, paths: int) -> Measured:
-    """Run so many paths, so many at once, in the main thread."""
+    """Run this many paths in the main thread."""
     wall, client, process = time.perf_counter(), time.thread_time(), time.process_time()
     out = se.ask(PROMPT, engine, STRATEGY, paths=paths, parallel=parallel, window=64)
     return Measured(out, time.perf_counter() - wall, time.thread_time() - client, time.process_time() - process)
 
 
 def main() -> None:
-    """Print a line for each number of paths at once; exit 1 where paths were lost or tokens are not accounted for."""
+    """Print a line for each number of parallel paths; exit 1 if paths were lost or tokens are not accounted for."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--smoke", action="store_true", help="small")
     parser.add_argument("--model", help="a GGUF file; the built-in model by default")
     parser.add_argument("--threads", type=int, help="all cores by default")
-    parser.add_argument("--tokens", type=int, default=256, help="tokens a path")
-    parser.add_argument("--rounds", type=int, default=1, help="paths that each slot makes")
+    parser.add_argument("--tokens", type=int, default=256, help="tokens per path")
+    parser.add_argument("--rounds", type=int, default=1, help="paths per slot")
     options = parser.parse_args()
     widths, tokens = ((1, 4), 32) if options.smoke else ((1, 8, 32, 64), options.tokens)
     engine = se.Local(
         options.model, slots=widths[-1], threads=options.threads, max_path_tokens=tokens, extra={"ignore_eos": True}
     )
     measure(engine, widths[-1], 16)  # starts the server, and warms it up
-    print("paths at once  tokens/s  a path  client us/token  client's share of CPU  CPU used  lost")
+    print("parallel paths  tokens/s  per path  client us/token  client's share of CPU  CPU used  lost")
     broken = False
     for parallel in widths:
         paths = max(16, parallel * options.rounds)
         out, wall, client, process = measure(engine, parallel, paths)
         made = out.tokens.total
         print(
-            f"{parallel:13}  {made / wall:8,.0f}  {made / wall / parallel:6.0f}  {client / made * 1e6:15.0f}  "
+            f"{parallel:14}  {made / wall:8,.0f}  {made / wall / parallel:8.0f}  {client / made * 1e6:15.0f}  "
             f"{client / process:21.1%}  {process / wall:8.2f}  {out.failed:4}",
             flush=True,
         )

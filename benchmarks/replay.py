@@ -25,7 +25,7 @@ from sureenough.core.pruning import Gate
 from sureenough.data import BUILTIN_POOL
 from sureenough.drivers.fast_replay import fast_replay
 from sureenough.drivers.lockstep import lockstep
-from sureenough.drivers.replay import Lane, replay
+from sureenough.drivers.replay import ReplayDriver, replay
 from sureenough.pools import Pool, Question, RecordedPath, write_pool
 from sureenough.spec import parse
 from sureenough.strategies import STRATEGIES
@@ -89,14 +89,14 @@ def lanes(questions: list[Question], orders: int) -> None:
     """A sweep in the fast lane against the same sweep token by token, scans and all; outcomes must be equal."""
     names = list(STRATEGIES)[:10]
 
-    def sweep(lane: Lane, orders: int) -> list[object]:
+    def sweep(driver: ReplayDriver, orders: int) -> list[object]:
         outs: list[object] = []
         for question in questions:
             fresh = [RecordedPath(path.answer, path.peak, path.conf) for path in question.paths]
             for order in range(orders):
                 mixed = fresh[order:] + fresh[:order]
                 options = RunOptions(paths=len(mixed), window=64)
-                outs += [replay(mixed, parse(name), options, lane=lane) for name in names]
+                outs += [replay(mixed, parse(name), options, driver=driver) for name in names]
         return outs
 
     slow, fast = seconds(lambda: sweep(lockstep, 1)) * orders, best(lambda: sweep(fast_replay, orders))

@@ -1,4 +1,4 @@
-"""Put what the README's commands print into the README: run it after a change that moves a number."""
+"""Update the output of the README's commands in the README; run it after a change that changes a number."""
 
 from __future__ import annotations
 

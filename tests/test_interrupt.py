@@ -11,7 +11,7 @@ import pytest
 NOTEBOOK = """
 import asyncio, sys
 import sureenough as se
-from sureenough.core.events import Ended, Token
+from sureenough.core.events import Ended, Regrouped, Token
 from sureenough.engines import Fake
 
 class Slow(Fake):
@@ -25,9 +25,9 @@ class Slow(Fake):
             await asyncio.sleep({closing})
             raise
 
-def watch(session, news, actions):
-    if isinstance(news, Ended):
-        print("ended", flush=True)
+def watch(event, actions, snapshot):
+    if isinstance(event, Ended | Regrouped) and snapshot.votes.counted:
+        print("counted", flush=True)
 
 async def cell():
     engine = Slow(lambda seed: [[Token("so ", 0.5, 9.0)], [Token(r"\\boxed{{7}}", 0.5, 9.0)]])
@@ -45,27 +45,27 @@ LOOPS = {
 
 
 def interrupted(run: str, closing: float, times: int) -> tuple[int, list[str], str]:
-    """Exit code and lines of a child that gets Ctrl-C after its first path, and again when it closes its paths."""
+    """Exit code and lines of a child that gets Ctrl-C after its first vote, and again when it closes its paths."""
     command = [sys.executable, "-c", NOTEBOOK.format(run=run, closing=closing)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as child:
         assert child.stdout is not None
-        for line in ["ended\n", "closing\n"][:times]:
+        for line in ["counted\n", "closing\n"][:times]:
             while child.stdout.readline() != line:
                 pass
             child.send_signal(signal.SIGINT)
         out, err = child.communicate(timeout=30)
-    return child.returncode, [line for line in out.splitlines() if line not in ("ended", "closing")], err
+    return child.returncode, [line for line in out.splitlines() if line not in ("counted", "closing")], err
 
 
 @pytest.mark.parametrize("run", LOOPS.values(), ids=LOOPS)
 def test_the_first_interrupt_takes_the_vote_so_far(run: str) -> None:
-    code, said, err = interrupted(run, closing=0, times=1)
-    assert (code, said, err) == (0, ["interrupted 7 True 0", "the loop goes on"], "")
+    code, output, err = interrupted(run, closing=0, times=1)
+    assert (code, output, err) == (0, ["interrupted 7 True 0", "the loop goes on"], "")
 
 
 @pytest.mark.parametrize("run", LOOPS.values(), ids=LOOPS)
 def test_a_second_one_is_not_waited_for(run: str) -> None:
-    code, said, err = interrupted(run, closing=60, times=2)
+    code, output, err = interrupted(run, closing=60, times=2)
     assert code != 0
-    assert "the loop goes on" not in said
+    assert "the loop goes on" not in output
     assert "KeyboardInterrupt" in err

@@ -6,12 +6,14 @@ import inspect
 import json
 import subprocess
 import sys
-from typing import Any
+from typing import Any, get_type_hints
 
 import numpy as np
 import pytest
 
 import sureenough as se
+from sureenough.api import RunKeywords
+from sureenough.core.options import RunOptions
 
 
 def test_every_export_is_there_and_documented() -> None:
@@ -39,13 +41,32 @@ def test_the_run_options_have_one_spelling() -> None:
         assert {"paths", "window", "parallel", "seed", "max_tokens", "count"} <= set(named)
 
 
+@pytest.mark.parametrize("call", [se.ask, se.aask, se.replay])
+def test_signatures_show_every_run_option(call: Any) -> None:
+    shown = inspect.signature(call).parameters
+    assert [name for name in RunOptions.fields() if name not in shown] == []
+    live = call is not se.replay
+    assert (shown["paths"].default, shown["parallel"].default) == ((64, 16) if live else (None, 1))
+
+
+def test_keywords_are_the_fields_of_run_options() -> None:
+    assert get_type_hints(RunKeywords) == get_type_hints(RunOptions)
+
+
+def test_unknown_keywords_are_refused_with_the_known_ones() -> None:
+    with pytest.raises(se.UsageError, match="unknown option 'path'; known: paths, window"):
+        se.replay([se.RecordedPath("a", [1], [1])], "sc", path=3)  # type: ignore[call-arg]
+    with pytest.raises(se.UsageError, match=r"unknown option 'kinds'; known: paths.* template, kind, extract"):
+        se.ask("?", kinds="math")  # type: ignore[call-arg]
+
+
 def test_an_outcome_has_the_promised_fields() -> None:
     paths = [se.RecordedPath(answer="42", peak=[0.9] * 8, conf=[12.0] * 8) for _ in range(20)]
     out = se.replay(paths, "ddc:warmup=16,weight=mean", paths=64, window=4, parallel=1)
     assert (out.answer, out.reason) == ("42", "settled")
     assert out.votes == {"42": 16.0}
     assert (out.tokens.total, out.tokens.init, out.tokens.kept, out.tokens.pruned) == (128, 128, 0, 0)
-    assert (out.tokens.spared, out.tokens.failed, out.tokens.overrun) == (0, 0, 0)
+    assert (out.tokens.discarded, out.tokens.failed, out.tokens.overrun) == (0, 0, 0)
     assert (out.steps, out.started, out.pruned) == (128, 16, 0)
     assert out.strategy == "ddc:warmup=16,weight=mean"
     assert any("20 paths are recorded, the budget was 64" in note for note in out.notes)

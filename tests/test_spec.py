@@ -1,17 +1,18 @@
-"""Strategy strings: what goes in comes out, and what cannot be is refused with the known names."""
+"""Strategy strings: parsing and rendering are inverse, and bad specs are refused with the known names."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sureenough.core.pruning import Keep, Stratified
-from sureenough.core.stop_rules import Posterior
+from sureenough.core.pruning import Keep, Stratified, TwoTiers, no_gate
+from sureenough.core.stop_rules import Posterior, Share, never
 from sureenough.core.strategy import Strategy
-from sureenough.core.weights import ByConfidence
+from sureenough.core.weights import ByConfidence, by_count
 from sureenough.errors import UsageError
 from sureenough.spec import options, parse, render, resolve
 from sureenough.strategies import STRATEGIES
@@ -90,7 +91,30 @@ def test_a_strategy_of_the_callers_own_is_called_by_its_name() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "says"),
+    ("changes", "expected"),
+    [
+        ({"stop": never}, "ddc (modified: stop)"),
+        ({"stop": Share(tau=0.5)}, "ddc (modified: stop)"),
+        ({"stop": Posterior(tau=0.99, weighted=False)}, "ddc (modified: stop)"),
+        ({"stop": lambda votes: True}, "ddc (modified: stop)"),
+        ({"weigh": by_count, "warmup": 8}, "ddc:warmup=8 (modified: weigh)"),
+        ({"calibrate": TwoTiers(), "stop": never}, "ddc (modified: calibrate, stop)"),
+        ({"calibrate": no_gate, "warmup": 0}, "ddc (modified: warmup, calibrate)"),
+        ({"stop": Posterior(tau=0.99)}, "ddc:tau=0.99"),
+        ({"summary": "mine"}, "ddc"),
+    ],
+)
+def test_a_strategy_that_no_option_can_express_is_marked(changes: dict[str, Any], expected: str) -> None:
+    assert render(replace(STRATEGIES["ddc"], **changes)) == expected
+
+
+def test_a_warmup_that_the_builtin_strategy_lacks_is_marked() -> None:
+    assert render(replace(STRATEGIES["sc"], warmup=5)) == "sc (modified: warmup)"
+    assert render(replace(parse("ddc:tau=0.9"), stop=never)) == "ddc (modified: stop)"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
     [
         ("dcc", "did you mean 'ddc'"),
         ("zzz", "known: sc, ac, esc"),
@@ -111,10 +135,10 @@ def test_a_strategy_of_the_callers_own_is_called_by_its_name() -> None:
         ("ddc:tau=0.9,tau=0.8", "tau is given twice"),
     ],
 )
-def test_what_cannot_be_is_refused_with_what_can(text: str, says: str) -> None:
+def test_bad_specs_are_refused_with_the_known_names(text: str, message: str) -> None:
     with pytest.raises(UsageError) as refused:
         parse(text)
-    assert says in str(refused.value)
+    assert message in str(refused.value)
 
 
 def test_a_strategy_is_a_string_or_a_strategy() -> None:

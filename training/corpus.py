@@ -1,4 +1,4 @@
-"""What the model reads: problems with worked solutions, packed into rows; only the solutions are learned."""
+"""The training data: problems with worked solutions, packed into rows; only the solutions are learned."""
 
 from __future__ import annotations
 
@@ -8,30 +8,30 @@ from random import Random
 
 import numpy as np
 import numpy.typing as npt
-from shape import CLOSE, PAD, asked
+from shape import CLOSE, PAD, prompt_tokens
 from working import solve
 
 from sureenough.problems import FAMILIES, LEVELS, task
 
 ROW = 1024
 SHARES = (1, 1.5, 2, 2.5, 3)
-"""Of the levels."""
-PLEASE = "\n\nPlease reason step by step, and put your final answer within \\boxed{}."
-"""Some questions end so, since most clients ask so."""
+"""The share of each level."""
+INSTRUCTION = "\n\nPlease reason step by step, and put your final answer within \\boxed{}."
+"""Some questions end with it, because most clients add it."""
 
 Rows = npt.NDArray[np.uint16]
 
 
 def document(rng: Random, haste: tuple[float, ...]) -> tuple[list[int], list[int]]:
-    """What is asked, and what is to be written."""
+    """The tokens of a prompt and of its solution."""
     level = rng.choices(LEVELS, SHARES)[0]
-    made = task(rng, level, rng.choice(tuple(FAMILIES)))
-    question = made.question + (PLEASE if rng.random() < 0.15 else "")
-    return asked(question), [*solve(rng, made, haste).encode(), CLOSE]
+    problem = task(rng, level, rng.choice(tuple(FAMILIES)))
+    question = problem.question + (INSTRUCTION if rng.random() < 0.15 else "")
+    return prompt_tokens(question), [*solve(rng, problem, haste).encode(), CLOSE]
 
 
 def rows(seed: str, count: int, haste: tuple[float, ...]) -> tuple[Rows, Rows]:
-    """Whole documents, as many to a row as fit; the second array marks what is learned."""
+    """Rows of as many whole documents as fit; the second array marks the tokens that are learned."""
     rng = Random(seed)
     tokens = np.full((count, ROW + 1), PAD, np.uint16)
     marks = np.zeros((count, ROW + 1), np.uint16)
@@ -49,12 +49,12 @@ def rows(seed: str, count: int, haste: tuple[float, ...]) -> tuple[Rows, Rows]:
 
 
 def corpus(seed: int, count: int, haste: tuple[float, ...], workers: int) -> tuple[Rows, Rows]:
-    """So many rows, made on all cores; the number of workers changes nothing."""
+    """`count` rows, made on all cores; they do not depend on the number of workers."""
     parts = 256
     sizes = [count // parts + (i < count % parts) for i in range(parts)]
     with ProcessPoolExecutor(workers) as pool:
-        made = list(
+        chunks = list(
             pool.map(partial(rows, haste=haste), [f"corpus {seed} {i}" for i in range(parts)], sizes, chunksize=4)
         )
     order = np.random.default_rng(seed).permutation(count)
-    return np.concatenate([part[0] for part in made])[order], np.concatenate([part[1] for part in made])[order]
+    return np.concatenate([part[0] for part in chunks])[order], np.concatenate([part[1] for part in chunks])[order]

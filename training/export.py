@@ -1,4 +1,4 @@
-"""Between the two forms of the checkpoint: transformers' folder, and the GGUF file that the package carries.
+"""Convert between the two forms of the checkpoint: transformers' folder, and the GGUF file in the package.
 
 python training/export.py gguf FOLDER FILE    after training
 python training/export.py folder OUT          the shipped model as transformers and vLLM load it
@@ -33,11 +33,11 @@ PARTS: Final = {
 
 
 def names(layers: int) -> dict[str, str]:
-    """A tensor's name in transformers, and in GGUF."""
-    found = {"model.embed_tokens.weight": "token_embd.weight", "model.norm.weight": "output_norm.weight"}
+    """GGUF's names of tensors, by their names in transformers."""
+    renamed = {"model.embed_tokens.weight": "token_embd.weight", "model.norm.weight": "output_norm.weight"}
     for layer in range(layers):
-        found |= {f"model.layers.{layer}.{a}.weight": f"blk.{layer}.{b}.weight" for a, b in PARTS.items()}
-    return found
+        renamed |= {f"model.layers.{layer}.{a}.weight": f"blk.{layer}.{b}.weight" for a, b in PARTS.items()}
+    return renamed
 
 
 def to_gguf(folder: Path, file: Path) -> None:
@@ -75,7 +75,7 @@ def _add_tokenizer(writer: Any) -> None:
     writer.add_tokenizer_pre("qwen2")
     writer.add_token_list([*letters(), *SPECIAL])
     writer.add_token_types([1] * 256 + [3] * len(SPECIAL))
-    # llama.cpp wants merges; these two bytes never stand in UTF-8, so this one never happens.
+    # llama.cpp requires merges; these two bytes never occur in UTF-8, so this merge never applies.
     writer.add_token_merges([f"{letters()[0xFE]} {letters()[0xFF]}"])
     writer.add_eos_token_id(CLOSE)
     writer.add_pad_token_id(PAD)
@@ -84,7 +84,7 @@ def _add_tokenizer(writer: Any) -> None:
 
 
 def to_folder(file: Path, folder: Path) -> None:
-    """Write transformers' form: the same weights, in 16 bits."""
+    """Write transformers' folder: the same weights, in 16 bits."""
     from gguf import GGUFReader
     from safetensors.numpy import save_file
 
@@ -105,7 +105,7 @@ def to_folder(file: Path, folder: Path) -> None:
 
 
 def main() -> None:
-    """One way or the other."""
+    """Convert in the direction that the arguments name."""
     match sys.argv[1:]:
         case ["gguf", folder, file]:
             to_gguf(Path(folder), Path(file))

@@ -1,7 +1,7 @@
-"""The model's shape and its alphabet: Qwen3, small, one token a byte.
+"""The model's configuration and its vocabulary: a small Qwen3, one token per byte.
 
-Token n is byte n; three more open and close a turn, and pad. No text is outside the alphabet, though nearly all text
-is outside what the model knows.
+Token n is byte n; three more tokens open a turn, close it, and pad. So the model can read any text, although it knows
+almost none.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ PAD, OPEN, CLOSE = 256, 257, 258
 SPECIAL: Final = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
 VOCABULARY: Final = 256 + len(SPECIAL)
 CONTEXT: Final = 2048
-# System messages are left out: the model has never seen one.
+# System messages are left out: none was in the training data.
 CHAT: Final = (
     "{% for message in messages %}{% if message['role'] != 'system' %}<|im_start|>{{ message['role'] }}\n"
     "{{ message['content'] }}<|im_end|>\n{% endif %}{% endfor %}"
@@ -21,8 +21,8 @@ CHAT: Final = (
 )
 
 
-def asked(question: str) -> list[int]:
-    """A question as the model sees it, up to where it begins to write."""
+def prompt_tokens(question: str) -> list[int]:
+    """The prompt for a question, up to the model's turn."""
     return [OPEN, *b"user\n", *question.encode(), CLOSE, *b"\n", OPEN, *b"assistant\n"]
 
 
@@ -34,7 +34,7 @@ def letters() -> list[str]:
 
 
 def config(width: int = 192, layers: int = 6) -> Any:
-    """Of transformers' Qwen3."""
+    """The configuration of transformers' Qwen3."""
     from transformers import Qwen3Config
 
     return Qwen3Config(
@@ -56,7 +56,7 @@ def config(width: int = 192, layers: int = 6) -> Any:
 
 
 def save_tokenizer(folder: Path) -> None:
-    """The alphabet as transformers reads it."""
+    """Write the vocabulary in the form that transformers reads."""
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers
     from transformers import PreTrainedTokenizerFast
 

@@ -1,6 +1,6 @@
-"""Make the built-in model from nothing: `python training/train.py OUT`, minutes on one GPU.
+"""Train the built-in model from scratch: `python training/train.py OUT`, a few minutes on one GPU.
 
-The corpus, the first weights and the order of rows come from one seed; GPU sums do not repeat to the last bit.
+The data, the initial weights and the order of rows come from one seed; sums on a GPU do not repeat to the last bit.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from sureenough.problems import generate
 
 
 def options() -> argparse.Namespace:
-    """What can be chosen."""
+    """The command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("out", type=Path)
     parser.add_argument("--seed", type=int, default=1)
@@ -40,32 +40,34 @@ def options() -> argparse.Namespace:
 
 
 def rate(step: int, steps: int, top: float) -> float:
-    """Up in a hundred steps, then down a cosine."""
+    """The learning rate: a hundred steps of linear warm-up, then a cosine decay."""
     warm = min(100, steps // 10 + 1)
     if step < warm:
         return top * (step + 1) / warm
     return top * (0.02 + 0.98 * 0.5 * (1 + math.cos(math.pi * (step - warm) / max(1, steps - warm))))
 
 
-def train(model: Any, asked: argparse.Namespace, device: str) -> float:
-    """One pass over the corpus; the loss of the last hundred steps."""
-    count = asked.steps * asked.batch
-    began = time.time()
-    tokens, marks = corpus(asked.seed, count, tuple(map(float, asked.haste.split(","))), asked.workers)
-    print(f"{count} rows, {int(marks.sum())} learned of {tokens.size} tokens, {time.time() - began:.0f} s", flush=True)
-    held = torch.from_numpy(tokens.astype("int16")).to(device), torch.from_numpy(marks.astype("uint8")).to(device)
+def train(model: Any, arguments: argparse.Namespace, device: str) -> float:
+    """Train for one pass over the data; returns the mean loss of the last hundred steps."""
+    count = arguments.steps * arguments.batch
+    started = time.time()
+    tokens, marks = corpus(arguments.seed, count, tuple(map(float, arguments.haste.split(","))), arguments.workers)
+    print(
+        f"{count} rows, {int(marks.sum())} learned of {tokens.size} tokens, {time.time() - started:.0f} s", flush=True
+    )
+    data = torch.from_numpy(tokens.astype("int16")).to(device), torch.from_numpy(marks.astype("uint8")).to(device)
     decayed = [p for p in model.parameters() if p.ndim > 1]
     others = [p for p in model.parameters() if p.ndim <= 1]
     groups = [{"params": decayed, "weight_decay": 0.1}, {"params": others, "weight_decay": 0.0}]
-    optimizer = torch.optim.AdamW(groups, lr=asked.rate, betas=(0.9, 0.98), fused=device == "cuda")
-    body = model if asked.no_compile else torch.compile(model)
-    began, total = time.time(), torch.zeros((), device=device)
+    optimizer = torch.optim.AdamW(groups, lr=arguments.rate, betas=(0.9, 0.98), fused=device == "cuda")
+    body = model if arguments.no_compile else torch.compile(model)
+    started, total = time.time(), torch.zeros((), device=device)
     last = float("nan")
-    for step in range(asked.steps):
+    for step in range(arguments.steps):
         for group in optimizer.param_groups:
-            group["lr"] = rate(step, asked.steps, asked.rate)
-        at = step * asked.batch
-        loss = _loss(body, held[0][at : at + asked.batch].long(), held[1][at : at + asked.batch], device)
+            group["lr"] = rate(step, arguments.steps, arguments.rate)
+        at = step * arguments.batch
+        loss = _loss(body, data[0][at : at + arguments.batch].long(), data[1][at : at + arguments.batch], device)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
@@ -74,7 +76,7 @@ def train(model: Any, asked: argparse.Namespace, device: str) -> float:
         if step % 100 == 99:
             last = float(total) / 100
             total.zero_()
-            print(f"step {step + 1} loss {last:.4f} {time.time() - began:.0f} s", flush=True)
+            print(f"step {step + 1} loss {last:.4f} {time.time() - started:.0f} s", flush=True)
     return last
 
 
@@ -87,30 +89,30 @@ def _loss(body: Any, rows: torch.Tensor, marks: torch.Tensor, device: str) -> to
 
 
 def main() -> None:
-    """Train, save in 16 bits, measure what was saved."""
-    asked = options()
+    """Train the model, save it in 16 bits, and measure the saved weights."""
+    arguments = options()
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    torch.manual_seed(asked.seed)
+    torch.manual_seed(arguments.seed)
     torch.set_float32_matmul_precision("high")
-    model = Qwen3ForCausalLM(config(asked.width, asked.layers)).to(device)
+    model = Qwen3ForCausalLM(config(arguments.width, arguments.layers)).to(device)
     print(f"{sum(p.numel() for p in model.parameters())} parameters on {device}", flush=True)
-    began = time.time()
-    loss = train(model, asked, device)
-    seconds = time.time() - began
-    asked.out.mkdir(parents=True, exist_ok=True)
+    started = time.time()
+    loss = train(model, arguments, device)
+    seconds = time.time() - started
+    arguments.out.mkdir(parents=True, exist_ok=True)
     small = model.to(torch.float16)
-    small.save_pretrained(asked.out)
-    save_tokenizer(asked.out)
+    small.save_pretrained(arguments.out)
+    save_tokenizer(arguments.out)
     small.eval()
     if device == "cpu":
         small = small.float()
-    lines = table(small, seed=9000 + asked.seed, each=asked.questions)
+    lines = table(small, seed=9000 + arguments.seed, each=arguments.questions)
     for level in (1, 3, 5):
         problem = generate(level, 1, 4)[level % 4]
         print(problem.question, "\n", sample(small, [problem.question], 2)[0][0].text, "gold", problem.gold)
-    said = {key: str(value) for key, value in vars(asked).items() if key != "out"}
-    log = {"options": said, "loss": loss, "seconds": round(seconds), "levels": lines, "torch": torch.__version__}
-    (asked.out / "log.json").write_text(json.dumps(log, indent=1))
+    chosen = {key: str(value) for key, value in vars(arguments).items() if key != "out"}
+    log = {"options": chosen, "loss": loss, "seconds": round(seconds), "levels": lines, "torch": torch.__version__}
+    (arguments.out / "log.json").write_text(json.dumps(log, indent=1))
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-"""Worked solutions: what the model learns to write.
+"""Worked solutions, which the model learns to write.
 
-How much working is shown is the one thing that varies between two solutions of the same problem: a careful solution
-splits large products and divisions, a hasty one writes the result at once. Results written at once are what a small
-model gets wrong, and where it knows that it does not know.
+Two solutions of the same problem differ only in how much working they show: a careful solution splits large products
+and divisions, a hasty one writes the result at once. A small model gets results wrong that it writes at once, and its
+confidence is low there.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ HASTE = (0.15, 0.45, 0.85)
 
 @dataclass(slots=True)
 class Writer:
-    """Writes one solution."""
+    """The writer of one solution."""
 
     rng: Random
     haste: float
 
     def solution(self, task: Task) -> str:
-        """All of it, down to the box."""
+        """The whole solution, with the boxed answer at its end."""
         lines = list(getattr(self, task.family)(task.core))
         return "\n".join([*lines, f"The answer is \\boxed{{{task.gold}}}."])
 
     def nested(self, tree: Tree) -> list[str]:
-        """Operation after operation, the rest written out after each."""
+        """One operation at a time, with the remaining expression after each."""
         lines = []
         while isinstance(tree, Op):
             done, tree = step(tree)
@@ -42,7 +42,7 @@ class Writer:
         return lines
 
     def words(self, tree: Tree) -> list[str]:
-        """Operation after operation."""
+        """One operation at a time."""
         lines = []
         while isinstance(tree, Op):
             done, tree = step(tree)
@@ -50,7 +50,7 @@ class Writer:
         return lines
 
     def remainder(self, division: Division) -> list[str]:
-        """The number, then what is left of it."""
+        """The number, then its remainder."""
         lines = self.nested(division.tree)
         number = value(division.tree)
         quotient, rest = divmod(number, division.divisor)
@@ -80,7 +80,7 @@ class Writer:
         return [*lines, f"So x={equation.x}."]
 
     def gather(self, lines: list[str], a: int, b: int, equation: Equation) -> tuple[int, int]:
-        """Add up what is left of the equals sign."""
+        """Add up the terms on the left side."""
         if equation.more:
             lines.append(f"{a}+{equation.more}={a + equation.more}")
             a += equation.more
@@ -92,7 +92,7 @@ class Writer:
         return a, b
 
     def operation(self, done: Op) -> str:
-        """One operation on two numbers."""
+        """An operation on two numbers."""
         a, b = value(done.left), value(done.right)
         if done.sign == "*":
             return self.product(a, b)
@@ -101,7 +101,7 @@ class Writer:
         return f"{a}{done.sign}{b}={value(done)}"
 
     def product(self, a: int, b: int) -> str:
-        """At once, or by the digits of the shorter number."""
+        """A product, at once or by the digits of the smaller number."""
         digits = str(min(a, b))
         if len(digits) == 1 or self.skips(a, b):
             return f"{a}*{b}={a * b}"
@@ -118,13 +118,13 @@ class Writer:
         return f"{a}*{b}={'='.join(written)}={sums[0]}"
 
     def quotient(self, a: int, b: int) -> str:
-        """At once, or digit by digit."""
+        """A quotient, at once or digit by digit."""
         if b < 10 or self.skips(a, b):
             return f"{a}/{b}={a // b}"
         return f"{a}/{b}: {self.long_division(a, b)} So {a}/{b}={a // b}"
 
     def long_division(self, number: int, divisor: int) -> str:
-        """What is taken away, digit after digit of the quotient."""
+        """Long division: one subtraction per digit of the quotient."""
         parts, rest = [], number
         digits = str(number // divisor)
         for i, digit in enumerate(digits):
@@ -135,7 +135,7 @@ class Writer:
         return "; ".join(parts) + "." if parts else f"{number}<{divisor}."
 
     def skips(self, a: int, b: int) -> bool:
-        """Whether a step that deserves working goes without."""
+        """Whether to write the result of a large step at once."""
         return self.rng.random() < self.haste
 
 

@@ -1,6 +1,6 @@
-"""What the measurements on a GPU share: times by device events and graphs, inputs larger than the cache, rows to check.
+"""Shared by the measurements on a GPU: times by device events and graphs, inputs larger than the cache, odd rows.
 
-Run where torch, numpy and Triton are; the package itself need not be installed there.
+They need torch, numpy and Triton; the package itself need not be installed.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "src"))
 
 
 Step = Callable[[torch.Tensor], object]
-"""What is measured, given one batch of logits."""
+"""The function that is measured; it takes one batch of logits."""
 
 
 def inputs(rows: int, vocab: int, dtype: torch.dtype, at_least: int = 400 << 20) -> list[torch.Tensor]:
@@ -28,7 +28,7 @@ def inputs(rows: int, vocab: int, dtype: torch.dtype, at_least: int = 400 << 20)
 
 
 def on_device(step: Step, batches: Sequence[torch.Tensor], seconds: float = 0.4) -> float:
-    """Milliseconds a step on the device: a graph over all batches, replayed; the median of replays."""
+    """Milliseconds per step on the device: a graph over all batches, replayed; the median of replays."""
     for batch in batches[:2]:
         step(batch)
     torch.cuda.synchronize()
@@ -38,28 +38,28 @@ def on_device(step: Step, batches: Sequence[torch.Tensor], seconds: float = 0.4)
             for batch in batches:
                 step(batch)
     except RuntimeError as error:
-        print("no graph of this:", str(error)[:100])
+        print("this cannot be captured as a graph:", str(error)[:100])
         torch.cuda.synchronize()
         return with_launches(step, batches, seconds)
     return _replayed(graph.replay, len(batches), seconds)
 
 
 def with_launches(step: Step, batches: Sequence[torch.Tensor], seconds: float = 0.4, turns: int = 1) -> float:
-    """Milliseconds a step as a caller sees them who launches every step and waits once for all of them."""
+    """Milliseconds per step for a caller that launches every step and waits once for all of them."""
     for batch in batches[:2]:
         step(batch)
 
-    def all_of_them() -> None:
+    def launch_all() -> None:
         for batch in [*batches] * turns:
             step(batch)
 
-    return _replayed(all_of_them, turns * len(batches), seconds)
+    return _replayed(launch_all, turns * len(batches), seconds)
 
 
 def behind_a_model(step: Step, batches: Sequence[torch.Tensor], many: int = 60) -> list[float]:
-    """Milliseconds that a step adds where the device has a model's work before it, in order: the least to the most.
+    """Milliseconds that a step adds if the device has a model's work to do before it, sorted.
 
-    An engine launches model and monitor together: the host's work is done while the device is still at the model.
+    An engine launches model and monitor together: the host's work is done while the device still runs the model.
     """
     times: list[float] = []
     for turn in range(many):
@@ -91,7 +91,7 @@ def _replayed(work: Callable[[], object], steps: int, seconds: float) -> float:
 
 
 def odd_rows(vocab: int, dtype: torch.dtype, device: str = "cuda") -> dict[str, torch.Tensor]:
-    """Rows of every kind that a kernel may meet."""
+    """Rows of every kind that a kernel may be given."""
     rng = torch.Generator(device=device).manual_seed(vocab)
 
     def normal(rows: int) -> torch.Tensor:
@@ -105,7 +105,7 @@ def odd_rows(vocab: int, dtype: torch.dtype, device: str = "cuda") -> dict[str, 
     peaked[:, vocab // 2] = 60.0
     side = normal(2) - 30.0
     side[:, vocab // 3 : vocab // 3 + 200] += 40.0
-    found = {
+    rows = {
         "random": normal(8) * 3,
         "wide": normal(3) * 200,
         "constant": torch.full((2, vocab), 1.5, device=device),
@@ -118,7 +118,7 @@ def odd_rows(vocab: int, dtype: torch.dtype, device: str = "cuda") -> dict[str, 
         "sorted": torch.linspace(-9, 9, vocab, device=device).repeat(2, 1),
         "all masked": torch.full((1, vocab), -torch.inf, device=device),
     }
-    return {name: rows.to(dtype) for name, rows in found.items()}
+    return {name: values.to(dtype) for name, values in rows.items()}
 
 
 def exact(logits: torch.Tensor, k: int) -> tuple[torch.Tensor, torch.Tensor]:

@@ -1,4 +1,4 @@
-"""The fused kernel on a GPU: first against float64, then its shapes, then against what else one could do.
+"""The fused kernel on a GPU: first against float64, then its tile shapes, then against the alternatives.
 
     python benchmarks/gpu/kernel.py [--json FILE] [--quick]
 
@@ -25,7 +25,7 @@ import triton
 sys.path.insert(0, str(Path(__file__).parent))
 import common
 
-from sureenough.engines.vllm.kernels import top_k as kernel
+from sureenough.engines.vllm.kernels.top_k import BEST_TILES, TileShape, top_k_signals
 
 K = 20
 Keep = Callable[[str, object], None]
@@ -34,7 +34,7 @@ VOCABULARIES = (7, 100, 1_000, 8_191, 32_000, 32_003, 128_257, 151_936, 151_937)
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 SHAPES = {
     "fp32": [
-        kernel.Shape(*of)
+        TileShape(*of)
         for of in (
             (8, 512, 4), (8, 512, 4, 64), (8, 512, 4, 64, 32), (8, 256, 2), (8, 256, 2, 64, 32), (8, 128, 1, 64, 32),
             (8, 1024, 8), (4, 512, 4), (10, 512, 4), (16, 256, 2, 64, 32), (6, 512, 4),
@@ -42,7 +42,7 @@ SHAPES = {
         if not of[0] & (of[0] - 1)
     ],
     "bf16": [
-        kernel.Shape(*of)
+        TileShape(*of)
         for of in (
             (4, 1024, 4), (4, 1024, 4, 64), (4, 1024, 4, 64, 32), (2, 1024, 4), (8, 1024, 4), (4, 512, 2), (8, 512, 2),
             (4, 256, 1), (8, 256, 1), (4, 2048, 8), (2, 2048, 8), (8, 512, 4), (16, 128, 1), (8, 128, 1),
@@ -56,32 +56,32 @@ def rows_of(logits: torch.Tensor) -> torch.Tensor:
     return torch.arange(len(logits), dtype=torch.int32, device=logits.device)
 
 
-def check(shape: kernel.Shape | None, vocabularies: tuple[int, ...] = VOCABULARIES) -> dict[str, Any]:
-    """The largest error against float64 over all kinds of rows; told where it is too large."""
+def check(shape: TileShape | None, vocabularies: tuple[int, ...] = VOCABULARIES) -> dict[str, Any]:
+    """The largest error against float64 over all kinds of rows, and the rows for which it is too large."""
     worst, cases, wrong = 0.0, 0, []
     for vocab in vocabularies:
         for name, dtype in DTYPES.items():
             for kind, logits in common.odd_rows(vocab, dtype).items():
                 k = min(K, vocab)
                 rows = rows_of(logits).flip(0)
-                found, wanted = kernel.signals(logits, rows, k, shape), common.exact(logits[rows.long()], k)
-                error = max(float((f - w).abs().max()) for f, w in zip(found, wanted, strict=True))
+                computed, wanted = top_k_signals(logits, rows, k, shape), common.exact(logits[rows.long()], k)
+                error = max(float((f - w).abs().max()) for f, w in zip(computed, wanted, strict=True))
                 error = float("inf") if math.isnan(error) else error
                 cases += 1
                 worst = max(worst, error)
                 if error > 2e-5:
                     wrong.append(f"{vocab} {name} {kind}: {error:.2e}")
-    return {"shape": repr(shape or kernel.BEST), "cases": cases, "worst": worst, "wrong": wrong}
+    return {"shape": repr(shape or BEST_TILES), "cases": cases, "worst": worst, "wrong": wrong}
 
 
 def loop(logits: torch.Tensor) -> list[float]:
-    """As public processors do it: a request at a time, its confidence fetched to the host."""
-    found = []
+    """As public processors do it: one request at a time, its confidence fetched to the host."""
+    confidences = []
     for row in range(len(logits)):
         probabilities = torch.softmax(logits[row].float(), dim=-1)
         top = torch.topk(probabilities, K).values
-        found.append(-torch.log(top).mean().item())
-    return found
+        confidences.append(-torch.log(top).mean().item())
+    return confidences
 
 
 def batched(logits: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -94,32 +94,32 @@ def batched(logits: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
 READS = {
     "amax": lambda logits: logits.amax(dim=-1),
     "sum": lambda logits: logits.sum(),
-    "sum a row": lambda logits: logits.sum(dim=-1),
+    "sum per row": lambda logits: logits.sum(dim=-1),
 }
 
 
 def tune(rows: int, vocab: int, name: str, seconds: float) -> list[tuple[float, str]]:
-    """Milliseconds a step of every shape, the fastest first."""
+    """Milliseconds per step of every shape, the fastest first."""
     batches, index = common.inputs(rows, vocab, DTYPES[name]), torch.arange(rows, dtype=torch.int32, device="cuda")
-    found = []
+    times = []
     for shape in SHAPES[name]:
         try:
-            ms = common.on_device(partial(kernel.signals, rows=index, k=K, shape=shape), batches, seconds)
-            found.append((ms, repr(shape)))
-        except Exception as error:  # a shape that this device cannot run is no shape for it
-            found.append((float("inf"), f"{shape!r}: {type(error).__name__} {str(error)[:80]}"))
-    return sorted(found)
+            ms = common.on_device(partial(top_k_signals, rows=index, k=K, shape=shape), batches, seconds)
+            times.append((ms, repr(shape)))
+        except Exception as error:  # this device cannot run every shape
+            times.append((float("inf"), f"{shape!r}: {type(error).__name__} {str(error)[:80]}"))
+    return sorted(times)
 
 
 def table(sizes: tuple[int, ...], vocabularies: tuple[int, ...]) -> list[dict[str, Any]]:
-    """One line a size."""
+    """One line per size."""
     lines = []
     for vocab, rows, (name, dtype) in itertools.product(vocabularies, sizes, list(DTYPES.items())[:2]):
         batches = common.inputs(rows, vocab, dtype)
         index = torch.arange(rows, dtype=torch.int32, device="cuda")
 
         def ours(logits: torch.Tensor, index: torch.Tensor = index) -> object:
-            return kernel.signals(logits, index, K)
+            return top_k_signals(logits, index, K)
 
         reads = {how: common.on_device(read, batches, 0.1) for how, read in READS.items()}
         line = {
@@ -143,7 +143,7 @@ def table(sizes: tuple[int, ...], vocabularies: tuple[int, ...]) -> list[dict[st
 
 
 def tuned(keep: Keep) -> None:
-    """Every shape at the sizes that matter."""
+    """Every shape at the most important sizes."""
     for rows, vocab, name in ((256, 151_936, "fp32"), (256, 151_936, "bf16"), (16, 151_936, "fp32")):
         ranked = tune(rows, vocab, name, 0.03)
         keep(f"shapes at {rows} x {vocab} {name}", ranked)
@@ -151,34 +151,34 @@ def tuned(keep: Keep) -> None:
 
 
 def main() -> None:
-    """Check, tune, measure; print a table and write JSON."""
+    """Check, tune and measure; print a table and write JSON."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", type=Path, help="where to write all figures")
     parser.add_argument("--tune", action="store_true", help="try other shapes too")
     parser.add_argument("--quick", action="store_true", help="one size")
     options = parser.parse_args()
     began = time.perf_counter()
-    found: dict[str, Any] = {}
+    figures: dict[str, Any] = {}
 
     def keep(name: str, what: object) -> None:
-        found[name] = what
-        found["seconds"] = time.perf_counter() - began
+        figures[name] = what
+        figures["seconds"] = time.perf_counter() - began
         if options.json is not None:
-            options.json.write_text(json.dumps(found, indent=1))
+            options.json.write_text(json.dumps(figures, indent=1))
 
     keep("device", f"{torch.cuda.get_device_name()}, torch {torch.__version__}, Triton {triton.__version__}")
-    print(found["device"], flush=True)
+    print(figures["device"], flush=True)
     try:
         keep("check", check(None))
-        print("against float64:", found["check"], f"{found['seconds']:.0f} s", flush=True)
+        print("against float64:", figures["check"], f"{figures['seconds']:.0f} s", flush=True)
         if options.tune:
             tuned(keep)
         sizes = (256,) if options.quick else (16, 64, 256, 512)
         keep("table", table(sizes, (151_936,) if options.quick else (32_000, 151_936)))
     except Exception:
         keep("error", traceback.format_exc())
-        print(found["error"], flush=True)
-    print(f"{found['seconds']:.0f} s", flush=True)
+        print(figures["error"], flush=True)
+    print(f"{figures['seconds']:.0f} s", flush=True)
 
 
 if __name__ == "__main__":

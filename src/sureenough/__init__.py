@@ -1,6 +1,6 @@
 """A reasoning model's best answer for a fraction of the tokens.
 
-Names are loaded when they are first used, so that importing the package, as its worker process does, costs nothing.
+Names are loaded when they are first used: importing the package, as its worker process does, stays cheap.
 """
 
 from __future__ import annotations

@@ -6,8 +6,13 @@ import sys
 
 
 def main() -> None:
-    """Load the command line and run it."""
+    """Load the command line and run it; --version alone needs none of it."""
     try:
+        if sys.argv[1:] == ["--version"]:
+            from sureenough.version import __version__
+
+            print(f"sureenough {__version__}")
+            return
         from sureenough.cli import main as run
 
         run()

@@ -1,18 +1,19 @@
-"""The façade: questions and recorded paths in, outcomes out."""
+"""`ask`, `aask` and `replay`: questions or recorded paths in, outcomes out."""
 
 from __future__ import annotations
 
 import asyncio
+import inspect
 import signal
 import threading
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, TypedDict, TypeVar, Unpack
 
-from sureenough.answers import REPLAY_SECONDS, Judge
-from sureenough.core.options import DEFAULT_WINDOW, Count, RunOptions
+from sureenough.answers import REPLAY_PATIENCE, REPLAY_SECONDS, Judge
+from sureenough.core.options import DEFAULT_WINDOW, LIVE_DEFAULTS, Count, RunOptions
 from sureenough.core.outcome import Outcome
 from sureenough.core.session import Session
 from sureenough.core.strategy import Strategy
@@ -20,38 +21,76 @@ from sureenough.drivers import replay as run_recorded
 from sureenough.drivers.judging import Extract, extractor_for, new_grouper
 from sureenough.drivers.live import run as run_live
 from sureenough.drivers.observers import Observer
-from sureenough.engines.base import Engine, Prompt, prepare, suggested_template, suggested_window
+from sureenough.engines.base import Engine, Prompt, SupportsStream, as_engine
 from sureenough.errors import UsageError
 from sureenough.pools import RecordedPath
 from sureenough.spec import resolve
 
+F = TypeVar("F", bound=Callable[..., Any])
 
+
+class RunKeywords(TypedDict, total=False):
+    """The fields of RunOptions as keyword arguments, for type checkers and editors."""
+
+    paths: int | None
+    window: int | None
+    parallel: int
+    seed: int
+    max_tokens: int | None
+    deadline: float | None
+    count: Count
+    planned: bool
+
+
+class AskKeywords(RunKeywords, total=False):
+    """The keyword arguments of `aask`."""
+
+    template: str | None
+    kind: str
+    extract: Extract | None
+    observers: Iterable[Observer]
+
+
+def _show_run_options(defaults: RunOptions) -> Callable[[F], F]:
+    """Show the run's options in the signature and the documentation of a function that takes them as `**options`."""
+
+    def decorate(function: F) -> F:
+        signature = inspect.signature(function)
+        keywords = [p for p in signature.parameters.values() if p.kind is not inspect.Parameter.VAR_KEYWORD]
+        keywords += [
+            inspect.Parameter(
+                name, inspect.Parameter.KEYWORD_ONLY, default=getattr(defaults, name), annotation=field.type
+            )
+            for name, field in RunOptions.fields().items()
+        ]
+        function.__signature__ = signature.replace(parameters=keywords)  # type: ignore[attr-defined]
+        lines = [f"        {name}: {field.metadata['help']}." for name, field in RunOptions.fields().items()]
+        function.__doc__ = "\n".join([str(function.__doc__).rstrip(), *lines])
+        return function
+
+    return decorate
+
+
+def _run_options(defaults: RunOptions, options: Mapping[str, Any], *others: str) -> RunOptions:
+    """The defaults with these options; an unknown one is refused with the known ones."""
+    known = (*RunOptions.fields(), *others)
+    unknown = next((name for name in options if name not in known), None)
+    if unknown is not None:
+        raise UsageError(f"unknown option {unknown!r}; known: {', '.join(known)}")
+    return replace(defaults, **options)
+
+
+@_show_run_options(RunOptions())
 def replay(
-    recorded: Sequence[RecordedPath],
-    strategy: str | Strategy = "ddc",
-    *,
-    paths: int | None = None,
-    window: int | None = None,
-    parallel: int = 1,
-    seed: int = 0,
-    max_tokens: int | None = None,
-    deadline: float | None = None,
-    count: Count = "start",
-    planned: bool = False,
+    recorded: Sequence[RecordedPath], strategy: str | Strategy = "ddc", **options: Unpack[RunKeywords]
 ) -> Outcome:
     """What `strategy` would have answered on these recorded paths, taken in the order given.
+
+    By default the budget is all paths and the window 2048 tokens. The seed is only kept in the outcome.
 
     Args:
         recorded: the paths of one question.
         strategy: a spec such as "ddc:warmup=8,tau=0.99", or a Strategy.
-        paths: the budget; all of them by default.
-        window: tokens a window; 2048 by default.
-        parallel: paths that run at once; 1 is the paper's algorithm.
-        seed: kept in the outcome; recorded paths need none.
-        max_tokens: cap on the tokens of all paths together.
-        deadline: seconds of wall clock after which the vote so far is taken.
-        count: the order in which votes are counted, of "start" or of "finish".
-        planned: run no more paths at once than twice what the strategy needs at least.
     """
     recorded = list(recorded)
     if not recorded:
@@ -59,153 +98,125 @@ def replay(
     wrong = next((path for path in recorded if not isinstance(path, RecordedPath)), None)
     if wrong is not None:
         raise UsageError(f"replay takes RecordedPath objects, not {type(wrong).__name__}")
-    options = RunOptions(
-        paths=len(recorded) if paths is None else paths,
-        window=DEFAULT_WINDOW if window is None else window,
-        parallel=parallel,
-        seed=seed,
-        max_tokens=max_tokens,
-        deadline=deadline,
-        count=count,
-        planned=planned,
-    )
-    return run_recorded(
-        recorded,
-        resolve(strategy),
-        options,
-        classes=_classes(sorted({path.answer for path in recorded if path.answer is not None})),
-    )
-
-
-def _classes(answers: list[str]) -> dict[str, int | None]:
-    """The class of every answer; they depend on the set of answers alone."""
-    return dict(zip(answers, Judge(REPLAY_SECONDS).classes(answers), strict=True))
+    run = _run_options(RunOptions(), options)
+    run = replace(run, paths=run.paths or len(recorded), window=run.window or DEFAULT_WINDOW)
+    answers = sorted({path.answer for path in recorded if path.answer is not None})
+    judge = Judge(REPLAY_SECONDS, patience=REPLAY_PATIENCE)
+    classes = dict(zip(answers, judge.classes(answers), strict=True))
+    return run_recorded(recorded, resolve(strategy), run, classes=classes)
 
 
 TEMPLATE: Final = "{question}\n\nPlease reason step by step, and put your final answer within \\boxed{{}}."
-"""How a question is put, unless the caller brings a template of their own."""
+"""The prompt, unless the caller or the engine has a template of its own."""
 
 
+@_show_run_options(LIVE_DEFAULTS)
 async def aask(
     question: str | Prompt,
-    engine: Engine | None = None,
+    engine: SupportsStream | None = None,
     strategy: str | Strategy = "ddc",
     *,
-    paths: int = 64,
-    window: int | None = None,
-    parallel: int = 16,
-    seed: int = 0,
-    max_tokens: int | None = None,
-    deadline: float | None = None,
-    count: Count = "start",
-    planned: bool = False,
     template: str | None = None,
     kind: str = "math",
     extract: Extract | None = None,
     observers: Iterable[Observer] = (),
+    **options: Unpack[RunKeywords],
 ) -> Outcome:
-    """Ask a live engine. Cancelling this closes every stream and returns the vote so far.
+    """Ask a live engine. Cancelling it closes every stream and returns the vote so far.
+
+    The window is what the engine suggests by default, else 2048 tokens.
 
     Args:
-        question: put into the template; a Prompt is sent as it is.
-        engine: what grows the paths, such as an OpenAI-compatible server; the built-in model by default.
+        question: rendered with the template; a Prompt is sent as it is.
+        engine: what samples the paths, such as an OpenAI-compatible server; the built-in model by default.
         strategy: a spec such as "ddc:warmup=8,tau=0.99", or a Strategy.
-        paths: the budget.
-        window: tokens a window; what the engine suggests, else 2048.
-        parallel: paths that run at once.
-        seed: of the run; every path derives its own.
-        max_tokens: cap on the tokens of all paths together.
-        deadline: seconds of wall clock after which the vote so far is taken.
-        count: the order in which votes are counted, of "start" or of "finish".
-        planned: run no more paths at once than twice what the strategy needs at least.
-        template: with a place for the {question}; what the engine suggests, else a request to reason and to box.
-        kind: of answer, "math" or "choice".
-        extract: finds the answer in a path's text, in place of the kind's own way.
-        observers: called with everything that happens.
+        template: contains {question}; by default what the engine suggests, else a request to reason and box the answer.
+        kind: kind of answer, "math" or "choice".
+        extract: finds the answer in a path's text, instead of the kind's extractor.
+        observers: called with every event.
     """
-    remarks: tuple[str, ...] = ()
+    run = _run_options(LIVE_DEFAULTS, options, "template", "kind", "extract", "observers")
+    notes: tuple[str, ...] = ()
     if engine is None:
-        engine, remarks = _builtin(question)
-    options = RunOptions(
-        paths=paths,
-        window=(suggested_window(engine) or DEFAULT_WINDOW) if window is None else window,
-        parallel=parallel,
-        seed=seed,
-        max_tokens=max_tokens,
-        deadline=deadline,
-        count=count,
-        planned=planned,
-    )
-    session = Session(resolve(strategy), options)
-    wording = template if template is not None else suggested_template(engine) or TEMPLATE
+        engine, notes = _builtin(question)
+    engine = as_engine(engine)
+    window = run.window or engine.window or DEFAULT_WINDOW
+    run = replace(run, paths=run.paths or LIVE_DEFAULTS.paths, window=window)
+    template = template if template is not None else engine.template or TEMPLATE
     out = await run_live(
-        question if isinstance(question, Prompt) else render_prompt(question, wording),
+        question if isinstance(question, Prompt) else render_prompt(question, template),
         engine,
-        session,
+        Session(resolve(strategy), run),
         extract=extract or extractor_for(kind),
         group=new_grouper(),
-        deadline=deadline,
         observers=observers,
     )
-    return replace(out, notes=(*out.notes, *remarks)) if remarks else out
+    return replace(out, notes=(*out.notes, *notes)) if notes else out
 
 
 def _builtin(question: str | Prompt) -> tuple[Engine, tuple[str, ...]]:
-    """The model that comes with the package, and what its answers are worth."""
+    """The built-in model, and notes about its limits."""
     from sureenough.engines.local.engine import Local
     from sureenough.reasoner import hint
 
-    strange = hint(question if isinstance(question, str) else question.text)
-    said = "answered by the built-in model, which knows school arithmetic only"
-    return Local(), (said,) if strange is None else (said, strange)
+    unknown_words = hint(question if isinstance(question, str) else question.text)
+    note = "answered by the built-in model, which knows school arithmetic only"
+    return Local(), (note,) if unknown_words is None else (note, unknown_words)
 
 
 def ask(
-    question: str | Prompt, engine: Engine | None = None, strategy: str | Strategy = "ddc", **options: Any
+    question: str | Prompt,
+    engine: SupportsStream | None = None,
+    strategy: str | Strategy = "ddc",
+    **options: Unpack[AskKeywords],
 ) -> Outcome:
     """Ask a live engine and wait; the options are those of `aask`. Ctrl-C returns the vote so far."""
-    prepare(engine)
+    if engine is not None:
+        as_engine(engine).prepare()
     return _run_blocking(lambda: aask(question, engine, strategy, **options))
 
 
-def _run_blocking(work: Callable[[], Coroutine[Any, Any, Outcome]]) -> Outcome:
-    """Run to the end; beside the loop where one is running already, as in a notebook."""
+ask.__signature__ = inspect.signature(aask)  # type: ignore[attr-defined]
+
+
+def _run_blocking(start: Callable[[], Coroutine[Any, Any, Outcome]]) -> Outcome:
+    """Run a coroutine to its end; in another thread if this one has a running loop, as in a notebook."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
-        return asyncio.run(work())
-    return _ThreadedRun(work).result()
+        return asyncio.run(start())
+    return _ThreadedRun(start).result()
 
 
 class _ThreadedRun(threading.Thread):
-    """Work on a loop of its own, in a thread of its own."""
+    """A run on an event loop of its own, in a thread of its own."""
 
-    def __init__(self, work: Callable[[], Coroutine[Any, Any, Outcome]]) -> None:
+    def __init__(self, start: Callable[[], Coroutine[Any, Any, Outcome]]) -> None:
         super().__init__(name="sureenough", daemon=True)
-        self._work = work
+        self._make_run = start
         self._outcome: Outcome | None = None
         self._error: BaseException | None = None
         self._interrupted = False
         self._cancel: Callable[[], object] = lambda: None
 
     def run(self) -> None:
-        """What the thread does."""
+        """The thread's function."""
         try:
-            self._outcome = asyncio.run(self._held())
-        except BaseException as error:  # handed to the caller's thread
+            self._outcome = asyncio.run(self._cancellable())
+        except BaseException as error:  # raised again in the caller's thread
             self._error = error
 
-    async def _held(self) -> Outcome:
-        task, loop = asyncio.ensure_future(self._work()), asyncio.get_running_loop()
+    async def _cancellable(self) -> Outcome:
+        task, loop = asyncio.ensure_future(self._make_run()), asyncio.get_running_loop()
         self._cancel = partial(loop.call_soon_threadsafe, task.cancel)
-        if self._interrupted:  # before there was anything to cancel
+        if self._interrupted:  # before there was a task to cancel
             loop.call_soon(task.cancel)
         return await task
 
     def result(self) -> Outcome:
-        """Wait for it; a first interrupt asks for the vote so far, a second one is not waited for."""
+        """Wait for the outcome; a first interrupt ends the run with the vote so far, a second one ends the wait."""
         self.start()
-        with _interrupts(self._interrupt):
+        with _handle_interrupts(self._interrupt):
             self.join()
         if self._error is not None:
             raise self._error
@@ -220,29 +231,27 @@ class _ThreadedRun(threading.Thread):
 
 
 @contextmanager
-def _interrupts(heard: Callable[[int, Any], None]) -> Iterator[None]:
-    """Hear Ctrl-C ourselves: the loop around us, whose turn it is not, would only take note of it."""
+def _handle_interrupts(handler: Callable[[int, Any], None]) -> Iterator[None]:
+    """Handle Ctrl-C here: the caller's loop, which is blocked, would handle it only after the run."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = signal.signal(signal.SIGINT, heard)
+    previous = signal.signal(signal.SIGINT, handler)
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before if before is not None else signal.default_int_handler)
+        signal.signal(signal.SIGINT, previous if previous is not None else signal.default_int_handler)
 
 
 def render_prompt(question: str, template: str = TEMPLATE) -> Prompt:
-    """A question as it is put to a model."""
+    """The prompt for a question."""
     if not question.strip():
         raise UsageError("the question is empty")
     try:
         text = template.format(question=question)
-        placed = template.format(question="") != template.format(question="?")
+        has_place = template.format(question="") != template.format(question="?")
     except (KeyError, IndexError, ValueError, AttributeError):
-        raise UsageError(
-            "the template has braces that are no {question}; write {{ and }} for braces that are meant"
-        ) from None
-    if not placed:
-        raise UsageError("the template has no place for the question; write {question} where it belongs")
+        raise UsageError("the template has braces other than {question}; write {{ and }} for literal braces") from None
+    if not has_place:
+        raise UsageError("the template does not contain {question}; write it where the question belongs")
     return Prompt.user(text)

@@ -1,9 +1,9 @@
-"""Every way in which sureenough says no.
+"""Every error that sureenough raises on purpose.
 
 SureEnoughError
-├── UsageError        the caller asked for something that cannot be (also a ValueError)
-├── EngineError       an engine could not grow a path; knows the path, its seed and the request id
-│   ├── EngineUnavailable   nobody answered; retried before the path's first token
+├── UsageError        an argument that cannot be used (also a ValueError)
+├── EngineError       an engine could not sample a path; knows the path, its seed and the request id
+│   ├── EngineUnavailable   no response; retried before the path's first token
 │   ├── EngineRejected      the server refused the request (4xx): ends the run
 │   └── MissingLogprobs     the server sent no log-probabilities; names the flag to set
 ├── TraceError        recorded paths that cannot be read or written
@@ -14,15 +14,15 @@ from __future__ import annotations
 
 
 class SureEnoughError(Exception):
-    """The root of all errors that sureenough raises on purpose."""
+    """The base class of all errors that sureenough raises on purpose."""
 
 
 class UsageError(SureEnoughError, ValueError):
-    """The caller asked for something that cannot be; the message says what to do instead."""
+    """An argument that cannot be used; the message says what to do instead."""
 
 
 class EngineError(SureEnoughError):
-    """An engine could not grow a path."""
+    """An engine could not sample a path."""
 
     def __init__(
         self,
@@ -35,24 +35,24 @@ class EngineError(SureEnoughError):
     ) -> None:
         super().__init__(message)
         self.path, self.seed, self.request_id = path, seed, request_id
-        self.status = status  # HTTP's, where the server gave one
+        self.status = status  # of the HTTP response, if there was one
 
 
 class EngineUnavailable(EngineError):
-    """Nobody answered at the engine's address."""
+    """No response from the engine's address."""
 
 
 class EngineRejected(EngineError):
-    """The server refused the request; asking again would not help."""
+    """The server refused the request; sending it again would not help."""
 
 
 class MissingLogprobs(EngineError):
-    """The server sent no log-probabilities where the strategy reads them."""
+    """The server sent no log-probabilities, but the strategy needs them."""
 
 
 class TraceError(SureEnoughError):
-    """Recorded paths that cannot be read or written; the message names file, row and cure."""
+    """Recorded paths that cannot be read or written; the message names the file, the row and a fix."""
 
 
 class ProtocolError(SureEnoughError):
-    """A driver told the session something impossible: a bug in the driver."""
+    """A driver sent the session an impossible event: a bug in the driver."""

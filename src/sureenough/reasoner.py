@@ -1,4 +1,4 @@
-"""The built-in model: where it is, what it suggests, and what it can be asked."""
+"""The built-in model: its file, its settings, and which questions are outside of what it was trained on."""
 
 from __future__ import annotations
 
@@ -15,74 +15,68 @@ from sureenough.errors import UsageError
 NAME: Final = "built-in"
 FILE: Final = REASONER
 AGAIN: Final = "install sureenough again"
-OTHERS: Final = "for others give --model FILE.gguf, --model hf:OWNER/NAME or --url"
 
 
 class Card(NamedTuple):
-    """What stands beside the weights."""
+    """The settings in the file beside the weights."""
 
     sha256: str
     context: int
     window: int
     template: str
-    longest: int  # tokens after which a path has lost its way
+    longest: int  # a path with more tokens will not find an answer any more
 
 
 @cache
-def card(beside: Path = FILE) -> Card:
-    """Read what the weights suggest."""
+def card(weights: Path = FILE) -> Card:
+    """The settings of the model."""
     try:
-        said: dict[str, Any] = json.loads(beside.with_suffix(".json").read_text())
-        sizes = [int(said[name]) for name in ("context", "window", "longest")]
-        return Card(str(said["sha256"]), sizes[0], sizes[1], str(said["template"]), sizes[2])
+        table: dict[str, Any] = json.loads(weights.with_suffix(".json").read_text())
+        context, window, longest = (int(table[name]) for name in ("context", "window", "longest"))
+        return Card(str(table["sha256"]), context, window, str(table["template"]), longest)
     except (OSError, ValueError, KeyError):
-        raise UsageError(
-            "the built-in model is not in this installation; install sureenough again, or give --model FILE.gguf"
-        ) from None
+        raise UsageError(f"the built-in model is missing from this installation; {AGAIN}, or name another") from None
 
 
 @cache
 def file(weights: Path = FILE) -> Path:
-    """The weights, once their checksum is right."""
+    """The file of the weights, after a check of its checksum."""
     expected = card(weights).sha256
     try:
-        found = hashlib.sha256(weights.read_bytes()).hexdigest()
+        checksum = hashlib.sha256(weights.read_bytes()).hexdigest()
     except OSError as error:
         raise UsageError(f"the built-in model cannot be read: {error.strerror or error}; {AGAIN}") from None
-    if found != expected:
-        raise UsageError(f"the built-in model is damaged: its checksum is {found[:12]}…, not {expected[:12]}…; {AGAIN}")
+    if checksum != expected:
+        raise UsageError(
+            f"the built-in model is damaged: its checksum is {checksum[:12]}…, not {expected[:12]}…; {AGAIN}"
+        )
     return weights
 
 
-def greeting() -> str:
-    """What is said where nobody named a model."""
-    return f"Asking the built-in model, which knows school arithmetic only ({OTHERS})."
-
-
 def hint(question: str) -> str | None:
-    """A sentence where a question is outside of what the model has learnt; None where nothing seems strange."""
-    strange = [word for word in _words(question) if word not in _world()]
-    if not strange:
+    """A warning if a question has words that the model has never seen; None otherwise."""
+    unknown = [word for word in _words(question) if word not in _vocabulary()]
+    if not unknown:
         return None
-    named = ", ".join(repr(word) for word in list(dict.fromkeys(strange))[:4])
+    named = ", ".join(repr(word) for word in list(dict.fromkeys(unknown))[:4])
     return (
         f"the built-in model has never seen {named}, so its answer means little here; it knows questions such as "
-        f"{_example()!r} ({OTHERS})"
+        f"{_example()!r}"
     )
 
 
 def _words(text: str) -> list[str]:
-    """Words and signs; numbers all count as one, by their length."""
-    found = re.findall(r"[^\W\d_]+|\d+|[^\w\s]|_", text.lower())
-    return [f"a number of {len(word)} digits" if word.isdigit() else word for word in found]
+    """Words and signs; a number is represented by its length."""
+    words = re.findall(r"[^\W\d_]+|\d+|[^\w\s]|_", text.lower())
+    return [f"a number of {len(word)} digits" if word.isdigit() else word for word in words]
 
 
 @cache
-def _world() -> frozenset[str]:
-    """Everything that stands in the problems it was made for; their numbers are never the longest it can read."""
+def _vocabulary() -> frozenset[str]:
+    """Every word of the problems it was trained on, and numbers up to the longest of theirs."""
     from sureenough.problems import generate
 
-    seen = {word for level in range(1, 6) for one in generate(level, 0, 300) for word in _words(one.question)}
+    seen = {word for level in range(1, 6) for problem in generate(level, 0, 300) for word in _words(problem.question)}
     digits = [int(word.split()[3]) for word in seen if word.startswith("a number of")]
     return frozenset(seen | {f"a number of {n} digits" for n in range(1, max(digits, default=1) + 1)})
 

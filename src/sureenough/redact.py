@@ -1,4 +1,7 @@
-"""Commands, URLs and messages without their secrets, for whatever is printed, logged or written to a file."""
+"""Text without secrets: what may be printed, logged and stored.
+
+Every pattern runs in linear time, because servers choose the text.
+"""
 
 from __future__ import annotations
 
@@ -6,43 +9,59 @@ import re
 import shlex
 from collections.abc import Sequence
 from typing import Final
-from urllib.parse import urlsplit, urlunsplit
 
 HIDDEN: Final = "***"
-
-_URL: Final = re.compile(r"[a-z][a-z0-9+.-]{0,20}://[^\s'\"<>`]+", re.IGNORECASE)
-_AUTHORIZATION: Final = re.compile(r"\b(Bearer|Basic)\s+[A-Za-z0-9+/=._~-]{4,}", re.IGNORECASE)
-_SECRET_OPTION: Final = re.compile(r"--?[\w-]*(key|token|password|secret)", re.IGNORECASE)
-_NOT_SECRET: Final = frozenset({"--first-token", "--max-tokens", "--max-path-tokens"})
+_VALUE: Final = r"""[^\s&#"'\\<>,;]*"""  # stops at quotes and backslashes, so that JSON stays JSON
+_NAMES: Final = "key|token|secret|password|passwd|pwd|auth|sig|credential"
+_PATTERNS: Final = [
+    (re.compile(pattern, re.IGNORECASE), replacement)
+    for pattern, replacement in (
+        (r"""(?<=://)[^\s/?#"'\\<>]*@""", ""),  # user and password of a URL
+        (rf"([?&;][\w.-]{{0,40}}(?:{_NAMES})[\w.-]{{0,40}}=){_VALUE}", rf"\1{HIDDEN}"),
+        (rf"(?<![\w-])((?:api[_-]?key|access[_-]?token|token|key|secret|password|passwd)=){_VALUE}", rf"\1{HIDDEN}"),
+        (rf"(--(?:api-)?(?:key|token|secret|password)[ =])(?!{re.escape(HIDDEN)}){_VALUE}", rf"\1{HIDDEN}"),
+        (
+            r"""(?<![\w-])((?:authorization|(?:x-)?api[_-]?key)["']?\s{0,3}:\s{0,3}["']?)"""
+            rf"(?!bearer\b|basic\b){_VALUE}",
+            rf"\1{HIDDEN}",
+        ),
+        (r"\b(bearer|basic)(\s{1,3})[\w.~+/=-]{6,}", rf"\1\2{HIDDEN}"),
+        (r"\bsk-[\w-]{8,}", f"sk-{HIDDEN}"),
+    )
+]
 
 
 def printable_url(url: str) -> str:
-    """A URL without user, password, query and fragment; any of them may hold a secret."""
-    try:
-        parts = urlsplit(url)
-    except ValueError:
-        return HIDDEN  # such as an unclosed bracket: what cannot be parsed cannot be cleaned
-    host = parts.netloc.rpartition("@")[2]
-    return urlunsplit((parts.scheme, host, parts.path, "", ""))
+    """The URL without user, password, query and fragment; whatever stands before the last @ may be a secret."""
+    scheme, separator, rest = url.rpartition("://") if "://" in url else ("", "", url)
+    return scheme + separator + re.split(r"[?#]", rest.rpartition("@")[2], maxsplit=1)[0]
 
 
-def scrub(text: str) -> str:
-    """Any text with its URLs made printable and the credentials of HTTP headers hidden."""
-    return _AUTHORIZATION.sub(
-        lambda match: f"{match[1]} {HIDDEN}", _URL.sub(lambda match: printable_url(match[0]), text)
-    )
+def redact(text: str, *secrets: str | None) -> str:
+    """The text on one line, without these secrets, without any that its form gives away, and without escapes."""
+    for secret in secrets:
+        if secret:
+            text = text.replace(secret, HIDDEN)
+    text = " ".join(text.split())
+    for pattern, replacement in _PATTERNS:
+        text = pattern.sub(replacement, text)
+    return text if text.isprintable() else "".join(char if char.isprintable() else "\ufffd" for char in text)
+
+
+_SECRET_OPTION: Final = re.compile(r"--?[\w-]{0,40}(?:key|password|passwd|secret|(?<!first-)token)", re.IGNORECASE)
 
 
 def printable_command(words: Sequence[str]) -> str:
-    """A command line as it may be shown and pasted into a shell; values of options such as --api-key are hidden."""
+    """A command line that may be stored and pasted into a shell: without secrets in URLs and after secret options."""
     shown: list[str] = []
     hide_next = False
     for word in words:
-        option, equals, _ = word.partition("=")
-        secret = option.startswith("-") and _SECRET_OPTION.fullmatch(option) and option not in _NOT_SECRET
-        if hide_next:
-            shown.append(HIDDEN)
-        else:
-            shown.append(f"{option}={HIDDEN}" if secret and equals else scrub(word))
-        hide_next = bool(secret) and not equals and not hide_next
+        option, equals, value = word.partition("=") if word.startswith("--") and "=" in word else ("", "", word)
+        secret = _SECRET_OPTION.fullmatch(option or word) is not None
+        if hide_next or (secret and equals):
+            value = HIDDEN
+        elif "://" in value:
+            value = printable_url(value)
+        shown.append(option + equals + value)
+        hide_next = secret and not equals
     return shlex.join(shown)

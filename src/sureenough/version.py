@@ -1,4 +1,4 @@
-"""The version, in one place."""
+"""The version, which pyproject.toml reads too."""
 
 from __future__ import annotations
 

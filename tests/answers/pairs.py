@@ -39,7 +39,8 @@ SAME: dict[str, list[tuple[str, str]]] = {
         (r"\frac{270}7\text{ degrees}", r"\frac{270}{7}"), ("5 cm", "5"), ("5cm", "5"), ("10 km", "10"),
         (r"5\,\text{m/s}", "5"), (r"12\ \mathrm{kg}", "12"), ("3 hours", "3"), (r"336^\circ", "336"),
         ("90°", "90"), (r"45^{\circ}", "45"), ("120 degrees", "120"), (r"2\pi \text{ inches}", r"2\pi"),
-        (r"7\text{ square units}", "7"), ("5 apples left", "5"), ("5'", "5"), ("'5'", "5"), ("50 miles per hour", "50"),
+        (r"7\text{ square units}", "7"), ("5 apples left", "5"), ("5'", "5"), ("'5'", "5"),
+        ("50 miles per hour", "50"),
         (r"180^\circ - \frac{360^\circ}{7}", r"\frac{900}{7}"), (r"21.0\%", "21"),
     ],
     "formatting": [
@@ -152,6 +153,33 @@ SAME: dict[str, list[tuple[str, str]]] = {
     "a base is a note on the digits": [
         ("52_8", "52_{8}"), ("52_8", "52"), ("4210_{5}", "4210_5"),
     ],
+    "as people type": [
+        ("x >= 5", r"x \geq 5"), ("x <= 1", "-x >= -1"), ("2x>2", "x>1"), ("-x > -1", "x<1"), ("3-2x<7", "x>-2"),
+        (r"\\frac{1}{2}", "1/2"), (r"v^2_0", "v_0^2"), ("v^{2}_{0}+1", "1+v_0^2"),
+        ("2^6 3^5 5^4", r"2^6\cdot3^5\cdot5^4"),
+        ("2⁻¹", "1/2"), ("10¹²", "10^{12}"), ("2²³", "2^{23}"), ("x⁰", "1"), ("x₁₂", "x_{12}"), ("xⁿ⁻¹", "x^{n-1}"),
+        (r"1,\quadx", "1, x"),
+    ],
+    "numbers in words": [
+        ("2 million", "2000000"), ("five", "5"), ("twenty-one", "21"), ("one hundred and five", "105"),
+        ("10 lakh", "1000000"),
+        ("3 million dollars", "3,000,000"), ("five apples", "5"), ("two or three", "3, 2"), ("Five", r"\text{five}"),
+        ("two thousand five hundred", "2500"), ("2.5 million", "2500000"),
+    ],
+    "greatest, smallest, common": [
+        (r"\gcd(12, 18)", "6"), (r"\operatorname{lcm}(4,6)", "12"), (r"\max(1,2,3)", "3"), (r"\min\{2,1\}", "1"),
+        (r"2\cdot\gcd(4,6)", "4"), ("gcd(4,6)", "2"),
+    ],
+    "names that stay": [
+        (r"v_{\text{max}} = 5", "5"), (r"\{x=1, y=2\}", "x=1, y=2"), ("(y,x)=(1,2)", "x=2, y=1"),
+        ("x>1, y>2", "y>2, x>1"), (r"P(A) \approx 0.3", "P(A)=0.3"),
+        (r"(x,y)=(5,8) \text{ and } (8,5)", "(8,5), (5,8)"),
+        (r"(5\text{ cm}, 3\text{ cm})", "(5,3)"), (r"\text{A,C,F}", "A,C,F"),
+        (r"\overrightarrow{AB}+1", r"1+\overrightarrow{AB}"),
+        (r"\angle A=30, \angle B=60", r"\angle B=60, \angle A=30"),
+        ("5 feet 6 inches", r"5\text{ feet }6\text{ inches}"),
+        (r"4:30\text{ p.m.}", "4:30 p.m."),
+    ],
 }  # fmt: skip
 
 DIFFERENT: dict[str, list[tuple[str, str]]] = {
@@ -196,9 +224,9 @@ DIFFERENT: dict[str, list[tuple[str, str]]] = {
     ],
     "equations and names": [
         ("f' = 3", "3"), ("y'=2", "y=2"), ("y'=2x", "y=2x"), ("x'=1, y'=2", "x=1, y=2"),
-        ("f(2)=4", "f(3)=6"), ("P(2)=8", "P(4)=16"), ("f(x)=3x+1", "3x+1"), ("f(x)=3x+1", "y=3x+1"),
-        ("x=1 or y=2", "(1,2)"), (r"x=1, y=2 \text{ or } x=2, y=1", "1, 2"), ("x=1, y=2, z=3", "1, 2, 3"),
-        ("f(x) = 5", "5"), ("2x = 10", "5"), ("AB = 5", "5"), ("P(A) = 1/2", "1/2"), ("x+y=5", "x+y=6"),
+        ("f(2)=4", "f(3)=6"), ("P(2)=8", "P(4)=16"), ("f(x)=3x+1", "y=3x+1"),
+        ("x=1 or y=2", "(1,2)"), (r"x=1, y=2 \text{ or } x=2, y=1", "1, 2"),
+        ("2x = 10", "5"), ("x+y=5", "x+y=6"),
         ("x+y=5", "x-y=5"), ("x+y=5", "5-x"), ("x=5", "6"), ("y=2x+3", "y=2x+4"), ("x^2=4", "2"),
         ("2x-y+3=0", "2x-z+3=0"), ("x+y=0", "(x+y)^2=0"), ("1+1=2", "2+2=4"), ("x=y", "x=-y"),
         (r"x\ne 3", "3"), ("(x,y)=(1,2)", "(2,1)"),
@@ -224,7 +252,54 @@ DIFFERENT: dict[str, list[tuple[str, str]]] = {
         ("I, II", "I, I^2"), ("0.333...", "0.333"), ("1, 2, 3, ...", "1, 2, 3"), ("5 mod 7", "5"), ("yes", "no"),
         (r"\text{None}", "0"),
     ],
+    "a name, a unit or a word that tells answers apart": [
+        (r"\mu_{kinetic}", r"\mu_{static}"), (r"\overline{\text{AB}}", r"\overline{\text{CD}}"),
+        (r"\frac{\text{distance}}{\text{time}}", r"\frac{\text{force}}{\text{mass}}"),
+        (r"P(A) \approx 0.3", r"P(A) \approx 0.6"), (r"x = y \approx 3", r"x = y \approx 4"), (r"\text{E}", "e"),
+        (r"\textbf{(E)}", "e"),
+        (r"\text{I}", "i"), ("(x,y)=(1,2)", "(y,x)=(1,2)"), (r"\{x=1, y=2\}", r"\{x=2, y=1\}"),
+        ("x>1, y>2", "x>2, y>1"),
+        ("(x=1, y=2)", "(y=1, x=2)"), ("x=1, y=2, 3", "x=2, y=1, 3"), ("x<1 or y>2", "y<1 or x>2"),
+        ("x=1, 2y=4", "y=1, 2y=4"),
+        (r"\angle A=30, \angle B=60", r"\angle A=60, \angle B=30"), (r"v_{\text{max}} = 5", r"v_{\text{min}} = 6"),
+        ("3 (mod 5)", "5 (mod 3)"), ("4:30 p.m.", "4:30 a.m."), (r"4:30\text{ p.m.}", r"4:30\text{ a.m.}"),
+        ("0,500", "500"), (r"\overrightarrow{AB}", r"\overrightarrow{BA}"), (r"\vec{AB}", r"\vec{BA}"),
+        ("x != 5", "x! = 5"),
+        ("10 lakh", "10"), ("10¹²", "10"), ("2²³", "256"), ("x₁₂", "x_1"), ("2024-01-02", "2021"),
+        ("4/2/2024", "2/1/2024"),
+        ("O(n)", "n O"), ("5 feet 2 inches", "5"), ("5 feet 2 inches", "5 feet 3 inches"),
+        ("2 hours and 30 minutes", "2"),
+        ("one two", "3"), ("twenty thirty", "50"), ("10 pairs", "10"), ("x=1, x=2", "y=1, x=2"),
+    ],
 }  # fmt: skip
+
+# What grading accepts, whichever of the two is the gold answer, and a vote keeps apart.
+GRADED: list[tuple[str, str]] = [
+    ("f(x)=3x+1", "3x+1"), ("f(x) = 2x+3", "2x+3"), ("f(x) = 5", "5"), ("AB = 5", "5"), ("P(A) = 1/2", "1/2"),
+    ("V_1:V_2 = 11:21", "11:21"),
+    ("|AB| = 1", "1"), (r"\frac{NO}{BO}=\frac{1}{\sqrt6}", r"\frac{1}{\sqrt6}"), ("AB=4, CD=5", "4, 5"),
+    ("x=-5, p=14/3", "-5, 14/3"),
+    ("x_1=3, x_2=1", "3, 1"), ("x=1, y=2, z=3", "1, 2, 3"), ("W(x)=1 or W(x)=-1", "-1, 1"), ("0<f(x)<1", "(0,1)"),
+    (r"\text{Area} = 12", "12"), ("A:B=1", "1"),
+]  # fmt: skip
+
+# What not even grading accepts.
+NOT_GRADED: list[tuple[str, str]] = [
+    ("f(x)=3x+1", "3x+2"), ("f(1)=2", "f(2)=2"), ("2x = 10", "5"), ("x^2=4", "4"), ("x+y=5", "5"), ("xy=5", "5"),
+    ("AB=4, CD=5", "5, 4"),
+    ("AB=4, CD=5", "4"), (r"1\le|z|\le2", "[1,2]"), ("V_1:V_2 = 11:21", "21:11"), ("3x+1", "3x+1=0"),
+    ("2^n = 8", "8"),
+]  # fmt: skip
+
+# Pairs that a policy of grading accepts, with its name.
+POLICIES: list[tuple[str, str, str]] = [
+    ("28%", "0.28", "percent"), (r"25\%", r"\frac14", "percent"), ("1/2", "50 percent", "percent"),
+    (r"\frac{1}{3}\%", "1/300", "percent"),
+    ("1,5", "1.5", "decimal_comma"), ("0,500", "0.5", "decimal_comma"), ("1000.99", "1.000,99", "decimal_comma"),
+    ("1/3", "0.33", "rounding"), (r"\pi", "3.1416", "rounding"), ("(0.6, 2.6667]", r"(\frac35,\frac83]", "rounding"),
+    (r"\begin{pmatrix}0.33\\0.2\end{pmatrix}", r"(\begin{pmatrix}1/3\\1/5\end{pmatrix})", "rounding"),
+    ("0.3333", "0.333", "rounding"),
+]  # fmt: skip
 
 PAIRS = [
     (one, two, same, rule)

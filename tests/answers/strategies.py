@@ -38,6 +38,27 @@ structures = st.one_of(
 )
 answers = st.one_of(values, words, structures)
 
+# What a canonical text may be too long or too strange to read again: each raised in some comparison.
+long_numbers = st.one_of(
+    st.integers(10**50, 10**700).map(str),
+    st.tuples(st.integers(2, 99), st.integers(2, 900)).map(lambda p: f"{p[0]}^{{{p[1]}}}"),
+    st.tuples(st.integers(10**20, 10**400), st.integers(10**20, 10**400)).map(lambda p: f"\\frac{{{p[0]}}}{{{p[1]}}}"),
+    st.tuples(st.integers(0, 999), st.integers(2, 36)).map(lambda p: f"{p[0]}_{{{p[1]}}}"),
+    st.tuples(st.integers(-99, 99), st.integers(10**12, 10**30)).map(lambda p: f"{p[0]}.{p[1]}"),
+    st.integers(10, 190).map(lambda n: f"{n}!"),
+)
+calls = st.tuples(st.sampled_from("fghP"), st.one_of(long_numbers, expressions)).map(lambda p: f"{p[0]}({p[1]})")
+monsters = st.one_of(
+    long_numbers,
+    calls,
+    st.tuples(
+        st.one_of(long_numbers, calls), st.sampled_from(["+", "-", "\\cdot "]), st.one_of(calls, expressions)
+    ).map("".join),
+    st.tuples(st.one_of(long_numbers, calls), st.one_of(long_numbers, calls)).map(lambda p: f"({p[0]}, {p[1]})"),
+    st.tuples(symbols, st.one_of(long_numbers, calls)).map(lambda p: f"{p[0]} = {p[1]}"),
+    st.tuples(calls, st.sampled_from(["=", "<", "\\approx"]), long_numbers).map(" ".join),
+)
+
 WRAPPERS = [
     "{}",
     " {} ",

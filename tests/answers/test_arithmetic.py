@@ -14,9 +14,9 @@ from sureenough import answers
 from sureenough.answers.algebra import add, multiply, number, power
 from sureenough.answers.atoms import Sum, Unreadable, write
 from sureenough.answers.compare import sum_of
-from sureenough.answers.evaluate import fingerprint, refuted, symbol_value
-from sureenough.answers.parse import parse
-from sureenough.answers.proof import settle
+from sureenough.answers.evaluate import fingerprint, fingerprints_differ, symbol_value
+from sureenough.answers.parse import parse_expression
+from sureenough.answers.proof import decide_equality
 from sureenough.answers.tokens import tokenise
 
 Value = Callable[[int], complex]  # at a point
@@ -62,7 +62,7 @@ trees = st.recursive(leaves, _grown, max_leaves=6)
 def test_a_canonical_form_has_the_value_of_what_was_written(pair: Pair) -> None:
     text, value = pair
     try:
-        total = parse(tokenise(text))
+        total = parse_expression(tokenise(text))
         expected = [value(point) for point in range(3)]
     except (Unreadable, ArithmeticError, ValueError):
         assume(False)
@@ -75,7 +75,7 @@ def test_a_canonical_form_has_the_value_of_what_was_written(pair: Pair) -> None:
 @given(trees)
 @settings(max_examples=200)
 def test_a_canonical_form_reads_back_as_itself(pair: Pair) -> None:
-    key = answers.key(pair[0])
+    key = answers.canonical_key(pair[0])
     if key.kind == "expression":
         assert write(sum_of(key)) == key.text
 
@@ -85,14 +85,14 @@ def test_a_canonical_form_reads_back_as_itself(pair: Pair) -> None:
 def test_what_is_equal_is_never_refuted(one: Pair, two: Pair, shift: int, exponent: int) -> None:
     """(a + n)(b) and ab + nb, in whatever form: numbers must not refute it, nor exact arithmetic deny it."""
     try:
-        a, b = parse(tokenise(one[0])), parse(tokenise(two[0]))
+        a, b = parse_expression(tokenise(one[0])), parse_expression(tokenise(two[0]))
         b = power(b, exponent)
         left: Sum = multiply(add(a, number(shift)), b)
         right: Sum = add(multiply(a, b), multiply(number(shift), b))
     except Unreadable:
         assume(False)
-    assert not refuted(fingerprint(left, closed=False), fingerprint(right, closed=False))
-    assert settle(left, right) is not False
+    assert not fingerprints_differ(fingerprint(left, closed=False), fingerprint(right, closed=False))
+    assert decide_equality(left, right) is not False
 
 
 def test_points_are_the_same_in_every_process() -> None:

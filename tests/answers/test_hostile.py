@@ -73,16 +73,15 @@ def test_memory_stays_small() -> None:
         answers.explain(answer, "x+1")
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 < MEMORY
     assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024 < MEMORY
-    pid = WORKER.pid
-    assert pid is None or resident(pid) < MEMORY
+    assert all(resident(pid) < MEMORY for pid in WORKER.pids)
 
 
 @pytest.mark.parametrize("text", ["(x+1)^{5000}", "9^{9^{9^{9}}}", r"\binom{10^{9}}{5\cdot10^{8}}", "100000000!"])
 def test_the_worker_itself_is_bounded(text: str) -> None:
-    """What the bounds would never let through is cut off by the clock, and a new worker takes over."""
+    """What the bounds would never let through ends by steps, memory or CPU time, and another child takes over."""
     began = time.perf_counter()
-    reply = WORKER.ask(text, f"{text}-1")
-    assert time.perf_counter() - began < LONGEST
+    reply = WORKER.ask(text, f"{text}-1", patience=LONGEST)
+    assert time.perf_counter() - began < LONGEST + 1
     assert reply.same is not True
     assert answers.warm_up()
     assert WORKER.ask("x+x", "2x").same is True
@@ -110,13 +109,13 @@ def test_a_caller_deep_in_its_own_stack_gets_a_key_too() -> None:
     answer = "x^{" * 12 + "y" + "}" * 12
 
     def deep(left: int) -> str:
-        return deep(left - 1) if left else answers.key(answer).kind
+        return deep(left - 1) if left else answers.canonical_key(answer).kind
 
     kinds = set()
     for room in range(40, 260, 10):
-        keys_module._key.cache_clear()
+        keys_module._cached_key.cache_clear()
         frames = len(inspect.stack(0))
         kinds.add(deep(sys.getrecursionlimit() - frames - room))
     assert kinds == {"text", "expression"}
-    keys_module._key.cache_clear()
-    assert answers.key(answer).kind == "expression"
+    keys_module._cached_key.cache_clear()
+    assert answers.canonical_key(answer).kind == "expression"

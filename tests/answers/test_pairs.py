@@ -6,7 +6,7 @@ import pytest
 
 from sureenough import answers
 
-from .pairs import PAIRS
+from .pairs import GRADED, NOT_GRADED, PAIRS, POLICIES
 
 SYMBOLIC = "expressions that need symbolic algebra"
 
@@ -29,6 +29,30 @@ def test_pair(one: str, two: str, same: bool, rule: str) -> None:
     assert answers.grade(one, two) is same
     assert answers.grade(two, one) is same
     assert (len(set(answers.classes([one, two]))) == 1) is same
+
+
+@pytest.mark.parametrize(("one", "two"), GRADED)
+def test_grading_drops_a_label_that_a_vote_keeps(one: str, two: str) -> None:
+    assert answers.grade(one, two)
+    assert answers.grade(two, one)
+    assert answers.classes([one, two]) == [0, 1]
+
+
+@pytest.mark.parametrize(("one", "two"), NOT_GRADED)
+def test_grading_keeps_what_says_something(one: str, two: str) -> None:
+    for options in ({}, {"percent": True, "rounding": True, "decimal_comma": True}):
+        assert not answers.grade(one, two, **options)
+        assert not answers.grade(two, one, **options)
+
+
+@pytest.mark.parametrize(("one", "two", "policy"), POLICIES)
+def test_policies_of_grading(one: str, two: str, policy: str) -> None:
+    assert answers.grade(one, two, **{policy: True})
+    assert answers.grade(two, one, **{policy: True})
+    for other in {"percent", "rounding", "decimal_comma"} - {policy}:
+        assert not answers.grade(one, two, **{other: True})
+    assert not answers.grade(one, two)
+    assert answers.classes([one, two]) == [0, 1]
 
 
 @pytest.mark.parametrize(("one", "two", "same", "rule"), [row for row in PAIRS if row[3] != SYMBOLIC])

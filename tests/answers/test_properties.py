@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -11,7 +12,7 @@ from sureenough import answers
 
 from .pairs import PAIRS
 from .strategies import answers as any_answer
-from .strategies import noisy, wrappers
+from .strategies import monsters, noisy, wrappers
 
 TABLED = sorted({text for pair in PAIRS for text in pair[:2]})
 some_answer = st.one_of(any_answer, st.sampled_from(TABLED))
@@ -20,7 +21,7 @@ no_worker = answers.Judge(symbolic_seconds=0)
 
 @given(some_answer)
 def test_equality_is_reflexive_but_for_the_empty_answer(answer: str) -> None:
-    assert no_worker.same(answer, answer) is (answers.key(answer).kind != "empty")
+    assert no_worker.same(answer, answer) is (answers.canonical_key(answer).kind != "empty")
 
 
 @given(some_answer, some_answer)
@@ -47,7 +48,11 @@ def test_repeats_and_growth_do_not_move_classes(given_answers: list[str | None])
     once = judge.classes(given_answers)
     twice = judge.classes(given_answers + given_answers)
     assert twice[: len(once)] == once
-    kept = [at for at, answer in enumerate(given_answers) if answer is not None and answers.key(answer).kind != "empty"]
+    kept = [
+        at
+        for at, answer in enumerate(given_answers)
+        if answer is not None and answers.canonical_key(answer).kind != "empty"
+    ]
     assert all(twice[at] == twice[at + len(once)] for at in kept)
 
 
@@ -64,27 +69,63 @@ def test_classes_are_numbered_by_first_appearance(given_answers: list[str | None
 def test_formatting_noise_never_changes_a_key(
     answer: str, wrapper: str, fraction: str, sizing: bool, spaced: bool
 ) -> None:
-    assert answers.key(noisy(answer, wrapper, fraction, sizing, spaced)) == answers.key(answer)
+    assert answers.canonical_key(noisy(answer, wrapper, fraction, sizing, spaced)) == answers.canonical_key(answer)
 
 
 @given(st.sampled_from(TABLED), wrappers)
 def test_wrapping_never_changes_a_tabled_key(answer: str, wrapper: str) -> None:
     wrapped = wrapper.replace("{}", answer) if wrapper != "{{{}}}" else "{" + answer + "}"
-    assert answers.key(wrapped) == answers.key(answer)
+    assert answers.canonical_key(wrapped) == answers.canonical_key(answer)
 
 
 @given(some_answer)
 def test_the_text_of_a_key_reads_back_as_that_key(answer: str) -> None:
-    key = answers.key(answer)
+    key = answers.canonical_key(answer)
     if key.kind in ("number", "expression"):
-        assert answers.key(key.text) == key
+        assert answers.canonical_key(key.text) == key
 
 
 @given(st.text(max_size=200))
 def test_any_text_has_a_key_and_an_extraction(text: str) -> None:
-    answers.key(text)
+    answers.canonical_key(text)
     answers.extract(text, fallback="last-number")
     answers.extract(text, "choice")
+
+
+@given(st.one_of(monsters, some_answer), monsters)
+@settings(max_examples=300, deadline=None)
+def test_issue_14_0_no_pair_raises(one: str, two: str) -> None:
+    judge = answers.Judge(0)
+    forward = judge.explain(one, two)
+    assert str(forward) == str(answers.Judge(0).explain(two, one))
+    assert (len(set(judge.classes([one, two]))) == 1) is forward.same
+    judge.grade(one, two, percent=True, rounding=True, decimal_comma=True)
+    assert judge.notes == []
+
+
+@pytest.mark.parametrize(
+    ("one", "two"),
+    [
+        ("2^{2024}-1", "2^n-1"),
+        ("10^{400}", "x+1"),
+        ("-3970 f(1986) - 7876480", "1" * 60),
+        ("11_2", "h(2^{50})"),
+        ("10^{400}", "1" + "0" * 400),
+    ],
+)
+def test_issue_14_0_ordinary_answers_do_not_raise(one: str, two: str) -> None:
+    same = two.startswith("10")
+    assert answers.same(one, two) is same
+    assert answers.grade(one, two) is same
+    assert len(set(answers.classes([one, two, "x"]))) == 2 + (not same)
+
+
+@given(monsters)
+@settings(deadline=None)
+def test_the_text_of_a_long_key_reads_back_as_that_key(answer: str) -> None:
+    key = answers.canonical_key(answer)
+    if key.kind in ("number", "expression"):
+        assert answers.canonical_key(key.text) == key
 
 
 MATHS = st.text(alphabet="0123456789xyi+-*/^_(){}[]|,.=<>! \\", max_size=60)
@@ -95,5 +136,5 @@ PIECES = st.lists(st.sampled_from(_PIECES.split()), max_size=25).map(" ".join)
 @given(st.one_of(MATHS, PIECES))
 @settings(max_examples=300)
 def test_scrambled_mathematics_has_a_key_equal_to_itself(text: str) -> None:
-    key = answers.key(text)
+    key = answers.canonical_key(text)
     assert no_worker.same(text, text) is (key.kind != "empty")

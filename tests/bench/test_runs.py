@@ -186,7 +186,7 @@ def test_ctrl_c_keeps_what_there_is(tmp_path: Path) -> None:
             running.send_signal(signal.SIGINT)
             _, said = running.communicate(timeout=30)
     assert running.returncode == 130, said
-    assert f"Interrupted. What was done is kept in {folder}; the same command goes on." in said
+    assert f"Interrupted. The results so far are in {folder}; the same command continues." in said
     assert "Traceback" not in said
 
 

@@ -1,4 +1,4 @@
-"""A visit to the live page: what it said on its console, what it asked for, and words for what a person does there."""
+"""A visit to the live page: its console messages, its requests, and the actions of a user."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
-PATIENCE = 120_000
-"""Milliseconds; machines under load are slow, and a test that hangs must end."""
+TIMEOUT = 120_000
+"""Milliseconds: machines under load are slow, and a test that hangs must end."""
 
 
 class Visit:
-    """A page and everything it said or asked for."""
+    """A page, its console messages and its requests."""
 
     def __init__(self, browser: Browser, url: str, **options: Any) -> None:
         self.url = url
-        self.said: list[str] = []
-        self.asked: list[str] = []
+        self.console: list[str] = []
+        self.requests: list[str] = []
         self.page: Page = browser.new_page(viewport={"width": 1360, "height": 1000}, **options)
-        self.page.set_default_timeout(PATIENCE)
-        self.page.on("console", lambda message: self.said.append(message.text))
-        self.page.on("pageerror", lambda error: self.said.append(str(error)))
-        self.page.on("dialog", lambda dialog: self.said.append(dialog.message))
-        self.page.on("request", lambda request: self.asked.append(request.url))
+        self.page.set_default_timeout(TIMEOUT)
+        self.page.on("console", lambda message: self.console.append(message.text))
+        self.page.on("pageerror", lambda error: self.console.append(str(error)))
+        self.page.on("dialog", lambda dialog: self.console.append(dialog.message))
+        self.page.on("request", lambda request: self.requests.append(request.url))
         self.page.goto(url)
         self.page.wait_for_selector("#model option", state="attached")
 
@@ -31,9 +31,9 @@ class Visit:
         """Fill the form and send it."""
         self.page.fill("#question", question)
         self.page.select_option("#strategy", strategy)
-        self.page.fill("#options", options)
+        self.page.fill("#strategy-options", options)
         for name, value in fields.items():
-            self.page.fill(f"#{name}", str(value))
+            self.page.fill(f"[name={name}]", str(value))
         self.page.click("#go")
 
     def state(self, wanted: str) -> None:
@@ -41,21 +41,21 @@ class Visit:
         self.page.wait_for_selector(f"#run[data-state={wanted}]")
 
     def text(self, selector: str) -> str:
-        """What stands there."""
+        """The text of an element."""
         return str(self.page.inner_text(selector))
 
     def count(self, selector: str) -> int:
-        """How many there are."""
+        """The number of elements."""
         return int(self.page.locator(selector).count())
 
     def quiet(self) -> None:
-        """Nothing on the console, and nothing asked of other hosts."""
-        assert not self.said, self.said
-        assert all(url.startswith((self.url, "data:")) for url in self.asked), self.asked
+        """Check that the console is empty, and that no other host was contacted."""
+        assert not self.console, self.console
+        assert all(url.startswith((self.url, "data:")) for url in self.requests), self.requests
 
     def inked(self, host: str) -> int:
-        """Pixels of the canvas in there that are drawn on."""
-        found: int = self.page.evaluate(
+        """The number of pixels of a canvas that are drawn on."""
+        pixels: int = self.page.evaluate(
             """host => { const c = document.querySelector(host + ' canvas');
                const copy = new OffscreenCanvas(c.width, c.height).getContext('2d', {willReadFrequently: true});
                copy.drawImage(c, 0, 0);
@@ -63,4 +63,4 @@ class Visit:
                let n = 0; for (let i = 3; i < d.length; i += 4) n += d[i] > 0; return n; }""",
             host,
         )
-        return found
+        return pixels

@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,7 +19,7 @@ Serve = Callable[..., str]
 
 @pytest.fixture(scope="module")
 def serve() -> Iterator[Serve]:
-    """Starts servers with the manners asked for; all are gone in the end."""
+    """Starts servers that behave as the keywords say; all are stopped at the end."""
     running: list[subprocess.Popen[str]] = []
 
     def start(**manners: object) -> str:
@@ -56,17 +57,17 @@ def test_plain_lines_in_a_pipe(url: str) -> None:
     lines = done.stdout.splitlines()
     assert sum(line.endswith("kept, 43 tokens, answer 7") for line in lines) >= 16
     assert "Answer: 7 (ddc, 16 of 64 paths)." in lines
-    assert "Prompt: 144 tokens in all answered requests, apart from the tokens above." in lines
-    assert f"Cost: {(144 + 2 * 688) / 1e6:.6f} at the prices given." in lines
+    assert "Prompt: 144 tokens in all completed requests, not included in the tokens above." in lines
+    assert f"Cost: {(144 + 2 * 688) / 1e6:.6f} at the given prices." in lines
     assert "\x1b" not in done.stdout
 
 
 def test_json_and_the_text_of_the_answer(url: str) -> None:
     done = ask("-", "--url", url, "--model", "tiny", "--json", "-s", "ac", "--parallel", "1", given="3 + 4?")
-    said = json.loads(done.stdout)
-    assert (said["answer"], said["reason"], said["started"]) == ("7", "settled", 4)
-    assert said["text"].endswith("\\boxed{7}")
-    assert (said["tokens"]["total"], said["cost"]) == (172, None)
+    result = json.loads(done.stdout)
+    assert (result["answer"], result["reason"], result["started"]) == ("7", "settled", 4)
+    assert result["text"].endswith("\\boxed{7}")
+    assert (result["tokens"]["total"], result["cost"]) == (172, None)
     shown = ask("?", "--url", url, "--model", "tiny", "-s", "ac", "--show-path").stdout
     assert "--- path 0\n" in shown
 
@@ -75,8 +76,8 @@ def test_the_question_from_a_file_and_defaults_from_a_file_and_the_environment(u
     (tmp_path / "question.txt").write_text("3 + 4?")
     (tmp_path / "sureenough.toml").write_text(f'url = "{url}"\nmodel = "tiny"\n[ask]\nstrategy = "ac"\npaths = 9\n')
     done = ask("--file", "question.txt", "--json", cwd=tmp_path)
-    said = json.loads(done.stdout)
-    assert (said["strategy"], said["paths"]) == ("ac", 9)
+    result = json.loads(done.stdout)
+    assert (result["strategy"], result["paths"]) == ("ac", 9)
     done = ask("--file", "question.txt", "--json", cwd=tmp_path, SUREENOUGH_STRATEGY="esc")
     assert json.loads(done.stdout)["strategy"] == "esc"
     done = ask("?", "--json", "-s", "sc", "--paths", "3", cwd=tmp_path, SUREENOUGH_STRATEGY="esc")
@@ -95,6 +96,7 @@ def test_defaults_have_the_names_that_are_typed(url: str, tmp_path: Path) -> Non
         ("speed = 9", "no verb has an option 'speed'"),
         ("[ask]\nspeed = 9", "ask has no option 'speed'; known: completions, context, count, deadline"),
         ("= 3", "sureenough.toml cannot be used"),
+        ("ask = 3", "sureenough.toml: ask must be a table: [ask]"),
     ],
 )
 def test_bad_defaults(tmp_path: Path, text: str, says: str) -> None:
@@ -113,8 +115,8 @@ def test_no_answer_is_exit_code_1(serve: Serve) -> None:
 @pytest.mark.parametrize(
     ("words", "given", "says"),
     [
-        (["?", "--model", "nope"], "", "where is nope? A server's model needs --url"),
-        (["?", "--url", "http://127.0.0.1:9/v1"], "", "which model of http://127.0.0.1:9/v1? Give --model NAME"),
+        (["?", "--model", "nope"], "", "nope is not a file: a server's model needs --url"),
+        (["?", "--url", "http://127.0.0.1:9/v1"], "", "no model is named for http://127.0.0.1:9/v1: give --model NAME"),
         (["?", "--url", "localhost", "--model", "m"], "", "it looks like http://localhost:8000/v1"),
         (["--url", "http://h/v1", "--model", "m"], " ", "the question is empty"),
         (["?", "--url", "http://h/v1", "--model", "m", "-s", "dcc"], "", "did you mean 'ddc'"),
@@ -123,9 +125,9 @@ def test_no_answer_is_exit_code_1(serve: Serve) -> None:
         (["?", "--url", "http://h/v1", "--model", "m", "--kind", "essay"], "", "known: math, choice"),
         (["?", "--url", "http://h/v1", "--model", "m", "--price-in", "-1"], "", "a price is -1.0"),
         (["?", "--url", "http://h/v1", "--model", "m", "--stall", "0"], "", "stall is 0.0 seconds"),
-        (["caf\udce9?", "--url", "http://h/v1", "--model", "m"], "", "the question is no text in UTF-8"),
+        (["caf\udce9?", "--url", "http://h/v1", "--model", "m"], "", "the question is not text in UTF-8"),
         (["?", "--url", "http://127.0.0.1:70000/v1", "--model", "m"], "", "ports go from 1 to 65535"),
-        (["--file", sys.executable, "--url", "http://h/v1", "--model", "m"], "", "is no text in UTF-8"),
+        (["--file", sys.executable, "--url", "http://h/v1", "--model", "m"], "", "is not text in UTF-8"),
     ],
 )
 def test_usage_is_exit_code_2(words: list[str], given: str, says: str) -> None:
@@ -135,10 +137,29 @@ def test_usage_is_exit_code_2(words: list[str], given: str, says: str) -> None:
     assert "Traceback" not in done.stderr
 
 
+def test_a_missing_model_does_not_print_the_password() -> None:
+    done = ask("?", "--url", "http://user:hunter2@127.0.0.1:9/v1?token=abc#def")
+    assert done.returncode == 2
+    assert "no model is named for http://127.0.0.1:9/v1: give --model NAME" in done.stderr
+    assert not any(secret in done.stderr + done.stdout for secret in ("hunter2", "user", "abc", "def;"))
+
+
+HOSTILE = "7\x1b[31m\x1b]52;c;aGk=\x07\x9b2J\x9d0;title\x9c\r\x08\u202e"
+
+
+@pytest.mark.parametrize("env", [{}, {"FORCE_COLOR": "1", "NO_COLOR": "1", "COLUMNS": "120", "LINES": "40"}])
+def test_model_text_does_not_control_the_terminal(serve: Serve, env: dict[str, Any]) -> None:
+    done = ask("?", "--url", serve(answer=HOSTILE), "--model", "tiny", "-s", "sc", "-n", "2", "--show-path", **env)
+    assert done.returncode == 0, done.stderr
+    assert r"\x1b]52;c;aGk=\x07\x9b2J" in done.stdout
+    for command in ("\x1b[31m", "\x1b]52", "\x07", "\x9b", "\x9d", "\x9c", "\x08", "\u202e"):
+        assert command not in done.stdout + done.stderr
+
+
 def test_without_standard_input() -> None:
     command = f'"{sys.executable}" -m sureenough ask --url http://h/v1 --model m <&-'
     done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=60, check=False, env=CLEAN)
-    assert (done.returncode, "what is the question?" in done.stderr) == (2, True)
+    assert (done.returncode, "the question is missing" in done.stderr) == (2, True)
 
 
 def test_the_engine_is_exit_code_3(serve: Serve) -> None:

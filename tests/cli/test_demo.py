@@ -1,4 +1,4 @@
-"""`sureenough demo` and `ask` with no server: sizes by the measured speed, honest sentences, and the real thing."""
+"""`sureenough demo`, and `ask` without a server: sizes by the measured speed, the summary, and whole runs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ import pytest
 import sureenough as se
 from sureenough import reasoner
 from sureenough.cli.demo_size import CHOICES, demo_size, length
-from sureenough.cli.demo_summary import answer, demo_summary
+from sureenough.cli.demo_summary import answer_lines, demo_summary
+from sureenough.cli.engine import GREETING
 from sureenough.data import BUILTIN_POOL
 from sureenough.problems import generate
 
@@ -42,9 +43,9 @@ def test_lengths_between_known_levels(level: int, tokens: float) -> None:
     ("rate", "problems", "paths"), [(10_000, 20, 32), (2200, 16, 32), (1700, 12, 32), (1200, 12, 24), (1, 5, 24)]
 )
 def test_a_slower_machine_samples_less(rate: float, problems: int, paths: int) -> None:
-    found = demo_size(rate, LENGTHS, 50)
-    assert (len(found.levels), found.paths) == (problems, paths)
-    assert found.tokens <= rate * 50 or rate == 1, "it fits the time, unless nothing does"
+    size = demo_size(rate, LENGTHS, 50)
+    assert (len(size.levels), size.paths) == (problems, paths)
+    assert size.tokens <= rate * 50 or rate == 1, "it fits the time, unless nothing does"
 
 
 def test_every_choice_leaves_paths_beyond_the_warm_up() -> None:
@@ -53,17 +54,17 @@ def test_every_choice_leaves_paths_beyond_the_warm_up() -> None:
 
 def test_sentences() -> None:
     result = se.compare(BUILTIN_POOL, ["sc", "ac", "ddc", "sure"], paths=32)
-    said = demo_summary(result)
-    assert said.startswith(
+    output = demo_summary(result)
+    assert output.startswith(
         f"Plain voting (sc) was right on {result.rows[0].accuracy:.0%} of these 50 questions; ddc on "
     )
-    assert said.endswith("times fewer tokens; with so few questions a few points either way are chance.")
+    assert output.endswith("times fewer tokens; with so few questions, differences of a few points are chance.")
     assert demo_summary(se.compare(BUILTIN_POOL, ["sc", "ac"], paths=8)).count("ac on ") == 1
     out = se.replay([se.RecordedPath("5", [0.5], [5.0])] * 3, "sc")
-    assert answer(out, "5", True, 1.0).startswith("Answer: 5 (right).")
-    assert answer(out, "6", False, 1.0).startswith("Answer: 5 (wrong, it is 6).")
+    assert answer_lines(out, "5", True, 1.0).startswith("Answer: 5 (right).")
+    assert answer_lines(out, "6", False, 1.0).startswith("Answer: 5 (wrong, it is 6).")
     none = se.replay([se.RecordedPath(None, [0.5], [5.0])], "sc")
-    assert answer(none, "6", False, 1.0).startswith("No answer (it is 6).")
+    assert answer_lines(none, "6", False, 1.0).startswith("No answer (it is 6).")
 
 
 @pytest.mark.parametrize("level", [1, 2, 3, 4, 5])
@@ -82,20 +83,20 @@ def test_its_own_problems_are_not_strange_to_it(level: int) -> None:
     ],
 )
 def test_other_questions_get_a_hint(question: str, named: str) -> None:
-    said = reasoner.hint(question)
-    assert said is not None
+    output = reasoner.hint(question)
+    assert output is not None
     with pytest.raises(ValueError, match=f"never seen {named}, so its answer means little here; it knows questions"):
-        raise ValueError(said)
+        raise ValueError(output)
 
 
 def test_a_question_with_no_server() -> None:
     done = run("ask", "What is (3+4)*12-7?", "--json")
-    said = json.loads(done.stdout)
-    assert (done.returncode, said["answer"], said["window"]) == (0, "77", reasoner.card().window)
-    assert said["tokens"]["overrun_known"]
-    assert done.stderr == reasoner.greeting() + "\n"
+    output = json.loads(done.stdout)
+    assert (done.returncode, output["answer"], output["window"]) == (0, "77", reasoner.card().window)
+    assert output["tokens"]["overrun_known"]
+    assert done.stderr == GREETING + "\n"
     strange = run("ask", "Who wrote Faust?", "-s", "sc", "--paths", "1")
-    assert strange.stderr.startswith(reasoner.greeting() + "\nHint: the built-in model has never seen 'who'")
+    assert strange.stderr.startswith(GREETING + "\nHint: the built-in model has never seen 'who'")
 
 
 def test_a_model_of_ones_own(tmp_path: Path) -> None:
@@ -117,18 +118,18 @@ def test_the_whole_demo(tmp_path: Path) -> None:
     pool = tmp_path / "pool.parquet"
     done = run("demo", "--json", "--seed", "4", "--seconds", "1", "--keep", str(pool))
     assert done.returncode == 0, done.stderr
-    said = json.loads(done.stdout)
-    assert [one["level"] for one in said["live"]] == [1, 3, 5]
-    assert said["live"][0]["right"]
-    rows = {row["strategy"]: row for row in said["comparison"]["pools"][0]["rows"]}
+    output = json.loads(done.stdout)
+    assert [one["level"] for one in output["live"]] == [1, 3, 5]
+    assert output["live"][0]["right"]
+    rows = {row["strategy"]: row for row in output["comparison"]["pools"][0]["rows"]}
     assert list(rows) == ["sc", "ac", "deepconf-low", "ddc", "sure"]
     assert rows["sure"]["tokens"] < rows["sc"]["tokens"]
     assert len(list(se.Pool(pool))) == rows["sc"]["questions"]
     again = run("demo", "--keep", str(pool))
-    assert (again.returncode, "is there already" in again.stderr) == (2, True)
+    assert (again.returncode, "exists already" in again.stderr) == (2, True)
 
 
-def test_ctrl_c_shows_what_there_is() -> None:
+def test_ctrl_c_shows_the_results_so_far() -> None:
     with subprocess.Popen(
         command("demo"), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         env=CLEAN | {"PYTHONUNBUFFERED": "1"},
@@ -137,7 +138,7 @@ def test_ctrl_c_shows_what_there_is() -> None:
         while not process.stdout.readline().startswith("Answer: "):
             pass
         process.send_signal(signal.SIGINT)
-        said, complained = process.communicate(timeout=60)
+        output, errors = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert "Interrupted: this is what there is." in said
-    assert "Traceback" not in complained
+    assert "Interrupted. The results so far:" in output
+    assert "Traceback" not in errors

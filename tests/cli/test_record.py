@@ -66,7 +66,7 @@ def test_a_pool_that_replay_reads(url: str, dataset: Path, tmp_path: Path) -> No
     assert first.paths[0].text is not None
     again = record(url, dataset, pool)
     assert again.returncode == 2
-    assert "is there already" in again.stderr
+    assert "exists and is complete" in again.stderr
 
 
 @pytest.mark.parametrize("form", ["csv", "parquet"])
@@ -87,7 +87,7 @@ def test_a_row_may_have_a_kind_of_its_own(url: str, tmp_path: Path) -> None:
     file.write_text('{"id": "m", "question": "?"}\n{"id": "c", "question": "?", "kind": "choice"}\n')
     assert record(url, file, pool).returncode == 0
     answers = {q.id: {path.answer for path in q.paths} for q in Pool(pool)}
-    assert answers == {"m": {"7", "8"}, "c": {None}}  # a boxed number is no choice
+    assert answers == {"m": {"7", "8"}, "c": {None}}  # a boxed number is not a choice
 
 
 def test_killed_at_any_moment_it_goes_on(url: str, dataset: Path, tmp_path: Path) -> None:
@@ -135,6 +135,12 @@ def test_numbers_below_one(option: str, url: str, dataset: Path, tmp_path: Path)
     assert (done.returncode, f"Invalid value for '{option}'" in done.stderr) == (2, True)
 
 
+def test_a_negative_seed_is_refused(url: str, dataset: Path, tmp_path: Path) -> None:
+    done = record(url, dataset, tmp_path / "pool.parquet", "--seed", "-5")
+    assert (done.returncode, done.stderr) == (2, "sureenough: --seed is -5; it must be a whole number of at least 0\n")
+    assert list(tmp_path.glob("pool*")) == []
+
+
 def test_a_full_disk_leaves_what_was_written(url: str, dataset: Path, tmp_path: Path) -> None:
     pool = tmp_path / "pool.parquet"
     full = subprocess.run(
@@ -154,9 +160,9 @@ def test_a_full_disk_leaves_what_was_written(url: str, dataset: Path, tmp_path: 
 def test_an_estimate_first(url: str, dataset: Path, tmp_path: Path) -> None:
     done = record(url, dataset, tmp_path / "pool.parquet", "--dry-run", "--price-in", "1000", "--price-out", "1000")
     assert done.returncode == 0, done.stderr
-    assert "6 questions, 48 paths. From 4 paths sampled just now:" in done.stdout
-    assert "about 1,584 tokens (33 a path) and 432 prompt tokens" in done.stdout
-    assert "about 2.02 at the prices given" in done.stdout
+    assert "6 questions, 48 paths. Estimated from 4 sampled paths:" in done.stdout
+    assert "about 1,584 tokens (33 per path) and 432 prompt tokens" in done.stdout
+    assert "about 2.02 at the given prices" in done.stdout
     assert list(tmp_path.glob("pool*")) == []
 
 
@@ -239,7 +245,7 @@ def test_ctrl_c_leaves_a_pool_that_can_be_read_and_gone_on_with(url: str, datase
         running.send_signal(signal.SIGINT)
         out, err = running.communicate(timeout=30)
     assert (running.returncode, err) == (130, "")
-    assert "paths are missing. The same command goes on" in out
+    assert "paths are missing. The same command continues" in out
     some = rows(pool)
     assert 11 <= len(some) < 48
     assert record(url, dataset, pool).returncode == 0
@@ -248,10 +254,10 @@ def test_ctrl_c_leaves_a_pool_that_can_be_read_and_gone_on_with(url: str, datase
     assert not journal.exists()
 
 
-def test_nobody_there_is_exit_code_3(dataset: Path, tmp_path: Path) -> None:
+def test_no_server_is_exit_code_3(dataset: Path, tmp_path: Path) -> None:
     done = record("http://127.0.0.1:9/v1", dataset, tmp_path / "pool.parquet", "--parallel", "1")
     assert done.returncode == 3
-    assert "nobody answers" in done.stderr
+    assert "no response from" in done.stderr
 
 
 def test_14_10_two_recordings_of_one_output(url: str, dataset: Path, tmp_path: Path) -> None:

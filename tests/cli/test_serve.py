@@ -31,22 +31,22 @@ def refused(*words: str) -> str:
     ("words", "says"),
     [
         (["serve", "--host", "0.0.0.0"], "--insecure"),
-        (["serve", "--upstream", "nonsense"], "is no URL"),
+        (["serve", "--upstream", "nonsense"], "is not a URL"),
         (["serve", "--upstream", "http://127.0.0.1:9/v1", "-s", "ddd"], "did you mean"),
         (["serve", "--key-file", "nowhere"], "cannot be read"),
         (["serve", "--max-paths", "0"], "max-paths"),
         (["serve", "--model", "nowhere.gguf"], "nowhere.gguf"),
         (
             ["serve", "--keep-runs", "pyproject.toml/runs"],
-            "no run could be kept in pyproject.toml/runs",
+            "runs cannot be kept in pyproject.toml/runs",
         ),
         (["serve", "--temperature", "-1"], "temperature is -1.0"),
         (["serve", "--template", "solve it"], "{question}"),
         (["serve", "--max-seconds", "inf"], "and finite"),
         (["serve", "--grace", "inf"], "grace is inf"),
         (["serve", "--upstream", "http://127.0.0.1:99999/v1"], "ports go from 1 to 65535"),
-        (["view", "nowhere.json"], "is not there"),
-        (["view", "pyproject.toml"], "is no run"),
+        (["view", "nowhere.json"], "does not exist"),
+        (["view", "pyproject.toml"], "is not a kept run"),
     ],
 )
 def test_what_cannot_be_is_refused_in_words(words: list[str], says: str) -> None:
@@ -60,7 +60,7 @@ def test_a_level_of_the_log_that_is_none(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_a_run_under_a_name_that_no_page_has(tmp_path: Path) -> None:
     (tmp_path / "my run.v2.json").write_text(json.dumps(RUN))
-    assert "call it run-1.json" in refused("view", str(tmp_path / "my run.v2.json"))
+    assert "rename it, to run-1.json" in refused("view", str(tmp_path / "my run.v2.json"))
 
 
 def test_a_port_that_is_taken() -> None:

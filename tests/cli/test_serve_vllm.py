@@ -1,25 +1,33 @@
-"""`sureenough serve-vllm`: without a vLLM that was tried it starts nothing and says why."""
+"""`sureenough serve-vllm`: without a version of vLLM that was tried, it starts nothing and says why."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
+import typer
+
+from sureenough.cli import serve_vllm
+from sureenough.errors import UsageError
 
 
 def served(*words: str, site: str | None = None) -> subprocess.CompletedProcess[str]:
-    setting = os.environ | ({"PYTHONPATH": site} if site else {})
+    paths = [site, os.environ.get("PYTHONPATH")]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in paths if path)}
     return subprocess.run(
         [sys.executable, "-W", "ignore", "-m", "sureenough", "serve-vllm", *words],
-        capture_output=True, text=True, timeout=120, env=setting, check=False,
+        capture_output=True, text=True, timeout=120, env=environment, check=False,
     )  # fmt: skip
 
 
 def a_vllm(folder: Path, version: str) -> str:
-    """Metadata of an installed vLLM, which is all that is looked at before it is started."""
+    """Metadata of an installed vLLM, which is all that is checked before it is started."""
     about = folder / f"vllm-{version}.dist-info"
     about.mkdir()
     (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: vllm\nVersion: {version}\n")
@@ -37,7 +45,7 @@ def test_the_command_can_be_shown(tmp_path: Path) -> None:
     done = served("some/model", "--show", "--longest-window", "64", "--port", "9", site=a_vllm(tmp_path, "0.32.4"))
     assert done.returncode == 0
     for part in (
-        "SUREENOUGH_VLLM_SOCKET=$(mktemp -d)/desk",
+        "SUREENOUGH_VLLM_SOCKET=$(mktemp -d)/records.sock",
         "SUREENOUGH_VLLM_WINDOW=64",
         "--model some/model",
         "--logits-processors sureenough.engines.vllm.server.logits_processor:WatchProcessor",
@@ -48,5 +56,18 @@ def test_the_command_can_be_shown(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("words", [(), ("model", "--longest-window", "0")])
-def test_bad_words(words: tuple[str, ...], tmp_path: Path) -> None:
+def test_bad_options(words: tuple[str, ...], tmp_path: Path) -> None:
     assert served(*words, site=a_vllm(tmp_path, "0.32.0")).returncode == 2
+
+
+def test_a_server_that_cannot_be_started_leaves_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError("no such program")
+
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(os, "execvpe", refuse)
+    monkeypatch.setattr(serve_vllm, "installed_version", lambda: "0.32.0")
+    context = cast(typer.Context, SimpleNamespace(args=[]))
+    with pytest.raises(UsageError, match="could not be started: no such program"):
+        serve_vllm.command(context, "some/model")
+    assert not list(tmp_path.iterdir())

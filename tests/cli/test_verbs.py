@@ -1,16 +1,19 @@
-"""The command line as a whole: every verb is there, and nobody waits for what another verb needs."""
+"""The command line as a whole: every verb exists, loads only what it needs, and shares its options with others."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
+import time
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
 import typer.main
 
 from sureenough.cli import SETTINGS, VERBS, app
-from sureenough.cli.config import defaults
+from sureenough.cli.config import defaults, name_options
+from sureenough.core.options import RunOptions
 
 LOADED = """
 import sys
@@ -22,7 +25,7 @@ except SystemExit:
     pass
 print(*[name for name in {heavy!r} if name in sys.modules], file=sys.stderr)
 """
-HEAVY = ("numpy", "scipy.special", "pyarrow", "httpx", "matplotlib", "starlette", "torch", "math_verify", "sympy")
+HEAVY = ("numpy", "scipy.special", "pyarrow", "aiohttp", "matplotlib", "starlette", "torch", "math_verify", "sympy")
 
 
 def run(*command: str) -> subprocess.CompletedProcess[str]:
@@ -35,8 +38,8 @@ def run(*command: str) -> subprocess.CompletedProcess[str]:
         (["--version"], set()),
         (["strategies"], {"numpy"}),
         (["explain", "--help"], {"numpy", "pyarrow"}),
-        (["ask", "--help"], {"numpy", "pyarrow", "httpx"}),
-        (["bench", "--help"], {"numpy", "pyarrow", "httpx"}),
+        (["ask", "--help"], {"numpy", "pyarrow"}),
+        (["bench", "--help"], {"numpy", "pyarrow"}),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
@@ -46,25 +49,89 @@ def test_a_verb_loads_no_more_than_it_needs(words: list[str], needed: set[str]) 
 
 
 @pytest.mark.parametrize("name", VERBS)
-def test_every_verb_is_there_and_says_what_it_does(name: str) -> None:
-    group = cast(Any, typer.main.get_command(app))
-    verb = group.get_command(None, name)
-    assert verb.name == name
-    assert len(verb.help) > 20
-    assert verb.context_settings.items() >= SETTINGS.get(name, {}).items()
+def test_every_verb_exists_and_has_a_help_text(name: str) -> None:
+    command = verb(name)
+    assert command.name == name
+    assert len(command.help) > 20
+    assert command.context_settings.items() >= SETTINGS.get(name, {}).items()
 
 
-def test_a_verb_that_is_not_there_and_the_one_that_was_meant() -> None:
+def test_an_unknown_verb_and_a_suggestion() -> None:
     done = run("-m", "sureenough", "strategis")
     assert done.returncode == 2
     assert "No such command 'strategis'. Did you mean 'strategies'?" in " ".join(done.stderr.split())
 
 
-def test_without_a_file_of_defaults_no_verb_is_loaded(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_file_of_defaults_no_verb_is_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SUREENOUGH_CONFIG", "")
 
-    def load() -> dict[str, Any]:
-        raise AssertionError("verbs were loaded")
+    assert defaults(verb("ask"), unexpected) is None
 
-    assert defaults(load) is None
+
+def unexpected() -> dict[str, Any]:
+    raise AssertionError("other verbs were loaded")
+
+
+def verb(name: str) -> Any:
+    return cast(Any, typer.main.get_command(app)).get_command(None, name)
+
+
+def test_defaults_of_a_verb_load_no_other_verb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "defaults.toml").write_text("paths = 9\n[ask]\njson = true\nmax-tokens = 5\n")
+    monkeypatch.setenv("SUREENOUGH_CONFIG", str(tmp_path / "defaults.toml"))
+    assert defaults(verb("ask"), unexpected) == {"paths": 9, "as_json": True, "max_tokens": 5}
+    with pytest.raises(AssertionError, match="other verbs were loaded"):
+        defaults(verb("strategies"), unexpected)
+
+
+@pytest.mark.parametrize("text", ["= 3", "speed = 9", "[ask]\nspeed = 9", "\xff"])
+def test_help_works_beside_a_bad_file_of_defaults(text: str, tmp_path: Path) -> None:
+    (tmp_path / "sureenough.toml").write_bytes(text.encode("latin-1"))
+    for words in (["--help"], ["ask", "--help"], ["ask", "-h"]):
+        done = subprocess.run(
+            [sys.executable, "-m", "sureenough", *words], capture_output=True, text=True, cwd=tmp_path, check=False
+        )
+        assert (done.returncode, "Usage:" in done.stdout) == (0, True)
+        assert ("sureenough.toml" in done.stderr) == ("ask" in words)
+
+
+@pytest.mark.parametrize("name", ["ask", "record", "replay", "bench", "explain", "demo"])
+def test_run_options_derive_from_one_definition(name: str) -> None:
+    flags = {option.name: option for option in verb(name).params}
+    shared = [option for option in RunOptions.fields() if option in flags]
+    if name in ("ask", "replay"):
+        assert set(RunOptions.fields()) - set(shared) <= {"deadline"}
+    for option in shared:
+        if (name, option) != ("record", "window"):  # there it is what the pool suggests
+            assert flags[option].help.lower().startswith(RunOptions.fields()[option].metadata["help"].lower())
+
+
+@pytest.mark.parametrize("name", VERBS)
+def test_help_is_plain(name: str) -> None:
+    text = run("-m", "sureenough", name, "--help").stdout
+    assert text.startswith("Usage: ")
+    assert "<bool>" not in text
+
+
+def test_errors_of_the_library_name_options() -> None:
+    ask = verb("ask")
+    for message, expected in {
+        "window is 0; it must be 1": "--window is 0; it must be 1",
+        "max_tokens=5 is too few": "--max-tokens 5 is too few",
+        "no window of 64 was full; try window=32": "no window of 64 was full; try --window 32",
+        "as_json is 3": "--json is 3",
+        "ddc:tau=2: tau=2 will not do; the window is fine": "ddc:tau=2: tau=2 will not do; the window is fine",
+        "question is 5": "question is 5",
+    }.items():
+        assert name_options(message, ask) == expected
+
+
+def test_the_version_and_the_list_of_verbs_come_at_once() -> None:
+    for words, seconds in ((["--version"], 0.15), (["--help"], 0.3)):
+        times = []
+        for _ in range(5):
+            start = time.perf_counter()
+            assert run("-m", "sureenough", *words).returncode == 0
+            times.append(time.perf_counter() - start)
+        assert min(times) < seconds, times

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from sureenough.core.events import Action, Cancel, Ended, Event, Expired, Regrouped, Start, Tokens
+from sureenough.core.events import Action, Cancel, Classify, Ended, Event, Expired, Regrouped, Start, Tokens
 from sureenough.core.session import Session
 
 
 def say(thing: Event | Action) -> str:
     """One event or action in a few words."""
     match thing:
-        case Tokens(path, tokens):
-            return f"path {path} grew by {len(tokens)}"
+        case Tokens(path, tokens, unread):
+            return f"path {path} grew by {len(tokens) + unread}"
         case Ended(path, fate, answer):
             return f"path {path} {fate}, answer {answer}"
         case Regrouped(classes):
@@ -24,6 +24,8 @@ def say(thing: Event | Action) -> str:
             return f"start {path}"
         case Cancel(path, fate):
             return f"cancel {path} ({fate})"
+        case Classify(answers):
+            return f"classify {', '.join(answers)}"
         case _:
             return f"stop with {thing.answer}: {thing.reason}"
 

@@ -105,19 +105,19 @@ def test_votes_wait_for_every_path_started_before() -> None:
     run = session(paths=6, parallel=6)
     for path in (5, 4, 3, 2, 1):
         assert run.receive(ended(path)) == []
-    assert run.poll.counted == 0
+    assert run.snapshot().votes.counted == 0
     assert run.receive(ended(0, "b"))[-1:] == [Stop("a", "budget")], "(5, 1) is .9375: the budget decides"
 
 
-def test_counting_stops_at_the_path_that_settles_and_spares_the_rest() -> None:
+def test_counting_stops_at_the_path_that_settles_and_discards_the_rest() -> None:
     run = session(paths=9, parallel=7)
     for path in (6, 5, 4, 3, 2, 1):
         run.receive(Ended(path, Fate.KEPT, "a", tokens=[Token("", 1, 1)] * 10))
     actions = run.receive(ended(0))
-    assert actions == [Cancel(7, Fate.SPARED), Cancel(8, Fate.SPARED), Stop("a", "settled")]
+    assert actions == [Cancel(7, Fate.DISCARDED), Cancel(8, Fate.DISCARDED), Stop("a", "settled")]
     out = run.outcome()
     assert out.votes == {"a": 4.0}, "paths 0 to 3 settle it"
-    assert (out.tokens.kept, out.tokens.spared) == (30, 30)
+    assert (out.tokens.kept, out.tokens.discarded) == (30, 30)
 
 
 def test_counting_in_order_of_finish_is_an_option_that_the_outcome_announces() -> None:
@@ -180,11 +180,11 @@ def test_regrouping_settles_nothing_in_the_warm_up() -> None:
 
 def test_classes_may_be_known_from_the_start() -> None:
     run = Session(STRATEGIES["ac"], RunOptions(paths=8, window=2))
-    assert run.receive(Regrouped({"x": "a"})) == []
+    assert run.receive(Regrouped({"x": "a", "a": "a"})) == []
     run.begin()
     run.receive(ended(0, "x"))
     run.receive(ended(1, "a"))
-    assert run.poll.votes() == {"x": 2.0}
+    assert run.snapshot().votes.weights == {"x": 2.0}
 
 
 # -- the driver's bugs
@@ -197,7 +197,7 @@ def test_classes_may_be_known_from_the_start() -> None:
         (lambda run: run.receive(ended(-1)), "never started"),
         (lambda run: run.begin(), "twice"),
         (lambda run: run.receive("tokens"), "not an event"),
-        (lambda run: run.outcome(), "before the run is over"),
+        (lambda run: run.outcome(), "before the run has ended"),
         (lambda _: Session(STRATEGIES["sc"], RunOptions(paths=1, window=1)).receive(grew(0, 1)), "before begin"),
     ],
 )
@@ -238,7 +238,7 @@ def test_without_a_calibration_the_warm_up_still_comes_first_and_nothing_is_prun
     run = session(replace(STRATEGIES["ddc-no-depth"], warmup=2), paths=3, window=2)
     for path, confs in ((0, (9, 9, 9)), (1, (8, 8, 8))):
         run.receive(grew(path, *confs))
-        assert run.receive(ended(path, "ab"[path])) == [Start(path + 1, path_seed(0, path + 1))]
+        assert run.receive(ended(path, "ab"[path])) == [Start(path + 1, path_seed(0, path + 1), warmup=path == 0)]
     run.receive(grew(2, 0, 0, 0))
     assert run.receive(ended(2, "b")) == [Stop("a", "budget")]
     out = run.outcome()
@@ -257,7 +257,7 @@ def test_no_path_was_watched() -> None:
     run = session(ddc(1), paths=1, window=2048)
     run.receive(Tokens(0, [Token("", 0.5, 5.0)] * 640))
     run.receive(ended(0))
-    assert run.outcome().notes == ("no path was watched: longest 640 tokens, window 2048; try --window 64",)
+    assert run.outcome().notes == ("no path was watched: the longest has 640 tokens, the window 2048; try window=64",)
 
 
 def test_a_path_that_just_fills_a_window_was_watched() -> None:

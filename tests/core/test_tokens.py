@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from math import nan
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sureenough.core.confidence.array import scan
 from sureenough.core.events import (
     Cancel,
     Ended,
@@ -18,7 +20,6 @@ from sureenough.core.events import (
     Tier,
     Token,
     Tokens,
-    Unread,
 )
 from sureenough.errors import ProtocolError
 from sureenough.strategies import STRATEGIES
@@ -70,12 +71,12 @@ def test_a_gate_may_close_at_the_last_token() -> None:
     assert run.outcome().tokens.pruned == 2
 
 
-def test_a_spared_path_is_one_that_ran_when_the_vote_was_settled() -> None:
+def test_a_discarded_path_is_one_that_ran_when_the_vote_was_settled() -> None:
     run = session(STRATEGIES["ac"], paths=8, parallel=5)
     run.receive(grew(4, 1, 1, 1))
     for path in range(4):
         run.receive(ended(path))
-    assert run.outcome().tokens.spared == 3
+    assert run.outcome().tokens.discarded == 3
 
 
 def test_the_cap_falls_inside_a_chunk() -> None:
@@ -83,7 +84,7 @@ def test_the_cap_falls_inside_a_chunk() -> None:
     run.receive(grew(0, 1, 1, 1))
     assert run.receive(grew(1, 1, 1, 1))[-1] == Stop(None, "max_tokens")
     spent = run.outcome().tokens
-    assert (spent.spared, spent.overrun, spent.total) == (5, 1, 6)
+    assert (spent.discarded, spent.overrun, spent.total) == (5, 1, 6)
 
 
 def test_a_path_that_ends_with_the_token_that_reaches_the_cap_still_votes() -> None:
@@ -96,8 +97,8 @@ def test_a_path_that_ends_with_the_token_that_reaches_the_cap_still_votes() -> N
 def test_a_path_whose_end_lies_beyond_the_cap_does_not_vote() -> None:
     run = session(STRATEGIES["sc"], max_tokens=2)
     last = Ended(0, Fate.KEPT, "a", tokens=[Token("", 1, 1)] * 3)
-    assert run.receive(last) == [Cancel(0, Fate.SPARED), Stop(None, "max_tokens")]
-    assert (run.outcome().tokens.spared, run.outcome().tokens.overrun) == (2, 1)
+    assert run.receive(last) == [Cancel(0, Fate.DISCARDED), Stop(None, "max_tokens")]
+    assert (run.outcome().tokens.discarded, run.outcome().tokens.overrun) == (2, 1)
 
 
 def test_tokens_made_after_a_cancel_count_towards_the_cap() -> None:
@@ -117,7 +118,7 @@ def test_a_cap_in_the_warm_up_takes_the_vote_so_far_in_order() -> None:
     assert run.receive(grew(1, 5, 5, 5))[-1] == Stop("a", "max_tokens")
     out = run.outcome()
     assert out.votes == {"a": 4.0}, "path 2 ended out of turn"
-    assert (out.tokens.init, out.tokens.spared) == (2, 5)
+    assert (out.tokens.init, out.tokens.discarded) == (2, 5)
 
 
 def test_steps_are_the_longest_chain() -> None:
@@ -140,10 +141,10 @@ def test_a_summary_stands_in_for_signals() -> None:
     for path, confs in ((0, (6, 7, 6)), (1, (6, 8, 7)), (2, (7, 7, 7))):
         seen.receive(grew(path, *confs))
         seen.receive(ended(path, "ab"[path % 2]))
-        record = seen.paths[path]
-        blind.receive(Tokens(path, Unread(2)))
-        blind.receive(Ended(path, record.fate or Fate.KEPT, "ab"[path % 2],
-                            Summary(3, record.lowest, record.tail, windows=record.windows)))  # fmt: skip
+        blind.receive(Tokens(path, unread=2))
+        windows = scan(np.full(3, 0.5), np.array(confs, dtype=float), 2)
+        summary = Summary(3, windows.lowest, windows.tail, windows=windows)
+        blind.receive(Ended(path, Fate.KEPT, "ab"[path % 2], summary))
     assert seen.outcome() == blind.outcome()
 
 
@@ -168,15 +169,15 @@ def test_the_bill_of_a_cancelled_path_may_come_late() -> None:
     run = session(STRATEGIES["ac"], paths=8, parallel=5)
     for path in range(4):
         run.receive(ended(path))
-    assert run.receive(Ended(4, Fate.SPARED, None, Summary(17))) == []
-    assert run.outcome().tokens.spared == 17
+    assert run.receive(Ended(4, Fate.DISCARDED, None, Summary(17))) == []
+    assert run.outcome().tokens.discarded == 17
 
 
 def test_a_summary_that_places_the_decision_earlier_makes_the_rest_overrun() -> None:
     run = session(ddc(1, stop=NEVER), paths=2, window=2)
     run.receive(grew(0, 6, 6))
     run.receive(ended(0, None))
-    run.receive(Tokens(1, Unread(30)))
+    run.receive(Tokens(1, unread=30))
     run.receive(Ended(1, Fate.PRUNED, None, Summary(10, tier=Tier.DROP)))
     assert (run.outcome().tokens.pruned, run.outcome().tokens.overrun) == (10, 20)
 
@@ -184,7 +185,7 @@ def test_a_summary_that_places_the_decision_earlier_makes_the_rest_overrun() -> 
 def test_a_summary_may_tell_of_a_path_beyond_the_cap() -> None:
     run = session(STRATEGIES["sc"], max_tokens=10)
     assert run.receive(Ended(0, Fate.KEPT, "a", Summary(50)))[-1] == Stop(None, "max_tokens")
-    assert (run.outcome().tokens.spared, run.outcome().tokens.overrun) == (10, 40)
+    assert (run.outcome().tokens.discarded, run.outcome().tokens.overrun) == (10, 40)
 
 
 def test_regrouping_after_the_end_changes_nothing() -> None:
@@ -224,11 +225,3 @@ def test_strategies_that_read_no_confidence_need_no_signals() -> None:
     run = session(STRATEGIES["sc"], paths=1)
     run.receive(Tokens(0, [Token("x", nan, nan)]))
     assert run.receive(ended(0))[-1] == Stop("a", "budget")
-
-
-def test_unread_tokens_are_a_sequence() -> None:
-    unread = Unread(3)
-    assert (len(unread), len(unread[1:]), len(list(unread))) == (3, 2, 3)
-    assert unread[-1].conf != unread[-1].conf
-    with pytest.raises(IndexError):
-        unread[3]

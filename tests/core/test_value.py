@@ -177,7 +177,7 @@ def test_before_the_first_vote_something_is_needed(name: str) -> None:
 
 def test_further_paths_are_taken_to_weigh_the_mean() -> None:
     made = poll("aababab", tails=[1.0, 9.0, 3.0, 8.0, 2.0, 14.0, 30.0])
-    lead = made.lead()
+    lead = made.lead_by_weight()
     assert lead is not None
     each = lead.total / 7
     assert each < 0.95, "unequal tails carry less information"
@@ -228,7 +228,7 @@ def test_any_callable_is_a_stop_rule() -> None:
         (
             ExpectedGain(),
             "aaaa",
-            "The 60 paths left would win 0.32 points of vote share on average, no more than delta = 1",
+            "The 60 remaining paths would gain 0.32 points of vote share on average, no more than delta = 1",
         ),
         (ExpectedGain(), "aabb", "more than delta = 1 points"),
         (Posterior(), "aaaa", "with probability 0.9688, above tau = 0.95"),
@@ -238,7 +238,7 @@ def test_any_callable_is_a_stop_rule() -> None:
         (Unanimous(), "aaaaa", "A window of 5 paths"),
         (Unanimous(), "aaaab", "No window of 5 paths"),
         (never, "a", "whole budget"),
-        *((rule, "", "Nobody has voted.") for rule in (ExpectedGain(), Posterior(), TwoLargest(), Share())),
+        *((rule, "", "There are no votes yet.") for rule in (ExpectedGain(), Posterior(), TwoLargest(), Share())),
     ],
 )
 def test_why(rule: StopRule, votes: str, says: str) -> None:

@@ -152,10 +152,10 @@ def test_ties_go_to_the_lowest_numbered_path() -> None:
 
 def test_the_two_heaviest_and_the_whole() -> None:
     votes = poll("abcab", [1.0, 5.0, 2.0, 1.5, 0.5])
-    assert votes.lead() == Lead(5.5, 2.5, 10.0)
-    assert votes.heads() == Lead(2, 2, 5)
-    assert poll("aa").lead() == Lead(2.0, 0.0, 2.0)
-    assert poll("..").lead() is None
+    assert votes.lead_by_weight() == Lead(5.5, 2.5, 10.0)
+    assert votes.lead_by_count() == Lead(2, 2, 5)
+    assert poll("aa").lead_by_weight() == Lead(2.0, 0.0, 2.0)
+    assert poll("..").lead_by_weight() is None
     assert poll("..").winner() is None
     assert poll("a..").counted == 3
 

@@ -30,8 +30,8 @@ def random_paths(seed: int, n: int = 40) -> list[RecordedPath]:
 
 def check(paths: list[RecordedPath], spec: str, window: int) -> None:
     expected = literal.run(paths, literal.RULES[spec], window)
-    for lane in (fast_replay, lockstep):
-        out = replay(paths, parse(spec), RunOptions(paths=len(paths), window=window), lane=lane)
+    for driver in (fast_replay, lockstep):
+        out = replay(paths, parse(spec), RunOptions(paths=len(paths), window=window), driver=driver)
         assert out.answer == expected.answer
         assert out.reason == expected.reason
         assert out.started == expected.started

@@ -14,6 +14,7 @@ from sureenough.core.events import Action, Ended, Expired, Regrouped, Token, Tok
 from sureenough.core.options import RunOptions
 from sureenough.core.outcome import Outcome
 from sureenough.core.session import Session
+from sureenough.core.snapshot import Snapshot
 from sureenough.drivers.judging import new_grouper
 from sureenough.drivers.live import run
 from sureenough.drivers.observers import ObservedEvent, PathText, RunStarted
@@ -39,7 +40,7 @@ def scripted(play: Callable[[int], Iterable[Step]]) -> Fake:
 def go(
     engine: Engine, strategy: str = "sc", *, paths: int = 8, parallel: int = 4, window: int = 4, **more: Any
 ) -> Outcome:
-    options = {name: more.pop(name) for name in ("max_tokens", "count", "planned") if name in more}
+    options = {name: more.pop(name) for name in ("max_tokens", "count", "planned", "deadline") if name in more}
     session = Session(resolve(strategy), RunOptions(paths=paths, window=window, parallel=parallel, **options))
     return asyncio.run(
         asyncio.wait_for(
@@ -80,7 +81,7 @@ def test_a_settled_vote_closes_the_others() -> None:
     assert (out.answer, out.reason) == ("1", "settled")
     assert engine.running == 0
     assert (out.started, out.tokens.kept) == (engine.started, 4)
-    assert out.tokens.total == out.tokens.kept + out.tokens.spared
+    assert out.tokens.total == out.tokens.kept + out.tokens.discarded
 
 
 def test_a_pruned_path_is_closed_and_the_rest_of_its_chunk_is_overrun() -> None:
@@ -168,27 +169,30 @@ def test_observers_hear_everything_in_order() -> None:
     heard: list[ObservedEvent] = []
     actions: list[Action] = []
 
-    def observer(session: Session, news: ObservedEvent, made: Sequence[Action]) -> None:
-        heard.append(news)
+    def observer(event: ObservedEvent, made: Sequence[Action], snapshot: Snapshot) -> None:
+        heard.append(event)
         actions.extend(made)
 
     go(scripted(lambda n: [tokens("a"), Chunk(text=r"\boxed{1}")]), paths=2, parallel=1, observers=[observer])
     kinds = [type(news) for news in heard]
-    assert kinds == [RunStarted, Tokens, PathText, Regrouped, Ended, Tokens, PathText, Ended]
-    assert [type(action).__name__ for action in actions] == ["Start", "Start", "Stop"]
+    assert kinds == [RunStarted, Tokens, PathText, Ended, Regrouped, Tokens, PathText, Ended]
+    assert [type(action).__name__ for action in actions] == ["Start", "Classify", "Start", "Stop"]
     assert go(scripted(lambda n: [LONG]), deadline=0.0, observers=[observer]).reason == "deadline"
     assert Expired("deadline") in heard
 
 
-def test_an_observer_that_breaks_breaks_the_run() -> None:
-    def observer(session: Session, news: ObservedEvent, made: Sequence[Action]) -> None:
-        if isinstance(news, Tokens):
-            raise ZeroDivisionError
+def test_an_observer_that_raises_is_noted_and_not_called_again() -> None:
+    calls = 0
 
-    engine = scripted(lambda n: [tokens("a"), LONG])
-    with pytest.raises(ZeroDivisionError):
-        go(engine, observers=[observer])
-    assert engine.running == 0
+    def observer(event: ObservedEvent, made: Sequence[Action], snapshot: Snapshot) -> None:
+        nonlocal calls
+        calls += 1
+        raise ZeroDivisionError("of its own")
+
+    engine = scripted(lambda n: [tokens(r"\boxed{1}")])
+    out = go(engine, observers=[observer])
+    assert (out.answer, calls, engine.running) == ("1", 1, 0)
+    assert any("an observer failed" in note and "of its own" in note for note in out.notes)
 
 
 def test_equal_answers_are_told_as_one_class() -> None:
@@ -217,9 +221,9 @@ def test_estimates_are_called_so() -> None:
 def test_fates_and_events_add_up() -> None:
     told = 0
 
-    def observer(session: Session, news: ObservedEvent, made: Sequence[Action]) -> None:
+    def observer(event: ObservedEvent, made: Sequence[Action], snapshot: Snapshot) -> None:
         nonlocal told
-        told += len(news.tokens) if isinstance(news, Tokens) else 0
+        told += len(event.tokens) + event.unread if isinstance(event, Tokens) else 0
 
     engine = scripted(lambda n: [tokens("", n), EngineError("x")] if n % 4 == 3 else [tokens(r"\boxed{1}", n + 1)])
     out = go(engine, "ddc:warmup=4,tau=1", paths=32, parallel=8, observers=[observer])

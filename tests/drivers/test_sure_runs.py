@@ -81,8 +81,8 @@ def test_real_paths(delta: float, real_questions: list[Question]) -> None:
 def check(paths: list[RecordedPath], window: int, delta: float) -> None:
     answer, started, tokens = literal_sure(paths, window, delta)
     strategy = parse(f"sure:delta={delta}")
-    for lane in (fast_replay, lockstep) if len(paths) < 50 else (fast_replay,):
-        out = replay(paths, strategy, RunOptions(paths=len(paths), window=window), lane=lane)
+    for driver in (fast_replay, lockstep) if len(paths) < 50 else (fast_replay,):
+        out = replay(paths, strategy, RunOptions(paths=len(paths), window=window), driver=driver)
         assert (out.answer, out.started, out.tokens.total) == (answer, started, tokens)
 
 

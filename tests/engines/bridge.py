@@ -10,10 +10,10 @@ from collections.abc import AsyncGenerator, Coroutine, Sequence
 from typing import Any
 
 from sureenough.core.events import Token
-from sureenough.engines.base import Prompt
+from sureenough.engines.base import Engine, Prompt
 
 
-class Bridge:
+class Bridge(Engine):
     """Hands every call to the loop where the engine is."""
 
     def __init__(self, engine: Any, loop: asyncio.AbstractEventLoop) -> None:

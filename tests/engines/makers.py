@@ -14,8 +14,8 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, Literal, NamedTuple
 
-import httpx
 import pytest
+from yarl import URL
 
 from sureenough.core.events import Token, path_seed
 from sureenough.engines import Chunk, Engine, Fake, Prompt, Recorded
@@ -125,7 +125,8 @@ async def vllm(trouble: Trouble) -> AsyncIterator[Held]:
     options["extra"] = {"ignore_eos": True}  # so that paths are as long as they should be
     if trouble == "silent":
         options["k"] = 50  # more than it gives
-    place = httpx.URL(url)
+    place = URL(url)
+    assert place.host is not None
     assert place.port is not None
     async with relay(place.host, place.port, cut_after=20_000 if trouble == "broken" else None) as port:
         yield Held(OpenAI(f"http://127.0.0.1:{port}/v1", "tiny", **options), running, tokens=long, answer=None)
@@ -153,8 +154,8 @@ async def local(trouble: Trouble) -> AsyncIterator[Held]:
         k=500 if trouble == "silent" else 20,  # it has no more candidates than words
     )  # fmt: skip
     async with engine.open(parallel=1) as ready:
-        server = ready.running
-        place = httpx.URL(server.url)
+        server = ready.server
+        place = URL(server.url)
         asked = urllib.request.Request(
             server.url.replace("/v1", "/metrics"), headers={"Authorization": f"Bearer {server.key}"}
         )
@@ -166,6 +167,7 @@ async def local(trouble: Trouble) -> AsyncIterator[Held]:
         if trouble != "broken":
             yield Held(engine, running, tokens=long, answer=None)
             return
+        assert place.host is not None
         assert place.port is not None
         async with relay(place.host, place.port, cut_after=20_000) as port:
             yield Held(engine.wire(f"http://127.0.0.1:{port}/v1", server.key), running, tokens=long, answer=None)

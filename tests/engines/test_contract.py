@@ -133,8 +133,8 @@ def test_a_whole_run(make: Any, strategy: str) -> None:
 @every_engine
 def test_a_deadline_frees_every_slot(make: Any) -> None:
     async def use(held: Held) -> None:
-        session = Session(resolve("ddc:warmup=4"), RunOptions(paths=16, window=4, parallel=4))
-        out = await run(PROMPT, held.engine, session, extract=extract, group=new_grouper(), deadline=0.05)
+        session = Session(resolve("ddc:warmup=4"), RunOptions(paths=16, window=4, parallel=4, deadline=0.05))
+        out = await run(PROMPT, held.engine, session, extract=extract, group=new_grouper())
         assert (out.reason, out.answer) == ("deadline", None)
 
     bounded(make, "endless", use)

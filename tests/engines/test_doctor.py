@@ -1,4 +1,4 @@
-"""The doctor tells a healthy server from sick ones, and what would cure them."""
+"""The doctor distinguishes servers that return what strategies need from those that do not, and names the fix."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from sureenough.cli.cancel_timing import CancelTiming, CancelTimings
-from sureenough.cli.doctor_checks import Check, closing, examine
+from sureenough.cli.doctor_checks import Check, check_closing, examine
 from sureenough.engines.openai.client import OpenAI
 from sureenough.errors import EngineUnavailable
 from tests.engines.misbehaving import Manner, serving
@@ -33,11 +33,12 @@ def test_a_healthy_server() -> None:
     ("manner", "name", "good", "cure"),
     [
         (Manner(logprobs=False), "top-k", False, "--max-logprobs 20"),
-        (Manner(logprobs=False), "highest k", False, "--max-logprobs 20"),
+        (Manner(logprobs=False), "highest k", False, "see top-k"),
         (Manner(more_candidates=-15), "top-k", False, "--max-logprobs 20"),
         (Manner(repeated=True, per_chunk=4), "distinct", False, "--stream-interval 1"),
-        (Manner(usage=False), "counting", None, "counted as read"),
-        (Manner(status=400), "seeds", False, "see the message"),
+        (Manner(usage=False), "counting", None, "only received tokens are counted"),
+        (Manner(status=400), "top-k", False, "see the message"),
+        (Manner(status=400), "seeds", False, "see top-k"),
         (Manner(scaled=True), "raw", False, "SGLANG_RETURN_ORIGINAL_LOGPROB"),
     ],
 )
@@ -50,7 +51,7 @@ def test_what_ails_a_server(manner: Manner, name: str, good: bool | None, cure: 
 def closed(manner: Manner) -> Check:
     async def look() -> Check:
         async with serving(manner) as server, OpenAI(server.url, "tiny").open(parallel=8) as connected:
-            return await closing(connected)
+            return await check_closing(connected)
 
     return asyncio.run(asyncio.wait_for(look(), timeout=60))
 
@@ -91,6 +92,6 @@ def test_rounds_must_agree() -> None:
     assert "not conclusive" in str(CancelTimings([stops, goes_on]))
 
 
-def test_nobody_there() -> None:
+def test_a_server_that_cannot_be_reached() -> None:
     with pytest.raises(EngineUnavailable):
         asyncio.run(examine(OpenAI("http://127.0.0.1:9/v1", "tiny", retries=0)))

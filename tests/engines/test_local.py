@@ -23,8 +23,8 @@ from sureenough import reasoner
 from sureenough.cli.doctor_checks import examine
 from sureenough.engines.local import llama_server as llama
 from sureenough.engines.local import memory
-from sureenough.engines.local.engine import Slots
-from sureenough.engines.openai.server_counters import counters_at_rest, read_counters
+from sureenough.engines.local.engine import LocalConnection
+from sureenough.engines.openai.server_counters import read_counters, settled_counters
 from tests.engines.ggufs import QWEN, head
 
 PROMPT = se.Prompt.user("Compute 12+7.")
@@ -35,8 +35,8 @@ def bounded(work: Coroutine[Any, Any, Any], seconds: float = 60) -> Any:
     return asyncio.run(asyncio.wait_for(work, timeout=seconds))
 
 
-async def now(ready: Slots) -> Any:
-    found = await read_counters(ready.connected.client, ready.connected.address)
+async def now(ready: LocalConnection) -> Any:
+    found = await read_counters(ready.connection.transport, ready.connection.address)
     assert found is not None
     return found
 
@@ -54,9 +54,9 @@ def model(folder: Path, **keys: Any) -> Path:
         ({"context": 4096, "max_path_tokens": 1000}, 16,
          r"4,096 tokens leaves 16 paths 256 each, and a path of 1,000 needs more.* context=24576"),
         ({"context": 1024}, 16, r"1,024 tokens leaves 16 paths 64 each"),
-        ({"max_path_tokens": 5000}, 1, r"trained for 4,096 tokens; 5,001 a path"),
-        ({"context": 80_000}, 16, r"trained for 4,096 tokens; 5,000 a path"),
-        ({"slots": 4}, 16, r"16 paths at once do not fit 4 slots"),
+        ({"max_path_tokens": 5000}, 1, r"trained for 4,096 tokens; 5,001 per path"),
+        ({"context": 80_000}, 16, r"trained for 4,096 tokens; 5,000 per path"),
+        ({"slots": 4}, 16, r"16 parallel paths do not fit 4 slots"),
     ],
 )  # fmt: skip
 def test_sizes_that_cannot_be(options: dict[str, Any], parallel: int, says: str, tmp_path: Path) -> None:
@@ -129,7 +129,7 @@ def test_weights_that_were_changed(tmp_path: Path) -> None:
 def test_a_question_that_leaves_no_room() -> None:
     engine = se.Local(context=2048, slots=2, max_path_tokens=1000)
     with pytest.raises(
-        se.UsageError, match=r"\d+ tokens of the question and 1,000 of a path do not fit the 1,024 that"
+        se.UsageError, match=r"\d+ tokens of the question and 1,000 of a path do not fit the 1,024 of a path's context"
     ):
         se.ask(se.Prompt.user("1+" * 20 + "1"), engine, "sc", paths=2, parallel=2)
 
@@ -137,7 +137,7 @@ def test_a_question_that_leaves_no_room() -> None:
 def test_one_server_serves_run_after_run_and_grows_when_it_must() -> None:
     async def address(parallel: int, **options: Any) -> str:
         async with se.Local(max_path_tokens=64, **options).open(parallel=parallel) as ready:
-            return ready.running.url
+            return ready.server.url
 
     llama.stop_all()
     first, again, colder = [bounded(address(2, **o)) for o in ({}, {}, {"temperature": 0.1})]
@@ -151,8 +151,8 @@ def test_one_server_serves_run_after_run_and_grows_when_it_must() -> None:
 def test_without_its_key_it_serves_nobody() -> None:
     async def use() -> list[int]:
         async with se.Local(max_path_tokens=64).open(parallel=1) as ready, httpx.AsyncClient() as stranger:
-            assert ready.running.url.startswith("http://127.0.0.1:")
-            root = ready.running.url.removesuffix("/v1")
+            assert ready.server.url.startswith("http://127.0.0.1:")
+            root = ready.server.url.removesuffix("/v1")
             return [(await stranger.get(f"{root}/{verb}")).status_code for verb in ("metrics", "slots", "props")]
 
     assert bounded(use()) == [401, 401, 401]
@@ -167,10 +167,11 @@ def test_cancelled_paths_free_their_slots() -> None:
             assert (await now(ready)).running == 8
             for stream in streams:
                 await stream.aclose()
-            rest = await counters_at_rest(ready.connected.client, ready.connected.address)
+            rest = await settled_counters(ready.connection.transport, ready.connection.address)
             assert rest is not None
             assert rest.running == 0
-            slots = (await ready.connected.client.get(ready.running.url.replace("/v1", "/slots"))).json()
+            url = ready.connection.address.with_path("/slots")
+            slots = json.loads((await ready.connection.transport.fetch("GET", url, seconds=10)).body)
             assert [slot["is_processing"] for slot in slots] == [False] * 8
             async with aclosing(ready.stream(PROMPT, seed=9)) as stream:  # and can be used again
                 await anext(stream)
@@ -185,7 +186,7 @@ def made_by_the_server(strategy: str, **options: Any) -> tuple[se.Outcome, int]:
             before = await now(ready)
         out = await se.aask(PROMPT, engine, strategy, paths=24, window=16, parallel=8)
         async with engine.open(parallel=1) as ready:
-            return out, (await now(ready)).made - before.made
+            return out, (await now(ready)).generated - before.generated
 
     found: tuple[se.Outcome, int] = bounded(use())
     return found

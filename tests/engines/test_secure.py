@@ -104,7 +104,7 @@ def test_a_redirect_is_not_followed_and_gets_no_key(way: Callable[..., None]) ->
     async def use(server: Server, proxy: Proxy | None) -> None:
         async with serving(Manner()) as other:
             server.manner = lambda seed, nth: Manner(status=307, headers={"Location": f"{other.url}/chat/completions"})
-            with pytest.raises(EngineRejected, match=f"redirects to {other.url}.*which is not followed"):
+            with pytest.raises(EngineRejected, match=f"redirects to {other.url}.*and redirects are not followed"):
                 await anext(OpenAI(server.url, "tiny", key="sk-1").stream(PROMPT, seed=1))
             assert (len(server.requests), other.requests) == (1, [])
 

@@ -17,6 +17,7 @@ from sureenough.answers import extract
 from sureenough.core.events import Action, Tokens
 from sureenough.core.options import RunOptions
 from sureenough.core.session import Session
+from sureenough.core.snapshot import Snapshot
 from sureenough.drivers.live import run
 from sureenough.drivers.observers import ObservedEvent
 from sureenough.engines import Prompt
@@ -62,8 +63,8 @@ class Told:
     def __init__(self) -> None:
         self.tokens = 0
 
-    def __call__(self, session: Session, news: ObservedEvent, actions: Sequence[Action]) -> None:
-        self.tokens += len(news.tokens) if isinstance(news, Tokens) else 0
+    def __call__(self, event: ObservedEvent, actions: Sequence[Action], snapshot: Snapshot) -> None:
+        self.tokens += len(event.tokens) + event.unread if isinstance(event, Tokens) else 0
 
 
 async def one(connected: OpenAIConnection, number: int) -> str:
@@ -71,12 +72,11 @@ async def one(connected: OpenAIConnection, number: int) -> str:
     draw = random.Random(number)
     strategy = resolve(draw.choice(STRATEGIES))
     cap = draw.choice([None, None, None, 150])
-    session = Session(
-        strategy,
-        RunOptions(paths=draw.randint(5, 12), window=8, parallel=draw.randint(1, 6), seed=number, max_tokens=cap),
-    )
-    told = Told()
+    paths, parallel = draw.randint(5, 12), draw.randint(1, 6)
     deadline = draw.choice([None, None, None, 0.1])
+    options = RunOptions(paths=paths, window=8, parallel=parallel, seed=number, max_tokens=cap, deadline=deadline)
+    session = Session(strategy, options)
+    told = Told()
     work = asyncio.ensure_future(
         run(
             Prompt.user("?"),
@@ -84,7 +84,6 @@ async def one(connected: OpenAIConnection, number: int) -> str:
             session,
             extract=extract,
             group=lambda answers: {answer: answer for answer in answers},
-            deadline=deadline,
             observers=[told],
         )
     )
@@ -97,8 +96,8 @@ async def one(connected: OpenAIConnection, number: int) -> str:
     except asyncio.CancelledError:
         return "cancelled before it began"
     assert out.tokens.total == told.tokens
-    assert out.tokens.total == sum(path.tokens + path.overrun for path in session.paths)
-    assert out.started <= session.budget
+    assert out.tokens.total == sum(path.tokens + path.overrun for path in session.snapshot().paths)
+    assert out.started <= paths
     return out.reason
 
 

@@ -1,4 +1,4 @@
-"""The HTTP engine against a real vLLM: `.ci/vllm pytest tests/engines/test_vllm.py`. Skipped where there is none."""
+"""The HTTP engine against a real vLLM: `.ci/vllm pytest tests/engines/test_vllm.py`. Skipped without one."""
 
 from __future__ import annotations
 
@@ -8,17 +8,16 @@ from collections.abc import Callable, Coroutine
 from contextlib import aclosing
 from typing import Any, TypeVar
 
-import httpx
 import pytest
 
 import sureenough as se
 from sureenough.engines.openai.client import OpenAI
-from sureenough.engines.openai.server_counters import ServerCounters, counters_at_rest, read_counters
+from sureenough.engines.openai.server_counters import ServerCounters, read_counters, settled_counters
 from sureenough.problems import generate
 
 URL = os.environ.get("SUREENOUGH_VLLM_URL")
 pytestmark = pytest.mark.skipif(
-    URL is None, reason="no vLLM here: `.ci/vllm pytest tests/engines/test_vllm.py` installs and serves one"
+    URL is None, reason="needs a vLLM server: `.ci/vllm pytest tests/engines/test_vllm.py` installs and serves one"
 )
 PROMPT = se.Prompt.user(generate(3, seed=1)[0].question)
 T = TypeVar("T")
@@ -34,10 +33,10 @@ def bounded(work: Coroutine[Any, Any, T]) -> T:
     return asyncio.run(asyncio.wait_for(work, timeout=120))
 
 
-def now(read: Callable[..., Coroutine[Any, Any, ServerCounters | None]] = counters_at_rest) -> ServerCounters:
+def now(read: Callable[..., Coroutine[Any, Any, ServerCounters | None]] = settled_counters) -> ServerCounters:
     async def ask() -> ServerCounters:
-        async with httpx.AsyncClient() as client:
-            found = await read(client, httpx.URL(str(URL)))
+        async with engine().open(parallel=1) as connection:
+            found = await read(connection.transport, connection.address)
             assert found is not None
             return found
 
@@ -45,12 +44,12 @@ def now(read: Callable[..., Coroutine[Any, Any, ServerCounters | None]] = counte
 
 
 @pytest.mark.parametrize("chat", [True, False])
-def test_without_cancels_our_count_is_the_servers(chat: bool) -> None:
+def test_without_cancels_our_count_equals_the_servers(chat: bool) -> None:
     before = now()
     out = bounded(se.aask(PROMPT, engine(chat=chat), "ddc:warmup=12", paths=12, window=16))
     after = now()
     assert (out.started, out.pruned, out.tokens.overrun) == (12, 0, 0)
-    assert out.tokens.total == after.made - before.made
+    assert out.tokens.total == after.generated - before.generated
     assert out.tokens.overrun_known
     assert out.tokens.prompt > 0
 
@@ -58,7 +57,7 @@ def test_without_cancels_our_count_is_the_servers(chat: bool) -> None:
 def test_strategies_without_confidence_count_by_usage() -> None:
     before = now()
     out = bounded(se.aask(PROMPT, engine(), "sc", paths=8))
-    assert out.tokens.total == now().made - before.made
+    assert out.tokens.total == now().generated - before.generated
     assert not any("estimated" in note for note in out.notes)
 
 
@@ -71,7 +70,7 @@ def test_cancels_reach_the_server_and_the_overrun_is_its_difference() -> None:
     assert out.pruned > 0
     assert after.running == 0
     assert out.tokens.overrun_known
-    assert out.tokens.total == after.made - before.made
+    assert out.tokens.total == after.generated - before.generated
     blind = bounded(
         se.aask(PROMPT, engine(max_path_tokens=1500, extra={"ignore_eos": True}), strategy, paths=8, window=16)
     )
@@ -87,13 +86,13 @@ def test_a_deadline_leaves_nothing_running() -> None:
 def test_closing_one_stream_ends_one_request() -> None:
     async def close_one() -> None:
         long = engine(max_path_tokens=1900, extra={"ignore_eos": True})
-        async with long.open(parallel=2) as connected, httpx.AsyncClient() as client:
+        async with long.open(parallel=2) as connected:
             async with aclosing(connected.stream(PROMPT, seed=1)) as chunks:
                 await anext(chunks)
-                during = await read_counters(client, connected.address)
+                during = await read_counters(connected.transport, connected.address)
             assert during is not None
             assert during.running == 1
-            rest = await counters_at_rest(client, connected.address)
+            rest = await settled_counters(connected.transport, connected.address)
             assert rest is not None
             assert rest.running == 0
 
@@ -109,7 +108,7 @@ def test_seeds_repeat() -> None:
     assert one == again != other
 
 
-def test_refusals_name_the_cure() -> None:
+def test_refusals_say_what_to_do() -> None:
     with pytest.raises(se.MissingLogprobs, match="--max-logprobs 50"):
         bounded(se.aask(PROMPT, engine(k=50), "ddc"))
     with pytest.raises(se.EngineRejected, match="check the model's name"):

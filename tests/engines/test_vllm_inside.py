@@ -1,4 +1,4 @@
-"""Paths watched inside a real vLLM: `.ci/vllm pytest tests/engines/test_vllm_inside.py`. Skipped where none is."""
+"""Paths watched inside a real vLLM: `.ci/vllm pytest tests/engines/test_vllm_inside.py`. Skipped without one."""
 
 from __future__ import annotations
 
@@ -17,24 +17,25 @@ from sureenough.cli.doctor_checks import examine
 from sureenough.core.confidence.array import scan
 from sureenough.core.events import Action, Ended, Fate, Summary
 from sureenough.core.pruning import Gate
-from sureenough.core.session import Session
+from sureenough.core.snapshot import Snapshot
 from sureenough.drivers.observers import ObservedEvent
 from sureenough.engines.base import Chunk, WatchOptions, opened
+from sureenough.engines.openai.address import parse_url
 from sureenough.engines.openai.client import OpenAI
 from sureenough.engines.openai.logprobs import token_signals
-from sureenough.engines.openai.server_counters import counters_at_rest
+from sureenough.engines.openai.server_counters import settled_counters
 from sureenough.engines.vllm.client import fetch_monitor_info
-from sureenough.engines.vllm.server.records_socket import summary
+from sureenough.engines.vllm.protocol import parse_summary
 
 URL = os.environ.get("SUREENOUGH_VLLM_URL")
-pytestmark = pytest.mark.skipif(URL is None, reason="no vLLM here: `.ci/vllm pytest tests/engines/test_vllm_inside.py`")
+pytestmark = pytest.mark.skipif(URL is None, reason="needs a vLLM server: see .ci/vllm")
 PROMPT = se.Prompt.user("Count to ten.")
 DDC = "ddc-no-width:warmup=4,trust=99,drop=10"  # the whole budget is used
 T = TypeVar("T")
 
 
 def engine(**options: Any) -> OpenAI:
-    """Tokens are drawn among the 20 likeliest: a server's text of 20 candidates misses one where another was drawn."""
+    """Sampling among the 20 likeliest tokens only: if another one is sampled, a chat reply lacks the 20th candidate."""
     common: dict[str, Any] = {"temperature": 2.0, "top_p": 1.0, "max_path_tokens": 200, "extra": {"top_k": 20}}
     return OpenAI(str(URL), "tiny", **(common | options))
 
@@ -50,15 +51,15 @@ class Fates:
         self.paths: dict[int, tuple[Fate, int]] = {}
         self.summaries: dict[int, Summary | None] = {}
 
-    def __call__(self, session: Session, news: ObservedEvent, actions: Sequence[Action]) -> None:
-        for path in session.paths:
+    def __call__(self, event: ObservedEvent, actions: Sequence[Action], snapshot: Snapshot) -> None:
+        for path in snapshot.paths:
             if path.fate is not None:
                 self.paths[path.number] = (path.fate, path.tokens)
-        if isinstance(news, Ended):
-            self.summaries[news.path] = news.summary
+        if isinstance(event, Ended):
+            self.summaries[event.path] = event.summary
 
 
-def asked(inside: bool, strategy: str = DDC, parallel: int = 1, **options: Any) -> tuple[se.Outcome, Fates]:
+def run(inside: bool, strategy: str = DDC, parallel: int = 1, **options: Any) -> tuple[se.Outcome, Fates]:
     fates = Fates()
     out = bounded(
         se.aask(
@@ -69,8 +70,8 @@ def asked(inside: bool, strategy: str = DDC, parallel: int = 1, **options: Any) 
     return out, fates
 
 
-def test_one_path_at_a_time_decisions_are_the_clients() -> None:
-    (inside, seen), (outside, wanted) = asked(True), asked(False)
+def test_one_path_at_a_time_decisions_equal_the_clients() -> None:
+    (inside, seen), (outside, wanted) = run(True), run(False)
     assert inside.gate == outside.gate  # every window of the warm-up, to the last bit
     assert seen.paths == wanted.paths
     assert (inside.tiers, inside.votes, inside.answer) == (outside.tiers, outside.votes, outside.answer)
@@ -82,19 +83,19 @@ def test_one_path_at_a_time_decisions_are_the_clients() -> None:
 
 def made() -> int:
     async def ask() -> int:
-        async with httpx.AsyncClient() as client:
-            found = await counters_at_rest(client, httpx.URL(str(URL)))
+        async with engine().open(parallel=1) as connection:
+            found = await settled_counters(connection.transport, connection.address)
             assert found is not None
-            return found.made
+            return found.generated
 
     return bounded(ask())
 
 
 @pytest.mark.parametrize("parallel", [4, 16])
 def test_side_by_side_every_token_is_accounted_for(parallel: int) -> None:
-    """Paths differ with their neighbours in the batch, whose sums are rounded; what is made of them must add up."""
+    """Paths depend on the others in their batch, through rounding; the counts of their tokens must still add up."""
     before = made()
-    out, fates = asked(True, parallel=parallel)
+    out, fates = run(True, parallel=parallel)
     assert out.tokens.total == made() - before
     assert (out.tokens.overrun, out.tokens.overrun_known) == (0, True)
     assert out.pruned > 2
@@ -103,27 +104,27 @@ def test_side_by_side_every_token_is_accounted_for(parallel: int) -> None:
 
 @pytest.mark.parametrize("strategy", ["deepconf-low:warmup=4", "sure", "ddc-no-trend:warmup=4"])
 def test_other_strategies(strategy: str) -> None:
-    (inside, _), (outside, _) = asked(True, strategy), asked(False, strategy)
+    (inside, _), (outside, _) = run(True, strategy), run(False, strategy)
     assert (inside.answer, inside.pruned) == (outside.answer, outside.pruned)
     assert inside.votes == pytest.approx(outside.votes, rel=1e-9)
 
 
 def test_completions_too() -> None:
-    (inside, seen), (outside, wanted) = asked(True, chat=False), asked(False, chat=False)
-    # Candidates of plain completions come by id, the drawn one beside the k: nothing is missing.
+    (inside, seen), (outside, wanted) = run(True, chat=False), run(False, chat=False)
+    # Plain completions send the sampled token beside the k candidates: none is missing.
     assert inside.gate == outside.gate
     assert seen.paths == wanted.paths
 
 
-def test_where_the_twentieth_candidate_is_missing_the_servers_numbers_are_the_better_ones() -> None:
-    """The one difference seen between the two ways: chat sends 20 entries, the drawn token among them."""
+def test_if_the_twentieth_candidate_is_missing_the_servers_numbers_are_the_better_ones() -> None:
+    """The one known difference: chat replies have 20 entries, the sampled token among them."""
     free: dict[str, Any] = {"extra": {}}
-    (inside, _), (outside, _) = asked(True, **free), asked(False, **free)
+    (inside, _), (outside, _) = run(True, **free), run(False, **free)
     assert inside.gate is not None
     assert outside.gate is not None
-    assert inside.gate.drop <= outside.gate.drop  # a smaller last candidate is replaced by none, or by a smaller one
+    assert inside.gate.drop <= outside.gate.drop  # a missing candidate is replaced by a smaller one
     assert inside.gate.trust == outside.gate.trust  # the largest is never missing
-    assert asked(True, **free, chat=False)[0].gate == asked(False, **free, chat=False)[0].gate
+    assert run(True, **free, chat=False)[0].gate == run(False, **free, chat=False)[0].gate
 
 
 async def sent(**arguments: Any) -> httpx.Response:
@@ -149,13 +150,13 @@ async def sent(**arguments: Any) -> httpx.Response:
         ),
     ],
 )
-def test_bad_arguments_are_refused_when_the_request_comes(arguments: dict[str, Any], words: str) -> None:
+def test_bad_arguments_are_refused_when_the_request_arrives(arguments: dict[str, Any], words: str) -> None:
     reply = bounded(sent(**arguments))
     assert reply.status_code == 400
     assert words in reply.text
 
 
-def test_others_are_left_alone() -> None:
+def test_other_requests_are_unchanged() -> None:
     """Requests that are not watched, and watched ones beside them."""
 
     async def use() -> list[httpx.Response]:
@@ -189,7 +190,7 @@ def test_a_path_that_is_closed_early_leaves_nothing_behind() -> None:
     assert bounded(use()) > 10
 
 
-def test_doctor_says_who_watches() -> None:
+def test_doctor_reports_who_watches() -> None:
     checks = {check.name: check for check in bounded(examine(engine()))}
     assert checks["inside"].good
     assert "the server watches its own paths" in checks["inside"].found
@@ -203,8 +204,8 @@ def test_a_window_too_long_falls_back_to_log_probabilities() -> None:
 
 
 @pytest.mark.parametrize("prompt", ["?", "Count to ten. " * 60], ids=["short", "long"])
-def test_signals_are_those_of_the_requests_own_log_probabilities(prompt: str) -> None:
-    """The server reads long prompts in pieces: what it samples between pieces does not count."""
+def test_signals_equal_those_of_the_requests_own_log_probabilities(prompt: str) -> None:
+    """The server reads long prompts in pieces: tokens sampled between pieces do not count."""
 
     async def use() -> tuple[Any, Any]:
         watched = {"vllm_xargs": {"sure_key": f"greedy-{len(prompt)}-path", "sure_window": 8, "sure_trace": 1}}
@@ -220,7 +221,7 @@ def test_signals_are_those_of_the_requests_own_log_probabilities(prompt: str) ->
         token_signals([one["logprob"] for one in entry["top_logprobs"]], 20)
         for entry in reply["choices"][0]["logprobs"]["content"]
     ]
-    found = summary(record, 8)
+    found = parse_summary(record, 8)
     assert found.tokens == len(made)
     assert found.windows is not None
     wanted = scan(np.array([peak for peak, _ in made]), np.array([conf for _, conf in made]), 8)
@@ -228,11 +229,12 @@ def test_signals_are_those_of_the_requests_own_log_probabilities(prompt: str) ->
     assert np.array_equal(found.windows.conf, wanted.conf)
 
 
-def test_a_server_without_a_monitor_offers_none() -> None:
+def test_a_server_without_a_monitor_has_no_monitor_info() -> None:
     async def use() -> None:
-        async with httpx.AsyncClient() as client:
-            assert await fetch_monitor_info(client, httpx.URL(str(URL))) is not None
-            assert await fetch_monitor_info(client, httpx.URL(f"{URL}/elsewhere")) is None
-            assert await fetch_monitor_info(client, httpx.URL("http://127.0.0.1:9/v1")) is None
+        async with engine().open(parallel=1) as connection:
+            transport = connection.transport
+            assert await fetch_monitor_info(transport, parse_url(str(URL))) is not None
+            assert await fetch_monitor_info(transport, parse_url(f"{URL}/elsewhere")) is None
+            assert await fetch_monitor_info(transport, parse_url("http://127.0.0.1:9/v1")) is None
 
     bounded(use())

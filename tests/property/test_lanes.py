@@ -57,8 +57,8 @@ def runs(draw: st.DrawFn) -> tuple[list[RecordedPath], Strategy, dict[str, Any]]
 @given(runs())
 def test_both_lanes_take_the_same_decisions(run: tuple[list[RecordedPath], Strategy, dict[str, Any]]) -> None:
     paths, strategy, sizes = run
-    assert replay(paths, strategy, RunOptions(**sizes), lane=fast_replay) == replay(
-        paths, strategy, RunOptions(**sizes), lane=lockstep
+    assert replay(paths, strategy, RunOptions(**sizes), driver=fast_replay) == replay(
+        paths, strategy, RunOptions(**sizes), driver=lockstep
     )
 
 

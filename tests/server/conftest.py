@@ -8,8 +8,8 @@ import pytest
 
 from sureenough.server import ServerSettings
 from tests.engines.misbehaving import Manner
-from tests.server.asking import closed
-from tests.server.thread import ours
+from tests.server.openai_client import closed
+from tests.server.serving import ours
 from tests.server.upstream import KEY, Upstream, an_upstream
 
 __all__ = ["closed", "served", "upstream"]

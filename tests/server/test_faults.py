@@ -19,7 +19,7 @@ import pytest
 
 from sureenough.server import ServerSettings
 from tests.engines.misbehaving import Manner
-from tests.server.thread import ours, until
+from tests.server.serving import ours, until
 from tests.server.upstream import KEY, an_upstream
 
 BODY: dict[str, Any] = {
@@ -57,7 +57,7 @@ def test_an_upstream_killed_and_restarted_under_load() -> None:
     with an_upstream(slow) as (up, first):
         port = first.port
         settings = ServerSettings(upstream=up.url, upstream_key=KEY, retries=0)
-        with ours(settings) as (url, house):
+        with ours(settings) as (url, state):
             ended: Counter[int] = Counter()
             told: list[dict[str, Any]] = []
             enough = threading.Event()
@@ -91,7 +91,7 @@ def test_an_upstream_killed_and_restarted_under_load() -> None:
                 load.join(60)
             assert set(ended) <= CLEAN, ended
             assert all("sureenough" in one or one["error"]["code"].startswith("upstream") for one in told)
-            assert (house.busy, len(house.running)) == (0, 0)
+            assert (state.requests, len(state.runs)) == (0, 0)
 
 
 def test_what_was_there_is_the_answer() -> None:

@@ -12,8 +12,8 @@ import pytest
 
 from sureenough.server import ServerSettings
 from tests.engines.misbehaving import Manner
-from tests.server.asking import ASK, client, extra
-from tests.server.thread import ours
+from tests.server.openai_client import ASK, client, extra
+from tests.server.serving import ours
 from tests.server.upstream import KEY, Upstream, an_upstream
 
 

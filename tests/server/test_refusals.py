@@ -9,8 +9,8 @@ import pytest
 
 from sureenough.server import ServerLimits, ServerSettings
 from tests.engines.misbehaving import Manner
-from tests.server.asking import ASK, CLIENT_KEY, LONG, client, extra
-from tests.server.thread import ours, until
+from tests.server.openai_client import ASK, CLIENT_KEY, LONG, client, extra
+from tests.server.serving import ours, until
 from tests.server.upstream import KEY, Upstream, an_upstream
 
 
@@ -21,14 +21,14 @@ from tests.server.upstream import KEY, Upstream, an_upstream
         ({"model": "tiny@ddc:tau=2"}, "invalid_value", "tau"),
         ({"model": "tiny", "extra_body": {"sureenough": {"strategy": "ddd"}}}, "invalid_value", "did you mean"),
         ({"model": "tiny@sc", "extra_body": {"sureenough": {"strategy": "ddc"}}}, "invalid_value", "name one strategy"),
-        ({"model": "tiny@sc", "extra_body": {"sureenough": {"patsh": 1}}}, "invalid_value", "known: strategy, paths"),
+        ({"model": "tiny@sc", "extra_body": {"sureenough": {"patsh": 1}}}, "invalid_value", "known: strategy, kind"),
         ({"model": "tiny@sc", "extra_body": {"sureenough": {"url": "http://x"}}}, "invalid_value", "unknown field"),
         ({"model": "tiny@sc", "extra_body": {"sureenough": {"paths": 513}}}, "invalid_value", "allows 512"),
         ({"model": "tiny@sc", "extra_body": {"sureenough": {"paths": "many"}}}, "invalid_value", "sureenough.paths"),
         ({"model": "tiny@ddc", "extra_body": {"sureenough": {"paths": 3}}}, "invalid_value", "warms up with 16"),
         ({"model": "tiny@sc", "extra_body": {"sureenough": {"deadline": 1e6}}}, "invalid_value", "allows 600"),
         ({"model": "tiny@sc", "extra_body": {"sureenough": {"template": "{question:>9}"}}}, "invalid_value", "braces"),
-        ({"model": "tiny@sc", "extra_body": {"sureenough": {"template": "{question}" * 2}}}, "invalid_value", "place"),
+        ({"model": "tiny@sc", "extra_body": {"sureenough": {"template": "{question}" * 2}}}, "invalid_value", "once"),
         ({"model": "tiny@sc", "extra_body": {"base_url": "http://x"}}, "unknown_parameter", "base_url"),
         ({"model": "tiny@sc", "n": 2}, "unsupported_parameter", "plain model name"),
         ({"model": "tiny@sc", "logprobs": True}, "unsupported_parameter", "logprobs"),
@@ -98,7 +98,7 @@ def test_too_many_at_once_are_told_to_come_back() -> None:
     limits = ServerLimits(requests=1)
     with (
         an_upstream(slow) as (up, _),
-        ours(ServerSettings(upstream=up.url, upstream_key=KEY, limits=limits)) as (url, house),
+        ours(ServerSettings(upstream=up.url, upstream_key=KEY, limits=limits)) as (url, state),
     ):
         stream = client(url).chat.completions.create(model="tiny@sc", messages=ASK, stream=True)
         next(iter(stream))
@@ -107,7 +107,7 @@ def test_too_many_at_once_are_told_to_come_back() -> None:
         assert caught.value.response.headers["retry-after"] == "1"
         stream.close()
         assert up.idle.wait(10)
-        until(lambda: house.busy == 0)
+        until(lambda: state.requests == 0)
         quick = client(url, retries=2).chat.completions.create(
             model="tiny@sc", messages=ASK, extra_body={"sureenough": {"paths": 1, "max_tokens": 2}}
         )
@@ -116,13 +116,13 @@ def test_too_many_at_once_are_told_to_come_back() -> None:
 
 @pytest.mark.parametrize("model", ["tiny@ddc", "tiny"])
 def test_leaving_in_mid_stream_cancels_every_path(model: str) -> None:
-    with an_upstream(LONG) as (up, _), ours(ServerSettings(upstream=up.url, upstream_key=KEY)) as (url, house):
+    with an_upstream(LONG) as (up, _), ours(ServerSettings(upstream=up.url, upstream_key=KEY)) as (url, state):
         stream = client(url).chat.completions.create(model=model, messages=ASK, stream=True)
         next(iter(stream))
         until(lambda: up.running == (16 if model == "tiny@ddc" else 1))
         stream.close()
         assert up.idle.wait(10), "paths still run upstream"
-        until(lambda: house.counters.left == 1)
+        until(lambda: state.metrics.registry.get_sample_value("sureenough_clients_left_total") == 1)
 
 
 def test_leaving_before_a_reply_in_one_piece_cancels_every_path() -> None:

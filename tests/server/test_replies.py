@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sureenough.api import replay
+from sureenough.core.stop_rules import never
 from sureenough.drivers.transcripts import Transcript
 from sureenough.engines.base import Prompt
 from sureenough.pools import RecordedPath
@@ -15,24 +16,24 @@ from sureenough.spec import resolve
 OUT = replay([RecordedPath(answer="7", peak=[0.9] * 4, conf=[9.0] * 4)] * 2, "sc")
 
 
-def asked(**sampling: int) -> ConsensusRequest:
+def a_request(**sampling: int) -> ConsensusRequest:
     return ConsensusRequest("m", "m@sc", resolve("sc"), Prompt.user("?"), {}, sampling=dict(sampling))
 
 
 @pytest.mark.parametrize("end", ["\n", "\r", "\r\n", "\r\rdata: [DONE]\r\r", "\x0b", "\u2028"])
 def test_progress_is_one_comment_whatever_the_leading_answer_is(end: str) -> None:
-    sent = ReplyWriter(asked()).progress(f"leading: 7{end}data: x")
+    sent = ReplyWriter(a_request()).progress(f"leading: 7{end}data: x")
     assert sent.startswith(b": sureenough leading: 7 data:")
     assert sent.decode().splitlines() == [sent.decode().removesuffix("\n\n"), ""]
 
 
 def test_a_path_that_its_server_cut_says_so() -> None:
-    reply = ReplyWriter(asked()).whole(RunResult(OUT, Transcript(0, "7", 3, cut=True)))
+    reply = ReplyWriter(a_request()).whole(RunResult(OUT, Transcript(0, "7", 3, truncated=True), never))
     assert reply["choices"][0]["finish_reason"] == "length"
 
 
 @pytest.mark.parametrize(("longest", "tokens", "why"), [(3, 3, "length"), (4, 3, "stop"), (None, 3, "stop")])
 def test_a_path_that_was_cut_is_called_so(longest: int | None, tokens: int, why: str) -> None:
     limit = {} if longest is None else {"max_path_tokens": longest}
-    reply = ReplyWriter(asked(**limit)).whole(RunResult(OUT, Transcript(0, "7", tokens)))
+    reply = ReplyWriter(a_request(**limit)).whole(RunResult(OUT, Transcript(0, "7", tokens), never))
     assert reply["choices"][0]["finish_reason"] == why

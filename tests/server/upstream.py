@@ -17,7 +17,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route, Router
 
 from tests.engines.misbehaving import Manner, events
-from tests.server.thread import Listening, serving_app
+from tests.server.serving import Listening, serving_app
 
 KEY = "sk-upstream-secret-0123456789"
 

@@ -15,40 +15,61 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from .canonical import key
-from .classes import REPLAY_SECONDS, SYMBOLIC_SECONDS, VERSION, Grouped, Judge, group
-from .compare import Verdict
-from .extract import extract
-from .key import Key
-from .symbolic import WORKER
+from sureenough.answers.canonical import canonical_key
+from sureenough.answers.compare import Verdict
+from sureenough.answers.extract import extract, split_thinking
+from sureenough.answers.judge import (
+    LIVE_PATIENCE,
+    REPLAY_PATIENCE,
+    REPLAY_SECONDS,
+    SYMBOLIC_SECONDS,
+    VERSION,
+    Grouped,
+    Judge,
+    group,
+)
+from sureenough.answers.key_types import Key
+from sureenough.answers.symbolic import WORKER
 
 
 def classes(answers: Iterable[str | None], *, symbolic_seconds: float = SYMBOLIC_SECONDS) -> list[int | None]:
     """The class of each answer to one question, numbered by first appearance; None for None."""
-    return Judge(symbolic_seconds).classes(answers)
+    return Judge(symbolic_seconds, patience=REPLAY_PATIENCE).classes(answers)
 
 
 def same(a: str, b: str) -> bool:
     """Whether two answers to one question are the same answer."""
-    return Judge().same(a, b)
+    return explain(a, b).same
 
 
-def grade(gold: str, answer: str | None) -> bool:
-    """Whether an answer is the gold one; no answer never is."""
-    return answer is not None and Judge().grade(gold, answer)
+def grade(
+    gold: str,
+    answer: str | None,
+    *,
+    percent: bool = False,
+    rounding: bool = False,
+    decimal_comma: bool = False,
+) -> bool:
+    """Whether an answer is the gold one; no answer never is. The options are those of `Judge.grade`."""
+    if answer is None:
+        return False
+    judge = Judge(patience=REPLAY_PATIENCE)
+    return judge.grade(gold, answer, percent=percent, rounding=rounding, decimal_comma=decimal_comma)
 
 
 def explain(a: str, b: str) -> Verdict:
     """Same or different, and how that was decided: `str(explain(a, b))` is "same, by keys" and the like."""
-    return Judge().explain(a, b)
+    return Judge(patience=REPLAY_PATIENCE).explain(a, b)
 
 
 def warm_up(timeout: float = 30.0) -> bool:
-    """Start the symbolic worker and wait until it is ready, so that no first pair pays for its start."""
+    """Start the symbolic worker and wait until it is ready, so that the first pair does not wait for it."""
     return WORKER.warm_up(timeout)
 
 
 __all__ = [
+    "LIVE_PATIENCE",
+    "REPLAY_PATIENCE",
     "REPLAY_SECONDS",
     "SYMBOLIC_SECONDS",
     "VERSION",
@@ -56,12 +77,13 @@ __all__ = [
     "Judge",
     "Key",
     "Verdict",
+    "canonical_key",
     "classes",
     "explain",
     "extract",
     "grade",
     "group",
-    "key",
     "same",
+    "split_thinking",
     "warm_up",
 ]

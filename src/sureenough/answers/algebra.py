@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from fractions import Fraction
 from math import comb, gcd
 
-from .atoms import IMAGINARY, Atom, Monomial, Rational, Sum, Unreadable, narrow, prime_atom
-from .primes import MAX_BITS, factors
+from sureenough.answers.atoms import IMAGINARY, Atom, Monomial, Rational, Sum, Unreadable, narrow, prime_atom
+from sureenough.answers.primes import MAX_BITS, factors
 
 MAX_TERMS = 40  # of a power that is multiplied out
 MAX_EXPANDED = 12  # the exponent of one

@@ -10,7 +10,8 @@ LONGEST = 300  # characters of one announced answer
 _LONGEST_FORMULA = 120
 _WORDS_OF_UNIT = 3
 _HASH = re.compile(r"####(?!#)")
-_LABEL = re.compile(r"answer[ \t]*\}?[*_]{0,3}[ \t]*[:：][ \t]*\}?[*_]{0,3}", re.IGNORECASE)
+# Every repeat is bounded: two unbounded ones side by side would take quadratic time on a run of spaces.
+_LABEL = re.compile(r"answer[ \t]{0,3}\}?[*_]{0,3}[ \t]{0,3}[:：][ \t]{0,3}\}?[*_]{0,3}", re.IGNORECASE)
 _IS = re.compile(r"answer[ \t]{1,3}(?:is|are)\b[ \t]{0,3}[:：]?", re.IGNORECASE)
 _CHINESE = re.compile(r"答案(?:是|为|：|:)[:：]?")
 # \\$ is money and ends no formula; a dollar before a digit opens one, or is money too, and closes none.
@@ -28,6 +29,19 @@ _QUANTITY = re.compile(r"[-+−]?(?:\\?[$€£¥])?[-+−]?(?:\d[\d,]*(?:\.\d+)?
 _PROSE = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{2,}")
 _STOP = re.compile(r"(?<!\.)\.(?=\s|$)|\n|[。；;]")
 _NUMBER = re.compile(r"(?<![\w.])[-−]?(?:(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d+)?|\.\d+)(?:[eE][-+]?\d+|/\d+)?")
+# Where an explanation begins that does not change the value: "7 because 3 + 4 is 7".
+_EXPLANATION = re.compile(r"\b(?:because|since|as|which|where|so|given|with|while|though|although|due|using)\b")
+# What makes another value of the number before it: "3 or 4 days", "100 if x is even", "5 out of 36".
+_QUALIFIED = re.compile(
+    r"\d|\b(?:or|and|to|if|unless|otherwise|except|out of|more|less|fewer|half|one|two|three|four|five|six|seven|eight"
+    r"|nine|ten|dozen|times|plus|minus)\b",
+    re.IGNORECASE,
+)
+_COMPOUND = re.compile(
+    r"\d[\d,]{0,20}(?:\.\d{1,20})?\s{1,3}(?!(?:to|or|and|of|out|times|plus|minus|if)\b)[A-Za-z]{1,20}"
+    r"(?:(?:,?\s{1,3}and|,)?\s{1,3}\d[\d,]{0,20}(?:\.\d{1,20})?\s{1,3}[A-Za-z]{1,20}){1,3}"
+)
+_STATEMENT = re.compile(r"(?:[A-Za-z][a-z]+)\b.{0,200}\b(?:is|are|was|were|equals|be)\s(.*)")
 _MATHEMATICAL = frozenset("sin cos tan cot sec csc log ln sqrt pi frac exp and or infty".split())
 
 
@@ -41,19 +55,19 @@ def announced_answer(text: str) -> str | None:
 
 
 def last_places(text: str, words: tuple[str, ...], limit: int) -> list[int]:
-    """Where the words stand, in any case, last first; at most `limit` places a word."""
+    """Where the words stand, in any case, last first; at most `limit` places per word."""
     low = text.lower()
     if len(low) != len(text):  # a few letters grow when lowered; places must stay true
         low = "".join(char.lower() if len(char.lower()) == 1 else char for char in text)
-    found: list[int] = []
+    places: list[int] = []
     for word in words:
         at = len(low)
         for _ in range(limit):
             at = low.rfind(word, 0, at)
             if at < 0:
                 break
-            found.append(at)
-    return sorted(found, reverse=True)
+            places.append(at)
+    return sorted(places, reverse=True)
 
 
 def _value(text: str, start: int) -> str | None:
@@ -82,13 +96,16 @@ def _after(text: str, mark: re.Match[str]) -> str:
 
 
 def _line(rest: str) -> str | None:
-    """After a label the whole line is the answer; or the next line, where the label stands alone."""
+    """After a label the whole line is the answer, or the next line if the label stands alone."""
     span = _span(rest)
     if span:
         return span
     lines = [line.strip() for line in rest.split("\n")[:3]]
     first = lines[0].strip("*_ \t") or next((line for line in lines[1:] if line.strip("*_ \t")), "")
-    return _clean(first) if len(first) <= LONGEST else None
+    if len(first) > LONGEST:
+        return None
+    statement = _STATEMENT.fullmatch(first)  # Answer: The largest n is 34.
+    return (statement and _sentence(statement[1])) or _clean(first)
 
 
 def _sentence(rest: str) -> str | None:
@@ -108,9 +125,13 @@ def _sentence(rest: str) -> str | None:
     quantity = _QUANTITY.match(rest)
     if not quantity or re.match(r"\s*[-+*/^=\\(]", rest[quantity.end() :]):
         return None
-    unit = rest[quantity.end() :]
+    explanation = _EXPLANATION.search(rest, quantity.end())
+    value = rest[: explanation.start()] if explanation else rest
+    unit = value[quantity.end() :]
+    if _QUALIFIED.search(unit):
+        return _clean(value) if _COMPOUND.fullmatch(value.strip(" \t,")) else None
     only_unit = len(unit.split()) <= _WORDS_OF_UNIT and not _PROSE.sub("", unit).strip()
-    return _clean(rest if only_unit else quantity[0])
+    return _clean(value if only_unit else quantity[0])
 
 
 def _span(rest: str) -> str | None:

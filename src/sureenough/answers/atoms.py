@@ -9,7 +9,7 @@ from fractions import Fraction
 
 Rational = int | Fraction
 MAX_TEXT = 4000  # of one atom; brackets multiplied out inside brackets would double it level by level
-MAX_WRITTEN_BITS = 12000  # below the interpreter's own limit on digits
+MAX_WRITTEN_BITS = 6600  # so that a number can be read again: fewer than 2,000 digits
 
 
 class Unreadable(ValueError):

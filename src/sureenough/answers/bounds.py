@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .atoms import Atom, Rational, Sum
+from sureenough.answers.atoms import Atom, Rational, Sum
 
 MAX_TEXT = 600
 MAX_TERMS = 30

@@ -5,27 +5,47 @@ The order of the questions asked matters: list, union, relation, bracket, matrix
 
 from __future__ import annotations
 
+import logging
+import re
 from functools import lru_cache
 from itertools import product
 
-from . import numbers
-from .algebra import constant
-from .atoms import Unreadable, write
-from .key import EMPTY, Key, opaque, row_key, set_key, text_key
-from .matrix import ENVIRONMENT, read_matrix
-from .parse import MAX_TOKENS, parse
-from .relations import RELATIONS, assignment, is_range, is_symbol, read_relation
-from .scan import CLOSE, OPEN, closes_at_end, split
-from .tokens import is_numeral, is_word, tokenise, unwrapped
-from .union import union_key
-from .vocabulary import LISTING
-from .words import bare, choice_letter, singular, without_units
+from sureenough.answers import numerals
+from sureenough.answers.algebra import constant
+from sureenough.answers.atoms import Unreadable, write
+from sureenough.answers.brackets import CLOSE, OPEN, closes_at_end, split_outside_brackets
+from sureenough.answers.intervals import interval_union
+from sureenough.answers.key_types import EMPTY, Key, row_key, set_key, text_key, unread_key
+from sureenough.answers.matrix import ENVIRONMENT, read_matrix
+from sureenough.answers.parse import MAX_TOKENS, parse_expression
+from sureenough.answers.relations import (
+    RELATIONS,
+    assignment,
+    in_natural_order,
+    is_range,
+    is_symbol,
+    natural_order,
+    read_relation,
+    subject,
+)
+from sureenough.answers.tokens import is_numeral, is_word, tokenise, unwrapped
+from sureenough.answers.trimming import (
+    choice_letter,
+    has_prose,
+    read_number_words,
+    singular_negation,
+    strip_punctuation,
+    strip_units,
+)
+from sureenough.answers.vocabulary import LISTING, NUMBER_WORDS
 
+_LOG = logging.getLogger(__name__)
 MAX_LENGTH = 2000
 MAX_EXPRESSION = MAX_TOKENS  # characters of canonical text, so that it can be read back
 MAX_NESTING = 12
 MAX_PARTS = 200
 MAX_SIGNS = 4
+_DATE = re.compile(r"\d{4}-\d{2}-\d{2}|\d{1,2}/\d{1,2}/\d{4}", re.ASCII)
 _LONGEST_NUMBER = 8  # tokens
 _ROMAN = frozenset("IVXLCDM")
 _REALS = ["(", "-", "\\infty", ",", "\\infty", ")"]
@@ -39,38 +59,45 @@ _KNOWN = {
 _LONGEST_KNOWN = max(map(len, _KNOWN))
 
 
-def key(answer: str) -> Key:
+def canonical_key(answer: str) -> Key:
     """The key of an answer, as extracted."""
     if len(answer) > MAX_LENGTH:
         answer = answer.strip()
         if len(answer) > MAX_LENGTH:
             return text_key(answer)
     try:
-        return _key(answer)
+        return _cached_key(answer)
     except RecursionError:  # our own depth is bounded, the caller's is not
-        return opaque(tokenise(unwrapped(answer)))
+        return unread_key(tokenise(unwrapped(answer)))
+    except Exception:  # an error of ours must not end a run: such an answer equals only the same text
+        _LOG.exception("reading an answer failed")
+        return text_key(answer.strip())
 
 
 @lru_cache(maxsize=16384)
-def _key(answer: str) -> Key:
+def _cached_key(answer: str) -> Key:
     answer = unwrapped(answer)
-    number = numbers.plain_number(answer)
+    number = numerals.numeral_text(answer)
     if number is not None:
         return Key("number", number)
+    if _DATE.fullmatch(answer):
+        return text_key(answer)  # a difference or a quotient would be some other date's too
     tokens = tokenise(answer)
     try:
-        return read(tokens)
+        return key_of_tokens(tokens)
     except Unreadable:  # beyond a bound that no single part could see
-        return opaque(tokens)
+        return unread_key(tokens)
 
 
-def read(tokens: list[str], depth: int = 0) -> Key:
+def key_of_tokens(tokens: list[str], depth: int = 0) -> Key:
     """The key of a token list: the whole answer, or one part of it."""
-    tokens = bare(tokens)
+    tokens = strip_punctuation(tokens)
     if not tokens:
         return EMPTY
     if depth > MAX_NESTING:
-        return opaque(tokens)
+        return unread_key(tokens)
+    if tokens[0][1:] in NUMBER_WORDS and is_word(tokens[0]):
+        tokens = read_number_words(tokens)
     letter = choice_letter(tokens)
     if letter is not None:
         return Key("choice", letter)
@@ -82,18 +109,20 @@ def read(tokens: list[str], depth: int = 0) -> Key:
 def _single(tokens: list[str], depth: int) -> Key:
     known = _KNOWN.get(tuple(tokens)) if len(tokens) <= _LONGEST_KNOWN else None
     if known is not None:
-        return read(known, depth + 1)
-    if any(map(is_word, tokens)) and ENVIRONMENT not in tokens:
-        core = without_units(tokens)
-        return opaque(singular(tokens)) if core is None else read(core, depth + 1)
-    if "\\cup" in tokens and len(parts := split(tokens, ("\\cup",))) > 1:
-        return union_key([read(part, depth + 1) for part in parts])
-    if not RELATIONS.isdisjoint(tokens) and (related := read_relation(tokens, depth, read)) is not None:
+        return key_of_tokens(known, depth + 1)
+    if has_prose(tokens) and ENVIRONMENT not in tokens:
+        if tokens[0] in OPEN and closes_at_end(tokens) and (inside := _bracketed(tokens, depth)) is not None:
+            return inside
+        core = strip_units(tokens)
+        return unread_key(singular_negation(tokens)) if core is None else key_of_tokens(core, depth + 1)
+    if "\\cup" in tokens and len(parts := split_outside_brackets(tokens, ("\\cup",))) > 1:
+        return interval_union([key_of_tokens(part, depth + 1) for part in parts])
+    if not RELATIONS.isdisjoint(tokens) and (related := read_relation(tokens, depth, key_of_tokens)) is not None:
         return related
     if tokens[0] in OPEN and (inside := _bracketed(tokens, depth)) is not None:
         return inside
     if ENVIRONMENT in tokens:
-        return read_matrix(tokens, depth, read) or opaque(tokens)
+        return read_matrix(tokens, depth, key_of_tokens) or unread_key(tokens)
     if "\\pm" in tokens or "\\mp" in tokens:
         return _signs(tokens, depth)
     return expression(tokens)
@@ -103,37 +132,43 @@ def _listed(tokens: list[str], depth: int) -> Key | None:
     """A bare list is a set; a list of assignments to different names is a tuple in the names' order."""
     if "," not in tokens and ";" not in tokens and LISTING.isdisjoint(tokens):
         return None
-    parts = [part for part in split(tokens, (",", ";", *LISTING)) if part]
+    parts = [part for part in split_outside_brackets(tokens, (",", ";", *LISTING)) if part]
     if len(parts) < 2:
         return None
     if len(parts) > MAX_PARTS:
-        return opaque(tokens)
+        return unread_key(tokens)
     named = [assignment(part) for part in parts]
     if all(named):
-        return _assigned([pair for pair in named if pair], '"or' in tokens, depth) or opaque(tokens)
-    if named[0] and not any(named[1:]):
-        parts[0] = named[0][1]  # x = 1, 2 names the whole list
-    keys = [read(part, depth + 1) for part in parts]
+        return _assigned([pair for pair in named if pair], '"or' in tokens, depth) or unread_key(tokens)
+    subjects = [subject(part) for part in parts]
+    if subjects[0] and not any(subject is not None for subject in subjects[1:]):
+        if named[0]:
+            parts[0] = named[0][1]  # x = 1, 2 names the whole list, and so does (x, y) = (1, 2), (3, 4)
+        elif subjects[0][0] == "(" and not in_natural_order(subjects[0][1:-1].split(",")):
+            return unread_key(tokens)
+    elif any(subjects) and len(set(subjects)) > 1:
+        return set_key([unread_key(part) for part in parts])  # x > 1, y > 2 is not x > 2, y > 1
+    keys = [key_of_tokens(part, depth + 1) for part in parts]
     if '"or' in tokens and all(is_range(part) for part in parts):
-        return union_key(keys)  # x < 1 or x > 2
+        return interval_union(keys)  # x < 1 or x > 2
     # "5 or more" is no list of two, nor is "1, 2, 3, ..."; but "I and II" is.
     kinds = {found.kind for found in keys} - {"choice"}
-    return opaque(tokens) if "text" in kinds and len(kinds) > 1 else set_key(keys)
+    return unread_key(tokens) if "text" in kinds and len(kinds) > 1 else set_key(keys)
 
 
 def _assigned(pairs: list[tuple[str, list[str]]], either: bool, depth: int) -> Key | None:
     """X = 1 or x = 2 is a set; x = 1, y = 2 a tuple in the order of names; several of those, their set."""
-    names = sorted({name for name, _ in pairs})
+    names = sorted({name for name, _ in pairs}, key=natural_order)
     if len(names) == 1:
-        return set_key([read(value, depth + 1) for _, value in pairs])
+        return set_key([key_of_tokens(value, depth + 1) for _, value in pairs])
     if either and len(pairs) == len(names):
         return None  # x = 1 or y = 2
     rows: list[Key] = []
     for start in range(0, len(pairs), len(names)):
         row = dict(pairs[start : start + len(names)])
-        if sorted(row) != names:
+        if sorted(row, key=natural_order) != names:
             return None
-        rows.append(row_key("tuple", "(", [read(row[name], depth + 1) for name in names], ")"))
+        rows.append(row_key("tuple", "(", [key_of_tokens(row[name], depth + 1) for name in names], ")"))
     return set_key(rows)
 
 
@@ -145,22 +180,24 @@ def _bracketed(tokens: list[str], depth: int) -> Key | None:
         return None
     braces = opening == "\\{" and closing == "\\}"
     if braces and ("|" in inside or ":" in inside):
-        return _builder(inside, depth) or opaque(tokens)
-    parts = split(inside, (",", ";") if opening != "[" else (",",))
+        return _builder(inside, depth) or unread_key(tokens)
+    parts = split_outside_brackets(inside, (",", ";") if opening != "[" else (",",))
     if len(parts) > MAX_PARTS:
-        return opaque(tokens)
+        return unread_key(tokens)
+    if len(parts) > 1 and any(subject(part) is not None for part in parts):
+        return (_listed(inside, depth) if opening != "[" else None) or unread_key(tokens)
     if braces:
-        return set_key([read(part, depth + 1) for part in parts if part])
+        return set_key([key_of_tokens(part, depth + 1) for part in parts if part])
     if len(parts) == 1:
-        return read(inside, depth + 1) if opening in "([" and inside else opaque(tokens)
-    return _row(opening, [read(part, depth + 1) for part in parts], closing)
+        return key_of_tokens(inside, depth + 1) if opening in "([" and inside else unread_key(tokens)
+    return _row(opening, [key_of_tokens(part, depth + 1) for part in parts], closing)
 
 
 def _builder(inside: list[str], depth: int) -> Key | None:
     """{x | x > 2} is what it says of x, where that is an interval."""
-    parts = split(inside, ("|", ":"))
+    parts = split_outside_brackets(inside, ("|", ":"))
     if len(parts) == 2 and is_symbol(parts[0][:1]) and parts[0][1:2] in ([], ["\\in"]) and is_range(parts[1]):
-        return read(parts[1], depth + 1)
+        return key_of_tokens(parts[1], depth + 1)
     return None
 
 
@@ -181,7 +218,7 @@ def _signs(tokens: list[str], depth: int) -> Key:
     """A \\pm b is the set of both. Several \\pm choose freely, but beside a \\mp they all turn together."""
     places = [at for at, token in enumerate(tokens) if token in ("\\pm", "\\mp")]
     if len(places) > MAX_SIGNS:
-        return opaque(tokens)
+        return unread_key(tokens)
     together = "\\mp" in tokens
     rounds = [("+",) * len(places), ("-",) * len(places)] if together else product("+-", repeat=len(places))
     found = []
@@ -189,26 +226,26 @@ def _signs(tokens: list[str], depth: int) -> Key:
         chosen = list(tokens)
         for at, sign in zip(places, signs, strict=True):
             chosen[at] = sign if tokens[at] == "\\pm" else "-" if sign == "+" else "+"
-        found.append(read(chosen, depth + 1))
+        found.append(key_of_tokens(chosen, depth + 1))
     return set_key(found)
 
 
 def expression(tokens: list[str]) -> Key:
-    """A number where the value is rational, an expression where it is not, else opaque text."""
+    """A number where the value is rational, an expression where it is not, else unread_key text."""
     if tokens[-1] == "%" and len(tokens) > 1:
         tokens = tokens[:-1]  # a unit like any other: 28% is 28, not 0.28
     written = _written(tokens)
     if written is not None:
         return Key("number", written)
     try:
-        total = parse(tokens)
+        total = parse_expression(tokens)
     except (Unreadable, ZeroDivisionError):
-        return opaque(tokens)
+        return unread_key(tokens)
     value = constant(total)
     if value is not None:
-        return Key("number", numbers.write(value))
+        return Key("number", numerals.rational_text(value))
     text = write(total)
-    return Key("expression", text) if len(text) <= MAX_EXPRESSION else opaque(tokens)
+    return Key("expression", text, value=total) if len(text) <= MAX_EXPRESSION else unread_key(tokens)
 
 
 def _written(tokens: list[str]) -> str | None:
@@ -221,4 +258,4 @@ def _written(tokens: list[str]) -> str | None:
         if token.isalpha():
             return None  # 3e - 2 without its spaces would look like 0.03
         text += f" {token}" if is_numeral(token) and is_numeral(text[-1:]) else token
-    return numbers.plain_number(text)
+    return numerals.numeral_text(text)

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import re
 
-from .announcements import last_places
-from .boxed import boxed_contents
+from sureenough.answers.announcements import last_places
+from sureenough.answers.boxed import boxed_contents
 
 LOOKED_AT = 200
 REACH = 80  # characters after "the answer is" in which the letter must come
@@ -79,7 +79,7 @@ _OPENING = re.compile(
 def choose(reply: str, choices: str) -> str | None:
     """The chosen letter, as `choices` spells it."""
     offered = {letter.casefold(): letter for letter in choices}
-    content, _ = boxed_contents(reply)
+    content, _ = boxed_contents(reply, joined=False)
     letter = _boxed(content) if content else None
     if letter is not None and letter in offered:
         return offered[letter]

@@ -9,15 +9,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 
-from . import numbers
-from .algebra import number, subtract
-from .atoms import Sum, Unreadable, narrow
-from .evaluate import Print, fingerprint, informed, outsized, refuted
-from .key import Key
-from .parse import parse
-from .proof import settle
-from .relations import equation_key, symbols
-from .tokens import tokenise
+from sureenough.answers import numerals
+from sureenough.answers.algebra import number, subtract
+from sureenough.answers.atoms import Sum, narrow, write
+from sureenough.answers.evaluate import Fingerprint, fingerprint, fingerprints_differ, magnitudes_differ, share_a_point
+from sureenough.answers.key_types import Key
+from sureenough.answers.proof import decide_equality
+from sureenough.answers.relations import equation_key, symbols
 
 _COMPOSED = ("tuple", "interval", "set", "union", "matrix")
 COMPATIBLE: dict[str, frozenset[str]] = {
@@ -28,7 +26,6 @@ COMPATIBLE: dict[str, frozenset[str]] = {
     "inequality": frozenset(("inequality",)),
     **{kind: frozenset((kind,)) for kind in _COMPOSED},
 }
-_READING_BACK = 48  # a canonical text has more brackets than what it was read from, but not thrice as many
 _NONE: frozenset[str] = frozenset()
 
 
@@ -54,11 +51,10 @@ OTHER_KEYS = Verdict(False, "by keys")
 OTHER_KINDS = Verdict(False, "by keys: not the same kind of answer")
 REFUTED = Verdict(False, "refuted numerically")
 REFUTED_EXACTLY = Verdict(False, "refuted by exact arithmetic")
-BEYOND_READING = Verdict(False, "too large to compare", settled=False)
 SYMBOLIC = Verdict(True, "symbolically")
 NOT_SYMBOLIC = Verdict(False, "symbolically")
 
-Confirm = Callable[[str, str], Verdict]
+Confirm = Callable[[Key, Key], Verdict]
 
 
 def compare(one: Key, two: Key, confirm: Confirm) -> Verdict:
@@ -84,10 +80,10 @@ def compare(one: Key, two: Key, confirm: Confirm) -> Verdict:
 
 
 def _numbers(one: str, two: str) -> Verdict:
-    if not numbers.same_number(one, two):
+    if not numerals.same_number(one, two):
         return OTHER_KEYS
-    based = bool(numbers.based(one)) != bool(numbers.based(two))
-    return BY_DIGITS if based and numbers.exact(one) == numbers.exact(two) else BY_ROUNDING
+    based = bool(numerals.base_of(one)) != bool(numerals.base_of(two))
+    return BY_DIGITS if based and numerals.exact_value(one) == numerals.exact_value(two) else BY_ROUNDING
 
 
 def _valued(key: Key) -> Key:
@@ -127,7 +123,7 @@ def _all(pairs: list[tuple[Key, Key]], confirm: Confirm) -> Verdict:
 _OPEN = Verdict(False, "left open", settled=False)
 
 
-def _put_off(_one: str, _two: str) -> Verdict:
+def _put_off(_one: Key, _two: Key) -> Verdict:
     return _OPEN
 
 
@@ -150,65 +146,62 @@ def _matched(ones: tuple[Key, ...], twos: tuple[Key, ...], confirm: Confirm) -> 
 def _equations(one: Key, two: Key, confirm: Confirm) -> Verdict:
     """Both as difference = 0, first coefficient one; a named value is name - value = 0 here."""
     forms = [key if key.kind == "equation" else _as_equation(key) for key in (one, two)]
+    if forms[0] is None or forms[1] is None:
+        return OTHER_KEYS
     if forms[0] == forms[1]:
         return BY_KEYS
-    return _values(Key("expression", forms[0].text), Key("expression", forms[1].text), confirm)
+    return _values(_as_expression(forms[0]), _as_expression(forms[1]), confirm)
 
 
-def _as_equation(key: Key) -> Key:
+def _as_expression(key: Key) -> Key:
+    """The sum that an equation or inequality compares with zero."""
+    return Key("expression", write(sum_of(key)), value=sum_of(key))
+
+
+def _as_equation(key: Key) -> Key | None:
     value, name = key.parts
-    return equation_key(subtract(sum_of(name), sum_of(value))) or key
+    return equation_key(subtract(sum_of(name), sum_of(value)))
 
 
 def _inequalities(one: Key, two: Key, confirm: Confirm) -> Verdict:
-    (sign, _, left), (other, _, right) = one.text.partition(" "), two.text.partition(" ")
-    if sign != other:
+    if one.text.split(" ", 1)[0] != two.text.split(" ", 1)[0]:
         return OTHER_KEYS
-    return _values(Key("expression", left), Key("expression", right), confirm)
+    return _values(_as_expression(one), _as_expression(two), confirm)
 
 
 def _values(one: Key, two: Key, confirm: Confirm) -> Verdict:
     """Two values, at least one of them an expression."""
     if one == two:
         return BY_KEYS
-    try:
-        ours, theirs = _print(one), _print(two)
-    except (
-        Unreadable,
-        RecursionError,
-    ):  # multiplied out in its written order, a monster may outgrow the bounds it kept before
-        return BEYOND_READING
-    long = next((key.text for key in (one, two) if key.kind == "number" and numbers.is_long(key.text)), None)
-    if long is not None:
-        return _rounded(long, ours, theirs)
-    if refuted(ours, theirs):
+    ours, theirs = _fingerprint_of(one), _fingerprint_of(two)
+    rounded = [key.text for key in (one, two) if key.kind == "number" and numerals.is_rounded_decimal(key.text)]
+    if rounded:
+        return _rounded(rounded[0], ours, theirs)
+    if fingerprints_differ(ours, theirs):
         return REFUTED
     closed = len(ours) == len(theirs) == 1
-    if not informed(ours, theirs) and outsized(sum_of(one), sum_of(two), closed=closed):
+    if not share_a_point(ours, theirs) and magnitudes_differ(sum_of(one), sum_of(two), closed=closed):
         return REFUTED
-    certain = settle(sum_of(one), sum_of(two))
+    certain = decide_equality(sum_of(one), sum_of(two))
     if certain is not None:
         return BY_ALGEBRA if certain else REFUTED_EXACTLY
-    return confirm(one.text, two.text)
+    return confirm(one, two)
 
 
-def _rounded(long: str, one: Print, two: Print) -> Verdict:
+def _rounded(long: str, one: Fingerprint, two: Fingerprint) -> Verdict:
     """A long decimal and a closed value that it may round."""
     if len(one) > 1 or len(two) > 1 or one[0] is None or two[0] is None:
         return REFUTED
     gap = abs(one[0][0] - two[0][0])
-    return BY_ROUNDING if gap <= float(numbers.rounding(long)) + one[0][1] + two[0][1] else REFUTED
+    return BY_ROUNDING if gap <= float(numerals.rounding_error(long)) + one[0][1] + two[0][1] else REFUTED
 
 
-@lru_cache(maxsize=16384)
 def sum_of(key: Key) -> Sum:
-    """The sum that a number or an expression stands for; the text of a key reads back as itself."""
-    if key.kind == "number":
-        return number(narrow(numbers.exact(key.text)))
-    return parse(tokenise(key.text), depth=_READING_BACK)
+    """The sum that a number or an expression stands for."""
+    return key.value if key.value is not None else number(narrow(numerals.exact_value(key.text)))
 
 
 @lru_cache(maxsize=16384)
-def _print(key: Key) -> Print:
+def _fingerprint_of(key: Key) -> Fingerprint:
     total = sum_of(key)
     return fingerprint(total, closed=not symbols(total))

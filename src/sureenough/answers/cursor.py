@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from .atoms import Unreadable
-from .tokens import is_numeral
+from sureenough.answers.atoms import Unreadable
+from sureenough.answers.tokens import is_numeral
 
-MAX_DIGITS = 400
+MAX_DIGITS = 2000
 
 GREEK = frozenset(
     r"""\alpha \beta \gamma \delta \epsilon \zeta \eta \theta \iota \kappa \lambda \mu \nu \xi \rho
@@ -15,10 +15,10 @@ GREEK = frozenset(
     \Omega \ell""".split()
 )
 # Before a bracket these are functions, not factors: f(2) = 4 says nothing about f(3) = 6.
-APPLIED = frozenset(("f", "g", "h", "F", "G", "P", "Q", "\\phi", "\\Phi"))
+APPLIED = frozenset(("f", "g", "h", "F", "G", "O", "P", "Q", "\\phi", "\\Phi", "\\Theta", "\\Omega"))
 
 
-class Cursor:
+class TokenCursor:
     """Reads tokens one by one; running out of them, or meeting another than expected, is Unreadable."""
 
     def __init__(self, tokens: list[str]) -> None:
@@ -39,6 +39,28 @@ class Cursor:
     def expect(self, token: str) -> None:
         if self.take() != token:
             raise Unreadable(f"missing {token!r}")
+
+    def swap_scripts(self) -> None:
+        """Put a subscript before the exponent that it follows: v^2_0 is the square of v_0."""
+        if self.peek() != "^":
+            return
+        middle = self._script_end(self.at)
+        if self.tokens[middle : middle + 1] != ["_"]:
+            return
+        end = self._script_end(middle)
+        exponent, subscript = self.tokens[self.at : middle], self.tokens[middle:end]
+        self.tokens[self.at : end] = subscript + exponent
+
+    def _script_end(self, at: int) -> int:
+        """Where the script that starts at `at` with ^ or _ is over."""
+        if self.tokens[at + 1 : at + 2] != ["{"]:
+            return at + 2
+        depth = 0
+        for here in range(at + 1, len(self.tokens)):
+            depth += {"{": 1, "}": -1}.get(self.tokens[here], 0)
+            if depth == 0:
+                return here + 1
+        raise Unreadable("a script that is not closed")
 
     def subscript(self) -> str:
         """The subscript and primes of a symbol, as part of its name."""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from functools import lru_cache
 from zlib import crc32
 
-from .atoms import Atom, Rational, Sum
+from sureenough.answers.atoms import Atom, Rational, Sum
 
 POSITIVE = 5  # points at which every symbol is positive
 POINTS = 8
@@ -20,35 +20,35 @@ _EPS = 2.0**-50
 _SLACK = 32.0  # our error bounds are first-order; this covers the rest and the C library's own errors
 
 Value = tuple[complex, float]  # a value and a bound on its error
-Print = tuple[Value | None, ...]
+Fingerprint = tuple[Value | None, ...]
 
 
 class Undefined(ArithmeticError):
     """No value at this point, or none that we could trust."""
 
 
-def fingerprint(total: Sum, *, closed: bool) -> Print:
+def fingerprint(total: Sum, *, closed: bool) -> Fingerprint:
     """The values at all points; None where there is none. A closed sum has one value."""
     return tuple(_try(total, point, closed) for point in range(1 if closed else POINTS))
 
 
-def refuted(one: Print, two: Print) -> bool:
+def fingerprints_differ(one: Fingerprint, two: Fingerprint) -> bool:
     """Whether two fingerprints differ by more than both errors at some point."""
-    return any(a and b and abs(a[0] - b[0]) > _SLACK * (a[1] + b[1]) for a, b in _beside(one, two))
+    return any(a and b and abs(a[0] - b[0]) > _SLACK * (a[1] + b[1]) for a, b in _paired_values(one, two))
 
 
-def informed(one: Print, two: Print) -> bool:
+def share_a_point(one: Fingerprint, two: Fingerprint) -> bool:
     """Whether there is a point at which both have a value."""
-    return any(a and b for a, b in _beside(one, two))
+    return any(a and b for a, b in _paired_values(one, two))
 
 
-def _beside(one: Print, two: Print) -> Iterator[tuple[Value | None, Value | None]]:
+def _paired_values(one: Fingerprint, two: Fingerprint) -> Iterator[tuple[Value | None, Value | None]]:
     """The values of both at every point; a closed one has the same everywhere."""
     for at in range(max(len(one), len(two))):
         yield one[at if len(one) > 1 else 0], two[at if len(two) > 1 else 0]
 
 
-def outsized(one: Sum, two: Sum, *, closed: bool) -> bool:
+def magnitudes_differ(one: Sum, two: Sum, *, closed: bool) -> bool:
     """Whether two products differ in size, for values too large or too small to be written as floats."""
     here = _Evaluation(0, closed)
     ours, theirs = here.size(one), here.size(two)

@@ -1,7 +1,7 @@
 """`extract(text)`: the answer that a reply commits to, or None; in time linear in the text.
 
-Only what follows the thinking counts, and an explicit form is required: a box, or where there is none an
-announcement. Nothing is picked out of prose unless the caller asks for it.
+Only what follows the thinking counts, and an explicit form is required: a box or, if there is none, an announcement.
+Nothing is picked out of prose unless the caller asks for it.
 """
 
 from __future__ import annotations
@@ -9,38 +9,38 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from ..errors import UsageError
-from .announcements import announced_answer, last_number
-from .boxed import boxed_contents
-from .choice import choose
+from sureenough.answers.announcements import announced_answer, last_number
+from sureenough.answers.boxed import boxed_contents
+from sureenough.answers.choice import choose
+from sureenough.errors import UsageError
 
 KINDS = ("math", "choice")
 FALLBACKS = (None, "last-number")
 
-_THOUGHT = re.compile(r"</think>|<\|channel\|>\s*final\b")
-_THINKING = re.compile(r"<think>|<\|channel\|>\s*(?!final\b)")
-_ENDING = re.compile(r"<\|(?:return|end|im_end|eot_id|endoftext|message)\|>")
+_THOUGHT = re.compile(r"</think>|<\|channel\|>\s{0,8}final\b(?:<\|message\|>)?")
+_THINKING = re.compile(r"<think>|<\|channel\|>")
+_CHAT_MARKER = re.compile(r"<\|[a-z_]{1,30}\|>|</s>|<eos>|<end_of_turn>|<｜[^<>｜]{1,40}｜>|\[/INST\]|</answer>")
 
 
 def extract(
     text: str, kind: str = "math", *, choices: Iterable[str] = "ABCD", fallback: str | None = None
 ) -> str | None:
-    """The answer in a model's reply; None where it has none.
+    """The answer in a model's reply; None if it has none.
 
-    kind "math": the last balanced box, else an announced answer. kind "choice": one of `choices`,
-    a text or list of letters.
-    fallback "last-number": where a mathematical reply announces nothing, its last number.
+    kind "math": the last balanced box, else an announced answer. kind "choice": one of `choices`, a text or list of
+    letters. fallback "last-number": if a mathematical reply announces nothing, its last number.
     """
     letters = _letters(choices)
     _check(kind, fallback)
-    reply = spoken(text)
+    reply = split_thinking(text)[1]
     if reply is None:
         return None
+    reply = _CHAT_MARKER.sub(" ", reply)
     if kind == "choice":
         return choose(reply, letters)
-    found, any_box = boxed_contents(reply)
+    content, any_box = boxed_contents(reply)
     if any_box:
-        return found
+        return content
     answer = announced_answer(reply)
     if answer is None and fallback == "last-number":
         answer = last_number(reply)
@@ -63,12 +63,18 @@ def _letters(choices: Iterable[str]) -> str:
     return "".join(given)
 
 
-def spoken(text: str) -> str | None:
-    """The part of a reply after its thinking; None where the thinking was never closed."""
-    start = 0
-    for end in _THOUGHT.finditer(text):
-        start = end.end()
-    reply = text[start:]
-    if _THINKING.search(reply):
-        return None
-    return _ENDING.sub(" ", reply)
+def split_thinking(text: str) -> tuple[str | None, str | None]:
+    """A model's thinking and its reply. No thinking is None, and so is the reply if the thinking was never closed.
+
+    A chat template may have opened the thinking, so that the text has no opening tag: all text before the last closing
+    one is thinking.
+    """
+    start = end = 0
+    for closing in _THOUGHT.finditer(text):
+        start, end = closing.span()
+    opening = _THINKING.search(text, end)
+    if opening:
+        return text[opening.end() :].strip("\n"), None
+    if not end:
+        return None, text
+    return text[:start].strip().removeprefix("<think>").strip("\n"), text[end:].lstrip("\n")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from . import numbers
-from .algebra import constant, multiply, number
-from .atoms import Sum, Unreadable, write
-from .key import Key, matrix_key
-from .parse import MAX_TOKENS, parse
+from sureenough.answers import numerals
+from sureenough.answers.algebra import constant, multiply, number
+from sureenough.answers.atoms import Sum, Unreadable, write
+from sureenough.answers.key_types import Key, matrix_key
+from sureenough.answers.parse import MAX_TOKENS, parse_expression
 
 ENVIRONMENT = "\\begin"
 _NAMES = frozenset(('"pmatrix', '"bmatrix', '"matrix', '"smallmatrix', '"array'))
@@ -52,8 +52,8 @@ def _rows(body: list[str]) -> list[list[list[str]]]:
 
 def _scaled(factor: list[str], rows: list[list[list[str]]]) -> Key | None:
     try:
-        times = number(-1) if factor == ["-"] else parse(factor)
-        return matrix_key([[_entry(multiply(times, parse(entry))) for entry in row] for row in rows])
+        times = number(-1) if factor == ["-"] else parse_expression(factor)
+        return matrix_key([[_entry(multiply(times, parse_expression(entry))) for entry in row] for row in rows])
     except Unreadable:
         return None
 
@@ -61,8 +61,8 @@ def _scaled(factor: list[str], rows: list[list[list[str]]]) -> Key | None:
 def _entry(total: Sum) -> Key:
     value = constant(total)
     if value is not None:
-        return Key("number", numbers.write(value))
+        return Key("number", numerals.rational_text(value))
     text = write(total)
     if len(text) > MAX_TOKENS:
         raise Unreadable("an entry too long to read back")
-    return Key("expression", text)
+    return Key("expression", text, value=total)

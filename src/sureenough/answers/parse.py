@@ -4,11 +4,24 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from .algebra import add, atom, inverse, multiply, number, power, scale
-from .atoms import EULER, IMAGINARY, INFINITY, PI, Atom, Sum, Unreadable, narrow
-from .cursor import APPLIED, GREEK, MAX_DIGITS, Cursor
-from .functions import ANGULAR, CALLS, INVERSES, absolute, binomial, ceil, fact, floor, log, raise_to
-from .tokens import is_numeral
+from sureenough.answers.algebra import add, atom, inverse, multiply, number, power, scale
+from sureenough.answers.atoms import EULER, IMAGINARY, INFINITY, PI, Atom, Sum, Unreadable, narrow
+from sureenough.answers.cursor import APPLIED, GREEK, MAX_DIGITS, TokenCursor
+from sureenough.answers.named_functions import (
+    ANGULAR,
+    CALLS,
+    INTEGER_FUNCTIONS,
+    INVERSES,
+    absolute,
+    binomial,
+    ceil,
+    factorial_of,
+    floor,
+    integer_function,
+    log,
+    power_of_sums,
+)
+from sureenough.answers.tokens import is_numeral
 
 MAX_TOKENS = 1200
 MAX_DEPTH = 16
@@ -19,20 +32,20 @@ _WRAPPERS = {"\\lfloor": floor, "\\lceil": ceil}
 _DEGREE = Fraction(1, 180)
 
 
-def parse(tokens: list[str], *, depth: int = MAX_DEPTH) -> Sum:
+def parse_expression(tokens: list[str], *, depth: int = MAX_DEPTH) -> Sum:
     """The whole token list as one expression, nested no deeper than `depth`."""
     if not tokens or len(tokens) > MAX_TOKENS:
         raise Unreadable("too long to read")
     if "\\infty" in tokens and [token for token in tokens if token not in "+-"] != ["\\infty"]:
         raise Unreadable("infinity takes a sign and no other arithmetic")
-    reader = Reader(tokens, depth)
-    out = reader.sum()
-    if reader.at != len(reader.tokens):
-        raise Unreadable(f"unexpected {reader.peek()!r}")
+    parser = ExpressionParser(tokens, depth)
+    out = parser.sum()
+    if parser.at != len(parser.tokens):
+        raise Unreadable(f"unexpected {parser.peek()!r}")
     return out
 
 
-class Reader(Cursor):
+class ExpressionParser(TokenCursor):
     """Reads sums, terms and factors. `angle` is set while reading the argument of a sine and its like."""
 
     def __init__(self, tokens: list[str], depth: int) -> None:
@@ -74,7 +87,9 @@ class Reader(Cursor):
         if not token:
             return False
         if is_numeral(token):
-            if is_numeral(self.tokens[self.at - 1]):
+            # 2^6 3^5 is a product of powers; other numbers side by side may mean anything.
+            powers = self.tokens[self.at - 2] == "^" and self.peek(1) == "^"
+            if is_numeral(self.tokens[self.at - 1]) and not powers:
                 raise Unreadable("two numbers side by side")
             return True
         return (
@@ -83,6 +98,7 @@ class Reader(Cursor):
             or token in CALLS
             or token in _CONSTANTS
             or token in ("(", "[", "{", "\\frac", "\\sqrt", "\\binom", "\\log", "\\lfloor", "\\lceil")
+            or token in INTEGER_FUNCTIONS
             or token.startswith("\\mathbf")
             or (token == "|" and not self.bars)
         )
@@ -95,7 +111,7 @@ class Reader(Cursor):
                 self.take()
                 if self.peek() == "!":
                     raise Unreadable("a double factorial")
-                out = fact(out)
+                out = factorial_of(out)
             elif token == "^":
                 self.take()
                 out = self.raised(out)
@@ -118,7 +134,7 @@ class Reader(Cursor):
             exponent = self.raised(exponent)
         self.left += 1
         self.angle = outer
-        return raise_to(base, exponent)
+        return power_of_sums(base, exponent)
 
     def argument(self) -> Sum:
         """What follows ^ or a command: a braced expression, a signed number, or one token."""
@@ -155,6 +171,7 @@ class Reader(Cursor):
         if token in _CONSTANTS:
             return atom(_CONSTANTS[token])
         if (len(token) == 1 and token.isalpha()) or token in GREEK or token.startswith("\\mathbf"):
+            self.swap_scripts()
             name = token + self.subscript()
             if token in APPLIED and self.is_applied():
                 return atom(Atom.applied(name, self.primary()))
@@ -185,11 +202,25 @@ class Reader(Cursor):
                 self.take()
                 degree = self.sum()
                 self.expect("]")
-            return raise_to(self.argument(), inverse(degree))
+            return power_of_sums(self.argument(), inverse(degree))
         if token == "\\binom":
             above = self.short_argument()
             return binomial(above, self.short_argument())
+        if token in INTEGER_FUNCTIONS:
+            return number(integer_function(token, self.arguments()))
         raise Unreadable(f"unknown {token!r}")
+
+    def arguments(self) -> list[Sum]:
+        r"""The arguments of \gcd(12, 18) or \max\{1, 2\}."""
+        closing = {"(": ")", "[": "]", "{": "}", "\\{": "\\}"}.get(self.take())
+        if closing is None:
+            raise Unreadable("a function without its arguments")
+        arguments = [self.sum()]
+        while self.peek() == ",":
+            self.take()
+            arguments.append(self.sum())
+        self.expect(closing)
+        return arguments
 
     def numeral(self, token: str) -> Sum:
         if len(token) > MAX_DIGITS:
@@ -216,7 +247,7 @@ class Reader(Cursor):
         inside = self.call_argument()
         self.angle = outer
         out = log(inside, base) if name == "\\log" else CALLS[name](inside)
-        return out if exponent is None else raise_to(out, exponent)
+        return out if exponent is None else power_of_sums(out, exponent)
 
     def call_argument(self) -> Sum:
         """A bracket, or the product that follows: \\sin 2x, but \\sin x (1 + y) stops at the bracket."""

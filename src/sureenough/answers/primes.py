@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import isqrt
 
-from .atoms import Unreadable
+from sureenough.answers.atoms import Unreadable
 
 MAX_BITS = 4096
 _LARGEST = 1000

@@ -1,17 +1,17 @@
-"""Equality of two sums that agree numerically, settled exactly where our own arithmetic can settle it."""
+"""Equality of two sums that agree numerically, settled exactly where our own arithmetic can decide_equality it."""
 
 from __future__ import annotations
 
 from fractions import Fraction
 
-from .algebra import ONE, add, multiply, power, product, subtract
-from .atoms import IMAGINARY, Atom, Rational, Sum, Unreadable
-from .primes import certainly_prime
+from sureenough.answers.algebra import ONE, add, multiply, power, product, subtract
+from sureenough.answers.atoms import IMAGINARY, Atom, Rational, Sum, Unreadable
+from sureenough.answers.primes import certainly_prime
 
 MAX_DENOMINATORS = 4
 
 
-def settle(one: Sum, two: Sum) -> bool | None:
+def decide_equality(one: Sum, two: Sum) -> bool | None:
     """True or False where it is certain; None where only symbolic algebra can tell."""
     difference = subtract(one, two)
     if not difference:

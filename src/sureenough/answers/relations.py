@@ -6,17 +6,20 @@ equation is kept, up to a non-zero factor. An inequality in one symbol is the in
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from fractions import Fraction
 
-from .algebra import content, inverse, multiply, subtract
-from .atoms import Monomial, Sum, Unreadable, write
-from .cursor import GREEK
-from .key import Key, opaque, row_key
-from .parse import MAX_TOKENS, parse
-from .scan import split
+from sureenough.answers.algebra import atom, content, inverse, multiply, subtract
+from sureenough.answers.atoms import Atom, Monomial, Sum, Unreadable, narrow, write
+from sureenough.answers.brackets import split_outside_brackets
+from sureenough.answers.cursor import GREEK
+from sureenough.answers.key_types import Key, row_key, set_key, unread_key
+from sureenough.answers.numerals import rational_text
+from sureenough.answers.parse import MAX_TOKENS, parse_expression
 
 RELATIONS = frozenset(("=", "<", ">", "\\le", "\\ge", "\\ne", "\\approx", "\\in", "\\sim", "\\equiv"))
-_ORDER = frozenset(("<", ">", "\\le", "\\ge"))
+ORDER = frozenset(("<", ">", "\\le", "\\ge"))
 _FLIPPED = {"<": ">", ">": "<", "\\le": "\\ge", "\\ge": "\\le"}
 _ANGLES = frozenset(("\\angle", "\\measuredangle", '"angle'))
 Read = Callable[[list[str], int], Key]
@@ -24,7 +27,7 @@ Read = Callable[[list[str], int], Key]
 
 def read_relation(tokens: list[str], depth: int, read: Read) -> Key | None:
     """The key of tokens with a relation outside all brackets; None where there is none."""
-    sides = split(tokens, RELATIONS)
+    sides = split_outside_brackets(tokens, RELATIONS)
     if len(sides) < 2:
         return None
     signs, at = [], -1
@@ -37,20 +40,21 @@ def read_relation(tokens: list[str], depth: int, read: Read) -> Key | None:
         return read(sides[1], depth + 1)
     if all(sign == "=" for sign in signs):
         if is_name(sides[0]) and sides[-1]:
+            if sides[0][0] == "(":
+                return _ordered(sides[0], read(sides[-1], depth + 1)) or unread_key(tokens)
             return _named(sides[0], sides[-1], depth, read)
-        return _equation(sides) or opaque(tokens)
-    if all(sign in _ORDER for sign in signs):
-        return _interval(sides, signs, depth, read) or _inequality(sides, signs) or opaque(tokens)
-    return opaque(tokens)
+        return _equation(sides) or unread_key(tokens)
+    if all(sign in ORDER for sign in signs):
+        return _interval(sides, signs, depth, read) or _inequality(sides, signs, read) or unread_key(tokens)
+    return unread_key(tokens)
 
 
 def _approximate(tokens: list[str], sides: list[list[str]], signs: list[str], depth: int, read: Read) -> Key:
     """X \\approx 11 is 11; but 2\\pi \\approx 6.28 is 2\\pi, for the exact value was given."""
     cut = signs.index("\\approx")
-    exact = sum(len(side) + 1 for side in sides[: cut + 1]) - 1
-    if cut == 0 and is_name(sides[0]):
-        return read(sides[-1], depth + 1)
-    return read(tokens[:exact], depth + 1)
+    if _closed(sides[cut]):
+        return read(tokens[: sum(len(side) + 1 for side in sides[: cut + 1]) - 1], depth + 1)
+    return read(["=" if token == "\\approx" else token for token in tokens], depth + 1)  # P(A) \approx 0.3
 
 
 def is_symbol(tokens: list[str]) -> bool:
@@ -75,15 +79,44 @@ def is_name(tokens: list[str]) -> bool:
         letters = [token for token in tokens[1:] if token not in "{}"]
         return 0 < len(letters) <= 3 and all(len(letter) == 1 and letter.isalpha() for letter in letters)
     if len(tokens) > 2 and tokens[0] == "(" and tokens[-1] == ")":
-        return all(is_symbol(part) for part in split(tokens[1:-1], (",",)))
+        return all(is_symbol(part) for part in split_outside_brackets(tokens[1:-1], (",",)))
     return False
+
+
+def subject(tokens: list[str]) -> str | None:
+    """The name that `x > 2` or `x = 5` is about; "" if a relation is about no single name, None without a relation."""
+    if RELATIONS.isdisjoint(tokens):
+        return None
+    sides = split_outside_brackets(tokens, RELATIONS)
+    return next(("".join(side) for side in sides if is_name(side)), "") if len(sides) > 1 else None
+
+
+def natural_order(name: str) -> list[tuple[int, str]]:
+    """Sort names as people count: x_2 before x_{10}."""
+    return [(int(run or 0), text) for text, run in re.findall(r"(\D*)(\d{0,9})", name)]
+
+
+def in_natural_order(names: list[str]) -> bool:
+    return names == sorted(names, key=natural_order)
+
+
+def _ordered(names: list[str], value: Key) -> Key | None:
+    """The tuple that (y, x) = (1, 2) gives, in the order of the names; None if it is not such a tuple."""
+    titles = ["".join(part) for part in split_outside_brackets(names[1:-1], (",",))]
+    if in_natural_order(titles):
+        return value
+    order = sorted(range(len(titles)), key=lambda at: natural_order(titles[at]))
+    rows = value.parts if value.kind == "set" else (value,)
+    if any(row.kind != "tuple" or len(row.parts) != len(titles) for row in rows):
+        return None
+    return set_key([row_key("tuple", "(", [row.parts[at] for at in order], ")") for row in rows])
 
 
 def is_range(tokens: list[str]) -> bool:
     """Whether tokens say between what bounds one symbol lies: x > 2, 1 < x \\le 3."""
-    if _ORDER.isdisjoint(tokens):
+    if ORDER.isdisjoint(tokens):
         return False
-    sides = split(tokens, _ORDER)
+    sides = split_outside_brackets(tokens, ORDER)
     return sum(map(is_symbol, sides)) == 1 and all(is_symbol(side) or _closed(side) for side in sides)
 
 
@@ -91,8 +124,9 @@ def assignment(tokens: list[str]) -> tuple[str, list[str]] | None:
     """The name and value of `x = 5`, for lists such as x = 1, y = 2."""
     if "=" not in tokens:
         return None
-    sides = split(tokens, ("=",))
-    if len(sides) == 2 and sides[1] and is_symbol(sides[0]) and RELATIONS.isdisjoint(sides[1]):
+    sides = split_outside_brackets(tokens, ("=",))
+    named = is_name(sides[0]) and sides[0][0] != "("
+    if len(sides) == 2 and sides[1] and named and RELATIONS.isdisjoint(sides[1]):
         return "".join(sides[0]), sides[1]
     return None
 
@@ -101,9 +135,11 @@ def _named(name: list[str], value: list[str], depth: int, read: Read) -> Key:
     """The value; and where that is a function, y = 2x + 3, the name is kept to compare it with equations."""
     inside = read(value, depth + 1)
     if inside.kind == "expression" and is_symbol(name):
-        title = write(parse(name)) if name[0] not in ("e", "i") else "".join(name)
-        if has_symbols(parse(value)) and title not in symbols(parse(value)):
-            return Key("named", f"{title}={inside.text}", (inside, Key("expression", title)))
+        title = write(parse_expression(name)) if name[0] not in ("e", "i") else "".join(name)
+        if has_symbols(parse_expression(value)) and title not in symbols(parse_expression(value)):
+            return Key(
+                "named", f"{title}={inside.text}", (inside, Key("expression", title, value=atom(Atom.symbol(title))))
+            )
     return inside
 
 
@@ -127,7 +163,7 @@ def _equation(sides: list[list[str]]) -> Key | None:
     if len(sides) != 2:
         return None
     try:
-        difference = subtract(parse(sides[0]), parse(sides[1]))
+        difference = subtract(parse_expression(sides[0]), parse_expression(sides[1]))
     except (Unreadable, ZeroDivisionError):
         return None
     return equation_key(difference)
@@ -137,8 +173,9 @@ def equation_key(difference: Sum) -> Key | None:
     """Difference = 0, divided by the coefficient of its first term; None where no symbol is in it."""
     if not has_symbols(difference):
         return None
-    text = write(monic(difference))
-    return Key("equation", text) if len(text) <= MAX_TOKENS else None
+    scaled = monic(difference)
+    text = write(scaled)
+    return Key("equation", text, value=scaled) if len(text) <= MAX_TOKENS else None
 
 
 def monic(total: Sum) -> Sum:
@@ -178,27 +215,46 @@ def _interval(sides: list[list[str]], signs: list[str], depth: int, read: Read) 
         opening, closing = ("[" if signs[0] == "\\le" else "("), ("]" if signs[1] == "\\le" else ")")
     else:
         return None
-    kind = "tuple" if (opening, closing) == ("(", ")") else "interval"
-    return row_key(kind, opening, [read(low, depth + 1), read(high, depth + 1)], closing)
+    return row_key(*_brackets(opening, closing, [read(low, depth + 1), read(high, depth + 1)]))
 
 
 def _closed(tokens: list[str]) -> bool:
     try:
-        return not symbols(parse(tokens)) - {"\\infty"}
+        return not symbols(parse_expression(tokens)) - {"\\infty"}
     except (Unreadable, ZeroDivisionError):
         return False
 
 
-def _inequality(sides: list[list[str]], signs: list[str]) -> Key | None:
+def _solved(difference: Sum, sign: str, read: Read) -> Key | None:
+    """The interval that c x + d < 0 describes; None if it is not linear in one symbol."""
+    terms = [monomial for monomial in difference if monomial]
+    if len(terms) != 1 or len(terms[0]) != 1 or terms[0][0][0].name != "symbol" or terms[0][0][1] != 1:
+        return None
+    factor = difference[terms[0]]
+    bound = Key("number", rational_text(narrow(Fraction(-difference.get((), 0)) / factor)))
+    sign = sign if factor > 0 else _FLIPPED[sign]
+    if sign in (">", "\\ge"):
+        return row_key(*_brackets("[" if sign == "\\ge" else "(", ")", [bound, read(["\\infty"], 0)]))
+    return row_key(*_brackets("(", "]" if sign == "\\le" else ")", [read(["-", "\\infty"], 0), bound]))
+
+
+def _brackets(opening: str, closing: str, ends: list[Key]) -> tuple[str, str, list[Key], str]:
+    """An open interval has the key of a pair: a question has either points or intervals for its answer."""
+    return "tuple" if (opening, closing) == ("(", ")") else "interval", opening, ends, closing
+
+
+def _inequality(sides: list[list[str]], signs: list[str], read: Read) -> Key | None:
     if len(sides) != 2:
         return None
     try:
-        difference = subtract(parse(sides[0]), parse(sides[1]))
+        difference = subtract(parse_expression(sides[0]), parse_expression(sides[1]))
     except (Unreadable, ZeroDivisionError):
         return None
     if not has_symbols(difference):
         return None
+    if (solved := _solved(difference, signs[0], read)) is not None:
+        return solved
     unit, primitive = content(difference, signed=True)
     sign = signs[0] if unit > 0 else _FLIPPED[signs[0]]
     text = write(primitive)
-    return Key("inequality", f"{sign} {text}") if len(text) <= MAX_TOKENS else None
+    return Key("inequality", f"{sign} {text}", value=primitive) if len(text) <= MAX_TOKENS else None

@@ -1,7 +1,7 @@
-"""The caller's side of the worker: one killable child process, shared by all threads of this process.
+"""The caller's side of symbolic comparison: two killable child processes, shared by all threads of this process.
 
-No call waits longer than it was told to, whatever the child does. A child that was killed is replaced in
-the background at once, and so is one that died by itself.
+A request that its caller stopped waiting for is still answered, and its verdict is kept for whoever asks next. While
+one child is being replaced, the other serves.
 """
 
 from __future__ import annotations
@@ -11,35 +11,49 @@ import contextlib
 import itertools
 import os
 import queue
+import signal
 import subprocess
 import sys
 import threading
 import time
+from collections import OrderedDict
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-WAIT = 2.0  # seconds: a caller's whole wait for one comparison
+PAIR_STEPS = 600_000  # function calls for one comparison, some 0.7 s
+CHILDREN = 2
 MAX_FAILED_STARTS = 3
 MAX_MESSAGE = 10_000  # characters: well below what a pipe holds, so that writing never blocks
-_GRACE = 1.0  # seconds given to a killed child to be gone
+MAX_WAITING = 64  # requests; beyond that a caller is refused at once
+_START_SECONDS = 60.0
+_HARD_SECONDS = 60.0  # for one comparison: the child limits its own CPU time, so this is a child that hangs
+_GRACE = 1.0  # seconds for a killed child to be gone
+_KEPT = 16384  # verdicts
+_NO_CHILD = "no worker"
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerReply:
-    """What came back: `same` is None where no verdict did, and `why` says the reason."""
+    """The result of one comparison: `same` is None if there is no verdict, and `why` says the reason.
+
+    `settled` replies depend on the pair alone. The others (a timeout, a child that does not start) depend on the
+    moment, and are not kept.
+    """
 
     same: bool | None
-    why: str
-    seconds: float  # from the moment the request was sent
-    waited: float = 0.0  # before that: for another thread, or for the worker to start
+    why: str = ""
+    steps: int = 0
+    seconds: float = 0.0  # that the caller waited
+    settled: bool = True
 
 
 class _Child:
     """One process with its pipes and the thread that reads its replies."""
 
     def __init__(self) -> None:
-        from .worker import receive, send
+        # Imported here: the child runs that module as its main program, and must not have it imported before.
+        from sureenough.answers.worker import receive, send
 
         self._send, self._receive = send, receive
         self.ready = threading.Event()
@@ -66,150 +80,235 @@ class _Child:
                 else:
                     self.replies.put(message)
         self.replies.put(None)
-        self.ready.set()  # nobody shall wait for a dead child
+        self.ready.set()  # so that no thread waits for a dead child
 
     @property
     def alive(self) -> bool:
         return self.process.poll() is None
 
-    def ask(self, message: dict[str, Any], timeout: float) -> dict[str, Any] | None:
-        """The reply to a message; None where the child died. Raises queue.Empty on timeout."""
+    def ask(self, message: dict[str, Any]) -> dict[str, Any] | None:
+        """The reply to a message; None if the child died. Raises queue.Empty on timeout."""
         assert self.process.stdin is not None
         try:
             self._send(self.process.stdin, message)
         except OSError:
             return None
-        return self.replies.get(timeout=max(0.0, timeout))
+        return self.replies.get(timeout=_HARD_SECONDS)
 
-    def end(self) -> None:
+    def kill(self) -> None:
         self.process.kill()
         with contextlib.suppress(subprocess.TimeoutExpired):
             self.process.wait(_GRACE)
         self.reader.join(_GRACE)
-        for pipe in (self.process.stdin, self.process.stdout):
-            if pipe is not None:
-                with contextlib.suppress(OSError):
-                    pipe.close()
+        self._close_pipes()
 
     def abandon(self) -> None:
-        """In a forked copy of the parent: let go of the pipes; the process is not ours to kill."""
+        """In a forked copy of the parent: close the pipes, but leave the process to the original parent."""
+        self._close_pipes()
+        self.process.returncode = 0
+
+    def _close_pipes(self) -> None:
         for pipe in (self.process.stdin, self.process.stdout):
             if pipe is not None:
                 with contextlib.suppress(OSError):
                     pipe.close()
-        self.process.returncode = 0
 
 
 def _environment() -> dict[str, str]:
-    """The child finds this very package first, wherever the parent found it, and counts with one thread."""
+    """The child imports this very package, counts with one thread, and orders its sets as every other child does."""
     root = str(Path(__file__).resolve().parents[2])
     paths = [root, *(path for path in sys.path if path and os.path.isdir(path))]
     single = {f"{library}_NUM_THREADS": "1" for library in ("OMP", "OPENBLAS", "MKL")}
-    own = {"PYTHONPATH": os.pathsep.join(dict.fromkeys(paths)), "PYTHONWARNINGS": "ignore"}
+    own = {
+        "PYTHONPATH": os.pathsep.join(dict.fromkeys(paths)),
+        "PYTHONWARNINGS": "ignore",
+        "PYTHONHASHSEED": "0",
+    }
     return {**os.environ, **single, **own}
 
 
-class Worker:
-    """Starts the child when it is first needed, and asks it one comparison at a time."""
+class _Request:
+    """A comparison that one or several callers wait for."""
+
+    def __init__(self, gold: str, answer: str, both: bool) -> None:
+        self.gold, self.answer, self.both = gold, answer, both
+        self.done = threading.Event()
+        self.reply = WorkerReply(None, "timeout", settled=False)
+
+    def finish(self, reply: WorkerReply) -> None:
+        self.reply = reply
+        self.done.set()
+
+
+class _Server:
+    """One child and the thread that hands it requests. Only a child that is ready takes one from the queue."""
+
+    def __init__(self, worker: SymbolicWorker) -> None:
+        self._worker = worker
+        self._requests = worker.requests
+        self._numbers = itertools.count(1)
+        self.child: _Child | None = None
+        self.up = threading.Event()  # a child is ready, or starting one was given up
+        self.stopped = False
+        self.thread = threading.Thread(target=self._serve, name="sureenough-answers-serve", daemon=True)
+        self.thread.start()
+
+    def _serve(self) -> None:
+        try:
+            self._serve_until_stopped()
+        finally:
+            if self.child is not None:
+                self.child.kill()
+
+    def _serve_until_stopped(self) -> None:
+        while not self.stopped:
+            child = self._ready_child()
+            self.up.set()
+            request = self._requests.get()
+            if request is None or self.stopped:
+                return
+            reply = self._compare(child, request)
+            if reply.why == "worker died" and not self.stopped:  # killed from outside, perhaps: its successor may do it
+                reply = self._compare(self._ready_child(), request)
+            self._worker.finish(request, reply)
+
+    def _ready_child(self) -> _Child | None:
+        """The child, replaced if it is dead; None if starting one failed too often."""
+        for _ in range(MAX_FAILED_STARTS):
+            child = self.child
+            if child is None or not child.alive:
+                if child is not None:
+                    child.kill()
+                try:
+                    child = self.child = _Child()
+                except OSError:
+                    self.child = None
+                    continue
+            if child.ready.wait(_START_SECONDS) and child.came_up and child.alive:
+                return child
+            child.kill()
+        return None
+
+    def _compare(self, child: _Child | None, request: _Request) -> WorkerReply:
+        if child is None:
+            return WorkerReply(None, _NO_CHILD, settled=False)
+        number = next(self._numbers)
+        message = {"id": number, "gold": request.gold, "answer": request.answer, "both": request.both}
+        try:
+            reply = child.ask({**message, "steps": PAIR_STEPS})
+        except queue.Empty:
+            child.kill()
+            return WorkerReply(None, "timeout", settled=False)
+        if reply is None or reply["id"] != number:
+            child.kill()
+            cpu = child.process.returncode == -getattr(signal, "SIGPROF", 0)
+            # The child's own limit on CPU time says something about the pair, any other death does not.
+            return (
+                WorkerReply(None, "too much CPU time", PAIR_STEPS)
+                if cpu
+                else WorkerReply(None, "worker died", settled=False)
+            )
+        return WorkerReply(reply.get("same"), str(reply.get("error", "")), int(reply["steps"]))
+
+
+class SymbolicWorker:
+    """Compares expressions in child processes, which it starts when the first pair needs them."""
 
     def __init__(self) -> None:
+        self._reset()
+
+    def _reset(self) -> None:
         self._lock = threading.Lock()
-        self._child: _Child | None = None
-        self._failed = 0
-        self._numbers = itertools.count(1)
+        self.requests: queue.SimpleQueue[_Request | None] = queue.SimpleQueue()
+        self._servers: list[_Server] = []
+        self._waiting: dict[tuple[str, str, bool], _Request] = {}
+        self._known: OrderedDict[tuple[str, str, bool], WorkerReply] = OrderedDict()
 
     @property
-    def pid(self) -> int | None:
-        child = self._child
-        return child.process.pid if child is not None and child.alive else None
+    def pids(self) -> list[int]:
+        children = [server.child for server in list(self._servers)]
+        return [child.process.pid for child in children if child is not None and child.alive]
 
     def warm_up(self, timeout: float = 30.0) -> bool:
-        """Start the child and wait until it is ready; False where it is not by then. 0: do not wait."""
+        """Start a child and wait until it is ready; False if it is not by then. 0 does not wait."""
         with self._lock:
-            child = self._ensure()
-        return child is not None and child.ready.wait(timeout) and child.alive
+            server = self._first_server()
+        return server.up.wait(timeout) and server.child is not None and server.child.alive
 
-    def ask(
-        self, gold: str, answer: str, *, both: bool = True, limit: float = WAIT, patience: float = WAIT
-    ) -> WorkerReply:
-        """Whether two LaTeX texts are the same, within WAIT seconds in all.
-
-        `limit` bounds the comparison itself, `patience` the wait before it: for other threads, for a start.
-        """
-        began = time.monotonic()
+    def ask(self, gold: str, answer: str, *, both: bool = True, patience: float = _HARD_SECONDS) -> WorkerReply:
+        """Whether two LaTeX texts are the same; waits at most `patience` seconds for the verdict."""
+        pair = (gold, answer, both)
+        with self._lock:
+            known = self._known.get(pair)
+            if known is not None:
+                self._known.move_to_end(pair)
+                return known
         if len(gold) + len(answer) > MAX_MESSAGE:
-            return WorkerReply(None, "too long", 0.0)
-        if not self._lock.acquire(timeout=min(WAIT, patience)):
-            return WorkerReply(None, "timeout", 0.0, time.monotonic() - began)
-        try:
-            reply = self._attempt(gold, answer, both, began, limit, min(WAIT, patience))
-            if reply.why == "worker died":  # killed from outside, perhaps: its successor may still make it
-                again = self._attempt(gold, answer, both, began, limit - reply.seconds, WAIT)
-                reply = replace(again, seconds=again.seconds + reply.seconds)
-            return reply
-        finally:
-            self._lock.release()
+            return WorkerReply(None, "too long")
+        reply = self._submit(pair, patience)
+        if reply.settled:
+            self._keep(pair, reply)
+        return reply
 
-    def _attempt(self, gold: str, answer: str, both: bool, began: float, limit: float, patience: float) -> WorkerReply:
-        """One request to the child, once it is ready; every wait counts from `began`."""
-        child = self._ensure()
-        if child is None:
-            return WorkerReply(None, "no worker", 0.0, time.monotonic() - began)
-        if not child.ready.wait(max(0.0, began + patience - time.monotonic())):
-            return WorkerReply(None, "timeout", 0.0, time.monotonic() - began)
-        sent, number = time.monotonic(), next(self._numbers)
-        deadline = min(began + WAIT, sent + limit)
-        why, reply = "timeout", None
-        with contextlib.suppress(queue.Empty):
-            reply = child.ask({"id": number, "gold": gold, "answer": answer, "both": both}, deadline - sent)
-            why = "worker died" if reply is None else str(reply.get("error", ""))
-        seconds = time.monotonic() - sent
-        if reply is None:
-            self._replace(child)
-            return WorkerReply(None, why, seconds, sent - began)
-        return WorkerReply(reply.get("same") if reply["id"] == number else None, why, seconds, sent - began)
+    def _submit(self, pair: tuple[str, str, bool], patience: float) -> WorkerReply:
+        began = time.monotonic()
+        with self._lock:
+            request = self._waiting.get(pair)
+            if request is None:
+                if len(self._waiting) >= MAX_WAITING:
+                    return WorkerReply(None, "timeout", settled=False)
+                self._first_server()
+                request = self._waiting[pair] = _Request(*pair)
+                self.requests.put(request)
+                if len(self._servers) < CHILDREN:
+                    self._servers.append(_Server(self))  # the spare
+        request.done.wait(patience)
+        return replace(request.reply, seconds=time.monotonic() - began)
 
-    def _ensure(self) -> _Child | None:
-        """The child, started if need be; None where starting has failed too often."""
-        child = self._child
-        if child is not None and not child.alive:
-            self._replace(child)
-        elif child is None:
-            self._start()
-        return self._child
+    def finish(self, request: _Request, reply: WorkerReply) -> None:
+        """Called by a server's thread; keeps the verdict even if no caller waits for it any longer."""
+        pair = (request.gold, request.answer, request.both)
+        with self._lock:
+            self._waiting.pop(pair, None)
+        if reply.settled:
+            self._keep(pair, reply)
+        request.finish(reply)
 
-    def _start(self) -> None:
-        if self._failed < MAX_FAILED_STARTS and sys.executable:
-            try:
-                self._child = _Child()
-            except OSError:
-                self._failed += 1
+    def _keep(self, pair: tuple[str, str, bool], reply: WorkerReply) -> None:
+        with self._lock:
+            self._known[pair] = replace(reply, seconds=0.0)
+            if len(self._known) > _KEPT:
+                self._known.popitem(last=False)
 
-    def _replace(self, child: _Child) -> None:
-        """Kill a child and start the next one, both without making the caller wait."""
-        self._failed = 0 if child.came_up else self._failed + 1
-        child.process.kill()
-        threading.Thread(target=child.end, name="sureenough-answers-end", daemon=True).start()
-        self._child = None
-        self._start()
+    def _first_server(self) -> _Server:
+        if not self._servers:
+            self._servers.append(_Server(self))
+        return self._servers[0]
 
     def stop(self) -> None:
-        """Kill the child, if there is one; the next question starts another."""
+        """Kill the children, if there are any; the next comparison starts new ones."""
         with self._lock:
-            child, self._child = self._child, None
-            self._failed = 0
-        if child is not None:
-            child.end()
+            servers, waiting, requests = self._servers, list(self._waiting.values()), self.requests
+            self._servers, self._waiting, self.requests = [], {}, queue.SimpleQueue()
+        for server in servers:
+            server.stopped = True
+            requests.put(None)
+        for server in servers:
+            if server.child is not None:
+                server.child.kill()
+        for request in waiting:
+            request.finish(WorkerReply(None, "stopped", settled=False))
 
     def forget(self) -> None:
-        """After a fork: the child belongs to the other process, and so does whoever held the lock."""
-        child, self._child = self._child, None
-        self._lock = threading.Lock()
-        if child is not None:
-            child.abandon()
+        """After a fork: the children and threads belong to the other process, and so does whoever held the lock."""
+        servers = self._servers
+        self._reset()
+        for server in servers:
+            if server.child is not None:
+                server.child.abandon()
 
 
-WORKER = Worker()
+WORKER = SymbolicWorker()
 atexit.register(WORKER.stop)
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=WORKER.forget)

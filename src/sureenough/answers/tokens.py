@@ -8,14 +8,18 @@ from __future__ import annotations
 
 import re
 
-from .vocabulary import (
+from sureenough.answers.vocabulary import (
     ARGUMENT_DROPPED,
     FONTS,
     FUNCTIONS,
     IGNORED,
+    NAME_COMMANDS,
     NAMED,
+    SUBSCRIPTS,
+    SUPERSCRIPTS,
     SYNONYMS,
     TEXT_COMMANDS,
+    TYPED,
     UNICODE,
     UNITS,
     VECTOR_COMMANDS,
@@ -24,9 +28,13 @@ from .vocabulary import (
 WORD = '"'  # the first character of a word token; no other token starts with it
 
 _TOKEN = re.compile(r"\s+|\\[A-Za-z]+\*?|\\.|\d+(?:\.\d+)?|\.\d+|[A-Za-z]+|[\u00c0-\U0010ffff]+|.", re.DOTALL)
+_RAISED = re.compile(f"[{''.join(map(chr, SUPERSCRIPTS))}]+")
+_LOWERED = re.compile(f"[{''.join(map(chr, SUBSCRIPTS))}]+")
+_COMMAND_ONCE = re.compile(r"(?<!\\)\\[A-Za-z]")
+_COMMAND_TWICE = re.compile(r"(?<!\\)\\\\[A-Za-z]{2}")
 _EXPLICIT_COMMA = re.compile(r"(?<=\d)\s*(?:,\\!|\{,\}(?:\\!)?|\\!,)\s*(?=\d{3})")
-_THOUSANDS = re.compile(r"(?<![\d.,])\d{1,3}(?:,\d{3})+(?!\d|,\d)")
-_SPACED = re.compile(r"(?<![\d.,^_}])(?<![\^_] )\d{1,3}(?:(?:\\[,;: ]|[ ~\u00a0\u2009\u202f])\d{3})+(?!\d|\s*/)")
+_THOUSANDS = re.compile(r"(?<![\d.,])[1-9]\d{0,2}(?:,\d{3})+(?!\d|,\d)")
+_SPACED = re.compile(r"(?<![\d.,^_}])(?<![\^_] )[1-9]\d{0,2}(?:(?:\\[,;: ]|[ ~\u00a0\u2009\u202f])\d{3})+(?!\d|\s*/)")
 _AROUND = (("\\(", "\\)"), ("\\[", "\\]"), ("\\displaystyle", ""), ("{", "}"))
 _MAX_WRAPPERS = 4
 _DIGITS = frozenset("0123456789")
@@ -55,10 +63,16 @@ def unwrapped(text: str) -> str:
 def tokenise(text: str) -> list[str]:
     """The tokens of an answer, without spaces; `$` and `\\$` are gone."""
     if not text.isascii():
+        text = _RAISED.sub(lambda run: f"^{{{run[0].translate(SUPERSCRIPTS)}}}", text)
+        text = _LOWERED.sub(lambda run: f"_{{{run[0].translate(SUBSCRIPTS)}}}", text)
         text = text.translate(UNICODE)
+    if "\\\\" in text and _COMMAND_TWICE.search(text) and not _COMMAND_ONCE.search(text):
+        text = text.replace("\\\\", "\\")  # LaTeX that was escaped once more, as in JSON
     if _PROSE.fullmatch(text) and any(run.casefold() not in _NOT_PROSE for run in _RUN.findall(text)):
         return [WORD + run.casefold() if len(run) > 1 else run for run in _RUNS.findall(text)]
-    text = text.replace("...", "\\ldots ")  # 0.333... is not 0.333
+    for written, command in TYPED:
+        if written in text:
+            text = text.replace(written, command)
     raw = _TOKEN.findall(_join_thousands(text))
     if "\\times" in raw and not VECTOR_COMMANDS.isdisjoint(raw):
         # A cross product does not commute: keep it apart from multiplication, unread.
@@ -105,6 +119,12 @@ def _command(token: str, raw: list[str], at: int, out: list[str]) -> int:
         inner, after = _braced(raw, at)
         _text(inner, out)
         return after
+    if token in NAME_COMMANDS:
+        inner, after = _braced(raw, at)
+        letters = "".join(inner).strip()
+        if len(letters) > 1:
+            out.append(f"\\mathbf{{{token[1:]} {letters}}}")
+            return after
     if token in FONTS:
         inner, after = _braced(raw, at)
         letters = "".join(inner).strip()
@@ -136,15 +156,16 @@ def _braced(raw: list[str], at: int) -> tuple[list[str], int]:
 
 
 def _text(inner: list[str], out: list[str]) -> None:
-    """Inside \\text a letter run is a word, except one letter, which may be a choice: \\text{(C)}."""
-    single = sum(token[0].isalpha() for token in inner) == 1
+    """Inside \\text a run of letters is a word, unless all are capitals that may be choices: \\text{(C)}."""
+    letters = [token for token in inner if token[0].isalpha()]
+    capitals = all(len(token) == 1 and token.isupper() for token in letters)
     for token in inner:
         if token.isspace() or token in "{}$" or token in IGNORED:
             continue
         low = token.casefold()
-        if low in NAMED or low in FUNCTIONS:
+        if (low in NAMED and (len(low) > 1 or token == low)) or low in FUNCTIONS:
             out.append(NAMED.get(low, "\\" + low))
-        elif token[0].isalpha() and not (single and len(token) == 1 and token.isupper()):
+        elif token[0].isalpha() and not capitals:
             out.append(WORD + low)
         else:
             out.append(SYNONYMS.get(token, token))

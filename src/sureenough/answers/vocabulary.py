@@ -22,8 +22,10 @@ TEXT_COMMANDS = frozenset(
 # Commands that change only the font of a symbol.
 FONTS = frozenset(
     r"""\mathbf \boldsymbol \bm \mathit \mathsf \mathcal \mathscr \mathfrak \mathtt \vec \hat \bold
-    \overrightarrow \underline \pmb \boxed \fbox""".split()
+    \underline \pmb \boxed \fbox""".split()
 )
+# Commands that make one name of the letters under them: the vector AB is not the vector BA.
+NAME_COMMANDS = frozenset(r"\overrightarrow \overleftarrow \vec \widehat \overleftrightarrow".split())
 VECTOR_COMMANDS = frozenset(r"\mathbf \boldsymbol \bm \vec \hat \overrightarrow \bold \pmb".split())
 
 SYNONYMS = {
@@ -40,13 +42,17 @@ SYNONYMS = {
     r"\#": "#", r"\_": "_", r"\prime": "'", r"\dag": "!", r"\land": r"\wedge", r"\colon": ":",
 }  # fmt: skip
 
+# As people type on a keyboard. 0.333... is not 0.333, and a space may be missing after \quad.
+TYPED = (
+    ("!=", r"\ne "), (">=", r"\ge "), ("<=", r"\le "), ("...", r"\ldots "), (r"\qquad", " "), (r"\quad", " "),
+)  # fmt: skip
+
 UNICODE = {
     ord(char): text
     for char, text in {
         "−": "-", "–": "-", "—": "-", "‐": "-", "‑": "-", "×": "\\times ", "⋅": "\\cdot ", "·": "\\cdot ",
         "∙": "\\cdot ", "÷": "/", "⁄": "/", "∕": "/", "π": "\\pi ", "∞": "\\infty ", "√": "\\sqrt ",
         "°": "^\\circ ",
-        "²": "^2", "³": "^3", "¹": "^1", "⁴": "^4", "⁵": "^5", "⁶": "^6", "⁷": "^7", "⁸": "^8", "⁹": "^9",
         "≤": "\\le ", "≥": "\\ge ", "≠": "\\ne ", "≈": "\\approx ", "∪": "\\cup ", "∩": "\\cap ",
         "∈": "\\in ",
         "±": "\\pm ", "∓": "\\mp ", "∅": "\\emptyset ", "½": "\\frac12 ", "¼": "\\frac14 ",
@@ -67,10 +73,14 @@ UNICODE = {
     }.items()
 }  # fmt: skip
 
+# Characters that are always raised or lowered; a run of them is one exponent or subscript.
+SUPERSCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁼⁽⁾ⁿⁱ", "0123456789+-=()ni")
+SUBSCRIPTS = str.maketrans("₀₁₂₃₄₅₆₇₈₉₊₋₌₍₎ₐₑₒₓₕₖₗₘₙₚₛₜᵢⱼ", "0123456789+-=()aeoxhklmnpstij")
+
 # Plain words that are mathematics: "sqrt(2)", "pi/2", "log 5".
 FUNCTIONS = frozenset(
     """sin cos tan cot sec csc arcsin arccos arctan sinh cosh tanh ln log exp sqrt pi infty
-    alpha beta gamma theta lambda phi omega""".split()
+    alpha beta gamma theta lambda phi omega gcd lcm""".split()
 )
 
 # Words and upright letters that stand for something in mathematics, whatever font they are in.
@@ -80,7 +90,7 @@ NAMED = {"infinity": r"\infty", "inf": r"\infty", "i": "i", "e": "e"}
 UNITS = frozenset(
     """cm mm km dm nm kg mg ml ft yd mi lb lbs oz hr hrs min mins sec secs mph kph kmh sq cu deg rad rads
     rpm usd eur gbp inr aud mol hz khz mhz kw kwh kj kpa kn ev psi pts pt ohm ohms day days gal
-    and or the pct no yes per""".split()
+    and or the pct no yes per mod am pm""".split()
 )
 
 # A number followed by one of these is not that number: "5 or more", "between 3 and 4", "not 5".
@@ -89,7 +99,8 @@ NOT_UNITS = frozenset(
     such that with either neither nor except over under above below approximately about plus minus times
     divided remainder even odd is are was be does do cannot can undefined any all some other others
     none never respectively but only and/or thousand million billion trillion hundred dozen squared cubed
-    root half third quarter pi infinity""".split()
+    root half third quarter pi infinity lakh lakhs crore crores gross pair pairs couple couples kilo mega giga
+    milli micro nano bc ad bce ce am pm doubled tripled twice thrice otherwise unless out short""".split()
     # parts and counts
     + """halves thirds quarters fourth fourths fifth fifths sixth sixths seventh sevenths eighth eighths
     ninth ninths tenth tenths twelfth twelfths hundredth hundredths thousandth thousandths millionth
@@ -105,6 +116,17 @@ NOT_UNITS = frozenset(
     + """january february march april may june july august september october november december jan feb mar
     apr jun jul aug sept oct nov dec monday tuesday wednesday thursday friday saturday sunday""".split()
 )
+
+NUMBER_WORDS = {
+    word: value
+    for value, word in enumerate(
+        """zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen
+        seventeen eighteen nineteen""".split()
+    )
+} | {word: 20 + 10 * at for at, word in enumerate("twenty thirty forty fifty sixty seventy eighty ninety".split())}
+POWERS_OF_TEN = {
+    "hundred": 2, "thousand": 3, "lakh": 5, "million": 6, "crore": 7, "billion": 9, "trillion": 12,
+}  # fmt: skip
 
 ROUGHLY = frozenset("approximately about roughly approx around nearly circa".split())
 LISTING = frozenset({'"and', '"or'})

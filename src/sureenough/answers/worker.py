@@ -1,8 +1,8 @@
 """The child process in which symbolic code runs: `python -m sureenough.answers.worker`.
 
-It reads length-prefixed JSON requests from its input and writes one reply to each. It may be killed at any
-moment; it also ends by itself when its parent goes away, when memory runs out, or when one request takes
-too long, so that no run leaves a process behind.
+It reads length-prefixed JSON requests from its input and writes one reply to each. Work is limited by a count of
+function calls, so that neither the machine's speed nor its load changes a verdict; limits on memory and CPU time
+catch what makes no calls. The child may be killed at any moment, and it ends with its parent.
 """
 
 from __future__ import annotations
@@ -16,15 +16,22 @@ import struct
 import sys
 import threading
 from collections.abc import Callable
+from types import FrameType
 from typing import IO, Any
 
-MEMORY = 768 * 2**20  # bytes of address space, for symbolic code
-LONGEST = 3.0  # seconds for one request, should the parent have died without killing us
+MEMORY = 768 * 2**20  # bytes of address space for symbolic code
+CPU_SECONDS = 4.0  # for one request: several times what the calls of PAIR_STEPS take on a slow machine
 _HEADER = struct.Struct(">I")
+
+Verify = Callable[[str, str, bool], bool]
+
+
+class _StepLimit(BaseException):
+    """More calls than the request allows. Not an Exception: symbolic code catches those and goes on."""
 
 
 def send(stream: IO[bytes], message: dict[str, Any]) -> None:
-    """One message: its length as four bytes, then itself."""
+    """Write one message: its length in four bytes, then its JSON."""
     body = json.dumps(message).encode()
     stream.write(_HEADER.pack(len(body)) + body)
     stream.flush()
@@ -32,17 +39,17 @@ def send(stream: IO[bytes], message: dict[str, Any]) -> None:
 
 def receive(stream: IO[bytes]) -> dict[str, Any] | None:
     """The next message; None at the end of the stream."""
-    header = _exactly(stream, _HEADER.size)
+    header = _read_exactly(stream, _HEADER.size)
     if header is None:
         return None
-    body = _exactly(stream, *_HEADER.unpack(header))
+    body = _read_exactly(stream, *_HEADER.unpack(header))
     if body is None:
         return None
     message: dict[str, Any] = json.loads(body)
     return message
 
 
-def _exactly(stream: IO[bytes], size: int) -> bytes | None:
+def _read_exactly(stream: IO[bytes], size: int) -> bytes | None:
     data = b""
     while len(data) < size:
         piece = stream.read(size - len(data))
@@ -56,17 +63,17 @@ def main() -> None:
     requests, replies = _private_pipes()
     _limit_memory()
     with contextlib.suppress(ValueError, AttributeError):
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's business
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is handled by the parent
     verify = _preload()
     send(replies, {"ready": True})
     while (request := receive(requests)) is not None:
-        with _TimeLimit(LONGEST):
+        with _CpuLimit(CPU_SECONDS):
             reply = _answer(request, verify)
         send(replies, reply)
 
 
 def _private_pipes() -> tuple[IO[bytes], IO[bytes]]:
-    """Our two pipes under new numbers; whatever a library prints goes nowhere."""
+    """Our two pipes under new numbers, so that nothing a library prints ends up in a reply."""
     requests, replies = os.dup(0), os.dup(1)
     nowhere = os.open(os.devnull, os.O_RDWR)
     for standard in (0, 1, 2):
@@ -80,10 +87,10 @@ def _private_pipes() -> tuple[IO[bytes], IO[bytes]]:
 
 
 def _limit_memory() -> None:
-    """MEMORY bytes more than we have now: what the package itself has mapped by then is not ours to judge."""
+    """Allow MEMORY bytes beyond what the interpreter and this package have mapped already."""
     try:
         import resource
-    except ImportError:  # Windows has no such limit; the parent's clock is the only guard there
+    except ImportError:  # Windows has no such limit
         return
     try:
         with open("/proc/self/statm") as statm:
@@ -94,8 +101,8 @@ def _limit_memory() -> None:
         resource.setrlimit(resource.RLIMIT_AS, (mapped + MEMORY, mapped + MEMORY))
 
 
-class _TimeLimit:
-    """Ends this process, from outside the interpreter where the system can, when a request takes too long."""
+class _CpuLimit:
+    """Ends this process when a request takes too long, even inside C code, where no Python handler runs."""
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
@@ -103,8 +110,8 @@ class _TimeLimit:
 
     def __enter__(self) -> None:
         if hasattr(signal, "setitimer"):
-            signal.signal(signal.SIGALRM, signal.SIG_DFL)
-            signal.setitimer(signal.ITIMER_REAL, self.seconds)
+            signal.signal(signal.SIGPROF, signal.SIG_DFL)
+            signal.setitimer(signal.ITIMER_PROF, self.seconds)  # CPU time: a busy machine does not shorten it
         else:
             self.timer = threading.Timer(self.seconds, os._exit, (1,))
             self.timer.daemon = True
@@ -114,16 +121,15 @@ class _TimeLimit:
         if self.timer is not None:
             self.timer.cancel()
         else:
-            signal.setitimer(signal.ITIMER_REAL, 0)
-
-
-Verify = Callable[[str, str, bool], bool]
+            signal.setitimer(signal.ITIMER_PROF, 0)
 
 
 def _preload() -> Verify:
-    """math-verify, imported and warmed up; its own timeouts are off, for the parent keeps the time."""
+    """math-verify's comparison, with everything loaded that it loads on first use, so that steps are the same."""
     logging.disable(logging.CRITICAL)
     from math_verify import LatexExtractionConfig, parse, verify
+    from sympy.core.cache import clear_cache
+    from sympy.core.random import seed
 
     # Only its LaTeX reader: its plain-text one hands digits and operators to sympy's expression parser.
     latex = [LatexExtractionConfig(boxed_match_priority=-1)]
@@ -138,21 +144,42 @@ def _preload() -> Verify:
         forward = bool(verify(one, two, timeout_seconds=None))
         return forward and (not both or bool(verify(two, one, timeout_seconds=None)))
 
-    # What sympy loads on first use is loaded now, not inside somebody's fifth of a second.
-    compare(r"\frac{x^{2}}{2}", r"\frac{1}{2}\cdot x^{2}", True)
-    compare(r"\sin(2x)", r"2\cdot \sin(x)\cdot \cos(x)", True)
-    compare(r"\sqrt{2}\cdot \ln(x)+\cos(\frac{1}{7}\cdot \pi)", r"\ln(x^{\sqrt{2}})+\sin(\frac{5}{14}\cdot \pi)", True)
-    return compare
+    def afresh(gold: str, answer: str, both: bool) -> bool:
+        # Without what earlier pairs left in caches and random numbers, a pair's steps and verdict are its own.
+        clear_cache()
+        seed(0)
+        return compare(gold, answer, both)
+
+    afresh(r"\frac{x^{2}}{2}", r"\frac{1}{2}\cdot x^{2}", True)
+    afresh(r"\sin(2x)", r"2\cdot \sin(x)\cdot \cos(x)", True)
+    afresh(r"\sqrt{2}\cdot \ln(x)+\cos(\frac{1}{7}\cdot \pi)", r"\ln(x^{\sqrt{2}})+\sin(\frac{5}{14}\cdot \pi)", True)
+    return afresh
 
 
 def _answer(request: dict[str, Any], verify: Verify) -> dict[str, Any]:
+    limit, steps = int(request["steps"]), 0
+
+    def count_call(_frame: FrameType, _event: str, _arg: object) -> None:
+        nonlocal steps
+        steps += 1
+        if steps > limit:
+            raise _StepLimit
+
+    reply: dict[str, Any] = {"id": request["id"]}
+    sys.settrace(count_call)
     try:
-        same = verify(str(request["gold"]), str(request["answer"]), bool(request["both"]))
-    except (MemoryError, RecursionError) as reason:
-        return {"id": request["id"], "error": type(reason).__name__}
-    except Exception as reason:  # symbolic code fails in every way there is; the parent is told which
-        return {"id": request["id"], "error": f"{type(reason).__name__}: {reason}"[:200]}
-    return {"id": request["id"], "same": same}
+        reply["same"] = verify(str(request["gold"]), str(request["answer"]), bool(request["both"]))
+    except _StepLimit:
+        pass
+    except (MemoryError, RecursionError) as error:
+        reply["error"] = type(error).__name__
+    except Exception as error:  # symbolic code fails in every way there is; the reply says how
+        reply["error"] = f"{type(error).__name__}: {error}"[:200]
+    finally:
+        sys.settrace(None)
+    if steps > limit:  # also if symbolic code caught the limit and went on
+        reply = {"id": request["id"], "error": "too many steps"}
+    return {**reply, "steps": min(steps, limit)}
 
 
 if __name__ == "__main__":

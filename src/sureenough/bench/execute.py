@@ -20,7 +20,7 @@ from sureenough.bench.progress import ProgressMeter
 from sureenough.bench.recording import Model, RecordingCell, is_complete, record_cell
 from sureenough.bench.result import ExperimentResult
 from sureenough.bench.result import read as read_result
-from sureenough.bench.settings import COMPARED, changed_settings
+from sureenough.bench.settings import changed_settings
 from sureenough.bench.source import Source
 from sureenough.core.options import RunOptions
 from sureenough.data import BUILTIN_POOL
@@ -28,6 +28,7 @@ from sureenough.datasets.load import Loaded, load
 from sureenough.errors import EngineError, TraceError, UsageError
 from sureenough.pools.json_lines import JsonLinesFile
 from sureenough.spec import parse, render
+from sureenough.strategies import COMPARED
 from sureenough.version import __version__
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from sureenough.answers import REPLAY_SECONDS, VERSION, Judge, warm_up
+from sureenough.answers import REPLAY_PATIENCE, REPLAY_SECONDS, VERSION, Judge, warm_up
 from sureenough.errors import UsageError
 from sureenough.pools import Pool, Question
 
@@ -40,7 +40,7 @@ class JudgedAnswers:
 def judge_question(question: Question, symbolic_seconds: float, equal: Equal) -> JudgedAnswers:
     """Voting and grading have separate time budgets, so that neither starves the other."""
     answers = list(dict.fromkeys(path.answer for path in question.paths if path.answer is not None))
-    voting, grading = Judge(symbolic_seconds), Judge(symbolic_seconds)
+    voting, grading = (Judge(symbolic_seconds, patience=REPLAY_PATIENCE) for _ in range(2))
     numbers = voting.classes(answers) if equal == "meaning" else _by_string(answers)
     classes = {answer: number for answer, number in zip(answers, numbers, strict=True) if number is not None}
     gold = question.gold

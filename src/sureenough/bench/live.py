@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -17,13 +17,13 @@ from sureenough.api import aask
 from sureenough.bench.progress import ProgressMeter
 from sureenough.bench.recording import RecordingCell
 from sureenough.bench.settings import changed_settings
-from sureenough.core.events import Action, Json, Start, Stop
+from sureenough.core.events import Action, Json, Start, Stop, Token
 from sureenough.core.options import RunOptions
 from sureenough.core.outcome import Outcome
-from sureenough.core.session import Session
+from sureenough.core.snapshot import Snapshot
 from sureenough.drivers.observers import ObservedEvent, RunStarted
 from sureenough.drivers.record import RecordQuestion
-from sureenough.engines.base import Engine, opened, stops_at_once, suggested_window
+from sureenough.engines.base import Engine, Prompt, opened
 from sureenough.errors import EngineUnavailable, TraceError
 from sureenough.pools.json_lines import JsonLinesFile, read_lines
 
@@ -179,12 +179,16 @@ async def _run_all(
         raise errors[0]
 
 
-class _SharedEngine:
+class _SharedEngine(Engine):
     """An engine that is open already, without the server's counters, which would mix the questions."""
 
     def __init__(self, engine: Engine) -> None:
-        self.stream = engine.stream
-        self.window, self.stops_at_once = suggested_window(engine), stops_at_once(engine)
+        self._engine = engine
+        self.window, self.stops_at_once = engine.window, engine.stops_at_once
+
+    def stream(self, prompt: Prompt, *, seed: int) -> AsyncGenerator[Sequence[Token], None]:
+        """One path of the engine."""
+        return self._engine.stream(prompt, seed=seed)
 
 
 async def _run(job: LiveJob, engine: Engine, options: RunOptions) -> LiveRun:
@@ -215,12 +219,12 @@ class _Clock:
     def __init__(self) -> None:
         self.began = self.warm = self.over = 0.0
 
-    def __call__(self, session: Session, news: ObservedEvent, actions: Sequence[Action]) -> None:
+    def __call__(self, event: ObservedEvent, actions: Sequence[Action], snapshot: Snapshot) -> None:
         now = time.perf_counter()
-        if isinstance(news, RunStarted):
+        if isinstance(event, RunStarted):
             self.began = now
         for action in actions:
-            past = isinstance(action, Start) and not session.paths[action.path].warmup
+            past = isinstance(action, Start) and not action.warmup
             if not self.warm and (past or isinstance(action, Stop)):
                 self.warm = now
             if isinstance(action, Stop):

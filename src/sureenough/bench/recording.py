@@ -13,7 +13,7 @@ from sureenough.bench.progress import ProgressMeter
 from sureenough.bench.source import Source
 from sureenough.datasets.load import Loaded
 from sureenough.drivers.record import RecordQuestion, record
-from sureenough.engines.base import Engine, suggested_window
+from sureenough.engines.base import Engine
 from sureenough.errors import EngineError
 from sureenough.pools import Journal, PoolInfo, RecordedPath, write_journal_pool
 
@@ -34,8 +34,7 @@ class Model:
 
     def sampling(self) -> dict[str, Any]:
         """Temperature and the like."""
-        client = self._client()
-        sampling: dict[str, Any] = client.sampling() if hasattr(client, "sampling") else {}
+        sampling: dict[str, Any] = self._client().sampling()
         return sampling
 
     def _client(self) -> Any:
@@ -136,5 +135,5 @@ def _info(cell: RecordingCell) -> PoolInfo:
     engine: Any = cell.model.engine
     return PoolInfo(
         cell.data.name, cell.model.name, type(engine).__name__.lower(), getattr(engine, "k", 20),
-        sampling=cell.model.sampling(), prompt=cell.template, window=suggested_window(engine),
+        sampling=cell.model.sampling(), prompt=cell.template, window=engine.window,
     )  # fmt: skip

@@ -13,7 +13,7 @@ import msgspec
 
 from sureenough.errors import UsageError
 from sureenough.pools.durable import write_file
-from sureenough.redact import scrub
+from sureenough.redact import redact
 
 Kind = Literal["text", "count", "number", "percent", "points", "tokens", "tokens7", "ratio", "seconds", "scientific"]
 """How a column prints: `percent` and `points` hold shares, `tokens7` prints in units of 10^7."""
@@ -146,7 +146,7 @@ def read(file: Path) -> ExperimentResult:
     for table in result.tables:
         if any(len(row) != len(table.columns) for row in table.rows):
             raise UsageError(f"{file}: a row of table {table.name!r} does not fit its columns; run it again")
-    clean = msgspec.structs.replace(result.provenance, command=scrub(result.provenance.command))
+    clean = msgspec.structs.replace(result.provenance, command=redact(result.provenance.command))
     return msgspec.structs.replace(result, provenance=clean)
 
 

@@ -9,12 +9,9 @@ from sureenough.answers import REPLAY_SECONDS
 from sureenough.bench.judging import Equal, check_equal
 from sureenough.core.options import RunOptions, check_count, check_seconds
 from sureenough.errors import UsageError
-from sureenough.strategies import STRATEGIES
 
 MOST_REPEATS: Final = 10_000
 DEFAULT_REPEATS: Final = 5
-COMPARED: Final = tuple(name for name in STRATEGIES if not name.startswith("ddc-"))
-"""What is compared if the caller names no strategies; the ablations of DDC have an experiment of their own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

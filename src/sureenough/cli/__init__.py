@@ -1,4 +1,4 @@
-"""The command line: one file a verb. Bad input ends with a message and exit code 2, never a traceback."""
+"""The command line: one file per verb. Bad input ends with a message and exit code 2, never a traceback."""
 
 from __future__ import annotations
 
@@ -8,53 +8,88 @@ from importlib import import_module
 from typing import Annotated, Any, Final
 
 import typer
-from rich.console import Console
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
-from sureenough.cli.config import defaults
-from sureenough.errors import EngineError, SureEnoughError
+from sureenough.cli.terminal import echo
+from sureenough.errors import EngineError, SureEnoughError, UsageError
 from sureenough.version import __version__
 
 VERBS: Final = {
-    "ask": "ask",
-    "demo": "demo",
-    "doctor": "doctor",
-    "record": "record",
-    "replay": "replay",
-    "serve": "serve",
-    "view": "view",
-    "bench": "bench",
-    "report": "report",
-    "answers": "answers",
-    "explain": "explain",
-    "strategies": "strategies",
-    "serve-vllm": "serve_vllm",
+    "ask": "Ask a model and watch the vote.",
+    "demo": "See what strategies save: one minute, on this machine.",
+    "doctor": "Check that a server returns what strategies need.",
+    "record": "Sample many questions into a pool.",
+    "replay": "Compare strategies on recorded paths.",
+    "serve": "Serve consensus to OpenAI clients.",
+    "view": "Look at recorded runs and reports in a browser.",
+    "bench": "Run an experiment of the paper.",
+    "report": "Write tables, figures and a page from results of bench.",
+    "answers": "Compare two answers, or extract one from a text.",
+    "explain": "Explain what a strategy decided on a recorded question.",
+    "strategies": "List the strategies and their options.",
+    "serve-vllm": "Serve a model with vLLM that watches its own paths.",
 }
-"""Every verb, and the file in this folder that has its `command`."""
+"""Every verb in a line; its `command` is in the file of the same name."""
 SETTINGS: Final[dict[str, dict[str, Any]]] = {
     "answers": {"ignore_unknown_options": True},  # -1 is an answer
     "serve-vllm": {"allow_extra_args": True, "ignore_unknown_options": True},
 }
 
 
+class Verb(TyperCommand):
+    """A verb: defaults from sureenough.toml, and errors of the library that name its options."""
+
+    def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
+        """Read sureenough.toml; one that cannot be used stops everything but --help."""
+        from sureenough.cli.config import defaults
+
+        if parent is not None:
+            try:
+                extra["default_map"] = defaults(self, lambda: {name: parent.command.load(name) for name in VERBS})
+            except UsageError as error:
+                if not {"-h", "--help"} & set(args):
+                    raise
+                echo(f"sureenough: {error}", err=True)
+        return super().make_context(info_name, args, parent, **extra)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run it; `window=0` in an error of the library becomes `--window 0`."""
+        try:
+            return super().invoke(ctx)
+        except UsageError as error:
+            from sureenough.cli.config import name_options
+
+            raise UsageError(name_options(str(error), self)) from error
+
+
 class Verbs(TyperGroup):
-    """Imports a verb's file when the verb is called: nobody waits for what another verb needs."""
+    """Imports a verb's file when the verb is called: a verb does not wait for what others import."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         """All verbs."""
         return list(VERBS)
 
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """List the verbs without importing them."""
+        with formatter.section("Commands"):
+            formatter.write_dl(list(VERBS.items()))
+
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """One verb, or None."""
-        if cmd_name not in VERBS:
-            for name in VERBS:  # the one that was meant is looked for among those that are loaded
-                self.get_command(ctx, name)
-        elif cmd_name not in self.commands:
-            alone = typer.Typer(add_completion=False)
-            verb = import_module(f"sureenough.cli.{VERBS[cmd_name]}").command
-            alone.command(cmd_name, context_settings=SETTINGS.get(cmd_name))(verb)
-            self.commands[cmd_name] = typer.main.get_command(alone)
-        return self.commands.get(cmd_name)
+        if cmd_name in VERBS:
+            return self.load(cmd_name)
+        for name in VERBS:  # "Did you mean" looks at those that are loaded
+            self.load(name)
+        return None
+
+    def load(self, name: str) -> Any:
+        """A verb, imported when it is first needed."""
+        if name not in self.commands:
+            single = typer.Typer(add_completion=False, rich_markup_mode=None)
+            function = import_module(f"sureenough.cli.{name.replace('-', '_')}").command
+            single.command(name, cls=Verb, context_settings=SETTINGS.get(name))(function)
+            self.commands[name] = typer.main.get_command(single)
+        return self.commands[name]
 
 
 app = typer.Typer(
@@ -64,27 +99,24 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    rich_markup_mode=None,  # plain help loads faster, and is wider
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
 )
 
 
-def _print_version(asked: bool) -> None:
-    if asked:
+def _print_version(wanted: bool) -> None:
+    if wanted:
         typer.echo(f"sureenough {__version__}")
         raise typer.Exit
 
 
 @app.callback()
 def options(
-    context: typer.Context,
     version: Annotated[
-        bool, typer.Option("--version", help="Print the version and leave.", is_eager=True, callback=_print_version)
+        bool, typer.Option("--version", help="Print the version and exit.", is_eager=True, callback=_print_version)
     ] = False,
 ) -> None:
-    """Options that stand before the verb."""
-    verbs = context.command
-    assert isinstance(verbs, Verbs)
-    context.default_map = defaults(lambda: {name: verbs.get_command(context, name) for name in VERBS})
+    """Options before the verb."""
 
 
 def main() -> None:
@@ -92,10 +124,10 @@ def main() -> None:
     try:
         app()
     except SureEnoughError as error:
-        Console(stderr=True, highlight=False).print(f"sureenough: {error}", markup=False, soft_wrap=True)
+        echo(f"sureenough: {error}", err=True)
         sys.exit(3 if isinstance(error, EngineError) else 2)
     except BrokenPipeError:
-        # The reader went away (`| head`): nothing is left to say, and Python must not complain on exit.
+        # The reader has closed the pipe (`| head`); Python must not complain about it on exit.
         sys.stderr.close()
         sys.exit(0)
     except OSError as error:

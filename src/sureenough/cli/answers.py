@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from sureenough.answers import explain, extract, key, warm_up
+from sureenough.answers import canonical_key, explain, extract, warm_up
 from sureenough.errors import UsageError
 
 
@@ -35,7 +35,7 @@ def command(
 def _compare(one: str, two: str, *, as_json: bool) -> None:
     warm_up()
     verdict = explain(one, two)
-    keys = [key(one), key(two)]
+    keys = [canonical_key(one), canonical_key(two)]
     if as_json:
         told = {"same": verdict.same, "why": str(verdict), "keys": [{"kind": k.kind, "text": k.text} for k in keys]}
         typer.echo(json.dumps(told))

@@ -1,10 +1,11 @@
-"""`sureenough bench`: a named experiment on recorded pools or on live engines. Killed anywhere, it goes on."""
+"""`sureenough bench`: an experiment on recorded pools or live engines. If it is killed, the same command continues."""
 
 from __future__ import annotations
 
 import sys
+from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 
@@ -16,7 +17,10 @@ from sureenough.bench.pipeline import cores
 from sureenough.bench.plan import BenchPlan, EngineChoice, read_plan
 from sureenough.bench.recording import Model
 from sureenough.cli import engine
-from sureenough.cli.bench_view import showing, tables
+from sureenough.cli.bench_view import show_progress, tables
+from sureenough.cli.engine import EngineOptions, engine_options
+from sureenough.cli.option_groups import STRATEGIES_HELP, run_options, split_strategies, with_options
+from sureenough.cli.terminal import echo
 from sureenough.datasets import DATASETS
 from sureenough.datasets.files import columns_of
 from sureenough.engines.base import Engine
@@ -25,116 +29,120 @@ from sureenough.errors import UsageError
 from sureenough.redact import printable_command
 
 Texts = list[str] | None
+SAMPLING: Final = ("temperature", "top_p", "max_path_tokens", "completions", "first_token", "stall")
+"""Options of an engine that a plan's engines have too."""
 
 
+@with_options(
+    server=engine_options(leave_out=("url", "metrics", "context", "threads")),
+    run=run_options(
+        None,
+        only=("paths", "window", "parallel", "seed"),
+        notes={
+            "paths": "512 are recorded by default",
+            "window": "what the pool or the engine suggests by default",
+            "parallel": "per server, 16 by default",
+        },
+    ),
+)
 def command(
+    *,
     context: typer.Context,
     experiment: Annotated[str | None, typer.Argument(help="Its name; without one, all are listed.")] = None,
-    plan: Annotated[Path | None, typer.Option(help="A TOML file; what is typed wins over it.")] = None,
-    pool: Annotated[Texts, typer.Option(help="Recorded paths; repeat for several.")] = None,
-    dataset: Annotated[Texts, typer.Option(help="A name, NAME=FILE, or a FILE of questions; repeat.")] = None,
+    plan: Annotated[Path | None, typer.Option(help="A TOML file; the command line takes precedence over it.")] = None,
+    pool: Annotated[Texts, typer.Option(help="Recorded paths; repeat it for several.")] = None,
+    dataset: Annotated[Texts, typer.Option(help="A name, NAME=FILE, or a FILE of questions; repeatable.")] = None,
     url: Annotated[
-        Texts, typer.Option(help="A server; several of the same model share the work.", envvar="SUREENOUGH_URL")
+        Texts, typer.Option(help="A server; several with the same model share the work.", envvar="SUREENOUGH_URL")
     ] = None,
-    model: engine.Model = None,
-    strategy: Annotated[Texts, typer.Option("-s", "--strategy", help="Such as ddc:tau=0.99; repeat.")] = None,
+    strategy: Annotated[Texts, typer.Option("-s", "--strategy", help=STRATEGIES_HELP)] = None,
     sweep: Annotated[
-        Texts, typer.Option(help="warmup=8,16 for an option of the strategies; 8,16 for the experiment's own.")
+        Texts, typer.Option(help="warmup=8,16 for an option of the strategies; 8,16 for the experiment's own sweep.")
     ] = None,
-    paths: Annotated[int | None, typer.Option(help="Budget of paths a question; 512 are recorded by default.")] = None,
-    window: Annotated[int | None, typer.Option(help="Tokens a window; what pool or engine suggest.")] = None,
+    run: dict[str, Any],
     repeats: Annotated[int | None, typer.Option(help="Orders to replay; 5 by default.")] = None,
-    parallel: Annotated[int | None, typer.Option(help="Paths at once on each server; 16 by default.")] = None,
-    replay_parallel: Annotated[int | None, typer.Option(help="Paths at once in replay; 1 is the paper's.")] = None,
-    seed: Annotated[int | None, typer.Option(help="Of paths, orders, choices and made questions.")] = None,
-    limit: Annotated[int | None, typer.Option(help="Only the first so many questions of each dataset.")] = None,
-    columns: Annotated[str | None, typer.Option("--map", help="Columns of a file: question=problem,gold=key.")] = None,
-    kind: Annotated[str | None, typer.Option(help="Kind of answer in place of the dataset's: math or choice.")] = None,
-    template: Annotated[str | None, typer.Option(help="Prompt in place of the dataset's, with {question}.")] = None,
-    equal: Annotated[str | None, typer.Option(help="Answers are one candidate by meaning, or by string.")] = None,
-    live: Annotated[bool | None, typer.Option("--live", help="Run every strategy for real, too.")] = None,
-    live_repeats: Annotated[int | None, typer.Option(help="Live runs a question and strategy; 1.")] = None,
-    at_once: Annotated[int | None, typer.Option(help="Questions at once in live runs; one a server.")] = None,
-    temperature: engine.Temperature = 0.6,
-    top_p: engine.TopP = 0.95,
-    max_path_tokens: engine.MaxPathTokens = None,
-    completions: engine.Completions = False,
-    first_token: engine.FirstToken = 300.0,
-    stall: engine.Stall = 60.0,
+    replay_parallel: Annotated[int | None, typer.Option(help="Paths at once in replay; 1 by default.")] = None,
+    limit: Annotated[int | None, typer.Option(help="Only the first LIMIT questions of each dataset.")] = None,
+    columns: Annotated[str | None, typer.Option("--map", help="A file's columns: question=problem,gold=key.")] = None,
+    kind: Annotated[str | None, typer.Option(help="Kind of answer if not the dataset's: math, choice.")] = None,
+    template: Annotated[str | None, typer.Option(help="Prompt if not the dataset's, with {question}.")] = None,
+    equal: Annotated[str | None, typer.Option(help="Compare answers by meaning or by string.")] = None,
+    live: Annotated[bool | None, typer.Option("--live", help="Run every strategy live as well.")] = None,
+    live_repeats: Annotated[int | None, typer.Option(help="Live runs per question and strategy; 1.")] = None,
+    at_once: Annotated[int | None, typer.Option(help="Questions at once in live runs; one per server.")] = None,
+    server: EngineOptions,
     text: Annotated[bool | None, typer.Option("--text/--no-text", help="Keep the text of recorded paths.")] = None,
-    jobs: Annotated[int | None, typer.Option(help="Processes that replay.")] = None,
+    jobs: Annotated[int | None, typer.Option(help="Processes that replay; all cores by default.")] = None,
     price_in: engine.PriceIn = None,
     price_out: engine.PriceOut = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Estimate tokens, time and money; run nothing.")] = False,
-    sample: Annotated[int, typer.Option(help="With --dry-run: sample so many paths, and keep them.")] = 0,
-    like: Annotated[Path | None, typer.Option(help="With --dry-run: lengths of paths as in this pool.")] = None,
-    output: Annotated[Path | None, typer.Option("-o", "--output", help="Run folder; runs/EXPERIMENT.")] = None,
+    sample: Annotated[int, typer.Option(help="With --dry-run: sample and keep so many paths first.")] = 0,
+    like: Annotated[Path | None, typer.Option(help="With --dry-run: a pool with paths as long.")] = None,
+    output: Annotated[Path | None, typer.Option("-o", "--output", help="Folder of the run; runs/EXPERIMENT.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
     """Run an experiment of the paper on recorded pools, or on live engines, which are recorded first."""
     if experiment is None and plan is None:
-        typer.echo(_known())
+        typer.echo(_list())
         return
-    engine.refuse_bad_prices(price_in, price_out)
-    given = {"temperature": temperature, "top_p": top_p, "max_path_tokens": max_path_tokens,
-             "completions": completions, "first_token": first_token, "stall": stall}  # fmt: skip
-    server = [{"url": list(url or ()), "model": model, **given}] if url or model else None
-    named = _typed(context, "url") or _typed(context, "model")
-    options, own = _sweeps(sweep)
+    engine.check_prices(price_in, price_out)
+    sampling = {name: value for name, value in asdict(server).items() if name in SAMPLING}
+    engines = [{"url": list(url or ()), "model": server.model, **sampling}] if url or server.model else None
+    typed = _is_typed(context, "url") or _is_typed(context, "model")
+    option_sweeps, own_sweep = _sweeps(sweep)
     chosen = read_plan(plan, {
         "experiment": experiment, "pools": pool, "datasets": _datasets(dataset, columns, kind, template),
-        "engines": server if named else None, "strategies": _split(strategy), "sweeps": options,
-        "sweep": own, "paths": paths, "window": window, "repeats": repeats, "parallel": parallel,
-        "replay_parallel": replay_parallel, "seed": seed, "limit": limit, "equal": equal, "live": live,
-        "live_repeats": live_repeats, "at_once": at_once, "text": text, "jobs": jobs,
-    }, sampling={name: value for name, value in given.items() if _typed(context, name)},
-       fallback={"jobs": cores(), **({"engines": server} if server and not named else {})})  # fmt: skip
-    work = prepare(chosen, _models(chosen))
+        "engines": engines if typed else None, "strategies": split_strategies(strategy or ()) or None,
+        "sweeps": option_sweeps, "sweep": own_sweep, **run, "repeats": repeats, "replay_parallel": replay_parallel,
+        "limit": limit, "equal": equal, "live": live, "live_repeats": live_repeats, "at_once": at_once, "text": text,
+        "jobs": jobs,
+    }, sampling={name: value for name, value in sampling.items() if _is_typed(context, name)},
+       fallback={"jobs": cores(), **({"engines": engines} if engines and not typed else {})})  # fmt: skip
+    prepared = prepare(chosen, _models(chosen))
     path = output or Path("runs") / chosen.experiment
     if dry_run:
-        typer.echo(estimate(work, path, like=like, sample=sample, prices=Prices(price_in, price_out)))
+        echo(estimate(prepared, path, like=like, sample=sample, prices=Prices(price_in, price_out)))
         return
     with RunFolder(path) as folder:
         try:
-            with showing(folder) as (meter, replaying):
-                result = execute(work, folder, meter, printable_command(["sureenough", *sys.argv[1:]]), replaying)
+            with show_progress(folder) as (meter, on_replay):
+                result = execute(prepared, folder, meter, printable_command(["sureenough", *sys.argv[1:]]), on_replay)
         except KeyboardInterrupt:
-            typer.echo(f"Interrupted. What was done is kept in {folder.path}; the same command goes on.", err=True)
+            echo(f"Interrupted. The results so far are in {folder.path}; the same command continues.", err=True)
             raise typer.Exit(130) from None
-        typer.echo(result.to_json().decode() if as_json else tables(result, folder.path))
+        if as_json:
+            typer.echo(result.to_json().decode())
+        else:
+            echo(tables(result, folder.path))
 
 
-def _typed(context: typer.Context, name: str) -> bool:
-    """Whether an option was typed, rather than found in the environment or a file of defaults."""
+def _is_typed(context: typer.Context, name: str) -> bool:
+    """Whether an option is from the command line, not from the environment or sureenough.toml."""
     source = context.get_parameter_source(name)
     return source is not None and source.name == "COMMANDLINE"
 
 
-def _known() -> str:
+def _list() -> str:
     lines = ["Experiments: sureenough bench NAME"]
     lines += [f"  {name:14} {one.about}" for name, one in EXPERIMENTS.items()]
-    lines += ["", "Datasets: --dataset NAME, NAME=FILE for a copy of your own, or a FILE of questions"]
+    lines += ["", "Datasets: --dataset NAME, NAME=FILE for your own copy, or a FILE of questions"]
     lines += [f"  {name:14} {f'{one.count:,}' if one.count else '':>5}  {one.about}" for name, one in DATASETS.items()]
     return "\n".join(lines)
-
-
-def _split(strategies: Texts) -> list[str] | None:
-    return [name for text in strategies for name in text.split()] if strategies else None
 
 
 def _datasets(names: Texts, columns: str | None, kind: str | None, template: str | None) -> list[Any] | None:
     if not names:
         if columns or kind or template:
             raise UsageError(
-                "--map, --kind and --template are of a --dataset; in a plan they stand beside each dataset"
+                "--map, --kind and --template belong to a --dataset; in a plan, write them into the table of a dataset"
             )
         return None
-    said = {"columns": columns_of(columns), "kind": kind, "template": template}
-    return [{"dataset": name, **{key: value for key, value in said.items() if value}} for name in names]
+    settings = {"columns": columns_of(columns), "kind": kind, "template": template}
+    return [{"dataset": name, **{key: value for key, value in settings.items() if value}} for name in names]
 
 
 def _sweeps(texts: Texts) -> tuple[dict[str, list[str]] | None, list[float] | None]:
-    """`warmup=8,16` is an option's, `8,16` the experiment's own."""
+    """Sweeps of options of the strategies (`warmup=8,16`), and the experiment's own sweep (`8,16`)."""
     options: dict[str, list[str]] = {}
     own: list[float] | None = None
     for text in texts or ():
@@ -152,20 +160,16 @@ def _sweeps(texts: Texts) -> tuple[dict[str, list[str]] | None, list[float] | No
 
 
 def _models(plan: BenchPlan) -> list[Model]:
-    """The engines; the one that needs no server where datasets are named and no engine is."""
-    servers = plan.engines or ((EngineChoice(),) if plan.datasets else ())
-    return [_model(server) for server in servers]
+    """The engines of the plan; the built-in model if datasets are named without one."""
+    choices = plan.engines or ((EngineChoice(),) if plan.datasets else ())
+    return [_model(choice) for choice in choices]
 
 
-def _model(server: EngineChoice) -> Model:
-    made: list[Any] = [
-        engine.server(
-            url, server.model, temperature=server.temperature, top_p=server.top_p,
-            max_path_tokens=server.max_path_tokens, completions=server.completions, first_token=server.first_token,
-            stall=server.stall,
-        )
-        for url in server.urls or (None,)
-    ]  # fmt: skip
-    name = server.name or server.model or getattr(made[0], "name", "built-in")
-    one: Engine = made[0] if len(made) == 1 else LoadBalancer(made)
-    return Model(str(name), one, len(made))
+def _model(choice: EngineChoice) -> Model:
+    sampling = {name: getattr(choice, name) for name in SAMPLING}
+    engines: list[Any] = [
+        EngineOptions(url=url, model=choice.model, **sampling).engine() for url in choice.urls or (None,)
+    ]
+    name = choice.name or choice.model or getattr(engines[0], "name", "built-in")
+    balanced: Engine = engines[0] if len(engines) == 1 else LoadBalancer(engines)
+    return Model(str(name), balanced, len(engines))

@@ -1,4 +1,4 @@
-"""What `sureenough bench` shows: how far it is while it runs, and its tables when it is done."""
+"""What `sureenough bench` prints: its progress while it runs, and its tables at the end."""
 
 from __future__ import annotations
 
@@ -19,70 +19,67 @@ from sureenough.bench.progress import ProgressMeter
 from sureenough.bench.report.cells import heading, printed
 from sureenough.bench.result import ExperimentResult, Table
 
-EVERY: Final = 10.0
-"""Seconds between lines of progress where there is no terminal."""
+INTERVAL: Final = 10.0
+"""Seconds between lines of progress in a pipe."""
 
 
 @contextmanager
-def showing(folder: RunFolder) -> Iterator[tuple[ProgressMeter, Callable[[int, int], None]]]:
-    """A line that moves on a terminal; elsewhere one every now and then."""
+def show_progress(folder: RunFolder) -> Iterator[tuple[ProgressMeter, Callable[[int, int], None]]]:
+    """A progress bar on a terminal, elsewhere lines: a meter for sampling, and a callback for replays."""
     if not sys.stderr.isatty():
-        yield _Lines(folder).both()
+        lines = _ProgressLines(folder)
+        yield ProgressMeter(lines.show_meter), lines.show_replay
         return
     with Progress(
         BarColumn(), TextColumn("{task.description}", markup=False), console=Console(stderr=True), transient=True
     ) as bar:
         task = bar.add_task("")
-        pace = _Now(EVERY)
+        is_due = _Timer(INTERVAL)
 
         def show(meter: ProgressMeter) -> None:
             bar.update(task, description=meter.line(), completed=meter.done, total=meter.total)
-            if pace() and meter.units:
+            if is_due() and meter.units:
                 save_rate(folder, meter.rate)
 
-        def replaying(done: int, total: int) -> None:
+        def show_replay(done: int, total: int) -> None:
             bar.update(task, description=f"replaying: {done:,} of {total:,}", completed=done, total=total)
 
-        yield ProgressMeter(show), replaying
+        yield ProgressMeter(show), show_replay
 
 
-class _Now:
-    """True every so many seconds."""
+class _Timer:
+    """True at most once per interval."""
 
-    def __init__(self, every: float) -> None:
-        self._every, self._last = every, time.monotonic()
+    def __init__(self, interval: float) -> None:
+        self._interval, self._last = interval, time.monotonic()
 
     def __call__(self) -> bool:
-        if time.monotonic() - self._last < self._every:
+        if time.monotonic() - self._last < self._interval:
             return False
         self._last = time.monotonic()
         return True
 
 
-class _Lines:
+class _ProgressLines:
     """Progress as lines on standard error."""
 
     def __init__(self, folder: RunFolder) -> None:
-        self._folder, self._now, self._cell = folder, _Now(EVERY), 0
+        self._folder, self._is_due, self._cell = folder, _Timer(INTERVAL), 0
 
-    def both(self) -> tuple[ProgressMeter, Callable[[int, int], None]]:
-        """For what is sampled, and for what is replayed."""
-        return ProgressMeter(self.meter), self.replaying
-
-    def meter(self, meter: ProgressMeter) -> None:
-        if self._now() or meter.cell != self._cell:
+    def show_meter(self, meter: ProgressMeter) -> None:
+        if self._is_due() or meter.cell != self._cell:
             self._cell = meter.cell
             typer.echo(meter.line(), err=True)
             if meter.units:
                 save_rate(self._folder, meter.rate)
 
-    def replaying(self, done: int, total: int) -> None:
-        if self._now():
+    def show_replay(self, done: int, total: int) -> None:
+        if self._is_due():
             typer.echo(f"replaying: {done:,} of {total:,}", err=True)
 
 
 def tables(result: ExperimentResult, folder: Path) -> str:
-    """What came out; the report has it in every form."""
+    """The result as text."""
     lines = [result.title]
     for table in result.tables:
         lines += [
@@ -91,7 +88,7 @@ def tables(result: ExperimentResult, folder: Path) -> str:
             *_aligned(table),
             *table.notes,
         ]
-    return "\n".join([*lines, "", *result.notes, f"`sureenough report {folder}` makes pages and figures of it."])
+    return "\n".join([*lines, "", *result.notes, f"`sureenough report {folder}` writes pages and figures."])
 
 
 def _aligned(table: Table) -> list[str]:

@@ -1,8 +1,8 @@
-"""Does closing a stream stop its generation? By the clock, for servers without counters.
+"""Does closing a stream stop its generation? Measured by time, for servers without counters.
 
-One short path is timed three ways: alone, beside others that run, and after others that were just closed. Where running
-others slow it and closed ones do not, closing works; where closed ones slow it as much, the server goes on with them.
-Where others do not slow it at all, a clock cannot tell.
+One short path is timed three ways: alone, beside others that run, and after others that were just closed. If running
+paths slow it and closed ones do not, closing works; if closed ones slow it as much, the server goes on with them. If
+other paths do not slow it at all, nothing can be concluded.
 """
 
 from __future__ import annotations
@@ -14,55 +14,55 @@ from typing import Any, Final, Literal, NamedTuple
 
 OTHERS: Final = 4
 ROUNDS: Final = 3
-FELT: Final = 1.4
-"""Times slower that a path must be beside others for their presence to be felt."""
+SLOWER: Final = 1.4
+"""A path beside others must take at least this many times as long as alone."""
 
 SHORT, LONG = 24, 512
 """Tokens of the path that is timed, and of the others."""
 QUICK: Final = 0.3
-"""Seconds; a short path that takes less is made longer, so that it can be timed."""
+"""Seconds. A short path that takes less is made longer, so that it can be timed."""
 
 Path = Callable[[int, int, Callable[[], None]], Coroutine[Any, Any, None]]
-"""Grows so many tokens of a path with this seed; calls back when the first is there. Cancelling closes its stream."""
+"""Generates so many tokens of a path with this seed and calls back at the first. Cancelling closes its stream."""
 
 
 class CancelTiming(NamedTuple):
-    """Seconds that one path took."""
+    """Seconds that one path took, or the time limit."""
 
     alone: float
-    beside: float  # others that ran, or the patience with it
-    after: float  # others that were closed just before, or the patience with it
+    beside: float  # others that ran
+    after: float  # others that were closed just before
 
     @property
     def verdict(self) -> bool | None:
-        """Whether closing stops; None where the clock does not tell."""
-        if self.beside < FELT * self.alone:
+        """Whether closing stops generation; None if the times do not show it."""
+        if self.beside < SLOWER * self.alone:
             return None
-        place = (self.after - self.alone) / (self.beside - self.alone)
-        return True if place < 1 / 3 else (False if place > 2 / 3 else None)
+        share = (self.after - self.alone) / (self.beside - self.alone)
+        return True if share < 1 / 3 else (False if share > 2 / 3 else None)
 
 
 class CancelTimings(NamedTuple):
-    """All rounds."""
+    """The timings of all rounds."""
 
     rounds: list[CancelTiming]
 
     @property
     def good(self) -> bool | None:
-        """What all rounds agree on."""
-        said = {times.verdict for times in self.rounds}
-        return said.pop() if len(said) == 1 else None
+        """The verdict on which all rounds agree."""
+        verdicts = {times.verdict for times in self.rounds}
+        return verdicts.pop() if len(verdicts) == 1 else None
 
     def __str__(self) -> str:
         alone, beside, after = (median(column) for column in zip(*self.rounds, strict=True))
-        seen = (
+        times = (
             f"a path took {alone:.2f} s alone, {beside:.2f} s beside {OTHERS} others, {after:.2f} s after closing them"
         )
-        sure = sum(times.verdict is self.good for times in self.rounds)
         if self.good is None:
-            return f"{seen}: not conclusive; the server has no counters that we know"
-        what = "closing stops generation" if self.good else "the server goes on with closed streams"
-        return f"{seen}: {what} ({sure} of {len(self.rounds)} rounds agree; how many tokens it still makes is unknown)"
+            return f"{times}: not conclusive; the server has no counters that we know"
+        verdict = "closing stops generation" if self.good else "the server goes on with closed streams"
+        agreed = f"{len(self.rounds)} of {len(self.rounds)} rounds agree"
+        return f"{times}: {verdict} ({agreed}; how many tokens it still generates is unknown)"
 
 
 async def time_cancel(path: Path, rounds: int = ROUNDS) -> CancelTimings:
@@ -71,14 +71,14 @@ async def time_cancel(path: Path, rounds: int = ROUNDS) -> CancelTimings:
     # Alone comes first: a server that goes on with closed streams never leaves a path alone again.
     alone = median([await _seconds(path, tokens, None) for _ in range(rounds)])
     patience = 4.0 * alone + 0.2
-    found = []
+    timings = []
     for turn in range(rounds):
         beside = await _with_others(path, tokens, turn, patience, "running")
         after = await _with_others(path, tokens, turn, patience, "closed")
-        found.append(CancelTiming(alone, beside, after))
-        if found[-1].verdict is None:
-            break  # one doubtful round is enough to know that it cannot be told
-    return CancelTimings(found)
+        timings.append(CancelTiming(alone, beside, after))
+        if timings[-1].verdict is None:
+            break  # all rounds must agree, so one without a verdict decides
+    return CancelTimings(timings)
 
 
 async def _with_others(
@@ -90,15 +90,15 @@ async def _with_others(
         first = asyncio.ensure_future(begun.wait())
         await asyncio.wait([first, *others], return_when=asyncio.FIRST_COMPLETED)
         first.cancel()
-        await asyncio.sleep(patience / 20)  # the others begin too, where there is room for all
+        await asyncio.sleep(patience / 20)  # let the others begin too, if the server runs that many
         if state == "closed":
-            await _closed(others)
+            await _close(others)
         return await _seconds(path, tokens, patience)
     finally:
-        await _closed(others)
+        await _close(others)
 
 
-async def _closed(tasks: Sequence[asyncio.Future[None]]) -> None:
+async def _close(tasks: Sequence[asyncio.Future[None]]) -> None:
     for task in tasks:
         task.cancel()
     for error in await asyncio.gather(*tasks, return_exceptions=True):
@@ -107,12 +107,12 @@ async def _closed(tasks: Sequence[asyncio.Future[None]]) -> None:
 
 
 async def _seconds(path: Path, tokens: int, patience: float | None) -> float:
-    """How long it takes; not longer than is worth waiting for."""
+    """How long a path takes, at most `patience` seconds."""
     loop = asyncio.get_running_loop()
-    began = loop.time()
+    start = loop.time()
     try:
         async with asyncio.timeout(patience):
             await path(tokens, 7, lambda: None)
     except TimeoutError:
         pass
-    return loop.time() - began
+    return loop.time() - start

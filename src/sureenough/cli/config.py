@@ -1,9 +1,12 @@
-"""Defaults of every verb from sureenough.toml; the environment wins over it, and what is typed over both."""
+"""The options of verbs by name: defaults from sureenough.toml, and option names in error messages.
+
+The environment takes precedence over sureenough.toml, and the command line over both.
+"""
 
 from __future__ import annotations
 
 import os
-import tomllib
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -11,56 +14,68 @@ from typing import Any, Final
 from sureenough.errors import UsageError
 
 CONFIG: Final = "sureenough.toml"
-Verbs = Mapping[str, Any]
-"""The commands of the command line, by name."""
 
 
-def defaults(load: Callable[[], Verbs]) -> dict[str, dict[str, Any]] | None:
-    """What the verbs' defaults are, by sureenough.toml of this folder or by the file that SUREENOUGH_CONFIG names."""
+def defaults(verb: Any, load_verbs: Callable[[], Mapping[str, Any]]) -> dict[str, Any] | None:
+    """A verb's defaults from sureenough.toml in this folder, or from the file that SUREENOUGH_CONFIG names."""
     named = os.environ.get("SUREENOUGH_CONFIG")
     file = Path(named or CONFIG)
     if not named and not file.exists():
         return None
+    import tomllib
+
     try:
-        said = tomllib.loads(file.read_text())
+        table = tomllib.loads(file.read_text("utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise UsageError(f"{file} cannot be used: {error}") from None
-    verbs = load()
-    return {name: _for_verb(verb, said, verbs, file) for name, verb in verbs.items()}
-
-
-def _for_verb(verb: Any, said: dict[str, Any], verbs: Verbs, file: Path) -> dict[str, Any]:
+    own = table.pop(verb.name, {})
     known = _options(verb)
-    everybody = {name for one in verbs.values() for name in _options(one)}
-    for_all = {name: value for name, value in said.items() if not (isinstance(value, dict) and name in verbs)}
-    for name in for_all:
-        if _plain(name) not in everybody:
-            raise UsageError(f"{file}: no verb has an option {name!r}; tables are named {', '.join(verbs)}")
-    own = said.get(str(verb.name), {})
+    if not isinstance(own, dict):
+        raise UsageError(f"{file}: {verb.name} must be a table: [{verb.name}]")
     for name in own:
-        if _plain(name) not in known:
-            names = sorted({_shown(option) for option in verb.params})
+        if _identifier(name) not in known:
+            names = sorted({_flag(option) for option in verb.params})
             raise UsageError(f"{file}: {verb.name} has no option {name!r}; known: {', '.join(names)}")
-    typed = {_plain(name): value for name, value in (for_all | own).items()}
-    return {option.name: _value(option, typed[name]) for name, option in known.items() if name in typed}
+    if any(_identifier(name) not in known for name in table):
+        _check_shared(table, load_verbs(), file)
+    values = {_identifier(name): value for name, value in (table | own).items()}
+    return {option.name: _as_list(option, values[name]) for name, option in known.items() if name in values}
+
+
+def _check_shared(table: dict[str, Any], verbs: Mapping[str, Any], file: Path) -> None:
+    """Refuse names outside of the verbs' tables that no verb has."""
+    known = {name for verb in verbs.values() for name in _options(verb)}
+    for name, value in table.items():
+        if _identifier(name) not in known and not (name in verbs and isinstance(value, dict)):
+            raise UsageError(f"{file}: no verb has an option {name!r}; tables are named {', '.join(verbs)}")
 
 
 def _options(verb: Any) -> dict[str, Any]:
-    """Options by the names that are typed, and by those of their places in the code."""
-    return {name: option for option in verb.params for name in (option.name, _plain(_shown(option)))}
+    """Options by their flags (`json`), and by the names of their parameters (`as_json`)."""
+    return {name: option for option in verb.params for name in (option.name, _identifier(_flag(option)))}
 
 
-def _shown(option: Any) -> str:
-    """As it is typed, without its dashes."""
+def _flag(option: Any) -> str:
+    """The long flag, without its dashes."""
     long = [word for word in getattr(option, "opts", ()) if word.startswith("--")]
     return (long[0] if long else str(option.name)).lstrip("-")
 
 
-def _plain(name: str) -> str:
+def _identifier(name: str) -> str:
     return name.replace("-", "_")
 
 
-def _value(option: Any, value: Any) -> Any:
-    """One word is a list of one where several may be typed."""
+def _as_list(option: Any, value: Any) -> Any:
+    """A single value is a list of one if the option can be repeated."""
     several = getattr(option, "multiple", False) or getattr(option, "nargs", 1) == -1
     return [value] if several and not isinstance(value, list) else value
+
+
+def name_options(message: str, verb: Any) -> str:
+    """A message of the library in the words of the command line: `--window 0` for `window=0`, `--window is` too."""
+    flags = {option.name: f"--{_flag(option)}" for option in verb.params if getattr(option, "opts", [""])[0][:1] == "-"}
+    if not flags:
+        return message
+    names = "|".join(sorted(flags, key=len, reverse=True))
+    message = re.sub(rf"^({names}) is\b", lambda match: f"{flags[match[1]]} is", message)
+    return re.sub(rf"(?<![\w:,.'\"-])({names})=(?=\S)", lambda match: f"{flags[match[1]]} ", message)

@@ -1,6 +1,6 @@
-"""`sureenough demo`: the built-in model, three questions live, then every kind of strategy on the same fresh paths.
+"""`sureenough demo`: three questions live on the built-in model, then strategies compared on freshly recorded paths.
 
-Ctrl-C at any moment shows what there is by then.
+Ctrl-C at any moment shows the results so far.
 """
 
 from __future__ import annotations
@@ -21,31 +21,34 @@ from sureenough.answers import same
 from sureenough.api import TEMPLATE, ask, render_prompt
 from sureenough.bench import Comparison, compare
 from sureenough.bench.tables import json_table
-from sureenough.cli.ask import watching
-from sureenough.cli.demo_size import DemoSize, Pace, demo_size
-from sureenough.cli.demo_summary import answer, demo_summary
+from sureenough.cli.ask import display
+from sureenough.cli.demo_size import DemoSize, RateMeter, demo_size
+from sureenough.cli.demo_summary import answer_lines, demo_summary
+from sureenough.cli.option_groups import run_options, with_options
 from sureenough.cli.record import progress
 from sureenough.cli.replay import show
-from sureenough.core.options import check_seed
+from sureenough.cli.terminal import echo
+from sureenough.core.options import RunOptions
 from sureenough.core.outcome import Outcome
+from sureenough.drivers.observers import Observer
 from sureenough.drivers.record import PathCallback, RecordQuestion, record
 from sureenough.engines.local.engine import Local
 from sureenough.errors import TraceError
 from sureenough.pools import Journal, PoolInfo, write_journal_pool
 from sureenough.problems import GeneratedProblem, generate
 
-STRATEGIES: Final = ("sc", "ac", "deepconf-low", "ddc", "sure")
+DEMO_STRATEGIES: Final = ("sc", "ac", "deepconf-low", "ddc", "sure")
 REPEATS: Final = 5
 LIVE: Final = {1: 0, 3: 3, 5: 2}
-"""Levels that are asked live, and which of their first problems: arithmetic, a story, a remainder."""
+"""Levels of the live questions, and the problem of each level: arithmetic, a story, a remainder."""
 LIVE_PATHS: Final = 32
-AT_ONCE: Final = 32
-LEAST: Final = 0.25
-"""The share of the time in which paths are sampled at least, however slow the first part was."""
+PARALLEL: Final = 32
+SAMPLING_SHARE: Final = 0.25
+"""The least share of the time that is spent on sampling, however slow the live questions were."""
 
 
-class Live(NamedTuple):
-    """A question that was asked live."""
+class LiveAnswer(NamedTuple):
+    """A live question and its outcome."""
 
     problem: GeneratedProblem
     outcome: Outcome
@@ -53,135 +56,141 @@ class Live(NamedTuple):
 
     @property
     def right(self) -> bool:
-        """Whether the answer is the true one."""
+        """Whether the answer is correct."""
         return self.outcome.answer is not None and same(self.outcome.answer, self.problem.gold)
 
     def to_json(self) -> dict[str, Any]:
-        """For programs."""
+        """The question, its outcome and its time."""
         return {**asdict(self.problem), "right": self.right, "seconds": self.seconds, **self.outcome.to_json()}
 
 
+@with_options(run=run_options(RunOptions(), only=("seed",)))
 def command(
-    seed: Annotated[int, typer.Option(help="Of the questions and the paths.")] = 0,
+    *,
+    run: RunOptions,
     keep: Annotated[Path | None, typer.Option(help="Keep the recorded paths in this pool.")] = None,
-    seconds: Annotated[float, typer.Option(help="How long it should take, about.", min=1)] = 60.0,
+    seconds: Annotated[float, typer.Option(help="About how long it should take.", min=1)] = 60.0,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Three questions live, then strategies compared on fresh paths; a minute, nothing but this machine."""
-    check_seed("seed", seed)
+    """Ask three questions live, then compare strategies on fresh paths; takes a minute and needs only this machine."""
     if keep is not None and keep.exists():
-        raise TraceError(f"{keep} is there already; name another pool, or move it away")
+        raise TraceError(f"{keep} exists already; name another pool, or move it away")
     if keep is not None and not keep.absolute().parent.is_dir():
-        raise TraceError(f"{keep.parent} is no folder; make it, or keep the paths elsewhere")
+        raise TraceError(f"{keep.parent} is not a folder; create it, or keep the paths elsewhere")
     with tempfile.TemporaryDirectory() as folder:
-        demo = _Demo(seed, keep or Path(folder) / "demo.parquet", seconds, as_json)
-        whole = demo.run()
+        demo = _Demo(run.seed, keep or Path(folder) / "demo.parquet", seconds, as_json)
+        complete = demo.run()
     if as_json:
         typer.echo(json.dumps(demo.to_json(), allow_nan=False))
-    raise typer.Exit(0 if whole else 130)
+    raise typer.Exit(0 if complete else 130)
 
 
 class _Demo:
-    """What has been asked, sampled and compared so far."""
+    """The live questions, the recorded paths and the comparison so far."""
 
     def __init__(self, seed: int, pool: Path, seconds: float, quiet: bool) -> None:
         self.seed, self.pool, self.seconds, self.quiet = seed, pool, seconds, quiet
-        self.engine = Local(slots=AT_ONCE)
-        self.began = time.monotonic()
-        self.live: list[Live] = []
-        self.pace = Pace()
+        self.engine = Local(slots=PARALLEL)
+        self.started = time.monotonic()
+        self.live: list[LiveAnswer] = []
+        self.rate_meter = RateMeter()
         self.result: Comparison | None = None
 
     def run(self) -> bool:
-        """All of it; whether it was not interrupted."""
-        self.say("The built-in model, on this machine. First three questions, easy to hard, asked live with ddc.")
+        """Run everything; False if it was interrupted."""
+        self.say("The built-in model runs on this machine. First, three questions, from easy to hard, live with ddc.")
         try:
-            whole = all(self.ask(level) for level in LIVE) and self.sample()
+            complete = all(self.ask(level) for level in LIVE) and self.sample()
         except KeyboardInterrupt:
-            whole = False
-        if not whole:
-            self.say("Interrupted: this is what there is.")
+            complete = False
+        if not complete:
+            self.say("Interrupted. The results so far:")
         self.compare()
-        return whole
+        return complete
 
     def say(self, text: str) -> None:
-        """A line for people."""
+        """Print a line, unless the output is JSON."""
         if not self.quiet:
-            typer.echo(text)
+            echo(text)
 
     def ask(self, level: int) -> bool:
-        """One question, live; whether it was not interrupted."""
+        """Ask one question live; False if it was interrupted."""
         problem = generate(level, self.seed, LIVE[level] + 1)[-1]
         self.say(f"\nLevel {level}: {problem.question}")
-        began = time.monotonic()
-        with watching(LIVE_PATHS, self.quiet or not Console().is_terminal) as screen:
-            watchers = [self.pace, *([screen] if screen else [])]
-            out = ask(problem.question, self.engine, "ddc", paths=LIVE_PATHS, seed=self.seed, observers=watchers)
-        self.live.append(Live(problem, out, time.monotonic() - began))
-        self.say(answer(out, problem.gold, self.live[-1].right, self.live[-1].seconds))
+        started = time.monotonic()
+        with display(LIVE_PATHS, self.quiet or not Console().is_terminal) as screen:
+            observers: list[Observer] = [self.rate_meter, *([screen] if screen else [])]
+            out = ask(problem.question, self.engine, "ddc", paths=LIVE_PATHS, seed=self.seed, observers=observers)
+        self.live.append(LiveAnswer(problem, out, time.monotonic() - started))
+        self.say(answer_lines(out, problem.gold, self.live[-1].right, self.live[-1].seconds))
         return out.reason != "interrupted"
 
     def sample(self) -> bool:
-        """Fresh problems, as many as there is time for; whether it was not interrupted."""
+        """Record fresh problems, as many as there is time for; False if it was interrupted."""
         size = self.demo_size()
         counts = {level: size.levels.count(level) for level in sorted(set(size.levels))}
-        mix = ", ".join(f"{many} of level {level}" for level, many in counts.items())
+        mix = ", ".join(f"{number} of level {level}" for level, number in counts.items())
         self.say(
             f"\nNow {len(size.levels)} fresh problems ({mix}), {size.paths} paths each: about {size.tokens:,} tokens, "
             f"{size.tokens / size.rate:.0f} s at {size.rate:,.0f} tokens/s."
         )
-        problems = [one for level, many in counts.items() for one in generate(level, self.seed + 1, many)]
-        prompts = {one.id: render_prompt(one.question, self.engine.template or TEMPLATE) for one in problems}
-        asked = [RecordQuestion(one.id, prompts[one.id], one.gold, one.level) for one in problems]
-        notes = self.pool.with_name(self.pool.name + ".journal")
-        with Journal(notes, {"seed": self.seed, "questions": len(asked)}) as journal:
+        problems = [problem for level, number in counts.items() for problem in generate(level, self.seed + 1, number)]
+        template = self.engine.template or TEMPLATE
+        questions = [
+            RecordQuestion(problem.id, render_prompt(problem.question, template), problem.gold, problem.level)
+            for problem in problems
+        ]
+        journal_file = self.pool.with_name(self.pool.name + ".journal")
+        with Journal(journal_file, {"seed": self.seed, "questions": len(questions)}) as journal:
             try:
-                with progress(len(asked) * size.paths, 0) as told:
-                    asyncio.run(self.record(asked, size.paths, journal, told))
+                with progress(len(questions) * size.paths, 0) as on_path:
+                    asyncio.run(self.record(questions, size.paths, journal, on_path))
                 return True
             except KeyboardInterrupt:
                 return False
             finally:
-                self.keep(asked, size.paths, journal)
-                notes.unlink()
+                self.keep(questions, size.paths, journal)
+                journal_file.unlink()
 
-    async def record(self, asked: Sequence[RecordQuestion], paths: int, journal: Journal, told: PathCallback) -> None:
+    async def record(
+        self, questions: Sequence[RecordQuestion], paths: int, journal: Journal, on_path: PathCallback
+    ) -> None:
         """Sample every path."""
-        await record(asked, self.engine, journal, paths=paths, parallel=AT_ONCE, seed=self.seed, told=told)
+        await record(questions, self.engine, journal, paths=paths, parallel=PARALLEL, seed=self.seed, told=on_path)
 
-    def keep(self, asked: list[RecordQuestion], paths: int, journal: Journal) -> None:
-        """Write the pool of those questions that were sampled whole."""
-        whole = [one for one in asked if all((one.id, number) in journal.paths for number in range(paths))]
-        if not whole:
+    def keep(self, questions: list[RecordQuestion], paths: int, journal: Journal) -> None:
+        """Write the questions that have all their paths to the pool."""
+        complete = [question for question in questions if all((question.id, n) in journal.paths for n in range(paths))]
+        if not complete:
             return
-        wire = self.engine.wire()
-        info = PoolInfo("arith", wire.model, "local", wire.k, sampling=wire.sampling(),
-                        prompt=self.engine.template or TEMPLATE, window=wire.window)  # fmt: skip
-        write_journal_pool(self.pool, whole, journal, info, keep_text=True)
+        client = self.engine.wire()
+        info = PoolInfo("arith", client.model, "local", client.k, sampling=client.sampling(),
+                        prompt=self.engine.template or TEMPLATE, window=client.window)  # fmt: skip
+        write_journal_pool(self.pool, complete, journal, info, keep_text=True)
 
     def demo_size(self) -> DemoSize:
-        """What the speed of the first part leaves time for."""
-        made = sum(one.outcome.tokens.total for one in self.live)
-        rate = self.pace.rate(made / max(1e-9, sum(one.seconds for one in self.live)))
-        lengths = {one.problem.level: one.outcome.tokens.total / max(1, one.outcome.started) for one in self.live}
-        left = self.seconds - (time.monotonic() - self.began)
-        return demo_size(rate, lengths, max(LEAST * self.seconds, left))
+        """As many problems and paths as the measured speed leaves time for."""
+        tokens = sum(live.outcome.tokens.total for live in self.live)
+        rate = self.rate_meter.rate(tokens / max(1e-9, sum(live.seconds for live in self.live)))
+        lengths = {live.problem.level: live.outcome.tokens.total / max(1, live.outcome.started) for live in self.live}
+        remaining = self.seconds - (time.monotonic() - self.started)
+        return demo_size(rate, lengths, max(SAMPLING_SHARE * self.seconds, remaining))
 
     def compare(self) -> None:
-        """Every strategy on the same paths, where enough were sampled."""
+        """Compare strategies on the recorded paths, if any question is complete."""
         if not self.pool.exists():
             return
-        self.result = compare(self.pool, STRATEGIES, repeats=REPEATS, seed=self.seed)
+        self.result = compare(self.pool, DEMO_STRATEGIES, repeats=REPEATS, seed=self.seed)
         if not self.quiet:
             typer.echo("")
             show(replace(self.result, pool="fresh paths"))
             typer.echo(demo_summary(self.result))
 
     def to_json(self) -> dict[str, Any]:
-        """For programs."""
+        """All results."""
         return {
-            "live": [one.to_json() for one in self.live],
+            "live": [live.to_json() for live in self.live],
             "comparison": None if self.result is None else json_table([self.result]),
-            "tokens_per_second": self.pace.rate(0.0) or None,
-            "seconds": time.monotonic() - self.began,
+            "tokens_per_second": self.rate_meter.rate(0.0) or None,
+            "seconds": time.monotonic() - self.started,
         }

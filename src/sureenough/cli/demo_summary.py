@@ -1,4 +1,4 @@
-"""What the demo says of its results, in sentences."""
+"""The demo's results in sentences."""
 
 from __future__ import annotations
 
@@ -8,25 +8,28 @@ from sureenough.bench import Comparison, Row
 from sureenough.core.outcome import Outcome
 
 FEW = 100
-"""Questions below which differences of a few points are left to chance."""
+"""With fewer questions, differences of a few points are chance."""
 
 
-def answer(out: Outcome, gold: str, right: bool, seconds: float) -> str:
-    """One live question in two lines."""
-    judged = "right" if right else f"wrong, it is {gold}"
-    found = f"No answer (it is {gold})." if out.answer is None else f"Answer: {out.answer} ({judged})."
+def answer_lines(out: Outcome, gold: str, right: bool, seconds: float) -> str:
+    """The outcome of one live question in two lines."""
+    verdict = "right" if right else f"wrong, it is {gold}"
+    answer = f"No answer (it is {gold})." if out.answer is None else f"Answer: {out.answer} ({verdict})."
     spent = f"{out.started} of {out.paths} paths, {out.pruned} pruned, {out.tokens.total:,} tokens, {seconds:.1f} s"
-    return f"{found} {out.why}\n{spent}"
+    return f"{answer} {out.why}\n{spent}"
 
 
 def demo_summary(result: Comparison) -> str:
-    """The table in a sentence: what was saved, and what it cost."""
+    """The table in a sentence: tokens saved, and the accuracy."""
     first, *others = result.rows
-    told = [row for row in others if row.strategy.partition(":")[0] in ("ddc", "sure")] or others
-    many = first.questions
-    said = f"Plain voting ({first.strategy}) was right on {first.accuracy:.0%} of these {many} questions; "
-    said += _joined(f"{row.strategy} on {row.accuracy:.0%} with {_tokens(row)}" for row in told)
-    return said + ("." if many >= FEW else "; with so few questions a few points either way are chance.")
+    compared = [row for row in others if row.strategy.partition(":")[0] in ("ddc", "sure")] or others
+    summary = (
+        f"Plain voting ({first.strategy}) was right on {first.accuracy:.0%} of these {first.questions} questions; "
+    )
+    summary += _joined(f"{row.strategy} on {row.accuracy:.0%} with {_tokens(row)}" for row in compared)
+    return summary + (
+        "." if first.questions >= FEW else "; with so few questions, differences of a few points are chance."
+    )
 
 
 def _tokens(row: Row) -> str:

@@ -6,8 +6,9 @@ import json
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -15,70 +16,68 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from sureenough.answers import REPLAY_SECONDS
 from sureenough.bench import Comparison, compare
-from sureenough.bench.pipeline import Progress as ReplayProgress
+from sureenough.bench.pipeline import Progress as ProgressCallback
 from sureenough.bench.pipeline import cores
-from sureenough.bench.settings import COMPARED, DEFAULT_REPEATS
+from sureenough.bench.settings import DEFAULT_REPEATS
 from sureenough.bench.tables import csv_table, json_table, plain_table, rich_table
+from sureenough.cli.option_groups import STRATEGIES_HELP, run_options, split_strategies, with_options
+from sureenough.cli.terminal import echo
+from sureenough.core.options import RunOptions
 from sureenough.data import BUILTIN_POOL
 from sureenough.errors import UsageError
+from sureenough.strategies import COMPARED
 
 
+@with_options(
+    run=run_options(
+        RunOptions(),
+        notes={
+            "paths": "all recorded paths by default",
+            "window": "what the pool suggests, else 2048, by default",
+            "parallel": "1 is the paper's algorithm",
+        },
+    ).without("deadline")
+)
 def command(
+    *,
     pools: Annotated[
-        list[Path] | None, typer.Argument(metavar="POOL", help="Parquet files; the built-in pool if none.")
+        list[Path] | None, typer.Argument(metavar="POOL", help="Parquet files; the built-in pool by default.")
     ] = None,
-    strategy: Annotated[
-        list[str] | None,
-        typer.Option("-s", "--strategy", help="A strategy such as ddc:tau=0.99; repeat, or give several in quotes."),
-    ] = None,
-    paths: Annotated[int | None, typer.Option(help="Budget of paths a question; the pool's own by default.")] = None,
-    window: Annotated[int | None, typer.Option(help="Tokens a window; what the pool suggests, else 2048.")] = None,
-    parallel: Annotated[int, typer.Option(help="Paths that run at once; 1 is the paper's algorithm.")] = 1,
+    strategy: Annotated[list[str] | None, typer.Option("-s", "--strategy", help=STRATEGIES_HELP)] = None,
+    run: RunOptions,
     repeats: Annotated[
-        int, typer.Option(help="Orders of the paths to try, the same for every strategy.")
+        int, typer.Option(help="Orders of the paths to replay, the same for every strategy.")
     ] = DEFAULT_REPEATS,
-    seed: Annotated[int, typer.Option(help="Seed of the orders and of the bootstrap.")] = 0,
-    max_tokens: Annotated[int | None, typer.Option(help="Cap on the tokens of a question.")] = None,
-    count: Annotated[str, typer.Option(help="Count votes in order of start, or of finish.")] = "start",
-    planned: Annotated[
-        bool, typer.Option("--planned", help="Run no more paths at once than twice what a strategy needs at least.")
-    ] = False,
-    guard: Annotated[
-        bool, typer.Option("--guard", help="Let sure stop believing confidence that has misled it.")
-    ] = False,
-    equal: Annotated[str, typer.Option(help="Answers are one candidate by meaning, or by string.")] = "meaning",
+    guard: Annotated[bool, typer.Option("--guard", help="Let sure ignore confidence that misled it before.")] = False,
+    equal: Annotated[str, typer.Option(help="When answers are the same: by meaning, or by string.")] = "meaning",
     symbolic_seconds: Annotated[
-        float, typer.Option(help="Time a question for comparing answers symbolically; what is open then is different.")
+        float,
+        typer.Option(help="Seconds per question for symbolic comparison; pairs undecided by then count as different."),
     ] = REPLAY_SECONDS,
-    skip_damaged: Annotated[bool, typer.Option("--skip-damaged", help="Leave damaged rows out; count them.")] = False,
+    skip_damaged: Annotated[bool, typer.Option("--skip-damaged", help="Leave out damaged rows; count them.")] = False,
     jobs: Annotated[int | None, typer.Option(help="Processes; all cores by default.", min=1)] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
 ) -> None:
     """Compare strategies on recorded paths: accuracy, tokens, steps, and why runs stopped."""
     if as_json and as_csv:
-        raise UsageError("--json and --csv exclude each other")
-    names = [name for text in strategy or COMPARED for name in text.split()]
+        raise UsageError("give --json or --csv, not both")
+    options: dict[str, Any] = asdict(run)
+    del options["deadline"]  # recorded paths take no time
     results = []
     for pool in pools or [BUILTIN_POOL]:
-        with _progress(pool.name) as told:
+        with _progress(pool.name) as progress:
             result = compare(
                 pool,
-                names,
-                paths=paths,
-                window=window,
-                parallel=parallel,
+                split_strategies(strategy or COMPARED),
+                **options,
                 repeats=repeats,
-                seed=seed,
-                max_tokens=max_tokens,
-                count=count,  # type: ignore[arg-type]  # refused by compare where it is neither
-                planned=planned,
                 guard=guard,
-                equal=equal,  # type: ignore[arg-type]  # likewise
+                equal=equal,  # type: ignore[arg-type]  # compare checks it
                 symbolic_seconds=symbolic_seconds,
                 skip_damaged=skip_damaged,
                 jobs=jobs or cores(),
-                progress=told,
+                progress=progress,
             )
         results.append(result)
         if not as_json and not as_csv:
@@ -90,16 +89,17 @@ def command(
 
 
 def show(result: Comparison) -> None:
+    """Print a table that suits the output."""
     console = Console()
     if console.is_terminal:
         console.print(rich_table(result, console.width))
     else:
-        typer.echo(plain_table(result))
+        echo(plain_table(result))
 
 
 @contextmanager
-def _progress(name: str) -> Iterator[ReplayProgress | None]:
-    """A bar on a terminal, nothing in a pipe."""
+def _progress(name: str) -> Iterator[ProgressCallback | None]:
+    """A progress bar on a terminal, nothing in a pipe."""
     if not sys.stderr.isatty():
         yield None
         return

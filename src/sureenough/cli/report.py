@@ -1,4 +1,4 @@
-"""`sureenough report`: a run's results as one HTML page, tables for papers, and figures."""
+"""`sureenough report`: the results of a run as an HTML page, tables for papers, and figures."""
 
 from __future__ import annotations
 
@@ -13,10 +13,12 @@ from sureenough.bench.report import build, saved
 def command(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="A folder that `sureenough bench -o RUN` wrote.")],
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="Where to write; RUN/report by default.")
+        Path | None, typer.Option("-o", "--output", help="The folder to write; RUN/report by default.")
     ] = None,
     title: Annotated[str | None, typer.Option(help="The page's title.")] = None,
-    plots: Annotated[bool, typer.Option("--plots/--no-plots", help="Draw PNG and SVG too (needs matplotlib).")] = True,
+    plots: Annotated[
+        bool, typer.Option("--plots/--no-plots", help="Draw PNG and SVG figures (needs matplotlib).")
+    ] = True,
 ) -> None:
     """Write a run's report: a self-contained page, tables as Markdown, LaTeX and CSV, figures as PNG and SVG."""
     results = saved(run)

@@ -1,47 +1,44 @@
-"""`sureenough serve-vllm MODEL ...`: vLLM's own server with the monitor inside; further options are vLLM's."""
+"""`sureenough serve-vllm MODEL ...`: vLLM's own server with the monitor inside; all other options go to vLLM."""
 
 from __future__ import annotations
 
 import os
 import sys
 import tempfile
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated
 
 import typer
 
-from sureenough.engines.vllm.protocol import LONGEST, SOCKET
-from sureenough.engines.vllm.versions import installed, refuse_untried
+from sureenough.engines.vllm.protocol import LOGITS_PROCESSOR, MIDDLEWARE, SOCKET_ENV, server_environment
+from sureenough.engines.vllm.versions import check_version, installed_version
 from sureenough.errors import UsageError
-
-PROCESSOR: Final = "sureenough.engines.vllm.server.logits_processor:WatchProcessor"
-ROUTE: Final = "sureenough.engines.vllm.server.middleware.RecordsMiddleware"
 
 
 def command(
     context: typer.Context,
-    model: Annotated[str, typer.Argument(help="Name or folder, as vLLM takes it.")],
-    longest_window: Annotated[
-        int, typer.Option(min=1, help="Tokens of the longest window that requests may ask for.")
-    ] = 2048,
-    show: Annotated[bool, typer.Option("--show", help="Print the command and the environment, start nothing.")] = False,
+    model: Annotated[str, typer.Argument(help="Name or folder of a model, as for vLLM.")],
+    longest_window: Annotated[int, typer.Option(min=1, help="Tokens of the longest window of a watched path.")] = 2048,
+    show: Annotated[
+        bool, typer.Option("--show", help="Print the command with its environment; start nothing.")
+    ] = False,
 ) -> None:
-    """Serve a model with vLLM and watch paths inside it; all other options are handed to vLLM."""
-    refuse_untried(installed())
-    words = [*server(), "--model", model, "--logits-processors", PROCESSOR, "--middleware", ROUTE, *context.args]
-    setting = {LONGEST: str(longest_window), "VLLM_USE_V2_MODEL_RUNNER": "0"}
+    """Serve a model with vLLM and watch paths inside it; all other options go to vLLM."""
+    check_version(installed_version())
+    # As a module, since builds without metadata have no command.
+    words = [sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--model", model]
+    words += ["--logits-processors", LOGITS_PROCESSOR, "--middleware", MIDDLEWARE, *context.args]
     if show:
-        place = os.environ.get(SOCKET, "$(mktemp -d)/desk")
-        typer.echo(" ".join([f"{SOCKET}={place}", *(f"{name}={value}" for name, value in setting.items()), *words]))
+        variables = server_environment(os.environ.get(SOCKET_ENV, "$(mktemp -d)/records.sock"), longest_window)
+        typer.echo(" ".join([*(f"{name}={value}" for name, value in variables.items()), *words]))
         return
-    # The folder outlives this program, which becomes the server.
-    setting[SOCKET] = os.environ.get(SOCKET) or str(Path(tempfile.mkdtemp(prefix="sureenough-")) / "desk")
-    try:
-        os.execvpe(words[0], words, os.environ | setting)
-    except OSError as error:
-        raise UsageError(f"vLLM could not be started: {error}") from None
-
-
-def server() -> list[str]:
-    """How vLLM's server is started in this environment: as a module, which builds without metadata can do too."""
-    return [sys.executable, "-m", "vllm.entrypoints.openai.api_server"]
+    with ExitStack() as cleanup:
+        socket_path = os.environ.get(SOCKET_ENV)
+        if not socket_path:  # the folder outlives this program, which becomes the server
+            folder = cleanup.enter_context(tempfile.TemporaryDirectory(prefix="sureenough-"))
+            socket_path = str(Path(folder) / "records.sock")
+        try:
+            os.execvpe(words[0], words, os.environ | server_environment(socket_path, longest_window))
+        except OSError as error:
+            raise UsageError(f"vLLM could not be started: {error}") from None

@@ -12,6 +12,6 @@ def command() -> None:
     """List the strategies, their options and defaults."""
     for name, strategy in STRATEGIES.items():
         known = options(strategy)
-        typer.echo(f"{name}: {strategy.says}" + ("" if known else " (no options)"))
+        typer.echo(f"{name}: {strategy.summary}" + ("" if known else " (no options)"))
         for option in known.values():
-            typer.echo(f"  {option.name}={option.read(strategy)}  {option.says}")
+            typer.echo(f"  {option.name}={option.read(strategy)}  {option.help}")

@@ -1,19 +1,25 @@
-"""What a driver tells a session, and what the session asks of it. Plain values, nothing else."""
+"""Events that a driver sends to a session, and actions that the session returns. Plain values, nothing else."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from enum import StrEnum
 from functools import lru_cache
 from math import nan
-from typing import Any, Literal, NamedTuple, overload
+from typing import Any, Literal, NamedTuple
 
 from sureenough.core.confidence.array import Windows
+from sureenough.core.pruning import OPEN_GATE, Gate, Tier
+
+__all__ = [
+    "Action", "Answer", "Cancel", "Classify", "Ended", "Event", "Expired", "Fate", "Json", "Reason", "Regrouped",
+    "Start", "Stop", "Summary", "Tier", "Token", "Tokens", "path_seed",
+]  # fmt: skip
 
 Answer = str
 """An answer as it was extracted from a path's text."""
 
-Reason = Literal["settled", "budget", "max_tokens", "deadline", "interrupted", "engine"]
+Reason = Literal["settled", "budget", "max_tokens", "deadline", "interrupted", "engine", "no_answer"]
 """Why a run ended."""
 
 
@@ -22,55 +28,27 @@ class Fate(StrEnum):
 
     KEPT = "kept"  # ran to its own end
     PRUNED = "pruned"  # a gate closed on it
-    SPARED = "spared"  # still running, or not yet counted, when the run was over
+    DISCARDED = "discarded"  # still running, or not yet counted, when the run ended
     FAILED = "failed"  # lost to the engine
+    SPARED = "discarded"  # deprecated alias
 
-
-class Tier(StrEnum):
-    """Which of the gate's tests pruned a path."""
-
-    DROP = "drop"  # confidence too low
-    RISK = "risk"  # trend too unstable
+    @classmethod
+    def _missing_(cls, value: object) -> Fate | None:
+        return cls.DISCARDED if value == "spared" else None  # files written by 0.1
 
 
 class Token(NamedTuple):
-    """One token, reduced to two numbers at the edge."""
+    """One token, reduced to two numbers by the engine."""
 
     text: str
-    peak: float  # local confidence: probability of the likeliest token
+    peak: float  # local confidence: probability of the most likely token
     conf: float  # global confidence: minus the mean of the k largest log-probabilities
 
 
-class Unread(Sequence[Token]):
-    """So many tokens whose signals the engine watches itself: they can be counted, not read."""
-
-    __slots__ = ("_n",)
-
-    def __init__(self, n: int) -> None:
-        self._n = n
-
-    def __len__(self) -> int:
-        return self._n
-
-    @overload
-    def __getitem__(self, index: int) -> Token: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[Token]: ...
-    def __getitem__(self, index: int | slice) -> Token | Sequence[Token]:
-        if isinstance(index, slice):
-            return Unread(len(range(*index.indices(self._n))))
-        if not -self._n <= index < self._n:
-            raise IndexError(index)
-        return Token("", nan, nan)
-
-    def __iter__(self) -> Iterator[Token]:
-        return iter([Token("", nan, nan)] * self._n)
-
-
 class Summary(NamedTuple):
-    """A path as an engine that watched it saw it: stands in for the signals of its tokens."""
+    """A path as seen by an engine that watched it: stands in for the signals of its tokens."""
 
-    tokens: int  # made up to the decision on the path
+    tokens: int  # generated up to the decision on the path
     lowest: float = nan  # C_path
     tail: float = nan  # group conf of the last window
     tier: Tier | None = None  # the test that pruned it
@@ -81,11 +59,12 @@ class Tokens(NamedTuple):
     """A path grew."""
 
     path: int
-    tokens: Sequence[Token]
+    tokens: Sequence[Token] = ()
+    unread: int = 0  # further tokens that came without signals: they can be counted, not read
 
 
 class Ended(NamedTuple):
-    """A path is over. `tokens` are the last ones, where they are told together with the end."""
+    """A path ended. `tokens` are its last ones, if they were not sent before."""
 
     path: int
     fate: Fate
@@ -95,40 +74,52 @@ class Ended(NamedTuple):
 
 
 class Regrouped(NamedTuple):
-    """Which answers mean the same: class by answer. Answers not named are classes of their own."""
+    """The classes of answers: the reply to `Classify`, or known before the run begins.
+
+    A session that has received one counts no path whose answer is not named. Without any, every answer is a class of
+    its own.
+    """
 
     classes: Mapping[Answer, Hashable]
 
 
 class Expired(NamedTuple):
-    """The world says that the run must end now."""
+    """The run must end now, for a reason outside the vote."""
 
     reason: Reason = "deadline"
 
 
 class Start(NamedTuple):
-    """Start growing this path."""
+    """Start this path."""
 
     path: int
     seed: int
+    warmup: bool = False  # it runs to its end, and its windows calibrate the gate of later paths
+    gate: Gate = OPEN_GATE  # for engines that watch their own paths
 
 
 class Cancel(NamedTuple):
-    """Stop growing this path; its fate is sealed, later tokens are overrun."""
+    """Close this path; its fate is decided, later tokens are overrun."""
 
     path: int
     fate: Fate
 
 
+class Classify(NamedTuple):
+    """Send `Regrouped` with the classes of these answers; the path whose turn it is waits for it."""
+
+    answers: tuple[Answer, ...]
+
+
 class Stop(NamedTuple):
-    """The run is over."""
+    """The run has ended."""
 
     answer: Answer | None
     reason: Reason
 
 
 Event = Tokens | Ended | Regrouped | Expired
-Action = Start | Cancel | Stop
+Action = Start | Cancel | Classify | Stop
 
 
 @lru_cache(maxsize=4096)

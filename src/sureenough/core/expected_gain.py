@@ -1,21 +1,20 @@
-"""`sure`: stop when finishing the budget is worth less than delta points of vote share.
+"""The stop rule of `sure`: stop if the rest of the budget is expected to gain less than delta of the vote share.
 
-The worth of going on is the chance that the runner-up overtakes, times by how much, times the share of the votes
-that the two hold. docs/sure.md derives it.
+The expected gain is the probability that the runner-up overtakes the leader, times by how much, times the share of the
+votes that the two hold. docs/sure.md derives it.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sureenough.core.beta import betainc
-from sureenough.core.stop_rules import fewest_votes
+from sureenough.core.stop_rules import NO_VOTES, StopRule, betainc, fewest_votes
 from sureenough.core.strategy_options import COUNT, PROBABILITY, check_options, option
 from sureenough.core.votes import Poll
 
 
 def gain(first: float, second: float, total: float, future: float, *, prior: float = 1.0, unseen: float = 1.0) -> float:
-    """Expected vote share won by going on, with `future` effective votes still to come."""
+    """Expected vote share gained by going on, with `future` effective votes still to come."""
     if future <= 0.0:
         return 0.0
     a, b = first + prior, second + prior
@@ -29,30 +28,31 @@ def gain(first: float, second: float, total: float, future: float, *, prior: flo
 
 
 @dataclass(frozen=True, slots=True)
-class ExpectedGain:
-    """Stop when the rest of the budget is worth no more than delta of the vote share."""
+class ExpectedGain(StopRule):
+    """Stop if the rest of the budget is expected to gain no more than delta of the vote share."""
 
     delta: float = option(0.01, "vote share that the rest of the budget must be worth", PROBABILITY)
     least: int = option(3, "paths before the first test", COUNT)
-    counts_paths: bool = True  # each path that ends leaves less to come
+    counts_paths: bool = True  # each path that ends leaves fewer to come
+    quantity: str = "expected gain"
 
     def __post_init__(self) -> None:
         check_options(self)
 
     def __call__(self, poll: Poll) -> bool:
-        """At delta or below; never without a vote, before `least` paths, or where the budget has decided already."""
+        """At delta or below; never without a vote, before `least` paths, or at the end of the budget."""
         if not self.least <= poll.counted < poll.budget:
             return False
         measured = self.measure(poll)
         return measured is not None and measured <= self.delta
 
     def measure(self, poll: Poll) -> float | None:
-        """What going on is worth, in vote share."""
-        return self._with(poll, 0)
+        """The expected gain of the rest of the budget, in vote share."""
+        return self._measure_after(poll, 0)
 
-    def _with(self, poll: Poll, more: int) -> float | None:
+    def _measure_after(self, poll: Poll, more: int) -> float | None:
         """The same after `more` further paths, of the mean weight so far, for the leader."""
-        lead = poll.lead()
+        lead = poll.lead_by_weight()
         if lead is None:
             return None
         votes = len(poll.ballots)
@@ -63,24 +63,23 @@ class ExpectedGain:
         return gain(lead.first + more * each, lead.second, lead.total + more * each, future)
 
     def need(self, poll: Poll, most: int) -> int:
-        """Enough for the first test, and for the worth to fall to delta."""
+        """Enough for the first test, and for the expected gain to fall to delta."""
         if not poll.ballots:
             return min(most, max(1, self.least - poll.counted))
 
         def settles(more: int) -> bool:
-            worth = self._with(poll, more)
-            return poll.counted + more >= self.least and worth is not None and worth <= self.delta
+            gained = self._measure_after(poll, more)
+            return poll.counted + more >= self.least and gained is not None and gained <= self.delta
 
         return fewest_votes(most, settles)
 
     def why(self, poll: Poll) -> str:
-        """What going on would buy."""
         measured = self.measure(poll)
         if measured is None:
-            return "Nobody has voted."
-        left = poll.budget - poll.counted
+            return NO_VOTES
+        remaining = poll.budget - poll.counted
         side = "no more than" if measured <= self.delta else "more than"
         return (
-            f"The {left} paths left would win {100 * measured:.2f} points of vote share on average, "
+            f"The {remaining} remaining paths would gain {100 * measured:.2f} points of vote share on average, "
             f"{side} delta = {100 * self.delta:g} points."
         )

@@ -1,16 +1,22 @@
-"""What a run came to: the answer, why it ended, and every token accounted for."""
+"""The result of a run: the answer, why it ended, and every token accounted for."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from math import isnan
-from typing import Final
+from typing import Any, Final
 
-from sureenough.core.events import Answer, Json, Reason, Tier
-from sureenough.core.pruning import Gate
+from sureenough.core.events import Answer, Fate, Json, Reason, Stop
+from sureenough.core.options import RunOptions, suggested_window
+from sureenough.core.path import PathState
+from sureenough.core.pruning import Gate, Tier
+from sureenough.core.snapshot import PathSnapshot
+from sureenough.core.strategy import Strategy
+from sureenough.core.votes import Poll
 
-BUCKETS: Final = ("init", "kept", "pruned", "spared", "failed", "overrun")
-"""Where tokens go."""
+BUCKETS: Final = ("init", "kept", "pruned", "discarded", "failed", "overrun")
+"""Every generated token is in exactly one of these."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,16 +26,21 @@ class Spent:
     init: int = 0  # warm-up paths
     kept: int = 0  # later paths that ran to their end and were counted
     pruned: int = 0  # up to the token at which a gate closed
-    spared: int = 0  # running, or ended out of turn, when the run was over
+    discarded: int = 0  # running, or ended out of turn, when the run ended
     failed: int = 0  # paths lost to the engine
-    overrun: int = 0  # beyond the token at which the decision on the path fell
-    overrun_known: bool = True  # whether what the server made after a cancel is in `overrun`
+    overrun: int = 0  # beyond the token at which its path was decided
+    overrun_known: bool = True  # whether `overrun` includes what the server generated after a cancel
     prompt: int = 0  # prompt tokens, not part of the total
 
     @property
     def total(self) -> int:
         """All tokens generated."""
-        return self.init + self.kept + self.pruned + self.spared + self.failed + self.overrun
+        return self.init + self.kept + self.pruned + self.discarded + self.failed + self.overrun
+
+    @property
+    def spared(self) -> int:
+        """Deprecated: `discarded` under its name of version 0.1."""
+        return self.discarded
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +60,13 @@ class Outcome:
     parallel: int
     seed: int = 0
     count: str = "start"  # the order in which votes were counted
-    weight: str | None = None  # how votes were scaled, where the strategy weighs them
-    planned: bool = False  # whether the stop rule's need limited how many ran at once
+    weight: str | None = None  # how votes were scaled, if the strategy weighs them
+    planned: bool = False  # whether the stop rule's need limited the width
     measure: float | None = None  # what the stop rule measured last
+    quantity: str | None = None  # what that is: "posterior", "vote share" or "expected gain"
     why: str = ""  # the same in a sentence
     agreement: float | None = None  # correlation of confidence with leave-one-out agreement, from six votes on
-    gate: Gate | None = None  # the thresholds of this question, where it was calibrated
+    gate: Gate | None = None  # the thresholds of this question, if it was calibrated
     tiers: dict[Tier, int] = field(default_factory=dict)  # paths pruned by each test
     counted: int = 0  # paths whose end was counted, with a vote or without
     failed: int = 0
@@ -63,7 +75,7 @@ class Outcome:
 
     def explain(self) -> str:
         """The run in sentences: the answer, the votes, why it stopped, what it cost."""
-        return "\n".join(explained(self))
+        return "\n".join(_sentences(self))
 
     def to_json(self) -> Json:
         """As plain JSON values; thresholds that never close are null."""
@@ -78,31 +90,102 @@ class Outcome:
         return data
 
 
-_ENDS: Final[dict[Reason, str]] = {
+_REASONS: Final[dict[Reason, str]] = {
     "settled": "The vote was settled",
     "budget": "The budget was spent",
     "max_tokens": "The cap on tokens was reached",
     "deadline": "The deadline passed",
     "interrupted": "The run was interrupted",
     "engine": "The engine was lost",
+    "no_answer": "No path gave an answer",
 }
 
 
-def explained(out: Outcome) -> list[str]:
-    """A few lines for people."""
+def _sentences(out: Outcome) -> list[str]:
     total = sum(out.votes.values())
-    named = f"Answer: {out.answer}" if out.answer is not None else "No answer"
-    lines = [f"{named} ({out.strategy}, {out.started} of {out.paths} paths)."]
+    answer_text = f"Answer: {out.answer}" if out.answer is not None else "No answer"
+    lines = [f"{answer_text} ({out.strategy}, {out.started} of {out.paths} paths)."]
     shares = [f"{answer} {weight / total:.0%}" for answer, weight in list(out.votes.items())[:5] if total > 0]
     if shares:
         more = f", and {len(out.votes) - 5} more" if len(out.votes) > 5 else ""
         lines.append(
             f"Votes: {', '.join(shares)}{more}; {out.abstained} paths gave no answer, {out.pruned} were pruned."
         )
-    rest = out.started - out.counted
-    over = f"; {rest} more had been started" if rest else ""
-    lines.append(f"{_ENDS[out.reason]} when {out.counted} paths had been counted{over}. {out.why}".rstrip())
+    uncounted = out.started - out.counted
+    more_started = f"; {uncounted} more had been started" if uncounted else ""
+    lines.append(f"{_REASONS[out.reason]} when {out.counted} paths had been counted{more_started}. {out.why}".rstrip())
     spent = out.tokens
     parts = ", ".join(f"{getattr(spent, name):,} {name}" for name in BUCKETS if getattr(spent, name))
     lines.append(f"It took {spent.total:,} tokens ({parts or 'none'}) in {out.steps:,} steps.")
     return [*lines, *(f"Note: {note}." for note in out.notes)]
+
+
+def token_bill(paths: Iterable[PathState | PathSnapshot]) -> Spent:
+    """Every token of every path, each in its bucket."""
+    spent = dict.fromkeys(BUCKETS, 0)
+    for path in paths:
+        fate = path.fate or Fate.DISCARDED
+        spent["init" if path.warmup and fate is Fate.KEPT else fate] += path.tokens
+        spent["overrun"] += path.overrun
+    return Spent(**spent)  # type: ignore[arg-type]  # all are ints
+
+
+def _path_counts(paths: Sequence[PathState]) -> dict[str, Any]:
+    """The fields of an outcome that count paths and tokens."""
+    pruned = [path.tier for path in paths if path.fate is Fate.PRUNED]
+    return {
+        "tokens": token_bill(paths),
+        "started": len(paths),
+        "pruned": len(pruned),
+        "tiers": {tier: pruned.count(tier) for tier in Tier},
+        "counted": sum(path.counted for path in paths),
+        "failed": sum(path.fate is Fate.FAILED for path in paths),
+        "abstained": sum(path.counted and path.fate is Fate.KEPT and path.answer is None for path in paths),
+    }
+
+
+def _notes(strategy: Strategy, options: RunOptions, paths: Sequence[PathState]) -> tuple[str, ...]:
+    """What a reader of the outcome should know."""
+    notes = []
+    longest = max((path.tokens for path in paths), default=0)
+    if strategy.prunes and longest < (options.window or 1):
+        notes.append(
+            f"no path was watched: the longest has {longest} tokens, the window {options.window}; "
+            f"try window={suggested_window(longest)}"
+        )
+    if options.count == "finish":
+        notes.append("votes were counted as paths finished, which favours short paths")
+    return tuple(notes)
+
+
+def build_outcome(
+    strategy: Strategy,
+    options: RunOptions,
+    paths: Sequence[PathState],
+    poll: Poll,
+    stop: Stop,
+    steps: int,
+    gate: Gate | None,
+) -> Outcome:
+    """The outcome of a run that has ended."""
+    return Outcome(
+        answer=stop.answer,
+        reason=stop.reason,
+        votes=poll.votes(),
+        steps=steps,
+        strategy=strategy.name,
+        paths=options.paths or len(paths),
+        window=options.window or 1,
+        parallel=options.parallel,
+        seed=options.seed,
+        count=options.count,
+        weight=getattr(strategy.weigh, "weight", None),
+        planned=options.planned,
+        measure=strategy.stop.measure(poll),
+        quantity=strategy.stop.quantity,
+        why=strategy.stop.why(poll),
+        agreement=None if strategy.weigh.settled else poll.agreement(),
+        gate=gate,
+        notes=_notes(strategy, options, paths),
+        **_path_counts(paths),
+    )

@@ -1,128 +1,139 @@
-"""One path's record in a session, and the bill over all of them."""
+"""One path in a session: its tokens, its confidence and its fate. The session decides, the path changes its state."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from math import isnan
-from typing import Any
 
 import numpy as np
 
 from sureenough.core.confidence.array import Windows, scan
 from sureenough.core.confidence.streaming import Monitor
-from sureenough.core.events import Answer, Fate, Summary, Tier, Token
-from sureenough.core.options import suggested_window
-from sureenough.core.outcome import BUCKETS, Spent
-from sureenough.core.pruning import Gate
-from sureenough.core.strategy import Strategy
+from sureenough.core.events import Answer, Fate, Summary, Token
+from sureenough.core.pruning import Gate, Tier
 from sureenough.core.weights import Ballot
 from sureenough.errors import ProtocolError
 
 
 class PathState:
-    """What the session knows of a path it started."""
+    """Running until `end`; then kept, pruned, failed or discarded. `count` marks a path whose vote was counted."""
 
-    # Defaults live on the class: sweeps over recorded paths make millions of these.
+    # Defaults live on the class: sweeps over recorded paths create millions of these.
     tokens = 0
     overrun = 0
     counted = False
-    blind = False  # tokens came without signals: only a summary can speak for it
     fate: Fate | None = None  # None while it runs
     tier: Tier | None = None
     answer: Answer | None = None
-    monitor: Monitor | None = None
-    signals: list[tuple[float, float]] | None = None  # of warm-up paths, until they end
     windows: Windows | None = None
     lowest = 0.0
     tail = 0.0
+    _lacks_signals = False  # tokens came without signals: only a summary can replace them
+    _monitor: Monitor | None = None
+    _signals: list[tuple[float, float]] | None = None  # of warm-up paths, until they end
 
     def __init__(self, number: int, chain: int, warmup: bool) -> None:
         self.number = number
         self.chain = chain  # the run's longest chain of tokens when this path was started
         self.warmup = warmup
 
-    def record(self, tokens: Iterable[Token]) -> None:
-        """Keep a warm-up path's signals for the calibration."""
-        if self.signals is None:
-            self.signals = []
-        for _, peak, conf in tokens:
-            self.blind |= isnan(conf)
-            self.signals.append((peak, conf))
+    # -- growing
 
-    def watch(self, tokens: Iterable[Token], gate: Gate, window: int) -> int:
+    def grow(self, tokens: Sequence[Token], unread: int, room: float, gate: Gate, window: int, reads: bool) -> None:
+        """Take tokens until the gate closes or `room` is used up; all further ones are overrun."""
+        generated = len(tokens) + unread
+        taken = 0
+        if self.fate is None:
+            taken = int(min(generated, room))
+            if tokens and reads:
+                readable = tokens[:taken]
+                if self.warmup:
+                    self._record(readable)
+                else:
+                    watched = self._watch(readable, gate, window)
+                    taken = watched if self.tier is not None else taken
+            elif unread and self._monitor is None and self._signals is None:
+                # An end token may come without signals after all the others had theirs: it is only counted.
+                self._lacks_signals = True
+        self.tokens += taken
+        self.overrun += generated - taken
+
+    def _record(self, tokens: Iterable[Token]) -> None:
+        """Keep a warm-up path's signals for the calibration."""
+        if self._signals is None:
+            self._signals = []
+        for _, peak, conf in tokens:
+            self._lacks_signals |= isnan(conf)
+            self._signals.append((peak, conf))
+
+    def _watch(self, tokens: Iterable[Token], gate: Gate, window: int) -> int:
         """Follow the path token by token; how many until the gate closed on it, or all of them."""
-        if self.monitor is None:
-            self.monitor = Monitor(window)
-        monitor = self.monitor
+        if self._monitor is None:
+            self._monitor = Monitor(window)
+        monitor = self._monitor
         push, test = monitor.push, gate.tier  # looked up once: this loop is most of what a live token costs here
         taken = 0
         for _, peak, conf in tokens:
             taken += 1
             if isnan(conf):
-                self.blind = True
+                self._lacks_signals = True
             elif push(peak, conf) and (tier := test(monitor)) is not None:
                 self.tier = tier
                 break
         return taken
 
-    def close(self, window: int, summary: Summary | None) -> None:
-        """The path ran to its end: its confidence, from its own signals or from the engine's summary."""
+    def reconcile(self, summary: Summary, room: float) -> int:
+        """Take over the count of an engine that watched the path; returns how many of its tokens are new.
+
+        Tokens that it places after the decision, or that exceed `room`, are overrun.
+        """
+        new = summary.tokens - self.tokens
+        if new < 0:
+            self.overrun -= new
+            self.tokens += new
+            return 0
+        beyond = int(new - room) if self.fate is None and new > room else 0
+        self.overrun += beyond
+        self.tokens += new - beyond
+        return new
+
+    # -- ending
+
+    def end(self, fate: Fate) -> None:
+        """The path runs no more."""
+        self.fate = fate
+        if self._monitor is not None or self._signals is not None:
+            self._monitor = self._signals = None
+
+    def summarise(self, window: int, summary: Summary | None) -> None:
+        """The confidence of a path that ran to its end, from its own signals or from the engine's summary."""
         if summary is not None:
             self.lowest, self.tail, self.windows = summary.lowest, summary.tail, summary.windows
-        elif self.blind:
+        elif self._lacks_signals:
             raise ProtocolError(f"path {self.number} ended with neither signals nor a summary")
-        elif self.monitor is not None:
-            self.lowest, self.tail = self.monitor.lowest, self.monitor.tail
+        elif self._monitor is not None:
+            self.lowest, self.tail = self._monitor.lowest, self._monitor.tail
         else:
-            both = np.array(self.signals or [], dtype=np.float64).reshape(-1, 2)
+            both = np.array(self._signals or [], dtype=np.float64).reshape(-1, 2)
             self.windows = scan(both[:, 0], both[:, 1], window)
             self.lowest, self.tail = self.windows.lowest, self.windows.tail
 
-    def seen(self) -> Windows:
-        """A warm-up path's windows, for the calibration."""
+    def discard(self) -> None:
+        """The run ended before this path was counted."""
+        if self.fate is None or (self.fate is Fate.KEPT and not self.counted):
+            self.fate = Fate.DISCARDED
+
+    # -- voting
+
+    def calibration_windows(self) -> Windows:
+        """A warm-up path's windows."""
         if self.windows is None:
             raise ProtocolError(f"the summary of warm-up path {self.number} came without its windows")
         return self.windows
 
-    def ballot(self, gate: Gate) -> Ballot | None:
-        """Its vote, where it has one."""
+    def count(self, gate: Gate) -> Ballot | None:
+        """Mark the path as counted; its vote, if it has one."""
+        self.counted = True
         if self.answer is None or self.fate is not Fate.KEPT or (self.warmup and self.lowest < gate.floor):
             return None
         return Ballot(self.number, self.answer, self.lowest, self.tail)
-
-
-def token_bill(paths: Iterable[PathState]) -> Spent:
-    """Every token of every path, each in its bucket."""
-    spent = dict.fromkeys(BUCKETS, 0)
-    for path in paths:
-        fate = path.fate or Fate.SPARED
-        spent["init" if path.warmup and fate is Fate.KEPT else fate] += path.tokens
-        spent["overrun"] += path.overrun
-    return Spent(**spent)  # type: ignore[arg-type]  # all are ints
-
-
-def path_counts(paths: Sequence[PathState]) -> dict[str, Any]:
-    """What an outcome says of its paths."""
-    pruned = [path.tier for path in paths if path.fate is Fate.PRUNED]
-    return {
-        "tokens": token_bill(paths),
-        "started": len(paths),
-        "pruned": len(pruned),
-        "tiers": {tier: pruned.count(tier) for tier in Tier},
-        "counted": sum(path.counted for path in paths),
-        "failed": sum(path.fate is Fate.FAILED for path in paths),
-        "abstained": sum(path.counted and path.fate is Fate.KEPT and path.answer is None for path in paths),
-    }
-
-
-def outcome_notes(strategy: Strategy, paths: Sequence[PathState], window: int, count: str) -> tuple[str, ...]:
-    """What a reader of the outcome should know."""
-    said = []
-    longest = max((path.tokens for path in paths), default=0)
-    if strategy.prunes and longest < window:
-        said.append(
-            f"no path was watched: longest {longest} tokens, window {window}; try --window {suggested_window(longest)}"
-        )
-    if count == "finish":
-        said.append("votes were counted as paths finished, which favours short paths")
-    return tuple(said)

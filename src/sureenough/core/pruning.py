@@ -1,23 +1,30 @@
-"""Gates prune a path that grows; calibrations make a question's gate from its warm-up paths."""
+"""Pruning: a gate tests the latest window of a growing path; a calibration derives the gate from the warm-up."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from math import inf
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from sureenough.core.confidence.array import Windows
 from sureenough.core.confidence.instability import Floats
 from sureenough.core.confidence.streaming import Monitor
-from sureenough.core.events import Tier
 from sureenough.core.strategy_options import FENCE, NOT_NEGATIVE, PERCENT, check_options, option
 
 
+class Tier(StrEnum):
+    """Which of the gate's tests pruned a path."""
+
+    DROP = "drop"  # confidence too low
+    RISK = "risk"  # trend too unstable
+
+
 class Closed(NamedTuple):
-    """Where a gate closed on a path: after that many tokens, by that test."""
+    """Where a gate closed on a path: after so many tokens, by this test."""
 
     tokens: int
     tier: Tier
@@ -44,12 +51,12 @@ class Gate:
         return None
 
     def first_closed(self, path: Windows) -> Closed | None:
-        """Where `tier` would first say no on this recorded path: the same decision, all windows at once."""
+        """Where `tier` would first prune this recorded path: the same decision, for all windows at once."""
         if not path.watched:
             return None
         low, risky = path.lowest < self.drop, self.risk < inf and path.riskiest(self.eta) > self.risk
         if not low and not risky:
-            return None  # most paths: their extremes tell without a look at every window
+            return None  # most paths: their extremes settle it without a look at every window
         closed = path.conf < self.drop
         if risky:
             closed |= path.risk(self.eta) > self.risk
@@ -60,13 +67,16 @@ class Gate:
         return Closed(at + path.window, Tier.DROP if path.conf[at] < self.drop else Tier.RISK)
 
 
+OPEN_GATE: Final = Gate()
+"""Never closes."""
+
 Calibrate = Callable[[Sequence[Windows]], Gate]
 """Warm-up paths -> gate."""
 
 
 def no_gate(paths: Sequence[Windows]) -> Gate:
     """Paths are never pruned."""
-    return Gate()
+    return OPEN_GATE
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,10 +90,10 @@ class TwoTiers:
         check_options(self)
 
     def __call__(self, paths: Sequence[Windows]) -> Gate:
-        """Thresholds from all windows of all warm-up paths, pooled; none where there is no window."""
+        """Thresholds from all windows of all warm-up paths, pooled; without any window the gate stays open."""
         seen = [path for path in paths if path.tokens]
         if not seen:
-            return Gate()
+            return OPEN_GATE
         return Gate(
             trust=_percentile([path.peak for path in seen], self.trust),
             drop=_percentile([path.conf for path in seen], self.drop),
@@ -117,7 +127,7 @@ class Stratified:
 
 @dataclass(frozen=True, slots=True)
 class Keep:
-    """DeepConf's test: keep the best `keep` percent of the warm-up paths and what comes up to them."""
+    """DeepConf's test: later paths must reach the C_path of the best `keep` percent of the warm-up."""
 
     keep: float = option(10.0, "percent of the warm-up paths that are good enough", PERCENT)
 
@@ -125,11 +135,11 @@ class Keep:
         check_options(self)
 
     def __call__(self, paths: Sequence[Windows]) -> Gate:
-        """The percentile of the warm-up paths' C_path prunes later paths and silences weak warm-up paths."""
+        """The percentile of the warm-up's C_path prunes later paths and takes the vote of weak warm-up paths."""
         if not paths:
-            return Gate()
-        bar = percentiles(np.array([path.lowest for path in paths]), 100.0 - self.keep)[0]
-        return Gate(drop=bar, floor=bar)
+            return OPEN_GATE
+        threshold = percentiles(np.array([path.lowest for path in paths]), 100.0 - self.keep)[0]
+        return Gate(drop=threshold, floor=threshold)
 
 
 def _percentile(parts: Sequence[Floats], q: float) -> float:
@@ -137,13 +147,13 @@ def _percentile(parts: Sequence[Floats], q: float) -> float:
 
 
 def percentiles(values: Floats, *qs: float) -> list[float]:
-    """np.percentile's linear interpolation, bit for bit, without its overhead: it is asked for every question."""
+    """np.percentile's linear interpolation, bit for bit, without its overhead: every question needs several."""
     last = len(values) - 1
     places = [q / 100.0 * last for q in qs]
     lower = [int(place) for place in places]
     ranked = np.partition(values, sorted({i for low in lower for i in (low, min(low + 1, last))}))
-    found = []
+    values_at = []
     for place, low in zip(places, lower, strict=True):
         a, b, t = float(ranked[low]), float(ranked[min(low + 1, last)]), place - low
-        found.append(a + (b - a) * t if t < 0.5 else b - (b - a) * (1.0 - t))
-    return found
+        values_at.append(a + (b - a) * t if t < 0.5 else b - (b - a) * (1.0 - t))
+    return values_at

@@ -1,15 +1,16 @@
-"""The scheduler: told what happened, it says what to start, cancel and when to stop. It does nothing itself.
+"""The scheduler: it receives events and returns actions (what to start, to cancel, and when to stop), and does no I/O.
 
-Votes are counted in order of start, so that any number of paths at once gives the answer of one at a time. Drivers
-for live engines, recorded paths and tests all loop over `receive`.
+Votes are counted in order of start, so that any number of paths at once gives the answer of one at a time. Drivers for
+live engines, recorded paths and tests all loop over `receive`; observers see `snapshot()`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import takewhile
 from math import inf
+from typing import Final
 
+from sureenough.core.counting import CountingOrder
 from sureenough.core.events import (
     Action,
     Cancel,
@@ -21,20 +22,25 @@ from sureenough.core.events import (
     Regrouped,
     Start,
     Stop,
-    Summary,
-    Tier,
     Token,
     Tokens,
-    Unread,
     path_seed,
 )
 from sureenough.core.options import RunOptions
-from sureenough.core.outcome import Outcome
-from sureenough.core.path import PathState, outcome_notes, path_counts
-from sureenough.core.pruning import Gate
+from sureenough.core.outcome import Outcome, build_outcome
+from sureenough.core.path import PathState
+from sureenough.core.pruning import OPEN_GATE, Tier
+from sureenough.core.snapshot import Phase, Snapshot, SnapshotCache
 from sureenough.core.strategy import Strategy
 from sureenough.core.votes import Poll
 from sureenough.errors import ProtocolError, UsageError
+
+TRANSITIONS: Final = {
+    Phase.NEW: (Phase.WARMUP, Phase.SAMPLING, Phase.STOPPED),  # begin(), with or without a warm-up; or Expired
+    Phase.WARMUP: (Phase.SAMPLING, Phase.STOPPED),  # its last path ended: calibrate; or budget, cap, Expired
+    Phase.SAMPLING: (Phase.STOPPED,),  # the vote is settled; or budget, cap, Expired
+    Phase.STOPPED: (),  # later tokens are overrun, other events change nothing
+}
 
 
 class Session:
@@ -45,235 +51,210 @@ class Session:
             raise UsageError("a session needs a budget and a window: RunOptions(paths=…, window=…)")
         options.check_budget(strategy)
         self.strategy, self.options = strategy, options
-        self.budget, self.window = options.paths, options.window
-        self.parallel, self.seed = options.parallel, options.seed
-        self.count = options.count
-        self.planned = options.planned
-        self.max_tokens = inf if options.max_tokens is None else options.max_tokens
-        self.gate = Gate()
-        self.poll = Poll(strategy.weigh, self.budget)
-        self.paths: list[PathState] = []
-        self.stopped: Stop | None = None
-        self.steps = 0  # the longest chain of tokens made one after another
+        self._budget, self._window = options.paths, options.window
+        self._max_tokens = inf if options.max_tokens is None else options.max_tokens
         self._reads = strategy.reads_confidence
-        self._stop = strategy.stop
-        self._begun = False
-        self._warm = strategy.warmup == 0
+        self._phase = Phase.NEW
+        self._gate = OPEN_GATE
+        self._poll = Poll(strategy.weigh, self._budget)
+        self._paths: list[PathState] = []
+        self._order = CountingOrder(options.count, self._paths)
+        self._calibrated = False
+        self._settled = False
         self._running = 0
-        self._warmed = 0  # warm-up paths that ran to their end
-        self._made = 0  # all tokens told of
-        self._turn = 0  # the path whose vote is counted next
+        self._warmed_up = 0  # warm-up paths that ran to their end
+        self._generated = 0  # all tokens
+        self._steps = 0  # the longest chain of tokens generated one after another
+        self._stop: Stop | None = None
+        self._snapshots = SnapshotCache()
 
     @property
     def done(self) -> bool:
-        """Whether the run is over."""
-        return self.stopped is not None
+        """Whether the run has ended."""
+        return self._phase is Phase.STOPPED
 
     def begin(self) -> list[Action]:
         """The first paths to start."""
-        if self._begun:
+        if self._phase is not Phase.NEW:
             raise ProtocolError("begin() was called twice")
-        self._begun = True
-        return self._fill()
+        self._enter(Phase.WARMUP if self.strategy.warmup else Phase.SAMPLING)
+        return self._start_paths()
 
     def receive(self, event: Event) -> list[Action]:
-        """Take note of an event; what to do about it."""
-        if not self._begun and not isinstance(event, Regrouped):  # classes may be known from the start
+        """Take in an event; what to do about it."""
+        if self._phase is Phase.NEW and not isinstance(event, Regrouped | Expired):
             raise ProtocolError("receive() before begin()")
         if isinstance(event, Tokens):
-            return self._grown(self._known(event.path), event.tokens)
+            return self._on_tokens(self._path(event.path), event)
         if isinstance(event, Ended):
-            return self._ended(self._known(event.path), event)
+            return self._on_ended(self._path(event.path), event)
         if not isinstance(event, Regrouped | Expired):
             raise ProtocolError(f"not an event: {event!r}")
         if self.done:
             return []
-        if isinstance(event, Expired):
-            return self._finish(event.reason)
-        self.poll.regroup(event.classes)
-        return self._finish("settled") if self._settled() else []
+        return self._finish(event.reason) if isinstance(event, Expired) else self._on_regrouped(event)
 
-    # -- tokens
+    def _enter(self, phase: Phase) -> None:
+        if phase not in TRANSITIONS[self._phase]:
+            raise ProtocolError(f"no transition from {self._phase.value} to {phase.value}")
+        self._phase = phase
 
-    def _grown(self, path: PathState, tokens: Sequence[Token]) -> list[Action]:
-        self._take(path, tokens)
+    def _path(self, number: int) -> PathState:
+        if not 0 <= number < len(self._paths):
+            raise ProtocolError(f"path {number} was never started; {len(self._paths)} paths were")
+        self._snapshots.changed(number)
+        return self._paths[number]
+
+    # -- events
+
+    def _on_tokens(self, path: PathState, event: Tokens) -> list[Action]:
+        self._grow(path, event.tokens, event.unread)
         if path.tier is not None and path.fate is None:
-            return [Cancel(path.number, Fate.PRUNED), *self._over(path, Fate.PRUNED)]
-        return self._capped()
+            return [Cancel(path.number, Fate.PRUNED), *self._end_path(path, Fate.PRUNED)]
+        return self._finish_at_cap()
 
-    def _take(self, path: PathState, tokens: Sequence[Token]) -> None:
-        """Count tokens up to the decision on their path, if one falls among them; the rest is overrun."""
-        told = len(tokens)
-        taken = 0
-        if path.fate is None:
-            taken = int(min(told, self.max_tokens - self._made))
-            if isinstance(tokens, Unread):
-                # An end token may come without signals after all the others had theirs: it is only counted.
-                path.blind |= path.monitor is None and path.signals is None
-            elif path.warmup and self._reads:
-                path.record(tokens[:taken])
-            elif self._reads:
-                taken = path.watch(tokens[:taken], self.gate, self.window)
-        path.tokens += taken
-        path.overrun += told - taken
-        self._made += told
-        self.steps = max(self.steps, path.chain + path.tokens)
+    def _grow(self, path: PathState, tokens: Sequence[Token], unread: int = 0) -> None:
+        path.grow(tokens, unread, self._max_tokens - self._generated, self._gate, self._window, self._reads)
+        self._generated += len(tokens) + unread
+        self._steps = max(self._steps, path.chain + path.tokens)
 
-    def _capped(self) -> list[Action]:
-        return self._finish("max_tokens") if self._made >= self.max_tokens and not self.done else []
-
-    # -- ends
-
-    def _ended(self, path: PathState, event: Ended) -> list[Action]:
+    def _on_ended(self, path: PathState, event: Ended) -> list[Action]:
         _, fate, answer, summary, tokens = event
         running = path.fate is None
         if tokens:
-            cut = self._made + len(tokens) > self.max_tokens
-            self._take(path, tokens)
+            beyond_cap = self._generated + len(tokens) > self._max_tokens
+            self._grow(path, tokens)
             if running and path.tier is not None:
-                return self._over(path, Fate.PRUNED)
-            if cut:
-                return self._capped()
+                return self._end_path(path, Fate.PRUNED)
+            if beyond_cap:
+                return self._finish_at_cap()
         if summary is not None:
-            over = self._settle(path, summary)
-            if over and running:
-                return self._capped()
+            room = self._max_tokens - self._generated
+            self._generated += path.reconcile(summary, room)
+            self._steps = max(self._steps, path.chain + path.tokens)
+            if running and self._generated > self._max_tokens:
+                return self._finish_at_cap()
         if not running:
-            return self._capped()
+            return self._finish_at_cap()
         path.answer = answer
         if fate is Fate.KEPT and self._reads:
-            path.close(self.window, summary)
+            path.summarise(self._window, summary)
         elif fate is Fate.PRUNED:
             path.tier = (summary.tier if summary else None) or Tier.DROP
-        return self._over(path, fate)
+        return self._end_path(path, fate)
 
-    def _settle(self, path: PathState, summary: Summary) -> bool:
-        """An engine that watched its own path knows best where the decision fell; True where the cap came first."""
-        news = summary.tokens - path.tokens
-        over = 0
-        if news < 0:
-            path.overrun -= news
-        else:
-            self._made += news
-            if self._made > self.max_tokens and path.fate is None:
-                over = int(self._made - self.max_tokens)
-                path.overrun += over
-        path.tokens += news - over
-        if path.chain + path.tokens > self.steps:
-            self.steps = path.chain + path.tokens
-        return over > 0
-
-    def _over(self, path: PathState, fate: Fate) -> list[Action]:
-        path.fate = fate
-        if path.monitor is not None or path.signals is not None:
-            path.monitor = path.signals = None
+    def _end_path(self, path: PathState, fate: Fate) -> list[Action]:
+        path.end(fate)
         self._running -= 1
+        self._order.ended(path)
         if path.warmup and fate is Fate.KEPT:
-            self._warmed += 1
-        if self._counted(path) if self._warm else self._calibrated():
+            self._warmed_up += 1
+        return self._advance()
+
+    def _on_regrouped(self, event: Regrouped) -> list[Action]:
+        self._poll.regroup(event.classes)
+        self._order.classifying = False
+        if self._phase is Phase.SAMPLING:
+            self._settled = self.strategy.stop(self._poll)
+        return [] if self._phase is Phase.NEW else self._advance()
+
+    # -- decisions
+
+    def _advance(self) -> list[Action]:
+        """Count what can be counted; then stop, or start what may run."""
+        request = self._count_in_warmup() if self._phase is Phase.WARMUP else self._count_votes()
+        if self._settled:
             return self._finish("settled")
-        return self._finish("max_tokens") if self._made >= self.max_tokens else self._fill()
+        if self._generated >= self._max_tokens:
+            return self._finish("max_tokens")
+        return [*request, *self._start_paths()]
 
-    def _calibrated(self) -> bool:
-        """Once warm-up is over: thresholds, weights, votes; then the first stop test."""
-        if self._warmed < self.strategy.warmup:
-            return False
-        self._warm = True
-        warmed = [path for path in self.paths if path.fate is Fate.KEPT]
-        if self.strategy.prunes:
-            self.gate = self.strategy.calibrate([path.seen() for path in warmed])
-        self.poll.warmup = [path.lowest for path in warmed]
-        for path in self.paths:
+    def _count_votes(self) -> Sequence[Action]:
+        """Count paths in their order, one at a time, until the stop rule is satisfied or a class is missing."""
+        while not self._settled and (path := self._order.next()) is not None:
+            request = self._order.request_class(path, self._poll)
+            if request is not None:
+                return request
+            self._order.pass_turn()
             self._count(path)
-        self._turn = len(self.paths)
-        return self._settled()
+        return ()
 
-    def _counted(self, path: PathState) -> bool:
-        """Count what can be counted now, one at a time, and ask the stop rule after each."""
-        if self.count == "finish":
-            return self._count(path) and self._settled()
-        while self._turn < len(self.paths) and self.paths[self._turn].fate is not None:
-            news = self._count(self.paths[self._turn])
-            self._turn += 1
-            if news and self._settled():
-                return True
-        return False
+    def _count(self, path: PathState) -> None:
+        """A vote may settle the run; a path without one only under some rules."""
+        ballot = path.count(self._gate)
+        self._snapshots.changed(path.number)
+        self._poll.add(path.number, ballot)
+        if ballot is not None or self.strategy.stop.counts_paths:
+            self._settled = self._phase is Phase.SAMPLING and self.strategy.stop(self._poll)
 
-    def _count(self, path: PathState) -> bool:
-        """Whether this may change the stop rule's mind: a vote does, a path without one only for some rules."""
-        path.counted = True
-        ballot = path.ballot(self.gate)
-        self.poll.add(path.number, ballot)
-        return ballot is not None or self._stop.counts_paths
+    def _count_in_warmup(self) -> Sequence[Action]:
+        """Nothing is counted before all warm-up paths have ended and their classes are known; then all are."""
+        while (path := self._order.next()) is not None:
+            request = self._order.request_class(path, self._poll)
+            if request is not None:
+                return request
+            self._order.pass_turn()
+        if self._warmed_up == self.strategy.warmup:
+            self._calibrate()
+        return ()
 
-    def _settled(self) -> bool:
-        return self._warm and self._stop(self.poll)
+    def _calibrate(self) -> None:
+        """The warm-up has ended: thresholds, weights, votes, and the first stop test."""
+        self._calibrated = True
+        kept = [path for path in self._paths if path.fate is Fate.KEPT]
+        if self.strategy.prunes:
+            self._gate = self.strategy.calibrate([path.calibration_windows() for path in kept])
+        self._poll.warmup = [path.lowest for path in kept]
+        for path in self._paths:
+            self._count(path)
+        self._enter(Phase.SAMPLING)
+        self._settled = self.strategy.stop(self._poll)
 
-    # -- what next
-
-    def _fill(self) -> list[Action]:
-        """Start as many paths as may run now; the run is over when none runs and none may start."""
-        paths, warm = self.paths, self._warm
-        wanted = self.budget - len(paths)
-        if not warm:
-            wanted = min(wanted, self.strategy.warmup - self._warmed - self._running)
-        elif wanted and self.planned:
-            wanted = min(wanted, 2 * self.strategy.stop.need(self.poll, self.parallel) - self._running)
+    def _start_paths(self) -> list[Action]:
+        """Start as many paths as may run now; the run ends if none runs and none may start."""
+        warmup = self._phase is Phase.WARMUP
+        parallel, started = self.options.parallel, len(self._paths)
+        running = self._running + (self._order.classifying and not warmup)  # a path keeps its place until it is counted
+        wanted = self._budget - started
+        if warmup:
+            wanted = min(wanted, self.strategy.warmup - self._warmed_up - running)
+        elif wanted and self.options.planned:
+            wanted = min(wanted, 2 * self.strategy.stop.need(self._poll, parallel) - running)
         starts: list[Action] = []
-        for number in range(len(paths), len(paths) + min(wanted, self.parallel - self._running)):
-            paths.append(PathState(number, self.steps, not warm))
-            starts.append(Start(number, path_seed(self.seed, number)))
+        for number in range(started, started + min(wanted, parallel - running)):
+            self._paths.append(PathState(number, self._steps, warmup))
+            starts.append(Start(number, path_seed(self.options.seed, number), warmup, self._gate))
         self._running += len(starts)
-        return starts if self._running else self._finish("budget")
+        return starts if self._running or self._order.classifying else self._finish("budget")
+
+    def _finish_at_cap(self) -> list[Action]:
+        return self._finish("max_tokens") if self._generated >= self._max_tokens and not self.done else []
 
     def _finish(self, reason: Reason) -> list[Action]:
-        if not self._warm:
-            self._count_unfinished_warmup()
-        cancels: list[Action] = []
-        for path in self.paths:
-            if path.fate is None:
-                cancels.append(Cancel(path.number, Fate.SPARED))
-                path.fate = Fate.SPARED
-            elif path.fate is Fate.KEPT and not path.counted:
-                path.fate = Fate.SPARED
+        if self._phase is Phase.WARMUP:  # the vote so far, with nothing calibrated
+            ended = self._order.passed()
+            self._poll.warmup = [path.lowest for path in ended if path.fate is Fate.KEPT]
+            for path in ended:
+                self._count(path)
+        running = [path.number for path in self._paths if path.fate is None]
+        for path in self._paths:
+            path.discard()
+        self._snapshots = SnapshotCache()
         self._running = 0
-        self.stopped = Stop(self.poll.winner(), reason)
-        return [*cancels, self.stopped]
+        self._stop = Stop(self._poll.winner(), reason)
+        self._enter(Phase.STOPPED)
+        return [*(Cancel(number, Fate.DISCARDED) for number in running), self._stop]
 
-    def _count_unfinished_warmup(self) -> None:
-        """The run is cut in its warm-up: the vote so far, with nothing calibrated."""
-        in_turn = takewhile(lambda path: path.fate is not None, self.paths)
-        ended = list(in_turn) if self.count == "start" else [path for path in self.paths if path.fate is not None]
-        self.poll.warmup = [path.lowest for path in ended if path.fate is Fate.KEPT]
-        for path in ended:
-            self._count(path)
+    # -- results
 
-    def _known(self, number: int) -> PathState:
-        if not 0 <= number < len(self.paths):
-            raise ProtocolError(f"path {number} was never started; {len(self.paths)} paths were")
-        return self.paths[number]
+    def snapshot(self) -> Snapshot:
+        """The session at this moment, as frozen values."""
+        paths, votes = self._snapshots.take(self._paths, self._poll, self.strategy.stop)
+        return Snapshot(self.strategy, self.options, self._phase, paths, votes, self._gate, self._steps, self._stop)
 
     def outcome(self) -> Outcome:
-        """The result, once the run is over."""
-        if self.stopped is None:
-            raise ProtocolError("outcome() before the run is over")
-        return Outcome(
-            answer=self.stopped.answer,
-            reason=self.stopped.reason,
-            votes=self.poll.votes(),
-            steps=self.steps,
-            strategy=self.strategy.name,
-            paths=self.budget,
-            window=self.window,
-            parallel=self.parallel,
-            seed=self.seed,
-            count=self.count,
-            weight=getattr(self.strategy.weigh, "weight", None),
-            planned=self.planned,
-            measure=self.strategy.stop.measure(self.poll),
-            why=self.strategy.stop.why(self.poll),
-            agreement=None if self.strategy.weigh.settled else self.poll.agreement(),
-            gate=self.gate if self.strategy.prunes and self._warm else None,
-            notes=outcome_notes(self.strategy, self.paths, self.window, self.count),
-            **path_counts(self.paths),
-        )
+        """The result, once the run has ended."""
+        if self._stop is None:
+            raise ProtocolError("outcome() before the run has ended")
+        gate = self._gate if self._calibrated and self.strategy.prunes else None
+        return build_outcome(self.strategy, self.options, self._paths, self._poll, self._stop, self._steps, gate)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from sureenough.core.pruning import Calibrate, no_gate
 from sureenough.core.stop_rules import PlainStopRule, StopRule, never
-from sureenough.core.weights import Weigh, by_count
+from sureenough.core.weights import PlainWeigh, Weigh, by_count
 from sureenough.errors import UsageError
 
 
@@ -19,15 +19,17 @@ class Strategy:
     calibrate: Calibrate = no_gate
     stop: StopRule = never
     weigh: Weigh = by_count
-    given: tuple[str, ...] = field(default=(), compare=False, repr=False)
+    explicit_options: tuple[str, ...] = field(default=(), compare=False, repr=False)
     """Options that the caller wrote out, in that order: the spec string repeats them."""
 
-    says: str = field(default="", compare=False, repr=False)
+    summary: str = field(default="", compare=False, repr=False)
     """What it does, in a line."""
 
     def __post_init__(self) -> None:
         if not hasattr(self.stop, "measure"):
             object.__setattr__(self, "stop", PlainStopRule(self.stop))
+        if not hasattr(self.weigh, "settled"):
+            object.__setattr__(self, "weigh", PlainWeigh(self.weigh))
         if self.warmup < 0:
             raise UsageError(f"warmup={self.warmup} will not do: warmup is a whole number of at least 0")
         if self.prunes and not self.warmup:

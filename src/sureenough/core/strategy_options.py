@@ -17,9 +17,9 @@ class Rule:
     holds: Callable[[Any], bool]
 
 
-def option(default: Any, says: str, rule: Rule) -> Any:
+def option(default: Any, help: str, rule: Rule) -> Any:
     """A dataclass field that users may set by name, with a line of help and a rule for its values."""
-    return field(default=default, metadata={"says": says, "rule": rule})
+    return field(default=default, metadata={"help": help, "rule": rule})
 
 
 def options_of(part: object) -> tuple[Field[Any], ...]:
@@ -34,7 +34,7 @@ def check_options(part: object) -> None:
     for f in options_of(part):
         value, rule = getattr(part, f.name), f.metadata["rule"]
         if not rule.holds(value):
-            raise UsageError(f"{f.name}={value} will not do: {f.name} is {rule.words} ({f.metadata['says']})")
+            raise UsageError(f"{f.name}={value} will not do: {f.name} is {rule.words} ({f.metadata['help']})")
 
 
 def _is_fence(value: str) -> bool:

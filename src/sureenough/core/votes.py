@@ -1,4 +1,4 @@
-"""The poll: everything counted so far, asked by stop rules and by the final vote."""
+"""The votes counted so far: read by stop rules, by displays and by the final vote."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sureenough.core.weights import Ballot, Weigh, standardised
 
 
 class Lead(NamedTuple):
-    """The two heaviest candidates and the whole."""
+    """The two heaviest candidates and the total."""
 
     first: float
     second: float
@@ -18,63 +18,72 @@ class Lead(NamedTuple):
 
 
 class _Candidate:
-    __slots__ = ("answer", "heads", "path", "weight")
+    """A class of answers, named by its lowest-numbered path."""
+
+    __slots__ = ("answer", "count", "path", "weight")
 
     def __init__(self, ballot: Ballot) -> None:
         self.path, self.answer = ballot.path, ballot.answer
-        self.heads, self.weight = 0, 0.0
+        self.count, self.weight = 0, 0.0
 
 
 class Poll:
-    """Everything counted so far. A candidate is a class of answers, named by its lowest-numbered path."""
+    """Ballots, grouped into candidates and weighed."""
 
     def __init__(self, weigh: Weigh, budget: int) -> None:
         self.budget = budget
         self.ballots: list[Ballot] = []
-        self.outcomes: dict[int, Hashable | None] = {}  # path -> its candidate, None where it has no vote
-        self.last: int | None = None  # the path counted last; None where the candidates were formed anew since
-        self.warmup: list[float] = []
+        self.outcomes: dict[int, Hashable | None] = {}  # path -> its candidate, None for a path without a vote
+        self.last: int | None = None  # the path counted last; None if the candidates were formed anew since
+        self.warmup: list[float] = []  # C_path of the warm-up paths
+        self.version = 0  # grows with every change
         self._weigh = weigh
-        self._classes: Mapping[Answer, Hashable] = {}
+        self._classes: Mapping[Answer, Hashable] | None = None
         self._candidates: dict[Hashable, _Candidate] = {}
         self._owners: list[_Candidate] = []  # each ballot's candidate
-        self._stale = False
+        self._stale = False  # weights must be computed anew
 
     @property
     def counted(self) -> int:
         """Paths counted, with a vote or without."""
         return len(self.outcomes)
 
+    def knows(self, answer: Answer) -> bool:
+        """Whether the class of this answer is known."""
+        return self._classes is None or answer in self._classes
+
     def add(self, path: int, ballot: Ballot | None) -> None:
         """Count one path."""
         self.last = path
+        self.version += 1
         self.outcomes[path] = None if ballot is None else self._class(ballot.answer)
         if ballot is None:
             return
         self.ballots.append(ballot)
-        candidate = self._enter(ballot)
+        candidate = self._assign(ballot)
         if self._weigh.settled:
             candidate.weight += self._weigh([ballot], self.warmup)[0]
         else:
-            self._stale = True  # every weight may have moved; worked out when somebody asks
+            self._stale = True  # every weight may have changed
 
     def regroup(self, classes: Mapping[Answer, Hashable]) -> None:
-        """Other answers mean the same now: form the candidates anew."""
+        """Form the candidates anew: other answers mean the same now."""
         self.last = None
+        self.version += 1
         self._classes = classes
         self._candidates, self._owners = {}, []
         for ballot in self.ballots:
             self.outcomes[ballot.path] = self._class(ballot.answer)
-            self._enter(ballot)
+            self._assign(ballot)
         self._stale = True
 
-    def lead(self) -> Lead | None:
-        """The lead by weight; None while nobody has voted."""
+    def lead_by_weight(self) -> Lead | None:
+        """None before the first vote."""
         return _lead([candidate.weight for candidate in self._weighed()])
 
-    def heads(self) -> Lead | None:
-        """The lead by number of paths."""
-        return _lead([candidate.heads for candidate in self._candidates.values()])
+    def lead_by_count(self) -> Lead | None:
+        """The lead with every path counted as 1; None before the first vote."""
+        return _lead([candidate.count for candidate in self._candidates.values()])
 
     def winner(self) -> Answer | None:
         """The heaviest answer; among equals the one of the lowest-numbered path."""
@@ -85,29 +94,33 @@ class Poll:
         ranked = sorted(self._weighed(), key=lambda c: (-c.weight, c.path))
         return {candidate.answer: candidate.weight for candidate in ranked}
 
-    def _class(self, answer: Answer) -> Hashable:
-        return self._classes.get(answer, answer)
+    def candidates(self) -> dict[int, Answer]:
+        """For every path with a vote, the answer that its candidate is named by."""
+        return {ballot.path: owner.answer for ballot, owner in zip(self.ballots, self._owners, strict=True)}
 
     def agreement(self) -> float | None:
         """How far confidence goes with agreement: the correlation of tails with leave-one-out agreement.
 
-        None with fewer than six votes, or where all are equally confident or all in agreement.
+        None with fewer than six votes, or if all are equally confident or all agree.
         """
         n = len(self.ballots)
-        others = standardised([(owner.heads - 1) / (n - 1) for owner in self._owners]) if n >= 6 else None
+        others = standardised([(owner.count - 1) / (n - 1) for owner in self._owners]) if n >= 6 else None
         scores = standardised([ballot.tail for ballot in self.ballots])
         if others is None or scores is None:
             return None
         return sum(a * b for a, b in zip(scores, others, strict=True)) / n
 
-    def _enter(self, ballot: Ballot) -> _Candidate:
+    def _class(self, answer: Answer) -> Hashable:
+        return answer if self._classes is None else self._classes.get(answer, answer)
+
+    def _assign(self, ballot: Ballot) -> _Candidate:
         key = self._class(ballot.answer)
         candidate = self._candidates.get(key)
         if candidate is None:
             candidate = self._candidates[key] = _Candidate(ballot)
         elif ballot.path < candidate.path:
             candidate.path, candidate.answer = ballot.path, ballot.answer
-        candidate.heads += 1
+        candidate.count += 1
         self._owners.append(candidate)
         return candidate
 

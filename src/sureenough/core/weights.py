@@ -1,8 +1,8 @@
-"""How much a vote weighs: one, its path's confidence, or how confident its path ended."""
+"""Weights of votes: 1, the path's confidence, or how confident the path ended."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import exp, sqrt
 from typing import Final, NamedTuple, Protocol
@@ -21,17 +21,30 @@ class Ballot(NamedTuple):
 
 
 class Weigh(Protocol):
-    """How much ballots weigh. `settled`: a ballot's weight, once warm-up is over, never changes again."""
+    """Weighs ballots. A plain callable with the same arguments will do; see `PlainWeigh`."""
 
     @property
-    def settled(self) -> bool: ...
+    def settled(self) -> bool:
+        """Whether a ballot's weight, once the warm-up has ended, never changes again."""
 
     @property
     def reads(self) -> bool:
-        """Whether it reads confidence at all."""
+        """Whether it reads confidence."""
 
     def __call__(self, ballots: Sequence[Ballot], warmup: Sequence[float]) -> Sequence[float]:
         """A weight for every ballot; `warmup` holds C_path of the warm-up paths, abstaining ones too."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlainWeigh:
+    """Any callable as weights: it is assumed to read confidence, and to weigh all ballots anew at each call."""
+
+    rule: Callable[[Sequence[Ballot], Sequence[float]], Sequence[float]]
+    settled: bool = False
+    reads: bool = True
+
+    def __call__(self, ballots: Sequence[Ballot], warmup: Sequence[float]) -> Sequence[float]:
+        return self.rule(ballots, warmup)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +55,6 @@ class ByCount:
     reads: bool = False
 
     def __call__(self, ballots: Sequence[Ballot], warmup: Sequence[float]) -> Sequence[float]:
-        """Ones."""
         return [1.0] * len(ballots)
 
 
@@ -54,7 +66,6 @@ class ByLowest:
     reads: bool = True
 
     def __call__(self, ballots: Sequence[Ballot], warmup: Sequence[float]) -> Sequence[float]:
-        """C_path as it is."""
         return [ballot.lowest for ballot in ballots]
 
 
@@ -71,7 +82,7 @@ class ByConfidence:
         check_options(self)
 
     def __call__(self, ballots: Sequence[Ballot], warmup: Sequence[float]) -> Sequence[float]:
-        """C_path, divided where asked; 1 where there is nothing to divide by."""
+        """C_path over its scale; 1 if the scale is 0."""
         if self.weight == "raw":
             return [ballot.lowest for ballot in ballots]
         mean = sum(warmup) / len(warmup) if warmup else 0.0
@@ -87,7 +98,7 @@ by_count: Final = ByCount()
 
 
 def standardised(values: Sequence[float]) -> list[float] | None:
-    """Values in standard deviations from their mean (the population's); None where they do not differ."""
+    """Values in standard deviations from their mean (the population's); None if they do not differ."""
     n = len(values)
     if n == 0:
         return None
@@ -100,7 +111,7 @@ def standardised(values: Sequence[float]) -> list[float] | None:
 class ByTail:
     """Paths that end more confident than the others weigh more; all votes sum to the effective number of paths."""
 
-    beta: float = option(0.6, "how much a path's last window tells; 0 weighs all alike", MODERATE)
+    beta: float = option(0.6, "how much a path's last window counts; 0 weighs all paths alike", MODERATE)
     damping: float = 8.0  # votes at which half of beta is believed
     cap: float = 2.5  # standard deviations beyond which nothing is gained
     settled: bool = False

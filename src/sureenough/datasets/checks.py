@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 from unicodedata import category
 
-from sureenough.answers import extract, key
+from sureenough.answers import canonical_key, extract
 from sureenough.datasets.dataset import Dataset
 from sureenough.datasets.files import DatasetProblem
 from sureenough.errors import UsageError
@@ -52,8 +52,8 @@ def _unreadable(gold: str, kind: str, dataset: Dataset) -> str | None:
     if kind == "choice":
         letter = len(gold) == 1 and gold in dataset.choices
         return None if letter else f"is not a choice; it must be one of {', '.join(dataset.choices)}"
-    if extract(f"\\boxed{{{gold}}}") is None or key(gold).kind == "empty":
+    if extract(f"\\boxed{{{gold}}}") is None or canonical_key(gold).kind == "empty":
         return "cannot be read: are its braces balanced?"
-    if dataset.numeric and key(gold).kind != "number":
+    if dataset.numeric and canonical_key(gold).kind != "number":
         return f"is not a number, and all answers of {dataset.name} are numbers"
     return None

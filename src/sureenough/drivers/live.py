@@ -1,7 +1,7 @@
-"""Live paths: carries out a session's actions on an engine. Closing a path's stream is its cancel.
+"""Live paths: carries out a session's actions on an engine. Closing a path's stream cancels the path.
 
-One task a path, all in one group: no path outlives the run. Whatever ends the run, a settled vote, a deadline, Ctrl-C
-or a server that is gone, every stream is closed and the vote so far is the outcome.
+Every path is a task of one group, so none outlives the run. However the run ends (a settled vote, a deadline, Ctrl-C, a
+server that is gone), every stream is closed and the vote so far is the outcome.
 """
 
 from __future__ import annotations
@@ -10,13 +10,12 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from contextlib import aclosing
 from dataclasses import replace
+from typing import Final
 
-import numpy as np
-
-from sureenough.core.confidence.array import scan
 from sureenough.core.events import (
     Action,
     Cancel,
+    Classify,
     Ended,
     Event,
     Expired,
@@ -25,18 +24,24 @@ from sureenough.core.events import (
     Regrouped,
     Start,
     Stop,
-    Summary,
     Token,
     Tokens,
-    Unread,
 )
 from sureenough.core.outcome import Outcome
 from sureenough.core.session import Session
-from sureenough.drivers.judging import Extract, Group
-from sureenough.drivers.observers import ObservedEvent, Observer, PathText, PathTruncated, RunStarted
-from sureenough.engines.base import Chunk, Counts, Engine, Prompt, WatchOptions, opened, stops_at_once
+from sureenough.drivers.judging import Extract, Group, classes_or_own
+from sureenough.drivers.observers import ObservedEvent, Observer, RunStarted
+from sureenough.drivers.path_stream import PathStream
+from sureenough.engines.base import Engine, Prompt, WatchOptions, opened
 from sureenough.errors import EngineError, EngineRejected, EngineUnavailable, MissingLogprobs
 from sureenough.spec import render
+
+INLINE_EXTRACTION: Final = 4_000
+"""Characters of text up to which an answer is extracted on the event loop."""
+CLOSE_SECONDS: Final = 15.0
+"""How long streams may take to close before they are abandoned."""
+COUNTER_SECONDS: Final = 2.0
+"""How long a server's counters are read after a run; less matters than that the answer arrives."""
 
 
 async def run(
@@ -46,192 +51,196 @@ async def run(
     *,
     extract: Extract,
     group: Group,
-    deadline: float | None = None,
     observers: Iterable[Observer] = (),
 ) -> Outcome:
-    """Run a fresh session to its end."""
-    return await _Run(prompt, session, extract, group, tuple(observers)).go(engine, deadline)
+    """Run a new session to its end. Cancelling this ends the run with the vote so far."""
+    return await _LiveRun(prompt, session, extract, group, tuple(observers)).run(engine)
 
 
-class _Growing:
-    """A path that is being streamed."""
-
-    __slots__ = ("beyond", "decided", "estimated", "number", "said", "seed", "summary", "task", "tokens")
-
-    def __init__(self, start: Start) -> None:
-        self.number, self.seed = start.path, start.seed
-        self.task: asyncio.Task[None] | None = None
-        self.said: list[str] = []
-        self.tokens = 0
-        self.decided = False  # the session has cancelled it
-        self.estimated = False
-        self.beyond = 0  # tokens past its limit
-        self.summary: Summary | None = None
-
-
-class _Run:
+class _LiveRun:
     def __init__(
         self, prompt: Prompt, session: Session, extract: Extract, group: Group, observers: tuple[Observer, ...]
     ) -> None:
         self.prompt = replace(prompt, signals=session.strategy.reads_confidence)
-        self.session, self.extract, self.group, self.observers = session, extract, group, observers
-        self.growing: dict[int, _Growing] = {}
-        self.answers: dict[str, None] = {}  # every answer seen so far, in order
-        self.regrouping = asyncio.Lock()
-        self.over = asyncio.Event()
-        self.broken: Exception | None = None  # ends the run as an error
+        self.session, self.extract, self.group = session, extract, group
+        self.observers = list(observers)
+        self.streams: dict[int, PathStream] = {}
+        self.classes: Regrouped = Regrouped({})
+        self.classifying: asyncio.Task[None] | None = None
+        self.stopped = asyncio.Event()
+        self.engine: Engine | None = None  # once it is open
+        self.error: Exception | None = None  # ends the run
         self.lost: EngineError | None = None  # the latest path that failed
-        self.unanswered = 0  # paths in a row that found nobody
-        self.heard = 0  # paths that the server took on
+        self.unavailable = 0  # paths in a row that found no server
+        self.accepted = 0  # paths that the server began
         self.prompt_tokens = 0
-        self.made: int | None = None  # by the server's own count
+        self.server_count: int | None = None  # tokens by the server's own counters
         self.estimated = self.cut = False
+        self.timers: list[asyncio.TimerHandle] = []
+        self.notes: dict[str, None] = {}
 
-    async def go(self, engine: Engine, deadline: float | None) -> Outcome:
-        loop = asyncio.get_running_loop()
-        interrupted = False
-        async with opened(engine, self.session.parallel) as self.engine:
-            async with asyncio.TaskGroup() as self.tasks:
-                self.obey(RunStarted(), self.session.begin())
-                alarm = None if deadline is None else loop.call_later(deadline, self.expire, "deadline")
-                try:
-                    await self.over.wait()
-                except asyncio.CancelledError:
-                    interrupted = True
-                    self.expire("interrupted")
-                finally:
-                    if alarm is not None:
-                        alarm.cancel()
-                    self.close_all()
-            if self.cut and isinstance(self.engine, Counts):
-                self.made = await self.engine.made()
-        if self.broken is not None:
-            raise self.broken
+    async def run(self, engine: Engine) -> Outcome:
+        loop, cancels = asyncio.get_running_loop(), 0
+        self.work = asyncio.ensure_future(self.run_paths(engine))
+        deadline = self.session.options.deadline
+        if deadline is not None:
+            self.timers.append(loop.call_later(deadline, self.expire, "deadline"))
+        while not self.work.done():
+            try:
+                await asyncio.wait([self.work])
+            except asyncio.CancelledError:
+                cancels += 1
+                self.expire("interrupted")
+        for timer in self.timers:
+            timer.cancel()
         task = asyncio.current_task()
-        if interrupted and task is not None:
-            task.uncancel()  # the vote so far is the reply to a cancellation
+        while cancels and task is not None:  # the vote so far is the reply to a cancellation
+            task.uncancel()
+            cancels -= 1
+        failure = None if self.work.cancelled() else self.work.exception()
+        if failure is not None or self.error is not None:
+            raise failure or self.error or AssertionError
         return self.outcome()
 
-    # -- what the session wants
+    async def run_paths(self, engine: Engine) -> None:
+        async with opened(engine, self.session.options.parallel) as self.engine:
+            async with asyncio.TaskGroup() as self.tasks:
+                self.session.receive(self.classes)  # from now on, no vote is counted before its class is known
+                self.carry_out(RunStarted(), self.session.begin())
+                await self.stopped.wait()
+                self.close_streams()
+            if self.cut:
+                await self.read_counters(self.engine)
 
-    def tell(self, news: Event, current: int | None = None) -> None:
-        self.obey(news, self.session.receive(news), current)
+    async def read_counters(self, engine: Engine) -> None:
+        try:
+            async with asyncio.timeout(COUNTER_SECONDS):
+                self.server_count = await engine.generated_tokens()
+        except TimeoutError:
+            pass
 
-    def obey(self, news: ObservedEvent, actions: Sequence[Action], current: int | None = None) -> None:
-        for observer in self.observers:
-            observer(self.session, news, actions)
+    # -- events and actions
+
+    def receive(self, event: Event, current: int | None = None) -> None:
+        self.carry_out(event, self.session.receive(event), current)
+
+    def carry_out(self, event: ObservedEvent, actions: Sequence[Action], current: int | None = None) -> None:
         for action in actions:
             match action:
                 case Start(number):
-                    path = self.growing[number] = _Growing(action)
-                    path.task = self.tasks.create_task(self.grow(path), name=f"path {number}")
-                case Cancel(number) if number in self.growing:
-                    path = self.growing[number]
-                    path.decided = True
+                    window = self.session.options.window if self.prompt.signals else None
+                    stream = self.streams[number] = PathStream(action, window)
+                    stream.task = self.tasks.create_task(self.grow(stream), name=f"path {number}")
+                case Cancel(number) if number in self.streams:
                     self.cut = True
-                    if number != current and path.task is not None:
-                        path.task.cancel()
+                    self.close(self.streams[number], interrupt=number != current)
+                case Classify(answers):
+                    self.classifying = self.tasks.create_task(self.classify(answers), name="classes")
                 case Stop():
-                    self.over.set()
+                    self.stopped.set()
+        if self.observers:
+            self.notify(event, actions)
+
+    def notify(self, event: ObservedEvent, actions: Sequence[Action]) -> None:
+        snapshot = self.session.snapshot()
+        for observer in list(self.observers):
+            try:
+                observer(event, actions, snapshot)
+            except Exception as error:  # it must not end a run that others pay for
+                self.observers.remove(observer)
+                self.notes[f"an observer failed and was not called again: {type(error).__name__}: {error}"] = None
 
     def expire(self, reason: Reason) -> None:
-        self.tell(Expired(reason))
+        if not self.session.done:
+            self.receive(Expired(reason))
+        if self.engine is None:
+            self.work.cancel()  # it is still being opened
 
-    def close_all(self) -> None:
-        for path in self.growing.values():
-            if path.task is not None and not path.decided:  # twice would disturb its closing
-                path.decided = True
-                path.task.cancel()
+    def close(self, stream: PathStream, *, interrupt: bool = True) -> None:
+        if not stream.closed and interrupt and stream.task is not None:  # a second cancel would disturb its closing
+            stream.task.cancel()
+        stream.closed = True
+
+    def close_streams(self) -> None:
+        for stream in list(self.streams.values()):
+            self.close(stream)
+        if self.classifying is not None:
+            self.classifying.cancel()
+        self.timers.append(asyncio.get_running_loop().call_later(CLOSE_SECONDS, self.work.cancel))
 
     # -- one path
 
-    async def grow(self, path: _Growing) -> None:
+    async def grow(self, stream: PathStream) -> None:
         """Stream one path to its end, to its cancel, or to the error that loses it."""
+        start = stream.start
+        assert self.engine is not None
         try:
-            async with aclosing(self.engine.stream(self.guarded(path.number), seed=path.seed)) as chunks:
+            async with aclosing(self.engine.stream(self.prompt_for(start), seed=start.seed)) as chunks:
                 async for chunk in chunks:
-                    self.hear(path, chunk)
-                    if path.decided:
+                    self.read(stream, chunk)
+                    if stream.closed:
                         break
-            if not path.decided:
-                await self.ended(path)
+            if not stream.closed:
+                await self.end(stream)
         except (EngineRejected, MissingLogprobs) as error:
-            self.fail(_named(error, path))
+            self.fail(_located(error, start))
         except EngineError as error:
-            self.lose(path, _named(error, path))
+            self.lose(start.path, _located(error, start))
         except Exception as error:  # whatever it is, it ends the run and reaches the caller
             self.fail(error)
         finally:
-            if path.beyond:  # its fate is sealed: these are overrun
-                self.tell(Tokens(path.number, Unread(path.beyond)), path.number)
-            self.estimated |= path.estimated
-            self.growing.pop(path.number, None)
+            if stream.beyond:  # the path is decided: these are overrun
+                self.receive(Tokens(start.path, unread=stream.beyond), start.path)
+            self.estimated |= stream.estimated
+            self.streams.pop(start.path, None)
 
-    def guarded(self, number: int) -> Prompt:
-        """What is asked, with this path's gate for engines that watch their own paths."""
-        gate = None if self.session.paths[number].warmup else self.session.gate
-        return (
-            replace(self.prompt, guard=WatchOptions(self.session.window, gate)) if self.prompt.signals else self.prompt
-        )
+    def prompt_for(self, start: Start) -> Prompt:
+        """The prompt, with this path's gate for engines that watch their own paths."""
+        if not self.prompt.signals:
+            return self.prompt
+        gate = None if start.warmup else start.gate
+        return replace(self.prompt, guard=WatchOptions(self.session.options.window or 1, gate))
 
-    def hear(self, path: _Growing, chunk: Sequence[Token]) -> None:
-        if not path.said:
-            self.heard += 1
-            path.said.append("")
-        self.unanswered = 0
-        path.tokens += len(chunk)
-        if not isinstance(chunk, Chunk):
-            path.said.extend([token.text for token in chunk])
-            self.tell(Tokens(path.number, chunk), path.number)
+    def read(self, stream: PathStream, chunk: Sequence[Token]) -> None:
+        self.accepted += not stream.begun
+        self.unavailable = 0
+        for event in stream.read(chunk):
+            if isinstance(event, Tokens):
+                self.receive(event, stream.number)
+            else:
+                self.carry_out(event, ())
+        self.cut |= stream.may_overrun
+        self.prompt_tokens = stream.prompt_tokens or self.prompt_tokens
+
+    async def end(self, stream: PathStream) -> None:
+        number, summary = stream.number, stream.summary
+        if summary is not None and summary.tier is not None:  # pruned by the engine that watched it
+            self.receive(Ended(number, Fate.PRUNED, None, summary), number)
             return
-        if chunk:
-            self.tell(Tokens(path.number, chunk), path.number)
-        elif chunk.text and self.observers:
-            self.obey(PathText(path.number, chunk.text), ())
-        if chunk.finish == "length" and self.observers:
-            self.obey(PathTruncated(path.number), ())
-        path.said.append(chunk.text)
-        path.estimated = chunk.estimated
-        path.beyond += chunk.beyond
-        self.cut |= chunk.closed
-        path.summary = chunk.summary or path.summary
-        self.prompt_tokens = chunk.prompt_tokens or self.prompt_tokens
-        if chunk.unread:
-            self.uncount(path, chunk.unread, last=chunk.finish is not None)
+        text = stream.text
+        inline = len(text) <= INLINE_EXTRACTION
+        answer = self.extract(text) if inline else await asyncio.to_thread(self.extract, text)
+        self.receive(Ended(number, Fate.KEPT, answer, summary), number)
 
-    def uncount(self, path: _Growing, unread: int, *, last: bool) -> None:
-        """Tokens that can only be counted: the end token of some servers, or all where no confidence is read."""
-        if self.prompt.signals and last and not path.tokens and path.summary is None:
-            # Nothing but an end token: a path of no windows, as an empty one is.
-            none = np.empty(0)
-            path.summary = Summary(unread, 0.0, 0.0, None, scan(none, none, self.session.window))
-        else:
-            self.tell(Tokens(path.number, Unread(unread)), path.number)
+    async def classify(self, answers: Sequence[str]) -> None:
+        """Which of these answers mean the same; comparing may be slow, so it runs off the loop."""
+        classes, note = await asyncio.to_thread(classes_or_own, self.group, answers)
+        if note is not None:
+            self.notes[note] = None
+        self.classes = Regrouped(classes)
+        self.receive(self.classes)
 
-    async def ended(self, path: _Growing) -> None:
-        if path.summary is not None and path.summary.tier is not None:  # by the engine that watched it
-            self.tell(Ended(path.number, Fate.PRUNED, None, path.summary), path.number)
-            return
-        text = "".join(path.said)
-        answer = await asyncio.to_thread(self.extract, text) if len(text) > 100_000 else self.extract(text)
-        if answer is not None and answer not in self.answers:
-            async with self.regrouping:  # classes are formed of all answers known, one grouping after the other
-                self.answers[answer] = None
-                classes = await asyncio.to_thread(self.group, list(self.answers))
-                self.tell(Regrouped(classes), path.number)
-        self.tell(Ended(path.number, Fate.KEPT, answer, path.summary), path.number)
-
-    def lose(self, path: _Growing, error: EngineError) -> None:
-        """A lost path is replaced while the budget lasts; a server that answers nobody is gone."""
+    def lose(self, number: int, error: EngineError) -> None:
+        """A lost path is replaced while the budget lasts; a server that refuses all connections is gone."""
         self.lost = error
-        self.unanswered += isinstance(error, EngineUnavailable)
-        self.tell(Ended(path.number, Fate.FAILED), path.number)
-        if self.unanswered >= self.session.parallel:
+        self.unavailable += isinstance(error, EngineUnavailable)
+        self.receive(Ended(number, Fate.FAILED), number)
+        if self.unavailable >= self.session.options.parallel:
             self.expire("engine")
 
     def fail(self, error: Exception) -> None:
-        self.broken = self.broken or error
-        self.over.set()
+        self.error = self.error or error
+        self.stopped.set()
 
     # -- the result
 
@@ -240,19 +249,18 @@ class _Run:
         voted = out.votes or out.abstained
         if self.lost is not None and not voted and out.reason in ("engine", "budget"):
             raise self.lost
-        known = not self.cut or stops_at_once(self.engine) or self.made is not None
-        overrun = out.tokens.overrun + max(0, (self.made or 0) - out.tokens.total)
-        prompt = self.prompt_tokens * self.heard
+        at_once = self.engine is None or self.engine.stops_at_once
+        known = not self.cut or at_once or self.server_count is not None
+        overrun = out.tokens.overrun + max(0, (self.server_count or 0) - out.tokens.total)
+        prompt = self.prompt_tokens * self.accepted
         tokens = replace(out.tokens, prompt=prompt, overrun=overrun, overrun_known=known)
-        return replace(out, tokens=tokens, strategy=render(self.session.strategy), notes=(*out.notes, *self.remarks()))
-
-    def remarks(self) -> Iterable[str]:
         if self.estimated:
-            yield "the server did not count its tokens; the numbers here are estimated from the pieces it sent"
+            self.notes["the server did not count its tokens; the numbers here are estimated from its chunks"] = None
         if self.lost is not None:
-            yield f"paths were lost to the engine; the latest: {self.lost}"
+            self.notes[f"paths were lost to the engine; the latest: {self.lost}"] = None
+        return replace(out, tokens=tokens, strategy=render(self.session.strategy), notes=(*out.notes, *self.notes))
 
 
-def _named(error: EngineError, path: _Growing) -> EngineError:
-    error.path, error.seed = path.number, path.seed
+def _located(error: EngineError, start: Start) -> EngineError:
+    error.path, error.seed = start.path, start.seed
     return error

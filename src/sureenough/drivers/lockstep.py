@@ -4,43 +4,46 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from sureenough.core.events import Action, Cancel, Ended, Event, Expired, Fate, Start, Token, Tokens
+from sureenough.core.events import Action, Cancel, Classify, Ended, Event, Expired, Fate, Start, Token, Tokens
 from sureenough.core.session import Session
+from sureenough.errors import ProtocolError
 from sureenough.pools import RecordedPath
 
 
 def lockstep(paths: Sequence[RecordedPath], session: Session, expired: Callable[[], bool]) -> int:
-    """Run the session to its end; the number of ticks in which a token grew."""
+    """Run the session to its end; returns the number of ticks in which a token grew."""
     running: dict[int, Iterator[Token]] = {}
-    left: dict[int, int] = {}
+    remaining: dict[int, int] = {}
 
-    def obey(actions: list[Action]) -> None:
+    def carry_out(actions: list[Action]) -> None:
         for action in actions:
             match action:
                 case Start(number):
                     running[number] = _tokens(paths[number])
-                    left[number] = paths[number].tokens
+                    remaining[number] = paths[number].tokens
                 case Cancel(number):
                     running.pop(number, None)
+                case Classify(answers):
+                    raise ProtocolError(f"the class of the answer {answers[-1]!r} was not given")
 
     def grow(number: int) -> Event:
-        left[number] -= 1
-        if left[number] > 0:
+        remaining[number] -= 1
+        if remaining[number] > 0:
             return Tokens(number, (next(running[number]),))
-        # A path's end is told with its last token; an empty path ends without one.
+        # A path's end comes with its last token; an empty path ends without one.
         last = tuple(running.pop(number))
         return Ended(number, Fate.KEPT, paths[number].answer, tokens=last)
 
-    obey(session.begin())
+    carry_out(session.begin())
     ticks = 0
     while not session.done:
         if expired():
-            obey(session.receive(Expired()))
+            carry_out(session.receive(Expired()))
         grew = False
         for number in sorted(running):
             if number in running and not session.done:
                 grew |= paths[number].tokens > 0
-                obey(session.receive(grow(number)))
+                carry_out(session.receive(grow(number)))
         ticks += grew
     return ticks
 

@@ -1,4 +1,4 @@
-"""What observers of a live run are told: every event, what the session made of it, and text that no token carries."""
+"""What observers of a live run receive: every event, the actions it led to, and a snapshot of the session."""
 
 from __future__ import annotations
 
@@ -6,26 +6,26 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from sureenough.core.events import Action, Event
-from sureenough.core.session import Session
+from sureenough.core.snapshot import Snapshot
 
 
 class RunStarted(NamedTuple):
-    """The run has begun: told to observers with the first starts."""
+    """The run has begun; its actions are the first starts."""
 
 
 class PathText(NamedTuple):
-    """A path said something that no token carries; observers are told, the session is not."""
+    """Text of a path that belongs to no token; only observers receive it."""
 
     path: int
     text: str
 
 
 class PathTruncated(NamedTuple):
-    """A path has come to the end of the room it had, not to its own end; observers are told, the session is not."""
+    """A path reached its token limit before its own end; only observers receive it."""
 
     path: int
 
 
 ObservedEvent = Event | RunStarted | PathText | PathTruncated
-Observer = Callable[[Session, ObservedEvent, Sequence[Action]], None]
-"""Is told everything that happens and what the session made of it; must be quick, and must not touch the session."""
+Observer = Callable[[ObservedEvent, Sequence[Action], Snapshot], None]
+"""Called after the actions were carried out. It must be quick; an error that it raises is noted in the outcome."""

@@ -1,18 +1,19 @@
-"""Sample paths of many questions at once into a journal: no path is lost or sampled twice, whenever it is stopped."""
+"""Sample paths of many questions into a journal: whenever it is stopped, no path is lost or sampled twice."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import aclosing
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
-from sureenough.answers import extract as find
+from sureenough.answers import extract as extract_answer
 from sureenough.core.events import path_seed
 from sureenough.drivers.judging import Extract
 from sureenough.engines.base import Chunk, Engine, Prompt, opened
 from sureenough.errors import EngineError, EngineRejected, EngineUnavailable, MissingLogprobs
-from sureenough.pools import Journal, RecordedPath
+from sureenough.pools import RecordedPath
+from sureenough.pools.journal import Journal
 
 
 class RecordQuestion(NamedTuple):
@@ -22,20 +23,23 @@ class RecordQuestion(NamedTuple):
     prompt: Prompt
     gold: str | None = None
     level: int | None = None
-    extract: Extract = find  # its answers are found so
+    extract: Extract = extract_answer
 
 
 class RecordResult(NamedTuple):
-    """What a recording came to."""
+    """What a recording added."""
 
     paths: int  # new ones
     tokens: int
     prompt_tokens: int
-    lost: EngineError | None  # the latest failure, where paths are missing
+    lost: EngineError | None  # the latest failure, if paths are missing
 
 
 PathCallback = Callable[[str, RecordedPath | None], None]
-"""Is told of every path that was kept, and of those that were lost."""
+"""Called with every path that was recorded, and with None for a path that was lost."""
+
+PATH_SECONDS: Final = 3_600.0
+"""A path that takes longer is lost: whatever an engine sends, a recording ends."""
 
 
 async def record(
@@ -48,16 +52,17 @@ async def record(
     seed: int,
     keep_text: bool = True,
     told: PathCallback = lambda question, path: None,
+    path_seconds: float = PATH_SECONDS,
 ) -> RecordResult:
     """Sample every path that the journal does not have yet."""
-    missing = _missing(list(questions), journal, paths)
-    work = _Work(missing, journal, seed, keep_text, told)
+    recording = _Recording(journal, seed, keep_text, told, path_seconds)
+    jobs = _missing(list(questions), journal, paths)
     async with opened(engine, parallel) as ready, asyncio.TaskGroup() as tasks:
-        workers = [tasks.create_task(work.worker(ready, parallel)) for _ in range(parallel)]
-        work.stop = lambda: [worker.cancel() for worker in workers]
-    if work.broken is not None:
-        raise work.broken
-    return RecordResult(work.paths, work.tokens, work.prompt_tokens, work.lost)
+        workers = [tasks.create_task(recording.work(jobs, ready, parallel)) for _ in range(parallel)]
+        recording.stop = lambda: [worker.cancel() for worker in workers]
+    if recording.error is not None:
+        raise recording.error
+    return RecordResult(recording.paths, recording.tokens, recording.prompt_tokens, recording.lost)
 
 
 def _missing(questions: list[RecordQuestion], journal: Journal, paths: int) -> Iterator[tuple[RecordQuestion, int]]:
@@ -67,65 +72,66 @@ def _missing(questions: list[RecordQuestion], journal: Journal, paths: int) -> I
                 yield question, number
 
 
-class _Work:
+class _Recording:
     """What the workers share."""
 
     def __init__(
-        self,
-        jobs: Iterator[tuple[RecordQuestion, int]],
-        journal: Journal,
-        seed: int,
-        keep_text: bool,
-        told: PathCallback,
+        self, journal: Journal, seed: int, keep_text: bool, on_path: PathCallback, path_seconds: float
     ) -> None:
-        self.jobs, self.journal, self.seed = jobs, journal, seed
-        self.keep_text, self.told = keep_text, told
+        self.journal, self.seed, self.keep_text = journal, seed, keep_text
+        self.on_path, self.path_seconds = on_path, path_seconds
         self.paths = self.tokens = self.prompt_tokens = 0
-        self.unanswered = 0
+        self.unavailable = 0  # paths in a row that found no server
         self.lost: EngineError | None = None
-        self.broken: Exception | None = None
+        self.error: Exception | None = None
         self.stop: Callable[[], object] = lambda: None
 
-    async def worker(self, engine: Engine, parallel: int) -> None:
-        """Take one path after the other until none is left, or going on makes no sense."""
-        for question, number in self.jobs:
+    async def work(self, jobs: Iterator[tuple[RecordQuestion, int]], engine: Engine, parallel: int) -> None:
+        """Sample one path after the other until none is left, or until an error makes going on pointless."""
+        for question, number in jobs:
             try:
                 path = await self.sample(question, number, engine)
                 self.journal.add(question.id, path)
-                self.unanswered = 0
-                self.told(question.id, path)
+                self.unavailable = 0
+                self.on_path(question.id, path)
             except (EngineRejected, MissingLogprobs) as error:
                 self.fail(error)
             except EngineError as error:
                 self.lost = error
-                self.told(question.id, None)
-                self.unanswered += isinstance(error, EngineUnavailable)
-                if self.unanswered >= parallel:
+                self.on_path(question.id, None)
+                self.unavailable += isinstance(error, EngineUnavailable)
+                if self.unavailable >= parallel:
                     self.fail(error)
             except Exception as error:  # ends the recording and reaches the caller
                 self.fail(error)
 
     def fail(self, error: Exception) -> None:
-        """Nothing more can be recorded: everybody stops."""
-        self.broken = self.broken or error
+        """Stop all workers."""
+        self.error = self.error or error
         self.stop()
 
     async def sample(self, question: RecordQuestion, number: int, engine: Engine) -> RecordedPath:
-        """One path, whole."""
+        """One path, to its end."""
         seed = path_seed(self.seed, number)
         peak: list[float] = []
         conf: list[float] = []
-        said: list[str] = []
+        texts: list[str] = []
         finish = "stop"
-        async with aclosing(engine.stream(question.prompt, seed=seed)) as chunks:
-            async for chunk in _chunks(chunks):
-                peak += [token.peak for token in chunk]
-                conf += [token.conf for token in chunk]
-                said.append(chunk.text)
-                finish = chunk.finish or finish
-                self.prompt_tokens += chunk.prompt_tokens or 0
-        # Halves of a character that came apart are joined; one that stays alone could not be written down.
-        text = "".join(said).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        try:
+            async with (
+                asyncio.timeout(self.path_seconds),
+                aclosing(engine.stream(question.prompt, seed=seed)) as chunks,
+            ):
+                async for chunk in _chunks(chunks):
+                    peak += [token.peak for token in chunk]
+                    conf += [token.conf for token in chunk]
+                    texts.append(chunk.text)
+                    finish = chunk.finish or finish
+                    self.prompt_tokens += chunk.prompt_tokens or 0
+        except TimeoutError:
+            raise EngineError(f"a path did not end within {self.path_seconds:g} s", path=number, seed=seed) from None
+        # Surrogate halves that came apart are joined; one that stays alone could not be written to a file.
+        text = "".join(texts).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
         self.paths += 1
         self.tokens += len(conf)
         answer = await asyncio.to_thread(question.extract, text)

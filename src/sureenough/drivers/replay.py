@@ -15,7 +15,7 @@ from sureenough.drivers.fast_replay import fast_replay
 from sureenough.pools import RecordedPath, scan_together
 from sureenough.spec import render
 
-Lane = Callable[[Sequence[RecordedPath], Session, Callable[[], bool]], int]
+ReplayDriver = Callable[[Sequence[RecordedPath], Session, Callable[[], bool]], int]
 
 
 def replay(
@@ -24,7 +24,7 @@ def replay(
     options: RunOptions,
     *,
     classes: Mapping[str, Hashable] | None = None,
-    lane: Lane = fast_replay,
+    driver: ReplayDriver = fast_replay,
 ) -> Outcome:
     """Run recorded paths in lockstep; a budget above what was recorded uses what there is."""
     recorded = recorded[: options.paths]
@@ -33,8 +33,8 @@ def replay(
     if classes:
         session.receive(Regrouped(classes))
     if strategy.reads_confidence:
-        scan_together(recorded, session.window)
-    steps = lane(recorded, session, _alarm(options.deadline))
+        scan_together(recorded, options.window or 1)
+    steps = driver(recorded, session, _deadline_passed(options.deadline))
     outcome = dataclasses.replace(session.outcome(), steps=steps, strategy=render(strategy))
     if options.paths is None or options.paths <= len(recorded):
         return outcome
@@ -42,7 +42,7 @@ def replay(
     return dataclasses.replace(outcome, notes=(*outcome.notes, note))
 
 
-def _alarm(deadline: float | None) -> Callable[[], bool]:
+def _deadline_passed(deadline: float | None) -> Callable[[], bool]:
     if deadline is None:
         return lambda: False
     end = time.monotonic() + deadline

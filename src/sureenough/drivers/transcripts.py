@@ -1,12 +1,12 @@
-"""What paths said, as far as somebody may still want to read it: observers that keep text."""
+"""The texts of paths, as far as a reply may need them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from sureenough.core.events import Action, Cancel, Ended, Fate, Tokens, Unread
-from sureenough.core.session import Session
+from sureenough.core.events import Action, Cancel, Ended, Fate, Tokens
+from sureenough.core.snapshot import Snapshot
 from sureenough.drivers.observers import ObservedEvent, PathText, PathTruncated
 
 
@@ -16,39 +16,39 @@ class Transcript(NamedTuple):
     path: int
     text: str
     tokens: int = 0
-    cut: bool = False  # it had no more room
+    truncated: bool = False  # it reached its token limit
 
 
 class WinnerTranscript:
-    """Keeps one text an answer, of the lowest-numbered path that gave it; pruned and lost paths are forgotten."""
+    """An observer that keeps one text per answer, of the lowest-numbered path that gave it."""
 
     def __init__(self) -> None:
-        self._growing: dict[int, list[str]] = {}
-        self._made: dict[int, int] = {}
-        self._cut: set[int] = set()
+        self._texts: dict[int, list[str]] = {}
+        self._tokens: dict[int, int] = {}
+        self._truncated: set[int] = set()
         self._kept: dict[str | None, Transcript] = {}
 
-    def __call__(self, session: Session, news: ObservedEvent, actions: Sequence[Action]) -> None:
-        """An observer."""
-        if isinstance(news, Tokens):
-            self._made[news.path] = self._made.get(news.path, 0) + len(news.tokens)
-            if not isinstance(news.tokens, Unread):
-                self._growing.setdefault(news.path, []).extend([token.text for token in news.tokens])
-        elif isinstance(news, PathText):
-            self._growing.setdefault(news.path, []).append(news.text)
-        elif isinstance(news, PathTruncated):
-            self._cut.add(news.path)
-        elif isinstance(news, Ended):
-            said = self._growing.pop(news.path, [])
-            made = self._made.pop(news.path, 0)
-            known = self._kept.get(news.answer)
-            if news.fate is Fate.KEPT and (known is None or news.path < known.path):
-                self._kept[news.answer] = Transcript(news.path, "".join(said), made, news.path in self._cut)
+    def __call__(self, event: ObservedEvent, actions: Sequence[Action], snapshot: Snapshot) -> None:
+        """Pruned, failed and discarded paths are forgotten."""
+        match event:
+            case Tokens(path, tokens, unread):
+                self._tokens[path] = self._tokens.get(path, 0) + len(tokens) + unread
+                self._texts.setdefault(path, []).extend([token.text for token in tokens])
+            case PathText(path, text):
+                self._texts.setdefault(path, []).append(text)
+            case PathTruncated(path):
+                self._truncated.add(path)
+            case Ended(path, fate, answer):
+                text = "".join(self._texts.pop(path, []))
+                tokens_made = self._tokens.pop(path, 0)
+                known = self._kept.get(answer)
+                if fate is Fate.KEPT and (known is None or path < known.path):
+                    self._kept[answer] = Transcript(path, text, tokens_made, path in self._truncated)
         for action in actions:
             if isinstance(action, Cancel):
-                self._growing.pop(action.path, None)
-                self._made.pop(action.path, None)
+                self._texts.pop(action.path, None)
+                self._tokens.pop(action.path, None)
 
     def of(self, answer: str | None) -> Transcript | None:
-        """The path that this answer was read from; for none, a path that ended without one."""
+        """The path that this answer was read from; for None, a path that ended without an answer."""
         return self._kept.get(answer)

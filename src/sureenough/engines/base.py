@@ -1,7 +1,7 @@
-"""What an engine is: anything that can grow a path, a few tokens at a time.
+"""What an engine is: an object that streams one path per call, a few tokens at a time.
 
-The least engine is an async generator of lists of tokens. One that knows more (text that came without a token, why the
-path ended, the server's own count) says so by sending `Chunk`s; one that holds connections offers `open`.
+`Engine` has a default for everything but `stream`. An object with nothing but `stream` is an engine, too: `as_engine`
+gives it the defaults.
 """
 
 from __future__ import annotations
@@ -9,44 +9,44 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol, Self, runtime_checkable
+from typing import Any, Final, NamedTuple, Protocol, Self
 
 from sureenough.core.events import Summary, Token
 from sureenough.core.pruning import Gate
 
 Message = Mapping[str, Any]
-"""A chat message as the OpenAI protocol has it: a role, content, and whatever else."""
+"""A chat message of the OpenAI protocol: a role, content, and possibly more."""
 
 
 class WatchOptions(NamedTuple):
-    """How a path is watched: engines that can do so themselves send a summary in place of signals."""
+    """How a path is watched. Engines that watch paths themselves send a summary in place of signals."""
 
     window: int
-    gate: Gate | None  # None: a warm-up path, whose windows will be asked for
+    gate: Gate | None  # None: a warm-up path, whose windows will be needed
 
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """What is asked, and whether the confidence of the reply will be read."""
+    """The messages of a request, and whether the confidence of the reply will be read."""
 
     messages: tuple[Message, ...]
-    signals: bool = True  # False: engines that pay for log-probabilities may leave them out
-    guard: WatchOptions | None = None  # for engines that watch their own paths; others need not look
+    signals: bool = True  # False: engines may leave out log-probabilities
+    guard: WatchOptions | None = None  # for engines that watch their own paths; others ignore it
 
     @classmethod
     def user(cls, text: str, *, system: str | None = None, signals: bool = True) -> Self:
-        """A single turn, after a system message where there is one."""
+        """A single turn, after a system message if one is given."""
         head = [] if system is None else [{"role": "system", "content": system}]
         return cls((*head, {"role": "user", "content": text}), signals)
 
     @property
     def text(self) -> str:
-        """For servers that take plain text: all contents, a blank line between them."""
+        """For servers that take plain text: all contents, separated by blank lines."""
         return "\n\n".join(str(message["content"]) for message in self.messages)
 
 
 class Chunk(list[Token]):
-    """Tokens that came together, and what came with them."""
+    """Tokens that arrived together, and what arrived with them."""
 
     __slots__ = ("beyond", "closed", "estimated", "finish", "prompt_tokens", "summary", "text", "unread")
 
@@ -65,67 +65,83 @@ class Chunk(list[Token]):
     ) -> None:
         super().__init__(tokens)
         self.text = "".join([token.text for token in self]) if text is None else text
-        self.unread = unread  # further tokens that can be counted but not read
+        self.unread = unread  # further tokens, without signals
         self.finish = finish  # "stop" or "length", in the last chunk
-        self.prompt_tokens = prompt_tokens  # in the last chunk, where the server says
-        self.estimated = estimated  # whether the path's count so far is a guess
+        self.prompt_tokens = prompt_tokens  # in the last chunk, if the server reports them
+        self.estimated = estimated  # whether the path's token count so far is a guess
         self.summary = summary  # from engines that watch their own paths
-        self.beyond = beyond  # tokens that came beyond the path's limit: no part of it, but made
-        self.closed = closed  # the engine closed the stream at the path's limit; the server may have made more
+        self.beyond = beyond  # tokens past the path's limit: generated, but not part of the path
+        self.closed = closed  # the engine closed the stream at the path's limit; the server may have generated more
 
 
-class Engine(Protocol):
-    """Anything that can grow a path. Closing the generator cancels it."""
+class SupportsStream(Protocol):
+    """The least that an engine must have."""
 
     def stream(self, prompt: Prompt, *, seed: int) -> AsyncGenerator[Sequence[Token], None]:
-        """Grow one path; raise an EngineError where it is lost."""
+        """Generate one path; see `Engine.stream`."""
 
 
-@runtime_checkable
-class Opens(Protocol):
-    """An engine that holds something for as long as a run lasts, such as connections."""
+class Engine:
+    """Base class of engines, with a default for every ability that an engine may lack."""
+
+    stops_at_once: bool = False  # whether closing a path ends its generation without further, uncounted tokens
+    window: int | None = None  # tokens per window that suit the model
+    template: str | None = None  # wording of questions that suits the model, with a place for {question}
+
+    def stream(self, prompt: Prompt, *, seed: int) -> AsyncGenerator[Sequence[Token], None]:
+        """Generate one path as lists of tokens or as `Chunk`s. Closing the generator cancels the path.
+
+        Raises:
+            EngineError: the path is lost.
+        """
+        raise NotImplementedError
 
     def open(self, *, parallel: int) -> AbstractAsyncContextManager[Engine]:
-        """What grows the paths of one run, so many at once."""
+        """The engine to use for one run, with up to this many paths in parallel; holds connections and the like."""
+        return _unchanged(self)
+
+    def prepare(self) -> object:
+        """Download or check what a run needs. Called before the event loop starts, so that Ctrl-C works."""
+        return None
+
+    def sampling(self) -> dict[str, Any]:
+        """The parameters with which tokens are sampled, as they are sent."""
+        return {}
+
+    async def generated_tokens(self) -> int | None:
+        """Tokens generated since the engine was opened, by the server's own count, cancelled paths included."""
+        return None
 
 
-@runtime_checkable
-class Counts(Protocol):
-    """An engine whose server has counters of its own."""
+_OPTIONAL: Final = ("stops_at_once", "window", "template", "open", "prepare", "sampling", "generated_tokens")
 
-    async def made(self) -> int | None:
-        """Tokens made since it was opened, cancelled paths' last ones too; None where nobody knows."""
+
+class _Adapted(Engine):
+    """An object that is not derived from `Engine`, with the defaults for all that it lacks."""
+
+    def __init__(self, engine: SupportsStream) -> None:
+        for name in ("stream", *_OPTIONAL):
+            if hasattr(engine, name):
+                setattr(self, name, getattr(engine, name))
+
+
+def as_engine(engine: SupportsStream) -> Engine:
+    """Any object with `stream` as an `Engine`."""
+    return engine if isinstance(engine, Engine) else _Adapted(engine)
 
 
 @asynccontextmanager
-async def opened(engine: Engine, parallel: int) -> AsyncIterator[Engine]:
-    """An engine ready for a run, whether or not it needs opening."""
-    if not isinstance(engine, Opens):
-        yield engine
-        return
-    async with engine.open(parallel=parallel) as ready:
-        yield ready
+async def _unchanged(engine: Engine) -> AsyncIterator[Engine]:
+    yield engine
 
 
-def prepare(engine: Engine | None) -> None:
-    """Let an engine fetch or check what it needs, where it has to, before a run and where Ctrl-C reaches it."""
-    work = getattr(engine, "prepare", None)
-    if callable(work):
-        work()
+@asynccontextmanager
+async def opened(engine: SupportsStream, parallel: int) -> AsyncIterator[Engine]:
+    """An engine ready for a run."""
+    async with as_engine(engine).open(parallel=parallel) as ready:
+        yield as_engine(ready)
 
 
-def stops_at_once(engine: Engine) -> bool:
-    """Whether nothing is made after a path is closed; servers make a few tokens more, uncounted."""
-    return bool(getattr(engine, "stops_at_once", False))
-
-
-def suggested_window(engine: Engine) -> int | None:
-    """The window that an engine's model suggests, where it does."""
-    window = getattr(engine, "window", None)
-    return window if isinstance(window, int) else None
-
-
-def suggested_template(engine: Engine) -> str | None:
-    """How an engine's model wants questions put, where it says."""
-    template = getattr(engine, "template", None)
-    return template if isinstance(template, str) else None
+def stops_at_once(engine: SupportsStream) -> bool:
+    """Whether nothing is generated after a path is closed; servers generate a few uncounted tokens more."""
+    return as_engine(engine).stops_at_once

@@ -1,4 +1,4 @@
-"""A scripted engine: whatever can happen to a path, on purpose and without a server."""
+"""A scripted engine for tests and examples: everything that can happen to a path, without a server."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 
 from sureenough.core.events import Token
-from sureenough.engines.base import Prompt
+from sureenough.engines.base import Engine, Prompt
 
 Step = Sequence[Token] | float | BaseException
 """Tokens to send, seconds to wait, or an error to raise."""
 
 
-class Fake:
-    """Plays, for every path, what the script has for its seed; counts what is open."""
+class Fake(Engine):
+    """Plays the script's steps for each path's seed, and counts the paths that run."""
 
     stops_at_once = True
 
@@ -21,11 +21,11 @@ class Fake:
         self.script = script
         self.started = 0
         self.running = 0
-        self.most = 0  # paths that ran at once
+        self.most = 0  # paths that ran in parallel
         self.prompts: list[Prompt] = []
 
     async def stream(self, prompt: Prompt, *, seed: int) -> AsyncGenerator[Sequence[Token], None]:
-        """Play one path."""
+        """Play the steps of one path."""
         self.prompts.append(prompt)
         self.started += 1
         self.running += 1
@@ -37,7 +37,7 @@ class Fake:
                 if isinstance(step, int | float):
                     await asyncio.sleep(step)
                 else:
-                    await asyncio.sleep(0)  # a path never keeps the others from running
+                    await asyncio.sleep(0)  # let the other paths run
                     yield step
         finally:
             self.running -= 1

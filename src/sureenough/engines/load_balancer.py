@@ -1,6 +1,6 @@
-"""Several engines with the same model as one: a path goes where the fewest run.
+"""Several engines with the same model as one engine: each path goes to the engine with the fewest running paths.
 
-An engine where nobody answers is passed over for a while, and its path goes to another; a path that has begun is never
+An engine that does not respond is skipped for a while, and its path goes to another. A path that has begun is never
 moved.
 """
 
@@ -12,79 +12,81 @@ from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from typing import Any, Final
 
 from sureenough.core.events import Token
-from sureenough.engines.base import Engine, Prompt, opened, stops_at_once, suggested_window
+from sureenough.engines.base import Engine, Prompt, SupportsStream, as_engine
 from sureenough.errors import EngineUnavailable, UsageError
 
-REST: Final = 30.0
-"""Seconds for which an engine that did not answer is passed over."""
+SKIP_SECONDS: Final = 30.0
+"""How long an engine that did not respond is skipped."""
 
 
-class LoadBalancer:
-    """Runs share it: the loads are those of all of them together."""
+class LoadBalancer(Engine):
+    """Distributes paths over engines. Several runs may share it; the load is that of all of them together."""
 
-    def __init__(self, engines: Sequence[Engine]) -> None:
+    def __init__(self, engines: Sequence[SupportsStream]) -> None:
         if not engines:
-            raise UsageError("name at least one engine")
-        self.engines = tuple(engines)
+            raise UsageError("engines is empty; give at least one engine")
+        self.engines = tuple(map(as_engine, engines))
         self.running = [0] * len(self.engines)
-        self._rests = [0.0] * len(self.engines)  # until when
+        self._skipped_until = [0.0] * len(self.engines)
         first: Any = self.engines[0]
         self.model, self.k = getattr(first, "model", None), getattr(first, "k", 20)
         self.chat = getattr(first, "chat", True)
-        self.window = suggested_window(first)
-        self.stops_at_once = all(map(stops_at_once, self.engines))
+        self.window = first.window
+        self.stops_at_once = all(engine.stops_at_once for engine in self.engines)
+
+    def prepare(self) -> None:
+        """Prepare all engines."""
+        for engine in self.engines:
+            engine.prepare()
 
     def sampling(self) -> dict[str, Any]:
-        """How tokens are drawn; all engines draw alike."""
-        first: Any = self.engines[0]
-        said: dict[str, Any] = first.sampling() if hasattr(first, "sampling") else {}
-        return said
+        """The first engine's parameters, which all engines share."""
+        return self.engines[0].sampling()
 
     @asynccontextmanager
     async def open(self, *, parallel: int) -> AsyncIterator[Engine]:
-        """All of them."""
+        """Open all engines."""
         async with AsyncExitStack() as stack:
-            yield _OpenLoadBalancer(
-                self, [await stack.enter_async_context(opened(one, parallel)) for one in self.engines]
-            )
+            ready = [await stack.enter_async_context(engine.open(parallel=parallel)) for engine in self.engines]
+            yield _OpenLoadBalancer(self, ready)
 
     async def stream(self, prompt: Prompt, *, seed: int) -> AsyncGenerator[Sequence[Token], None]:
-        """Grow one path; a run opens the engines once for all its paths."""
+        """Generate one path; a run opens the engines once for all its paths."""
         async with self.open(parallel=1) as ready, aclosing(ready.stream(prompt, seed=seed)) as chunks:
             async for chunk in chunks:
                 yield chunk
 
     def least_loaded(self, tried: set[int]) -> int:
-        """Where the next path goes: first those that answer, among them the one with the fewest paths."""
+        """The engine for the next path: of those that are not skipped, the one with the fewest paths."""
         now = time.monotonic()
-        left = [at for at in range(len(self.engines)) if at not in tried]
-        return min(left, key=lambda at: (self._rests[at] > now, self.running[at], at))
+        untried = [index for index in range(len(self.engines)) if index not in tried]
+        return min(untried, key=lambda index: (self._skipped_until[index] > now, self.running[index], index))
 
-    def rest(self, at: int) -> None:
-        """Nobody answered there."""
-        self._rests[at] = time.monotonic() + REST
+    def skip(self, index: int) -> None:
+        """Skip an engine for a while: it did not respond."""
+        self._skipped_until[index] = time.monotonic() + SKIP_SECONDS
 
 
-class _OpenLoadBalancer:
-    def __init__(self, spread: LoadBalancer, ready: list[Engine]) -> None:
-        self.spread, self.ready = spread, ready
-        self.window, self.stops_at_once = spread.window, spread.stops_at_once
+class _OpenLoadBalancer(Engine):
+    def __init__(self, balancer: LoadBalancer, ready: list[Engine]) -> None:
+        self.balancer, self.ready = balancer, ready
+        self.window, self.stops_at_once = balancer.window, balancer.stops_at_once
 
     async def stream(self, prompt: Prompt, *, seed: int) -> AsyncGenerator[Sequence[Token], None]:
-        tried: set[int] = set()
+        balancer, tried = self.balancer, set[int]()
         while True:
-            at, begun = self.spread.least_loaded(tried), False
-            self.spread.running[at] += 1
+            index, begun = balancer.least_loaded(tried), False
+            balancer.running[index] += 1
             try:
-                async with aclosing(self.ready[at].stream(prompt, seed=seed)) as chunks:
+                async with aclosing(self.ready[index].stream(prompt, seed=seed)) as chunks:
                     async for chunk in chunks:
                         begun = True
                         yield chunk
                 return
             except EngineUnavailable:
-                self.spread.rest(at)
-                tried.add(at)
+                balancer.skip(index)
+                tried.add(index)
                 if begun or len(tried) == len(self.ready):
                     raise
             finally:
-                self.spread.running[at] -= 1
+                balancer.running[index] -= 1

@@ -1,4 +1,4 @@
-"""Recorded paths as an engine: the live driver and its displays can be tried on what was sampled once."""
+"""Recorded paths as an engine, with which the live driver and its displays can be tried without a server."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import asyncio
 from collections.abc import AsyncGenerator, Sequence
 
 from sureenough.core.events import Token, path_seed
-from sureenough.engines.base import Chunk, Prompt
+from sureenough.engines.base import Chunk, Engine, Prompt
 from sureenough.errors import EngineRejected, MissingLogprobs
 from sureenough.pools import RecordedPath
 
 
-class Recorded:
-    """Path number n of a run with this seed is the n-th recorded path."""
+class Recorded(Engine):
+    """Path n of a run with this seed is the n-th recorded path."""
 
     stops_at_once = True
 
@@ -25,28 +25,28 @@ class Recorded:
         self.running = 0
 
     async def stream(self, prompt: Prompt, *, seed: int) -> AsyncGenerator[Sequence[Token], None]:
-        """Tell one path again, so many tokens a chunk; where no text was kept, its answer in a box."""
+        """Stream one recorded path; if its text was not recorded, the text is its answer in a box."""
         if seed not in self._number:
             raise EngineRejected(
-                f"{len(self._paths)} paths are recorded, and seed {seed} belongs to none of them: "
-                "give the run the seed that the engine was made with, and no larger budget",
+                f"seed {seed} belongs to none of the {len(self._paths)} recorded paths: "
+                "run with the seed of the engine, and with at most that many paths",
                 seed=seed,
             )
         path = self._paths[self._number[seed]]
         if prompt.signals and not path.tokens and path.text:
-            raise MissingLogprobs("this path was recorded without signals; ask with sc, ac or esc", seed=seed)
+            raise MissingLogprobs("this path was recorded without signals; use sc, ac or esc", seed=seed)
         self.running += 1
         try:
             tokens = [Token("", float(peak), float(conf)) for peak, conf in zip(path.peak, path.conf, strict=True)]
             for start in range(0, len(tokens), self._chunk):
                 await asyncio.sleep(0)
                 yield Chunk(tokens[start : start + self._chunk], text="")
-            yield Chunk(text=_said(path), finish=path.finish)
+            yield Chunk(text=_text(path), finish=path.finish)
         finally:
             self.running -= 1
 
 
-def _said(path: RecordedPath) -> str:
+def _text(path: RecordedPath) -> str:
     if path.text is not None:
         return path.text
     return "" if path.answer is None else f"\\boxed{{{path.answer}}}"

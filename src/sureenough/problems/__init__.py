@@ -1,6 +1,6 @@
-"""Problems that never run out: five levels of whole-number arithmetic, with exact answers, made from a seed.
+"""Generated problems: five levels of whole-number arithmetic with exact answers, from a seed.
 
-They are the world of the built-in model, and the dataset `arith`.
+The built-in model is trained on them, and they are the dataset `arith`.
 """
 
 from __future__ import annotations
@@ -25,33 +25,33 @@ FAMILIES: Final[dict[str, Callable[[Random, int], Task]]] = {
 
 
 def task(rng: Random, level: int, family: str) -> Task:
-    """One task of a family, as worked solutions are written from."""
+    """A task of a family: a problem with the expression that worked solutions start from."""
     return FAMILIES[family](rng, level)
 
 
 def generate(level: int, seed: int = 0, n: int = 1) -> list[GeneratedProblem]:
-    """`n` problems of a level, family after family; no question comes twice.
+    """`n` different problems of a level, from all families in turn.
 
     Args:
-        level: 1, easy, to 5, hard.
-        seed: another seed gives other problems.
-        n: how many.
+        level: from 1 (easy) to 5 (hard).
+        seed: a different seed gives different problems.
+        n: number of problems.
     """
     if level not in LEVELS:
         raise UsageError(f"level is {level!r}; known levels: {', '.join(map(str, LEVELS))}")
     if n < 0 or n > MOST:
-        raise UsageError(f"n is {n}; ask for 0 to {MOST:,} problems")
+        raise UsageError(f"n is {n}; it must be from 0 to {MOST:,}")
     rng = Random(f"sureenough problems {seed} {level}")
     names = tuple(FAMILIES)
-    found: dict[str, GeneratedProblem] = {}
-    while len(found) < n:
-        family = names[len(found) % len(names)]
-        made = task(rng, level, family)
-        if made.question not in found:
-            number = f"arith-{level}-{seed}-{len(found)}"
-            found[made.question] = GeneratedProblem(number, level, family, made.question, made.gold)
-    return list(found.values())
+    problems: dict[str, GeneratedProblem] = {}  # by question, so that none comes twice
+    while len(problems) < n:
+        family = names[len(problems) % len(names)]
+        new = task(rng, level, family)
+        if new.question not in problems:
+            problem_id = f"arith-{level}-{seed}-{len(problems)}"
+            problems[new.question] = GeneratedProblem(problem_id, level, family, new.question, new.gold)
+    return list(problems.values())
 
 
 MOST: Final = 2_000
-"""Of a level and seed: the easiest have only so many."""
+"""Problems per level and seed; the easiest level has few more."""

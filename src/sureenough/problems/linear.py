@@ -12,7 +12,7 @@ from sureenough.problems.problem import Task
 
 @dataclass(frozen=True, slots=True)
 class Equation:
-    """outer*(a*x+b) + more*x + add = c*x + d, with the solution x; outer is 1 and more 0 where they are not written."""
+    """outer*(a*x+b) + more*x + add = c*x + d, with the solution x; outer is 1 and more is 0 if they are not written."""
 
     outer: int
     a: int
@@ -35,7 +35,7 @@ FORMS: Final = (
 
 
 def make(rng: Random, level: int) -> Task:
-    """One problem."""
+    """A linear equation to solve."""
     equation = MAKERS[level](rng)
     form = rng.choice(FORMS) if rng.random() < 0.5 else FORMS[0]
     written = write(equation)
@@ -73,7 +73,7 @@ def _brackets(rng: Random) -> Equation:
     return Equation(outer, a, b, 0, add, c, (outer * a - c) * x + outer * b + add, x)
 
 
-def _all_of_it(rng: Random) -> Equation:
+def _all_terms(rng: Random) -> Equation:
     outer, a, b = rng.randint(12, 99), rng.randint(11, 60), _signed(rng, 100, 999)
     more, add, x = rng.randint(2, 999), _signed(rng, 100, 9999), rng.randint(11, 400)
     c = rng.randint(2, outer * a + more - 2)
@@ -81,12 +81,12 @@ def _all_of_it(rng: Random) -> Equation:
 
 
 MAKERS: Final[dict[int, Callable[[Random], Equation]]] = {
-    1: _shift, 2: _two_steps, 3: _both_sides, 4: _brackets, 5: _all_of_it,
+    1: _shift, 2: _two_steps, 3: _both_sides, 4: _brackets, 5: _all_terms,
 }  # fmt: skip
 
 
 def write(equation: Equation) -> str:
-    """As people write it."""
+    """The equation in usual notation: `3(x+2)=21`."""
     left = terms(equation.a, equation.b)
     if equation.outer > 1:
         left = f"{equation.outer}({left})"
@@ -96,7 +96,7 @@ def write(equation: Equation) -> str:
 
 
 def terms(factor: int, number: int) -> str:
-    """`factor*x + number`, without what is nothing."""
+    """`factor*x + number`, without terms that are zero."""
     if not factor:
         return str(number)
     return _times(factor) + _signs(number)

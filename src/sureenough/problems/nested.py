@@ -12,12 +12,12 @@ from sureenough.problems.tree import Op, Tree, value, write
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """How large the expressions of a level are."""
+    """The size of a level's expressions."""
 
     operations: tuple[int, int]
-    number: int  # largest that is written
-    factors: tuple[int, int]  # largest of a product
-    most: int = 10_000_000
+    number: int  # the largest operand
+    factors: tuple[int, int]  # the largest factors of a product
+    most: int = 10_000_000  # the largest intermediate result
 
 
 SIZES: Final = {
@@ -33,11 +33,11 @@ SIGNS: Final = (
     {"*": " x ", "+": " + ", "-": " - ", "/": " / "},
     {"+": " plus ", "-": " minus ", "*": " times ", "/": " divided by "},
 )
-"""Other ways to write the four signs, for now and then."""
+"""Other ways to write the four signs, used now and then."""
 
 
 def make(rng: Random, level: int) -> Task:
-    """One problem."""
+    """An expression to evaluate."""
     size = SIZES[level]
     tree = grow(rng, rng.randint(*size.operations), size)
     form = rng.choice(FORMS) if rng.random() < 0.5 else FORMS[0]
@@ -52,7 +52,7 @@ def _written(rng: Random, tree: Tree) -> str:
 
 
 def grow(rng: Random, operations: int, size: Size) -> Tree:
-    """An expression with so many operations, none of whose parts is negative or too large."""
+    """A random expression with this number of operations, without negative or too large intermediate results."""
     if operations == 0:
         return rng.randint(2, size.number)
     if operations == 1 and rng.random() < 0.12:

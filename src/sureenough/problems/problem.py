@@ -1,4 +1,4 @@
-"""What a problem is: a question in plain words, its one right answer, and the task it was made from."""
+"""A problem: a question, its answer, and the expression it was made from."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A problem as its family makes it; `core` is what a worked solution starts from."""
+    """A problem as its family makes it; `core` is the expression that a worked solution starts from."""
 
     family: str
     question: str
@@ -18,7 +18,7 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class GeneratedProblem:
-    """A generated question; the same level, seed and number give the same one for ever."""
+    """A generated question; the same level, seed and number always give the same one."""
 
     id: str
     level: int

@@ -20,14 +20,14 @@ FORMS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Division:
-    """An expression, and what it is divided by."""
+    """An expression and its divisor."""
 
     tree: Tree
     divisor: int
 
 
 def make(rng: Random, level: int) -> Task:
-    """One problem."""
+    """A remainder to find."""
     tree, divisor = MAKERS[level](rng)
     form = rng.choice(FORMS) if rng.random() < 0.5 else FORMS[0]
     written = write(tree)

@@ -1,4 +1,4 @@
-"""Whole-number expressions as small trees: written down, computed, and worked off one operation at a time."""
+"""Whole-number expressions as trees: rendered, evaluated, and reduced one operation at a time."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ APPLY: Final[dict[str, Callable[[int, int], int]]] = {"+": add, "-": sub, "*": m
 
 @dataclass(frozen=True, slots=True)
 class Op:
-    """An operation on two expressions; divisions are made exact by whoever builds one."""
+    """An operation on two expressions; whoever builds a division makes it exact."""
 
     sign: str
     left: Tree
@@ -24,14 +24,14 @@ Tree = int | Op
 
 
 def value(tree: Tree) -> int:
-    """What it comes to."""
+    """The value of the expression."""
     if isinstance(tree, int):
         return tree
     return APPLY[tree.sign](value(tree.left), value(tree.right))
 
 
 def write(tree: Tree, space: str = "") -> str:
-    """As people write it, with no more brackets than it needs."""
+    """The expression in usual notation, with the brackets that it needs."""
     if isinstance(tree, int):
         return str(tree)
     left, right = write(tree.left, space), write(tree.right, space)
@@ -48,7 +48,7 @@ def _rank(tree: Tree) -> int:
 
 
 def step(tree: Op) -> tuple[Op, Tree]:
-    """The first operation that can be carried out, innermost and leftmost, and what is left after it."""
+    """The innermost and leftmost operation, and the expression after it is carried out."""
     if isinstance(tree.left, Op):
         done, rest = step(tree.left)
         return done, Op(tree.sign, rest, tree.right)
@@ -59,5 +59,5 @@ def step(tree: Op) -> tuple[Op, Tree]:
 
 
 def operations(tree: Tree) -> int:
-    """How many there are."""
+    """The number of operations."""
     return 0 if isinstance(tree, int) else 1 + operations(tree.left) + operations(tree.right)

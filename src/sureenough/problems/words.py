@@ -1,4 +1,4 @@
-"""Short word problems: someone has things, things happen to them, how many are there?"""
+"""Short word problems: somebody has things, gains and loses some; how many are left?"""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CASES: Final = ("boxes", "bags", "crates", "baskets", "packs", "jars")
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """How many events a level's stories have, and how large their numbers are."""
+    """The number of events and the size of the numbers in a level's stories."""
 
     events: tuple[int, int]
     number: int
@@ -36,38 +36,38 @@ SCALES: Final = {
 
 @dataclass(slots=True)
 class Story:
-    """Told sentence by sentence; the tree holds what there is so far."""
+    """A story, built sentence by sentence; the tree is the number of things so far."""
 
     rng: Random
     scale: Scale
     who: str
     things: str
     tree: Tree = 0
-    said: list[str] = field(default_factory=list)
+    sentences: list[str] = field(default_factory=list)
 
     def begin(self) -> None:
-        """What there is at first."""
+        """Add the first sentence: what the person has."""
         if self.rng.random() < 0.5:
             case, cases, each = self._cases()
             self.tree = Op("*", cases, each)
-            self.said.append(f"{self.who} has {cases} {case} with {each} {self.things} in each.")
+            self.sentences.append(f"{self.who} has {cases} {case} with {each} {self.things} in each.")
         else:
             self.tree = self.rng.randint(5, self.scale.number)
-            self.said.append(f"{self.who} has {self.tree} {self.things}.")
+            self.sentences.append(f"{self.who} has {self.tree} {self.things}.")
 
     def event(self) -> None:
-        """One thing that happens."""
+        """Add an event."""
         roll = self.rng.random()
         if roll < 0.3 and value(self.tree) > 1:
             self._lose()
         elif roll < 0.65:
             case, cases, each = self._cases()
             self.tree = Op("+", self.tree, Op("*", cases, each))
-            self.said.append(f"Then {self.who} buys {cases} {case} with {each} {self.things} in each.")
+            self.sentences.append(f"Then {self.who} buys {cases} {case} with {each} {self.things} in each.")
         else:
             number = self.rng.randint(2, self.scale.number)
             self.tree = Op("+", self.tree, number)
-            self.said.append(
+            self.sentences.append(
                 f"Then {self.who} {self.rng.choice(('finds', 'gets', 'buys'))} {number} more {self.things}."
             )
 
@@ -75,16 +75,16 @@ class Story:
         number = self.rng.randint(1, min(self.scale.number, value(self.tree) - 1))
         self.tree = Op("-", self.tree, number)
         ways = ("gives {} {} to a friend", "sells {} {}", "loses {} {}")
-        self.said.append(f"Then {self.who} {self.rng.choice(ways).format(number, self.things)}.")
+        self.sentences.append(f"Then {self.who} {self.rng.choice(ways).format(number, self.things)}.")
 
     def end(self) -> None:
-        """The question."""
+        """Add the question."""
         if self.rng.random() < 0.5:
             price = self.rng.randint(2, self.scale.times)
             self.tree = Op("*", self.tree, price)
-            self.said.append(f"All {self.things} are now sold for {price} dollars each. How many dollars is that?")
+            self.sentences.append(f"All {self.things} are now sold for {price} dollars each. How many dollars is that?")
         else:
-            self.said.append(f"How many {self.things} does {self.who} have now?")
+            self.sentences.append(f"How many {self.things} does {self.who} have now?")
 
     def _cases(self) -> tuple[str, int, int]:
         scale = self.scale
@@ -92,10 +92,10 @@ class Story:
 
 
 def make(rng: Random, level: int) -> Task:
-    """One problem."""
+    """A word problem."""
     story = Story(rng, SCALES[level], rng.choice(PEOPLE), rng.choice(THINGS))
     story.begin()
     for _ in range(rng.randint(*story.scale.events)):
         story.event()
     story.end()
-    return Task("words", " ".join(story.said), str(value(story.tree)), story.tree)
+    return Task("words", " ".join(story.sentences), str(value(story.tree)), story.tree)

@@ -1,4 +1,4 @@
-"""An OpenAI-compatible endpoint between any client and any server, and a page where one watches it think."""
+"""An OpenAI-compatible endpoint in front of any OpenAI-compatible server, and a page that shows its runs live."""
 
 from __future__ import annotations
 

@@ -1,8 +1,10 @@
-"""What went wrong, as an HTTP status and an error object in OpenAI's shape."""
+"""Errors as HTTP responses: a status, and an error object in OpenAI's shape."""
 
 from __future__ import annotations
 
 from typing import Any, Final
+
+from msgspec import Struct
 
 from sureenough.errors import (
     EngineError,
@@ -13,21 +15,27 @@ from sureenough.errors import (
     UsageError,
 )
 
-TYPES: Final = {
-    400: "invalid_request_error",
-    401: "invalid_request_error",
-    403: "permission_error",
-    404: "invalid_request_error",
-    405: "invalid_request_error",
-    413: "invalid_request_error",
-    415: "invalid_request_error",
-    421: "invalid_request_error",
-    429: "rate_limit_error",
-}
+TYPES: Final = {403: "permission_error", 429: "rate_limit_error"}
+"""OpenAI's `type` of an error, for statuses other than the usual ones."""
+
+
+class ErrorDetail(Struct):
+    """OpenAI's error object."""
+
+    message: str
+    type: str
+    param: str | None = None
+    code: str | None = None
+
+
+class ErrorBody(Struct):
+    """The body of every response that is an error."""
+
+    error: ErrorDetail
 
 
 class ApiError(Exception):
-    """A reply that is an error."""
+    """Raised by a handler to send an error as the response."""
 
     def __init__(
         self,
@@ -42,47 +50,60 @@ class ApiError(Exception):
         self.status, self.message, self.code, self.param = status, message, code, param
         self.headers = headers or {}
 
-    def body(self) -> dict[str, Any]:
+    def body(self) -> ErrorBody:
         """The error object."""
         kind = TYPES.get(self.status, "api_error" if self.status >= 500 else "invalid_request_error")
-        return {"error": {"message": self.message, "type": kind, "param": self.param, "code": self.code}}
+        return ErrorBody(ErrorDetail(self.message, kind, self.param, self.code))
+
+    def to_json(self) -> dict[str, Any]:
+        """The error as a page's run stores it."""
+        detail = self.body().error
+        return {name: getattr(detail, name) for name in detail.__struct_fields__}
 
 
-def refused(message: str, param: str | None = None, code: str | None = "invalid_value") -> ApiError:
-    """A request that cannot be served as it is."""
+def bad_request(message: str, param: str | None = None, code: str | None = "invalid_value") -> ApiError:
+    """A 400 response."""
     return ApiError(400, message, code=code, param=param)
 
 
-def key_refused() -> ApiError:
-    """The operator's to mend; what the upstream said may hold a key, and is not repeated."""
+def upstream_key_rejected() -> ApiError:
+    """The operator has to fix the key. The upstream's message may quote it, and is not repeated."""
     return ApiError(502, "The upstream does not accept this server's key.", code="upstream_rejected")
 
 
-def unknown_model(model: str, known: str = "") -> ApiError:
-    """A model that is not offered here."""
-    return ApiError(404, f"The model '{model}' does not exist{known}.", code="model_not_found", param="model")
+def unknown_model(model: str, detail: str = "") -> ApiError:
+    """A 404 response in OpenAI's wording."""
+    return ApiError(404, f"The model '{model}' does not exist{detail}.", code="model_not_found", param="model")
+
+
+def upstream_unavailable(message: str) -> ApiError:
+    """A 503 response that asks the client to try again."""
+    return ApiError(503, message, code="upstream_unavailable", headers={"Retry-After": "2"})
+
+
+def shutting_down() -> ApiError:
+    """A 503 response for requests that arrive, or are still open, when the server ends."""
+    return ApiError(503, "The server is shutting down.", code="stopping", headers={"Retry-After": "5"})
 
 
 def api_error(error: BaseException, model: str) -> ApiError:
-    """Our own errors as a client should see them; anything else is our fault and says nothing."""
+    """The response for an error. One that is not ours is a bug, and its message stays in the log."""
     match error:
         case ApiError():
             return error
-        case UsageError():
-            return refused(str(error))
         case MissingLogprobs():
-            # Not a 5xx, which clients try again by themselves: it would fail in the same way.
-            return refused(str(error), "model", "missing_logprobs")
+            # Not a 5xx, which clients retry by themselves: it would fail in the same way.
+            return bad_request(str(error), "model", "missing_logprobs")
         case EngineRejected(status=401 | 403):
-            return key_refused()
+            return upstream_key_rejected()
         case EngineRejected(status=404):
-            return unknown_model(model, ", says the upstream")
+            return unknown_model(model, " on the upstream")
         case EngineRejected(status=400 | 413 | 422):
-            return refused(str(error), code="upstream_rejected")
+            return bad_request(str(error), code="upstream_rejected")
         case EngineUnavailable():
-            return ApiError(503, str(error), code="upstream_unavailable", headers={"Retry-After": "2"})
+            return upstream_unavailable(str(error))
         case EngineError():
             return ApiError(502, str(error), code="upstream_error")
-        case SureEnoughError():
-            return refused(str(error))
-    return ApiError(500, "The server failed; its log says how.", code="internal_error")
+        case UsageError() | SureEnoughError():
+            return bad_request(str(error))
+    return ApiError(500, "The server failed; the log has the details.", code="internal_error")

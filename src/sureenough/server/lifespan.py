@@ -1,35 +1,38 @@
-"""A server's life: listening, and an end in good order.
+"""The life of a server: listening, serving, and an orderly shutdown.
 
-Told to stop, it takes no more requests and lets the running ones finish; shortly before the deadline they end with the
-vote so far, so that every client gets an answer.
+On a signal it accepts no more requests and lets the running ones finish; shortly before the deadline they end with the
+vote so far, so that every client receives a response. A second signal ends them at once in the same way.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import signal
 import socket
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 import uvicorn
+from starlette.types import ASGIApp
 
 from sureenough.errors import UsageError
 from sureenough.server.app import create
+from sureenough.server.connections import KEEP_ALIVE, LimitedConnection
 from sureenough.server.settings import ServerSettings
 from sureenough.server.state import ServerState
 
-LOOK: Final = 0.1
-LAST_WORDS: Final = 0.25
-"""Share of the grace that is left for votes to be sent."""
+POLL: Final = 0.1
+VOTE_SHARE: Final = 0.25
+"""Share of the grace period that remains for votes to be sent."""
+FORCED_SECONDS: Final = 2.0
+"""Seconds for votes to be sent after a second signal."""
 log: Final = logging.getLogger("sureenough.server")
 
 
 def listen(settings: ServerSettings) -> socket.socket:
-    """The socket; what cannot be listened at is refused in words."""
+    """The listening socket, or an error that names host and port."""
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
-    # With the protocol named: asyncio sends small replies at once only on sockets that say that they are TCP.
+    # With the protocol named: asyncio sends small responses at once only on sockets that are known to be TCP.
     listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
@@ -37,13 +40,15 @@ def listen(settings: ServerSettings) -> socket.socket:
         listening.listen(1024)
     except (OSError, OverflowError) as error:
         listening.close()
-        said = getattr(error, "strerror", None) or error
-        raise UsageError(f"cannot listen at {settings.host} port {settings.port}: {said}; try another --port") from None
+        reason = getattr(error, "strerror", None) or error
+        raise UsageError(
+            f"cannot listen on {settings.host} port {settings.port}: {reason}; try another --port"
+        ) from None
     return listening
 
 
-def allow_sockets(wanted: int) -> None:
-    """A socket a path: raise the limit on open files as far as this user may."""
+def raise_file_limit(wanted: int) -> None:
+    """Allow one socket per path and connection, as far as this user may raise the limit on open files."""
     try:
         import resource
     except ImportError:  # a system without such limits
@@ -54,38 +59,64 @@ def allow_sockets(wanted: int) -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
 
 
+def uvicorn_config(app: ASGIApp, settings: ServerSettings, **more: Any) -> uvicorn.Config:
+    """How uvicorn serves the application."""
+    options: dict[str, Any] = {
+        "http": LimitedConnection.within(settings.limits), "ws": "none", "lifespan": "off", "log_config": None,
+        "access_log": False, "server_header": False, "proxy_headers": False, "timeout_keep_alive": KEEP_ALIVE,
+        "timeout_graceful_shutdown": max(1, round(settings.grace)), "h11_max_incomplete_event_size": 65_536,
+    }  # fmt: skip
+    return uvicorn.Config(app, **options | more)
+
+
+class SignalledServer(uvicorn.Server):
+    """Counts signals. uvicorn itself would answer the second one with a 500 to every client, and raise them again."""
+
+    signals = 0
+
+    def handle_exit(self, sig: int, frame: Any) -> None:
+        """The handler of SIGINT and SIGTERM."""
+        self.signals += 1
+        self.should_exit = True
+
+
 async def serve_until_stopped(
     settings: ServerSettings, listening: socket.socket, ready: Callable[[], None] = lambda: None
 ) -> None:
-    """Serve until told to stop. The upstream is opened first: what is wrong with it is said in its own words."""
-    allow_sockets(settings.limits.requests * (settings.limits.parallel + 2) + 256)
-    app, house = create(settings)
-    server = uvicorn.Server(
-        uvicorn.Config(
-            app, http="h11", lifespan="off",
-            log_config=None, access_log=False, server_header=False, proxy_headers=False,
-            timeout_graceful_shutdown=max(1, round(settings.grace)), timeout_keep_alive=30,
-            h11_max_incomplete_event_size=65_536,
-        )
-    )  # fmt: skip
-    async with house.opened():
-        # uvicorn stops in good order and then raises the signal once more; the second time it means nothing.
-        signal.signal(signal.SIGTERM, lambda number, frame: None)
-        ending = asyncio.create_task(_ending(server, house, ready))
+    """Serve until a signal. The upstream is opened first, so that its errors are reported before anything is served."""
+    limits = settings.limits
+    raise_file_limit(limits.requests * (limits.parallel + 2) + limits.idle + 256)
+    app, state = create(settings)
+    server = SignalledServer(uvicorn_config(app, settings))
+    async with state.opened():
+        watch = asyncio.create_task(_watch(server, state, ready))
         try:
             await server.serve(sockets=[listening])
+            if server.server_state.tasks:  # cancelled at the end of the grace period: their clients get a 503
+                await asyncio.wait(server.server_state.tasks, timeout=FORCED_SECONDS)
         finally:
-            ending.cancel()
-            await asyncio.gather(ending, return_exceptions=True)
+            watch.cancel()
+            await asyncio.gather(watch, return_exceptions=True)
 
 
-async def _ending(server: uvicorn.Server, house: ServerState, ready: Callable[[], None]) -> None:
+async def _watch(server: SignalledServer, state: ServerState, ready: Callable[[], None]) -> None:
     while not server.started:
-        await asyncio.sleep(LOOK)
+        await asyncio.sleep(POLL)
     ready()
     while not server.should_exit:
-        await asyncio.sleep(LOOK)
-    house.draining = True
-    log.info("stopping: %d requests have %g s to finish", house.busy, house.settings.grace)
-    await asyncio.sleep(house.settings.grace * (1 - LAST_WORDS))
-    house.stop_runs()
+        await asyncio.sleep(POLL)
+    state.shutting_down = True
+    grace = state.settings.grace
+    log.info("shutting down: %d requests have %g s to finish", state.requests, grace)
+    await _wait_for(lambda: server.signals > 1, grace * (1 - VOTE_SHARE))
+    state.stop_runs()
+    await _wait_for(lambda: server.signals > 1, grace)
+    await _wait_for(lambda: not server.server_state.tasks, FORCED_SECONDS)
+    for task in list(server.server_state.tasks):
+        task.cancel()
+
+
+async def _wait_for(condition: Callable[[], bool], seconds: float) -> None:
+    end = asyncio.get_running_loop().time() + seconds
+    while not condition() and asyncio.get_running_loop().time() < end:
+        await asyncio.sleep(POLL)

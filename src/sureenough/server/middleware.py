@@ -1,135 +1,139 @@
-"""The door: who may come in, what they may bring, and what goes out with every reply.
+"""The outermost layer: which requests are admitted, and the headers of every response.
 
-Checks come before any handler: the name that was called, the site that a browser comes from, the kind of body, the key.
+Checks come before any handler: host name, origin of a browser's request, type of the body, key.
 """
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import binascii
 import hashlib
 import hmac
 import logging
 import time
+from collections.abc import Sequence
 from typing import Final
 
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
+from starlette.routing import Match, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from sureenough.server.errors import ApiError, api_error
-from sureenough.server.replies import encode
+from sureenough.server.errors import ApiError, shutting_down
+from sureenough.server.responses import body, encode, start
 from sureenough.server.settings import known_host
 from sureenough.server.state import ServerState
 
 log: Final = logging.getLogger("sureenough.server")
-OPEN: Final = frozenset({"/healthz"})
+WITHOUT_KEY: Final = frozenset({"/healthz"})
+CLIENT_CLOSED: Final = 499
+"""The status in logs and metrics of a request whose client disconnected before its response."""
 POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
-GUARDS: Final = {
-    "content-security-policy": POLICY,
-    "x-content-type-options": "nosniff",
-    "referrer-policy": "no-referrer",
-    "cross-origin-opener-policy": "same-origin",
-    "cross-origin-resource-policy": "same-origin",
+SECURITY_HEADERS: Final = {
+    b"content-security-policy": POLICY.encode(),
+    b"x-content-type-options": b"nosniff",
+    b"referrer-policy": b"no-referrer",
+    b"cross-origin-opener-policy": b"same-origin",
+    b"cross-origin-resource-policy": b"same-origin",
 }
-ROUTES: Final = frozenset({"/", "/healthz", "/metrics", "/openapi.json", "/v1/models", "/v1/completions",
-                           "/v1/chat/completions", "/runs", "/api/runs"})  # fmt: skip
 
 
 class RequestMiddleware:
     """The outermost ASGI application."""
 
-    def __init__(self, app: ASGIApp, house: ServerState) -> None:
-        self.app, self.house = app, house
-        self._keys = [hashlib.sha256(key.encode()).digest() for key in house.settings.keys]
+    def __init__(self, app: ASGIApp, state: ServerState, routes: Sequence[Route]) -> None:
+        self.app, self.state, self.routes = app, state, routes
+        self._keys = [hashlib.sha256(key.encode()).digest() for key in state.settings.keys]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Check, hand on, and turn what was raised into a reply."""
+        """Check the request, handle it, and turn errors into responses."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        going = _TrackedSend(send)
+        tracked = _TrackedSend(send)
         began = time.monotonic()
         try:
             self.check(scope)
-            scope["app"] = self  # then the router raises where it has no route
-            await self.app(scope, receive, going)
+            scope["app"] = self  # with this the router raises if no route matches
+            await self.app(scope, receive, tracked)
         except HTTPException as error:
-            await self._refuse(_no_route(scope, error), going)
+            await self._send_error(_no_route(scope, error), tracked)
         except ClientDisconnect:
-            self.house.counters.left += 1
+            self.state.metrics.disconnects.inc()
+        except asyncio.CancelledError:
+            if not self.state.shutting_down:
+                raise
+            await self._send_error(shutting_down(), tracked)
         except Exception as error:
-            await self._refuse(error, going)
+            await self._send_error(error, tracked)
         finally:
-            self._note(scope, going.status, time.monotonic() - began)
+            self._record(scope, tracked.status or CLIENT_CLOSED, time.monotonic() - began)
 
     def check(self, scope: Scope) -> None:
-        """Raise a Problem where this request may not come in."""
+        """Raise an ApiError if this request is not admitted."""
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in reversed(scope["headers"])}
-        if not known_host(headers.get("host", ""), self.house.settings):
-            raise ApiError(421, "This server does not go by that name; --allow-host adds one.", code="unknown_host")
+        if not known_host(headers.get("host", ""), self.state.settings):
+            message = "This server does not have that host name; its operator can add it with --allow-host."
+            raise ApiError(421, message, code="unknown_host")
         origin = headers.get("origin")
-        if origin is not None and origin.partition("://")[2] != headers.get("host"):
-            raise ApiError(403, "Pages of other sites may not ask here.", code="cross_origin")
-        if headers.get("sec-fetch-site", "none") not in ("none", "same-origin") and scope["method"] != "GET":
-            raise ApiError(403, "Pages of other sites may not ask here.", code="cross_origin")
-        if self._keys and scope["path"] not in OPEN and not self._knows(headers.get("authorization", "")):
-            raise self._unauthorised(scope["path"])
-        kind = headers.get("content-type", "").partition(";")[0].strip().lower()
-        if scope["method"] == "POST" and kind != "application/json":
-            raise ApiError(415, "Send JSON, with Content-Type: application/json.", code="unsupported_media_type")
+        other_origin = origin is not None and origin.partition("://")[2] != headers.get("host")
+        other_site = headers.get("sec-fetch-site", "none") not in ("none", "same-origin") and scope["method"] != "GET"
+        if other_origin or other_site:
+            raise ApiError(403, "Requests from pages of other sites are not allowed.", code="cross_origin")
+        if self._keys and scope["path"] not in WITHOUT_KEY and not self._has_key(headers.get("authorization", "")):
+            raise _unauthorized(scope["path"])
+        media_type = headers.get("content-type", "").partition(";")[0].strip().lower()
+        if scope["method"] == "POST" and media_type != "application/json":
+            message = "Send JSON, with the header Content-Type: application/json."
+            raise ApiError(415, message, code="unsupported_media_type")
 
-    def _knows(self, header: str) -> bool:
-        """Whether a key is in it, as a bearer token or as the password that a browser asks for; in constant time."""
-        scheme, _, given = header.partition(" ")
+    def _has_key(self, header: str) -> bool:
+        """Whether the header has a key, as a bearer token or as the password of a browser; in constant time."""
+        scheme, _, credentials = header.partition(" ")
         if scheme.lower() == "basic":
             try:
-                given = base64.b64decode(given.strip(), validate=True).decode().partition(":")[2]
+                credentials = base64.b64decode(credentials.strip(), validate=True).decode().partition(":")[2]
             except (binascii.Error, UnicodeDecodeError, ValueError):
                 return False
         elif scheme.lower() != "bearer":
             return False
-        shown = hashlib.sha256(given.strip().encode()).digest()
-        return sum(hmac.compare_digest(shown, key) for key in self._keys) > 0  # a sum: all are compared
+        digest = hashlib.sha256(credentials.strip().encode()).digest()
+        return sum(hmac.compare_digest(digest, key) for key in self._keys) > 0  # a sum: all are compared
 
-    @staticmethod
-    def _unauthorised(path: str) -> ApiError:
-        scheme = "Bearer" if path.startswith("/v1/") else 'Basic realm="sureenough", charset="UTF-8"'
-        return ApiError(
-            401, "Incorrect API key provided.", code="invalid_api_key", headers={"WWW-Authenticate": scheme}
+    async def _send_error(self, error: Exception, tracked: _TrackedSend) -> None:
+        response = self.state.error_response(error)
+        if tracked.status:
+            return  # the head is sent already: the connection is closed, because the response is not complete
+        content = encode(response.body())
+        headers = {"content-type": "application/json", "content-length": str(len(content)), **response.headers}
+        await tracked(
+            start(response.status, [(name.lower().encode(), value.encode()) for name, value in headers.items()])
         )
+        await tracked(body(content))
 
-    async def _refuse(self, error: Exception, going: _TrackedSend) -> None:
-        problem = api_error(error, "")
-        if self.house.upstream is not None:
-            problem.message = self.house.upstream.clean(problem.message)
-        if problem.status == 500:
-            log.error("a request failed", exc_info=error)
-        if going.status:
-            return  # the head has gone out already: the server hangs up on what is not complete
-        body = encode(problem.body())
-        head = {"content-type": "application/json", "content-length": str(len(body)), **problem.headers}
-        pairs = [(name.lower().encode(), value.encode()) for name, value in head.items()]
-        await going({"type": "http.response.start", "status": problem.status, "headers": pairs})
-        await going({"type": "http.response.body", "body": body})
+    def _record(self, scope: Scope, status: int, seconds: float) -> None:
+        route = next((route.path for route in self.routes if route.matches(scope)[0] is not Match.NONE), "other")
+        self.state.metrics.count_response(route, status, seconds)
+        log.info("%s %s %s %.3f s", scope["method"], route, status, seconds)
 
-    def _note(self, scope: Scope, status: int, seconds: float) -> None:
-        route = scope["path"] if scope["path"] in ROUTES else "other"
-        self.house.counters.answered(route, status or 499, seconds)
-        log.info("%s %s %s %.3f s", scope["method"], route, status or 499, seconds)
+
+def _unauthorized(path: str) -> ApiError:
+    scheme = "Bearer" if path.startswith("/v1/") else 'Basic realm="sureenough", charset="UTF-8"'
+    return ApiError(401, "Incorrect API key provided.", code="invalid_api_key", headers={"WWW-Authenticate": scheme})
 
 
 def _no_route(scope: Scope, error: HTTPException) -> ApiError:
-    words = {404: f"There is nothing at {scope['path'][:200]}.", 405: f"{scope['method']} is not for this place."}
-    said = words.get(error.status_code, str(error.detail))
-    return ApiError(error.status_code, said, headers=dict(error.headers or {}))
+    messages = {404: f"Not found: {scope['path'][:200]}", 405: f"{scope['method'][:20]} is not allowed here."}
+    message = messages.get(error.status_code, str(error.detail))
+    return ApiError(error.status_code, message, headers=dict(error.headers or {}))
 
 
 class _TrackedSend:
-    """Where replies go out: adds the guards to each, and remembers whether its head has gone."""
+    """Adds the security headers to a response, and remembers its status once the head is sent."""
 
     def __init__(self, send: Send) -> None:
         self._send = send
@@ -138,7 +142,7 @@ class _TrackedSend:
     async def __call__(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self.status = message["status"]
-            given = {name for name, _ in message["headers"]}
-            extra = [(n.encode(), v.encode()) for n, v in GUARDS.items() if n.encode() not in given]
-            message = {**message, "headers": [*message["headers"], *extra]}
+            names = {name for name, _ in message["headers"]}
+            added = [(name, value) for name, value in SECURITY_HEADERS.items() if name not in names]
+            message = {**message, "headers": [*message["headers"], *added]}
         await self._send(message)

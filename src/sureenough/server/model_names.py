@@ -1,4 +1,4 @@
-"""`Qwen3-4B@ddc:tau=0.99`: what follows the last `@` is a strategy, where it names one; else all is the model."""
+"""Model names with a strategy: in `Qwen3-4B@ddc:tau=0.99` the part after the last `@` is one."""
 
 from __future__ import annotations
 
@@ -6,26 +6,25 @@ from typing import Final, NamedTuple
 
 from sureenough.strategies import STRATEGIES
 
-OFFERED: Final = ("sure", "ddc", "deepconf-low", "deepconf-high", "esc", "ac", "sc")
-"""Listed beside every model; the others can be asked for too."""
+LISTED_STRATEGIES: Final = tuple(name for name in STRATEGIES if not name.startswith("ddc-"))
+"""The strategies in lists of models and on the page; the ablations of ddc work too, but few readers want them."""
 
 
 class ModelName(NamedTuple):
-    """A model's name as the upstream knows it, and the strategy that rode in it."""
+    """The upstream's name of a model, and the strategy that followed it."""
 
     model: str
     strategy: str | None
 
 
 def split_model_name(name: str) -> ModelName:
-    """A name as a client writes it."""
+    """Model and strategy. What follows an `@` without naming a strategy is part of the model's name."""
     model, at, spec = name.rpartition("@")
     if at and spec.strip().partition(":")[0] in STRATEGIES:
         return ModelName(model, spec)
     return ModelName(name, None)
 
 
-def listed(models: list[str], made: int) -> list[dict[str, object]]:
-    """The models, plain and with each strategy, as `/v1/models` lists them."""
-    names = [one for model in models for one in (model, *(f"{model}@{strategy}" for strategy in OFFERED))]
-    return [{"id": name, "object": "model", "created": made, "owned_by": "sureenough"} for name in names]
+def names_with_strategies(models: list[str]) -> list[str]:
+    """Every model, plain and with each strategy."""
+    return [name for model in models for name in (model, *(f"{model}@{strategy}" for strategy in LISTED_STRATEGIES))]

@@ -1,87 +1,85 @@
-"""A plain model name: the request goes to the upstream as it is, and its reply comes back as it is.
+"""Requests with a plain model name: sent to the upstream unchanged, and its response is sent back unchanged.
 
-Only the key is another: the client's ends here, the upstream's is put on and never leaves.
+Only the key differs: the client's key ends here, and the upstream's never reaches the client.
 """
 
 from __future__ import annotations
 
 import asyncio
-from typing import Final
+import re
+from collections.abc import Mapping
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Final
 
-import httpx
 from starlette.types import Receive, Scope, Send
 
-from sureenough.server.consensus import client_disconnected
-from sureenough.server.errors import ApiError, key_refused
+from sureenough.engines.openai.errors import TransportError
+from sureenough.server.errors import ApiError, upstream_key_rejected
+from sureenough.server.responses import body, finish_unless_disconnected, start
 from sureenough.server.state import ServerState
-from sureenough.server.upstream import not_here
+from sureenough.server.upstream import unreachable
 
-CARRIED: Final = ("content-type", "cache-control", "x-request-id", "retry-after", "openai-processing-ms")
-"""Headers of a reply that are handed on."""
+if TYPE_CHECKING:
+    import aiohttp
+
+FORWARDED: Final = ("content-type", "cache-control", "x-request-id", "retry-after", "openai-processing-ms")
+"""Headers of the upstream's response that the client receives."""
+CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]+")
 LARGEST_ERROR: Final = 65_536
 
 
 class PassthroughResponse:
     """An ASGI application for one request."""
 
-    def __init__(self, house: ServerState, verb: str, body: bytes) -> None:
-        self.house, self.verb, self.body = house, verb, body
+    def __init__(self, state: ServerState, endpoint: str, content: bytes, slot: ExitStack) -> None:
+        self.state, self.endpoint, self.content, self.slot = state, endpoint, content, slot
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Hand the request on and the reply back; a client that leaves closes the upstream's stream."""
-        self.leave = self.house.enter()
-        passing = asyncio.create_task(self._pass(send))
-        leaving = asyncio.create_task(client_disconnected(receive))
-        try:
-            await asyncio.wait({passing, leaving}, return_when=asyncio.FIRST_COMPLETED)
-            if passing.done():
-                passing.result()
-            else:
-                self.house.counters.left += 1
-        finally:
-            self.leave()
-            for task in (passing, leaving):
-                task.cancel()
-            await asyncio.gather(passing, leaving, return_exceptions=True)
+        """Send the request on and the response back; the upstream's stream is closed if the client disconnects."""
+        if not await finish_unless_disconnected(receive, self._forward(send)):
+            self.state.metrics.disconnects.inc()
 
-    async def _pass(self, send: Send) -> None:
-        upstream, limits = self.house.asked, self.house.settings.limits
-        request = upstream.client.build_request(
-            "POST", upstream.place(self.verb), content=self.body, headers={"Accept": "*/*"}
-        )
+    async def _forward(self, send: Send) -> None:
+        upstream, limits = self.state.upstream, self.state.settings.limits
+        exchange = upstream.transport.request("POST", upstream.url(self.endpoint), self.content, {"Accept": "*/*"})
         try:
-            async with asyncio.timeout(limits.seconds):
-                reply = await upstream.client.send(request, stream=True)
-                try:
-                    if reply.status_code >= 400:
-                        await self._refuse(reply, send)
-                    else:
-                        await self._hand_back(reply, send)
-                finally:
-                    await reply.aclose()
+            async with asyncio.timeout(limits.seconds), exchange as response:
+                if response.status >= 400:
+                    await self._send_error(response, send)
+                else:
+                    await self._send_back(response, send)
         except TimeoutError:
             raise ApiError(504, f"The upstream took more than {limits.seconds:g} s.", code="timeout") from None
-        except httpx.TransportError as error:
-            raise not_here(error) from None
+        except TransportError as error:
+            raise unreachable(error) from None
 
-    async def _hand_back(self, reply: httpx.Response, send: Send) -> None:
-        head = [(name.encode(), reply.headers[name].encode()) for name in CARRIED if name in reply.headers]
-        await send({"type": "http.response.start", "status": reply.status_code, "headers": head})
-        packed = "content-encoding" in reply.headers  # that header is not handed on
-        async for part in reply.aiter_bytes() if packed else reply.aiter_raw():
-            await send({"type": "http.response.body", "body": part, "more_body": True})
-        self.leave()  # first: a client that has its reply must find room for the next request
-        await send({"type": "http.response.body", "body": b""})
+    async def _send_back(self, response: aiohttp.ClientResponse, send: Send) -> None:
+        await send(start(_status(response.status), _headers(response.headers)))
+        while part := await response.content.readany():
+            await send(body(part, more=True))
+        self.slot.close()  # first: a client that has its response must find a slot for the next request
+        await send(body())
 
-    async def _refuse(self, reply: httpx.Response, send: Send) -> None:
-        """The upstream's error in its own words, less its key; one about that key is the operator's to mend."""
-        status = reply.status_code
+    async def _send_error(self, response: aiohttp.ClientResponse, send: Send) -> None:
+        """The upstream's error without its secrets; one about its key is for the operator to fix."""
+        status, upstream = response.status, self.state.upstream
         if status in (401, 403):
-            raise key_refused()
-        said = self.house.asked.clean((await reply.aread())[:LARGEST_ERROR].decode("utf-8", "replace"))
-        if "application/json" not in reply.headers.get("content-type", ""):
+            raise upstream_key_rejected()
+        content = await upstream.transport.read_body(response, LARGEST_ERROR)
+        text = upstream.redact(content.decode("utf-8", "replace"))
+        if "application/json" not in response.headers.get("content-type", ""):
             code = status if status < 500 or status == 503 else 502
-            raise ApiError(code, f"The upstream answered {status}: {said[:500]}", code="upstream_error")
-        head = [(name.encode(), reply.headers[name].encode()) for name in CARRIED if name in reply.headers]
-        await send({"type": "http.response.start", "status": status, "headers": head})
-        await send({"type": "http.response.body", "body": said.encode()})
+            raise ApiError(code, f"The upstream returned status {status}: {text[:500]}", code="upstream_error")
+        await send(start(_status(status), _headers(response.headers)))
+        await send(body(text.encode()))
+
+
+def _status(status: int) -> int:
+    """A status that can be sent: nothing above 599, and no interim response."""
+    return status if 200 <= status < 600 else 502
+
+
+def _headers(headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
+    """The forwarded headers; a line break or another control character in a value would break our own head."""
+    values = ((name, CONTROL.sub(" ", headers[name]).strip()) for name in FORWARDED if name in headers)
+    return [(name.encode(), value.encode("latin-1", "replace")) for name, value in values if value]

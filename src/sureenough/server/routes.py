@@ -1,4 +1,4 @@
-"""Handlers for clients and operators: each reads its request and says who answers it."""
+"""Handlers for clients and operators: OpenAI's endpoints, health and metrics."""
 
 from __future__ import annotations
 
@@ -6,109 +6,112 @@ import asyncio
 import time
 from typing import Any, Final
 
-import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from sureenough.server.consensus import ConsensusResponse
-from sureenough.server.errors import ApiError
-from sureenough.server.metrics import KIND
-from sureenough.server.model_names import listed, split_model_name
-from sureenough.server.openapi import document
+from sureenough.server.errors import ApiError, unknown_model
+from sureenough.server.metrics import CONTENT_TYPE
+from sureenough.server.model_names import names_with_strategies, split_model_name
 from sureenough.server.passthrough import PassthroughResponse
+from sureenough.server.responses import json_response
 from sureenough.server.runs import RunRegistry
-from sureenough.server.schema import ConsensusRequest, parse_body, read_consensus_request
+from sureenough.server.schema import ConsensusRequest, RequestReader, check_plain_request, parse_body
 from sureenough.server.state import ServerState
 
-SLOWEST: Final = 60
-"""Seconds that a request may take to come whole."""
+UPLOAD_SECONDS: Final = 60
+"""Seconds that the body of a request may take to arrive."""
 
 
 class ApiRoutes:
-    """The handlers."""
+    """The handlers of one server."""
 
-    def __init__(self, house: ServerState, runs: RunRegistry) -> None:
-        self.house, self.runs = house, runs
-
-    # -- as OpenAI's
+    def __init__(self, state: ServerState, runs: RunRegistry) -> None:
+        self.state, self.runs = state, runs
+        self.reader = RequestReader(state.settings)
 
     async def chat(self, request: Request) -> ASGIApp:
-        """Chat: a consensus, or passed through."""
-        return await self._complete(request, "chat/completions", chat=True)
+        """Chat, by vote or passed through."""
+        return CompletionEndpoint(self, "chat/completions", chat=True)
 
     async def completions(self, request: Request) -> ASGIApp:
-        """Plain completions, in the same two ways."""
-        return await self._complete(request, "completions", chat=False)
+        """Completion of a text, by vote or passed through."""
+        return CompletionEndpoint(self, "completions", chat=False)
 
-    async def _complete(self, request: Request, verb: str, *, chat: bool) -> ASGIApp:
-        raw = await read_body(request, self.house.settings.limits.body)
-        body = parse_body(raw)
-        named = split_model_name(body["model"])
-        self.house.asked.admit(named.model)
-        if named.strategy is None and body.get("sureenough") is None:
-            return PassthroughResponse(self.house, verb, raw)
-        return ConsensusResponse(self.runs, self.read_consensus_request(body, chat))
-
-    def read_consensus_request(self, body: dict[str, Any], chat: bool) -> ConsensusRequest:
+    def read(self, body: dict[str, Any], chat: bool) -> ConsensusRequest:
         """A request for a consensus."""
-        house = self.house
-        return read_consensus_request(
-            body, split_model_name(body["model"]), house.settings, chat=chat, template=house.asked.template
-        )
+        return self.reader.read(body, chat=chat, template=self.state.upstream.template)
 
     async def models(self, request: Request) -> Response:
-        """Every model, plain and with every strategy."""
-        names = [] if self.house.settings.showing else await self.house.asked.models()
-        return json_response({"object": "list", "data": listed(names, int(time.time()))})
+        """Every model, plain and with each strategy."""
+        return json_response({"object": "list", "data": await self._listed()})
 
     async def model(self, request: Request) -> Response:
-        """One of them."""
+        """One model by its name."""
         name = request.path_params["name"]
-        found = [one for one in listed(await self.house.asked.models(), int(time.time())) if one["id"] == name]
-        if not found:
-            raise ApiError(404, f"The model '{name}' does not exist.", code="model_not_found", param="model")
-        return json_response(found[0])
+        entry = next((model for model in await self._listed() if model["id"] == name), None)
+        if entry is None:
+            raise unknown_model(name)
+        return json_response(entry)
 
-    # -- for operators
+    async def _listed(self) -> list[dict[str, Any]]:
+        models = [] if self.state.settings.view_only else await self.state.upstream.models()
+        created = int(time.time())
+        return [
+            {"id": name, "object": "model", "created": created, "owned_by": "sureenough"}
+            for name in names_with_strategies(models)
+        ]
 
     async def health(self, request: Request) -> Response:
-        """Whether requests can be answered now."""
-        if self.house.draining:
+        """Whether requests can be served now."""
+        if self.state.shutting_down:
             return json_response({"status": "stopping"}, 503)
-        ready = self.house.settings.showing or await self.house.asked.ready()
+        ready = self.state.settings.view_only or await self.state.upstream.ready()
         return json_response({"status": "ok" if ready else "upstream unreachable"}, 200 if ready else 503)
 
     async def metrics(self, request: Request) -> Response:
-        """For Prometheus."""
-        text = self.house.counters.text(self.house.busy, len(self.house.running), len(asyncio.all_tasks()))
-        return Response(text, media_type=KIND)
-
-    async def openapi(self, request: Request) -> Response:
-        """What can be asked, for programs."""
-        offered = () if self.house.settings.showing else self.house.asked.offered
-        names = [str(one["id"]) for one in listed(list(offered), 0)]
-        return json_response(document(names))
+        """The metrics for Prometheus."""
+        return Response(self.state.metrics.text(), media_type=CONTENT_TYPE)
 
 
-async def read_body(request: Request, most: int) -> bytes:
-    """The body, as long as it is not too long; what is too much is read and dropped, so that the reply is heard."""
+class CompletionEndpoint:
+    """An ASGI application for one completion request, which holds a slot from its first byte to its last."""
+
+    def __init__(self, api: ApiRoutes, endpoint: str, *, chat: bool) -> None:
+        self.api, self.endpoint, self.chat = api, endpoint, chat
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Read the request, and send a consensus or the upstream's response."""
+        state = self.api.state
+        with state.slot() as slot:
+            raw = await read_body(Request(scope, receive), state.settings.limits.body)
+            body = parse_body(raw)
+            name = split_model_name(body["model"])
+            state.upstream.check_offered(name.model)
+            response: ASGIApp
+            if name.strategy is None and body.get("sureenough") is None:
+                if state.settings.cap_plain:
+                    check_plain_request(body, state.settings.limits)
+                response = PassthroughResponse(state, self.endpoint, raw, slot)
+            else:
+                response = ConsensusResponse(self.api.runs, self.api.read(body, self.chat), slot)
+            await response(scope, receive, send)
+
+
+async def read_body(request: Request, limit: int) -> bytes:
+    """The body. One that is too large is read and dropped, so that the client receives the response."""
     parts, size = [], 0
     try:
-        async with asyncio.timeout(SLOWEST):
+        async with asyncio.timeout(UPLOAD_SECONDS):
             async for part in request.stream():
                 size += len(part)
-                if size <= most:
+                if size <= limit:
                     parts.append(part)
-                elif size > 16 * most:
+                elif size > 16 * limit:
                     break
     except TimeoutError:
-        raise ApiError(408, f"The request did not come whole in {SLOWEST} s.", code="request_timeout") from None
-    if size > most:
-        raise ApiError(413, f"The request is larger than {most:,} bytes.", code="request_too_large")
+        raise ApiError(408, f"The body did not arrive within {UPLOAD_SECONDS} s.", code="request_timeout") from None
+    if size > limit:
+        raise ApiError(413, f"The body is larger than {limit:,} bytes.", code="request_too_large")
     return b"".join(parts)
-
-
-def json_response(data: Any, status: int = 200) -> Response:
-    """A reply in JSON."""
-    return Response(msgspec.json.encode(data), status, media_type="application/json")

@@ -6,16 +6,14 @@ Nothing is queued: a reader brings a cursor and gets what has changed since, so 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import isfinite, isnan
 from typing import Any, Final
 
-from sureenough.core.events import Action, Fate, Tokens, Unread
-from sureenough.core.path import PathState, token_bill
+from sureenough.core.events import Action, Tokens
+from sureenough.core.outcome import token_bill
 from sureenough.core.pruning import Gate
-from sureenough.core.session import Session
-from sureenough.core.votes import Poll
-from sureenough.core.weights import Ballot
+from sureenough.core.snapshot import PathSnapshot, Snapshot
 from sureenough.drivers.observers import ObservedEvent, PathText
 
 POINTS: Final = 8
@@ -62,52 +60,52 @@ class RunView:
     """An observer for one run."""
 
     def __init__(self) -> None:
-        self.session: Session | None = None
+        self.snapshot: Snapshot | None = None
         self.lines: dict[int, PathLine] = {}
         self.steps: list[list[float | None]] = []  # paths counted, tokens made, what the stop rule measured
 
-    def __call__(self, session: Session, news: ObservedEvent, actions: Sequence[Action]) -> None:
+    def __call__(self, event: ObservedEvent, actions: Sequence[Action], snapshot: Snapshot) -> None:
         """Take note."""
-        self.session = session
-        if isinstance(news, Tokens):
-            if not isinstance(news.tokens, Unread):
-                self._line(news.path).grow(news)
-        elif isinstance(news, PathText):
-            self._line(news.path).words.append(news.text)
-        counted = session.poll.counted
+        self.snapshot = snapshot
+        if isinstance(event, Tokens):
+            if event.tokens:
+                self._line(event.path).grow(event)
+        elif isinstance(event, PathText):
+            self._line(event.path).words.append(event.text)
+        counted = snapshot.votes.counted
         if counted and (not self.steps or self.steps[-1][0] != counted):
-            measured = session.strategy.stop.measure(session.poll)
+            measured = snapshot.votes.measure
             self.steps.append([counted, self.made(), None if measured is None or isnan(measured) else measured])
 
     def _line(self, path: int) -> PathLine:
         if path not in self.lines:
-            assert self.session is not None
-            self.lines[path] = PathLine(self.session.window)
+            assert self.snapshot is not None
+            self.lines[path] = PathLine(self.snapshot.window)
         return self.lines[path]
 
     def made(self) -> int:
         """Tokens so far."""
-        return sum(path.tokens + path.overrun for path in self.session.paths) if self.session else 0
+        return self.snapshot.generated if self.snapshot else 0
 
     def news(self, cursor: ViewCursor) -> dict[str, Any]:
         """What this reader has not seen yet; empty where there is nothing."""
-        session = self.session
-        if session is None:
+        snapshot = self.snapshot
+        if snapshot is None:
             return {}
         found: dict[str, Any] = {}
-        names = _names(session.poll)
-        paths = [news for path in session.paths if (news := self._path(path, names, cursor)) is not None]
+        names = snapshot.votes.candidates
+        paths = [news for path in snapshot.paths if (news := self._path(path, names, cursor)) is not None]
         if paths:
             found["paths"] = paths
         if len(self.steps) > cursor.steps:
             found["steps"], cursor.steps = self.steps[cursor.steps :], len(self.steps)
-        standing = self._standing(session)
+        standing = self._standing(snapshot)
         if standing != cursor.standing:
             cursor.standing = standing
             found["standing"] = standing
         return found
 
-    def _path(self, path: PathState, names: dict[int, str], cursor: ViewCursor) -> dict[str, Any] | None:
+    def _path(self, path: PathSnapshot, names: Mapping[int, str], cursor: ViewCursor) -> dict[str, Any] | None:
         line = self.lines.get(path.number)
         fate = None if path.fate is None else str(path.fate)
         tier = None if path.tier is None else str(path.tier)
@@ -123,25 +121,24 @@ class RunView:
             cursor.points[path.number] = len(line.points)
         return news
 
-    def _standing(self, session: Session) -> dict[str, Any]:
+    def _standing(self, session: Snapshot) -> dict[str, Any]:
         spent = token_bill(session.paths)
-        whole = [path.tokens for path in session.paths if path.fate is Fate.KEPT]
         stop = session.strategy.stop
         rises, bar = hasattr(stop, "tau"), getattr(stop, "tau", getattr(stop, "delta", None))
         return {
-            "votes": [[answer, weight] for answer, weight in session.poll.votes().items()],
+            "votes": [[answer, weight] for answer, weight in session.votes.weights.items()],
             "started": len(session.paths),
-            "counted": session.poll.counted,
+            "counted": session.votes.counted,
             "budget": session.budget,
             "warmup": session.strategy.warmup,
             "window": session.window,
             "stride": max(1, session.window // POINTS),
             "made": spent.total,
             "pruned_tokens": spent.pruned,
-            "plain": session.budget * sum(whole) / len(whole) if whole else None,
+            "plain": session.full_budget_tokens(),
             "bar": bar,
             "rises": rises,
-            "why": stop.why(session.poll) if session.poll.counted else "",
+            "why": session.votes.why,
             "gate": _gate(session.gate),
             "reads": session.strategy.reads_confidence,
         }
@@ -153,16 +150,6 @@ class RunView:
             return None
         conf = [round(value, 2) if isfinite(value) else None for value in line.conf]
         return {"path": number, "words": line.words, "conf": conf if len(conf) == len(line.words) else []}
-
-
-def _names(poll: Poll) -> dict[int, str]:
-    """The candidate that each path voted for, by the name that the votes have it under."""
-    first: dict[Any, Ballot] = {}
-    for ballot in poll.ballots:
-        key = poll.outcomes[ballot.path]
-        if key not in first or ballot.path < first[key].path:
-            first[key] = ballot
-    return {ballot.path: first[poll.outcomes[ballot.path]].answer for ballot in poll.ballots}
 
 
 def _gate(gate: Gate) -> dict[str, float | None]:

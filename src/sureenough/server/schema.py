@@ -1,76 +1,42 @@
-"""A request for a consensus, read and held to the limits. Fields that are not known are refused by their names."""
+"""A request for a consensus, validated and held to the limits. Unknown fields are refused by name."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from string import Formatter
-from typing import Annotated, Any, Literal
+from typing import Any
 
 import msgspec
-from msgspec import Meta, Struct
 
 from sureenough.api import render_prompt
-from sureenough.core.options import Count
+from sureenough.core.options import RunOptions
 from sureenough.core.strategy import Strategy
 from sureenough.engines.base import Message, Prompt
 from sureenough.errors import UsageError
-from sureenough.server.errors import ApiError, refused
-from sureenough.server.model_names import ModelName
-from sureenough.server.sampling_fields import PASSED, UNSUPPORTED_FIELDS, is_default
-from sureenough.server.settings import ServerSettings
+from sureenough.server.errors import ApiError, bad_request
+from sureenough.server.model_names import ModelName, split_model_name
+from sureenough.server.request_types import (
+    SAMPLING_FIELDS,
+    UNSUPPORTED_FIELDS,
+    CompletionFields,
+    Progress,
+    RequestTypes,
+    VoteOptions,
+    is_default,
+)
+from sureenough.server.settings import ServerLimits, ServerSettings
 from sureenough.spec import parse
 
-Whole = Annotated[int, Meta(ge=1, le=1_000_000_000)]
-Seed = Annotated[int, Meta(ge=0, le=2**63 - 1)]
-Number = Annotated[float, Meta(ge=0, le=1e9)]
-Progress = Literal["comments", "reasoning", "none"]
-
-
-class ConsensusOptions(Struct, forbid_unknown_fields=True):
-    """The `sureenough` object of a request."""
-
-    strategy: str | None = None
-    paths: Whole | None = None
-    parallel: Whole | None = None
-    window: Whole | None = None
-    seed: Seed | None = None
-    max_tokens: Whole | None = None  # of all paths together
-    deadline: Number | None = None
-    count: Count = "start"
-    planned: bool = False
-    kind: Literal["math", "choice"] = "math"
-    template: str | None = None
-    progress: Progress = "comments"
-
-
-class StreamOptions(Struct):
-    """OpenAI's own."""
-
-    include_usage: bool | None = None
-
-
-class CompletionBody(Struct):
-    """What is read of a request; the rest is carried on or refused by name."""
-
-    model: str
-    messages: list[dict[str, Any]] | None = None
-    prompt: str | list[str] | None = None
-    stream: bool | None = None
-    stream_options: StreamOptions | None = None
-    temperature: Annotated[float, Meta(ge=0, le=2)] | None = None
-    top_p: Annotated[float, Meta(gt=0, le=1)] | None = None
-    max_tokens: Whole | None = None
-    max_completion_tokens: Whole | None = None
-    seed: Seed | None = None
-    sureenough: ConsensusOptions | None = None
+UPSTREAM_PATH_TOKENS = 32_768
+"""A limit on a path's tokens that is as large as this is left to the upstream's own."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConsensusRequest:
-    """A question, and how it is to be asked."""
+    """A question, and how its paths are sampled."""
 
-    model: str  # as the upstream knows it
-    name: str  # as the client wrote it
+    model: str  # the upstream's name of it
+    name: str  # as the client wrote it, with the strategy
     strategy: Strategy
     prompt: Prompt
     options: dict[str, Any]  # of `aask`
@@ -81,154 +47,175 @@ class ConsensusRequest:
     progress: Progress = "comments"
 
     @property
-    def longest(self) -> int | None:
-        """Tokens at which a path is cut."""
-        found = self.sampling.get("max_path_tokens")
-        return found if isinstance(found, int) else None
+    def path_tokens(self) -> int | None:
+        """The most tokens of a path."""
+        limit = self.sampling.get("max_path_tokens")
+        return limit if isinstance(limit, int) else None
+
+    @property
+    def question(self) -> str:
+        """The content of the last message, for the page and the log; empty if it has none."""
+        content = self.prompt.messages[-1].get("content")
+        return "" if content is None else str(content)
 
 
 def parse_body(raw: bytes) -> dict[str, Any]:
-    """The body as JSON, with the model's name in it."""
+    """The body as a JSON object that names a model."""
     try:
         body = msgspec.json.decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        raise refused("We could not parse the JSON body of your request.", code=None) from None
+        raise bad_request("We could not parse the JSON body of your request.", code=None) from None
     if not isinstance(body, dict):
-        raise refused("The body of a request is a JSON object.", code=None)
+        raise bad_request("The body of a request must be a JSON object.", code=None)
     if not isinstance(body.get("model"), str) or not body["model"]:
-        raise refused("you must provide a model parameter", "model", None)
+        raise bad_request("you must provide a model parameter", "model", None)
     return body
 
 
-def read_consensus_request(
-    body: dict[str, Any], named: ModelName, settings: ServerSettings, *, chat: bool, template: str
-) -> ConsensusRequest:
-    """A request for a consensus."""
-    _refuse_unknown(body)
-    try:
-        request = msgspec.convert(body, CompletionBody)
-    except msgspec.ValidationError as error:
-        raise _invalid(error) from None
-    own = request.sureenough or ConsensusOptions()
-    try:
-        strategy = parse(_strategy(named, own, settings))
-    except UsageError as error:
-        raise refused(str(error), "model" if named.strategy else "sureenough.strategy") from None
-    sampling = {
-        "temperature": settings.temperature if request.temperature is None else request.temperature,
-        "top_p": settings.top_p if request.top_p is None else request.top_p,
-        "max_path_tokens": _path_tokens(request, settings),
-        "extra": {name: body[name] for name in PASSED & body.keys() if body[name] is not None},
-        "chat": chat,
-    }
-    return ConsensusRequest(
-        model=named.model,
-        name=request.model,
-        strategy=strategy,
-        prompt=_prompt(request, chat, template if own.template is None else own.template),
-        options=_sizes(own, request, settings),
-        sampling=sampling,
-        chat=chat,
-        stream=bool(request.stream),
-        usage=bool(request.stream_options and request.stream_options.include_usage),
-        progress=own.progress,
-    )
+class RequestReader:
+    """Reads requests for a consensus under one server's settings."""
 
+    def __init__(self, settings: ServerSettings) -> None:
+        self.settings = settings
+        self.types = RequestTypes.within(settings.limits)
 
-def _refuse_unknown(body: dict[str, Any]) -> None:
-    for name, why in UNSUPPORTED_FIELDS.items():
-        if name in body and not is_default(name, body[name]):
-            plain = "ask with the plain model name to pass it through"
-            raise refused(f"{name} cannot be used with a strategy: {why}; {plain}.", name, "unsupported_parameter")
-    known = {*CompletionBody.__struct_fields__, *PASSED, *UNSUPPORTED_FIELDS}
-    strange = next((name for name in body if name not in known), None)
-    if strange is not None:
-        shown = ", ".join(sorted(known))
-        raise refused(
-            f"Unrecognized request argument supplied: {strange[:80]}; known with a strategy: {shown}.",
-            strange[:80],
-            "unknown_parameter",
+    def read(self, body: dict[str, Any], *, chat: bool, template: str) -> ConsensusRequest:
+        """The request, or a 400 response that names the field."""
+        self._refuse_unsupported(body)
+        try:
+            request = msgspec.convert(body, self.types.chat if chat else self.types.completion)
+        except msgspec.ValidationError as error:
+            raise self._invalid(error) from None
+        name, options = split_model_name(request.model), request.sureenough or self.types.options()
+        settings = self.settings
+        sampling = {
+            "temperature": settings.temperature if request.temperature is None else request.temperature,
+            "top_p": settings.top_p if request.top_p is None else request.top_p,
+            "max_path_tokens": _path_tokens(request, settings.limits),
+            "extra": {name: body[name] for name in SAMPLING_FIELDS & body.keys() if body[name] is not None},
+            "chat": chat,
+        }
+        return ConsensusRequest(
+            model=name.model,
+            name=request.model,
+            strategy=self._strategy(name, options),
+            prompt=_prompt(request, chat, template if options.template is None else options.template),
+            options=self._run_options(options, request.seed) | {"kind": options.kind},
+            sampling=sampling,
+            chat=chat,
+            stream=bool(request.stream),
+            usage=bool(request.stream_options and request.stream_options.include_usage),
+            progress=options.progress,
         )
 
+    def _refuse_unsupported(self, body: dict[str, Any]) -> None:
+        for name, reason in UNSUPPORTED_FIELDS.items():
+            if name in body and not is_default(name, body[name]):
+                raise bad_request(
+                    f"{name} cannot be used with a strategy: {reason}; use the plain model name to pass it through.",
+                    name,
+                    "unsupported_parameter",
+                )
+        known = self.types.chat.__struct_fields__ + self.types.completion.__struct_fields__
+        unknown = next((name[:80] for name in body if name not in known), None)
+        if unknown is not None:
+            names = ", ".join(sorted(set(known)))
+            message = f"Unrecognized request argument supplied: {unknown}; known with a strategy: {names}."
+            raise bad_request(message, unknown, "unknown_parameter")
 
-def _invalid(error: msgspec.ValidationError) -> ApiError:
-    words, _, where = str(error).partition(" - at `$.")
-    param = where.rstrip("`") or None
-    if "unknown field" in words:
-        words += f"; known: {', '.join(ConsensusOptions.__struct_fields__)}"
-    return refused(f"{words}{f' (at {param})' if param else ''}.", param)
+    def _invalid(self, error: msgspec.ValidationError) -> ApiError:
+        message, _, location = str(error).partition(" - at `$.")
+        param = location.rstrip("`") or None
+        if "unknown field" in message:
+            message += f"; known: {', '.join(self.types.options.__struct_fields__)}"
+        return bad_request(f"{message}{f' (at {param})' if param else ''}.", param)
 
+    def _strategy(self, name: ModelName, options: VoteOptions) -> Strategy:
+        if name.strategy is not None and options.strategy not in (None, name.strategy):
+            raise bad_request(
+                f"the model's name selects {name.strategy} and the sureenough object {options.strategy}: "
+                "name one strategy",
+                "model",
+            )
+        try:
+            return parse(name.strategy or options.strategy or self.settings.strategy)
+        except UsageError as error:
+            raise bad_request(str(error), "model" if name.strategy else "sureenough.strategy") from None
 
-def _strategy(named: ModelName, own: ConsensusOptions, settings: ServerSettings) -> str:
-    if named.strategy is not None and own.strategy not in (None, named.strategy):
-        raise UsageError(
-            f"the model's name asks for {named.strategy}, the sureenough object for {own.strategy}: name one strategy"
-        )
-    return named.strategy or own.strategy or settings.strategy
-
-
-def _path_tokens(read_consensus_request: CompletionBody, settings: ServerSettings) -> int | None:
-    """The limit of a path; none where the caller has none and the upstream's own will do."""
-    wanted = read_consensus_request.max_completion_tokens or read_consensus_request.max_tokens
-    most = settings.limits.path_tokens
-    if wanted is not None and wanted > most:
-        name = "max_completion_tokens" if read_consensus_request.max_completion_tokens else "max_tokens"
-        raise refused(f"{name} is {wanted}; this server allows {most} a path.", name)
-    return wanted if wanted is not None else (most if most < 32_768 else None)
-
-
-def _sizes(own: ConsensusOptions, read_consensus_request: CompletionBody, settings: ServerSettings) -> dict[str, Any]:
-    limits = settings.limits
-    caps = {"paths": limits.paths, "parallel": limits.parallel, "max_tokens": limits.tokens, "deadline": limits.seconds}
-    for name, most in caps.items():
-        wanted = getattr(own, name)
-        if wanted is not None and wanted > most:
-            raise refused(f"{name} is {wanted:g}; this server allows {most:g}.", f"sureenough.{name}")
-    paths = own.paths or min(settings.paths, limits.paths)
-    return {
-        "paths": paths,
-        "parallel": own.parallel or min(settings.parallel, limits.parallel),
-        "window": own.window or settings.window,
-        "seed": own.seed if own.seed is not None else read_consensus_request.seed or 0,
-        "max_tokens": own.max_tokens or limits.tokens,
-        "deadline": limits.seconds if own.deadline is None else own.deadline,
-        "count": own.count,
-        "planned": own.planned,
-        "kind": own.kind,
-    }
+    def _run_options(self, options: VoteOptions, seed: int | None) -> dict[str, Any]:
+        for name, cap in self.settings.limits.caps().items():
+            value = getattr(options, name)
+            if value is not None and value > cap:
+                raise bad_request(f"{name} is {value:g}; this server allows {cap:g}.", f"sureenough.{name}")
+        defaults = self.settings.run_options()
+        chosen = {name: getattr(options, name) for name in RunOptions.fields()}
+        values = {name: getattr(defaults, name) if value is None else value for name, value in chosen.items()}
+        return values | ({"seed": seed} if chosen["seed"] is None and seed is not None else {})
 
 
-def _prompt(read_consensus_request: CompletionBody, chat: bool, template: str) -> Prompt:
+def _path_tokens(request: CompletionFields, limits: ServerLimits) -> int | None:
+    """The most tokens of a path; None leaves it to the upstream."""
+    for name in ("max_completion_tokens", "max_tokens"):
+        value = getattr(request, name)
+        if value is not None:
+            _check_path_tokens(name, value, limits)
+            return int(value)
+    return limits.path_tokens if limits.path_tokens < UPSTREAM_PATH_TOKENS else None
+
+
+def _check_path_tokens(name: str, value: int, limits: ServerLimits) -> None:
+    if value > limits.path_tokens:
+        raise bad_request(f"{name} is {value}; this server allows {limits.path_tokens} per path.", name)
+
+
+def check_plain_request(body: dict[str, Any], limits: ServerLimits) -> None:
+    """Hold a request that is passed through to the caps: as many replies as paths, as long as a path."""
+    numbers = {name: body.get(name) for name in ("n", "best_of", "max_tokens", "max_completion_tokens")}
+    for name, value in numbers.items():
+        if value is not None and type(value) is not int:
+            raise bad_request(f"{name} must be a whole number.", name)
+        if value is not None and name.startswith("max_"):
+            _check_path_tokens(name, value, limits)
+    prompts = body.get("prompt")
+    several = isinstance(prompts, list) and any(isinstance(prompt, str | list) for prompt in prompts)
+    replies = max(numbers["n"] or 1, numbers["best_of"] or 1) * (len(prompts) if several and prompts else 1)
+    if replies > limits.paths:
+        raise bad_request(f"the request asks for {replies} completions; this server allows {limits.paths}.", "n")
+
+
+def _prompt(request: CompletionFields, chat: bool, template: str) -> Prompt:
     if not chat:
-        if not isinstance(read_consensus_request.prompt, str) or not read_consensus_request.prompt:
-            raise refused("with a strategy the prompt is one string that is not empty.", "prompt")
-        return Prompt.user(read_consensus_request.prompt)
-    if not read_consensus_request.messages:
-        raise refused("messages must hold at least one message.", "messages")
-    for place, message in enumerate(read_consensus_request.messages):
+        if not isinstance(request.prompt, str) or not request.prompt:
+            raise bad_request("with a strategy the prompt must be one string that is not empty.", "prompt")
+        return Prompt.user(request.prompt)
+    if not request.messages:
+        raise bad_request("messages must hold at least one message.", "messages")
+    for index, message in enumerate(request.messages):
         if not isinstance(message.get("role"), str):
-            raise refused("every message has a role.", f"messages[{place}].role")
-    return Prompt(tuple(_put(read_consensus_request.messages, template)))
+            raise bad_request("every message must have a role.", f"messages[{index}].role")
+    return Prompt(tuple(_with_template(request.messages, template)))
 
 
-def _plain(template: str) -> bool:
-    """Whether a template has places for the question only: a format could ask for a line of a billion blanks."""
+def _has_only_question(template: str) -> bool:
+    """Whether a template's only field is {question}: a format could ask for a billion spaces."""
     try:
-        fields = [field[1:] for field in Formatter().parse(template)]
+        fields = [parts[1:] for parts in Formatter().parse(template)]
     except ValueError:
         return False
-    places = [field for field in fields if field != (None, None, None)]
-    return len(places) <= 1 and all(field == ("question", "", None) for field in places)
+    fields = [parts for parts in fields if parts != (None, None, None)]
+    return len(fields) <= 1 and all(parts == ("question", "", None) for parts in fields)
 
 
-def _put(messages: list[dict[str, Any]], template: str) -> list[Message]:
-    """The last turn, where it is the user's, is put as `ask` puts a question, unless it speaks of a box already."""
+def _with_template(messages: list[dict[str, Any]], template: str) -> list[Message]:
+    """The messages with the template around the last one, if it is the user's and does not mention a box already."""
     last = messages[-1]
     content = last.get("content")
     if last["role"] != "user" or "\\boxed" in str(content):
         return list(messages)
-    if not _plain(template):
-        raise refused("a template has a place for the {question}, and no other braces.", "sureenough.template")
+    if content is None:
+        raise bad_request("the last message has no content.", f"messages[{len(messages) - 1}].content")
+    if not _has_only_question(template):
+        raise bad_request("the template must hold {question} once, and no other braces.", "sureenough.template")
     try:
         if isinstance(content, str):
             return [*messages[:-1], {**last, "content": render_prompt(content, template).text}]
@@ -236,5 +223,5 @@ def _put(messages: list[dict[str, Any]], template: str) -> list[Message]:
             part = {**content[-1], "text": render_prompt(str(content[-1]["text"]), template).text}
             return [*messages[:-1], {**last, "content": [*content[:-1], part]}]
     except UsageError as error:
-        raise refused(f"{error}.", "messages") from None
+        raise bad_request(f"{error}.", "messages") from None
     return list(messages)

@@ -1,4 +1,4 @@
-"""What a server is told at its start. A request can ask for less than the limits, never for more, or elsewhere."""
+"""A server's settings, fixed at its start. A request may use less than the limits allow, never more."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from sureenough.api import render_prompt
+from sureenough.core.options import LIVE_DEFAULTS, RunOptions
 from sureenough.engines.openai.client import check_sampling
 from sureenough.errors import UsageError
 from sureenough.spec import parse
@@ -24,7 +25,7 @@ HOST: Final = re.compile(r"(?:\[([0-9a-f:.]+)\]|([^:\[\]]+))(?::\d+)?")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerLimits:
-    """Caps on what one request, and all of them together, may take."""
+    """Caps on one request, and on all requests together."""
 
     paths: int = 512
     parallel: int = 64
@@ -33,44 +34,50 @@ class ServerLimits:
     seconds: float = 600.0
     body: int = 1 << 20  # bytes
     requests: int = 64  # at once
-    send: float = 30.0  # seconds that a client may leave what it is sent unread
+    send: float = 30.0  # seconds for which a client may stop reading its response
+    head: float = 10.0  # seconds for the head of a connection's first request
+    idle: int = 1024  # connections without a request in progress
 
     def __post_init__(self) -> None:
         for name in self.__slots__:
             if not 0 < getattr(self, name) < inf:
-                raise UsageError(f"{name} is {getattr(self, name)}; a limit is more than 0, and finite")
+                raise UsageError(f"{name} is {getattr(self, name)}; a limit must be above 0, and finite")
+
+    def caps(self) -> dict[str, float]:
+        """The largest value of each run option that a request may ask for."""
+        return {"paths": self.paths, "parallel": self.parallel, "max_tokens": self.tokens, "deadline": self.seconds}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerSettings:
-    """Where to listen, whom to ask, and how much to allow."""
+    """Where to listen, which upstream to use, the defaults of a request, and its limits."""
 
-    upstream: str | None = None  # up to and with /v1; None: a model on this machine
-    models: tuple[str, ...] = ()  # the only ones that may be asked for; those of the upstream by default
-    strategy: str = "ddc"  # where a request wants one and names none
-    paths: int = 64
-    parallel: int = 16
+    upstream: str | None = None  # URL that ends in /v1; None: a model on this machine
+    models: tuple[str, ...] = ()  # the only models that are offered; by default all of the upstream
+    strategy: str = "ddc"  # if a request has options but no strategy
+    paths: int = LIVE_DEFAULTS.paths or 64
+    parallel: int = LIVE_DEFAULTS.parallel
     temperature: float = 0.6
     top_p: float = 0.95
     window: int | None = None
     template: str | None = None
     host: str = "127.0.0.1"
     port: int = 8000
-    hosts: tuple[str, ...] = ()  # further names under which the server may be called
+    hosts: tuple[str, ...] = ()  # further host names of this server
     keys: tuple[str, ...] = field(default=(), repr=False)
     insecure: bool = False
     limits: ServerLimits = field(default_factory=ServerLimits)
+    cap_plain: bool = True  # whether the limits apply to requests with a plain model name
     keep_runs: Path | None = None
-    showing: bool = False  # only show the runs that were kept: nobody is asked
-    grace: float = 20.0  # seconds that running requests get when the server is told to stop
-    log_requests: bool = False  # whether questions go to the log
+    view_only: bool = False  # show kept runs, without an upstream
+    grace: float = 20.0  # seconds for running requests when the server shuts down
+    log_requests: bool = False  # whether questions are logged
     retries: int = 2
     first_token: float = 300.0
     stall: float = 60.0
     upstream_key: str | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
-        parse(self.strategy)
         check_sampling(self.temperature, self.top_p)
         if self.template is not None:
             render_prompt("?", self.template)
@@ -79,16 +86,36 @@ class ServerSettings:
         if self.keys and min(map(len, self.keys)) < SHORTEST_KEY:
             raise UsageError(f"a key is too short; keys have at least {SHORTEST_KEY} characters")
         if not all(key.isascii() and key.isprintable() for key in self.keys):
-            raise UsageError("a key has characters that no header can carry; use letters, digits and signs")
+            raise UsageError("a key has characters that a header cannot hold; use ASCII letters, digits and signs")
         if not self.keys and not self.insecure and not loopback(self.host):
             raise UsageError(
-                f"{self.host} can be reached from other machines, and no key guards this server: set {KEYS_VARIABLE}, "
-                "give --key-file, or insist with --insecure"
+                f"{self.host} can be reached from other machines, and this server has no keys: set {KEYS_VARIABLE}, "
+                "give --key-file, or allow it with --insecure"
             )
+        self._check_defaults()
+
+    def _check_defaults(self) -> None:
+        """Refuse settings under which every request without options of its own would fail."""
+        options = self.run_options()
+        options.check_budget(parse(self.strategy))
+        for name, cap in self.limits.caps().items():
+            value = getattr(options, name)
+            if value is not None and value > cap:
+                raise UsageError(
+                    f"requests use {name}={value:g} by default, which is above this server's limit of {cap:g}: "
+                    "lower the default or raise the limit"
+                )
+
+    def run_options(self) -> RunOptions:
+        """The run options of a request that sets none."""
+        return RunOptions(
+            paths=self.paths, parallel=self.parallel, window=self.window,
+            max_tokens=self.limits.tokens, deadline=self.limits.seconds,
+        )  # fmt: skip
 
 
 def loopback(host: str) -> bool:
-    """Whether only this machine can reach what listens here."""
+    """Whether a server that listens here can be reached from this machine only."""
     if host == "localhost":
         return True
     try:
@@ -98,7 +125,7 @@ def loopback(host: str) -> bool:
 
 
 def known_host(header: str, settings: ServerSettings) -> bool:
-    """Whether a Host header is one of ours. Addresses are: a page of another site can only ever bring its own name."""
+    """Whether a Host header names this server. Any IP address does: a page of another site can only send a name."""
     parts = HOST.fullmatch(header.strip().lower())
     if parts is None:
         return False
@@ -113,15 +140,15 @@ def known_host(header: str, settings: ServerSettings) -> bool:
 
 
 def read_keys(file: Path | None) -> tuple[str, ...]:
-    """The keys of a file, one a line, and of the environment, with commas between them."""
-    found: list[str] = os.environ.get(KEYS_VARIABLE, "").split(",")
+    """The keys from a file, one per line, and from the environment, separated by commas."""
+    keys: list[str] = os.environ.get(KEYS_VARIABLE, "").split(",")
     if file is not None:
         try:
-            found += file.read_text().splitlines()
+            keys += file.read_text().splitlines()
         except (OSError, UnicodeDecodeError) as error:
             raise UsageError(f"{file} cannot be read: {getattr(error, 'strerror', None) or error}") from None
-    return _stripped(found)
+    return _stripped(keys)
 
 
-def _stripped(words: Iterable[str]) -> tuple[str, ...]:
-    return tuple(word.strip() for word in words if word.strip() and not word.strip().startswith("#"))
+def _stripped(lines: Iterable[str]) -> tuple[str, ...]:
+    return tuple(line.strip() for line in lines if line.strip() and not line.strip().startswith("#"))

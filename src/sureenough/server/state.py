@@ -1,24 +1,27 @@
-"""What all requests share: the upstream, the limits on how many there are at once, the counters, and the runs."""
+"""What all requests of a server share: the upstream, the slots for requests, the metrics, and the runs in progress."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator
+from contextlib import ExitStack, asynccontextmanager
 from dataclasses import replace
 from typing import Final
 
 from sureenough.api import aask
 from sureenough.drivers.observers import Observer
 from sureenough.drivers.transcripts import WinnerTranscript
-from sureenough.server.errors import ApiError
+from sureenough.server.errors import ApiError, api_error, shutting_down
 from sureenough.server.metrics import ServerMetrics
 from sureenough.server.replies import RunResult
+from sureenough.server.responses import cancel_once, mend
 from sureenough.server.schema import ConsensusRequest
 from sureenough.server.settings import ServerSettings
 from sureenough.server.upstream import Upstream, open_upstream
 
+LOGGED_QUESTION: Final = 2_000
+"""Characters of a question that are logged."""
 log: Final = logging.getLogger("sureenough.server")
 
 
@@ -27,74 +30,85 @@ class ServerState:
 
     def __init__(self, settings: ServerSettings) -> None:
         self.settings = settings
-        self.upstream: Upstream | None = None
-        self.counters = ServerMetrics()
-        self.busy = 0
-        self.draining = False
-        self.running: set[asyncio.Task[RunResult]] = set()
+        self.requests = 0  # that hold a slot
+        self.runs: set[asyncio.Task[RunResult]] = set()
+        self.shutting_down = False
+        self.metrics = ServerMetrics(lambda: self.requests, lambda: len(self.runs))
+        self._upstream: Upstream | None = None
 
     @asynccontextmanager
     async def opened(self) -> AsyncIterator[None]:
-        """Reach the upstream for as long as the server runs."""
-        if self.settings.showing:
+        """Hold the upstream open for as long as the server runs."""
+        if self.settings.view_only:
             yield
             return
-        async with open_upstream(self.settings) as self.upstream:
+        async with open_upstream(self.settings) as self._upstream:
             yield
             self.stop_runs()
 
     @property
-    def asked(self) -> Upstream:
-        """The upstream, once the server has started."""
-        if self.upstream is None:
-            raise ApiError(503, "This server only shows runs that were kept.", code="showing_only")
-        return self.upstream
+    def upstream(self) -> Upstream:
+        """The upstream; a server that only shows kept runs has none."""
+        if self._upstream is None:
+            raise ApiError(503, "This server only shows runs that were kept.", code="view_only")
+        return self._upstream
 
-    def enter(self) -> Callable[[], None]:
-        """Take a place, and how to leave it; refused where there is none, or where the server is about to stop."""
-        if self.draining:
-            raise ApiError(503, "The server is stopping.", code="stopping", headers={"Retry-After": "5"})
-        if self.busy >= self.settings.limits.requests:
-            self.counters.turned_away += 1
+    def error_response(self, error: BaseException, model: str = "") -> ApiError:
+        """The response for an error, without the upstream's address and secrets."""
+        response = api_error(error, model)
+        if response.status == 500 and not isinstance(error, ApiError):
+            log.error("a request failed", exc_info=error)
+        if self._upstream is not None:
+            response.message = self._upstream.redact(response.message)
+        return response
+
+    def slot(self) -> ExitStack:
+        """One of the slots for requests, held until the context ends or it is closed, whichever comes first."""
+        if self.shutting_down:
+            raise shutting_down()
+        if self.requests >= self.settings.limits.requests:
+            self.metrics.rejected.inc()
             raise ApiError(
                 429,
-                f"The server is busy with {self.busy} requests, and takes no more at once.",
+                f"The server is already handling {self.requests} requests, its limit; try again later.",
                 code="rate_limit_exceeded",
                 headers={"Retry-After": "1"},
             )
-        self.busy += 1
-        left = False
+        self.requests += 1
+        slot = ExitStack()
+        slot.callback(self._release)
+        return slot
 
-        def leave() -> None:
-            nonlocal left
-            self.busy -= not left
-            left = True
+    def _release(self) -> None:
+        self.requests -= 1
 
-        return leave
+    def start_run(self, request: ConsensusRequest, slot: ExitStack, *observers: Observer) -> asyncio.Task[RunResult]:
+        """Start a run; cancelling the task closes every path and gives the vote so far.
 
-    def run(self, asked: ConsensusRequest, *observers: Observer) -> asyncio.Task[RunResult]:
-        """Begin a run; cancelling the task closes every path and gives the vote so far.
-
-        Its place is free as soon as it is over: a client that has its reply must find room for the next request.
+        The slot is free as soon as the run ends: a client that has its response must find one for the next request.
         """
-        leave = self.enter()
         if self.settings.log_requests:
-            log.info("asked: %s", asked.prompt.text)
-        task = asyncio.create_task(self._run(asked, observers), name="run")
-        self.running.add(task)
-        task.add_done_callback(self.running.discard)
-        task.add_done_callback(lambda _: leave())
+            log.info("question: %r", request.question[:LOGGED_QUESTION])
+        task = asyncio.create_task(self._run(request, observers), name="run")
+        self.runs.add(task)
+        task.add_done_callback(self.runs.discard)
+        task.add_done_callback(lambda _: slot.close())
         return task
 
-    async def _run(self, asked: ConsensusRequest, observers: tuple[Observer, ...]) -> RunResult:
-        texts = WinnerTranscript()
-        engine = self.asked.engine(asked.model, asked.sampling)
-        out = await aask(asked.prompt, engine, asked.strategy, observers=(texts, *observers), **asked.options)
-        self.counters.ended(out)
-        out = replace(out, notes=tuple(self.asked.clean(note) for note in out.notes))
-        return RunResult(out, texts.of(out.answer))
+    async def _run(self, request: ConsensusRequest, observers: tuple[Observer, ...]) -> RunResult:
+        transcript = WinnerTranscript()
+        upstream = self.upstream
+        engine = upstream.engine(request.model, request.sampling)
+        out = await aask(
+            request.prompt, engine, request.strategy, observers=(transcript, *observers), **request.options
+        )
+        self.metrics.count_run(out)
+        out = replace(out, notes=tuple(upstream.redact(note) for note in out.notes))
+        winner = transcript.of(out.answer)
+        winner = None if winner is None else winner._replace(text=mend(winner.text))
+        return RunResult(out, winner, request.strategy.stop)
 
     def stop_runs(self) -> None:
-        """Every run ends now, with the vote so far."""
-        for task in list(self.running):
-            task.cancel()
+        """End every run with the vote so far."""
+        for task in list(self.runs):
+            cancel_once(task)

@@ -1,4 +1,4 @@
-"""Whom the server asks: an OpenAI-compatible server, or a model on this machine served in this process.
+"""The upstream: an OpenAI-compatible server, or a model on this machine that this process serves.
 
 Connections are opened once and shared by all requests; a request chooses the model and the sampling, nothing else.
 """
@@ -10,99 +10,119 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-import httpx
 import msgspec
 
 from sureenough.api import TEMPLATE
 from sureenough.engines.local.engine import Local
 from sureenough.engines.openai.client import OpenAI, OpenAIConnection, Timeouts
+from sureenough.engines.openai.errors import TransportError
 from sureenough.errors import EngineRejected, EngineUnavailable
-from sureenough.server.errors import ApiError, unknown_model
+from sureenough.server.errors import ApiError, unknown_model, upstream_unavailable
 from sureenough.server.settings import ServerSettings
 
-FRESH: Final = 30.0
-"""Seconds for which a list of models is believed."""
-SLOTS: Final = 32
-"""Paths at once of a model on this machine, over all requests; more of them wait for their turn."""
+if TYPE_CHECKING:
+    from yarl import URL
+
+    from sureenough.engines.openai.transport import Transport
+
+MODELS_SECONDS: Final = 30.0
+"""Seconds for which a list of models is reused."""
+READY_SECONDS: Final = 2.0
+"""Seconds for which the result of a readiness probe is reused."""
+LOCAL_PATHS: Final = 32
+"""Paths at once of a model on this machine, over all requests; further ones wait."""
 
 
 class Upstream:
-    """The server that is asked, with its connections open."""
+    """The upstream, with its connections open."""
 
     def __init__(self, connected: OpenAIConnection, settings: ServerSettings, template: str, local: bool) -> None:
         self.connected, self.settings, self.template, self.local = connected, settings, template, local
         self._models: list[str] = []
-        self._asked = -FRESH
-        self._asking = asyncio.Lock()
+        self._listed_at = -MODELS_SECONDS
+        self._listing = asyncio.Lock()
+        self._probe: asyncio.Task[bool] | None = None
+        self._probed: tuple[float, bool] | None = None  # when, and whether it was ready
 
     @property
-    def client(self) -> httpx.AsyncClient:
-        """The client that holds the connections, and the key."""
-        return self.connected.client
+    def transport(self) -> Transport:
+        """The connections, which send the key."""
+        return self.connected.transport
 
     def engine(self, model: str, sampling: dict[str, Any]) -> OpenAIConnection:
         """The engine for one request."""
         base = self.connected.engine
-        return self.connected.asking(
+        return self.connected.with_engine(
             replace(base, model=model, **sampling | {"extra": {**base.extra, **sampling["extra"]}})
         )
 
     @property
     def offered(self) -> tuple[str, ...]:
-        """The models that may be asked for, where that is known without asking the upstream."""
+        """The models that are offered, if that is known without a request to the upstream."""
         return self.settings.models or ((self.connected.engine.model,) if self.local else ())
 
-    def place(self, verb: str) -> httpx.URL:
-        """Where a verb such as `chat/completions` is."""
-        address = self.connected.address
-        return address.copy_with(path=f"{address.path.rstrip('/')}/{verb}")
+    def url(self, endpoint: str) -> URL:
+        """The URL of an endpoint such as `chat/completions`."""
+        return self.connected.endpoint(endpoint)
 
-    def clean(self, text: str) -> str:
-        """What an upstream says, without its key and its address."""
-        return self.connected.server.clean(text).replace(self.connected.server.shown, "the upstream")
+    def redact(self, text: str) -> str:
+        """Text of the upstream without its key and its address."""
+        return self.connected.errors.clean(text).replace(self.connected.errors.shown, "the upstream")
 
     async def models(self) -> list[str]:
-        """What may be asked for: what the settings name, else what the upstream lists."""
+        """The models that are offered: those of the settings, else those that the upstream lists."""
         if self.offered:
             return list(self.offered)
-        async with self._asking:
-            if time.monotonic() - self._asked > FRESH:
-                self._models, self._asked = await self._list(), time.monotonic()
+        async with self._listing:
+            if time.monotonic() - self._listed_at > MODELS_SECONDS:
+                self._models, self._listed_at = await self._list(), time.monotonic()
         return self._models
 
     async def _list(self) -> list[str]:
         try:
-            reply = await self.client.get(self.place("models"), timeout=10)
-        except httpx.TransportError as error:
-            raise self.connected.server.unreachable(error) from None
-        if reply.status_code != 200:
-            raise EngineUnavailable(f"the upstream answered {reply.status_code} when it was asked for its models")
+            response = await self.transport.fetch("GET", self.url("models"), seconds=10)
+        except TransportError as error:
+            raise self.connected.errors.unreachable(error) from None
+        if response.status != 200:
+            raise EngineUnavailable(f"the upstream returned status {response.status} for its list of models")
         try:
-            found = msgspec.json.decode(reply.content)["data"]
-            return [str(one["id"]) for one in found]
-        except (msgspec.DecodeError, KeyError, TypeError):
-            raise EngineRejected("the upstream's list of models is none") from None
+            return [str(model["id"]) for model in msgspec.json.decode(response.body)["data"]]
+        except (msgspec.DecodeError, KeyError, TypeError, RecursionError):
+            raise EngineRejected("the upstream's list of models cannot be read") from None
 
-    def admit(self, model: str) -> None:
-        """Refuse models that are not offered, where that is known without asking."""
+    def check_offered(self, model: str) -> None:
+        """Refuse a model that is not offered, if that is known without a request to the upstream."""
         if self.offered and model not in self.offered:
             raise unknown_model(model, f"; this server offers {', '.join(self.offered)}")
 
     async def ready(self) -> bool:
-        """Whether it answers."""
+        """Whether the upstream responds, by a probe that is at most a few seconds old; one is in flight at a time."""
+        if self._probed is None or time.monotonic() - self._probed[0] > READY_SECONDS:
+            if self._probe is None or self._probe.done():
+                self._probe = asyncio.create_task(self._send_probe())
+            if self._probed is None or time.monotonic() - self._probed[0] > 3 * READY_SECONDS:
+                return await asyncio.shield(self._probe)  # the last result is too old
+        return self._probed[1]
+
+    async def _send_probe(self) -> bool:
+        ready = await self._responds()
+        self._probed = time.monotonic(), ready
+        return ready
+
+    async def _responds(self) -> bool:
         try:
-            reply = await self.client.get(self.place("models"), timeout=2)
-        except httpx.TransportError:
+            response = await self.transport.fetch("GET", self.url("models"), seconds=2)
+        except TransportError:
             return False
-        return reply.status_code < 500
+        return response.status < 500
 
 
 @asynccontextmanager
 async def open_upstream(settings: ServerSettings) -> AsyncIterator[Upstream]:
     """The upstream of these settings, for as long as the server runs."""
-    # The most paths that all requests may ask for, a connection for each one that is passed on, and some for questions.
+    # The most paths of all requests, one connection for each request that is passed through, and a few for probes.
     at_once = settings.limits.requests * (max(settings.parallel, settings.limits.parallel) + 1) + 8
     times = Timeouts(first_token=settings.first_token, stall=settings.stall)
     if settings.upstream is not None:
@@ -113,17 +133,15 @@ async def open_upstream(settings: ServerSettings) -> AsyncIterator[Upstream]:
         async with engine.open(parallel=at_once) as connected:
             yield Upstream(connected, settings, settings.template or TEMPLATE, local=False)
         return
-    model = Local(settings.models[0] if settings.models else None, slots=SLOTS, window=settings.window, timeouts=times)
-    async with model.open(parallel=SLOTS) as ready:
-        connected = ready.connected.asking(replace(ready.connected.engine, metrics=False, retries=settings.retries))
+    model = Local(
+        settings.models[0] if settings.models else None, slots=LOCAL_PATHS, window=settings.window, timeouts=times
+    )
+    async with model.open(parallel=LOCAL_PATHS) as ready:
+        connection = ready.connection
+        connected = connection.with_engine(replace(connection.engine, metrics=False, retries=settings.retries))
         yield Upstream(connected, settings, settings.template or model.template or TEMPLATE, local=True)
 
 
-def not_here(error: httpx.TransportError) -> ApiError:
-    """The upstream cannot be reached."""
-    return ApiError(
-        503,
-        f"The upstream cannot be reached ({type(error).__name__}).",
-        code="upstream_unavailable",
-        headers={"Retry-After": "2"},
-    )
+def unreachable(error: TransportError) -> ApiError:
+    """The response if the upstream cannot be reached."""
+    return upstream_unavailable(f"The upstream cannot be reached ({type(error).__name__}).")

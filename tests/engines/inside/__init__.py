@@ -1,1 +1,1 @@
-"""The monitor that runs inside vLLM."""
+"""Tests of the monitor that runs inside vLLM."""

@@ -14,11 +14,11 @@ from sureenough.bench.experiments.figures import ACCURACY, series
 from sureenough.bench.experiments.replayed import PAPER_BUDGET, Results, cell_options, replay_findings, replay_inputs
 from sureenough.bench.pipeline import OpenPool
 from sureenough.bench.result import Axis, Figure, ResultColumn, Series
-from sureenough.bench.settings import COMPARED
 from sureenough.bench.source import Source
 from sureenough.errors import UsageError
 from sureenough.pools import Pool
 from sureenough.spec import resolve
+from sureenough.strategies import COMPARED
 
 BUDGET: Final = c.Column(ResultColumn("budget", "count", "paths"), lambda line: line.cell.options.paths)
 CAP: Final = c.Column(ResultColumn("cap", "count", "tokens per question"), lambda line: line.cell.options.max_tokens)

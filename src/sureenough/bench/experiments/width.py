@@ -12,7 +12,7 @@ from sureenough.bench.experiments.figures import Measured, bars
 from sureenough.bench.experiments.replayed import replay_experiment, strategy_cells
 from sureenough.bench.result import Axis, Cell, ResultColumn
 from sureenough.bench.score import CONFIDENT
-from sureenough.bench.settings import COMPARED
+from sureenough.strategies import COMPARED
 
 SPENT: Final = "tokens confident wrong"
 

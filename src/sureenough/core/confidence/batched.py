@@ -1,112 +1,146 @@
 """One token of many paths at once, in numpy: Monitor.push and Gate.tier, the same operations in the same order.
 
-Arrays hold a row a slot. A step is told how many tokens a path had before it, and takes what it needs of the state
-after so many tokens; of states the last two are kept. So a step can be repeated (vLLM throws away what it samples in
-the middle of a long prompt) and nothing has to be taken back.
+Each path has a slot, which is a row of the arrays. A step receives the number of tokens that a path had before it and
+uses the state after that many tokens; the last two states are kept. So a step can be repeated (vLLM discards what it
+samples in the middle of a long prompt) and never has to be undone.
 """
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sureenough.core.confidence.instability import Floats, instability_from_arrays, instability_of_window
-
-D, DD, DV, VV, P, SHIFT, LIFT, LAST, LOWEST, TIER = range(10)
-"""Columns of the running sums, as core's Monitor names them."""
-PEAK, CONF, LOW, TAIL, PRUNED = range(5)
-"""Columns of what a step reports of a row."""
-DROP: Final = 1.0
-RISK: Final = 2.0
+from sureenough.core.confidence.columns import (
+    BLOCK_ROWS,
+    CONF_BLOCKS,
+    CONF_SHIFT,
+    GATE_COLUMNS,
+    GATE_DROP,
+    GATE_ETA,
+    GATE_RISK,
+    GATE_TRUST,
+    LAST_CONF,
+    LOWEST,
+    PEAK_BLOCKS,
+    PEAK_SHIFT,
+    STATE_COLUMNS,
+    SUFFIX_COLUMNS,
+    SUM_D,
+    SUM_DD,
+    SUM_DV,
+    SUM_PEAK,
+    SUM_VV,
+    TIER,
+    TIER_DROP,
+    TIER_NONE,
+    TIER_RISK,
+)  # fmt: skip
+from sureenough.core.confidence.instability import (
+    Floats,
+    instability_from_arrays,
+    instability_of_window,
+    suffix_sums,
+)
 
 Ints = NDArray[np.int64]
 
 
 class BatchArrays(NamedTuple):
-    """Everything that is known of the watched paths."""
+    """The state of all watched paths."""
 
-    sums: Floats  # after an even and an odd number of tokens; slot; column
-    ring: Floats  # slot; conf of even and odd blocks, peak of even and odd blocks; place in the block
-    rests: Floats  # slot; D, DD, DV, VV, P of the rest of the block before; place
-    gates: Floats  # slot; trust, drop, risk, eta
+    states: Floats  # after an even and an odd number of tokens; slot; running sums and the columns after them
+    blocks: Floats  # slot; conf of even and odd blocks, peak of even and odd blocks; position in the block
+    suffixes: Floats  # slot; suffix sums of the block before; position
+    gates: Floats  # slot; threshold
     windows: NDArray[np.int32]
 
 
-def push_batch(state: BatchArrays, slot: Ints, before: Ints, peak: Floats, conf: Floats) -> Floats:
-    """One token of each of these slots' paths; what is known of each path now."""
-    sums, ring, rests, gates, windows = state
-    size = windows[slot].astype(np.int64)
-    at, block = before % size, before // size
-    first, turns = before == 0, (at == 0) & (before > 0)
-    for i in np.flatnonzero(turns):
-        _turn(ring[slot[i]], rests[slot[i]], int(size[i]), int(block[i]))
-    old = sums[before & 1, slot]
-    new = np.where((first | turns)[:, None], 0.0, old)
-    new[:, SHIFT] = shift = np.where(first, conf, np.where(turns, old[:, LAST], old[:, SHIFT]))
-    end_of_block = ring[slot, 2 + ((block - 1) & 1), size - 1]
-    new[:, LIFT] = lift = np.where(first, peak, np.where(turns, end_of_block, old[:, LIFT]))
-    d, v = conf - shift, conf - np.where(first, conf, old[:, LAST])
-    new[:, LAST] = conf
-    new[:, D] += d
-    new[:, DD] += d * d
-    new[:, DV] += d * v
-    new[:, VV] += v * v
-    new[:, P] += peak - lift
-    ring[slot, block & 1, at] = conf
-    ring[slot, 2 + (block & 1), at] = peak
-    rest = np.where((block > 0)[:, None], rests[slot, :, at + 1], 0.0)
-    full, n = before + 1 >= size, np.minimum(before + 1, size)
-    group = (new[:, D] + rest[:, D] + n * shift) / n
-    lowest = np.where(first, np.inf, old[:, LOWEST])
-    new[:, LOWEST] = np.where(full & (group < lowest), group, lowest)
-    group_peak = (new[:, P] + rest[:, P] + n * lift) / n
-    held = np.where(first, 0.0, old[:, TIER])
-    new[:, TIER] = np.where(
-        full & (held == 0.0),
-        _tier(gates[slot], group_peak, group, lambda i: _risk(ring, slot, size, before, new, rest, i)),
-        held,
+def batch_shapes(slots: int, longest_window: int) -> tuple[tuple[int, ...], ...]:
+    """Shapes of `states`, `blocks`, `suffixes` and `gates`."""
+    return (
+        (2, slots, STATE_COLUMNS),
+        (slots, BLOCK_ROWS, longest_window),
+        (slots, SUFFIX_COLUMNS, longest_window + 1),
+        (slots, GATE_COLUMNS),
     )
-    sums[(before + 1) & 1, slot] = new
-    return np.stack([peak, conf, np.where(full, new[:, LOWEST], group), group, new[:, TIER]], axis=1)
 
 
-def _tier(gates: Floats, peak: Floats, conf: Floats, risk: Any) -> Floats:
-    trust, drop, bar, eta = gates.T
-    asked = peak <= trust
-    tier = np.where(asked & (conf < drop), DROP, 0.0)
-    rest = np.flatnonzero(asked & (tier == 0.0) & (bar < np.inf))
-    if rest.size:
-        noise, fall = risk(rest)
-        tier[rest] = np.where(noise + eta[rest] * fall > bar[rest], RISK, 0.0)
+def push_batch(arrays: BatchArrays, slots: Ints, tokens_before: Ints, peak: Floats, conf: Floats) -> Floats:
+    """Take one token of the path in each of these slots; each path's result columns."""
+    states, blocks, suffixes, gates, windows = arrays
+    size = windows[slots].astype(np.int64)
+    position, block = tokens_before % size, tokens_before // size
+    first, starts_block = tokens_before == 0, (position == 0) & (tokens_before > 0)
+    for i in np.flatnonzero(starts_block):
+        _end_block(blocks[slots[i]], suffixes[slots[i]], int(size[i]), int(block[i]))
+    old = states[tokens_before & 1, slots]
+    new = np.where((first | starts_block)[:, None], 0.0, old)
+    new[:, CONF_SHIFT] = shift = np.where(first, conf, np.where(starts_block, old[:, LAST_CONF], old[:, CONF_SHIFT]))
+    last_peak = blocks[slots, PEAK_BLOCKS + ((block - 1) & 1), size - 1]
+    new[:, PEAK_SHIFT] = peak_shift = np.where(first, peak, np.where(starts_block, last_peak, old[:, PEAK_SHIFT]))
+    d, v = conf - shift, conf - np.where(first, conf, old[:, LAST_CONF])
+    new[:, LAST_CONF] = conf
+    new[:, SUM_D] += d
+    new[:, SUM_DD] += d * d
+    new[:, SUM_DV] += d * v
+    new[:, SUM_VV] += v * v
+    new[:, SUM_PEAK] += peak - peak_shift
+    blocks[slots, CONF_BLOCKS + (block & 1), position] = conf
+    blocks[slots, PEAK_BLOCKS + (block & 1), position] = peak
+    suffix = np.where((block > 0)[:, None], suffixes[slots, :, position + 1], 0.0)
+    full, n = tokens_before + 1 >= size, np.minimum(tokens_before + 1, size)
+    group_conf = (new[:, SUM_D] + suffix[:, SUM_D] + n * shift) / n
+    lowest = np.where(first, np.inf, old[:, LOWEST])
+    new[:, LOWEST] = np.where(full & (group_conf < lowest), group_conf, lowest)
+    group_peak = (new[:, SUM_PEAK] + suffix[:, SUM_PEAK] + n * peak_shift) / n
+    tier = np.where(first, TIER_NONE, old[:, TIER])
+
+    def instability(rows: Ints) -> tuple[Floats, Floats]:
+        sums = new[rows, :SUFFIX_COLUMNS] + suffix[rows]
+        return _instability(blocks, slots[rows], size[rows], tokens_before[rows], sums, conf[rows])
+
+    untested = full & (tier == TIER_NONE)
+    new[:, TIER] = tier = np.where(untested, _tier(gates[slots], group_peak, group_conf, instability), tier)
+    states[(tokens_before + 1) & 1, slots] = new
+    return np.stack([peak, conf, np.where(full, new[:, LOWEST], group_conf), group_conf, tier], axis=1)
+
+
+def _tier(gates: Floats, peak: Floats, conf: Floats, instability: Callable[[Ints], tuple[Floats, Floats]]) -> Floats:
+    """The first test of its gate that each row fails; instability is computed only for rows that need it."""
+    risk, eta = gates[:, GATE_RISK], gates[:, GATE_ETA]
+    untrusted = peak <= gates[:, GATE_TRUST]
+    tier = np.where(untrusted & (conf < gates[:, GATE_DROP]), TIER_DROP, TIER_NONE)
+    rows = np.flatnonzero(untrusted & (tier == TIER_NONE) & (risk < np.inf))
+    if rows.size:
+        isotropy, penalty = instability(rows)
+        tier[rows] = np.where(isotropy + eta[rows] * penalty > risk[rows], TIER_RISK, TIER_NONE)
     return tier
 
 
-def _risk(
-    ring: Floats, slot: Ints, size: Ints, before: Ints, new: Floats, rest: Floats, rows: Ints
+def _instability(
+    blocks: Floats, slots: Ints, size: Ints, tokens_before: Ints, sums: Floats, conf: Floats
 ) -> tuple[Floats, Floats]:
-    slot, size, before, new, rest = slot[rows], size[rows], before[rows], new[rows], rest[rows]
-    block, at = before // size, before % size
-    # The token before the window stands at this token's place in the block before; the path's first where none is.
-    earlier = np.where(block > 0, ring[slot, (block - 1) & 1, at], ring[slot, 0, 0])
-    d, dd, dv, vv = (new[:, column] + rest[:, column] for column in (D, DD, DV, VV))
-    noise, fall, weak = instability_from_arrays(size.astype(np.float64), d, dd, dv, vv, new[:, LAST] - earlier)
-    for i in np.flatnonzero(weak):
-        place = np.arange(before[i] - size[i] + 1, before[i] + 1)
-        if place[0] < 0:
-            continue  # no full window: nobody asks
-        window = ring[slot[i], (place // size[i]) & 1, place % size[i]]
-        noise[i], fall[i] = instability_of_window(window, float(earlier[i]))
-    return noise, fall
+    block, position = tokens_before // size, tokens_before % size
+    # The token before the window has this token's position in the block before; in the first block it is the first.
+    previous = blocks[slots, CONF_BLOCKS + ((block - 1) & 1), position]
+    before = np.where(block > 0, previous, blocks[slots, CONF_BLOCKS, 0])
+    d, dd, dv, vv = (sums[:, column] for column in (SUM_D, SUM_DD, SUM_DV, SUM_VV))
+    isotropy, penalty, ill_conditioned = instability_from_arrays(size.astype(np.float64), d, dd, dv, vv, conf - before)
+    for i in np.flatnonzero(ill_conditioned):
+        token = np.arange(tokens_before[i] - size[i] + 1, tokens_before[i] + 1)
+        if token[0] < 0:
+            continue  # not a full window: its tier is not used
+        window = blocks[slots[i], CONF_BLOCKS + ((token // size[i]) & 1), token % size[i]]
+        isotropy[i], penalty[i] = instability_of_window(window, float(before[i]))
+    return isotropy, penalty
 
 
-def _turn(ring: Floats, rests: Floats, size: int, block: int) -> None:
-    """The block before this one is full: run its sums backward, shifted by its last token."""
-    odd = (block - 1) & 1
-    conf, peak = ring[odd, :size], ring[2 + odd, :size]
-    before = ring[1 - odd, size - 1] if block > 1 else conf[0]
-    d, v = conf - conf[-1], np.diff(conf, prepend=before)
-    for row, values in enumerate((d, d * d, d * v, v * v, peak - peak[-1])):
-        rests[row, :size] = np.cumsum(values[::-1])[::-1]
-        rests[row, size] = 0.0
+def _end_block(blocks: Floats, suffixes: Floats, size: int, block: int) -> None:
+    """Form the suffix sums of the block before this one."""
+    parity = (block - 1) & 1
+    conf, peak = blocks[CONF_BLOCKS + parity, :size], blocks[PEAK_BLOCKS + parity, :size]
+    before = blocks[CONF_BLOCKS + 1 - parity, size - 1] if block > 1 else conf[0]
+    suffixes[:, : size + 1] = suffix_sums(conf, peak, float(before))

@@ -1,7 +1,7 @@
-"""One path while it grows: O(1) a token, the same numbers as `windows.scan` to the last bit.
+"""One path while it grows: O(1) per token, the same numbers as `array.scan` to the last bit.
 
-The current block's sums run forward; when a block of L tokens is full, its sums are run backward once, so
-that any later window is `rest of the last block` + `head of this one` (amortised constant, no drift).
+The current block's sums run forward. When a block of L tokens is full, its suffix sums are formed once, so that any
+later window is the rest of the last block plus the head of this one (amortised constant time, no drift).
 """
 
 from __future__ import annotations
@@ -11,15 +11,16 @@ from math import inf
 
 import numpy as np
 
-from sureenough.core.confidence.instability import ILL_CONDITIONED, Floats, instability_from_sums, instability_of_window
+from sureenough.core.confidence.columns import ILL_CONDITIONED
+from sureenough.core.confidence.instability import instability_from_sums, instability_of_window, suffix_sums
 
 
 class Monitor:
     """Group peak, group conf and instability of the latest window of one growing path."""
 
     __slots__ = (
-        "_conf", "_d", "_dd", "_dv", "_last", "_lift", "_lowest", "_old", "_p", "_peak",
-        "_rest_d", "_rest_dd", "_rest_dv", "_rest_p", "_rest_vv", "_shift", "_vv", "conf", "tokens", "window",
+        "_conf", "_conf_shift", "_d", "_dd", "_dv", "_last", "_lowest", "_p", "_peak", "_peak_shift", "_previous_conf",
+        "_suffix_d", "_suffix_dd", "_suffix_dv", "_suffix_p", "_suffix_vv", "_vv", "conf", "tokens", "window",
     )  # fmt: skip
 
     def __init__(self, window: int) -> None:
@@ -29,36 +30,37 @@ class Monitor:
         self._lowest = inf
         self._conf: list[float] = []  # the block being filled
         self._peak: list[float] = []
-        self._old: list[float] = []  # the full block before it
-        none: Mapping[int, float] | list[float] = {window: 0.0}  # no block before: only whole blocks are windows
-        self._rest_d = self._rest_dd = self._rest_dv = self._rest_vv = self._rest_p = none
+        self._previous_conf: list[float] = []  # the full block before it
+        # Before the first block ends, only the window that is this whole block is asked for.
+        nothing: Mapping[int, float] | list[float] = {window: 0.0}
+        self._suffix_d = self._suffix_dd = self._suffix_dv = self._suffix_vv = self._suffix_p = nothing
         self._d = self._dd = self._dv = self._vv = self._p = 0.0
-        self._shift = self._lift = self._last = 0.0
+        self._conf_shift = self._peak_shift = self._last = 0.0
 
     def push(self, peak: float, conf: float) -> bool:
-        """Take one token; True from the L-th on, when a full window stands behind it."""
+        """Take one token; True from the L-th on, when there is a full window."""
         size = self.window
-        at = len(self._conf)
-        if at == 0:  # the path's first token
-            self._shift = self._last = conf
-            self._lift = peak
-        elif at == size:
-            self._turn()
-            at = 0
-        d = conf - self._shift
+        position = len(self._conf)
+        if position == 0:  # the path's first token
+            self._conf_shift = self._last = conf
+            self._peak_shift = peak
+        elif position == size:
+            self._end_block()
+            position = 0
+        d = conf - self._conf_shift
         v = conf - self._last
         self._last = conf
         self._d = total = self._d + d
         self._dd += d * d
         self._dv += d * v
         self._vv += v * v
-        self._p += peak - self._lift
+        self._p += peak - self._peak_shift
         self._conf.append(conf)
         self._peak.append(peak)
         self.tokens += 1
         if self.tokens < size:
             return False
-        self.conf = mean = (total + self._rest_d[at + 1] + size * self._shift) / size
+        self.conf = mean = (total + self._suffix_d[position + 1] + size * self._conf_shift) / size
         if mean < self._lowest:
             self._lowest = mean
         return True
@@ -67,53 +69,43 @@ class Monitor:
     def peak(self) -> float:
         """Group peak of the latest full window."""
         size = self.window
-        return (self._p + self._rest_p[len(self._conf)] + size * self._lift) / size
+        return (self._p + self._suffix_p[len(self._conf)] + size * self._peak_shift) / size
 
     def risk(self, eta: float) -> float:
         """Structural instability R of the latest full window."""
-        at, size = len(self._conf), self.window
-        dd = self._dd + self._rest_dd[at]
+        position, size = len(self._conf), self.window
+        dd = self._dd + self._suffix_dd[position]
         if size < 2 or dd == 0.0:
             return 0.0
-        before = self._old[at - 1] if self._old else self._conf[0]
-        d, rise = self._d + self._rest_d[at], self._last - before
+        before = self._previous_conf[position - 1] if self._previous_conf else self._conf[0]
+        d, rise = self._d + self._suffix_d[position], self._last - before
         a = dd - d * d / size
         if a <= ILL_CONDITIONED * dd:
-            noise, fall = instability_of_window(self._old[at:] + self._conf, before)
+            isotropy, penalty = instability_of_window(self._previous_conf[position:] + self._conf, before)
         else:
-            b = self._dv + self._rest_dv[at] - d * rise / size
-            noise, fall = instability_from_sums(a, b, self._vv + self._rest_vv[at], rise)
-        return noise + eta * fall
+            b = self._dv + self._suffix_dv[position] - d * rise / size
+            isotropy, penalty = instability_from_sums(a, b, self._vv + self._suffix_vv[position], rise)
+        return isotropy + eta * penalty
 
     @property
     def lowest(self) -> float:
-        """C_path so far: of the full windows, or of the one short window there is; 0 with no token."""
-        return self._lowest if self.tokens >= self.window else self._short()
+        """C_path so far: of the full windows, or of the one short window there is; 0 for an empty path."""
+        return self._lowest if self.tokens >= self.window else self._short_mean()
 
     @property
     def tail(self) -> float:
-        """Group confidence of the last window, of whatever length; 0 with no token."""
-        return self.conf if self.tokens >= self.window else self._short()
+        """Group confidence of the last window, full or short; 0 for an empty path."""
+        return self.conf if self.tokens >= self.window else self._short_mean()
 
-    def _short(self) -> float:
+    def _short_mean(self) -> float:
         n = self.tokens
-        return (self._d + n * self._shift) / n if n else 0.0
+        return (self._d + n * self._conf_shift) / n if n else 0.0
 
-    def _turn(self) -> None:
-        """The block is full: run its sums backward, shifted by its last token, and open the next one."""
-        conf, peak = np.array(self._conf), np.array(self._peak)
-        before = self._old[-1] if self._old else self._conf[0]
-        self._shift, self._lift = self._conf[-1], self._peak[-1]
-        d = conf - self._shift
-        v = np.diff(conf, prepend=before)
-        self._rest_d, self._rest_dd, self._rest_dv = _rests(d), _rests(d * d), _rests(d * v)
-        self._rest_vv, self._rest_p = _rests(v * v), _rests(peak - self._lift)
+    def _end_block(self) -> None:
+        """Form the suffix sums of the block, which is full, and begin the next one."""
+        before = self._previous_conf[-1] if self._previous_conf else self._conf[0]
+        self._conf_shift, self._peak_shift = self._conf[-1], self._peak[-1]
+        sums = suffix_sums(np.array(self._conf), np.array(self._peak), before).tolist()
+        self._suffix_d, self._suffix_dd, self._suffix_dv, self._suffix_vv, self._suffix_p = sums
         self._d = self._dd = self._dv = self._vv = self._p = 0.0
-        self._old, self._conf, self._peak = self._conf, [], []
-
-
-def _rests(values: Floats) -> list[float]:
-    """rests[i] = values[i] + ... + values[-1], summed from the end; one more entry, 0, for none of them."""
-    sums: list[float] = np.cumsum(values[::-1])[::-1].tolist()
-    sums.append(0.0)
-    return sums
+        self._previous_conf, self._conf, self._peak = self._conf, [], []

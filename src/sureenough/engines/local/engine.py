@@ -1,7 +1,7 @@
-"""A GGUF model on this machine as an engine: llama.cpp's server in this process, spoken to as any other server.
+"""A GGUF model on this machine as an engine: llama.cpp's server in this process, used like any other server.
 
-Sizes are refused with their numbers before anything is loaded; a question that leaves a path no room, before its first
-token. With no model named it is the built-in one.
+Sizes that cannot work are refused with their numbers before anything is loaded; a question that leaves a path too
+little context, before its first token. Without a model, it is the built-in one.
 """
 
 from __future__ import annotations
@@ -17,31 +17,32 @@ from typing import Any, Final
 
 from sureenough import reasoner
 from sureenough.core.events import Token
-from sureenough.engines.base import Prompt
+from sureenough.engines.base import Engine, Prompt
 from sureenough.engines.local import gguf, hub
 from sureenough.engines.local.llama_server import LlamaServer, LlamaServerOptions, served
 from sureenough.engines.local.memory import available
 from sureenough.engines.openai.client import OpenAI, OpenAIConnection, Timeouts
+from sureenough.engines.openai.errors import TransportError
 from sureenough.errors import UsageError
 
-PATH: Final = 4096
-"""Tokens of context a path, question included, where nobody says otherwise and the model was trained for as many."""
-LEAST_PATH: Final = 1024
-QUESTION: Final = 512
-"""Tokens that are set aside for the question where only the path's length is given."""
-STEP: Final = 256
+DEFAULT_CONTEXT: Final = 4096
+"""Tokens of context per path, question included, unless set otherwise or the model was trained for fewer."""
+LEAST_CONTEXT: Final = 1024
+QUESTION_TOKENS: Final = 512
+"""Context for the question if only the length of paths is given."""
+CONTEXT_STEP: Final = 256
 """llama.cpp rounds a slot's context up to a multiple of this."""
 SAMPLERS: Final = {"samplers": ["temperature", "top_p"], "top_k": 0, "min_p": 0.0}
-"""Temperature, then top-p, as vLLM does; llama.cpp's own default draws from the 40 likeliest and scales last."""
+"""Temperature, then top-p, as in vLLM. llama.cpp by default keeps the 40 likeliest tokens, with temperature last."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Local:
+class Local(Engine):
     """A GGUF model on this machine: a file, `hf:OWNER/NAME[:FILE]`, or the built-in model."""
 
     model: str | Path | None = None
     _: KW_ONLY
-    slots: int | None = None  # paths at once at most; as many as the run asks for
+    slots: int | None = None  # most paths in parallel; as many as the run needs
     context: int | None = None  # tokens for all slots together
     threads: int | None = None  # all cores; two for the built-in model, which is too small for more
     temperature: float = 0.6
@@ -50,7 +51,7 @@ class Local:
     chat: bool = True
     k: int = 20
     window: int | None = None
-    template: str | None = None  # how this model wants a question put
+    template: str | None = None  # wording of questions that suits this model
     timeouts: Timeouts = field(default_factory=Timeouts)
     extra: Mapping[str, Any] = field(default_factory=dict)
     port: int = 0  # a free one
@@ -79,19 +80,19 @@ class Local:
 
     @property
     def name(self) -> str:
-        """The model's name, for tables and pools."""
+        """The model's name in tables and pools."""
         return reasoner.NAME if self.model is None else str(self.model)
 
     def wire(self, url: str = "http://127.0.0.1/v1", key: str | None = None) -> OpenAI:
-        """The same engine as a client of the server at this address."""
+        """The same settings as a client of the server at this address."""
         return OpenAI(
             url, self.name, temperature=self.temperature, top_p=self.top_p, max_path_tokens=self.max_path_tokens,
             chat=self.chat, k=self.k, window=self.window, timeouts=self.timeouts, extra={**SAMPLERS, **self.extra},
-            metrics=True, proxies=False, reuse=False, key=key,  # it hangs up on connections that are used again
+            metrics=True, proxies=False, reuse=False, key=key,  # llama.cpp closes connections that are used again
         )  # fmt: skip
 
     def prepare(self) -> Path:
-        """The file, downloaded or checked where that is needed."""
+        """The model's file, downloaded first if necessary."""
         if self.model is None:
             return reasoner.file()
         if isinstance(self.model, str) and self.model.startswith(hub.PREFIX):
@@ -99,116 +100,124 @@ class Local:
         return Path(self.model).expanduser()
 
     def plan(self, parallel: int) -> LlamaServerOptions:
-        """A server's sizes for so many paths at once; what cannot be is refused with the numbers."""
+        """A server's sizes for this many parallel paths; impossible ones are refused with the numbers."""
         file = self.prepare().absolute()
         head = gguf.header(file)
         slots = self.slots or parallel
         if parallel > slots:
-            raise UsageError(f"{parallel} paths at once do not fit {slots} slots; give slots={parallel}, or run fewer")
-        fixed = head.bytes + 4 * head.vocabulary * 512 + 64_000_000  # weights, and what a batch works on
-        slot = self._given(slots) if self.context is not None else self._default(head, slots, fixed)
+            raise UsageError(f"{parallel} parallel paths do not fit {slots} slots; give slots={parallel}, or run fewer")
+        fixed = head.bytes + 4 * head.vocabulary * 512 + 64_000_000  # weights, and the buffers of a batch
+        slot = self._share(slots) if self.context is not None else self._default_context(head, slots, fixed)
         if head.context and slot > head.context:
             raise UsageError(
-                f"{file.name} was trained for {head.context:,} tokens; {slot:,} a path, question included, are too many"
+                f"{file.name} was trained for {head.context:,} tokens; {slot:,} per path, question included, are more"
             )
         threads = self.threads or (min(2, cores()) if self.builtin else cores())
         return LlamaServerOptions(file, slots, slot, threads, fixed + slots * slot * head.cache_bytes, self.port)
 
-    def _given(self, slots: int) -> int:
-        """The share of one slot in a context that the caller gave."""
+    def _share(self, slots: int) -> int:
+        """The share of one slot in the context that the caller set."""
         assert self.context is not None
-        slot, needed = self.context // slots, (self.max_path_tokens or STEP - 1) + 1
+        slot, needed = self.context // slots, (self.max_path_tokens or CONTEXT_STEP - 1) + 1
         if slot < needed:
             raise UsageError(
                 f"a context of {self.context:,} tokens leaves {slots} paths {slot:,} each, and a path of "
-                f"{needed - 1:,} needs more, besides its question: give context={slots * _rounded(needed + QUESTION)}, "
-                "fewer paths at once, or a smaller max_path_tokens"
+                f"{needed - 1:,} needs more, besides its question: give context="
+                f"{slots * _rounded(needed + QUESTION_TOKENS)}, fewer parallel paths, or a smaller max_path_tokens"
             )
         return slot
 
-    def _default(self, head: gguf.Header, slots: int, fixed: int) -> int:
-        """As long as the caller asked for; else as usual, or less where memory is short."""
-        trained = head.context or PATH
+    def _default_context(self, head: gguf.Header, slots: int, fixed: int) -> int:
+        """Enough for `max_path_tokens` if that is set; else the default, or less if memory is short."""
+        trained = head.context or DEFAULT_CONTEXT
         if self.max_path_tokens is not None:
-            return max(min(_rounded(self.max_path_tokens + QUESTION), trained), self.max_path_tokens + 1)
-        usual, free = min(PATH, trained), available()
+            return max(min(_rounded(self.max_path_tokens + QUESTION_TOKENS), trained), self.max_path_tokens + 1)
+        usual, free = min(DEFAULT_CONTEXT, trained), available()
         if free is None or not head.cache_bytes:
             return usual
-        room = int(0.8 * (free - fixed)) // (slots * head.cache_bytes) // STEP * STEP
-        return min(usual, max(room, min(LEAST_PATH, usual)))
+        room = int(0.8 * (free - fixed)) // (slots * head.cache_bytes) // CONTEXT_STEP * CONTEXT_STEP
+        return min(usual, max(room, min(LEAST_CONTEXT, usual)))
 
     @asynccontextmanager
-    async def open(self, *, parallel: int) -> AsyncIterator[Slots]:
-        """Start the server, or find it running, and connect."""
+    async def open(self, *, parallel: int) -> AsyncIterator[LocalConnection]:
+        """Start the server, unless it runs already, and connect."""
         plan = await asyncio.to_thread(self.plan, parallel)
-        with served(plan) as running:
-            async with self.wire(running.url, running.key).open(parallel=parallel) as connected:
-                yield Slots(connected, running)
+        with served(plan) as server:
+            async with self.wire(server.url, server.key).open(parallel=parallel) as connection:
+                yield LocalConnection(connection, server)
 
     async def stream(self, prompt: Prompt, *, seed: int) -> AsyncGenerator[Sequence[Token], None]:
-        """Grow one path; a run opens the engine once for all its paths."""
+        """Generate one path; a run opens the engine once for all its paths."""
         async with self.open(parallel=1) as ready, aclosing(ready.stream(prompt, seed=seed)) as chunks:
             async for chunk in chunks:
                 yield chunk
 
     def sampling(self) -> dict[str, Any]:
-        """How tokens are drawn, as the request says it."""
+        """The sampling parameters of the request."""
         return self.wire().sampling()
 
 
-class Slots:
+class LocalConnection(Engine):
     """A running server with its connections open."""
 
-    def __init__(self, connected: OpenAIConnection, running: LlamaServer) -> None:
-        self.connected, self.running = connected, running
-        self.window = connected.window
-        self._visit, self._alone = running.visits, running.users == 1
-        self._sizes: dict[str, int] = {}
+    def __init__(self, connection: OpenAIConnection, server: LlamaServer) -> None:
+        self.connection, self.server = connection, server
+        self.window = connection.window
+        self._visits, self._alone = server.visits, server.users == 1
+        self._sizes: dict[str, int] = {}  # tokens of prompts
         self._measuring = asyncio.Lock()
 
-    async def made(self) -> int | None:
-        """Tokens made since this was opened; unknown where another run used the same server meanwhile."""
-        alone = self._alone and self.running.visits == self._visit
-        return await self.connected.made() if alone else None
+    async def generated_tokens(self) -> int | None:
+        """Tokens generated since this was opened; unknown if another run used the server meanwhile."""
+        alone = self._alone and self.server.visits == self._visits
+        return await self.connection.generated_tokens() if alone else None
 
     async def stream(self, prompt: Prompt, *, seed: int) -> AsyncGenerator[Sequence[Token], None]:
-        """Grow one path, once it is known to fit."""
-        await self._check(prompt)
-        async with aclosing(self.connected.stream(prompt, seed=seed)) as chunks:
+        """Generate one path, if it fits the context."""
+        await self._check_size(prompt)
+        async with aclosing(self.connection.stream(prompt, seed=seed)) as chunks:
             async for chunk in chunks:
                 yield chunk
 
-    async def _check(self, prompt: Prompt) -> None:
-        """Refuse a question that leaves a path too little room."""
+    async def _check_size(self, prompt: Prompt) -> None:
+        """Refuse a question that leaves a path too little context."""
         key = json.dumps(prompt.messages)
         async with self._measuring:
             if key not in self._sizes:
-                self._sizes[key] = await self._size(prompt)
-        size, slot = self._sizes[key], self.running.plan.slot
-        longest = self.connected.engine.max_path_tokens
+                self._sizes[key] = await self._prompt_tokens(prompt)
+        size, slot = self._sizes[key], self.server.plan.slot
+        longest = self.connection.engine.max_path_tokens
         if size + (longest or 1) > slot:
             path = "" if longest is None else f" and {longest:,} of a path"
             raise UsageError(
-                f"{size:,} tokens of the question{path} do not fit the {slot:,} that a path has; "
-                "give a larger context, or fewer paths at once, or shorter paths (--max-path-tokens)"
+                f"{size:,} tokens of the question{path} do not fit the {slot:,} of a path's context; "
+                "give a larger context, fewer parallel paths, or a smaller max_path_tokens"
             )
 
-    async def _size(self, prompt: Prompt) -> int:
-        """Tokens of a prompt, as the server will read it; 0 where it does not say."""
+    async def _prompt_tokens(self, prompt: Prompt) -> int:
+        """Tokens of a prompt as the server will read it; 0 if it does not tell."""
         text = prompt.text
-        if self.connected.engine.chat:
+        if self.connection.engine.chat:
             text = (await self._post("apply-template", {"messages": prompt.messages})).get("prompt", text)
-        return len((await self._post("tokenize", {"content": text, "parse_special": True})).get("tokens", []))
+        tokens = (await self._post("tokenize", {"content": text, "parse_special": True})).get("tokens")
+        return len(tokens) if isinstance(tokens, list) else 0
 
-    async def _post(self, verb: str, body: dict[str, Any]) -> dict[str, Any]:
-        where = self.connected.address.copy_with(path=f"/{verb}")
-        reply = await self.connected.client.post(where, json=body)
-        found = reply.json() if reply.status_code == 200 else {}
-        return found if isinstance(found, dict) else {}
+    async def _post(self, name: str, body: dict[str, Any]) -> dict[str, Any]:
+        """The reply of an endpoint that only llama.cpp has; nothing if it fails there."""
+        connection = self.connection
+        url, limit = connection.address.with_path(f"/{name}"), connection.engine.timeouts.first_token
+        try:
+            response = await connection.transport.fetch("POST", url, json.dumps(body).encode(), seconds=limit)
+            reply = json.loads(response.body) if response.status == 200 else {}
+        except TransportError as error:
+            raise connection.errors.unreachable(error) from None
+        except (ValueError, RecursionError):
+            reply = {}
+        return reply if isinstance(reply, dict) else {}
 
 
 def cores() -> int:
-    """Cores that this process may use."""
+    """Processor cores that this process may use."""
     try:
         return len(os.sched_getaffinity(0))
     except AttributeError:
@@ -216,4 +225,4 @@ def cores() -> int:
 
 
 def _rounded(tokens: int) -> int:
-    return -(-tokens // STEP) * STEP
+    return -(-tokens // CONTEXT_STEP) * CONTEXT_STEP

@@ -1,7 +1,6 @@
-"""Any OpenAI-compatible server as an engine: one streamed request a path; closing the stream cancels it.
+"""Any OpenAI-compatible server as an engine: one streamed request per path; closing the stream cancels it.
 
-A request is tried again only before its path's first token; after that a broken stream is a lost path. The key comes
-from the environment and is never shown.
+A request is sent again only before its path's first token; a stream that breaks later is a lost path.
 """
 
 from __future__ import annotations
@@ -12,26 +11,30 @@ from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import KW_ONLY, dataclass, field
 from math import inf
-from typing import Any, Final
-
-import httpx
+from typing import TYPE_CHECKING, Any, Final
 
 from sureenough.core.events import Token
-from sureenough.engines.base import Chunk, Prompt
-from sureenough.engines.openai.address import api_key, parse_url, proxy_for
-from sureenough.engines.openai.errors import BUSY, ServerBusy, ServerErrors
-from sureenough.engines.openai.lanes import Lanes
-from sureenough.engines.openai.parser import ReplyParser, StreamCut
+from sureenough.engines.base import Chunk, Engine, Prompt
+from sureenough.engines.openai.address import api_key, basic_auth, parse_url, proxy_for, without_secrets
+from sureenough.engines.openai.errors import RETRIED_STATUSES, ConnectError, ServerBusy, ServerErrors, TransportError
+from sureenough.engines.openai.parser import ReplyParser, StreamError
 from sureenough.engines.openai.retry import LONGEST_WAIT, Stalled, StallTimer, backoff, retry_after
-from sureenough.engines.openai.server_counters import ServerCounters, counters_at_rest
-from sureenough.engines.openai.sse import SSEParser
+from sureenough.engines.openai.server_counters import ServerCounters, settled_counters
 from sureenough.engines.openai.wire import request
 from sureenough.engines.vllm.client import MonitorClient, is_watched
 from sureenough.engines.vllm.protocol import WatchRequest
 from sureenough.errors import UsageError
 
+if TYPE_CHECKING:
+    import aiohttp
+    from yarl import URL
+
+    from sureenough.engines.openai.transport import Transport
+
 LONGEST_PATH: Final = 32_768
-"""Tokens after which a path is closed where the caller set no limit; servers with less room end it themselves."""
+"""Tokens after which a path is closed if the caller sets no limit; servers with less context end it themselves."""
+LARGEST_ERROR: Final = 65_536
+"""Bytes of an error response that are read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +52,7 @@ class Timeouts:
 
 
 def check_sampling(temperature: float, top_p: float) -> None:
-    """Values that no server could draw tokens by."""
+    """Refuse values with which no server can sample."""
     if not 0 <= temperature < inf:
         raise UsageError(f"temperature is {temperature}; it must be at least 0")
     if not 0 < top_p <= 1:
@@ -57,35 +60,36 @@ def check_sampling(temperature: float, top_p: float) -> None:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class OpenAI:
+class OpenAI(Engine):
     """A model behind an OpenAI-compatible server: vLLM, SGLang, llama.cpp, LM Studio, hosted APIs."""
 
-    url: str  # up to and with /v1
+    url: str  # up to and including /v1
     model: str
     _: KW_ONLY
     temperature: float = 0.6
     top_p: float = 0.95
     max_path_tokens: int | None = None
     chat: bool = True  # False: plain completions
-    k: int = 20  # candidates a token
-    window: int | None = None  # what this model suggests
+    k: int = 20  # candidates per token
+    window: int | None = None  # tokens per window that suit this model
     timeouts: Timeouts = field(default_factory=Timeouts)
-    retries: int = 4  # before a path's first token; twice as many where the server says that it is busy
+    retries: int = 4  # before a path's first token; twice as many if the server is busy
     extra: Mapping[str, Any] = field(default_factory=dict)  # further fields of the request
-    inside: bool = True  # let a server that can watch its own paths
-    metrics: bool = False  # read the server's counters, to learn what it made after cancels; for servers of one's own
-    proxies: bool = True  # whether the environment's proxies are used
-    reuse: bool = True  # whether a connection serves one path after another
-    key: str | None = None  # in place of the environment's
+    inside: bool = True  # let the server watch its own paths if it can
+    metrics: bool = False  # read the server's counters, for tokens after cancels; for servers that no one else uses
+    proxies: bool = True  # use the environment's proxies
+    reuse: bool = True  # use a connection for one path after another
+    key: str | None = None  # instead of the environment's
 
     def __post_init__(self) -> None:
         address = parse_url(self.url)
         if not address.host or address.scheme not in ("http", "https"):
-            raise UsageError(f"{address.copy_with(userinfo=b'')} is no URL; it looks like http://localhost:8000/v1")
-        if address.port is not None and not 0 < address.port < 65536:
-            raise UsageError(f"{address.copy_with(userinfo=b'')} cannot be: ports go from 1 to 65535")
+            shown = without_secrets(address)
+            raise UsageError(f"{shown} is not a URL of a server; it looks like http://localhost:8000/v1")
+        if address.port == 0:
+            raise UsageError(f"{without_secrets(address)} has port 0; ports go from 1 to 65535")
         if not self.model:
-            raise UsageError("which model? Give the name under which the server offers it")
+            raise UsageError("model is empty; give the name under which the server offers it")
         check_sampling(self.temperature, self.top_p)
         for name, value, least in (("k", self.k, 1), ("retries", self.retries, 0)):
             if not least <= value < inf:
@@ -94,173 +98,169 @@ class OpenAI:
             raise UsageError(f"max_path_tokens is {self.max_path_tokens}; it must be at least 1")
 
     def __repr__(self) -> str:
-        return f"OpenAI({ServerErrors(parse_url(self.url), self.model, None).shown!r}, {self.model!r})"
+        return f"OpenAI({str(without_secrets(parse_url(self.url)))!r}, {self.model!r})"
 
     @asynccontextmanager
     async def open(self, *, parallel: int) -> AsyncIterator[OpenAIConnection]:
-        """Connections for so many paths at once."""
-        key = api_key(self.key)
-        address = parse_url(self.url)
-        # Our own lanes serve plain HTTP, where one's own server is; TLS and proxies are left to httpx's pool, held to
-        # `parallel` connections, which is all that a run ever has open.
+        """Open up to this many connections."""
+        from sureenough.engines.openai.transport import Transport  # aiohttp takes a fifth of a second to import
+
+        key, address = api_key(self.key), parse_url(self.url)
         proxy = proxy_for(address) if self.proxies else None
-        elsewhere = address.scheme == "https" or proxy is not None
-        limits = httpx.Limits(max_connections=parallel, max_keepalive_connections=parallel)
-        lanes = None if elsewhere else Lanes()
-        # Reads are watched by `Watch`; a connection is waited for as long as the others run.
-        times = httpx.Timeout(None, connect=self.timeouts.connect, write=self.timeouts.stall)
-        login = (address.username, address.password) if address.userinfo else None
-        headers = {"Accept": "text/event-stream", "Accept-Encoding": "identity", "Content-Type": "application/json"}
-        if not self.reuse:
-            headers["Connection"] = "close"
-        if key is not None:
-            headers["Authorization"] = f"Bearer {key}"
-            login = None
-        async with httpx.AsyncClient(
-            limits=limits, timeout=times, headers=headers, auth=login, transport=lanes, trust_env=self.proxies
-        ) as client:
-            # User and password leave the URL here, so that no log of a client shows them.
-            server = ServerErrors(address, self.model, key, proxy)
-            connected = OpenAIConnection(self, client, address.copy_with(userinfo=b""), server)
+        headers = {"Accept": "text/event-stream", "Content-Type": "application/json"}
+        authorization = basic_auth(address) if key is None else f"Bearer {key}"
+        if authorization is not None:
+            headers["Authorization"] = authorization
+        # The user and password leave the URL here, so that they cannot reach a log.
+        bare = address.with_user(None)
+        errors = ServerErrors(address, self.model, key, proxy)
+        async with Transport(
+            bare, parallel=parallel, connect_seconds=self.timeouts.connect, write_seconds=self.timeouts.stall,
+            headers=headers, proxy=proxy, reuse=self.reuse,
+        ) as transport:  # fmt: skip
+            connection = OpenAIConnection(self, transport, bare, errors)
             if self.metrics:
-                connected.before = await counters_at_rest(client, connected.address)
-            yield connected
+                connection.counters_at_open = await settled_counters(transport, bare)
+            yield connection
 
     async def stream(self, prompt: Prompt, *, seed: int) -> AsyncGenerator[Sequence[Token], None]:
-        """Grow one path on a connection of its own; a run opens the engine once for all its paths."""
-        async with self.open(parallel=1) as connected, aclosing(connected.stream(prompt, seed=seed)) as chunks:
+        """Generate one path on a connection of its own; a run opens the engine once for all its paths."""
+        async with self.open(parallel=1) as connection, aclosing(connection.stream(prompt, seed=seed)) as chunks:
             async for chunk in chunks:
                 yield chunk
 
     def sampling(self) -> dict[str, Any]:
-        """How tokens are drawn, as the request says it."""
+        """The sampling parameters of the request."""
         limit = {} if self.max_path_tokens is None else {"max_tokens": self.max_path_tokens}
         return {"temperature": self.temperature, "top_p": self.top_p, **limit, **self.extra}
 
 
-class OpenAIConnection:
-    """An engine with its connections open."""
+class OpenAIConnection(Engine):
+    """An `OpenAI` engine with its connections open."""
 
-    def __init__(self, engine: OpenAI, client: httpx.AsyncClient, address: httpx.URL, server: ServerErrors) -> None:
-        self.engine, self.client, self.address, self.server = engine, client, address, server
+    def __init__(self, engine: OpenAI, transport: Transport, address: URL, errors: ServerErrors) -> None:
+        self.engine, self.transport, self.address, self.errors = engine, transport, address, errors
         self.window = engine.window
-        self.before: ServerCounters | None = None
-        self.inside = MonitorClient(client, address)
+        self.counters_at_open: ServerCounters | None = None
+        self.monitor = MonitorClient(transport, address)
 
-    def asking(self, engine: OpenAI) -> OpenAIConnection:
+    def with_engine(self, engine: OpenAI) -> OpenAIConnection:
         """The same connections for another model or other sampling."""
-        other = OpenAIConnection(engine, self.client, self.address, self.server.of(engine.model))
-        other.inside = self.inside  # what is known of its monitor
+        other = OpenAIConnection(engine, self.transport, self.address, self.errors.for_model(engine.model))
+        other.monitor = self.monitor  # remembers whether the server's records can be read
         return other
 
-    async def made(self) -> int | None:
-        """Tokens that the server made since this was opened, by its own count, once it is at rest."""
-        after = None if self.before is None else await counters_at_rest(self.client, self.address)
-        return None if after is None or self.before is None else after.made - self.before.made
+    def sampling(self) -> dict[str, Any]:
+        """The sampling parameters of the request."""
+        return self.engine.sampling()
+
+    async def generated_tokens(self) -> int | None:
+        """Tokens that the server generated since this was opened, by its own count, once nothing runs any more."""
+        if self.counters_at_open is None:
+            return None
+        counters = await settled_counters(self.transport, self.address)
+        return None if counters is None else counters.generated - self.counters_at_open.generated
 
     async def stream(self, prompt: Prompt, *, seed: int) -> AsyncGenerator[Sequence[Token], None]:
-        """Grow one path; the same request is sent again while its first token has not come."""
+        """Generate one path; the request is sent again while its first token has not arrived."""
         engine, attempt = self.engine, 0
         body = request(prompt, seed, model=engine.model, chat=engine.chat, k=engine.k, sampling=engine.sampling())
         while True:
-            asked = self.inside.ask(prompt, engine.k) if engine.inside else None
-            reading = ReplyParser(engine.k, prompt.signals, engine.max_path_tokens or LONGEST_PATH)
+            watch = self.monitor.watch_request(prompt, engine.k) if engine.inside else None
+            parser = ReplyParser(engine.k, prompt.signals, engine.max_path_tokens or LONGEST_PATH)
             try:
-                async with aclosing(self.read(body, reading, asked)) as chunks:
+                async with aclosing(self.read(body, parser, watch)) as chunks:
                     async for chunk in chunks:
-                        if asked is not None and reading.watched and chunk.finish is not None:
-                            chunk.summary = await self.inside.tell(asked, reading.made)
+                        if watch is not None and parser.watched and chunk.finish is not None:
+                            chunk.summary = await self.monitor.fetch_summary(watch, parser.completion_tokens)
                         yield chunk
                 return
             except ServerBusy as busy:
-                if (busy.asked or 0.0) > LONGEST_WAIT:
-                    raise self.server.too_long(busy) from None
+                if (busy.retry_after or 0.0) > LONGEST_WAIT:
+                    raise self.errors.pause_too_long(busy) from None
                 if attempt >= 2 * engine.retries:
                     raise busy.error from None
-                wait = backoff(attempt, busy.asked)
-            except httpx.TransportError as error:
-                if reading.begun:
-                    raise self.server.cut(error) from None
+                wait = backoff(attempt, busy.retry_after)
+            except TransportError as error:
+                if parser.begun:
+                    raise self.errors.broken_off(error) from None
                 if attempt >= engine.retries:
-                    raise self.server.unreachable(error) from None
-                # A kept-alive connection that the server closed meanwhile: nothing is wrong, ask again at once.
-                stale = attempt == 0 and isinstance(
-                    error, httpx.RemoteProtocolError | httpx.ReadError | httpx.WriteError
-                )
+                    raise self.errors.unreachable(error) from None
+                # A kept-alive connection that the server closed meanwhile is not a failure: no pause.
+                stale = attempt == 0 and not isinstance(error, ConnectError)
                 wait = 0.0 if stale else backoff(attempt, None)
             attempt += 1
             await asyncio.sleep(wait)
 
     async def read(
-        self, body: bytes, reading: ReplyParser, asked: WatchRequest | None = None
+        self, body: bytes, parser: ReplyParser, watch: WatchRequest | None = None
     ) -> AsyncGenerator[Chunk, None]:
-        """One request and its reply, as chunks."""
-        head = asked.header() if asked is not None else None
-        times, events = self.engine.timeouts, SSEParser()
-        closed = False
+        """Send one request and parse its response into chunks."""
+        limits = self.engine.timeouts
         try:
-            with StallTimer(times.first_token) as watch:
-                watch.waiting = True
-                async with self.client.stream("POST", self.url, content=body, headers=head) as response:
-                    await self.check(response)
-                    if asked is not None and is_watched(response.headers):
-                        reading.leave_to_server()
-                    packed = "content-encoding" in response.headers
-                    async for raw in response.aiter_bytes() if packed else response.aiter_raw():
-                        watch.waiting = False
-                        error = reading.take_all(events.feed(raw))
-                        chunk = reading.chunk()
+            with StallTimer(limits.first_token) as timer:
+                timer.waiting = True
+                headers = None if watch is None else watch.to_header()
+                async with self.transport.request("POST", self.url, body, headers) as response:
+                    await self._check(response)
+                    if watch is not None and is_watched(response.headers):
+                        parser.leave_to_server()
+                    while raw := await response.content.readany():
+                        timer.waiting = False
+                        chunk = parser.feed(raw)
                         if chunk is not None:
-                            watch.narrow(times.stall)
+                            timer.restart(limits.stall)
                             yield chunk
-                            if reading.full or self.unheard_of(reading):
-                                closed = True
-                                break
-                        if error is not None:  # what came before it is counted first
-                            raise error
-                        watch.waiting = True
-        except httpx.DecodingError:
-            raise httpx.RemoteProtocolError("the reply is packed in a way that cannot be undone") from None
-        except Stalled:
-            raise self.server.silent(watch.limit, reading.begun) from None
-        except StreamCut as error:
-            if reading.begun or error.status is None or error.status < 400:
-                raise self.server.cut(error) from None
-            raise self.refusal(error.status, str(error).encode(), httpx.Headers()) from None
-        if not closed:
-            for data in events.end():
-                reading.take(data)
-            if reading.finish is None and not reading.done:
-                raise self.server.cut(None) if reading.begun else httpx.RemoteProtocolError("the reply was empty")
-        last = reading.last()
-        last.closed = closed
+                            self._apply_default_limit(parser)
+                        if parser.error is not None and not parser.full:  # what came before it has been passed on
+                            raise parser.error
+                        if parser.full or parser.done:
+                            break
+                        timer.waiting = True
+                    if parser.done:
+                        await self.transport.finish(response)
+            parser.end_of_stream()
+        except (Stalled, TransportError) as error:
+            if parser.finish is None and isinstance(error, Stalled):
+                raise self.errors.stalled(timer.limit, parser.begun) from None
+            if parser.finish is None:  # else the path is whole, and only its connection was lost
+                raise
+        except StreamError as error:
+            if parser.begun or error.status is None or error.status < 400:
+                raise self.errors.broken_off(error) from None
+            raise self._refusal(error.status, str(error).encode(), {}) from None
+        if parser.finish is None and not parser.done:
+            raise self.errors.broken_off(None) if parser.begun else TransportError("the response was empty")
+        last = parser.last()
+        last.closed = parser.full
         yield last
 
-    def unheard_of(self, reading: ReplyParser) -> bool:
-        """Whether a path is at our limit, which the server was not told; one that was told it ends the path itself."""
-        if self.engine.max_path_tokens is not None or reading.finish is not None or reading.tokens < reading.limit:
-            return False
-        reading.finish = "length"
-        return True
+    def _apply_default_limit(self, parser: ReplyParser) -> None:
+        """End a path at LONGEST_PATH, which the server does not know; it ends paths at max_path_tokens itself."""
+        if self.engine.max_path_tokens is None and parser.finish is None and parser.tokens >= parser.limit:
+            parser.finish, parser.full = "length", True
 
     @property
-    def url(self) -> httpx.URL:
-        """Where completions are asked for."""
-        verb = "chat/completions" if self.engine.chat else "completions"
-        return self.address.copy_with(path=f"{self.address.path.rstrip('/')}/{verb}")
+    def url(self) -> URL:
+        """The URL of completions."""
+        return self.endpoint("chat/completions" if self.engine.chat else "completions")
 
-    async def check(self, response: httpx.Response) -> None:
-        """Refuse replies that are no stream of events."""
-        status = response.status_code
-        if status != 200:
-            body = (await response.aread())[:65_536]
-            raise self.refusal(status, body, response.headers)
-        kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
-        if kind != "text/event-stream":
-            raise self.server.wrong_protocol(kind)
+    def endpoint(self, name: str) -> URL:
+        """The URL of an endpoint such as `models`."""
+        return self.address.with_path(f"{self.address.path.rstrip('/')}/{name}", keep_query=True)
 
-    def refusal(self, status: int, body: bytes, headers: httpx.Headers) -> Exception:
-        """What a status that is no 200 means: the end, or asking again later."""
-        request_id = headers.get("x-request-id")
-        error = self.server.refused(status, body, headers.get("location"), self.engine.k, request_id)
-        return ServerBusy(retry_after(headers.get("retry-after"), time.time()), error) if status in BUSY else error
+    async def _check(self, response: aiohttp.ClientResponse) -> None:
+        """Refuse responses that are not streams of events."""
+        if response.status != 200:
+            body = await self.transport.read_body(response, LARGEST_ERROR)
+            raise self._refusal(response.status, body, response.headers)
+        content_type = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if content_type != "text/event-stream":
+            raise self.errors.wrong_protocol(content_type)
+
+    def _refusal(self, status: int, body: bytes, headers: Mapping[str, str]) -> Exception:
+        """The error for a status other than 200, which may lead to another attempt."""
+        error = self.errors.refused(status, body, headers, self.engine.k)
+        if status not in RETRIED_STATUSES:
+            return error
+        return ServerBusy(retry_after(headers.get("retry-after"), time.time()), error)

@@ -1,127 +1,156 @@
-"""What went wrong at a server, in words that say what to do, and never with a key in them."""
+"""Failures of a server as errors that say what to do, without a key or a password in them."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Mapping
 from copy import copy
 from typing import Final
+from urllib.parse import quote
 
-import httpx
+from yarl import URL
 
-from sureenough.engines.openai.logprobs import CURES
-from sureenough.engines.openai.parser import said
+from sureenough.engines.openai.address import basic_auth, without_secrets
+from sureenough.engines.openai.logprobs import FIXES
 from sureenough.engines.openai.retry import LONGEST_WAIT
+from sureenough.engines.openai.wire import error_message
 from sureenough.errors import EngineError, EngineRejected, EngineUnavailable, MissingLogprobs
+from sureenough.redact import redact
 
-BUSY: Final = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
-"""Statuses after which asking again may help."""
+RETRIED_STATUSES: Final = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
+"""Statuses after which the same request may succeed."""
+
+
+class TransportError(Exception):
+    """An HTTP exchange that failed. The message never contains a URL, since its query may hold a secret."""
+
+
+class ConnectError(TransportError):
+    """No connection: refused, no such host, a certificate that is not trusted, or not in time."""
 
 
 class ServerBusy(Exception):
-    """The server cannot answer now; carries the pause it asked for and the error to give in the end."""
+    """A status after which the request is sent again: the pause that the server wants, and the error to end with."""
 
-    def __init__(self, asked: float | None, error: EngineError) -> None:
+    def __init__(self, retry_after: float | None, error: EngineError) -> None:
         super().__init__(str(error))
-        self.asked, self.error = asked, error
+        self.retry_after, self.error = retry_after, error
 
 
 class ServerErrors:
-    """Where requests go, as it may be shown: without user, password, query or key."""
+    """Makes the errors about one server, which is shown without user, password, query and key."""
 
-    def __init__(self, url: httpx.URL, model: str, key: str | None, proxy: httpx.URL | None = None) -> None:
-        self.shown = _bare(url)
+    def __init__(self, url: URL, model: str, key: str | None, proxy: URL | None = None) -> None:
+        self.shown = str(without_secrets(url))
+        self.host = url.host
         self.model = model
-        self.proxy = None if proxy is None else _bare(proxy)
-        self._key = key
+        self.proxy = None if proxy is None else str(without_secrets(proxy))
+        self._secrets = tuple(_secrets(url, key, proxy))
 
-    def of(self, model: str) -> ServerErrors:
-        """The same server, asked for another model."""
+    def for_model(self, model: str) -> ServerErrors:
+        """The same server with another model."""
         other = copy(self)
         other.model = model
         return other
 
     def clean(self, text: str) -> str:
-        """Text of a server, which may quote the key it was sent."""
-        text = " ".join(text.split())
-        return text.replace(self._key, "***") if self._key else text
+        """Text of a server on one line, without the credentials that it may quote."""
+        return redact(text.encode("utf-8", "replace").decode(), *self._secrets)
 
-    def refused(self, status: int, body: bytes, location: str | None, k: int, request_id: str | None) -> EngineError:
-        """The error for a status that is no 200."""
-        words = self.clean(_words(body))
-        told = f"{self.shown} answered {status}" + (f": {words}" if words else "")
+    def refused(self, status: int, body: bytes, headers: Mapping[str, str], k: int) -> EngineError:
+        """The error for a status other than 200."""
+        request_id = self.clean(headers.get("x-request-id", ""))[:100] or None
+        text = self.clean(_message(body))[:300]  # cleaned first: a cut secret could not be recognised
+        answered = f"{self.shown} answered {status}" + (f": {text}" if text else "")
         if 300 <= status < 400:
-            where = _bare(httpx.URL(location)) if location else "another place"
-            message = f"{told}; it redirects to {where}, which is not followed: give that address as the URL"
-        elif status in (401, 403):
-            message = f"{told}; set SUREENOUGH_API_KEY (or OPENAI_API_KEY) to a key that it accepts"
-        elif status == 404:
-            message = f"{told}; check the model's name ({self.model}) and that the URL ends in /v1 as the server's does"
-        elif status in BUSY:
-            return EngineUnavailable(
-                f"{told}; it was asked several times, and is busy or not ready", request_id=request_id, status=status
+            message = (
+                f"{answered}; it redirects to {_location(headers.get('location'))}, and redirects are not followed: "
+                "give that address as the URL"
             )
-        elif "max_tokens" in words or "max_completion_tokens" in words:
-            message = f"{told}; lower --max-path-tokens, or leave it out: the server's own limit holds then"
-        elif "logprob" in words.lower():
-            return MissingLogprobs(f"{told}. {CURES.format(k=k)}", request_id=request_id, status=status)
+        elif status in (401, 403):
+            message = f"{answered}; set SUREENOUGH_API_KEY (or OPENAI_API_KEY) to a key that it accepts"
+        elif status == 404:
+            message = (
+                f"{answered}; check the model's name ({self.model}) and that the URL ends as the server's does, in /v1"
+            )
+        elif status in RETRIED_STATUSES:
+            return EngineUnavailable(
+                f"{answered}; all retries failed, the server is busy or not ready", request_id=request_id, status=status
+            )
+        elif "max_tokens" in text or "max_completion_tokens" in text:
+            message = f"{answered}; lower max_path_tokens, or leave it out: then the server's own limit applies"
+        elif "logprob" in text.lower():
+            return MissingLogprobs(f"{answered}. {FIXES.format(k=k)}", request_id=request_id, status=status)
         else:
-            message = told
+            message = answered
         return EngineRejected(message, request_id=request_id, status=status)
 
-    def too_long(self, busy: ServerBusy) -> EngineUnavailable:
-        """It asked for a pause that is not worth waiting for."""
-        told = str(busy.error).partition("; it was asked")[0]
+    def pause_too_long(self, busy: ServerBusy) -> EngineUnavailable:
+        """The server wants a pause that is longer than a run waits."""
+        answered = str(busy.error).partition("; all retries")[0]
         return EngineUnavailable(
-            f"{told}; it asks to come back in {busy.asked:,.0f} s, and no more than {LONGEST_WAIT:g} s are waited",
+            f"{answered}; it wants a pause of {busy.retry_after:,.0f} s, and the longest pause is {LONGEST_WAIT:g} s",
             request_id=busy.error.request_id,
         )
 
-    def unreachable(self, error: httpx.TransportError) -> EngineUnavailable:
-        """Nobody there, or gone before the first token."""
-        why = self.clean(str(error)) or type(error).__name__
-        if isinstance(error, httpx.ConnectTimeout):
-            why = "no connection in time"
-        cure = "is the server running, and is the URL right?" if isinstance(error, httpx.ConnectError) else "try again"
-        if "CERTIFICATE_VERIFY_FAILED" in why:
-            cure = "if it is your own, name the file of its authority's certificate in SSL_CERT_FILE"
+    def unreachable(self, error: TransportError) -> EngineUnavailable:
+        """No connection, or none that lasted until the first token."""
+        reason = self.clean(str(error)) or type(error).__name__
+        fix = "is the server running, and is the URL right?" if isinstance(error, ConnectError) else "try again"
+        if "CERTIFICATE_VERIFY_FAILED" in reason:
+            fix = "if the certificate is your own, set SSL_CERT_FILE to the file of its authority's certificate"
         via = ""
         if self.proxy is not None:
             via = f" through the proxy {self.proxy}"
-            cure = f"the environment names that proxy, and NO_PROXY={httpx.URL(self.shown).host} goes without it"
-        return EngineUnavailable(f"nobody answers at {self.shown}{via} ({why}); {cure}")
+            fix = f"the environment sets that proxy, and NO_PROXY={self.host} connects without it"
+        return EngineUnavailable(f"no response from {self.shown}{via} ({reason}); {fix}")
 
-    def silent(self, seconds: float, begun: bool) -> EngineError:
-        """Nothing came for too long."""
+    def stalled(self, seconds: float, begun: bool) -> EngineError:
+        """The server sent nothing within a time limit."""
         if begun:
-            return EngineError(
-                f"{self.shown} sent nothing for {seconds:g} s in the middle of a path (--stall waits longer)"
-            )
+            return EngineError(f"{self.shown} sent nothing for {seconds:g} s in the middle of a path (limit: stall)")
         return EngineUnavailable(
-            f"{self.shown} sent no token within {seconds:g} s; fewer paths at once (--parallel), or more patience "
-            "(--first-token), may help"
+            f"{self.shown} sent no token within {seconds:g} s (limit: first_token); fewer paths in parallel, or a "
+            "higher limit, may help"
         )
 
-    def cut(self, error: Exception | None) -> EngineError:
-        """The connection broke after the first token."""
-        why = f" ({self.clean(str(error)) or type(error).__name__})" if error is not None else ""
-        return EngineError(f"{self.shown} broke off in the middle of a path{why}")
+    def broken_off(self, error: Exception | None) -> EngineError:
+        """The stream ended after the first token and before the path's end."""
+        reason = f" ({self.clean(str(error)) or type(error).__name__})" if error is not None else ""
+        return EngineError(f"{self.shown} broke off in the middle of a path{reason}")
 
-    def wrong_protocol(self, kind: str) -> EngineRejected:
-        """A reply that is no stream of events."""
+    def wrong_protocol(self, content_type: str) -> EngineRejected:
+        """A response that is not a stream of events."""
         return EngineRejected(
-            f"{self.shown} answered with {kind or 'no content type'} instead of text/event-stream, a stream of events; "
-            "is this an OpenAI-compatible server, and does the URL end in /v1?"
+            f"{self.shown} answered with {self.clean(content_type)[:100] or 'no content type'} instead of "
+            "text/event-stream, a stream of events; is this an OpenAI-compatible server, and does the URL end in /v1?"
         )
 
 
-def _bare(url: httpx.URL) -> str:
-    """A URL that may be shown."""
-    return str(url.copy_with(username=None, password=None, query=None, fragment=None))
+def _secrets(url: URL, key: str | None, proxy: URL | None) -> Iterable[str]:
+    """Everything in a request that a server or a proxy could quote; encoded forms first, since they hold the others."""
+    if key:
+        yield key
+    for address in (url, proxy):
+        if address is not None and (header := basic_auth(address)) is not None:
+            yield header.removeprefix("Basic ")
+        if address is not None and address.password:
+            yield from (quote(address.password, safe=""), address.password)
+    for value in url.query.values():
+        if len(value) >= 6:  # shorter values are settings, not credentials
+            yield from (quote(value, safe=""), value)
 
 
-def _words(body: bytes) -> str:
+def _location(header: str | None) -> str:
+    try:
+        return str(without_secrets(URL(header))) if header else "another address"
+    except ValueError:
+        return "another address"
+
+
+def _message(body: bytes) -> str:
     text = body.decode("utf-8", "replace")
     try:
-        return said(json.loads(text))
+        return error_message(json.loads(text))
     except (ValueError, RecursionError):
-        return text[:300]
+        return text

@@ -1,24 +1,30 @@
-"""A token's candidates, reduced to two numbers: the probability of the likeliest, and minus the mean of the k largest.
+"""A token's candidates reduced to two numbers: the probability of the likeliest, and minus the mean of the k largest.
 
-Servers send k or k + 1 candidates in any order, the sampled token first or last; exactly the k largest by value count.
+Servers send k or k + 1 candidates in any order, with the sampled token first or last. Only the k largest values count.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from math import exp, inf, isnan
 from typing import Final
 
+from sureenough.core.confidence.columns import LOGPROB_FLOOR
 from sureenough.core.events import Token
 from sureenough.errors import MissingLogprobs
 
-FLOOR: Final = -100.0
-"""Log-probabilities of minus infinity, NaN, and sentinels such as -9999 count as this."""
+FLOOR: Final = LOGPROB_FLOOR
 
-CURES: Final = (
-    "vLLM: start it with --max-logprobs {k}; SGLang: upgrade; llama.cpp: use its own server (llama-server) and no "
+FIXES: Final = (
+    "vLLM: start it with --max-logprobs {k}; SGLang: upgrade; llama.cpp: use its own server (llama-server) without a "
     "wrapper; transformers serve: it has no log-probabilities, use another server; a hosted API: choose a model that "
-    "offers top_logprobs={k}. Or ask with a strategy that reads no confidence: sc, ac, esc"
+    "offers top_logprobs={k}. Or use a strategy that does not read confidence: sc, ac, esc"
+)
+REPEATED: Final = (
+    "the server repeats one token's candidates for other tokens, so confidence means nothing (seen with SGLang, its "
+    "issue 39260): upgrade it, or start it with --stream-interval 1; or use a strategy that does not read confidence: "
+    "sc, ac, esc"
 )
 
 
@@ -36,24 +42,49 @@ def token_signals(logprobs: Sequence[float], k: int) -> tuple[float, float]:
     return exp(highest), -total / k
 
 
-def append_tokens(made: list[Token], texts: Iterable[str], columns: Iterable[Sequence[float]], k: int) -> None:
-    """Add the tokens of a chunk: what `reduced` says, without its cost where a server sends exactly k sound values."""
-    new = tuple.__new__  # a named tuple's own way takes twice as long
+def append_tokens(tokens: list[Token], texts: Iterable[str], columns: Iterable[Sequence[float]], k: int) -> None:
+    """Append the tokens of a chunk; the same numbers as `token_signals`, computed in place for k valid values."""
+    new = tuple.__new__  # the constructor of a named tuple takes twice as long
     for text, values in zip(texts, columns, strict=True):
         if len(values) == k:
             highest, total = max(values), sum(values)
             if highest <= 0.0 and min(values) >= FLOOR and total > -inf:
-                made.append(new(Token, (text, exp(highest), -total / k)))
+                tokens.append(new(Token, (text, exp(highest), -total / k)))
                 continue
-        made.append(Token(text, *token_signals(values, k)))
+        tokens.append(Token(text, *token_signals(values, k)))
 
 
 def floored(value: float) -> float:
-    """A log-probability as it counts: at least -100, at most 0."""
+    """A log-probability limited to the range from -100 to 0."""
     return FLOOR if isnan(value) else min(max(value, FLOOR), 0.0)
 
 
-def too_few(got: int, k: int) -> str:
-    """What to say of a server that sends fewer candidates than were asked for."""
-    what = f"only {got} candidates a token" if got else "no log-probabilities"
-    return f"the server sent {what} where {k} were asked for. {CURES.format(k=k)}"
+def too_few(received: int, k: int) -> str:
+    """The message for a server that sends fewer candidates than requested."""
+    what = f"only {received} candidates per token" if received else "no log-probabilities"
+    return f"the server sent {what}, and the request was for {k}. {FIXES.format(k=k)}"
+
+
+class RepeatCounter:
+    """Finds servers that send one token's candidates for every token of a chunk.
+
+    Equal lists in a row also occur in healthy replies, so up to a quarter of all tokens is tolerated, and nothing is
+    decided before `LEAST` tokens. Lists of a certain token (probability 1) do not count: they are all alike.
+    """
+
+    LEAST: Final = 8
+
+    def __init__(self) -> None:
+        self.tokens = self.repeats = 0
+
+    def add(self, columns: Sequence[Sequence[float]]) -> None:
+        """Count the candidates of the tokens of a chunk."""
+        self.tokens += len(columns)
+        for values, following in pairwise(columns):
+            if values == following and values and max(values) < 0.0:
+                self.repeats += 1
+
+    @property
+    def repeated(self) -> bool:
+        """Whether too many tokens have the candidates of the token before."""
+        return self.tokens >= self.LEAST and self.repeats * 4 > self.tokens

@@ -1,4 +1,4 @@
-"""One path's reply, read event by event into chunks: text from the message, tokens from the log-probabilities."""
+"""One path's reply without I/O: bytes in, chunks out. Text comes from messages, tokens from log-probabilities."""
 
 from __future__ import annotations
 
@@ -7,85 +7,127 @@ from typing import Final
 
 from sureenough.core.events import Token
 from sureenough.engines.base import Chunk
-from sureenough.engines.openai.logprobs import append_tokens, too_few
-from sureenough.engines.openai.wire import DONE, Choice, Delta, Logprobs, decode
+from sureenough.engines.openai.logprobs import REPEATED, RepeatCounter, append_tokens, too_few
+from sureenough.engines.openai.sse import SSEParser
+from sureenough.engines.openai.wire import DONE, Choice, Delta, Logprobs, Usage, candidates, decode, error_message
 from sureenough.errors import EngineError, MissingLogprobs
 
-REPEATED: Final = (
-    "the server repeats one token's candidates for every token of a chunk, so confidence means nothing (seen with "
-    "SGLang, its issue 39260): upgrade it, or start it with --stream-interval 1; or ask with sc, ac or esc"
-)
+FINISH_REASONS: Final = {
+    "stop": "stop",
+    "eos": "stop",
+    "eos_token": "stop",
+    "end_turn": "stop",
+    "stop_sequence": "stop",
+    "tool_calls": "stop",
+    "function_call": "stop",
+    "length": "length",
+    "max_tokens": "length",
+    "model_length": "length",
+}
+"""Every `finish_reason` that ends a path normally ("stop") or at a limit ("length").
+
+Any other, such as "abort", "content_filter" or "error", means that the text is not the model's whole reply: the path
+has failed and does not vote.
+"""
+LARGEST_COUNT: Final = 1 << 31
+"""A `usage` number that is negative or not below this is ignored."""
 
 
-class StreamCut(Exception):
-    """The server sent an error in the middle of a stream; some do so even for requests that they refuse."""
+class StreamError(Exception):
+    """The server sent an error inside the stream; some do so even for requests that they refuse."""
 
     def __init__(self, error: object) -> None:
-        super().__init__(said(error))
+        super().__init__(error_message(error))
         code = error.get("code") if isinstance(error, dict) else None
         self.status = code if isinstance(code, int) else None
 
 
 class ReplyParser:
-    """Takes the events of one reply; `chunk` gives what has come since it was last asked."""
+    """Parses one reply; `feed` returns what arrived, `last` ends the path."""
 
     def __init__(self, k: int, signals: bool, limit: int = sys.maxsize) -> None:
         self.k, self.signals, self.limit = k, signals, limit
-        self.watched = False  # by the server, which sends no candidates then
-        self.done = False  # the server said that it is done
-        self.full = False  # more tokens came than the limit allows
-        self.tokens = 0  # told so far, read or not
+        self.watched = False  # by the server, which then sends no candidates
+        self.done = False  # [DONE] arrived: whatever follows is ignored
+        self.full = False  # the limit was reached before the server ended the path
+        self.tokens = 0  # passed on so far, with or without signals
         self.finish: str | None = None
+        self.error: Exception | None = None  # ends the path, after the chunk that `feed` returned with it
+        self._events = SSEParser()
+        self._repeats = RepeatCounter()
         self._text: list[str] = []
         self._tokens: list[Token] = []
         self._unread = 0
         self._beyond = 0  # tokens past the limit
         self._loose = ""  # text since the last token, to go with the next one
-        self._silent = 0  # pieces of text that came before any log-probabilities
+        self._pieces = 0  # pieces of text without log-probabilities, less the tokens that came for them later
+        self._estimated = False  # pieces of text were counted as tokens
+        self._half = ""  # first half of a surrogate pair
         self._thinking = False
         self._usage: tuple[int | None, int | None] = (None, None)
 
     @property
     def begun(self) -> bool:
-        """Whether the reply has begun, after which a lost path is lost."""
-        return self.tokens > 0 or self._silent > 0
+        """Whether any of the reply has arrived; from then on the request is not sent again."""
+        return self.tokens > 0 or self._pieces > 0
 
     @property
-    def made(self) -> int | None:
-        """Tokens of the reply by the server's own count, where it says."""
+    def completion_tokens(self) -> int | None:
+        """Tokens of the reply by the server's own count, if it sends one."""
         return self._usage[1]
 
     def leave_to_server(self) -> None:
-        """Look for no candidates: the server watches this path itself."""
+        """Expect no candidates: the server watches this path itself."""
         self.watched, self.signals = True, False
 
-    def take(self, data: bytes) -> None:
-        """Read one event."""
+    def feed(self, raw: bytes) -> Chunk | None:
+        """What these bytes add to the path, if anything. After an error, what came before it; see `error`."""
+        try:
+            for data in self._events.feed(raw):
+                self.receive(data)
+        except (StreamError, EngineError) as error:
+            self.error = error
+        return self._chunk()
+
+    def end_of_stream(self) -> None:
+        """Parse what is left when the response ends."""
+        for data in [] if self.full else self._events.end():
+            self.receive(data)
+
+    def receive(self, data: bytes) -> None:
+        """Parse one event."""
+        if self.done:
+            return
         if data == DONE:
             self.done = True
             return
         message = decode(data)
         if message.error is not None:
-            raise StreamCut(message.error)
+            raise StreamError(message.error)
+        if message.usage is not None:
+            self._usage = _counts(message.usage)
         for choice in message.choices:
             if self.full:
                 self._beyond += _count(choice)
             elif choice.index == 0:
-                self._choice(choice)
-        if message.usage is not None:
-            self._usage = (message.usage.prompt_tokens, message.usage.completion_tokens)
+                self._add(choice)
 
-    def take_all(self, events: list[bytes]) -> Exception | None:
-        """Read events up to one that is wrong; what is wrong with it."""
-        for data in events:
-            try:
-                self.take(data)
-            except (StreamCut, EngineError) as error:
-                return error
-        return None
+    def last(self) -> Chunk:
+        """The end of the path: its finish, and the tokens that the server counted beyond those received."""
+        prompt, completion = self._usage
+        if self.signals and not self.tokens and ((completion or 0) > 1 or self._pieces):
+            raise MissingLogprobs(too_few(0, self.k))
+        unseen = 0 if self.full else self._pieces if completion is None else max(0, completion - self.tokens)
+        self.tokens += unseen
+        text, finish = "\ufffd" if self._half else "", FINISH_REASONS[self.finish or "stop"]
+        if self._thinking and self.finish is not None and finish == "stop":
+            text += "\n</think>\n\n"
+        estimated = completion is None and (not self.signals or self._pieces > 0 or self._estimated)
+        return Chunk(text=text, unread=unseen, finish=finish, prompt_tokens=prompt, estimated=estimated)
 
-    def chunk(self) -> Chunk | None:
-        """What came since the last chunk, if anything."""
+    # -- parts of a reply
+
+    def _chunk(self) -> Chunk | None:
         if not self._tokens and not self._text and not self._beyond:
             return None
         if self._loose and self._tokens:
@@ -96,122 +138,119 @@ class ReplyParser:
         self._tokens, self._text, self._unread, self._beyond = [], [], 0, 0
         return chunk
 
-    def last(self) -> Chunk:
-        """The path's end: why, and what the server counted beyond what was read."""
-        prompt, made = self._usage
-        if self.signals and not self._read and ((made or 0) > 1 or self._silent):
-            raise MissingLogprobs(too_few(0, self.k))
-        unseen = 0 if self.full else max(0, (made or 0) - self.tokens)
-        self.tokens += unseen
-        text = "\n</think>\n\n" if self._thinking and self.finish == "stop" else ""
-        finish = "length" if self.finish == "length" else "stop"
-        estimated = not self.signals and made is None
-        return Chunk(text=text, unread=unseen, finish=finish, prompt_tokens=prompt, estimated=estimated)
-
-    # -- parts
-
-    @property
-    def _read(self) -> bool:
-        return self.signals and self.tokens > 0
-
-    def _choice(self, choice: Choice) -> None:
+    def _add(self, choice: Choice) -> None:
         delta = choice.delta
         if delta is None:
             text = choice.text or ""
         elif self._thinking or delta.reasoning_content or delta.reasoning:
-            text = self._said(delta)
+            text = self._with_reasoning(delta)
         else:
             text = delta.content or ""
-        made = self._entries(choice.logprobs, text) if self.signals and choice.logprobs is not None else 0
+        if self._half or not text.isascii():
+            text = self._joined(text)
+        received = self._add_tokens(choice.logprobs, text) if self.signals and choice.logprobs is not None else 0
         if text:
             self._text.append(text)
-            made = made or self._unsigned(text)
-        self.tokens += made
-        if choice.finish_reason is not None:
-            self.finish = choice.finish_reason or self.finish
-        if self.tokens > self.limit:
+            received = received or self._add_unsigned(text)
+        self.tokens += received
+        if choice.finish_reason:
+            self.finish = choice.finish_reason
+        if self.tokens + self._pieces > self.limit:
             self._cut(text)
+        if self.finish is not None and self.finish not in FINISH_REASONS:
+            raise EngineError(
+                f"the server ended a path with finish_reason {self.finish[:40]!r}; its text is incomplete"
+            )
 
     def _cut(self, text: str) -> None:
-        """Drop what this event brought beyond the limit, so that a path is the same however its tokens are sent."""
-        over = self.tokens - self.limit
-        self.tokens, self.full, self.finish = self.limit, True, "length"
+        """Drop what this event brought beyond the limit, so that a path does not depend on how its tokens are sent."""
+        over = self.tokens + self._pieces - self.limit
+        self.full, self.finish = True, "length"
         self._beyond += over
-        if not self.signals:
-            self._unread -= over
+        if not self.signals or self._pieces:
             self._text.pop()
-            return
-        dropped = "".join([token.text for token in self._tokens[-over:]])
-        del self._tokens[-over:]
-        if text:
-            self._text[-1] = text.removesuffix(dropped)
+            self._loose = self._loose.removesuffix(text)
+        if not self.signals:
+            self.tokens -= over
+            self._unread -= over
+        elif self._pieces:
+            self._pieces -= over
+            self._unread += self._pieces
+            self.tokens += self._pieces
+            self._pieces, self._estimated = 0, True
+        else:
+            self.tokens -= over
+            dropped = "".join([token.text for token in self._tokens[-over:]])
+            del self._tokens[-over:]
+            if text:
+                self._text[-1] = text.removesuffix(dropped)
 
-    def _unsigned(self, text: str) -> int:
-        """Text without a token of its own: how many tokens to count it as."""
+    def _add_unsigned(self, text: str) -> int:
+        """Text without log-probabilities: how many tokens to count it as.
+
+        If signals are read, the token may come later, so the piece only counts against the limit until it does.
+        """
         if not self.signals:
             self._unread += 1
             return 1
         self._loose += text
-        if not self.tokens:
-            self._silent += 1
-            if self._silent > 1:  # a single one may be a greeting; two are a reply without candidates
-                raise MissingLogprobs(too_few(0, self.k))
+        self._pieces += 1
+        if not self.tokens and self._pieces > 1:  # one may be a greeting; two are a reply without candidates
+            raise MissingLogprobs(too_few(0, self.k))
         return 0
 
-    def _said(self, delta: Delta) -> str:
-        """Thinking that comes apart from the reply is put where answers are not looked for."""
-        thought = delta.reasoning_content or delta.reasoning
+    def _with_reasoning(self, delta: Delta) -> str:
+        """Reasoning in a field of its own is put between think tags, where answers are not looked for."""
+        reasoning = delta.reasoning_content or delta.reasoning
         text = ""
-        if thought:
-            text = thought if self._thinking else "<think>\n" + thought
+        if reasoning:
+            text = reasoning if self._thinking else "<think>\n" + reasoning
             self._thinking = True
         if delta.content:
             self._thinking = False
             text += "\n</think>\n\n" + delta.content
         return text
 
-    def _entries(self, logprobs: Logprobs, text: str) -> int:
-        words, columns = candidates(logprobs)
-        made = len(columns)
-        if not made:
+    def _joined(self, text: str) -> str:
+        """Join surrogate halves that came in two events; a half that stays alone becomes U+FFFD."""
+        text, self._half = self._half + text, ""
+        if text and "\ud800" <= text[-1] <= "\udbff":
+            self._half, text = text[-1], text[:-1]
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        return text
+
+    def _add_tokens(self, logprobs: Logprobs, text: str) -> int:
+        strings, columns = candidates(logprobs)
+        received = len(columns)
+        if not received:
             return 0
-        if made > 1 and columns[0] == columns[1] and _all_alike(columns) and len(set(words)) > 1:
+        self._repeats.add(columns)
+        if self._repeats.repeats and self._repeats.repeated:
             raise MissingLogprobs(REPEATED)
-        # Text comes from the message. The tokens' own strings only say where to cut it, where they add up to it.
-        pieces = words if "".join(words) == text else [text, *[""] * (made - 1)]
+        # Text comes from the message. The tokens' own strings only say where to cut it, if they add up to it.
+        pieces = strings if "".join(strings) == text else [text, *[""] * (received - 1)]
         if self._loose:
             pieces = [self._loose + pieces[0], *pieces[1:]]
             self._loose = ""
         append_tokens(self._tokens, pieces, columns, self.k)
-        return made
+        if self._pieces:
+            self._pieces = max(0, self._pieces - received)
+        return received
+
+
+def _counts(usage: Usage) -> tuple[int | None, int | None]:
+    prompt, completion = usage.prompt_tokens, usage.completion_tokens
+    return (
+        prompt if prompt is not None and 0 <= prompt < LARGEST_COUNT else None,
+        completion if completion is not None and 0 <= completion < LARGEST_COUNT else None,
+    )
 
 
 def _count(choice: Choice) -> int:
-    """Tokens of an event that nobody reads any more; one, where it comes without log-probabilities."""
+    """Tokens of an event past the limit; one if it comes without log-probabilities."""
     if choice.logprobs is not None:
         return len(choice.logprobs.content or choice.logprobs.top_logprobs or ())
     return bool(choice.text or (choice.delta and choice.delta.content))
-
-
-def _all_alike(columns: list[list[float]]) -> bool:
-    return all(values == columns[0] for values in columns)
-
-
-def candidates(logprobs: Logprobs) -> tuple[list[str], list[list[float]]]:
-    """The tokens' own strings, and the log-probabilities of each one's candidates."""
-    entries = logprobs.content
-    if entries is not None:
-        columns = [[candidate.logprob for candidate in entry.top_logprobs] for entry in entries]
-        return [entry.token for entry in entries], columns
-    maps = logprobs.top_logprobs or []
-    words = logprobs.tokens or []
-    return [*words, *[""] * len(maps)][: len(maps)], [list((found or {}).values()) for found in maps]
-
-
-def said(error: object) -> str:
-    """An error object of a server, in its own words."""
-    if isinstance(error, dict):
-        inner = error.get("error", error)
-        words = inner.get("message") or inner.get("detail") if isinstance(inner, dict) else inner
-        return str(words or inner)[:300]
-    return str(error)[:300]

@@ -1,7 +1,4 @@
-"""How long to wait for a server: a watch over one stream, and the pauses between tries.
-
-The watch is one timer a stream, not one a read: it interrupts its own task, and only while that waits for the server.
-"""
+"""How long to wait for a server: the stall limit of one stream, and the pauses between attempts."""
 
 from __future__ import annotations
 
@@ -12,15 +9,18 @@ from types import TracebackType
 from typing import Final, Self
 
 LONGEST_WAIT: Final = 120.0
-"""Seconds; a server that asks for a longer pause is taken to be unavailable."""
+"""Seconds. A server that wants a longer pause counts as unavailable."""
 
 
 class Stalled(Exception):
-    """Nothing was heard for too long."""
+    """The server sent nothing within the limit."""
 
 
 class StallTimer:
-    """Raises Stalled, on leaving, where its task was waiting and nothing was heard within the limit."""
+    """Raises Stalled if the server sends nothing within the limit.
+
+    One timer per stream instead of one per read. It cancels its own task, and only while that waits for the server.
+    """
 
     def __init__(self, limit: float) -> None:
         self.limit = limit
@@ -33,20 +33,16 @@ class StallTimer:
         self._cancelling = task.cancelling()
         self._expired = False
         self._last = self._loop.time()
-        self._timer = self._loop.call_later(self.limit, self._look)
+        self._timer = self._loop.call_later(self.limit, self._check)
         return self
 
-    def heard(self) -> None:
-        """Something came: wait from here."""
+    def restart(self, limit: float) -> None:
+        """Something arrived: wait again from here, with this limit."""
         self._last = self._loop.time()
-
-    def narrow(self, limit: float) -> None:
-        """From now on, this is the limit."""
-        self.heard()
         if limit != self.limit:
             self.limit = limit
             self._timer.cancel()
-            self._timer = self._loop.call_later(limit, self._look)
+            self._timer = self._loop.call_later(limit, self._check)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -55,19 +51,19 @@ class StallTimer:
         if self._expired and self._task.uncancel() <= self._cancelling and kind is asyncio.CancelledError:
             raise Stalled from None
 
-    def _look(self) -> None:
-        left = self._last + self.limit - self._loop.time()
-        if left > 0:
-            self._timer = self._loop.call_later(left, self._look)
+    def _check(self) -> None:
+        remaining = self._last + self.limit - self._loop.time()
+        if remaining > 0:
+            self._timer = self._loop.call_later(remaining, self._check)
         elif self.waiting:
             self._expired = True
             self._task.cancel()
-        else:  # the reader is busy with what came before; that is not the server's fault
-            self._timer = self._loop.call_later(self.limit, self._look)
+        else:  # the reader is busy with earlier data, which is not the server's fault
+            self._timer = self._loop.call_later(self.limit, self._check)
 
 
 def retry_after(header: str | None, now: float) -> float | None:
-    """Seconds of a Retry-After header, which is a number or a date."""
+    """Seconds from now that a Retry-After header asks for; it is a number or a date."""
     if header is None:
         return None
     try:
@@ -76,12 +72,12 @@ def retry_after(header: str | None, now: float) -> float | None:
         pass
     try:
         return max(0.0, parsedate_to_datetime(header).timestamp() - now)
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, OverflowError, OSError):
         return None
 
 
-def backoff(attempt: int, asked: float | None) -> float:
-    """Seconds until the next try: as asked and a little more, so that clients spread; nothing where 0 was asked."""
-    if asked is not None:
-        return asked * random.uniform(1.0, 1.1)
+def backoff(attempt: int, requested: float | None) -> float:
+    """Seconds until the next attempt: the server's wish plus up to a tenth, so that clients do not return together."""
+    if requested is not None:
+        return requested * random.uniform(1.0, 1.1)
     return min(8.0, 0.5 * 2.0**attempt) * random.uniform(0.5, 1.0)

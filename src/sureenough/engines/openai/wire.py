@@ -1,6 +1,6 @@
-"""The OpenAI protocol on the wire: what is sent, and the parts of a streamed reply that count.
+"""The OpenAI protocol on the wire: the request, and the fields of a streamed reply that are read.
 
-Fields that are not named here are skipped by the decoder, which is most of what a server sends.
+The decoder skips all other fields, which are most of what a server sends.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Candidate(msgspec.Struct, gc=False):
 
 
 class Entry(msgspec.Struct, gc=False):
-    """A token that was sampled, and its candidates."""
+    """A sampled token and its candidates."""
 
     token: str = ""
     top_logprobs: list[Candidate] = []
@@ -45,7 +45,7 @@ class Delta(msgspec.Struct, gc=False):
 
 
 class Choice(msgspec.Struct, gc=False):
-    """One reply; requests ask for one."""
+    """One of the replies to a request; requests ask for a single one."""
 
     delta: Delta | None = None
     text: str | None = None
@@ -55,7 +55,7 @@ class Choice(msgspec.Struct, gc=False):
 
 
 class Usage(msgspec.Struct, gc=False):
-    """The server's own count."""
+    """The server's own count of tokens."""
 
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
@@ -74,29 +74,52 @@ DONE: Final = b"[DONE]"
 
 
 def decode(data: bytes) -> Message:
-    """One event; NaN and Infinity, which JSON does not have but servers send, are taken as they are meant."""
+    """Decode one event. NaN and Infinity, which are not JSON but are sent, are accepted."""
     try:
         return _decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError):
-        return _lenient(data)
-
-
-def _lenient(data: bytes) -> Message:
+        pass
+    except RecursionError:
+        raise _not_an_event(data) from None
     try:
-        said = json.loads(data.decode("utf-8", "replace"))
-        return msgspec.convert(_without_nulls(said), Message)
+        return msgspec.convert(_without_nulls(json.loads(data.decode("utf-8", "replace"))), Message)
     except (ValueError, msgspec.ValidationError, RecursionError):
-        shown = data[:80].decode("utf-8", "replace")
-        raise EngineError(f"the server sent something that is no part of a reply: {shown!r}") from None
+        raise _not_an_event(data) from None
 
 
-def _without_nulls(said: Any) -> Any:
-    """Absent and null mean the same to us; a log-probability of null is one that could not be told."""
-    if isinstance(said, dict):
-        return {name: _without_nulls(value) for name, value in said.items() if value is not None}
-    if isinstance(said, list):
-        return [_without_nulls(value) for value in said]
-    return said
+def _not_an_event(data: bytes) -> EngineError:
+    return EngineError(
+        f"the server sent an event that is not part of a reply: {data[:80].decode('utf-8', 'replace')!r}"
+    )
+
+
+def _without_nulls(value: Any) -> Any:
+    """Null means the same as a missing field; a log-probability of null is one that the server does not know."""
+    if isinstance(value, dict):
+        return {name: _without_nulls(item) for name, item in value.items() if item is not None}
+    if isinstance(value, list):
+        return [_without_nulls(item) for item in value]
+    return value
+
+
+def candidates(logprobs: Logprobs) -> tuple[list[str], list[list[float]]]:
+    """The tokens' own strings, and the log-probabilities of each token's candidates."""
+    entries = logprobs.content
+    if entries is not None:
+        columns = [[candidate.logprob for candidate in entry.top_logprobs] for entry in entries]
+        return [entry.token for entry in entries], columns
+    maps = logprobs.top_logprobs or []
+    strings = logprobs.tokens or []
+    return [*strings, *[""] * len(maps)][: len(maps)], [list((values or {}).values()) for values in maps]
+
+
+def error_message(error: object) -> str:
+    """The message in the error object of a server, whatever its form."""
+    if isinstance(error, dict):
+        inner = error.get("error", error)
+        message = inner.get("message") or inner.get("detail") if isinstance(inner, dict) else inner
+        return str(message or inner)
+    return str(error)
 
 
 def request(prompt: Prompt, seed: int, *, model: str, chat: bool, k: int, sampling: dict[str, Any]) -> bytes:
@@ -109,6 +132,6 @@ def request(prompt: Prompt, seed: int, *, model: str, chat: bool, k: int, sampli
     else:
         body["prompt"] = prompt.text
         if prompt.signals:
-            # Candidates are keyed by their text, where different tokens can look the same; vLLM can key them by id.
+            # Candidates are keyed by their text, which different tokens can share; vLLM can key them by id.
             body |= {"logprobs": k, "return_tokens_as_token_ids": True}
     return msgspec.json.encode(body | sampling)

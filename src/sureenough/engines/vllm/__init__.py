@@ -1,1 +1,1 @@
-"""Watching paths inside vLLM, on its own device. Nothing here is imported by `import sureenough`."""
+"""Watching paths inside vLLM: what the client sends, and the monitor that runs in the server."""

@@ -1,80 +1,93 @@
-"""A server that watches its own paths: what is sent with a request, for it to heed or not, and what it tells.
+"""The client of a server that watches its own paths: the header of a request, and the record of a path.
 
-vLLM with our monitor inside (docs/vllm.md) heeds it; every other server sends the log-probabilities that the same
-request asks for. Nobody is asked beforehand.
+vLLM with the monitor inside (docs/vllm.md) reads the header; every other server ignores it and sends the
+log-probabilities that the same request asks for. No request is made to find out which it is.
 """
 
 from __future__ import annotations
 
+import json
 import secrets
-from typing import NamedTuple
-
-import httpx
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, NamedTuple
 
 from sureenough.core.events import Summary
 from sureenough.core.pruning import Gate
 from sureenough.engines.base import Prompt
-from sureenough.engines.vllm.protocol import PROTOCOL, WATCHED, K, WatchRequest
-from sureenough.engines.vllm.server.records import UNKNOWN
-from sureenough.engines.vllm.server.records_socket import summary
+from sureenough.engines.openai.errors import TransportError
+from sureenough.engines.vllm.protocol import (
+    PROTOCOL_VERSION,
+    UNKNOWN_PATH,
+    WATCHED_HEADER,
+    K,
+    WatchRequest,
+    parse_summary,
+)
 from sureenough.errors import EngineError
 
+if TYPE_CHECKING:
+    from yarl import URL
 
-def is_watched(headers: httpx.Headers) -> bool:
-    """Whether a reply's head says that the path is watched."""
-    return bool(headers.get(WATCHED) == str(PROTOCOL))
+    from sureenough.engines.openai.transport import Transport
+
+
+def is_watched(headers: Mapping[str, str]) -> bool:
+    """Whether a response's headers say that its path is watched."""
+    return bool(headers.get(WATCHED_HEADER) == str(PROTOCOL_VERSION))
 
 
 class MonitorClient:
     """The monitor of the server at this address, if it has one."""
 
-    def __init__(self, client: httpx.AsyncClient, address: httpx.URL) -> None:
-        self._client, self._place = client, _place(address)
-        self._lost = False  # its records do not get through to us
+    def __init__(self, transport: Transport, address: URL) -> None:
+        self._transport, self._url = transport, _url(address)
+        self._unreadable = False  # its records do not reach us
 
-    def ask(self, prompt: Prompt, k: int) -> WatchRequest | None:
-        """How one path is to be watched, under a name that nobody can guess; None where there is nothing to watch."""
+    def watch_request(self, prompt: Prompt, k: int) -> WatchRequest | None:
+        """How one path is to be watched, under a key that cannot be guessed; None if there is nothing to watch."""
         guard = prompt.guard
-        if self._lost or not prompt.signals or guard is None or k != K:
+        if self._unreadable or not prompt.signals or guard is None or k != K:
             return None
         return WatchRequest(secrets.token_urlsafe(18), guard.window, guard.gate or Gate(), trace=guard.gate is None)
 
-    async def tell(self, asked: WatchRequest, tokens: int | None) -> Summary:
+    async def fetch_summary(self, watch: WatchRequest, tokens: int | None) -> Summary:
         """The path as the server saw it, once it has ended after so many tokens.
 
-        Where its records cannot be had, as behind a gateway or one of several servers, paths that begin later do not
-        ask to be watched.
+        If records cannot be read, as behind a gateway or one of several servers, later paths are not watched there.
         """
-        place = self._place.copy_with(path=f"{self._place.path}/paths/{asked.key}", query=None)
-        query = {} if tokens is None else {"tokens": tokens}
+        url = self._url.with_path(f"{self._url.path}/paths/{watch.key}")
+        if tokens is not None:
+            url = url.with_query(tokens=tokens)
         try:
-            reply = await self._client.get(place, params=query, timeout=30)
-            said = reply.json()
-            if reply.status_code == 200:
-                return summary(said, asked.window)
-            why = said.get("lost") or said.get("error") or f"status {reply.status_code}"
-            self._lost |= "lost" not in said or why == UNKNOWN  # else it knows the path, and others may fare better
-        except (httpx.TransportError, ValueError, KeyError, TypeError, AttributeError) as error:
-            why, self._lost = type(error).__name__, True
-        raise EngineError(f"the server watched a path and could not tell of it: {why}")
+            response = await self._transport.fetch("GET", url, seconds=30)
+            record = json.loads(response.body)
+            if response.status == 200:
+                return parse_summary(record, watch.window)
+            reason = record.get("lost") or record.get("error") or f"status {response.status}"
+            self._unreadable |= "lost" not in record or reason == UNKNOWN_PATH  # else the server knows the path
+        except (TransportError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+            reason, self._unreadable = type(error).__name__, True
+        raise EngineError(f"the server watched a path, but its record could not be fetched: {str(reason)[:200]}")
 
 
 class MonitorInfo(NamedTuple):
-    """What a monitor says of itself."""
+    """What a monitor reports about itself."""
 
-    version: str  # of sureenough there
-    window: int  # the longest
+    version: str  # of sureenough on the server
+    window: int  # the longest that it can watch
 
 
-async def fetch_monitor_info(client: httpx.AsyncClient, address: httpx.URL) -> MonitorInfo | None:
-    """What the server at this address offers, where it has a monitor; for those who want to know, not for runs."""
+async def fetch_monitor_info(transport: Transport, address: URL) -> MonitorInfo | None:
+    """What the monitor of the server at this address offers, if it has one."""
     try:
-        reply = await client.get(_place(address), timeout=10)
-        said = reply.json()
-        return MonitorInfo(str(said["sureenough"]), int(said["window"])) if said["protocol"] == PROTOCOL else None
-    except (httpx.HTTPError, ValueError, KeyError, TypeError):
+        response = await transport.fetch("GET", _url(address), seconds=10)
+        info = json.loads(response.body)
+        return (
+            MonitorInfo(str(info["sureenough"]), int(info["window"])) if info["protocol"] == PROTOCOL_VERSION else None
+        )
+    except (TransportError, ValueError, KeyError, TypeError, OverflowError, RecursionError):
         return None
 
 
-def _place(address: httpx.URL) -> httpx.URL:
-    return address.copy_with(path=f"{address.path.rstrip('/')}/sureenough", query=None)
+def _url(address: URL) -> URL:
+    return address.with_path(f"{address.path.rstrip('/')}/sureenough")

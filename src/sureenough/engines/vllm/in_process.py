@@ -1,34 +1,32 @@
 """vLLM in this process as an engine: `VLLM("Qwen/Qwen3-4B")`. Closing a path's generator aborts its request.
 
-Paths of a run are watched by the monitor inside and come back as a count, a text and a summary; a path that is asked
-for by itself comes with the signals of its tokens. Text is made once, at a path's end.
+The monitor watches the paths of a run, which come back as a count, a text and a summary; a path outside a run comes
+with the signals of its tokens. Text is decoded once, at a path's end.
 """
 
 from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
-from contextlib import aclosing, asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import ExitStack, aclosing, asynccontextmanager, contextmanager
 from copy import copy
 from itertools import count
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, Self
 
-from sureenough.core.events import Token
+from sureenough.core.events import Summary, Token
 from sureenough.core.pruning import Gate
 from sureenough.engines.base import Chunk, Prompt
 from sureenough.engines.openai.logprobs import token_signals
-from sureenough.engines.vllm.protocol import LONGEST, SOCKET, K, WatchRequest
-from sureenough.engines.vllm.server.records_socket import request_record, summary
-from sureenough.engines.vllm.versions import installed, refuse_untried
+from sureenough.engines.vllm.protocol import LOGITS_PROCESSOR, K, WatchRequest, parse_summary, server_environment
+from sureenough.engines.vllm.server.records_socket import request_record
+from sureenough.engines.vllm.versions import check_version, installed_version
 from sureenough.errors import EngineError, EngineRejected, UsageError
-
-PROCESSOR: Final = "sureenough.engines.vllm.server.logits_processor:WatchProcessor"
 
 
 class VLLM:
-    """A model inside this process. It is loaded when a run opens it; `async with` keeps it for several runs."""
+    """A model inside this process. A run loads it when it starts; `async with` keeps it loaded for several runs."""
 
     def __init__(
         self,
@@ -42,46 +40,48 @@ class VLLM:
         extra: Mapping[str, Any] | None = None,  # further sampling parameters
         **arguments: Any,  # of vLLM's AsyncEngineArgs
     ) -> None:
-        refuse_untried(installed())
+        check_version(installed_version())
         if not model:
-            raise UsageError("which model? Give a name or a folder")
+            raise UsageError("model is empty; give the name or the folder of a model")
         self.model, self.window, self._arguments = model, window, arguments
         self._sampling = {"temperature": temperature, "top_p": top_p, **(extra or {})}
-        self._most, self._longest_window = max_path_tokens, longest_window
+        self._max_path_tokens, self._longest_window = max_path_tokens, longest_window
         self._engine: Any = None
-        self._place: str | None = None
-        self._keys = count()
+        self._socket_path = ""
+        self._resources = ExitStack()
+        self._request_numbers = count()
 
     def sampled(self, *, max_path_tokens: int | None = None, **sampling: Any) -> VLLM:
         """The same model, loaded once, with other sampling parameters."""
         other = copy(self)
         other._sampling = self._sampling | sampling
-        other._most = max_path_tokens or self._most
+        other._max_path_tokens = max_path_tokens or self._max_path_tokens
         return other
 
     # -- loading
 
     async def __aenter__(self) -> Self:
-        self._folder = tempfile.TemporaryDirectory(prefix="sureenough-")
-        self._place = str(Path(self._folder.name) / "desk")
-        os.environ |= {SOCKET: self._place, LONGEST: str(self._longest_window), "VLLM_USE_V2_MODEL_RUNNER": "0"}
-        from vllm.engine.arg_utils import AsyncEngineArgs
-        from vllm.v1.engine.async_llm import AsyncLLM
+        with ExitStack() as resources:  # a failed start leaves neither its folder nor its environment behind
+            folder = resources.enter_context(tempfile.TemporaryDirectory(prefix="sureenough-"))
+            socket_path = str(Path(folder) / "records.sock")
+            resources.enter_context(_environment(server_environment(socket_path, self._longest_window)))
+            from vllm.engine.arg_utils import AsyncEngineArgs
+            from vllm.v1.engine.async_llm import AsyncLLM
 
-        arguments = {"max_logprobs": K, "logits_processors": [PROCESSOR], **self._arguments}
-        self._engine = AsyncLLM.from_engine_args(AsyncEngineArgs(model=self.model, **arguments))
-        self._tokenizer = self._engine.get_tokenizer()
+            arguments = {"max_logprobs": K, "logits_processors": [LOGITS_PROCESSOR], **self._arguments}
+            engine = AsyncLLM.from_engine_args(AsyncEngineArgs(model=self.model, **arguments))
+            resources.callback(engine.shutdown)
+            self._tokenizer = engine.get_tokenizer()
+            self._engine, self._socket_path, self._resources = engine, socket_path, resources.pop_all()
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        engine, self._engine = self._engine, None
-        engine.shutdown()
-        os.environ.pop(SOCKET, None)
-        self._folder.cleanup()
+        self._engine = None
+        self._resources.close()
 
     @asynccontextmanager
     async def open(self, *, parallel: int) -> AsyncIterator[Self]:
-        """Ready for a run; loads the model unless `async with` did."""
+        """Load the model for a run, unless `async with` did."""
         if self._engine is not None:
             yield self
             return
@@ -102,68 +102,82 @@ class VLLM:
                 async for chunk in chunks:
                     yield chunk
             return
-        name = f"path-{next(self._keys):08}-{seed}"
+        request_id = f"path-{next(self._request_numbers):08}-{seed}"
         guard = prompt.guard if prompt.signals else None
-        asked = None
+        request = None
         if guard is not None:
-            asked = WatchRequest(name, guard.window, guard.gate or Gate(), trace=guard.gate is None)
-        ids = self._ids(prompt)
-        made: list[int] = []
+            request = WatchRequest(request_id, guard.window, guard.gate or Gate(), trace=guard.gate is None)
+        prompt_ids = self._prompt_ids(prompt)
+        output_ids: list[int] = []
         finish = "stop"
-        params = self._params(len(ids), seed, signals=prompt.signals and asked is None, asked=asked)
+        params = self._params(len(prompt_ids), seed, signals=prompt.signals and request is None, request=request)
         try:
-            async with aclosing(self._engine.generate({"prompt_token_ids": ids}, params, name)) as outputs:
+            async with aclosing(self._engine.generate({"prompt_token_ids": prompt_ids}, params, request_id)) as outputs:
                 async for output in outputs:
-                    one = output.outputs[0]
-                    made += one.token_ids
-                    finish = one.finish_reason or finish
-                    if one.token_ids and prompt.signals and asked is None:
-                        yield Chunk(_tokens(one.logprobs), text="")
-                    elif one.token_ids:
-                        yield Chunk(unread=len(one.token_ids), text="")
-        except ValueError as error:  # vLLM's word for a request that it does not take
+                    delta = output.outputs[0]
+                    output_ids += delta.token_ids
+                    finish = delta.finish_reason or finish
+                    if delta.token_ids and prompt.signals and request is None:
+                        yield Chunk(_tokens(delta.logprobs), text="")
+                    elif delta.token_ids:
+                        yield Chunk(unread=len(delta.token_ids), text="")
+        except ValueError as error:  # what vLLM raises for a request that it does not accept
             raise EngineRejected(f"vLLM refused the request: {error}") from None
-        yield await self._last(ids, made, finish, asked)
-
-    async def _last(self, ids: list[int], made: list[int], finish: str, asked: WatchRequest | None) -> Chunk:
-        text = self._tokenizer.decode(made, skip_special_tokens=True)
-        told = None
-        if asked is not None and self._place is not None:
-            said = await request_record(self._place, asked.key, len(made))
-            if "lost" in said:
-                raise EngineError(f"the monitor watched a path and could not tell of it: {said['lost']}")
-            told = summary(said, asked.window)
+        text = self._tokenizer.decode(output_ids, skip_special_tokens=True)
+        summary = None if request is None else await self._summary(request, len(output_ids))
         end = "length" if finish == "length" else "stop"
-        return Chunk(text=text, finish=end, prompt_tokens=len(ids), summary=told)
+        yield Chunk(text=text, finish=end, prompt_tokens=len(prompt_ids), summary=summary)
 
-    def _ids(self, prompt: Prompt) -> list[int]:
+    async def _summary(self, request: WatchRequest, tokens: int) -> Summary:
+        record = await request_record(self._socket_path, request.key, tokens)
+        if "lost" in record:
+            raise EngineError(f"the monitor watched a path, but has no record of it: {record['lost']}")
+        return parse_summary(record, request.window)
+
+    def _prompt_ids(self, prompt: Prompt) -> list[int]:
         messages = [dict(message) for message in prompt.messages]
-        found = self._tokenizer.apply_chat_template(messages, add_generation_prompt=True, tokenize=True)
-        return list(found["input_ids"] if isinstance(found, Mapping) else found)
+        ids = self._tokenizer.apply_chat_template(messages, add_generation_prompt=True, tokenize=True)
+        return list(ids["input_ids"] if isinstance(ids, Mapping) else ids)
 
-    def _params(self, prompt: int, seed: int, *, signals: bool, asked: WatchRequest | None) -> Any:
+    def _params(self, prompt_tokens: int, seed: int, *, signals: bool, request: WatchRequest | None) -> Any:
         from vllm import SamplingParams
         from vllm.sampling_params import RequestOutputKind
 
-        room = int(self._engine.model_config.max_model_len) - prompt
-        if room < 1:
-            raise EngineRejected(f"the prompt has {prompt} tokens and the model room for {prompt + room}")
+        longest = int(self._engine.model_config.max_model_len)
+        remaining = longest - prompt_tokens
+        if remaining < 1:
+            raise EngineRejected(f"the prompt has {prompt_tokens} tokens, but the model takes at most {longest} in all")
         return SamplingParams(
             **self._sampling,
             seed=seed,
-            max_tokens=min(room, self._most or room),
+            max_tokens=min(remaining, self._max_path_tokens or remaining),
             logprobs=K if signals else None,
             flat_logprobs=True,
             detokenize=False,
             output_kind=RequestOutputKind.DELTA,
-            extra_args=None if asked is None else asked.written(),
+            extra_args=None if request is None else request.to_arguments(),
         )
+
+
+@contextmanager
+def _environment(variables: Mapping[str, str]) -> Iterator[None]:
+    """Set these environment variables, and restore what they were."""
+    previous = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        for name, value in previous.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
 
 
 def _tokens(flat: Any) -> list[Token]:
     """Signals of the tokens of one output.
 
-    The sampled token's own entry comes first, apart from the candidates; but where vLLM has joined several outputs into
+    The sampled token's own entry comes first, apart from the candidates; but if vLLM has joined several outputs into
     one, a token that is among its candidates comes once. The last entries are the candidates in both cases.
     """
     bounds = zip(flat.start_indices, flat.end_indices, strict=True)

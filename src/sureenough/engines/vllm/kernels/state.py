@@ -1,4 +1,4 @@
-"""What is known of every watched request, as tensors on one device; a step is numpy on a CPU, one kernel on a GPU."""
+"""The state of every watched request, as tensors on one device; a step is numpy on a CPU and one kernel on a GPU."""
 
 from __future__ import annotations
 
@@ -8,82 +8,81 @@ from typing import Final
 import numpy as np
 import torch
 
-from sureenough.core.confidence.batched import PRUNED, BatchArrays, push_batch
+from sureenough.core.confidence.batched import BatchArrays, batch_shapes, push_batch
+from sureenough.core.confidence.columns import RESULT_TIER, TIER_NONE
 from sureenough.core.pruning import Gate
 
-WINNER: Final = 1e20
-"""The logit of an end token that must be drawn: all other probabilities become exactly 0, at any temperature."""
+END_LOGIT: Final = 1e20
+"""The logit of an end token that must be sampled: all other probabilities become exactly 0, at any temperature."""
+
+
+def end_logit(dtype: torch.dtype) -> float:
+    """`END_LOGIT`, or the largest number of types that cannot hold it."""
+    return min(END_LOGIT, float(torch.finfo(dtype).max))
 
 
 @dataclass(frozen=True)
-class State:
-    """`push.Arrays` on a device, and the token that ends each request."""
+class MonitorState:
+    """`BatchArrays` on a device, and the token that ends each request."""
 
-    sums: torch.Tensor
-    ring: torch.Tensor
-    rests: torch.Tensor
+    states: torch.Tensor
+    blocks: torch.Tensor
+    suffixes: torch.Tensor
     gates: torch.Tensor
     windows: torch.Tensor
-    ends: torch.Tensor
+    end_tokens: torch.Tensor
 
     @classmethod
-    def empty(cls, slots: int, longest_window: int, device: torch.device) -> State:
-        """Room for so many requests."""
-
-        def room(*size: int) -> torch.Tensor:
-            return torch.zeros(size, dtype=torch.float64, device=device)
-
-        counts = torch.ones((2, slots), dtype=torch.int32, device=device)
-        return cls(
-            sums=room(2, slots, 10),
-            ring=room(slots, 4, longest_window),
-            rests=room(slots, 5, longest_window + 1),
-            gates=room(slots, 4),
-            windows=counts[0],
-            ends=counts[1],
-        )
+    def empty(cls, slots: int, longest_window: int, device: torch.device) -> MonitorState:
+        """Memory for this many requests."""
+        shapes = batch_shapes(slots, longest_window)
+        integers = torch.ones((2, slots), dtype=torch.int32, device=device)
+        return cls(*(torch.zeros(shape, dtype=torch.float64, device=device) for shape in shapes), *integers)
 
     @property
     def bytes(self) -> int:
-        """Memory that it takes."""
-        return sum(part.numel() * part.element_size() for part in (self.sums, self.ring, self.rests, self.gates))
+        """Memory in use."""
+        parts = (self.states, self.blocks, self.suffixes, self.gates)
+        return sum(part.numel() * part.element_size() for part in parts)
 
-    def admit(self, slot: int, window: int, gate: Gate, end: int) -> None:
-        """A slot's request is another one from here on; its sums begin anew with its first token."""
-        told = torch.tensor([gate.trust, gate.drop, gate.risk, gate.eta], dtype=torch.float64)
-        # From pinned memory nothing waits for the copy.
-        self.gates[slot].copy_(told.pin_memory() if self.gates.is_cuda else told, non_blocking=True)
+    def start_path(self, slot: int, window: int, gate: Gate, end_token: int) -> None:
+        """Give a slot to another request; its sums are reset by its first token."""
+        thresholds = torch.tensor([gate.trust, gate.drop, gate.risk, gate.eta], dtype=torch.float64)
+        # A copy from pinned memory does not make the host wait.
+        source = thresholds.pin_memory() if self.gates.is_cuda else thresholds
+        self.gates[slot].copy_(source, non_blocking=True)
         self.windows[slot] = window
-        self.ends[slot] = end
+        self.end_tokens[slot] = end_token
 
     @property
     def arrays(self) -> BatchArrays:
-        """The same memory, for numpy; on a CPU only."""
-        return BatchArrays(*(part.numpy() for part in (self.sums, self.ring, self.rests, self.gates, self.windows)))
+        """The same memory as numpy arrays; on a CPU only."""
+        parts = (self.states, self.blocks, self.suffixes, self.gates, self.windows)
+        return BatchArrays(*(part.numpy() for part in parts))
 
 
-def step(
-    state: State,
+def step_rows(
+    state: MonitorState,
     logits: torch.Tensor,
     places: torch.Tensor,
-    before: torch.Tensor,
+    tokens_before: torch.Tensor,
     peak: torch.Tensor,
     conf: torch.Tensor,
-    out: torch.Tensor | None = None,
+    results: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """Take one token of every watched row; a row whose gate closes gets its end token. What is known of each row.
+    """Take one token of every watched row, give rows whose gate closes their end token, and return result columns.
 
-    `places` holds rows of logits and their slots, `before` the tokens before this one. A GPU reads `before` and writes
-    `out` where they are, on the device or in pinned memory.
+    `places` holds rows of logits and their slots. A GPU reads `tokens_before` and writes `results` in place, on the
+    device or in pinned memory.
     """
     if logits.device.type == "cpu":
-        row, slot = places.numpy().astype(np.int64)
-        found = push_batch(state.arrays, slot, before.numpy().astype(np.int64), peak.numpy(), conf.numpy())
-        closed = found[:, PRUNED] > 0
-        if closed.any():
-            ends = state.ends.numpy()[slot[closed]].astype(np.int64)
-            logits[torch.from_numpy(row[closed]), torch.from_numpy(ends)] = WINNER
-        return torch.from_numpy(found)
-    from sureenough.engines.vllm.kernels import monitor_step as stepping
+        rows, slots = places.numpy().astype(np.int64)
+        values = push_batch(state.arrays, slots, tokens_before.numpy().astype(np.int64), peak.numpy(), conf.numpy())
+        pruned = values[:, RESULT_TIER] != TIER_NONE
+        if pruned.any():
+            end_tokens = state.end_tokens.numpy()[slots[pruned]].astype(np.int64)
+            logits[torch.from_numpy(rows[pruned]), torch.from_numpy(end_tokens)] = end_logit(logits.dtype)
+        return torch.from_numpy(values)
+    from sureenough.engines.vllm.kernels.monitor_step import launch_step
 
-    return stepping.step(state, logits, places, before, peak, conf, out)
+    return launch_step(state, logits, places, tokens_before, peak, conf, results)

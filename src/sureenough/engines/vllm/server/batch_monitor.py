@@ -1,8 +1,8 @@
-"""Which row of the batch is which watched request, and one step for all of them; knows nothing of vLLM.
+"""Which row of the batch is which watched request, and one step for all of them; independent of vLLM.
 
-Rows join, leave and move; a request keeps its slot, also while it is preempted, for as long as no other needs it. What
-does not change from step to step stays on the device: a step leaves one integer a watched row for the device to read,
-and waits for nothing.
+Rows join, leave and move. A request keeps its slot, even while it is preempted, until another request needs the slot.
+What does not change from step to step stays on the device: a step gives the device one integer per watched row to read,
+and never waits.
 """
 
 from __future__ import annotations
@@ -15,10 +15,11 @@ import numpy as np
 import torch
 
 from sureenough.core.confidence.batched import Ints
-from sureenough.engines.vllm.kernels.signals import scratch, signals
-from sureenough.engines.vllm.kernels.state import State, step
+from sureenough.core.confidence.columns import RESULT_COLUMNS
+from sureenough.engines.vllm.kernels.signals import allocate_workspace, row_signals
+from sureenough.engines.vllm.kernels.state import MonitorState, step_rows
 from sureenough.engines.vllm.protocol import K, WatchRequest
-from sureenough.engines.vllm.server.records import BEHIND, PathRecords
+from sureenough.engines.vllm.server.records import MAX_PENDING, PathRecords
 
 
 class WatchedRequest(NamedTuple):
@@ -26,124 +27,132 @@ class WatchedRequest(NamedTuple):
 
     slot: int
     key: str
-    made: Sequence[int]  # its output tokens, as the engine keeps them
+    output_tokens: Sequence[int]  # the engine's own list, which grows
 
 
 class BatchRows(NamedTuple):
-    """Where the watched requests are, for as long as nobody joins, leaves or moves."""
+    """The watched rows, valid until one joins, leaves or moves."""
 
-    slot: Ints
-    made: list[Sequence[int]]
-    table: torch.Tensor  # on the device: row, slot
+    slots: Ints
+    output_tokens: list[Sequence[int]]
+    places: torch.Tensor  # on the device: row, slot
 
 
 class BatchMonitor:
     """The watched rows of one engine."""
 
-    def __init__(self, slots: int, longest_window: int, device: torch.device, board: PathRecords | None = None) -> None:
-        self.state = State.empty(slots, longest_window, device)
-        self.device, self.board = device, board
+    def __init__(
+        self, slots: int, longest_window: int, device: torch.device, records: PathRecords | None = None
+    ) -> None:
+        self.state = MonitorState.empty(slots, longest_window, device)
+        self.device, self.records = device, records
         self.rows: dict[int, WatchedRequest] = {}
-        self._free: OrderedDict[int, str | None] = OrderedDict.fromkeys(range(slots))  # and who left it
-        self._places: BatchRows | None = None
-        self._slots, self._like, self._room = slots, (0, torch.float32), None
+        # Free slots, the longest free first, with the key of the path that left each.
+        self._free: OrderedDict[int, str | None] = OrderedDict.fromkeys(range(slots))
+        self._batch_rows: BatchRows | None = None
+        self._slots, self._logits_type, self._workspace = slots, (0, torch.float32), None
         if device.type != "cpu":
-            self._ring = _Ring(BEHIND, slots)
+            self._buffers = _PinnedBuffers(MAX_PENDING, slots)
 
-    def add(self, row: int, asked: WatchRequest, end: int | None, made: Sequence[int]) -> None:
-        """Watch the request in this row; one that was preempted goes on where it was."""
-        slot = next((slot for slot, key in self._free.items() if key == asked.key), None) if made else None
-        if slot is None and (made or end is None):
-            if self.board is not None:
-                why = "the model has no end token" if end is None else "it was preempted and its slot given away"
-                self.board.lose(asked.key, why)
+    def add(self, row: int, request: WatchRequest, end_token: int | None, output_tokens: Sequence[int]) -> None:
+        """Watch the request in this row; one that was preempted continues in its slot."""
+        own = next((slot for slot, key in self._free.items() if key == request.key), None) if output_tokens else None
+        if own is None and (output_tokens or end_token is None):
+            if self.records is not None:
+                preempted = "it was preempted and its slot given away"
+                self.records.lose_path(request.key, "the model has no end token" if end_token is None else preempted)
             return
-        if slot is None:
-            for old in [free for free, key in self._free.items() if key == asked.key]:
-                self._free[old] = None  # it begins anew, in whatever slot
-            slot = next(iter(self._free))
-            self.state.admit(slot, asked.window, asked.gate, end or 0)
-            if self.board is not None:
-                self.board.admit(slot, asked.key, asked.trace)
+        slot = self._new_slot(request, end_token or 0) if own is None else own
         del self._free[slot]
-        self.rows[row] = WatchedRequest(slot, asked.key, made)
-        self._places = None
+        self.rows[row] = WatchedRequest(slot, request.key, output_tokens)
+        self._batch_rows = None
+
+    def _new_slot(self, request: WatchRequest, end_token: int) -> int:
+        for slot in [free for free, key in self._free.items() if key == request.key]:
+            self._free[slot] = None  # the path starts again: its old slot must not be taken for its own
+        slot = next(iter(self._free))
+        self.state.start_path(slot, request.window, request.gate, end_token)
+        if self.records is not None:
+            self.records.start_path(slot, request.key, request.trace)
+        return slot
 
     def remove(self, row: int) -> None:
         """The row's request, if it was watched, has ended or was preempted."""
-        held = self.rows.pop(row, None)
-        if held is not None:
-            self._free[held.slot] = held.key
-            self._places = None
+        request = self.rows.pop(row, None)
+        if request is not None:
+            self._free[request.slot] = request.key
+            self._batch_rows = None
 
-    def move(self, one: int, other: int, *, swap: bool) -> None:
-        """A request moves to another row, or two change places."""
-        mover, there = self.rows.pop(one, None), self.rows.pop(other, None)
-        if mover is not None:
-            self.rows[other] = mover
-        if there is not None and swap:
-            self.rows[one] = there
-        elif there is not None:
-            self._free[there.slot] = there.key
-        if mover is not None or there is not None:
-            self._places = None
+    def move(self, source: int, target: int, *, swap: bool) -> None:
+        """A request moves to another row, or two exchange their rows."""
+        moved, displaced = self.rows.pop(source, None), self.rows.pop(target, None)
+        if moved is not None:
+            self.rows[target] = moved
+        if displaced is not None and swap:
+            self.rows[source] = displaced
+        elif displaced is not None:
+            self._free[displaced.slot] = displaced.key
+        if moved is not None or displaced is not None:
+            self._batch_rows = None
 
     def step(self, logits: torch.Tensor) -> torch.Tensor:
-        """Take one token of every watched row, and put the end token into rows whose gate closed."""
+        """Take one token of every watched row, and force the end token of rows whose gate closes."""
         if not self.rows:
             return logits
-        places = self._places = self._places or self._look()
-        before = np.fromiter(map(len, places.made), np.int32, len(places.made))
-        sent, back = torch.from_numpy(before), None
+        batch = self._batch_rows = self._batch_rows or self._list_rows()
+        counts = np.fromiter(map(len, batch.output_tokens), np.int32, len(batch.output_tokens))
+        tokens_before, results = torch.from_numpy(counts), None
         if self.device.type != "cpu":
-            sent, back = self._ring.send(sent)
-        if self._like != (logits.shape[1], logits.dtype):
-            self._like, self._room = (logits.shape[1], logits.dtype), scratch(self._slots, logits)
-        peak, conf = signals(logits, places.table[0], K, self._room)
-        found = step(self.state, logits, places.table, sent, peak, conf, back)
-        done = None if back is None else self._ring.mark()
-        if self.board is not None:
-            self.board.post(places.slot, before, found.numpy(), done)
+            tokens_before, results = self._buffers.next_pair(tokens_before)
+        if self._logits_type != (logits.shape[1], logits.dtype):
+            self._logits_type = (logits.shape[1], logits.dtype)
+            self._workspace = allocate_workspace(self._slots, logits)
+        peak, conf = row_signals(logits, batch.places[0], K, self._workspace)
+        values = step_rows(self.state, logits, batch.places, tokens_before, peak, conf, results)
+        copied = None if results is None else self._buffers.record_event()
+        if self.records is not None:
+            self.records.add_step(batch.slots, counts, values.numpy(), copied)
         return logits
 
     def warm_up(self, vocabulary: int) -> None:
-        """Compile what there is to compile before the first request has to wait for it."""
+        """Compile the kernels before the first request would have to wait for it."""
         if self.device.type != "cpu":
-            board, self.board = self.board, None
+            records, self.records = self.records, None
             self.add(0, WatchRequest("warming-up", 1), 0, [])
             self.step(torch.zeros((1, vocabulary), device=self.device))
             self.remove(0)
-            self.board = board
+            self.records = records
 
-    def _look(self) -> BatchRows:
-        slot = np.array([held.slot for held in self.rows.values()], dtype=np.int64)
-        table = torch.from_numpy(np.stack((np.fromiter(self.rows, np.int64), slot)).astype(np.int32))
+    def _list_rows(self) -> BatchRows:
+        slots = np.array([request.slot for request in self.rows.values()], dtype=np.int64)
+        places = torch.from_numpy(np.stack((np.fromiter(self.rows, np.int64), slots)).astype(np.int32))
         if self.device.type != "cpu":
-            table = table.pin_memory().to(self.device, non_blocking=True)
-        return BatchRows(slot, [held.made for held in self.rows.values()], table)
+            places = places.pin_memory().to(self.device, non_blocking=True)
+        return BatchRows(slots, [request.output_tokens for request in self.rows.values()], places)
 
 
-class _Ring:
-    """Pinned memory that the device reads and writes itself, a pair of buffers a step, used in turn.
+class _PinnedBuffers:
+    """Pinned memory that the device reads and writes itself: pairs of buffers, one per step, used in turn.
 
-    A pair is waited for only where the device still needs it.
+    The host waits for a pair only if the device still needs it.
     """
 
-    def __init__(self, many: int, slots: int) -> None:
-        self._sent = [torch.empty(slots, dtype=torch.int32).pin_memory() for _ in range(many)]
-        self._back = [torch.empty((slots, 5), dtype=torch.float64).pin_memory() for _ in range(many)]
-        self._events = [torch.cuda.Event() for _ in range(many)]
-        self._at = -1
+    def __init__(self, pairs: int, slots: int) -> None:
+        self._inputs = [torch.empty(slots, dtype=torch.int32).pin_memory() for _ in range(pairs)]
+        shape = (slots, RESULT_COLUMNS)
+        self._outputs = [torch.empty(shape, dtype=torch.float64).pin_memory() for _ in range(pairs)]
+        self._events = [torch.cuda.Event() for _ in range(pairs)]
+        self._current = -1
 
-    def send(self, values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """These values for the device to read, and where it may write as many rows."""
-        self._at = (self._at + 1) % len(self._events)
-        self._events[self._at].synchronize()
-        sent = self._sent[self._at][: len(values)]
-        sent.copy_(values)
-        return sent, self._back[self._at][: len(values)]
+    def next_pair(self, values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """These values for the device to read, and memory for as many rows of results."""
+        self._current = (self._current + 1) % len(self._events)
+        self._events[self._current].synchronize()
+        inputs = self._inputs[self._current][: len(values)]
+        inputs.copy_(values)
+        return inputs, self._outputs[self._current][: len(values)]
 
-    def mark(self) -> torch.cuda.Event:
-        """What was written is there, and the pair is free again, once this event has happened."""
-        self._events[self._at].record()
-        return self._events[self._at]
+    def record_event(self) -> torch.cuda.Event:
+        """The event after which the results are written and the pair is free again."""
+        self._events[self._current].record()
+        return self._events[self._current]

@@ -1,7 +1,8 @@
-"""Records of watched paths, on the host: a step only leaves a note, and notes are entered when somebody reads.
+"""Records of watched paths, in host memory. A step only appends an update; readers apply the updates.
 
-A note is a copy that may still be on its way from the device, and the event of its arrival; only readers wait for it.
-Of every path the last two states are kept, since an engine that plans ahead makes a token more after a path's end.
+An update may be a copy that is still on its way from the device, with the event of its arrival; only readers wait for
+it. The last two states of every path are kept, since an engine that schedules ahead samples one more token after a
+path's end.
 """
 
 from __future__ import annotations
@@ -16,44 +17,31 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sureenough.core.confidence.batched import CONF, LOW, PRUNED, Ints
+from sureenough.core.confidence.batched import Ints
+from sureenough.core.confidence.columns import RESULT_CONF, RESULT_LOWEST, RESULT_TIER
 from sureenough.core.confidence.instability import Floats
+from sureenough.engines.vllm.protocol import UNKNOWN_PATH, MissingRecord, PathRecord, record_bytes
 
-KEPT: Final = 4096
-"""Records of paths whose slot has another path now, at most; the oldest are forgotten first."""
-BEHIND: Final = 64
-"""Notes that may lie about; beyond half of that the engine enters those that have come, and waits only near the end."""
+MAX_FINISHED: Final = 4096
+"""Finished paths whose records are kept, at most."""
+FINISHED_BYTES: Final = 512
+"""Memory of a finished path's record without its signals, roughly."""
+MAX_PENDING: Final = 64
+"""Updates not yet applied. Beyond half of it the engine applies those that have arrived; near the end it waits."""
 
-
-UNKNOWN: Final = "no path of that name was watched"
-
-
-class PathRecord(NamedTuple):
-    """A path as the monitor saw it, after so many tokens."""
-
-    tokens: int
-    lowest: float
-    tail: float
-    tier: int
-    signals: Floats | None  # peak and conf of every token, where they were asked for
+_NO_SLOTS: Final[Ints] = np.empty(0, dtype=np.int64)
 
 
-class MissingRecord(NamedTuple):
-    """Why there is no record."""
-
-    why: str
-
-
-class _RemovedPath(NamedTuple):
+class _StoredPath(NamedTuple):
     """What is kept of a path."""
 
     tokens: int
     states: Floats  # lowest, tail and tier after an even and an odd number of tokens
-    trace: Floats | None
+    trace: Floats | None  # peak and conf of every token
 
-    def record(self, asked: int | None) -> PathRecord | MissingRecord | None:
-        """After so many tokens; None where they have not come yet."""
-        tokens = self.tokens if asked is None else asked
+    def record(self, tokens: int | None) -> PathRecord | MissingRecord | None:
+        """The record after so many tokens; None if they have not arrived yet."""
+        tokens = self.tokens if tokens is None else tokens
         if tokens > self.tokens:
             return None
         if self.tokens - tokens > 1:
@@ -63,134 +51,151 @@ class _RemovedPath(NamedTuple):
         return PathRecord(tokens, float(lowest), float(tail), int(tier), signals)
 
 
-NOBODY: Final[Ints] = np.empty(0, dtype=np.int64)
+class _PendingUpdate(NamedTuple):
+    """The results of one step, or a change of the paths in the slots; not yet applied."""
 
-
-class _PendingCopy(NamedTuple):
-    """One step, or a change of who is where, not entered yet."""
-
-    slot: Ints = NOBODY  # the same object for as long as nobody joins, leaves or moves
-    before: NDArray[np.int32] = NOBODY.astype(np.int32)
-    found: Any = None
-    done: Any = None  # an event, or None where nothing is on its way
+    slots: Ints = _NO_SLOTS  # the same object until a path starts, ends or moves
+    tokens_before: NDArray[np.int32] = _NO_SLOTS.astype(np.int32)
+    results: Any = None
+    copied: Any = None  # the event of the results' arrival; None if they are here
     change: Callable[[], None] | None = None
 
-
-def _overwrites(later: _PendingCopy, note: _PendingCopy) -> bool:
-    """Whether the states of a step are overwritten two notes later: the same rows, two tokens on."""
-    return later.slot is note.slot and note.change is None and bool((later.before - note.before == 2).all())
+    def is_overwritten_by(self, later: _PendingUpdate) -> bool:
+        """Whether the update two places later replaces these states: the same rows, two tokens on."""
+        same_rows = later.slots is self.slots and self.change is None
+        return same_rows and bool((later.tokens_before - self.tokens_before == 2).all())
 
 
 class PathRecords:
-    """Told in the engine's thread, read from any other."""
+    """Written by the engine's thread, read by any other."""
 
-    def __init__(self, slots: int) -> None:
+    def __init__(self, slots: int, max_bytes: int | None = None) -> None:
         self._tokens = np.zeros(slots, dtype=np.int64)
         self._states = np.zeros((slots, 2, 3))
         self._traces: dict[int, Floats] = {}
         self._keys: dict[int, str] = {}
         self._slots: dict[str, int] = {}
-        self._left: OrderedDict[str, _RemovedPath | MissingRecord] = OrderedDict()
-        self._notes: deque[_PendingCopy] = deque()
+        self._finished: OrderedDict[str, _StoredPath | MissingRecord] = OrderedDict()
+        self._finished_bytes, self._max_bytes = 0, max_bytes or record_bytes()
+        self._pending: deque[_PendingUpdate] = deque()
         self._lock = threading.Lock()
 
-    # -- told
+    # -- the engine's thread
 
-    def admit(self, slot: int, key: str, trace: bool) -> None:
-        """A path begins in this slot, whose last one has left."""
-        self._notes.append(_PendingCopy(change=partial(self._admit, slot, key, trace)))
+    def start_path(self, slot: int, key: str, trace: bool) -> None:
+        """A path starts in this slot, whose last path has ended."""
+        self._pending.append(_PendingUpdate(change=partial(self._start_path, slot, key, trace)))
 
-    def lose(self, key: str, why: str) -> None:
+    def lose_path(self, key: str, reason: str) -> None:
         """A path can no longer be watched."""
-        self._notes.append(_PendingCopy(change=partial(self._lose, key, why)))
+        self._pending.append(_PendingUpdate(change=partial(self._lose_path, key, reason)))
 
-    def post(self, slot: Ints, before: NDArray[np.int32], found: Any, done: Any = None) -> None:
-        """One step's rows: `found` may be read once `done` has happened."""
-        self._notes.append(_PendingCopy(slot, before, found, done))
-        full = len(self._notes) >= BEHIND - 2
-        if len(self._notes) > BEHIND // 2 and self._lock.acquire(blocking=full):
+    def add_step(self, slots: Ints, tokens_before: NDArray[np.int32], results: Any, copied: Any = None) -> None:
+        """One step's result columns, which may be read once the event `copied` has happened."""
+        self._pending.append(_PendingUpdate(slots, tokens_before, results, copied))
+        full = len(self._pending) >= MAX_PENDING - 2
+        if len(self._pending) > MAX_PENDING // 2 and self._lock.acquire(blocking=full):
             try:
-                self._enter_all(wait=full)
+                self._apply_pending(wait=full)
             finally:
                 self._lock.release()
 
-    # -- read
+    # -- any thread
 
-    def read(self, key: str, tokens: int | None = None, patience: float = 5.0) -> PathRecord | MissingRecord:
-        """A path's record after so many tokens, waited for where it is still on its way; its latest by default."""
-        end = time.monotonic() + patience
+    def read(self, key: str, tokens: int | None = None, timeout: float = 5.0) -> PathRecord | MissingRecord:
+        """A path's record after so many tokens (by default the latest), once these have arrived."""
+        end = time.monotonic() + timeout
         while True:
             with self._lock:
-                self._enter_all()
+                self._apply_pending()
                 path = self._path(key)
-                found = path if isinstance(path, MissingRecord) else None if path is None else path.record(tokens)
-            if found is not None:
-                return found
+                record = path.record(tokens) if isinstance(path, _StoredPath) else path
+            if record is not None:
+                return record
             if time.monotonic() > end:
-                return MissingRecord(UNKNOWN if path is None else "its last tokens did not come")
+                return MissingRecord(UNKNOWN_PATH if path is None else "its last tokens did not arrive")
             time.sleep(0.002)
 
-    def _path(self, key: str) -> _RemovedPath | MissingRecord | None:
+    def _path(self, key: str) -> _StoredPath | MissingRecord | None:
         slot = self._slots.get(key)
         if slot is None:
-            return self._left.get(key)
-        return _RemovedPath(int(self._tokens[slot]), self._states[slot].copy(), self._traces.get(slot))
+            return self._finished.get(key)
+        return _StoredPath(int(self._tokens[slot]), self._states[slot].copy(), self._traces.get(slot))
 
     # -- with the lock held
 
-    def _enter_all(self, *, wait: bool = True) -> None:
-        notes = self._notes
-        while notes and (wait or notes[0].done is None or notes[0].done.query()):
-            self._enter(notes[0], states=not (len(notes) > 2 and _overwrites(notes[2], notes[0])))
-            notes.popleft()
+    def _apply_pending(self, *, wait: bool = True) -> None:
+        pending = self._pending
+        while pending and (wait or pending[0].copied is None or pending[0].copied.query()):
+            self._apply(pending[0], states=not (len(pending) > 2 and pending[0].is_overwritten_by(pending[2])))
+            pending.popleft()
 
-    def _enter(self, note: _PendingCopy, *, states: bool) -> None:
-        if note.change is not None:
-            note.change()
+    def _apply(self, update: _PendingUpdate, *, states: bool) -> None:
+        if update.change is not None:
+            update.change()
             return
         if not states and not self._traces:
             return
-        if note.done is not None:
-            note.done.synchronize()
-        rows: Floats = np.asarray(note.found)
-        before = note.before.astype(np.int64)
+        if update.copied is not None:
+            update.copied.synchronize()
+        rows: Floats = np.asarray(update.results)
+        tokens_before = update.tokens_before.astype(np.int64)
         if states:
-            self._tokens[note.slot] = before + 1
-            self._states[note.slot, (before + 1) & 1] = rows[:, LOW : PRUNED + 1]
+            self._tokens[update.slots] = tokens_before + 1
+            self._states[update.slots, (tokens_before + 1) & 1] = rows[:, RESULT_LOWEST : RESULT_TIER + 1]
         if self._traces:
-            for i, slot in enumerate(note.slot.tolist()):
+            for i, slot in enumerate(update.slots.tolist()):
                 if slot in self._traces:
-                    self._trace(slot, int(before[i]), rows[i, : CONF + 1])
+                    self._extend_trace(slot, int(tokens_before[i]), rows[i, : RESULT_CONF + 1])
 
-    def _trace(self, slot: int, before: int, signals: Floats) -> None:
+    def _extend_trace(self, slot: int, tokens_before: int, signals: Floats) -> None:
         trace = self._traces[slot]
-        if before >= len(trace):
+        if tokens_before >= len(trace):
             trace = self._traces[slot] = np.concatenate((trace, np.empty_like(trace)))
-        trace[before] = signals
+        trace[tokens_before] = signals
 
-    def _admit(self, slot: int, key: str, trace: bool) -> None:
-        self._leave(slot)
-        self._left.pop(key, None)
+    def _start_path(self, slot: int, key: str, trace: bool) -> None:
+        self._finish_path(slot)
+        self._drop(key)
         self._slots[key], self._keys[slot] = slot, key
         self._tokens[slot] = 0
         if trace:
             self._traces[slot] = np.empty((256, 2))
 
-    def _lose(self, key: str, why: str) -> None:
+    def _lose_path(self, key: str, reason: str) -> None:
         slot = self._slots.pop(key, None)
         if slot is not None:
             self._keys.pop(slot, None)
             self._traces.pop(slot, None)
-        self._keep(key, MissingRecord(why))
+        self._keep(key, MissingRecord(reason))
 
-    def _leave(self, slot: int) -> None:
+    def _finish_path(self, slot: int) -> None:
         key = self._keys.pop(slot, None)
         trace = self._traces.pop(slot, None)
         if key is not None and self._slots.get(key) == slot:  # a request may have come back in another slot
             del self._slots[key]
-            self._keep(key, _RemovedPath(int(self._tokens[slot]), self._states[slot].copy(), trace))
+            tokens = int(self._tokens[slot])
+            trace = None if trace is None else trace[:tokens].copy()  # without the space to grow
+            self._keep(key, _StoredPath(tokens, self._states[slot].copy(), trace))
 
-    def _keep(self, key: str, path: _RemovedPath | MissingRecord) -> None:
-        self._left[key] = path
-        while len(self._left) > KEPT:
-            self._left.popitem(last=False)
+    # -- finished paths, the oldest first
+
+    def _keep(self, key: str, path: _StoredPath | MissingRecord) -> None:
+        self._drop(key)
+        self._finished[key] = path
+        self._finished_bytes += _size(path)
+        # The latest is kept even if it is larger than the limit: it is about to be read.
+        while len(self._finished) > MAX_FINISHED or (
+            self._finished_bytes > self._max_bytes and len(self._finished) > 1
+        ):
+            self._drop(next(iter(self._finished)))
+
+    def _drop(self, key: str) -> None:
+        path = self._finished.pop(key, None)
+        if path is not None:
+            self._finished_bytes -= _size(path)
+
+
+def _size(path: _StoredPath | MissingRecord) -> int:
+    trace = path.trace if isinstance(path, _StoredPath) else None
+    return FINISHED_BYTES + (0 if trace is None else trace.nbytes)

@@ -1,0 +1,124 @@
+"""How our grading agrees with a public grader's own tests, beside that grader itself.
+
+    pip download --no-binary :all: --no-deps math-verify==0.9.0 && tar xzf math_verify-0.9.0.tar.gz
+    python benchmarks/graders.py math_verify-0.9.0 [--list]
+
+The cases are read from the unpacked source distribution at run time and are not part of this project. A case is a gold
+text, a text to grade and the expected verdict. The tests call math-verify with prose around the answers; ours reads
+the box or announcement in a text, else its last formula, else its last number.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from sureenough import answers
+
+POLICIES = ("percent", "rounding", "decimal_comma")
+_FORMULA = re.compile(r"\$\$(.+?)\$\$|\$((?:[^$\\]|\\.)+?)\$|\\\((.+?)\\\)|\\\[(.+?)\\\]", re.DOTALL)
+
+
+class Case(NamedTuple):
+    """One expected verdict, and where it stands."""
+
+    file: str
+    test: str
+    gold: str
+    text: str
+    same: bool
+
+
+def cases(folder: Path) -> Iterator[Case]:
+    """Every literal (gold, text, verdict) of a parametrised test, apart from tests of math-verify's own options."""
+    for file in sorted((folder / "tests").glob("test_*.py")):
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.FunctionDef):
+                for decorator in node.decorator_list:
+                    yield from _parametrised(file.name, node.name, decorator)
+
+
+def _parametrised(file: str, test: str, decorator: ast.expr) -> Iterator[Case]:
+    if (
+        not isinstance(decorator, ast.Call)
+        or len(decorator.args) < 2
+        or not isinstance(decorator.args[0], ast.Constant)
+    ):
+        return
+    names = [name.strip() for name in str(decorator.args[0].value).split(",")]
+    if names[:2] != ["gold", "pred"] or not isinstance(decorator.args[1], ast.List):
+        return
+    for element in decorator.args[1].elts:
+        try:
+            row = dict(zip(names, ast.literal_eval(element), strict=True))
+        except ValueError:  # not a literal
+            continue
+        if row.get("strict", True) and not row.get("allow_set_relation_comp", False):
+            yield Case(file, test, row["gold"], row["pred"], bool(row.get("expected", row.get("result"))))
+
+
+def answer_in(text: str) -> str:
+    """What a text answers, for tests that put answers into prose without announcing them."""
+    announced = answers.extract(text)
+    if announced is not None:
+        return announced
+    if text.startswith("$"):  # $1$ and $2$
+        listed = answers.extract(f"Answer: {text}")
+        if listed is not None and text.endswith("$"):
+            return listed
+    formulas = [next(group for group in found.groups() if group) for found in _FORMULA.finditer(text)]
+    if formulas:
+        return formulas[-1]
+    if answers.canonical_key(text).kind != "text":
+        return text
+    return answers.extract(text, fallback="last-number") or text
+
+
+def ours(case: Case, **policies: bool) -> bool:
+    return answers.grade(answer_in(case.gold), answer_in(case.text), **policies)
+
+
+def theirs(case: Case) -> bool:
+    from math_verify import parse, verify
+
+    return bool(verify(parse(case.gold), parse(case.text)))
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path, help="the unpacked source distribution of math-verify")
+    parser.add_argument("--list", action="store_true", help="print every case on which ours disagrees")
+    options = parser.parse_args()
+    answers.warm_up()
+    suite = list(cases(options.folder))
+    strict = [ours(case) for case in suite]
+    lenient = [ours(case, **dict.fromkeys(POLICIES, True)) for case in suite]
+    other = [theirs(case) for case in suite]
+    print(f"{len(suite)} cases, {sum(case.same for case in suite)} of them pairs that are the same")
+    print(f"{'':44}{'agree':>7}{'':9}{'wrong merges':>14}{'misses':>8}")
+    for name, verdicts in (
+        ("ours, as in a vote's grading", strict),
+        (f"ours, with {', '.join(POLICIES)}", lenient),
+        ("math-verify", other),
+    ):
+        pairs = list(zip(suite, verdicts, strict=True))
+        agree = sum(case.same == verdict for case, verdict in pairs)
+        merges = sum(verdict and not case.same for case, verdict in pairs)
+        share = f"{agree / len(suite):.1%}"
+        print(f"{name:<44}{agree:>7}{share:>9}{merges:>14}{len(suite) - agree - merges:>8}")
+    if options.list:
+        for case, verdict in zip(suite, lenient, strict=True):
+            if verdict != case.same:
+                kind = "wrong merge" if verdict else "miss"
+                read = f"{answer_in(case.gold)!r} | {answer_in(case.text)!r}"
+                print(f"{kind}: {case.test}: {case.gold!r} | {case.text!r}  read as  {read}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,177 @@
+"""How grading reads a pair: as voting does, and then more generously, because the gold answer is known to be right.
+
+A label is dropped if only one of the two has it: f(x) = 2x answers a question whose gold answer is 2x. In a vote that
+would merge f(1) = 2 with f(2) = 2. Percent, rounding and the decimal comma are policies that the caller chooses.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+
+from sureenough.answers import numerals
+from sureenough.answers.algebra import constant, scale
+from sureenough.answers.atoms import Unreadable, write
+from sureenough.answers.brackets import CLOSE, OPEN, split_outside_brackets
+from sureenough.answers.canonical import canonical_key, key_of_tokens
+from sureenough.answers.compare import sum_of
+from sureenough.answers.evaluate import fingerprint
+from sureenough.answers.key_types import Key, row_key, set_key
+from sureenough.answers.relations import ORDER, RELATIONS, is_name, is_symbol, symbols
+from sureenough.answers.tokens import is_word, tokenise, unwrapped
+from sureenough.answers.trimming import strip_punctuation
+from sureenough.answers.vocabulary import LISTING
+
+MIN_DECIMALS = 2  # of a number that may be a rounding; 3 is not a rounding of pi
+_RELATION_SIGN = re.compile(r"[=<>]|\\(?:le|ge|approx|lt|gt)")
+_PERCENT = re.compile(r"%|\bpercent\b")
+_DECIMAL_COMMA = re.compile(r"(?<![\d.,])(\d{1,3}(?:\.\d{3}){1,5}|\d{1,15}),(\d{1,15})(?![\d,.])")
+_LABEL_PARTS = frozenset("{ } | : / \\frac \\overline \\angle \\triangle \\measuredangle".split())
+
+
+@dataclass(frozen=True, slots=True)
+class GradingPolicy:
+    """What a grader accepts besides equality."""
+
+    percent: bool = False
+    rounding: bool = False
+    decimal_comma: bool = False
+
+
+def readings(gold: str, answer: str, policy: GradingPolicy) -> Iterator[tuple[Key, Key]]:
+    """Pairs of keys, any of which makes the answer right if its two keys are the same."""
+    yield canonical_key(gold), canonical_key(answer)
+    yield from _without_labels(gold, answer)
+    yield from ((one, two) for two, one in _without_labels(answer, gold))
+    if policy.percent and bool(_PERCENT.search(gold)) != bool(_PERCENT.search(answer)):
+        yield _hundredth(gold), canonical_key(answer)
+        yield canonical_key(gold), _hundredth(answer)
+    if policy.decimal_comma:
+        points = [_DECIMAL_COMMA.sub(_with_point, text) for text in (gold, answer)]
+        yield canonical_key(points[0]), canonical_key(answer)
+        yield canonical_key(gold), canonical_key(points[1])
+
+
+def _without_labels(labelled: str, other: str) -> Iterator[tuple[Key, Key]]:
+    """The values of `labelled` beside an answer that has no labels."""
+    if not _RELATION_SIGN.search(labelled):
+        return
+    tokens, bare = (strip_punctuation(tokenise(unwrapped(text))) for text in (labelled, other))
+    if not RELATIONS.isdisjoint(bare):
+        return
+    parts = [part for part in split_outside_brackets(tokens, (",", ";", *LISTING)) if part]
+    pairs = [_label_and_value(part) for part in parts]
+    labels = {tuple(label) for label, _ in pairs}
+    values = [key_of_tokens(value) for _, value in pairs]
+    if () in labels:
+        if len(parts) == 1 and (ranged := _range_of_label(tokens)) is not None:
+            yield key_of_tokens(ranged), canonical_key(other)
+    elif len(labels) == 1:
+        yield set_key(values), canonical_key(other)
+    elif '"or' not in tokens:  # AB = 4, CD = 5 is 4, 5 in this order
+        bare_parts = [part for part in split_outside_brackets(bare, (",", ";", *LISTING)) if part]
+        row = row_key("tuple", "(", [key_of_tokens(part) for part in bare_parts], ")")
+        yield row_key("tuple", "(", values, ")"), row if len(bare_parts) > 1 else canonical_key(other)
+
+
+def _label_and_value(tokens: list[str]) -> tuple[list[str], list[str]]:
+    """The two sides of `label = value`; the label is empty if it is none."""
+    sides = split_outside_brackets(tokens, RELATIONS)
+    equals = len(sides) == 2 and tokens[len(sides[0])] in ("=", "\\approx")
+    return (sides[0], sides[1]) if equals and sides[1] and is_label(sides[0]) else ([], tokens)
+
+
+def is_label(tokens: list[str]) -> bool:
+    """Whether tokens name a value and say nothing about it: f(x), P(A), |AB|, V_1:V_2, \\text{Area}; not 2x or x+y."""
+    if is_name(tokens):
+        return True
+    at = 0
+    while at < len(tokens):
+        token = tokens[at]
+        following = tokens[at + 1] if at + 1 < len(tokens) else ""
+        if token == "_" or (token == "(" and at):
+            at = _group_end(tokens, at + 1 if token == "_" else at)
+            continue
+        called = len(token) == 1 and token.isalpha() and following in ("(", "_")
+        if not (called or is_word(token) or token in _LABEL_PARTS or (len(token) == 1 and "A" <= token <= "Z")):
+            return False
+        at += 1
+    return bool(tokens)
+
+
+def _group_end(tokens: list[str], at: int) -> int:
+    """Where the bracket that opens at `at` is closed, or the single token there is over."""
+    depth = 0
+    for here in range(at, len(tokens)):
+        depth += (tokens[here] in OPEN) - (tokens[here] in CLOSE)
+        if depth <= 0:
+            return here + 1
+    return len(tokens)
+
+
+def _range_of_label(tokens: list[str]) -> list[str] | None:
+    """Read 0 < f(x) < 1 as 0 < x < 1, for a gold answer such as (0, 1)."""
+    sides = split_outside_brackets(tokens, ORDER)
+    labels = [side for side in sides if "(" in side and is_label(side) and not is_symbol(side)]
+    if len(labels) != 1 or len(sides) < 2:
+        return None
+    start = next(at for at in range(len(tokens)) if tokens[at : at + len(labels[0])] == labels[0])
+    return [*tokens[:start], "x", *tokens[start + len(labels[0]) :]]
+
+
+def _hundredth(text: str) -> Key:
+    """The key of a value divided by 100 if it has a percent sign; else the key as it is."""
+    key = canonical_key(text)
+    if not _PERCENT.search(text) or key.kind not in ("number", "expression"):
+        return key
+    total = scale(sum_of(key), Fraction(1, 100))
+    value = constant(total)
+    if value is None:
+        return Key("expression", write(total), value=total)
+    return Key("number", numerals.rational_text(Fraction(value)))
+
+
+def _with_point(number: re.Match[str]) -> str:
+    return f"{number[1].replace('.', '')}.{number[2]}"
+
+
+def same_when_rounded(one: Key, two: Key) -> bool:
+    """Whether two keys are equal but for decimals that are roundings: 0.33 and 1/3, part by part."""
+    if one == two:
+        return one.kind != "empty"
+    if one.parts or two.parts:
+        shape = (one.kind, one.text[:1], one.text[-1:], len(one.parts))
+        return (
+            one.kind in ("tuple", "interval", "matrix", "set")
+            and shape == (two.kind, two.text[:1], two.text[-1:], len(two.parts))
+            and all(same_when_rounded(a, b) for a, b in zip(one.parts, two.parts, strict=True))
+        )
+    return _rounds_to(one, two) or _rounds_to(two, one)
+
+
+def _rounds_to(decimal: Key, exact: Key) -> bool:
+    if decimal.kind != "number" or exact.kind not in ("number", "expression"):
+        return False
+    value = numerals.exact_value(decimal.text)
+    places = _decimals(value)
+    if places is None or places < MIN_DECIMALS:
+        return False
+    try:
+        total = sum_of(exact)
+        known = constant(total)
+        if known is not None:
+            return abs(value - known) <= Fraction(1, 2 * 10**places)
+        point = fingerprint(total, closed=True)[0] if not symbols(total) else None
+        return point is not None and abs(point[0] - float(value)) <= 0.5 * 10**-places + point[1]
+    except (Unreadable, ArithmeticError):
+        return False
+
+
+def _decimals(value: Fraction) -> int | None:
+    """The decimal places that a value needs; None if no number of them is enough."""
+    for places in range(31):
+        if 10**places % value.denominator == 0:
+            return places
+    return None

@@ -1,0 +1,136 @@
+"""Plain numbers, exactly: a key's text is the lowest fraction, or the digits of a long decimal.
+
+A decimal of 12 or more significant digits is taken for the rounding of some fraction; shorter ones are
+exact, so 0.33 is not 1/3.
+"""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+
+from sureenough.answers.atoms import Rational, Unreadable, write_rational
+
+MAX_DIGITS = 2000
+MAX_EXPONENT = 400
+LONG = 12  # significant digits from which a decimal is a rounding
+_DOUBLE = 15  # digits that survive in a double; 16 and 17 are printed, and noise
+
+_DECIMAL = re.compile(r"([+-]?)(\d*)(?:\.(\d*))?", re.ASCII)
+_FRACTION = re.compile(r"([+-]?)\\[dtc]?frac\s*\{\s*([+-]?\d{1,2000})\s*\}\s*\{\s*([+-]?\d{1,2000})\s*\}", re.ASCII)
+_RATIO = re.compile(r"([+-]?)\s*(\d{1,2000})\s*/\s*(\d{1,2000})", re.ASCII)
+_MIXED = re.compile(r"([+-]?)\s*(\d{1,2000})\s+(\d{1,2000})\s*/\s*(\d{1,2000})", re.ASCII)
+_SCIENTIFIC = re.compile(r"([+-]?\d{1,2000}(?:\.\d{0,2000})?|[+-]?\.\d{1,2000})[eE]([+-]?\d{1,3})", re.ASCII)
+_REPEATING = re.compile(r"([+-]?)(\d{0,100})\.(\d{0,100})\\(?:overline|bar)\s*\{(\d{1,100})\}", re.ASCII)
+_BASED = re.compile(r"([+-]?)\s{0,3}(\d{1,2000})\s{0,3}_\s{0,3}(?:\{\s{0,3}(\d{1,2})\s{0,3}\}|(\d{1,2}))", re.ASCII)
+
+
+def numeral_text(text: str) -> str | None:
+    """The key text of an answer that is nothing but a number in one of the common forms; else None."""
+    if not text:
+        return None
+    if text[-1].isdigit() or text[-1] == ".":
+        found = _DECIMAL.fullmatch(text)
+        if found:
+            return decimal(*found.groups(default=""))
+        return _slashed(text)
+    if text[-1] == "}":
+        return _braced(text)
+    return None
+
+
+def decimal(sign: str, whole: str, part: str) -> str | None:
+    """The key text of a decimal, given its digits before and after the point."""
+    if not (whole or part) or len(whole) + len(part) > MAX_DIGITS:
+        return None
+    part = part.rstrip("0")
+    whole = whole.lstrip("0") or "0"
+    sign = "-" if sign == "-" and (part or whole != "0") else ""
+    if not part:
+        return sign + whole
+    if len((whole + part).lstrip("0")) >= LONG:
+        return f"{sign}{whole}.{part}"
+    return rational_text(Fraction(f"{sign}{whole}.{part}"))
+
+
+def _slashed(text: str) -> str | None:
+    found = _RATIO.fullmatch(text)
+    if found:
+        return _fraction(found[1], int(found[2]), int(found[3]))
+    found = _MIXED.fullmatch(text)
+    if found and int(found[3]) < int(found[4]):
+        return _fraction(found[1], int(found[2]) * int(found[4]) + int(found[3]), int(found[4]))
+    if "_" in text:
+        return _in_base(text)
+    found = _SCIENTIFIC.fullmatch(text)
+    if found and abs(int(found[2])) <= MAX_EXPONENT:
+        return rational_text(Fraction(found[1]) * Fraction(10) ** int(found[2]))
+    return None
+
+
+def _braced(text: str) -> str | None:
+    found = _FRACTION.fullmatch(text)
+    if found:
+        return _fraction(found[1], int(found[2]), int(found[3]))
+    if (base := _in_base(text)) is not None:
+        return base
+    found = _REPEATING.fullmatch(text)
+    if found:
+        sign, whole, part, again = found.groups()
+        once = int((whole + part) or "0")
+        cycle = 10 ** len(again) - 1
+        return _fraction(sign, once * cycle + int(again), cycle * 10 ** len(part))
+    return None
+
+
+def _in_base(text: str) -> str | None:
+    """52_8: the digits with the base as a note, for the question has said which base it wants."""
+    found = _BASED.fullmatch(text)
+    return f"{found[1].strip('+')}{int(found[2])}_{{{int(found[3] or found[4])}}}" if found else None
+
+
+def _fraction(sign: str, above: int, below: int) -> str | None:
+    if below == 0:
+        return None
+    return rational_text(Fraction(-above if sign == "-" else above, below))
+
+
+def rational_text(value: Rational) -> str:
+    """3 or 1/3, as int and Fraction print."""
+    write_rational(value)  # raises if that would be too long
+    text = str(value)
+    if len(text) > MAX_DIGITS:
+        raise Unreadable("a number too long to write")
+    return text
+
+
+def exact_value(text: str) -> Fraction:
+    """The value of a number key's text; a subscript that names a base is a note, not part of the value."""
+    return Fraction(text.partition("_")[0])
+
+
+def is_rounded_decimal(text: str) -> bool:
+    return "." in text
+
+
+def base_of(text: str) -> str:
+    """The base that a number key names, such as {8} in 52_{8}; empty where none is named."""
+    return text.partition("_")[2]
+
+
+def rounding_error(text: str) -> Fraction:
+    """Half a unit of the last digit that a long decimal vouches for."""
+    whole, _, part = text.lstrip("-").partition(".")
+    digits = len((whole + part).lstrip("0"))
+    trusted = len(part) - max(0, digits - _DOUBLE) if digits in (16, 17) else len(part)
+    return Fraction(1, 2) / Fraction(10) ** trusted
+
+
+def same_number(one: str, two: str) -> bool:
+    """Whether two number keys are one number: exactly, or as a long decimal and what it rounds."""
+    if base_of(one) and base_of(two) and base_of(one) != base_of(two):
+        return False
+    gap = abs(exact_value(one) - exact_value(two))
+    if gap == 0:
+        return True
+    return any(is_rounded_decimal(text) and gap <= rounding_error(text) for text in (one, two))

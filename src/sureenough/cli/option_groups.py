@@ -1,0 +1,95 @@
+"""Options that several verbs share, each defined once: a group becomes flags of a verb and reaches it as one object."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import wraps
+from typing import Annotated, Any, Final, Literal, NamedTuple, get_origin, get_type_hints
+
+import typer
+
+from sureenough.core.options import RunOptions
+from sureenough.strategies import COMPARED, STRATEGIES
+
+SHORT: Final = {"paths": ["-n"]}
+STRATEGY_HELP: Final = f"One of {', '.join(STRATEGIES)}, with options such as ddc:tau=0.99."
+STRATEGIES_HELP: Final = (
+    f"{STRATEGY_HELP[:-1]}; repeat it, or give several in quotes. By default: {', '.join(COMPARED)}."
+)
+
+
+def split_strategies(texts: Sequence[str]) -> list[str]:
+    """The strategies of `-s "sc ac" -s ddc`."""
+    return [name for text in texts for name in text.split()]
+
+
+class OptionGroup(NamedTuple):
+    """Flags, and what makes an object of their values."""
+
+    make: Callable[..., Any]
+    flags: Mapping[str, tuple[Any, Any]]  # by name: annotation and default
+
+    def without(self, *names: str) -> OptionGroup:
+        """The group less some flags, whose values are then the object's defaults."""
+        return self._replace(flags={name: flag for name, flag in self.flags.items() if name not in names})
+
+
+def with_options(**groups: OptionGroup) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Replace parameters of a verb by the flags of a group; the verb receives the object that the group makes."""
+
+    def decorate(verb: Callable[..., None]) -> Callable[..., None]:
+        @wraps(verb)
+        def command(**values: Any) -> None:
+            for name, group in groups.items():
+                values[name] = group.make(**{flag: values.pop(flag) for flag in group.flags})
+            verb(**values)
+
+        parameters = []
+        for name, parameter in inspect.signature(verb, eval_str=True).parameters.items():
+            flags = groups[name].flags if name in groups else {name: (parameter.annotation, parameter.default)}
+            parameters += [
+                inspect.Parameter(flag, inspect.Parameter.KEYWORD_ONLY, annotation=annotation, default=default)
+                for flag, (annotation, default) in flags.items()
+            ]
+        command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+        return command
+
+    return decorate
+
+
+def run_options(
+    defaults: RunOptions | None,
+    *,
+    only: Collection[str] = (),
+    notes: Mapping[str, str] | None = None,
+    env: Collection[str] = (),
+) -> OptionGroup:
+    """The flags of a run's options, with help and limits from RunOptions.
+
+    Args:
+        defaults: values of the flags that are not given. None: the verb receives a dict, with None for these.
+        only: the options of this verb; all of them by default.
+        notes: what to add to an option's help.
+        env: options that a variable SUREENOUGH_… may set.
+    """
+    flags = {}
+    hints = get_type_hints(RunOptions)
+    for name, field in RunOptions.fields().items():
+        if only and name not in only:
+            continue
+        kind = str if get_origin(hints[name]) is Literal else hints[name]
+        flag = "--" + name.replace("_", "-")
+        names = [f"{flag}/--no-{flag[2:]}"] if kind is bool else [flag, *SHORT.get(name, ())]
+        help = "; ".join([field.metadata["help"], *([notes[name]] if notes and name in notes else [])])
+        variable = f"SUREENOUGH_{name.upper()}" if name in env else None
+        option = typer.Option(*names, help=f"{help[0].upper()}{help[1:]}.", envvar=variable)
+        flags[name] = (Annotated[kind if defaults else kind | None, option], getattr(defaults, name, None))
+    return OptionGroup(RunOptions if defaults is not None else _checked, flags)
+
+
+def _checked(**values: Any) -> dict[str, Any]:
+    """Values that may be None, checked as RunOptions checks them."""
+    RunOptions(**{name: value for name, value in values.items() if value is not None})
+    return values

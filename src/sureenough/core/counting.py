@@ -1,0 +1,52 @@
+"""The order in which ended paths are counted, and the classes of their answers that have to be known before."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sureenough.core.events import Action, Answer, Classify, Fate
+from sureenough.core.options import Count
+from sureenough.core.path import PathState
+from sureenough.core.votes import Poll
+
+
+class CountingOrder:
+    """In order of start, a path waits for all that started before it; in order of finish, for none."""
+
+    def __init__(self, order: Count, started: list[PathState]) -> None:
+        self._queue: list[PathState] = started if order == "start" else []
+        self._by_finish = order == "finish"
+        self._turn = 0
+        self._answers: dict[Answer, None] = {}  # of every path that had its turn
+        self.classifying = False  # a class was requested, and the path that needs it waits
+
+    def ended(self, path: PathState) -> None:
+        """A path has ended."""
+        if self._by_finish:
+            self._queue.append(path)
+
+    def next(self) -> PathState | None:
+        """The path whose turn it is, if it has ended."""
+        path = self._queue[self._turn] if self._turn < len(self._queue) else None
+        return None if path is None or path.fate is None else path
+
+    def pass_turn(self) -> None:
+        """The next path has its turn."""
+        self._turn += 1
+
+    def passed(self) -> list[PathState]:
+        """The paths that had their turn, by number."""
+        return sorted(self._queue[: self._turn], key=lambda path: path.number)
+
+    def request_class(self, path: PathState, poll: Poll) -> Sequence[Action] | None:
+        """None if the class of its answer is known; else the request for it, made once.
+
+        Only answers of paths that had their turn are in the request, so that no width changes how answers are grouped.
+        """
+        if path.answer is None or path.fate is not Fate.KEPT:
+            return None
+        self._answers[path.answer] = None
+        if poll.knows(path.answer):
+            return None
+        repeated, self.classifying = self.classifying, True
+        return () if repeated else (Classify(tuple(self._answers)),)

@@ -1,0 +1,72 @@
+"""One streamed path: turns the engine's chunks into events, and remembers what the chunks tell beside their tokens."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from sureenough.core.confidence.array import scan
+from sureenough.core.events import Start, Summary, Token, Tokens
+from sureenough.drivers.observers import PathText, PathTruncated
+from sureenough.engines.base import Chunk
+
+
+class PathStream:
+    """A path that is being streamed."""
+
+    __slots__ = (
+        "_texts", "_tokens", "_window", "begun", "beyond", "closed", "estimated", "may_overrun", "number",
+        "prompt_tokens", "start", "summary", "task",
+    )  # fmt: skip
+
+    def __init__(self, start: Start, window: int | None) -> None:
+        self.start, self.number = start, start.path
+        self.task: asyncio.Task[None] | None = None
+        self.begun = False  # the engine has sent something
+        self.closed = False  # the session has cancelled it
+        self.summary: Summary | None = None  # by an engine that watched the path
+        self.prompt_tokens: int | None = None
+        self.beyond = 0  # tokens past its limit
+        self.estimated = False  # its token count is a guess
+        self.may_overrun = False  # the engine closed the stream itself; the server may have generated more
+        self._window = window  # None: no confidence is read
+        self._texts: list[str] = []
+        self._tokens = 0
+
+    @property
+    def text(self) -> str:
+        """All text so far."""
+        return "".join(self._texts)
+
+    def read(self, chunk: Sequence[Token]) -> Iterator[Tokens | PathText | PathTruncated]:
+        """The events of one chunk."""
+        self.begun = True
+        self._tokens += len(chunk)
+        if not isinstance(chunk, Chunk):
+            self._texts.extend([token.text for token in chunk])
+            yield Tokens(self.number, chunk)
+            return
+        self._texts.append(chunk.text)
+        self.estimated = chunk.estimated
+        self.beyond += chunk.beyond
+        self.may_overrun |= chunk.closed
+        self.summary = chunk.summary or self.summary
+        self.prompt_tokens = chunk.prompt_tokens or self.prompt_tokens
+        if chunk:
+            yield Tokens(self.number, chunk)
+        elif chunk.text:
+            yield PathText(self.number, chunk.text)
+        if chunk.finish == "length":
+            yield PathTruncated(self.number)
+        if chunk.unread and not self._is_end_token_only(chunk):
+            yield Tokens(self.number, unread=chunk.unread)
+
+    def _is_end_token_only(self, chunk: Chunk) -> bool:
+        """Nothing but an end token without signals is a path without windows, like an empty one."""
+        if self._window is None or self._tokens or self.summary is not None or chunk.finish is None:
+            return False
+        none = np.empty(0)
+        self.summary = Summary(chunk.unread, 0.0, 0.0, None, scan(none, none, self._window))
+        return True

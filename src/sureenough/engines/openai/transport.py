@@ -1,0 +1,252 @@
+"""HTTP to one server, plain or over TLS, directly or through a proxy: a thin layer over an aiohttp session.
+
+Everything that a server can make large has a limit, and every failure is a `TransportError`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import selectors
+import ssl
+from collections.abc import Awaitable, Mapping
+from typing import Any, Final, NamedTuple
+
+import aiohttp
+from aiohttp.http_exceptions import HttpProcessingError
+from yarl import URL
+
+from sureenough.engines.openai.address import basic_auth, without_secrets
+from sureenough.engines.openai.errors import ConnectError, TransportError
+
+IDLE_SECONDS: Final = 15.0
+"""Connections that are not used for this long are closed."""
+READ_BUFFER: Final = 1 << 17
+"""Bytes that wait to be read, about; beyond, the server has to wait."""
+LARGEST_BODY: Final = 16 << 20
+"""Bytes of a response that is read whole, unless the caller sets another limit."""
+LARGEST_HEADER: Final = 8190
+"""Bytes of a line in the head of a response, which has up to 128 lines."""
+WRITE_PIECE: Final = 1 << 16
+_Selector: Final = getattr(selectors, "PollSelector", selectors.SelectSelector)  # select() fails above 1,024 sockets
+
+
+class FetchedResponse(NamedTuple):
+    """A response that was read whole."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+class Transport:
+    """Connections to one server, as many as there are parallel paths. Made and used inside a running event loop."""
+
+    def __init__(
+        self,
+        address: URL,
+        *,
+        parallel: int,
+        connect_seconds: float,
+        write_seconds: float,
+        headers: Mapping[str, str],
+        proxy: URL | None = None,
+        reuse: bool = True,
+        idle_seconds: float = IDLE_SECONDS,
+    ) -> None:
+        self._write_seconds = write_seconds
+        self._proxy: dict[str, Any] = {}
+        # Not the session's own headers: aiohttp would send those to the proxy as well, the key included.
+        self._headers = {"User-Agent": "sureenough", "Accept-Encoding": "identity", **headers}
+        if proxy is not None:
+            login = basic_auth(proxy)
+            authorization = {} if login is None else {"Proxy-Authorization": login}
+            self._proxy = {"proxy": without_secrets(proxy), "proxy_headers": authorization}
+            if address.scheme == "http":  # without a tunnel, the proxy reads the headers of the request itself
+                self._headers |= authorization
+        self._session = aiohttp.ClientSession(
+            connector=_Connector(
+                limit=parallel + 1,  # one for other requests, such as for the server's counters
+                ssl=_ssl_context() if address.scheme == "https" else True,
+                force_close=not reuse,
+                keepalive_timeout=idle_seconds if reuse else None,
+            ),
+            timeout=aiohttp.ClientTimeout(total=None, sock_connect=connect_seconds),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            auto_decompress=False,
+            read_bufsize=READ_BUFFER,
+            max_line_size=LARGEST_HEADER,
+            max_field_size=LARGEST_HEADER,
+        )
+
+    async def __aenter__(self) -> Transport:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._session.close()
+
+    def request(
+        self, method: str, url: URL, body: bytes | None = None, headers: dict[str, str] | None = None
+    ) -> _Exchange:
+        """A context manager that sends a request and gives the response; read it with `response.content.readany()`.
+
+        If the block is left before the end of the body, the connection is closed at once, so that the server stops.
+        """
+        options = {"headers": self._headers | (headers or {}), "allow_redirects": False, **self._proxy}
+        data = None if body is None else _Body(body, self._write_seconds)
+        return _Exchange(self._session.request(method, url, data=data, **options), self._write_seconds)
+
+    async def fetch(
+        self, method: str, url: URL, body: bytes | None = None, *, seconds: float, limit: int = LARGEST_BODY
+    ) -> FetchedResponse:
+        """A response read whole, within a time and a size."""
+        try:
+            async with asyncio.timeout(seconds), self.request(method, url, body) as response:
+                content = await self.read_body(response, limit + 1)
+        except TimeoutError:
+            raise TransportError(f"no response within {seconds:g} s") from None
+        if len(content) > limit:
+            raise TransportError(f"the response has more than {limit:,} bytes, which is the limit")
+        return FetchedResponse(response.status, response.headers, content)
+
+    @staticmethod
+    async def read_body(response: aiohttp.ClientResponse, limit: int) -> bytes:
+        """The first bytes of a body, up to the limit."""
+        pieces, size = [], 0
+        while size < limit and (piece := await response.content.readany()):
+            pieces.append(piece)
+            size += len(piece)
+        return b"".join(pieces)[:limit]
+
+    @staticmethod
+    async def finish(response: aiohttp.ClientResponse, seconds: float = 0.05) -> None:
+        """Wait a moment for the end of a body, without which the connection cannot be used again."""
+        try:
+            async with asyncio.timeout(seconds):
+                await response.content.readany()
+        except TimeoutError:
+            pass
+
+
+class _Exchange:
+    """One request and its response. Errors of aiohttp become TransportErrors, inside the block as well."""
+
+    def __init__(self, pending: Awaitable[aiohttp.ClientResponse], write_seconds: float) -> None:
+        self._pending, self._write_seconds = pending, write_seconds
+        self._response: aiohttp.ClientResponse | None = None
+
+    async def __aenter__(self) -> aiohttp.ClientResponse:
+        try:
+            response = self._response = await self._pending
+        except (aiohttp.ClientError, HttpProcessingError) as error:
+            raise _converted(error) from None
+        except TimeoutError:
+            raise TransportError(f"the server did not read the request within {self._write_seconds:g} s") from None
+        except (OSError, ValueError):  # such as a host name that cannot be encoded
+            raise ConnectError("there is no such address") from None
+        encoding = response.headers.get("Content-Encoding", "identity").strip().lower()
+        if encoding != "identity":
+            self._close(response)
+            raise TransportError(f"the response is compressed ({encoding[:20]!r}), which the request did not allow")
+        return response
+
+    async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if self._response is not None:
+            self._close(self._response)
+        if isinstance(error, aiohttp.ClientError | HttpProcessingError):
+            raise _converted(error) from None
+
+    @staticmethod
+    def _close(response: aiohttp.ClientResponse) -> None:
+        """Close the connection unless the body was read to its end. Nothing is flushed and nothing is waited for."""
+        connection = response.connection
+        if connection is not None and connection.transport is not None:
+            connection.transport.abort()
+        response.close()
+
+
+class _Connector(aiohttp.TCPConnector):
+    """Never reuses a connection on which anything arrived after the last response.
+
+    aiohttp would take such bytes for the response to the next request, and every later response would be another
+    request's.
+    """
+
+    async def _get(self, *arguments: Any) -> Any:
+        while (connection := await super()._get(*arguments)) is not None and _has_data(connection):
+            connection.close()
+        return connection
+
+
+def _has_data(connection: Any) -> bool:
+    """Whether bytes or the end of the stream wait in the connection's buffers or in the system's."""
+    socket = connection.transport.get_extra_info("socket")
+    if connection.protocol.should_close or socket is None:
+        return True
+    with _Selector() as selector:
+        selector.register(socket.fileno(), selectors.EVENT_READ)
+        return bool(selector.select(0))
+
+
+class _Body(aiohttp.Payload):
+    """The body of a request. A server that stops reading it has a time limit per piece, which aiohttp lacks."""
+
+    _value: bytes
+
+    def __init__(self, value: bytes, seconds: float) -> None:
+        super().__init__(value, content_type="application/json")
+        self._size, self._seconds = len(value), seconds
+
+    def decode(self, encoding: str = "utf-8", errors: str = "strict") -> str:
+        return self._value.decode(encoding, errors)
+
+    async def write(self, writer: Any) -> None:
+        for start in range(0, len(self._value), WRITE_PIECE):
+            async with asyncio.timeout(self._seconds):
+                await writer.write(self._value[start : start + WRITE_PIECE])
+
+
+def _ssl_context() -> ssl.SSLContext:
+    """Trust the system's authorities, or those in SSL_CERT_FILE; without any, those of certifi."""
+    context = ssl.create_default_context()
+    if not context.cert_store_stats()["x509_ca"] and not os.environ.get("SSL_CERT_FILE"):
+        import certifi
+
+        context.load_verify_locations(certifi.where())
+    return context
+
+
+def _converted(error: Exception) -> TransportError:
+    """The error in words of our own: those of aiohttp may quote the URL."""
+    match error:
+        case aiohttp.ConnectionTimeoutError():
+            return ConnectError("no connection in time")
+        case aiohttp.ClientConnectorCertificateError():
+            return ConnectError(str(error.certificate_error))
+        case aiohttp.ClientConnectorError():
+            return ConnectError(_reason(error.os_error))
+        case aiohttp.ClientHttpProxyError():
+            return ConnectError(f"the proxy answered {error.status}")
+        case aiohttp.ClientResponseError() | HttpProcessingError():
+            return TransportError(f"the response is not valid HTTP: {' '.join(str(error.message).split())[:120]}")
+        case aiohttp.ServerDisconnectedError():
+            return TransportError("the server closed the connection without a response")
+        case aiohttp.ClientPayloadError():
+            return TransportError("the connection ended before the response did")
+        case aiohttp.InvalidURL():
+            return ConnectError("there is no such address")
+        case OSError():
+            return TransportError(_reason(error))
+    return TransportError(type(error).__name__)
+
+
+def _reason(error: OSError) -> str:
+    """The system's words. A name with several addresses fails several times, mostly for one reason."""
+    if isinstance(error, ssl.SSLError):
+        return str(error)
+    codes = dict.fromkeys(re.findall(r"\[Errno (\d+)\]", str(error)))
+    if codes:
+        return ", ".join(os.strerror(int(code)) for code in codes)
+    known = error.errno is not None and 0 < error.errno < 1 << 16
+    return os.strerror(error.errno) if known and error.errno is not None else error.strerror or type(error).__name__

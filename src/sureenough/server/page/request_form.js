@@ -1,0 +1,81 @@
+// The form for a question, filled with the models, strategies and run options that this server reports.
+
+import { $, element } from "./panels.js";
+
+const EXAMPLES = ["86 + 77 - 162 / 27 = ?", "997 + (3108 / 28 * 870 - 780) + 250 * 760 = ?", "(48 * 17 - 96 / 4) * 3 + 512 = ?"];
+let strategies = [], runOptions = [];
+
+// Whether the server has an upstream to send questions to.
+export async function fillForm() {
+  const response = await fetch("/api/options"), data = await response.json();
+  if (!response.ok) throw data.error;
+  ({ strategies, options: runOptions } = data);
+  $("model").replaceChildren(...data.models.map(name => element("option", "", name)));
+  $("strategy").replaceChildren(...strategies.map(strategy => {
+    const option = element("option", "", strategy.name);
+    option.title = strategy.help;
+    return option;
+  }));
+  const [name, ...given] = data.strategy.split(":");
+  $("strategy").value = name;
+  $("strategy-options").value = given.join(":");
+  showDefaults();
+  $("main-options").replaceChildren(...runOptions.filter(option => !isAdvanced(option)).map(field));
+  $("more-options").replaceChildren(...runOptions.filter(isAdvanced).map(field));
+  if (data.models.includes("built-in")) addExamples();
+  return !data.view_only;
+}
+
+// The placeholder shows the strategy's own options with their defaults.
+export function showDefaults() {
+  const strategy = strategies.find(({ name }) => name === $("strategy").value);
+  const defaults = Object.entries(strategy?.options ?? {}).map(([name, value]) => `${name}=${value}`);
+  $("strategy-options").placeholder = defaults[0] ?? "none";
+  $("strategy-options").title = defaults.join(", ");
+}
+
+function isAdvanced(option) {
+  return option.flag || option.choices !== null || option.default === null || option.default === option.maximum;
+}
+
+function field(option) {
+  const name = option.name.replaceAll("_", " ");
+  const label = element("label", "", `${name[0].toUpperCase()}${name.slice(1)} `);
+  const input = element(option.choices ? "select" : "input");
+  input.name = option.name;
+  label.title = option.help;
+  if (option.choices) input.append(...option.choices.map(choice => element("option", "", choice)));
+  else if (option.flag) input.type = "checkbox";
+  else {
+    input.type = "number";
+    input.step = option.fractional ? "any" : "1";
+    if (option.minimum !== null) input.min = option.minimum;
+    if (option.maximum !== null) input.max = option.maximum;
+  }
+  if (option.flag) input.checked = option.default; else input.value = option.default ?? "";
+  label.append(input);
+  return label;
+}
+
+function addExamples() {
+  $("examples").hidden = false;
+  for (const text of EXAMPLES) {
+    const button = element("button", "example", text);
+    button.type = "button";
+    button.addEventListener("click", () => { $("question").value = text; $("question").focus(); });
+    $("examples").append(button);
+  }
+}
+
+// The body of a request for a run.
+export function requestBody(question) {
+  const options = $("strategy-options").value.trim();
+  const voteOptions = { strategy: $("strategy").value + (options ? `:${options}` : "") };
+  for (const option of runOptions) {
+    const input = $("ask").elements[option.name];
+    if (option.flag) voteOptions[option.name] = input.checked;
+    else if (option.choices) voteOptions[option.name] = input.value;
+    else if (input.value !== "") voteOptions[option.name] = Number(input.value);
+  }
+  return { model: $("model").value, messages: [{ role: "user", content: question }], sureenough: voteOptions };
+}

@@ -1,0 +1,96 @@
+"""What every response is made of: JSON, server-sent events, and the race against a client that disconnects."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any, Final
+
+import msgspec
+from starlette.responses import Response
+from starlette.types import Message, Receive
+
+SSE_HEADERS: Final = [
+    (b"content-type", b"text/event-stream; charset=utf-8"),
+    (b"cache-control", b"no-store"),
+    (b"x-accel-buffering", b"no"),  # nginx would hold events back
+]
+
+
+def encode(data: Any) -> bytes:
+    """JSON in UTF-8. Models can send halves of surrogate pairs, which UTF-8 cannot hold: pairs are joined."""
+    try:
+        return msgspec.json.encode(data)
+    except UnicodeEncodeError:
+        return msgspec.json.encode(_mended(msgspec.to_builtins(data)))
+
+
+def mend(text: str) -> str:
+    """The text with surrogate halves joined; a lone one becomes U+FFFD."""
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+def _mended(data: Any) -> Any:
+    match data:
+        case str():
+            return mend(data)
+        case dict():
+            return {_mended(name): _mended(value) for name, value in data.items()}
+        case list():
+            return [_mended(value) for value in data]
+    return data
+
+
+def json_response(data: Any, status: int = 200) -> Response:
+    """A response in JSON."""
+    return Response(encode(data), status, media_type="application/json")
+
+
+def sse_event(data: Any) -> bytes:
+    """One server-sent event."""
+    return b"data: " + encode(data) + b"\n\n"
+
+
+def sse_comment(text: str = "") -> bytes:
+    """A comment, which clients skip; on one line, because a carriage return ends a line of events, too."""
+    return f": {' '.join(mend(text).split())}\n\n".encode()
+
+
+def start(status: int, headers: list[tuple[bytes, bytes]]) -> Message:
+    """The ASGI message with a response's head."""
+    return {"type": "http.response.start", "status": status, "headers": headers}
+
+
+def body(content: bytes = b"", *, more: bool = False) -> Message:
+    """The ASGI message with a part of a response's body; the last one unless there is more."""
+    return {"type": "http.response.body", "body": content, "more_body": more}
+
+
+async def finish_unless_disconnected(receive: Receive, work: Coroutine[Any, Any, None]) -> bool:
+    """Whether the work was finished before the client disconnected; if not, it is cancelled."""
+    working, disconnect = asyncio.create_task(work), asyncio.create_task(_disconnected(receive))
+    try:
+        await asyncio.wait({working, disconnect}, return_when=asyncio.FIRST_COMPLETED)
+        if working.done():
+            working.result()
+        return working.done()
+    finally:
+        await cancel(working, disconnect)
+
+
+async def _disconnected(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+def cancel_once(task: asyncio.Task[Any]) -> None:
+    """Cancel a task that closes in good order when it is cancelled; a second cancel would interrupt that."""
+    if not task.cancelling():
+        task.cancel()
+
+
+async def cancel(*tasks: asyncio.Task[Any]) -> None:
+    """Cancel tasks, and wait until they have ended."""
+    for task in tasks:
+        cancel_once(task)
+    await asyncio.gather(*tasks, return_exceptions=True)

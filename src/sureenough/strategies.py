@@ -1,0 +1,70 @@
+"""Every built-in strategy by name. To add one, add an entry to `STRATEGIES`.
+
+sc: Wang et al., 2023. ac: Aggarwal et al., 2023. esc: Li et al., 2024. deepconf: Fu et al., 2025. The ddc-… entries are
+the paper's ablations, each with one part replaced. sure is our own: docs/sure.md.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from sureenough.core.expected_gain import ExpectedGain
+from sureenough.core.pruning import Keep, Stratified, TwoTiers, no_gate
+from sureenough.core.stop_rules import Posterior, Share, TwoLargest, Unanimous, never
+from sureenough.core.strategy import Strategy
+from sureenough.core.weights import ByConfidence, ByLowest, ByTail
+
+DDC: Final = Strategy(
+    "ddc",
+    warmup=16,
+    calibrate=Stratified(),
+    stop=Posterior(),
+    weigh=ByConfidence(),
+    summary="dual-dimensional consistency: a weighted posterior stops sampling, three tiers prune paths",
+)
+
+STRATEGIES: Final[dict[str, Strategy]] = {
+    "sc": Strategy("sc", summary="self-consistency: the whole budget, then the majority"),
+    "ac": Strategy(
+        "ac",
+        stop=TwoLargest(),
+        summary="adaptive-consistency: stop when the leader is almost certain to beat the next answer",
+    ),
+    "esc": Strategy("esc", stop=Unanimous(), summary="early-stopping SC: stop when a whole window of paths agrees"),
+    "deepconf-low": Strategy(
+        "deepconf-low",
+        warmup=16,
+        calibrate=Keep(10.0),
+        stop=Share(),
+        weigh=ByLowest(),
+        summary="DeepConf, strict: paths must be as confident as the best tenth of the warm-up",
+    ),
+    "deepconf-high": Strategy(
+        "deepconf-high",
+        warmup=16,
+        calibrate=Keep(90.0),
+        stop=Share(),
+        weigh=ByLowest(),
+        summary="DeepConf, lenient: only paths below the worst tenth of the warm-up are stopped",
+    ),
+    "ddc": DDC,
+    "ddc-unweighted": replace(
+        DDC,
+        name="ddc-unweighted",
+        stop=Posterior(weighted=False),
+        summary="ddc whose stop test counts each path as 1; the final vote keeps its weights",
+    ),
+    "ddc-no-width": replace(DDC, name="ddc-no-width", stop=never, summary="ddc without its stop test"),
+    "ddc-no-trend": replace(DDC, name="ddc-no-trend", calibrate=TwoTiers(), summary="ddc without the trend tier"),
+    "ddc-no-depth": replace(DDC, name="ddc-no-depth", calibrate=no_gate, summary="ddc without pruning"),
+    "sure": Strategy(
+        "sure",
+        stop=ExpectedGain(),
+        weigh=ByTail(),
+        summary="stop when more paths would gain too little; votes weigh by confidence at the path's end",
+    ),
+}
+
+COMPARED: Final = tuple(name for name in STRATEGIES if not name.startswith("ddc-"))
+"""The strategies that `replay` and `bench` compare by default: all but the ablations."""

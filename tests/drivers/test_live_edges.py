@@ -1,0 +1,192 @@
+"""The live driver at its edges: slow grouping, deadlines while an engine opens, cancels while it closes."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from sureenough.answers import extract
+from sureenough.core.events import Action, Token
+from sureenough.core.options import RunOptions
+from sureenough.core.outcome import Outcome
+from sureenough.core.session import Session
+from sureenough.core.snapshot import Snapshot
+from sureenough.drivers.live import run
+from sureenough.drivers.observers import ObservedEvent
+from sureenough.engines import Engine, Fake, Prompt
+from sureenough.engines.fake import Step
+from sureenough.spec import resolve
+from tests.drivers.test_live import LONG, NUMBER, go, scripted, tokens
+
+MEANING = {"0.5": "1/2", "2/4": "1/2", "42": "42", "6*7": "42", "7": "7"}
+
+
+def by_meaning(answers: Sequence[str]) -> Mapping[str, str]:
+    return {answer: MEANING.get(answer, answer) for answer in answers}
+
+
+# -- issue 14, item 12: width does not change the answer
+
+
+@pytest.mark.parametrize("parallel", [2, 6, 16])
+def test_a_slow_grouping_does_not_change_the_answer(parallel: int) -> None:
+    """The answers 1/2 and 0.5 are one class, which is known 0.05 s late; 42 comes four times."""
+    answers = ["1/2", "0.5", "42", "1/2", "0.5", "42", "1/2", "42", "0.5", "42", "1/2", "0.5"]
+
+    def slow(known: Sequence[str]) -> Mapping[str, str]:
+        time.sleep(0.05)
+        return by_meaning(known)
+
+    def play(n: int) -> Iterable[Step]:
+        return [tokens(rf"\boxed{{{answers[n % len(answers)]}}}")]
+
+    alone = go(scripted(play), "ac", paths=12, parallel=1, group=slow)
+    wide = go(scripted(play), "ac", paths=12, parallel=parallel, group=slow)
+    assert (wide.answer, wide.votes, wide.reason) == (alone.answer, alone.votes, alone.reason)
+
+
+@pytest.mark.parametrize(
+    "strategy", ["sc", "ac", "esc", "ddc:warmup=4", "deepconf-low:warmup=4", "sure", "ddc-no-depth:warmup=3"]
+)
+@pytest.mark.parametrize("seed", range(4))
+def test_no_delay_of_engine_or_grouping_changes_a_decision(strategy: str, seed: int) -> None:
+    draw = random.Random(f"{strategy} {seed}")
+    scripts = [
+        (draw.choice([*MEANING, "1/2", "1/2", None]), draw.uniform(2.0, 12.0), draw.randint(1, 9)) for _ in range(14)
+    ]
+
+    def decided(parallel: int, planned: bool) -> tuple[Any, ...]:
+        delays = random.Random(f"{parallel} {seed}")
+
+        def play(n: int) -> Iterable[Step]:
+            answer, conf, length = scripts[n]
+            text = "none" if answer is None else rf"\boxed{{{answer}}}"
+            return [delays.random() * 0.01, tokens("", length, conf), delays.random() * 0.01, tokens(text, 4, conf)]
+
+        def slow(known: Sequence[str]) -> Mapping[str, str]:
+            time.sleep(delays.random() * 0.01)
+            return by_meaning(known)
+
+        out = go(scripted(play), strategy, paths=14, parallel=parallel, planned=planned, group=slow)
+        return out.answer, out.votes, out.reason, out.counted, out.tokens.init, out.tokens.kept
+
+    alone = decided(1, False)
+    for parallel, planned in ((2, False), (6, False), (16, False), (6, True)):
+        assert decided(parallel, planned) == alone
+
+
+def test_a_grouping_that_raises_costs_votes_and_not_the_run() -> None:
+    def broken(answers: Sequence[str]) -> Mapping[str, str]:
+        raise ValueError("no such number")
+
+    out = go(scripted(lambda n: [tokens(rf"\boxed{{{n % 2}}}")]), group=broken)
+    assert out.votes == {"0": 4.0, "1": 4.0}
+    assert any("count as different" in note and "no such number" in note for note in out.notes)
+
+
+# -- issue 14, item 13: observers
+
+
+def test_an_observer_that_raises_when_the_deadline_falls_does_not_hang_the_run() -> None:
+    def observer(event: ObservedEvent, actions: Sequence[Action], snapshot: Snapshot) -> None:
+        if snapshot.stop is not None:
+            raise RuntimeError("too late")
+
+    out = go(scripted(lambda n: [tokens("a"), LONG]), deadline=0.05, observers=[observer])
+    assert out.reason == "deadline"
+    assert any("too late" in note for note in out.notes)
+
+
+# -- issue 14, item 14: deadlines and cancels around opening, counting and closing
+
+
+class Slow(Engine):
+    """An engine that is slow to open, to count or to close."""
+
+    def __init__(self, *, opening: float = 0.0, counting: float = 0.0, closing: float = 0.0) -> None:
+        self.opening, self.counting, self.closing = opening, counting, closing
+        self.opened = self.closed = 0
+
+    @asynccontextmanager
+    async def open(self, *, parallel: int) -> AsyncIterator[Engine]:
+        await asyncio.sleep(self.opening)
+        self.opened += 1
+        yield self
+
+    async def generated_tokens(self) -> int | None:
+        await asyncio.sleep(self.counting)
+        return None
+
+    async def stream(self, prompt: Prompt, *, seed: int) -> AsyncGenerator[Sequence[Token], None]:
+        try:
+            yield tokens(r"\boxed{7}" if NUMBER[seed] < 4 else "")
+            if NUMBER[seed] >= 4:
+                await asyncio.sleep(LONG)
+        finally:
+            await asyncio.sleep(self.closing)
+            self.closed += 1
+
+
+def timed(engine: Engine, strategy: str = "sc", **options: Any) -> tuple[Outcome, float]:
+    began = time.monotonic()
+    out = go(engine, strategy, **options)
+    return out, time.monotonic() - began
+
+
+def test_the_deadline_counts_from_before_the_engine_opens() -> None:
+    engine = Slow(opening=LONG)
+    out, seconds = timed(engine, deadline=0.1)
+    assert (out.reason, out.started, engine.opened) == ("deadline", 0, 0)
+    assert seconds < LONG / 2
+
+
+def test_slow_counters_neither_lose_a_settled_answer_nor_hold_it_back() -> None:
+    out, seconds = timed(Slow(counting=LONG), "ac", paths=8, parallel=8)
+    assert (out.answer, out.reason, out.tokens.overrun_known) == ("7", "settled", False)
+    assert seconds < LONG / 2
+
+
+async def cancelled(engine: Engine, times: int, after: float) -> Outcome:
+    session = Session(resolve("sc"), RunOptions(paths=8, window=4, parallel=8))
+    task = asyncio.create_task(run(Prompt.user("?"), engine, session, extract=extract, group=by_meaning))
+    await asyncio.sleep(after)
+    for _ in range(times):
+        task.cancel()
+        await asyncio.sleep(0.01)
+    out = await asyncio.wait_for(task, LONG)
+    current = asyncio.current_task()
+    assert current is not None
+    assert current.cancelling() == 0
+    return out
+
+
+@pytest.mark.parametrize("times", [1, 2, 3])
+def test_cancels_while_streams_close_slowly_give_the_vote_so_far(times: int) -> None:
+    engine = Slow(closing=0.1)
+    out = asyncio.run(cancelled(engine, times, 0.2))
+    assert (out.answer, out.reason, engine.closed) == ("7", "interrupted", 8)
+
+
+def test_a_cancel_while_the_engine_opens_is_an_outcome_too() -> None:
+    out = asyncio.run(cancelled(Slow(opening=LONG), 1, 0.05))
+    assert (out.answer, out.reason, out.started) == (None, "interrupted", 0)
+
+
+def test_long_texts_are_read_off_the_event_loop() -> None:
+    import threading
+
+    threads: list[bool] = []
+
+    def reading(text: str) -> str | None:
+        threads.append(threading.current_thread() is threading.main_thread())
+        return "1"
+
+    go(Fake(lambda seed: [tokens("x" * 5_000)]), paths=2, extract=reading)
+    go(Fake(lambda seed: [tokens("x")]), paths=2, extract=reading)
+    assert threads == [False, False, True, True]

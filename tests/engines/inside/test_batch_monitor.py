@@ -1,0 +1,177 @@
+"""Requests join, leave, move, are preempted and come back in any order: each is watched as if it were alone."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from sureenough.core.confidence.streaming import Monitor
+from sureenough.core.pruning import Gate
+from sureenough.engines.openai.logprobs import token_signals
+from sureenough.errors import UsageError
+from tests.requirements import require
+
+if TYPE_CHECKING:
+    import torch
+else:
+    torch = require("torch")
+
+from sureenough.engines.vllm.kernels.signals import row_signals, torch_signals
+from sureenough.engines.vllm.protocol import K, MissingRecord, PathRecord, WatchRequest
+from sureenough.engines.vllm.server.batch_monitor import BatchMonitor
+from sureenough.engines.vllm.server.records import PathRecords
+
+VOCABULARY, END, ROWS, SLOTS = 32, 5, 4, 7
+
+
+class Path:
+    """A request, and the same path watched by core's own monitor."""
+
+    def __init__(self, number: int, window: int, gate: Gate) -> None:
+        self.request = WatchRequest(f"path-number-{number}", window, gate, trace=number % 2 == 0)
+        self.output_tokens: list[int] = []
+        self.alone, self.tier = Monitor(window), 0
+        self.signals: list[tuple[float, float]] = []
+
+
+class Batch(RuleBasedStateMachine):
+    """An engine's batch, as vLLM keeps it: rows without gaps, the last one moved into a hole."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.records = PathRecords(SLOTS)
+        self.monitor = BatchMonitor(SLOTS, 8, torch.device("cpu"), self.records)
+        self.rng = np.random.default_rng(0)
+        self.rows: list[Path] = []
+        self.preempted: list[Path] = []
+        self.ended: list[Path] = []
+        self.number = 0
+
+    @precondition(lambda self: len(self.rows) < ROWS)
+    @rule(
+        window=st.integers(1, 8),
+        trust=st.sampled_from([0.05, 0.2, np.inf]),
+        drop=st.sampled_from([-np.inf, 3.6, 4.0]),
+        risk=st.sampled_from([np.inf, 0.2, 0.7]),
+    )
+    def join(self, window: int, trust: float, drop: float, risk: float) -> None:
+        path = Path(self.number, window, Gate(trust, drop, risk))
+        self.number += 1
+        self.monitor.add(len(self.rows), path.request, END, path.output_tokens)
+        self.rows.append(path)
+
+    @precondition(lambda self: self.rows)
+    @rule(at=st.integers(0, ROWS - 1), preempt=st.booleans())
+    def leave(self, at: int, preempt: bool) -> None:
+        at %= len(self.rows)
+        path, last = self.rows[at], len(self.rows) - 1
+        self.monitor.remove(at)
+        if at != last:
+            self.monitor.move(last, at, swap=False)
+            self.rows[at] = self.rows[last]
+        self.rows.pop()
+        # More than the spare slots hold cannot be kept waiting.
+        keep = preempt and path.output_tokens and not path.tier and len(self.preempted) < SLOTS - ROWS
+        (self.preempted if keep else self.ended).append(path)
+
+    @precondition(lambda self: self.preempted and len(self.rows) < ROWS)
+    @rule()
+    def come_back(self) -> None:
+        path = self.preempted.pop(0)
+        self.monitor.add(len(self.rows), path.request, END, path.output_tokens)
+        known = len(self.rows) in self.monitor.rows
+        self.rows.append(path)
+        if not known:  # its slot was given away meanwhile
+            assert isinstance(self.records.read(path.request.key), MissingRecord)
+            self.ended.append(self.rows.pop())
+
+    @precondition(lambda self: len(self.rows) > 1)
+    @rule(one=st.integers(0, ROWS - 1), other=st.integers(0, ROWS - 1))
+    def swap(self, one: int, other: int) -> None:
+        one, other = one % len(self.rows), other % len(self.rows)
+        if one != other:
+            self.monitor.move(one, other, swap=True)
+            self.rows[one], self.rows[other] = self.rows[other], self.rows[one]
+
+    @precondition(lambda self: self.rows)
+    @rule(discarded=st.integers(0, 15))
+    def step(self, discarded: int) -> None:
+        """One token per row, except for rows in the middle of their prompt, whose token is discarded."""
+        logits = torch.from_numpy(self.rng.normal(size=(len(self.rows), VOCABULARY)).astype(np.float32) * 2)
+        peak, conf = (part.tolist() for part in torch_signals(logits, K))
+        before = logits.clone()
+        self.monitor.step(logits)
+        changed = (logits != before).nonzero().tolist()
+        wanted = []
+        for row, path in enumerate(self.rows):
+            if discarded >> row & 1 and not path.tier:
+                changed = [place for place in changed if place[0] != row]
+                continue
+            path.output_tokens.append(0)
+            path.signals.append((peak[row], conf[row]))
+            if not path.tier and path.alone.push(peak[row], conf[row]):
+                path.tier = {None: 0, "drop": 1, "risk": 2}[path.request.gate.tier(path.alone)]
+            if path.tier:
+                wanted.append([row, END])
+        assert changed == wanted
+
+    @invariant()
+    def every_path_has_a_record(self) -> None:
+        for path in self.rows:
+            record = self.records.read(path.request.key, len(path.output_tokens))
+            assert isinstance(record, PathRecord)
+            assert record.tier == path.tier
+            if not path.tier:
+                assert (record.lowest, record.tail) == (path.alone.lowest, path.alone.tail)
+            assert path.request.trace is (record.signals is not None)
+            if record.signals is not None:
+                assert record.signals.tolist() == [list(pair) for pair in path.signals]
+        assert len(self.monitor.rows) == len(self.rows)
+
+
+Batch.TestCase.settings = settings(max_examples=60, stateful_step_count=60, deadline=None)
+TestBatch = Batch.TestCase
+
+
+def test_steps_without_watched_requests_touch_nothing() -> None:
+    monitor = BatchMonitor(4, 8, torch.device("cpu"))
+    nothing: Any = object()  # not even looked at
+    assert monitor.step(nothing) is nothing
+
+
+@pytest.mark.parametrize("temperature", [0.01, 0.6, 5.0])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_a_closed_row_can_only_draw_its_end(temperature: float, dtype: torch.dtype) -> None:
+    monitor = BatchMonitor(4, 8, torch.device("cpu"))
+    monitor.add(1, WatchRequest("some-path", 1, Gate(drop=1e9)), END, [])
+    logits = (torch.randn(3, VOCABULARY) * 30).to(dtype)
+    chances = torch.softmax(monitor.step(logits).float() / temperature, dim=-1)
+    assert chances[1].tolist() == [float(token == END) for token in range(VOCABULARY)]
+    assert bool((chances[[0, 2], END] < 1).all())
+
+
+def test_a_path_without_an_end_token_is_not_watched() -> None:
+    records = PathRecords(4)
+    BatchMonitor(4, 8, torch.device("cpu"), records).add(0, WatchRequest("some-path", 1, Gate(drop=1.0)), None, [])
+    assert records.read("some-path") == MissingRecord("the model has no end token")
+
+
+def test_signals_equal_the_clients() -> None:
+    """The same two numbers as a client makes of the same log-probabilities sent as text."""
+    logits = torch.randn(50, 259) * 4
+    logits[3, 10:] = -torch.inf
+    peak, conf = row_signals(logits, torch.arange(50, dtype=torch.int32), K)
+    top = torch.log_softmax(logits, dim=-1).topk(K).values
+    for row, values in enumerate(top.tolist()):
+        wanted = token_signals(values, K)
+        assert (float(peak[row]), float(conf[row])) == pytest.approx(wanted, rel=1e-15)
+
+
+def test_a_vocabulary_too_small_is_refused() -> None:
+    with pytest.raises(UsageError, match="20 candidates, but the vocabulary has 7"):
+        row_signals(torch.zeros(1, 7), torch.zeros(1, dtype=torch.int32), K)

@@ -1,0 +1,84 @@
+"""vLLM in this process: a start that fails leaves nothing behind, and neither does a stop."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import tempfile
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from sureenough.engines.vllm import in_process
+from sureenough.engines.vllm.protocol import SOCKET_ENV, WINDOW_ENV
+
+
+class AsyncLLM:
+    """As much of vLLM's engine as a start and a stop need."""
+
+    shutdowns = 0
+
+    @classmethod
+    def from_engine_args(cls, arguments: dict[str, Any]) -> AsyncLLM:
+        assert os.environ[WINDOW_ENV] == "64"
+        assert Path(os.environ[SOCKET_ENV]).parent.is_dir()
+        if arguments["model"] == "missing":
+            raise OSError("no such model")
+        return cls()
+
+    def get_tokenizer(self) -> object:
+        if os.environ.get("BAD_TOKENIZER"):
+            raise ValueError("no tokenizer")
+        return object()
+
+    def shutdown(self) -> None:
+        AsyncLLM.shutdowns += 1
+
+
+@pytest.fixture(autouse=True)
+def vllm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in (
+        "vllm",
+        "vllm.engine",
+        "vllm.engine.arg_utils",
+        "vllm.v1",
+        "vllm.v1.engine",
+        "vllm.v1.engine.async_llm",
+    ):
+        monkeypatch.setitem(sys.modules, name, ModuleType(name))
+    monkeypatch.setattr(sys.modules["vllm.engine.arg_utils"], "AsyncEngineArgs", dict, raising=False)
+    monkeypatch.setattr(sys.modules["vllm.v1.engine.async_llm"], "AsyncLLM", AsyncLLM, raising=False)
+    monkeypatch.setattr(in_process, "installed_version", lambda: "0.32.0")
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setenv(WINDOW_ENV, "9")
+    AsyncLLM.shutdowns = 0
+
+
+def start(model: str) -> None:
+    async def use() -> None:
+        async with in_process.VLLM(model, longest_window=64) as engine, engine.open(parallel=1) as opened:
+            assert opened is engine
+
+    asyncio.run(use())
+
+
+@pytest.mark.parametrize(
+    ("model", "error", "shutdowns"), [("tiny", None, 1), ("missing", "no such model", 0), ("bad", "no tokenizer", 1)]
+)
+def test_nothing_is_left_behind(
+    model: str, error: str | None, shutdowns: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if model == "bad":
+        monkeypatch.setenv("BAD_TOKENIZER", "1")
+    before = dict(os.environ)
+    if error is None:
+        start(model)
+    else:
+        with pytest.raises((OSError, ValueError), match=error):
+            start(model)
+    assert dict(os.environ) == before
+    assert not list(tmp_path.iterdir())
+    assert AsyncLLM.shutdowns == shutdowns

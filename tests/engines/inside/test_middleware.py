@@ -1,0 +1,236 @@
+"""Requests with our header are watched if the monitor can; all others reach the server unchanged."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import httpx
+import pytest
+from yarl import URL
+
+from sureenough.core.pruning import Gate
+from sureenough.engines.base import Prompt, WatchOptions
+from sureenough.engines.openai.transport import FetchedResponse, Transport
+from sureenough.engines.vllm.client import MonitorClient, is_watched
+from sureenough.engines.vllm.protocol import (
+    PROTOCOL_VERSION,
+    SOCKET_ENV,
+    UNKNOWN_PATH,
+    WATCH_HEADER,
+    WATCHED_HEADER,
+    WINDOW_ENV,
+    WatchRequest,
+    parse_watch_arguments,
+)
+from sureenough.engines.vllm.server.middleware import RecordsMiddleware
+from sureenough.errors import EngineError
+
+
+class FixedTransport(Transport):
+    """Answers requests with the given responses, the last first."""
+
+    def __init__(self, responses: list[FetchedResponse]) -> None:
+        self.responses = responses
+
+    async def fetch(self, *arguments: Any, **options: Any) -> FetchedResponse:
+        return self.responses.pop()
+
+
+REQUEST = WatchRequest("some-path-key", 64, Gate(drop=2.5, trust=9.0))
+BODY: dict[str, Any] = {"model": "tiny", "logprobs": True, "top_logprobs": 20, "vllm_xargs": {"theirs": 1}, "seed": 3}
+
+
+@pytest.fixture(autouse=True)
+def monitor(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(SOCKET_ENV, "/somewhere")
+    monkeypatch.setenv(WINDOW_ENV, "64")
+
+
+async def mirror(scope: Any, receive: Any, send: Any) -> None:
+    """Sends the body back."""
+    body, more = b"", True
+    while more:
+        part = await receive()
+        body, more = body + part["body"], part["more_body"]
+    status = 400 if b'"bad"' in body else 200
+    await send({"type": "http.response.start", "status": status, "headers": [(b"theirs", b"kept")]})
+    await send({"type": "http.response.body", "body": body})
+
+
+def post(content: bytes, headers: dict[str, str] | None = None) -> httpx.Response:
+    async def ask() -> httpx.Response:
+        transport = httpx.ASGITransport(app=RecordsMiddleware(mirror))
+        async with httpx.AsyncClient(transport=transport, base_url="http://here") as client:
+            return await client.post("/v1/chat/completions", content=content, headers=headers)
+
+    return asyncio.run(ask())
+
+
+def test_arguments_replace_log_probabilities_in_the_body() -> None:
+    reply = post(json.dumps(BODY).encode(), REQUEST.to_header())
+    assert is_watched(reply.headers)
+    assert reply.headers["theirs"] == "kept"
+    got = reply.json()
+    assert got.keys() == {"model", "seed", "vllm_xargs"}
+    assert got["vllm_xargs"].pop("theirs") == 1
+    assert parse_watch_arguments(got["vllm_xargs"]) == REQUEST
+
+
+MESSAGE = {"protocol": PROTOCOL_VERSION, "arguments": REQUEST.to_arguments()}
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        None,
+        "",
+        "watch!",
+        "[]",
+        "{}",
+        json.dumps(MESSAGE | {"protocol": PROTOCOL_VERSION + 1}),
+        json.dumps(MESSAGE | {"arguments": REQUEST.to_arguments() | {"sure_window": 65}}),
+        json.dumps(MESSAGE | {"arguments": REQUEST.to_arguments() | {"sure_window": "64"}}),
+        json.dumps(MESSAGE | {"arguments": 3}),
+    ],
+)
+def test_what_cannot_be_watched_reaches_the_server_unchanged(header: str | None) -> None:
+    content = json.dumps(BODY).encode()
+    reply = post(content, None if header is None else {WATCH_HEADER: header})
+    assert (reply.content, WATCHED_HEADER in reply.headers) == (content, False)
+
+
+def test_without_a_monitor_nothing_is_watched(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(SOCKET_ENV)
+    content = json.dumps(BODY).encode()
+    reply = post(content, REQUEST.to_header())
+    assert (reply.content, WATCHED_HEADER in reply.headers) == (content, False)
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[1]", b'{"vllm_xargs": 3}'])
+def test_a_body_that_is_not_a_request_is_left_to_the_server(content: bytes) -> None:
+    reply = post(content, REQUEST.to_header())
+    assert (reply.content, WATCHED_HEADER in reply.headers) == (content, False)
+
+
+def test_a_refused_request_is_not_marked_as_watched() -> None:
+    reply = post(json.dumps(BODY | {"bad": 1}).encode(), REQUEST.to_header())
+    assert (reply.status_code, WATCHED_HEADER in reply.headers) == (400, False)
+
+
+def test_a_disconnect_is_passed_on() -> None:
+    """Messages after the body are passed on: this is how a cancel reaches the engine."""
+    heard: list[Any] = []
+
+    async def listening(scope: Any, receive: Any, send: Any) -> None:
+        heard.extend([await receive(), await receive()])
+
+    coming = [
+        {"type": "http.disconnect"},
+        {"type": "http.request", "body": b"}", "more_body": False},
+        {"type": "http.request", "body": b"{", "more_body": True},
+    ]
+
+    async def receive() -> Any:
+        return coming.pop()
+
+    head = [(WATCH_HEADER.encode(), REQUEST.to_header()[WATCH_HEADER].encode())]
+    scope = {"type": "http", "method": "POST", "path": "/v1/chat/completions", "headers": head}
+    asyncio.run(RecordsMiddleware(listening)(scope, receive, receive))  # type: ignore[arg-type]
+    assert parse_watch_arguments(json.loads(heard[0]["body"])["vllm_xargs"]) == REQUEST
+    assert heard[1] == {"type": "http.disconnect"}
+
+
+@pytest.mark.parametrize(
+    ("more", "can"),
+    [
+        ({}, True),
+        ({"response_format": {"type": "text"}, "n": 1, "logit_bias": {}, "ignore_eos": False}, True),
+        ({"response_format": {"type": "json_object"}}, False),
+        ({"response_format": "json"}, False),
+        ({"structured_outputs": {"regex": "a"}}, False),
+        ({"guided_regex": "a"}, False),
+        ({"logit_bias": {"5": 1.0}}, False),
+        ({"bad_words": ["no"]}, False),
+        ({"n": 2}, False),
+        ({"min_tokens": 3}, False),
+        ({"ignore_eos": True}, False),
+    ],
+)
+def test_a_request_that_could_not_be_watched_is_unchanged(more: dict[str, Any], can: bool) -> None:
+    content = json.dumps(BODY | more).encode()
+    reply = post(content, REQUEST.to_header())
+    assert (WATCHED_HEADER in reply.headers, reply.content == content) == (can, not can)
+
+
+def test_a_path_that_is_never_pruned_may_go_on_beyond_its_end() -> None:
+    assert is_watched(
+        post(json.dumps(BODY | {"ignore_eos": True}).encode(), WatchRequest("warm-up-key", 8).to_header()).headers
+    )
+
+
+def test_deeply_nested_json() -> None:
+    deep = b"[" * 100_000
+    assert post(deep, REQUEST.to_header()).content == deep
+    assert post(b"{}", {WATCH_HEADER: "[" * 5_000}).content == b"{}"
+
+
+@pytest.mark.parametrize(
+    ("status", "reply", "trusted"),
+    [
+        (404, {"lost": "it was preempted and its slot given away"}, True),
+        (404, {"lost": UNKNOWN_PATH}, False),  # another server has it
+        (404, {"detail": "Not Found"}, False),  # a gateway that lets only completions through
+        (200, {"detail": "hello"}, False),
+        (502, None, False),
+    ],
+)
+def test_if_records_cannot_be_fetched_later_paths_are_not_watched(status: int, reply: Any, trusted: bool) -> None:
+    prompt = Prompt((), signals=True, guard=WatchOptions(8, None))
+    body = b"?" if reply is None else json.dumps(reply).encode()
+
+    async def use() -> None:
+        client = MonitorClient(FixedTransport([FetchedResponse(status, {}, body)]), URL("http://here/v1"))
+        request = client.watch_request(prompt, 20)
+        assert request is not None
+        with pytest.raises(EngineError, match=r"watched a path, but its record could not be fetched: \w"):
+            await client.fetch_summary(request, 3)
+        assert (client.watch_request(prompt, 20) is not None) is trusted
+
+    asyncio.run(use())
+
+
+def test_one_unknown_path_is_enough_to_stop_watching() -> None:
+    """Paths that were running at that time may still get their records."""
+    replies = [{"lost": "it was preempted and its slot given away"}, {"lost": UNKNOWN_PATH}]
+    responses = [FetchedResponse(404, {}, json.dumps(reply).encode()) for reply in replies]
+
+    async def use() -> None:
+        client = MonitorClient(FixedTransport(responses), URL("http://here/v1"))
+        for _ in range(2):
+            with pytest.raises(EngineError):
+                await client.fetch_summary(REQUEST, 3)
+        assert client.watch_request(Prompt((), signals=True, guard=WatchOptions(8, None)), 20) is None
+
+    asyncio.run(use())
+
+
+@pytest.mark.parametrize(
+    ("prompt", "k", "watched"),
+    [
+        (Prompt.user("?"), 20, False),
+        (Prompt((), signals=True, guard=WatchOptions(8, None)), 20, True),
+        (Prompt((), signals=True, guard=WatchOptions(8, Gate(drop=1.0))), 20, True),
+        (Prompt((), signals=True, guard=WatchOptions(8, None)), 5, False),
+        (Prompt((), signals=False, guard=WatchOptions(8, None)), 20, False),
+    ],
+)  # fmt: skip
+def test_only_paths_whose_confidence_is_read_are_watched(prompt: Prompt, k: int, watched: bool) -> None:
+    client = MonitorClient(FixedTransport([]), URL("http://here/v1"))
+    request = client.watch_request(prompt, k)
+    assert (request is not None) is watched
+    if request is not None and prompt.guard is not None:
+        assert request.trace is (prompt.guard.gate is None)
+        assert request.gate == (prompt.guard.gate or Gate())
+        assert request.key != getattr(client.watch_request(prompt, k), "key", None)

@@ -1,0 +1,159 @@
+"""Rules of one reply, without a network. Names such as 14.18 are those of the tracker's list of defects."""
+
+from __future__ import annotations
+
+import json
+import random
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sureenough.engines.openai import sse
+from sureenough.engines.openai.logprobs import RepeatCounter
+from sureenough.engines.openai.parser import FINISH_REASONS, ReplyParser, StreamError
+from sureenough.engines.openai.sse import SSEParser
+from sureenough.engines.openai.wire import decode
+from sureenough.errors import EngineError, MissingLogprobs
+from tests.engines.raw_server import stream_body, text_event, token_event
+
+
+def parsed(*events: str, **options: Any) -> tuple[ReplyParser, str, int]:
+    """A parser after these events, the text, and the tokens that were passed on."""
+    parser = ReplyParser(20, **{"signals": True} | options)
+    text, tokens = "", 0
+    for event in events:
+        chunk = parser.feed(stream_body(event))
+        if chunk is not None:
+            text += chunk.text
+            tokens += len(chunk) + chunk.unread
+        if parser.error is not None:
+            raise parser.error
+    return parser, text, tokens
+
+
+def test_14_16_what_follows_done_is_ignored() -> None:
+    parser, text, _ = parsed(token_event("42", finish="stop"), "[DONE]", token_event(" no, 666"), "<html>")
+    assert (parser.done, text, parser.tokens) == (True, "42", 1)
+
+
+@pytest.mark.parametrize("reason", ["abort", "content_filter", "error", "repetition", "anything else", "STOP"])
+def test_14_18_other_finish_reasons_fail_the_path(reason: str) -> None:
+    with pytest.raises(EngineError, match=f"finish_reason '{reason}'"):
+        parsed(token_event("a"), token_event("b", finish=reason))
+    parser = ReplyParser(20, signals=True)
+    chunk = parser.feed(stream_body(token_event("a"), token_event("b", finish=reason)))
+    assert chunk is not None
+    assert len(chunk) == 2, "its tokens are counted"
+
+
+@pytest.mark.parametrize(("reason", "finish"), FINISH_REASONS.items())
+def test_14_18_finish_reasons_by_the_table(reason: str, finish: str) -> None:
+    assert parsed(token_event("a", finish=reason))[0].last().finish == finish
+
+
+def test_14_15_text_without_log_probabilities_counts_against_the_limit() -> None:
+    parser, text, tokens = parsed(token_event("a"), *[text_event("x")] * 200, limit=100)
+    assert (parser.full, parser.finish, parser.tokens, tokens) == (True, "length", 100, 100)
+    assert text == "a" + "x" * 99
+    assert parser.last().estimated
+
+
+def test_14_15_a_token_that_comes_after_its_text_counts_once() -> None:
+    empty = json.loads(token_event("x"))
+    empty["choices"][0]["delta"]["content"] = ""
+    pairs = [event for _ in range(60) for event in (text_event("x"), json.dumps(empty))]
+    parser, text, tokens = parsed(*pairs, text_event("!", finish="stop"), limit=100)
+    assert (parser.full, tokens, text) == (False, 60, "x" * 60 + "!")
+    assert parser.last().unread == 1, "the piece that is left counts, if the server does not"
+
+
+def columns(different: int, equal: int) -> list[list[float]]:
+    draw = random.Random(3)
+    lists = [[-draw.expovariate(0.2) for _ in range(20)] for _ in range(different)]
+    return lists + [lists[-1]] * equal
+
+
+@pytest.mark.parametrize(
+    ("lists", "repeated"),
+    [
+        (columns(2, 5), False),  # too few tokens
+        (columns(30, 10), False),  # a quarter
+        (columns(30, 11), True),
+        ([[0.0] + [-9999.0] * 19] * 50, False),  # tokens that are certain look alike
+    ],
+)
+def test_14_19_one_rule_for_repeated_candidates(lists: list[list[float]], repeated: bool) -> None:
+    counter = RepeatCounter()
+    counter.add(lists)
+    assert counter.repeated is repeated
+
+
+def chunk_event(text: str, values: list[float] | None) -> str:
+    """An event in which every character is a token, all with the same candidates."""
+    event = json.loads(token_event(text, values=values))
+    logprobs = event["choices"][0]["logprobs"]
+    logprobs["content"] = [logprobs["content"][0] | {"token": char} for char in text]
+    return json.dumps(event)
+
+
+def test_14_19_two_equal_lists_do_not_end_a_run() -> None:
+    certain = [0.0] + [-9999.0] * 19
+    for values in (certain, None):
+        parser, _, tokens = parsed(chunk_event("ab", values))
+        assert (parser.error, tokens) == (None, 2)
+    assert parsed(chunk_event("x" * 50, certain))[2] == 50
+    with pytest.raises(MissingLogprobs, match="repeats one token's candidates"):
+        parsed(chunk_event("x" * 50, None))
+
+
+def escaped(text: str) -> str:
+    return token_event(text)  # json.dumps writes surrogates as escapes
+
+
+def test_14_6_surrogate_halves_are_joined_and_lone_ones_replaced() -> None:
+    smile = "\U0001f600"
+    halves = smile.encode("utf-16-be")
+    first, second = (halves[at : at + 2].decode("utf-16-be", "surrogatepass") for at in (0, 2))
+    assert parsed(escaped("a" + first), escaped(second + "b"))[1] == f"a{smile}b"
+    assert parsed(escaped(first), escaped("b"))[1] == "\ufffdb"
+    assert parsed(escaped(second))[1] == "\ufffd"
+    parser, text, _ = parsed(escaped("a" + first))
+    assert text + parser.last().text == "a\ufffd"
+    for token in [*(parser.feed(stream_body(escaped(second + first))) or [])]:
+        token.text.encode()
+
+
+@pytest.mark.parametrize("usage", [{"prompt_tokens": -4, "completion_tokens": -9}, {"completion_tokens": 2**63}])
+def test_14_9_usage_that_cannot_be_is_ignored(usage: dict[str, int]) -> None:
+    parser, _, _ = parsed(token_event("a", finish="stop"), json.dumps({"choices": [], "usage": usage}))
+    last = parser.last()
+    assert (last.prompt_tokens, last.unread, parser.completion_tokens) == (None, 0, None)
+
+
+@pytest.mark.parametrize(
+    "data", [b"[" * 200_000, b'{"x":' * 200_000, b'{"choices": ' + b"[" * 200_000, b"\xff\xfe", b""]
+)
+def test_14_17_events_that_cannot_be_decoded(data: bytes) -> None:
+    with pytest.raises(EngineError, match="not part of a reply"):
+        decode(data)
+
+
+@given(st.binary(max_size=300), st.integers(1, 7))
+def test_any_bytes_end_in_chunks_or_an_engine_error(raw: bytes, size: int) -> None:
+    parser = ReplyParser(20, signals=True)
+    for at in range(0, len(raw), size):
+        parser.feed(raw[at : at + size])
+        if parser.error is not None:
+            assert isinstance(parser.error, EngineError | StreamError)
+            return
+
+
+@pytest.mark.parametrize("piece", [b"x" * 1000, b"data: " + b"x" * 993 + b"\n", b"data: x\r\n" * 100])
+def test_14_5_an_event_has_a_limit(piece: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sse, "LARGEST_EVENT", 10_000)
+    events = SSEParser()
+    with pytest.raises(EngineError, match="more than 10,000 bytes, which is the limit"):
+        for _ in range(1000):
+            events.feed(piece)

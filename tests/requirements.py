@@ -1,0 +1,22 @@
+"""Tests of tensors need torch, tests of kernels need Triton too: `pip install -e '.[dev,kernel]'`.
+
+If SUREENOUGH_KERNEL=1, as in CI, a missing module is an error and the tests are not skipped.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+from typing import Any
+
+import pytest
+
+
+def require(name: str) -> Any:
+    """The module; without it the test file is skipped with a message that says how to install it."""
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        if os.environ.get("SUREENOUGH_KERNEL") == "1":
+            raise
+        pytest.skip(f"{name} is not installed: pip install -e '.[dev,kernel]'", allow_module_level=True)

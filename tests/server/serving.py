@@ -1,0 +1,75 @@
+"""Applications on real sockets of this machine, each with a loop and a thread of its own."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+import uvicorn
+from starlette.types import ASGIApp
+
+from sureenough.server.app import create
+from sureenough.server.lifespan import listen, uvicorn_config
+from sureenough.server.settings import ServerSettings
+from sureenough.server.state import ServerState
+
+
+@dataclass
+class Listening:
+    """A server that runs."""
+
+    url: str
+    port: int
+    server: uvicorn.Server
+    thread: threading.Thread
+
+    def stop(self, hard: bool = False) -> None:
+        """Take it down; hard: open replies are cut."""
+        self.server.should_exit = True
+        self.server.force_exit = hard
+        self.thread.join(10)
+        assert not self.thread.is_alive()
+
+
+@contextmanager
+def serving_app(app: ASGIApp, port: int = 0, config: uvicorn.Config | None = None) -> Iterator[Listening]:
+    """Serve until the block ends."""
+    sock = listen(ServerSettings(port=port))
+    plain = uvicorn.Config(app, lifespan="off", log_config=None, access_log=False, timeout_graceful_shutdown=3)
+    server = uvicorn.Server(config or plain)
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [sock]}, daemon=True)
+    thread.start()
+    while not server.started:
+        assert thread.is_alive(), "the server did not start"
+        thread.join(0.01)
+    number = sock.getsockname()[1]
+    listening = Listening(f"http://127.0.0.1:{number}", number, server, thread)
+    try:
+        yield listening
+    finally:
+        if thread.is_alive():
+            listening.stop()
+
+
+@contextmanager
+def ours(settings: ServerSettings) -> Iterator[tuple[str, ServerState]]:
+    """Our own server with these settings."""
+    app, state = create(replace(settings, port=0))
+    with serving_app(
+        app, config=uvicorn_config(app, settings, lifespan="on", timeout_graceful_shutdown=3)
+    ) as listening:
+        try:
+            yield listening.url, state
+        finally:
+            state.shutting_down = True  # as the server itself does on a signal
+
+
+def until(holds: Callable[[], bool], seconds: float = 60.0) -> None:
+    """Wait for it; a test that waits in vain ends."""
+    end = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < end, "it never came"
+        time.sleep(0.01)

@@ -1,0 +1,203 @@
+"""Who may come in, by what name, from which page, with which key; and what goes out with every reply."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from sureenough.errors import UsageError
+from sureenough.server import ServerLimits, ServerSettings
+from sureenough.server.model_names import ModelName, split_model_name
+from sureenough.server.settings import KEYS_VARIABLE, known_host, loopback, read_keys
+from tests.engines.misbehaving import Manner
+from tests.server.serving import ours, until
+from tests.server.upstream import KEY, Upstream, an_upstream
+
+OURS = "a-key-of-our-own-0123"
+BODY: dict[str, Any] = {"model": "tiny@sc", "messages": [{"role": "user", "content": "3?"}], "sureenough": {"paths": 2}}
+PLACES = ["/", "/runs", "/page/app.js", "/api/runs", "/api/runs/x/events", "/metrics", "/openapi.json", "/v1/models"]
+
+
+@pytest.fixture(scope="module")
+def locked(upstream: Upstream) -> Iterator[str]:
+    """A server that wants a key."""
+    with ours(ServerSettings(upstream=upstream.url, upstream_key=KEY, keys=(OURS,))) as (url, _):
+        yield url
+
+
+@pytest.mark.parametrize(
+    ("name", "model", "strategy"),
+    [
+        ("Qwen3-4B", "Qwen3-4B", None),
+        ("Qwen3-4B@ddc", "Qwen3-4B", "ddc"),
+        ("Qwen3-4B@ddc:tau=0.99", "Qwen3-4B", "ddc:tau=0.99"),
+        ("org/model@rev", "org/model@rev", None),
+        ("org/model@rev@sure", "org/model@rev", "sure"),
+        ("a@ddc@b", "a@ddc@b", None),
+        ("a@ddcx", "a@ddcx", None),
+        ("a@", "a@", None),
+        ("@sc", "", "sc"),
+        ("ft:gpt:me::1@ac:tau=0.9", "ft:gpt:me::1", "ac:tau=0.9"),
+    ],
+)
+def test_names(name: str, model: str, strategy: str | None) -> None:
+    assert split_model_name(name) == ModelName(model, strategy)
+
+
+@pytest.mark.parametrize(
+    ("header", "known"),
+    [
+        ("127.0.0.1:8000", True), ("127.0.0.1", True), ("localhost:8000", True), ("[::1]:8000", True),
+        ("10.1.2.3", True),
+        ("box.example", True), ("BOX.example:8000", True), ("evil.example", False), ("", False),
+        ("localhost.evil", False),
+        ("127.0.0.1.evil:80", False), ("[::1].evil", False), ("[::1]:x", False),
+    ],
+)  # fmt: skip
+def test_hosts(header: str, known: bool) -> None:
+    assert known_host(header, ServerSettings(hosts=("box.example",))) is known
+
+
+def test_beyond_this_machine_only_with_keys() -> None:
+    for host in ("0.0.0.0", "::", "192.168.1.5", "box.example"):
+        assert not loopback(host)
+        with pytest.raises(UsageError, match="--insecure"):
+            ServerSettings(host=host)
+        ServerSettings(host=host, insecure=True)
+        ServerSettings(host=host, keys=(OURS,))
+    assert all(loopback(host) for host in ("127.0.0.1", "127.9.9.9", "::1", "localhost"))
+
+
+def test_keys_are_read_and_held_to_a_length(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "keys"
+    file.write_text(f"# ours\n{OURS}\n\n  another-key-01234567 \n")
+    monkeypatch.setenv(KEYS_VARIABLE, "from-the-environment-1,")
+    assert read_keys(file) == ("from-the-environment-1", OURS, "another-key-01234567")
+    with pytest.raises(UsageError, match="too short"):
+        ServerSettings(keys=("short",))
+    with pytest.raises(UsageError, match="cannot be read"):
+        read_keys(tmp_path / "none")
+    assert OURS not in repr(ServerSettings(keys=(OURS,), upstream_key=OURS))
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_every_place_wants_the_key(locked: str, place: str) -> None:
+    basic = base64.b64encode(f"me:{OURS}".encode()).decode()
+    wrong = base64.b64encode(b"me:wrong").decode()
+    for header in (None, "Bearer wrong", f"Basic {wrong}", "Basic !!", f"Token {OURS}", "Bearer"):
+        reply = httpx.get(f"{locked}{place}", headers={} if header is None else {"Authorization": header})
+        assert reply.status_code == 401
+        assert reply.headers["www-authenticate"].startswith("Bearer" if place.startswith("/v1") else "Basic")
+        assert reply.json()["error"]["code"] == "invalid_api_key"
+    for header in (f"Bearer {OURS}", f"bearer {OURS}", f"Basic {basic}"):
+        assert httpx.get(f"{locked}{place}", headers={"Authorization": header}).status_code in (200, 404)
+    assert httpx.get(f"{locked}/healthz").status_code == 200, "load balancers have no key"
+
+
+def test_what_goes_out_with_every_reply(served: str) -> None:
+    for place in (*PLACES, "/nothing"):
+        reply = httpx.get(f"{served}{place}", headers={"Origin": served})
+        policy = reply.headers["content-security-policy"]
+        assert "default-src 'none'" in policy
+        assert "unsafe" not in policy
+        assert reply.headers["x-content-type-options"] == "nosniff"
+        assert not [name for name in reply.headers if name.startswith("access-control")], "closed to other sites"
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"Host": "evil.example"}, 421),
+        ({"Origin": "https://evil.example"}, 403),
+        ({"Origin": "null"}, 403),
+        ({"Sec-Fetch-Site": "cross-site"}, 403),
+        ({"Content-Type": "text/plain"}, 415),
+        ({"Content-Type": "application/x-www-form-urlencoded"}, 415),
+    ],
+)
+def test_pages_of_other_sites_cannot_ask(served: str, upstream: Upstream, headers: dict[str, str], status: int) -> None:
+    asked = len(upstream.bodies)
+    for place in ("/v1/chat/completions", "/api/runs"):
+        content = b'{"model": "tiny@sc", "messages": [{"role": "user", "content": "3"}]}'
+        sent = {"Content-Type": "application/json"} | headers
+        assert httpx.post(f"{served}{place}", content=content, headers=sent).status_code == status
+    assert httpx.options(f"{served}/v1/chat/completions", headers={"Origin": "https://evil.example"}).status_code == 403
+    assert len(upstream.bodies) == asked
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"{", b"[]", b"null", b'{"model": 5}', b"\xff\xfe", b'{"model":"\\ud800"}', b"[" * 5000]
+)
+def test_bodies_that_are_none(served: str, content: bytes) -> None:
+    reply = httpx.post(f"{served}/v1/chat/completions", content=content, headers={"Content-Type": "application/json"})
+    assert reply.status_code == 400
+    assert set(reply.json()["error"]) == {"message", "type", "param", "code"}
+
+
+def test_runs_cannot_be_guessed_or_escaped_from(upstream: Upstream, tmp_path: Path) -> None:
+    kept = tmp_path / "runs"
+    (tmp_path / "secret-secret-secret.json").write_text('{"schema": 1, "run": {"question": "hidden"}}')
+    with ours(ServerSettings(upstream=upstream.url, upstream_key=KEY, keep_runs=kept)) as (url, _):
+        names = [httpx.post(f"{url}/api/runs", json=BODY).json()["id"] for _ in range(4)]
+        assert len(set(names)) == 4
+        assert min(map(len, names)) >= 32
+        until(lambda: len(list(kept.glob("*.json"))) == 4)
+        assert all(file.stat().st_mode & 0o077 == 0 for file in kept.glob("*.json")), "for this user's eyes only"
+        assert {one["id"] for one in httpx.get(f"{url}/api/runs").json()["runs"]} == set(names)
+        for name in ("..%2fsecret-secret-secret", "secret-secret-secret", "x", names[0][:-1]):
+            assert httpx.get(f"{url}/api/runs/{name}/events").status_code == 404
+            assert "hidden" not in httpx.get(f"{url}/api/runs/{name}/paths/0").text
+        for name in ("../settings.py", "..%2fsettings.py", "%2e%2e/app.py", ".hidden", "none.js"):
+            assert httpx.get(f"{url}/page/{name}").status_code == 404
+        assert httpx.get(f"{url}/reports/{names[0]}.json").status_code == 404
+
+
+def test_without_keep_runs_nothing_is_kept(upstream: Upstream, tmp_path: Path) -> None:
+    with ours(ServerSettings(upstream=upstream.url, upstream_key=KEY)) as (url, state):
+        name = httpx.post(f"{url}/api/runs", json=BODY).json()["id"]
+        until(lambda: state.requests == 0)
+        with httpx.stream("GET", f"{url}/api/runs/{name}/events") as reply:
+            assert '"over"' in next(reply.iter_lines())
+        assert httpx.get(f"{url}/api/runs").json() == {"runs": [], "reports": [], "keeping": False}
+
+
+def test_a_run_whose_page_never_comes_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sureenough.server.runs.RECONNECT", 0.2)
+    slow = Manner(tokens=20_000, delay=0.01)
+    with an_upstream(slow) as (up, _), ours(ServerSettings(upstream=up.url, upstream_key=KEY)) as (url, state):
+        name = httpx.post(f"{url}/api/runs", json=BODY).json()["id"]
+        until(lambda: up.running == 2)
+        assert up.idle.wait(20)
+        until(lambda: state.requests == 0)
+        assert httpx.get(f"{url}/api/runs/{name}/events").status_code == 404
+
+
+def test_no_words_of_a_request_are_logged(served: str, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("DEBUG", logger="sureenough")
+    secret = "the launch code is 00000000"
+    for model in ("tiny@sc", "tiny", "nobody@sc", "tiny@ddc:wrong=1"):
+        body = BODY | {"model": model, "messages": [{"role": "user", "content": secret}]}
+        httpx.post(f"{served}/v1/chat/completions", json=body)
+    assert caplog.records
+    assert secret not in caplog.text
+
+
+def test_counters(upstream: Upstream) -> None:
+    with ours(ServerSettings(upstream=upstream.url, upstream_key=KEY, limits=ServerLimits(body=2_000))) as (url, _):
+        told = httpx.post(f"{url}/v1/chat/completions", json=BODY).json()
+        httpx.post(f"{url}/v1/chat/completions", json=BODY | {"user": "x" * 3_000})
+        text = httpx.get(f"{url}/metrics").text
+    lines = {
+        name: float(value) for name, value in (line.rsplit(" ", 1) for line in text.splitlines() if line[0] != "#")
+    }
+    assert lines['sureenough_requests_total{route="/v1/chat/completions",status="200"}'] == 1
+    assert lines['sureenough_requests_total{route="/v1/chat/completions",status="413"}'] == 1
+    assert lines['sureenough_tokens_total{bucket="kept"}'] == told["usage"]["completion_tokens"]
+    assert lines['sureenough_paths_total{what="started"}'] == 2
+    assert lines['sureenough_runs_total{reason="budget"}'] == 1
+    assert lines['sureenough_request_seconds_bucket{le="+Inf"}'] == lines["sureenough_request_seconds_count"] == 2

@@ -1,0 +1,72 @@
+"""Secrets of every form are removed from text that is printed, logged or stored."""
+
+from __future__ import annotations
+
+import json
+import time
+
+import pytest
+
+from sureenough.redact import printable_url, redact
+
+SECRET = "hunter2hunter2"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"bench --url http://user:{SECRET}@host/v1?token={SECRET}",
+        f"https://{SECRET}@host/",
+        f"http://host/v1?x=1&api_key={SECRET}&y=2",
+        f"http://host/?X-Amz-Signature={SECRET}",
+        f"Authorization: Bearer {SECRET}",
+        f"got header 'Basic {SECRET}='",
+        f"authorization: {SECRET}",
+        f'{{"x-api-key": "{SECRET}"}}',
+        f"--api-key {SECRET}",
+        f"--token={SECRET}",
+        f"password={SECRET} is wrong",
+        f"incorrect key sk-{SECRET}",
+        f"the key is {SECRET} as sent",
+    ],
+)
+def test_14_4_secrets_are_removed(text: str) -> None:
+    assert SECRET not in redact(text, SECRET if "as sent" in text else None)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "max_tokens=100 is above the limit; see http://host:8000/v1/models?limit=5",
+        "the model's keys are 'a' and 'b'; 3 tokens = 2 words",
+        "user@example.org asked at 12:30",
+    ],
+)
+def test_other_text_stays(text: str) -> None:
+    assert redact(text) == text
+
+
+def test_a_redacted_json_body_is_still_json() -> None:
+    body = {
+        "error": {"message": f"wrong key: Bearer {SECRET}", "url": f"http://u:{SECRET}@h/?key={SECRET}", "n": "é\n"}
+    }
+    text = redact(json.dumps(body))
+    assert SECRET not in text
+    assert json.loads(text)["error"]["url"] == "http://h/?key=***"
+
+
+def test_escapes_and_line_breaks_are_removed() -> None:
+    assert redact("a\x1b]52;c\x07\nb\ud800").isprintable()
+
+
+@pytest.mark.parametrize(
+    "piece", ["://", "?key", "&token=", "Bearer ", "a@", "sk-", "x-api-key:", "://a", "?" + "k" * 40]
+)
+def test_the_time_is_linear_in_the_text(piece: str) -> None:
+    began = time.perf_counter()
+    redact(piece * (400_000 // len(piece)))
+    assert time.perf_counter() - began < 2
+
+
+def test_a_printable_url_has_neither_user_nor_query() -> None:
+    assert printable_url(f"http://user:{SECRET}@host:80/v1?token={SECRET}#x") == "http://host:80/v1"
