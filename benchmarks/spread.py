@@ -16,8 +16,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from sureenough.bench.experiments import ExperimentSettings, Inputs, experiment
+from sureenough.bench.experiments import Inputs, experiment
 from sureenough.bench.result import ExperimentResult
+from sureenough.bench.settings import ReplaySettings
 from sureenough.bench.source import Source
 from sureenough.data import BUILTIN_POOL
 
@@ -56,7 +57,7 @@ def main() -> int:
     parser.add_argument("--smoke", action="store_true", help="a short run: the same bits, no bar for speed")
     args = parser.parse_args()
     sources = [Source.of(pool) for pool in args.pools or [BUILTIN_POOL]]
-    inputs = Inputs(sources, ExperimentSettings(repeats=1 if args.smoke else 5))
+    inputs = Inputs(sources, settings=ReplaySettings(repeats=1 if args.smoke else 5))
     timed(replace(inputs, settings=replace(inputs.settings, repeats=1)))  # answers are judged, modules loaded
     one = timed(inputs)
     many = timed(replace(inputs, settings=replace(inputs.settings, jobs=args.jobs)))

@@ -6,6 +6,8 @@ Every pattern runs in linear time, because servers choose the text.
 from __future__ import annotations
 
 import re
+import shlex
+from collections.abc import Sequence
 from typing import Final
 
 HIDDEN: Final = "***"
@@ -44,3 +46,22 @@ def redact(text: str, *secrets: str | None) -> str:
     for pattern, replacement in _PATTERNS:
         text = pattern.sub(replacement, text)
     return text if text.isprintable() else "".join(char if char.isprintable() else "\ufffd" for char in text)
+
+
+_SECRET_OPTION: Final = re.compile(r"--?[\w-]{0,40}(?:key|password|passwd|secret|(?<!first-)token)", re.IGNORECASE)
+
+
+def printable_command(words: Sequence[str]) -> str:
+    """A command line that may be stored and pasted into a shell: without secrets in URLs and after secret options."""
+    shown: list[str] = []
+    hide_next = False
+    for word in words:
+        option, equals, value = word.partition("=") if word.startswith("--") and "=" in word else ("", "", word)
+        secret = _SECRET_OPTION.fullmatch(option or word) is not None
+        if hide_next or (secret and equals):
+            value = HIDDEN
+        elif "://" in value:
+            value = printable_url(value)
+        shown.append(option + equals + value)
+        hide_next = secret and not equals
+    return shlex.join(shown)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
+from sureenough.bench.experiments import Inputs
+from sureenough.bench.live import LiveRun
 from sureenough.bench.result import (
     Axis,
     Cell,
@@ -21,7 +21,9 @@ from sureenough.bench.result import (
     Series,
     Table,
 )
+from sureenough.bench.settings import ReplaySettings
 from sureenough.bench.source import Source
+from sureenough.core.options import RunOptions
 from sureenough.pools import PoolInfo, Question, RecordedPath, write_pool
 
 HOSTILE = "</script><img src=x onerror=alert(1)>"
@@ -48,38 +50,27 @@ def make_pool(folder: Path, *, questions: int = 8, paths: int = 24, dataset: str
     return Source.of(folder / name)
 
 
-@dataclass(frozen=True, slots=True)
-class LiveMade:
-    """A live row, made up."""
-
-    dataset: str
-    model: str
-    strategy: str
-    question: str
-    right: bool | None
-    init_seconds: float
-    final_seconds: float
-    repeat: int = 0
-    reason: str = "settled"
-    tokens: Mapping[str, int] = field(default_factory=lambda: {"total": 1000, "init": 600, "kept": 400})
-    started: int = 20
-    pruned: int = 3
-    tiers: Mapping[str, int] = field(default_factory=lambda: {"drop": 2, "risk": 1})
-    steps: int = 90
-
-    @property
-    def total_seconds(self) -> float:
-        """Both phases."""
-        return self.init_seconds + self.final_seconds
-
-
-def live_rows(dataset: str = "aime25", model: str = "Qwen3-4B") -> list[LiveMade]:
+def live_rows(dataset: str = "aime25", model: str = "Qwen3-4B") -> list[LiveRun]:
     """Two strategies on three questions."""
+    outcome = {
+        "answer": "7", "reason": "settled", "tokens": {"total": 1000, "init": 600, "kept": 400}, "started": 20,
+        "pruned": 3, "tiers": {"drop": 2, "risk": 1}, "steps": 90,
+    }  # fmt: skip
     return [
-        LiveMade(dataset, model, strategy, f"q{q}", q != 1 or strategy == "ddc", 1.0 + q, 0.5)
+        LiveRun(dataset, model, strategy, f"q{q}", 0, q != 1 or strategy == "ddc", 1.0 + q, 0.5, outcome)
         for strategy in ("deepconf-low", "ddc")
         for q in range(3)
-    ]  # fmt: skip
+    ]
+
+
+def inputs(
+    *sources: Source, live: bool = False, strategies: Any = None, sweep: Any = None, betas: Any = None, **values: Any
+) -> Inputs:
+    """An experiment's inputs from flat keywords: those of RunOptions and of ReplaySettings."""
+    options = {name: value for name, value in values.items() if name in RunOptions.fields()}
+    settings = {name: value for name, value in values.items() if name not in options}
+    runs = live_rows() if live else []
+    return Inputs(sources, RunOptions(**options), ReplaySettings(**settings), strategies, sweep, betas, runs)
 
 
 def provenance(command: str = "sureenough bench main --pool small.parquet") -> Provenance:
@@ -94,7 +85,7 @@ def hostile_result(name: str = "main") -> ExperimentResult:
     """Every name of it would like to be more than a name."""
     columns = [
         ResultColumn("dataset"), ResultColumn(HOSTILE, "percent", "%"), ResultColumn("tokens", "tokens"),
-        ResultColumn("vs first", "points"), ResultColumn("their tokens", "tokens7", theirs="table 1"),
+        ResultColumn("vs first", "points"), ResultColumn("their tokens", "tokens7", paper="table 1"),
     ]  # fmt: skip
     rows: list[list[Cell]] = [
         [FORMULA, Measure(0.5, 0.25, 0.75), 1200.0, Measure(-0.031, -0.1, 0.02), 1.5e7],
@@ -114,7 +105,7 @@ def hostile_result(name: str = "main") -> ExperimentResult:
                 Series(
                     HOSTILE, ["a", HOSTILE] if kind == "bar" else [16.0, 32.0], [0.5, None], [0.4, None], [0.6, None]
                 ),
-                Series("$\\alpha$ theirs", ["a"] if kind == "bar" else [64.0], [0.7], theirs="table 1"),
+                Series("$\\alpha$ theirs", ["a"] if kind == "bar" else [64.0], [0.7], paper="table 1"),
             ],
             [HOSTILE],
         )

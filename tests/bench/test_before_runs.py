@@ -31,7 +31,7 @@ def test_sampled_paths_make_an_estimate_and_are_not_sampled_again(tmp_path: Path
         assert "29 paths to record (3 are there), about 435 tokens (by its own paths)" in done.stdout
         assert "8 live runs, at most 960 tokens" in done.stdout
         assert "In all at most 1,395 tokens" in done.stdout
-        assert "At the prices given it costs at most " in done.stdout
+        assert "At the given prices it costs at most " in done.stdout
         assert len(server.requests) == 3
         dearer = bench(*command, "--dry-run", "--paths", "16")  # an estimate binds nobody
         assert "61 paths to record (3 are there)" in dearer.stdout
@@ -60,10 +60,11 @@ def test_lengths_borrowed_from_a_pool(tmp_path: Path) -> None:
         (("main", "--live"), "--live needs questions to ask"),
         (("main", "--pool", "none.parquet"), "no such file"),
         (("main", "--map", "question=x"), "--map, --kind and --template belong to a --dataset"),
-        (("main", "--sweep", "8,16"), "main has no sweep of its own; sweep an option of the strategies"),
+        (("main", "--sweep", "8,16"), "main has no sweep of its own; to sweep an option of the strategies"),
         (("main", "--seed", "-5"), "--seed is -5"),
         (("main", "--paths", "0"), "--paths is 0"),
         (("main", "--sweep", "a,b"), "--sweep a,b: give numbers such as 8,16,32"),
+        (("window", "-s", "sc"), "window has strategies of its own"),
         (("main", "--limit", "2", "--dataset", "arith", "--url", "http://127.0.0.1:9/v1", "--model", "m", "--paths",
           "8", "-s", "ddc"), "ddc warms up with 16 paths, the plan records 8"),
     ],

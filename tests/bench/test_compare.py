@@ -45,7 +45,7 @@ def test_a_row_a_strategy(table: se.Comparison) -> None:
     assert all(row.saving >= 1 and row.tokens <= sc.tokens for row in table)
     assert all(sum(row.buckets.values()) == pytest.approx(row.tokens) for row in table)
     assert all(sum(row.reasons.values()) == pytest.approx(1) for row in table)
-    assert (table.window, table.paths, table.recorded, table.repeats) == (64, 32, 64, 2)
+    assert (table.options.window, table.options.paths, table.recorded, table.settings.repeats) == (64, 32, 64, 2)
 
 
 def test_one_row_equals_single_replays(real_questions: list[Question]) -> None:
@@ -79,8 +79,8 @@ def test_intervals_resample_questions_and_pair_strategies() -> None:
     base = rng.random(200) < 0.5
     first, better = StrategyRuns("first"), StrategyRuns("better")
     first.right, better.right = base.astype(float).tolist(), (base | (rng.random(200) < 0.1)).astype(float).tolist()
-    for sheet in (first, better):
-        sheet.runs = sheet.questions = 200
+    for one_strategy in (first, better):
+        one_strategy.runs = one_strategy.questions = 200
     one, two = rows([first, better], repeats=1, seed=0)
     assert one.interval.high - one.interval.low == pytest.approx(4 * (0.25 / 200) ** 0.5, rel=0.1)
     assert two.difference_interval.low > 0, "paired: a gain on some questions and a loss on none is certain"
@@ -96,10 +96,10 @@ def test_repeats_of_a_question_are_not_counted_as_new_questions() -> None:
 
 def test_the_table_says_what_a_reader_should_know(tmp_path: Path) -> None:
     result = se.compare(tiny_pool(tmp_path, [16, 12, 20]), ["ddc"], paths=20)
-    assert "2 questions have fewer than 20 recorded paths; they used what there is" in result.notes
+    assert "2 questions have fewer than 20 recorded paths (20 at most); all were used" in result.notes
     assert any("1 questions have fewer paths than a warm-up" in note for note in result.notes)
     wide = se.compare(tiny_pool(tmp_path, [16]), ["ddc"], window=999)
-    assert any("longest 4 tokens, window 999; try --window 1 (1 of 1 runs)" in line for line in footnotes(wide))
+    assert any("longest 4 tokens, window 999; try --window 1 (5 of 5 runs)" in line for line in footnotes(wide))
     assert any("C_path (raw): ddc" in line for line in footnotes(wide))
 
 
@@ -136,7 +136,7 @@ def test_a_table_says_what_it_was_made_with() -> None:
     assert {name: line[name] for name in made} == {name: str(value) for name, value in made.items()}
     assert "strings are equal" in line["notes"]
     assert "200 paths (64 recorded)" in plain_table(result)
-    assert "at most 900 tokens a question, guarded" in plain_table(result)
+    assert "at most 900 tokens per question, guarded" in plain_table(result)
     assert "the cap on tokens cut runs of sure" in plain_table(result)
 
 

@@ -53,7 +53,7 @@ def test_math500_as_the_hub_has_it(tmp_path: Path) -> None:
     file = json_lines(tmp_path / "m.jsonl", [row | {"unique_id": f"test/algebra/{n}.json"} for n in range(500)])
     got = load(f"math500={file}")
     assert got.problems[7][:5] == ("test/algebra/7.json", "?", r"\frac{1}{2}", None, 3)
-    asked = got.asked()[0]
+    asked = got.record_questions()[0]
     assert asked.prompt.text == "?\n\nPlease reason step by step, and put your final answer within \\boxed{}."
 
 
@@ -94,8 +94,8 @@ def test_choices_are_shuffled_by_the_seed_and_the_letter_follows(tmp_path: Path)
     assert min(sum(p.gold == letter for p in one.problems) for letter in "ABCD") > 25
     # A part of it asks the same questions in the same way.
     assert load(f"gpqa-diamond={file}", limit=5).problems == one.problems[:5]
-    assert "letter" in one.asked()[0].prompt.text
-    assert one.asked()[0].extract("so the answer is B") == "B"
+    assert "letter" in one.record_questions()[0].prompt.text
+    assert one.record_questions()[0].extract("so the answer is B") == "B"
 
 
 def test_arith_is_made_by_the_seed() -> None:
@@ -111,8 +111,8 @@ def test_a_file_of_ones_own(tmp_path: Path) -> None:
     file.write_text("text;,key\nWhat?,7\nWho?,\n".replace(";", ""))
     got = load(str(file), columns={"question": "text", "gold": "key"}, template="Q: {question}")
     assert (got.name, [p.gold for p in got.problems]) == ("mine", ["7", None])
-    assert got.asked()[1].prompt.text == "Q: Who?"
-    assert got.asked()[0].id == "mine-1"
+    assert got.record_questions()[1].prompt.text == "Q: Who?"
+    assert got.record_questions()[0].id == "mine-1"
 
 
 GOOD = {"question": "What is 1 + 1?", "answer": "2"}
@@ -125,7 +125,7 @@ GOOD = {"question": "What is 1 + 1?", "answer": "2"}
         ("aime24", {"question": "a\x00b", "answer": "2"}, r"line 3: the question holds .*'\\x00'"),
         ("aime24", {"question": "a\x1b[2Jb", "answer": "2"}, r"line 3: .*'\\x1b'"),
         ("aime24", {"question": "a\rb", "answer": "2"}, r"line 3: .*'\\r'"),
-        ("aime24", {"question": "?", "answer": "x+1"}, r"line 3: the answer 'x\+1' is no number"),
+        ("aime24", {"question": "?", "answer": "x+1"}, r"line 3: the answer 'x\+1' is not a number"),
         ("math500", {"question": "?", "answer": r"\frac{1}{2"}, r"line 3: the answer .* cannot be read"),
         ("math500", {"question": "?"}, r"line 3 has no answer"),
         ("math500", {"question": "?", "answer": "  "}, r"line 3 has no answer"),
@@ -133,10 +133,10 @@ GOOD = {"question": "What is 1 + 1?", "answer": "2"}
         (
             "math500",
             {"question": "?", "answer": "2", "id": "math500-1"},
-            r"line 3: the id 'math500-1' was there before",
+            r"line 3: the id 'math500-1' is used twice",
         ),
         ("math500", {"question": "?", "answer": "2", "id": "a\x1bb"}, r"line 3: the id 'a\\x1bb' holds a control"),
-        ("math500", ["?"], r"line 3 is no question"),
+        ("math500", ["?"], r"line 3 is not a question"),
         ("gpqa-diamond", {"Question": "?"}, r"line 3 has no 'Correct Answer'"),
     ],
 )
@@ -149,7 +149,7 @@ def test_a_bad_row_is_named(tmp_path: Path, dataset: str, bad: Any, says: str) -
 
 def test_a_choice_that_is_none(tmp_path: Path) -> None:
     file = json_lines(tmp_path / "own.jsonl", [GOOD | {"kind": "choice", "answer": "E"}])
-    with pytest.raises(UsageError, match=r"line 1: the answer 'E' is no choice; it must be one of A, B, C, D"):
+    with pytest.raises(UsageError, match=r"line 1: the answer 'E' is not a choice; it must be one of A, B, C, D"):
         load(str(file))
 
 
@@ -198,7 +198,7 @@ class Hub(BaseHTTPRequestHandler):
         self.send_response(status)
         if status == 200:
             self.send_header("ETag", '"abc"')
-            self.send_header("X-Repo-Commit", "0" * 40)
+            self.send_header("X-Repo-Commit", self.path.split("/")[5] if "resolve" in self.path else "0" * 40)
         else:
             self.send_header("X-Error-Code", "GatedRepo" if refused else "EntryNotFound")
             content = b""
@@ -211,16 +211,19 @@ class Hub(BaseHTTPRequestHandler):
         """Nothing on the test's screen."""
 
 
+def revision(name: str) -> str:
+    hub = DATASETS[name].hub
+    assert hub is not None
+    return hub.revision
+
+
 @pytest.fixture
 def hub(tmp_path: Path) -> Iterator[dict[str, str]]:
     rows = [{"problem": f"What is {n}?", "answer": str(n)} for n in range(30)]
-    table = tmp_path / "0000.parquet"
-    pq.write_table(pa.Table.from_pylist(rows), table)
     Hub.files = {
-        "/datasets/math-ai/aime25/resolve/main/test.jsonl": "".join(json.dumps(r) + "\n" for r in rows).encode(),
-        "/datasets/HuggingFaceH4/aime_2024/resolve/refs%2Fconvert%2Fparquet/default/train/0000.parquet": (
-            table.read_bytes()
-        ),
+        f"/datasets/math-ai/aime25/resolve/{revision('aime25')}/test.jsonl": "".join(
+            json.dumps(r) + "\n" for r in rows
+        ).encode(),
     }
     Hub.gated, Hub.asked = {"Idavidrein/gpqa"}, []
     with ThreadingHTTPServer(("127.0.0.1", 0), Hub) as server:
@@ -247,10 +250,15 @@ def test_from_the_hub_and_the_second_time_from_its_cache(tmp_path: Path, hub: di
     assert len(Hub.asked) == asked
 
 
-def test_where_the_authors_moved_their_file_the_hubs_own_conversion_serves(tmp_path: Path, hub: dict[str, str]) -> None:
-    done = dry("aime24", tmp_path / "run", **hub)
+def test_14_22_hub_datasets_are_pinned_to_a_revision(tmp_path: Path, hub: dict[str, str]) -> None:
+    for dataset in DATASETS.values():
+        assert dataset.hub is None or re.fullmatch(r"[0-9a-f]{40}", dataset.hub.revision)
+    Hub.files["/datasets/math-ai/aime25/resolve/main/test.jsonl"] = b"{}"  # what a branch holds now does not matter
+    done = dry("aime25", tmp_path / "run", **hub)
     assert done.returncode == 0, done.stderr
-    assert "30 questions" in done.stdout
+    requested = [line for line in Hub.asked if "aime25" in line]
+    assert requested
+    assert all(f"/resolve/{revision('aime25')}/" in line for line in requested)
 
 
 def test_a_gated_dataset_says_how_to_get_in(tmp_path: Path, hub: dict[str, str]) -> None:
@@ -263,7 +271,7 @@ def test_a_gated_dataset_says_how_to_get_in(tmp_path: Path, hub: dict[str, str])
 def test_a_dataset_that_the_hub_has_no_more(tmp_path: Path, hub: dict[str, str]) -> None:
     done = dry("amc23", tmp_path / "run", **hub)
     assert done.returncode == 2
-    assert "the hub has no math-ai/amc23" in done.stderr
+    assert "the hub has no test-00000-of-00001.parquet in math-ai/amc23 at 80815d37005f" in done.stderr
 
 
 @pytest.mark.parametrize("environment", [{"HF_ENDPOINT": "http://127.0.0.1:9"}, {"HF_HUB_OFFLINE": "1"}])

@@ -9,15 +9,15 @@ import pytest
 
 import sureenough as se
 from sureenough.bench import paper
-from sureenough.bench.experiments import EXPERIMENTS, ExperimentSettings, Inputs, experiment
-from sureenough.bench.experiments.inputs import whole
+from sureenough.bench.experiments import EXPERIMENTS, experiment
+from sureenough.bench.experiments.experiment import whole_numbers
 from sureenough.bench.result import Cell, ExperimentResult, Measure, Table, read
 from sureenough.bench.source import Source
 from sureenough.core.stop_rules import exceeds_share
 from sureenough.data import BUILTIN_POOL
 from sureenough.errors import UsageError
 from sureenough.pools import PoolInfo, Question, RecordedPath, write_pool
-from tests.bench.making import live_rows, make_pool
+from tests.bench.making import inputs, make_pool
 
 
 @pytest.fixture(scope="module")
@@ -31,8 +31,7 @@ def other(tmp_path_factory: pytest.TempPathFactory) -> Source:
 
 
 def run(name: str, *sources: Source, live: bool = False, **settings: Any) -> ExperimentResult:
-    chosen = ExperimentSettings(**({"repeats": 2} | settings))
-    return experiment(name).run(Inputs(sources, chosen, live_rows() if live else ()))
+    return experiment(name).run(inputs(*sources, live=live, **({"repeats": 2} | settings)))
 
 
 def table(result: ExperimentResult, name: str) -> Table:
@@ -102,12 +101,12 @@ def test_the_papers_layout_averages_over_datasets(source: Source) -> None:
 
 
 def test_the_papers_numbers_stand_beside_ours_only_for_its_models(source: Source, other: Source) -> None:
-    theirs = {c.title: c.theirs for c in table(run("main", source), "main").columns if c.theirs}
-    assert theirs == {"accuracy in the paper": "table 1", "tokens in the paper": "table 1"}
+    printed = {c.title: c.paper for c in table(run("main", source), "main").columns if c.paper}
+    assert printed == {"accuracy in the paper": "table 1", "tokens in the paper": "table 1"}
     main = table(run("main", source, strategies=("sc", "ddc", "sure")), "main")
     assert column(main, "accuracy in the paper") == [pytest.approx(0.665), pytest.approx(0.821), None]
     assert column(main, "tokens in the paper") == [pytest.approx(41.0e7), pytest.approx(1.5e7), None]
-    assert not [c for c in table(run("main", other), "main").columns if c.theirs]
+    assert not [c for c in table(run("main", other), "main").columns if c.paper]
 
 
 @pytest.mark.parametrize(
@@ -155,8 +154,8 @@ def test_width_counts_wrong_answers_that_passed_tau(tmp_path: Path) -> None:
     assert values(width, "wrong")[0] == pytest.approx(2 / 3)
     assert exceeds_share(21, 5, 0.5) > 0.95 > exceeds_share(14, 12, 0.5)
     assert values(width, "confidently wrong")[0] == pytest.approx(1 / 3)
-    assert values(width, "tokens on it")[0] == 24 * 9
-    assert values(width, "its share of tokens")[0] == pytest.approx(1 / 3)
+    assert values(width, "tokens per confident error")[0] == 24 * 9
+    assert values(width, "share of all tokens")[0] == pytest.approx(1 / 3)
 
 
 def test_init_final_and_total_tokens_add_up(source: Source) -> None:
@@ -251,6 +250,20 @@ def test_bad_sweeps_and_names_are_refused(source: Source) -> None:
 
 @pytest.mark.parametrize("value", [0.0, 2.5, float("nan"), float("inf")])
 def test_a_sweep_of_whole_numbers(value: float) -> None:
-    assert whole("a window", [8.0, 16.0]) == [8, 16]
-    with pytest.raises(UsageError, match="will not do: it is a whole number"):
-        whole("a window", [8.0, value])
+    assert whole_numbers("a window", [8.0, 16.0]) == [8, 16]
+    with pytest.raises(UsageError, match="is not possible: it must be a whole number"):
+        whole_numbers("a window", [8.0, value])
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_14_22_inputs_without_effect_are_refused(name: str, source: Source) -> None:
+    reads = EXPERIMENTS[name].reads
+    if "sweep" not in reads:
+        with pytest.raises(UsageError, match=f"{name} has no sweep of its own; to sweep an option"):
+            run(name, source, sweep=(8.0,))
+    if "strategies" not in reads:
+        with pytest.raises(UsageError, match=f"{name} has strategies of its own; leave -s out"):
+            run(name, source, strategies=("sc",))
+    if "betas" not in reads:
+        with pytest.raises(UsageError, match=f"{name} does not read betas"):
+            run(name, source, betas=((0.9, 8.0, 2.0, 5.0, 5.0),))

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from sureenough.bench.plan import BenchPlan, DatasetChoice, EngineChoice, read_plan
+from sureenough.bench.settings import ReplaySettings
+from sureenough.core.options import RunOptions
 from sureenough.errors import UsageError
 
 TOML = """
@@ -43,7 +45,14 @@ def written(tmp_path: Path, text: str) -> Path:
 def test_a_file(tmp_path: Path) -> None:
     plan = read_plan(written(tmp_path, TOML), {"paths": None})
     assert plan.datasets == (DatasetChoice("math500"), DatasetChoice("mine.csv", 5, {"question": "text"}))
-    assert (plan.paths, plan.budget, plan.replay_parallel, plan.repeats, plan.live) == (64, 64, 4, 5, True)
+    assert (plan.options.paths, plan.budget, plan.replay_parallel, plan.settings.repeats, plan.live) == (
+        64,
+        64,
+        4,
+        5,
+        True,
+    )
+    assert plan.options.parallel == 16
     assert plan.engines[0].urls == ("http://a:8000/v1", "http://b:8000/v1")
     assert (plan.engines[1].urls, plan.engines[1].temperature) == (("http://a:8000/v1",), 1.0)
     assert plan.specs() == (
@@ -54,7 +63,7 @@ def test_a_file(tmp_path: Path) -> None:
 def test_what_is_typed_wins(tmp_path: Path) -> None:
     typed = {"paths": 8, "datasets": ["aime24"], "limit": 3, "sweeps": {"warmup": ["4"]}, "repeats": None}
     plan = read_plan(written(tmp_path, TOML), typed)
-    assert (plan.paths, plan.datasets, plan.repeats) == (8, (DatasetChoice("aime24", 3),), 5)
+    assert (plan.options.paths, plan.datasets, plan.settings.repeats) == (8, (DatasetChoice("aime24", 3),), 5)
     assert plan.specs() == ("sc", "ddc:warmup=4")
 
 
@@ -78,9 +87,9 @@ def test_without_a_word_it_is_the_papers_budget() -> None:
         ("pahts = 3", r"there is no 'pahts'; known: experiment, datasets, engines"),
         ("[[engines]]\nmodle = 'x'", r"engines: there is no 'modle'; known: model, url"),
         ("datasets = [{name = 'x'}]", r"datasets: there is no 'name'; known: dataset, limit"),
-        ("datasets = [3]", r"3 is no table of dataset"),
+        ("datasets = [3]", r"3 is not a table of dataset"),
         ("paths = 'many'", r"Expected `int \| null`, got `str`"),
-        ("paths = 0", r"paths is 0; it must be at least 1"),
+        ("paths = 0", r"paths is 0; it must be a whole number of at least 1"),
         ("equal = 'sound'", r"Invalid enum value 'sound'"),
         ("strategies = ['ddx']", r"unknown strategy 'ddx' \(did you mean 'ddc'\?\)"),
         ("strategies = ['sc']\nsweeps = {warmup = [8]}", r"none of sc has an option 'warmup' to sweep"),
@@ -103,3 +112,26 @@ def test_a_plan_that_is_not_there(tmp_path: Path) -> None:
 def test_servers_are_plain_values() -> None:
     nothing: dict[str, Any] = {}
     assert EngineChoice(**nothing).urls == ()
+
+
+def test_every_option_of_a_run_and_of_the_replay_is_a_key(tmp_path: Path) -> None:
+    text = 'max_tokens = 9\ndeadline = 1.5\ncount = "finish"\nplanned = true\nseed = 3\nguard = true\njobs = 2\n'
+    plan = read_plan(written(tmp_path, text + "symbolic-seconds = 0.5\nskip_damaged = true\n"), {})
+    assert plan.options == RunOptions(parallel=16, max_tokens=9, deadline=1.5, count="finish", planned=True, seed=3)
+    assert plan.settings == ReplaySettings(guard=True, jobs=2, symbolic_seconds=0.5, skip_damaged=True)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("seed = -5", "seed is -5"),
+        ("repeats = 0", "repeats is 0"),
+        ("jobs = 0", "jobs is 0"),
+        ("count = 'size'", "Invalid enum value 'size'"),
+        ("live_repeats = 0", "live_repeats is 0"),
+        ("deadline = -1", "deadline is -1"),
+    ],
+)
+def test_options_out_of_range(tmp_path: Path, text: str, says: str) -> None:
+    with pytest.raises(UsageError, match=says):
+        read_plan(written(tmp_path, text), {})

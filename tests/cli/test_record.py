@@ -170,9 +170,9 @@ def test_an_estimate_first(url: str, dataset: Path, tmp_path: Path) -> None:
     ("text", "says"),
     [
         ("", "holds no questions"),
-        ('{"question": "?"}\n{"id": "1", "question": "?"}', "the id '1' was there before"),
-        ("[1]", "line 1 is no question"),
-        ("{", "line 1 is no question"),
+        ('{"question": "?"}\n{"id": "1", "question": "?"}', "the id '1' is used twice"),
+        ("[1]", "line 1 is not a question"),
+        ("{", "line 1 is not a question"),
     ],
 )
 def test_bad_datasets(tmp_path: Path, text: str, says: str) -> None:
@@ -258,3 +258,22 @@ def test_no_server_is_exit_code_3(dataset: Path, tmp_path: Path) -> None:
     done = record("http://127.0.0.1:9/v1", dataset, tmp_path / "pool.parquet", "--parallel", "1")
     assert done.returncode == 3
     assert "no response from" in done.stderr
+
+
+def test_14_10_two_recordings_of_one_output(url: str, dataset: Path, tmp_path: Path) -> None:
+    pool = tmp_path / "pool.parquet"
+    journal = tmp_path / "pool.parquet.journal"
+    with subprocess.Popen(words(url, dataset, pool, "--parallel", "1"), env=CLEAN, stdout=subprocess.PIPE) as first:
+        while not journal.exists():
+            time.sleep(0.001)
+        second = record(url, dataset, pool)
+        assert second.returncode == 2, second
+        assert f"{pool} is being written by process {first.pid} on " in second.stderr
+        assert first.wait(60) == 0
+    assert Pool(pool).rows == 48
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["pool.parquet", "sums.jsonl"]
+
+
+def test_14_22_a_negative_seed_is_refused(url: str, dataset: Path, tmp_path: Path) -> None:
+    done = record(url, dataset, tmp_path / "pool.parquet", "--seed", "-5")
+    assert (done.returncode, "Invalid value for '--seed'" in done.stderr) == (2, True)

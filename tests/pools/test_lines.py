@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
+import stat
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from sureenough.errors import TraceError
-from sureenough.pools.journal import Journal, by_question
+from sureenough.pools import Pool, PoolInfo, Question
+from sureenough.pools.journal import Journal, by_question, write_journal_pool
 from sureenough.pools.json_lines import JsonLinesFile, read_lines
 from sureenough.pools.path import RecordedPath
 
@@ -32,7 +37,7 @@ def test_cut_anywhere_the_whole_lines_are_kept(tmp_path: Path) -> None:
         with JsonLinesFile(file, TERMS, "rows") as lines:
             kept = [line for _, line in lines]
             assert kept == ROWS[: max(0, data[:cut].count(b"\n") - 1)]
-            assert lines.kept == len(kept)
+            assert lines.count == len(kept)
             lines.add({"n": "next"})
         assert [line for place, line in read_lines(file) if place] == [*kept, {"n": "next"}]
 
@@ -46,7 +51,7 @@ def test_other_terms_are_refused(tmp_path: Path) -> None:
 def test_a_line_that_is_none_is_named(tmp_path: Path) -> None:
     file = tmp_path / "f"
     file.write_text(json.dumps({"terms": TERMS}) + "\n{}\nnot a line\n{}\n")
-    with pytest.raises(TraceError, match="f, line 3: not a line of a journal"):
+    with pytest.raises(TraceError, match="f, line 3: the line is damaged"):
         JsonLinesFile(file, TERMS, "rows")
 
 
@@ -69,3 +74,108 @@ def test_paths_come_back_as_they_were_written(tmp_path: Path) -> None:
                 first = made[name, path.number]
                 assert (path.answer, path.text, path.seed) == (first.answer, first.text, first.seed)
                 assert np.array_equal(path.conf, np.asarray(first.conf).astype("f2"))
+
+
+# -- issue 14, item 11
+
+
+class FailingHandle:
+    """A file whose next writes store a few bytes and then fail, as on a full disk."""
+
+    def __init__(self, handle: Any, failures: int) -> None:
+        self._handle, self.failures = handle, failures
+
+    def write(self, data: bytes) -> int:
+        if not self.failures:
+            return int(self._handle.write(data))
+        self.failures -= 1
+        self._handle.write(data[:7])
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._handle, name)
+
+
+def test_14_11_failed_writes_leave_no_half_line(tmp_path: Path) -> None:
+    file = tmp_path / "f"
+    with JsonLinesFile(file, TERMS, "rows") as lines:
+        lines.add(ROWS[0])
+        lines._handle = FailingHandle(lines._handle, 3)  # type: ignore[assignment]
+        for _ in range(3):
+            with pytest.raises(TraceError, match=r"No space left on device\. 1 rows are safe in it"):
+                lines.add(ROWS[1])
+        offset = lines.add(ROWS[2])
+        assert lines.at(offset) == ROWS[2]
+    assert [line for place, line in read_lines(file) if place] == [ROWS[0], ROWS[2]]
+
+
+@pytest.mark.parametrize("place", [0, 1, 2, 3])
+def test_14_11_a_flipped_bit_in_any_line_is_noticed(tmp_path: Path, place: int) -> None:
+    file = tmp_path / "f"
+    with JsonLinesFile(file, TERMS, "rows") as lines:
+        for row in ROWS[:3]:
+            lines.add(row)
+    data = file.read_bytes()
+    starts = [0, *(at + 1 for at, byte in enumerate(data) if byte == 10)]
+    for at in range(starts[place], starts[place + 1] - 1):
+        for bit in (1, 16):
+            if data[at] ^ bit == 10:
+                continue  # a new end of line makes two damaged lines of one
+            file.write_bytes(data[:at] + bytes([data[at] ^ bit]) + data[at + 1 :])
+            with pytest.raises(TraceError, match=r"damaged|terms|not a journal|was begun with"):
+                JsonLinesFile(file, TERMS, "rows").close()
+
+
+def path_line(**changes: Any) -> str:
+    line: dict[str, Any] = {"question": "a", "path": 0, "answer": "1", "finish": "stop", "seed": 7, "text": "t"}
+    line |= {"peak": "ADgANA==", "conf": "ADwAQQ=="} | changes
+    return json.dumps({name: value for name, value in line.items() if value is not ...})
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"question": ...}, {"question": ["a"]}, {"path": ...}, {"path": "0"}, {"path": True}, {"answer": ...},
+        {"answer": 5}, {"finish": 3}, {"seed": "x"}, {"text": {}}, {"peak": ...}, {"peak": 7}, {"peak": "A"},
+        {"peak": "ADg"}, {"peak": "é"}, {"conf": "ADwA"}, {"conf": "ADw="}, {"conf": "AHwAfA=="}, {"conf": None},
+    ],
+)  # fmt: skip
+def test_14_11_a_line_that_is_not_a_path_is_named(tmp_path: Path, changes: dict[str, Any]) -> None:
+    file = tmp_path / "j"
+    file.write_text(json.dumps({"terms": TERMS}) + "\n" + path_line(**changes) + "\n")
+    said = r"j, at byte \d+: the line is not a recorded path; remove it"
+    with pytest.raises(TraceError, match=said), Journal(file, TERMS) as journal:
+        list(journal.paths.values())
+
+
+def test_14_11_a_journal_of_version_0_1_is_read_and_continued(tmp_path: Path) -> None:
+    file = tmp_path / "j"
+    file.write_bytes((Path(__file__).parent / "data" / "journal-0.1.jsonl").read_bytes())
+    for total in (5, 6):
+        with Journal(file, TERMS) as journal:
+            assert np.array_equal(journal.paths["b", 1].conf, [1.0, 2.5])
+            assert (journal.paths["a", 0].text, journal.paths["a", 0].seed) == ("é", 7)
+            journal.add("c", RecordedPath("9", [0.5], [1.0], total))
+            assert len(journal.paths) == total
+    assert file.read_text().count("crc32") == 2
+
+
+def test_14_11_the_pool_is_on_disk_before_the_journal_may_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    happened: list[str] = []
+    synced, replaced = os.fsync, os.replace
+
+    def fsync(descriptor: int) -> None:
+        happened.append("folder" if stat.S_ISDIR(os.fstat(descriptor).st_mode) else "file")
+        synced(descriptor)
+
+    def rename(a: Path, b: Path) -> None:
+        happened.append("rename")
+        replaced(a, b)
+
+    with Journal(tmp_path / "j", TERMS) as journal:
+        journal.add("q", RecordedPath("9", [0.5], [1.0], 0))
+        monkeypatch.setattr(os, "fsync", fsync)
+        monkeypatch.setattr(os, "replace", rename)
+        write_journal_pool(tmp_path / "p", [Question("q", "9", 1, [])], journal, PoolInfo(), keep_text=True)
+    assert happened == ["file", "rename", "folder"]
+    assert [len(question.paths) for question in Pool(tmp_path / "p")] == [1]

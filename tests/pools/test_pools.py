@@ -179,7 +179,7 @@ def test_an_empty_pool(tmp_path: Path) -> None:
     ("said", "says"),
     [
         (b"{", "is not JSON"),
-        (b"[]", "no JSON object"),
+        (b"[]", "not a JSON object"),
         (b'{"schema": 9}', "schema 9, this version reads 1"),
         (b'{"window": 0}', "suggests window 0"),
         (b'{"window": "wide"}', "suggests window 'wide'"),
@@ -224,7 +224,7 @@ def test_a_damaged_row_is_named_or_left_out(tmp_path: Path, says: str) -> None:
 
 
 def test_a_pool_of_damaged_rows_only(tmp_path: Path) -> None:
-    with pytest.raises(TraceError, match="every one of its 1 rows is damaged"):
+    with pytest.raises(TraceError, match="all of its 1 rows are damaged"):
         list(Pool(pool_file(tmp_path, [SICK["no signals"]]), skip_damaged=True))
 
 

@@ -1,25 +1,28 @@
-"""A plan carried out: record once, compare all, run live where asked, and one result for the report.
+"""Execute a plan: record once, compare all strategies, run them live if asked, and save one result for the report.
 
-Every step leaves what it made in the run's folder before the next begins, so the same plan goes on after any end.
+Every step leaves its output in the run's folder before the next begins, so the same plan continues after any crash.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from sureenough.bench.experiments import Experiment, ExperimentSettings, Inputs, experiment
+from sureenough.bench.experiments import Experiment, Inputs, experiment
 from sureenough.bench.folder import RunFolder
-from sureenough.bench.live import Key, LiveOptions, LiveRun, jobs_of, read_runs, run_cell, run_of
-from sureenough.bench.plan import BenchPlan
+from sureenough.bench.live import Key, LiveRun, jobs_of, live_terms, read_runs, run_cell, run_of
+from sureenough.bench.pipeline import Progress
+from sureenough.bench.plan import BenchPlan, DatasetChoice
 from sureenough.bench.progress import ProgressMeter
-from sureenough.bench.recording import Model, RecordingCell, recorded, whole
+from sureenough.bench.recording import Model, RecordingCell, is_complete, record_cell
 from sureenough.bench.result import ExperimentResult
 from sureenough.bench.result import read as read_result
+from sureenough.bench.settings import changed_settings
 from sureenough.bench.source import Source
+from sureenough.core.options import RunOptions
 from sureenough.data import BUILTIN_POOL
 from sureenough.datasets.load import Loaded, load
 from sureenough.errors import EngineError, TraceError, UsageError
@@ -40,12 +43,12 @@ class PreparedPlan:
 
     @property
     def live(self) -> bool:
-        """Whether strategies run for real."""
+        """Whether strategies run on live engines."""
         return bool(self.cells) and (self.plan.live or self.experiment.live == "needed")
 
     @property
     def records(self) -> bool:
-        """Whether pools are recorded: not for what is only ever measured live."""
+        """Whether pools are recorded: not for experiments that are only measured live."""
         return self.experiment.live != "needed"
 
     @property
@@ -54,49 +57,47 @@ class PreparedPlan:
         return self.plan.specs() or tuple(render(parse(name)) for name in COMPARED)
 
     @property
-    def how(self) -> LiveOptions:
-        """Live runs."""
-        plan = self.plan
-        return LiveOptions(plan.budget, plan.window, plan.parallel, plan.seed)
+    def live_options(self) -> RunOptions:
+        return replace(self.plan.options, paths=self.plan.budget)
 
-    def settings(self) -> ExperimentSettings:
-        """As experiments know them."""
+    def inputs(self, sources: Sequence[Source], runs: Sequence[LiveRun], progress: Progress, command: str) -> Inputs:
+        """What the experiment reads; a deadline is for live runs only."""
         plan = self.plan
-        chosen: dict[str, Any] = {} if plan.jobs is None else {"jobs": plan.jobs}
-        return ExperimentSettings(
-            strategies=plan.specs(), paths=plan.paths, window=plan.window, parallel=plan.replay_parallel,
-            repeats=plan.repeats, seed=plan.seed, equal=plan.equal, sweep=plan.sweep, **chosen,
-        )  # fmt: skip
+        options = replace(plan.options, parallel=plan.replay_parallel, deadline=None)
+        return Inputs(sources, options, plan.settings, plan.specs(), plan.sweep, None, runs, progress, command)
 
     def cell_terms(self) -> dict[str, dict[str, Any]]:
         """What decides each pool."""
-        return {cell.name: {**cell.terms(self.plan.seed), "paths": self.plan.budget} for cell in self.cells}
+        seed = self.plan.options.seed
+        return {cell.name: {**cell.terms(seed), "paths": self.plan.budget} for cell in self.cells}
 
     def terms(self) -> dict[str, Any]:
-        """What decides the experiment's numbers, beside the cells' own terms."""
-        plan = self.plan
-        said: dict[str, Any] = {
+        """What decides the experiment's numbers, beside the cells' own terms; newer options only if they are set."""
+        plan, options, settings = self.plan, self.plan.options, self.plan.settings
+        terms: dict[str, Any] = {
             "cells": [cell.name for cell in self.cells],
             "pools": [f"{source.pool.name} {source.digest()[:16]}" for source in self.pools],
-            "strategies": list(plan.specs() or ()) or None, "sweep": plan.sweep, "paths": plan.paths,
-            "window": plan.window, "replay_parallel": plan.replay_parallel, "repeats": plan.repeats,
-            "seed": plan.seed, "equal": plan.equal,
+            "strategies": list(plan.specs() or ()) or None, "sweep": plan.sweep, "paths": options.paths,
+            "window": options.window, "replay_parallel": plan.replay_parallel, "repeats": settings.repeats,
+            "seed": options.seed, "equal": settings.equal,
         }  # fmt: skip
         repeats = "repeat" if plan.live_repeats == 1 else "repeats"
-        said["live"] = f"{plan.live_repeats} {repeats}, {plan.parallel} paths at once" if self.live else None
-        return said
+        terms["live"] = f"{plan.live_repeats} {repeats}, {options.parallel} paths at once" if self.live else None
+        changed = changed_settings(options, settings)
+        return terms | {name: value for name, value in changed.items() if name not in terms and name != "parallel"}
 
 
 def prepare(plan: BenchPlan, models: Sequence[Model]) -> PreparedPlan:
-    """Load every dataset; refuse what cannot be before anything is paid for."""
+    """Load every dataset; refuse what is impossible before anything is paid for."""
     chosen = experiment(plan.experiment)
+    chosen.check(strategies=plan.strategies, sweep=plan.sweep)
     if plan.live and chosen.live == "no":
-        raise UsageError(f"{chosen.name} is worked out from recorded paths; leave --live out")
+        raise UsageError(f"{chosen.name} is computed from recorded paths; leave --live out")
     if models and not plan.datasets:
         raise UsageError("which questions? Name datasets with --dataset, or recorded paths with --pool and no engine")
     if plan.live and not models:
         raise UsageError("--live needs questions to ask: give --dataset, and --url and --model for a server")
-    loaded = [_loaded(plan, i) for i in range(len(plan.datasets))]
+    loaded = [_load(choice, plan.options.seed) for choice in plan.datasets]
     cells = tuple(RecordingCell(data, model) for model in models for data in loaded)
     names = [cell.name for cell in cells]
     twice = next((cell for cell in cells if names.count(cell.name) > 1), None)
@@ -109,15 +110,17 @@ def prepare(plan: BenchPlan, models: Sequence[Model]) -> PreparedPlan:
     if not cells and not pools:
         pools = (Source.of(BUILTIN_POOL),)
     work = PreparedPlan(plan, chosen, cells, pools)
+    if plan.options.deadline is not None and not work.live:
+        raise UsageError("deadline is a limit for live runs, and this plan has none; leave it out, or add live")
     _refuse_small_budget(work)
     return work
 
 
-def _loaded(plan: BenchPlan, number: int) -> Loaded:
-    one = plan.datasets[number]
+def _load(choice: DatasetChoice, seed: int) -> Loaded:
     return load(
-        one.dataset, limit=one.limit, seed=plan.seed, columns=one.columns or None, kind=one.kind, template=one.template
-    )
+        choice.dataset, limit=choice.limit, seed=seed, columns=choice.columns or None, kind=choice.kind,
+        template=choice.template,
+    )  # fmt: skip
 
 
 def _refuse_small_budget(work: PreparedPlan) -> None:
@@ -131,19 +134,18 @@ def _refuse_small_budget(work: PreparedPlan) -> None:
 
 
 def execute(
-    work: PreparedPlan, folder: RunFolder, meter: ProgressMeter, command: str, replaying: Callable[[int, int], None]
+    work: PreparedPlan, folder: RunFolder, meter: ProgressMeter, command: str, progress: Progress
 ) -> ExperimentResult:
     """Do what is not done yet; the result is in the folder when this returns."""
     name = work.experiment.name
-    folder.agree(work.cell_terms(), name, work.terms())
-    done = _known(folder.result(name))
-    if done is not None:
-        return done
+    folder.check_plan(work.cell_terms(), name, work.terms())
+    earlier = _earlier_result(folder.result(name))
+    if earlier is not None:
+        return earlier
     with _resumable(folder):
         sources = [*_record(work, folder, meter), *work.pools]
         runs = _run_live(work, folder, meter)
-    inputs = Inputs(sources, work.settings(), runs, replaying, command)
-    result = work.experiment.run(inputs)
+    result = work.experiment.run(work.inputs(sources, runs, progress, command))
     try:
         result.save(folder.result(name))
     except OSError as error:
@@ -156,17 +158,17 @@ def execute(
 
 @contextmanager
 def _resumable(folder: RunFolder) -> Iterator[None]:
-    """Whatever an engine says no with, nothing is lost by it."""
+    """Add to an engine's error that nothing is lost."""
     try:
         yield
     except EngineError as error:
-        why = str(error) if str(error).endswith(("?", "!", ".")) else f"{error}."
-        said = f"{why} What was done is kept in {folder.path}; the same command goes on"
-        raise type(error)(said, path=error.path, seed=error.seed, request_id=error.request_id) from None
+        sentence = str(error) if str(error).endswith(("?", "!", ".")) else f"{error}."
+        message = f"{sentence} What was done is kept in {folder.path}; the same command goes on"
+        raise type(error)(message, path=error.path, seed=error.seed, request_id=error.request_id) from None
 
 
-def _known(file: Path) -> ExperimentResult | None:
-    """A result of the same plan and version, where there is one."""
+def _earlier_result(file: Path) -> ExperimentResult | None:
+    """The result of the same plan and version, if there is one."""
     with suppress(UsageError, OSError):
         result = read_result(file)
         return result if result.provenance.versions.get("sureenough") == __version__ else None
@@ -178,12 +180,12 @@ def _record(work: PreparedPlan, folder: RunFolder, meter: ProgressMeter) -> list
         return []
     plan = work.plan
     meter.cells = len(work.cells) * (1 + (len(work.strategies) if work.live else 0))
-    missing = [cell for cell in work.cells if not whole(folder.pool(cell.name))]
+    missing = [cell for cell in work.cells if not is_complete(folder.pool(cell.name))]
     meter.phase("paths", sum(len(cell.data.problems) * plan.budget for cell in missing))
     meter.cell = len(work.cells) - len(missing)
     return [
-        recorded(cell, folder.pool(cell.name), paths=plan.budget, parallel=plan.parallel * cell.model.servers,
-                 seed=plan.seed, keep_text=plan.text, meter=meter)
+        record_cell(cell, folder.pool(cell.name), paths=plan.budget, keep_text=plan.text, seed=plan.options.seed,
+                    parallel=plan.options.parallel * cell.model.servers, meter=meter)
         for cell in work.cells
     ]  # fmt: skip
 
@@ -191,17 +193,17 @@ def _record(work: PreparedPlan, folder: RunFolder, meter: ProgressMeter) -> list
 def _run_live(work: PreparedPlan, folder: RunFolder, meter: ProgressMeter) -> list[LiveRun]:
     if not work.live:
         return []
-    plan = work.plan
+    plan, options = work.plan, work.live_options
     if not work.records:
         meter.cells = len(work.cells) * len(work.strategies)
     meter.phase("runs", sum(len(c.data.problems) for c in work.cells) * len(work.strategies) * plan.live_repeats)
-    wanted: list[Key] = []
-    with JsonLinesFile(folder.runs, work.how.terms(), "runs") as lines:
+    keys: list[Key] = []
+    with JsonLinesFile(folder.runs, live_terms(options), "runs") as lines:
         done = {run_of(line, folder.runs).key for _, line in lines}
         for cell in work.cells:
             for strategy in work.strategies:
                 jobs = list(jobs_of(cell, strategy, plan.live_repeats))
-                run_cell(jobs, lines, done, work.how, plan.at_once or cell.model.servers, meter)
-                wanted += [job.key for job in jobs]
-    found = {run.key: run for run in read_runs(folder.runs)}
-    return [found[key] for key in wanted]
+                run_cell(jobs, lines, done, options, plan.at_once or cell.model.servers, meter)
+                keys += [job.key for job in jobs]
+    runs = {run.key: run for run in read_runs(folder.runs)}
+    return [runs[key] for key in keys]

@@ -1,7 +1,7 @@
-"""A pool's answers, judged once: which mean the same, which are right. Kept on disk under the pool's hash.
+"""A pool's answers, judged once: which mean the same, which are right. Cached on disk under the pool's hash.
 
-Judging comes before strategies and repeats, so that all of them see the same classes; a second comparison of the same
-pool reads them back.
+Judging comes before strategies and repeats, so that all of them use the same classes; a second comparison of the same
+pool reads them from the cache.
 """
 
 from __future__ import annotations
@@ -19,21 +19,26 @@ from sureenough.errors import UsageError
 from sureenough.pools import Pool, Question
 
 Equal = Literal["meaning", "string"]
-"""When two answers are one candidate. Peers vote on strings; grading goes by meaning either way."""
+"""When two answers are one candidate. Other tools vote on strings; grading goes by meaning either way."""
+
+
+def check_equal(value: object) -> None:
+    if value not in ("meaning", "string"):
+        raise UsageError(f"equal is {value!r}; answers are equal by 'meaning' or by 'string'")
 
 
 @dataclass(frozen=True, slots=True)
 class JudgedAnswers:
-    """One question's answers."""
+    """The answers of one question."""
 
     classes: dict[str, int]
-    right: dict[str, bool] | None  # None where the question has no gold answer
-    unsettled: int = 0  # pairs of answers that got no verdict in time and count as different
-    unready: bool = False  # some for want of a worker, not of time: another run may do better
+    right: dict[str, bool] | None  # None if the question has no gold answer
+    undecided: int = 0  # pairs of answers without a verdict in time; they count as different
+    worker_missing: bool = False  # some because the symbolic worker was not ready: another run may do better
 
 
 def judge_question(question: Question, symbolic_seconds: float, equal: Equal) -> JudgedAnswers:
-    """Judge one question. Voting and grading have a budget each: one must not starve the other."""
+    """Voting and grading have separate time budgets, so that neither starves the other."""
     answers = list(dict.fromkeys(path.answer for path in question.paths if path.answer is not None))
     voting, grading = (Judge(symbolic_seconds, patience=REPLAY_PATIENCE) for _ in range(2))
     numbers = voting.classes(answers) if equal == "meaning" else _by_string(answers)
@@ -49,54 +54,49 @@ def _by_string(answers: list[str]) -> list[int]:
 
 
 class PoolJudge:
-    """The judged answers of a pool, from the cache where they are there."""
+    """The judged answers of a pool, with their cache."""
 
     def __init__(self, pool: Pool, symbolic_seconds: float = REPLAY_SECONDS, equal: Equal = "meaning") -> None:
-        if equal not in ("meaning", "string"):
-            raise UsageError(f"equal is {equal!r}; answers are equal by 'meaning' or by 'string'")
+        check_equal(equal)
         self.symbolic_seconds: float = symbolic_seconds
         self.equal: Equal = equal
-        self._file = cache_folder() / f"answers-{VERSION}-{_fingerprint(pool, symbolic_seconds, equal)}.json"
-        self._known = _read(self._file)
-        self._news = False
-        if not self._known:
-            warm_up(0)  # in the background: it is ready by the time that a pair needs it, or nearly
+        with pool.file.open("rb") as file:
+            content = hashlib.file_digest(file, "sha256")
+        self.sha256 = content.hexdigest()  # of the pool
+        content.update(f"{symbolic_seconds} {pool.skip_damaged} {equal}".encode())
+        self._file = cache_folder() / f"answers-{VERSION}-{content.hexdigest()[:32]}.json"
+        self._judged = _read(self._file)
+        self._changed = False
+        if not self._judged:
+            warm_up(0)  # starts in the background, to be ready when the first pair needs it
 
     @property
-    def unsettled(self) -> int:
-        """Pairs of answers that got no verdict in time."""
-        return sum(judged.unsettled for judged in self._known.values())
+    def undecided(self) -> int:
+        """Pairs of answers without a verdict in time."""
+        return sum(judged.undecided for judged in self._judged.values())
 
-    def of(self, question: Question) -> JudgedAnswers:
-        """This question's answers."""
-        known = self._known.get(question.id)
-        if known is None:
-            known = self._known[question.id] = judge_question(question, self.symbolic_seconds, self.equal)
-            self._news = True
-        return known
+    @property
+    def judged(self) -> dict[str, JudgedAnswers]:
+        """What has been judged, by question."""
+        return dict(self._judged)
 
-    def known(self) -> dict[str, JudgedAnswers]:
-        """All that were judged before, by question."""
-        return dict(self._known)
-
-    def learn(self, news: dict[str, JudgedAnswers]) -> None:
-        """Take over what others judged."""
-        self._known |= news
-        self._news |= bool(news)
+    def add(self, judged: dict[str, JudgedAnswers]) -> None:
+        self._judged |= judged
+        self._changed |= bool(judged)
 
     def save(self) -> None:
-        """Keep what was judged; a cache that cannot be written is no error."""
-        told = {
-            name: [judged.classes, judged.right, judged.unsettled]
-            for name, judged in self._known.items()
-            if not judged.unready
+        """Write the cache; if it cannot be written, the next run judges again."""
+        entries = {
+            name: [judged.classes, judged.right, judged.undecided]
+            for name, judged in self._judged.items()
+            if not judged.worker_missing
         }
-        if not self._news or not told:
+        if not self._changed or not entries:
             return
         part = self._file.with_suffix(f".{os.getpid()}.part")
         try:
             self._file.parent.mkdir(parents=True, exist_ok=True)
-            part.write_text(json.dumps(told, ensure_ascii=True), encoding="ascii")
+            part.write_text(json.dumps(entries, ensure_ascii=True), encoding="ascii")
             part.replace(self._file)
         except OSError:
             with suppress(OSError):
@@ -104,25 +104,18 @@ class PoolJudge:
 
 
 def cache_folder() -> Path:
-    """Where judged answers are kept: $SUREENOUGH_CACHE, else the user's cache folder."""
-    named = os.environ.get("SUREENOUGH_CACHE")
-    if named:
-        return Path(named)
+    """Where judged answers are cached: $SUREENOUGH_CACHE, else the user's cache folder."""
+    override = os.environ.get("SUREENOUGH_CACHE")
+    if override:
+        return Path(override)
     base = os.environ.get("XDG_CACHE_HOME") or os.environ.get("LOCALAPPDATA")
     return (Path(base) if base else Path.home() / ".cache") / "sureenough"
 
 
-def _fingerprint(pool: Pool, symbolic_seconds: float, equal: str) -> str:
-    with pool.file.open("rb") as file:
-        content = hashlib.file_digest(file, "sha256")
-    content.update(f"{symbolic_seconds} {pool.skip_damaged} {equal}".encode())
-    return content.hexdigest()[:32]
-
-
 def _read(file: Path) -> dict[str, JudgedAnswers]:
-    """What was kept; nothing where there is no such file, or where it is not whole."""
+    """The cache; empty if there is none or it is damaged."""
     try:
-        told = json.loads(file.read_text(encoding="ascii"))
-        return {name: JudgedAnswers(dict(classes), right, int(open_)) for name, (classes, right, open_) in told.items()}
+        entries = json.loads(file.read_text(encoding="ascii"))
+        return {name: JudgedAnswers(dict(classes), right, int(n)) for name, (classes, right, n) in entries.items()}
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return {}

@@ -1,6 +1,6 @@
-"""Strategies run for real, for their latency: question by question, each outcome on disk before the next is counted.
+"""Strategies on live engines, for their latency: question by question, each outcome on disk before it is counted.
 
-Live and replayed numbers are never mixed: these rows know nothing of pools.
+Live and replayed numbers are never mixed.
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ from sureenough.answers import grade
 from sureenough.api import aask
 from sureenough.bench.progress import ProgressMeter
 from sureenough.bench.recording import RecordingCell
+from sureenough.bench.settings import changed_settings
 from sureenough.core.events import Action, Json, Start, Stop, Token
+from sureenough.core.options import RunOptions
 from sureenough.core.outcome import Outcome
 from sureenough.core.snapshot import Snapshot
 from sureenough.drivers.observers import ObservedEvent, RunStarted
@@ -37,29 +39,26 @@ class LiveRun:
     strategy: str
     question: str
     repeat: int
-    right: bool | None  # None where the question has no gold answer
-    init_seconds: float  # from the question to the end of the warm-up; 0 where the strategy has none
+    right: bool | None  # None if the question has no gold answer
+    init_seconds: float  # from the question to the end of the warm-up; 0 if the strategy has none
     final_seconds: float  # from there to the answer
-    outcome: Json  # as Outcome.to_json has it
+    outcome: Json  # Outcome.to_json()
 
     @property
     def key(self) -> Key:
-        """What makes it the same run."""
+        """What identifies a run."""
         return self.dataset, self.model, self.strategy, self.question, self.repeat
 
     @property
     def total_seconds(self) -> float:
-        """From the question to the answer."""
         return self.init_seconds + self.final_seconds
 
     @property
     def reason(self) -> str:
-        """Why it ended."""
         return str(self.outcome["reason"])
 
     @property
     def answer(self) -> str | None:
-        """What it came to."""
         answer: str | None = self.outcome["answer"]
         return answer
 
@@ -71,12 +70,10 @@ class LiveRun:
 
     @property
     def started(self) -> int:
-        """Paths."""
         return int(self.outcome["started"])
 
     @property
     def pruned(self) -> int:
-        """Paths."""
         return int(self.outcome["pruned"])
 
     @property
@@ -96,88 +93,94 @@ class LiveRun:
 
 
 def read_runs(file: Path) -> list[LiveRun]:
-    """All outcomes in a folder's file, none where there is no file."""
-    return [run_of(line, file) for place, line in read_lines(file) if place] if file.exists() else []
+    """All runs of a file; none if there is no file."""
+    return [run_of(line, file) for offset, line in read_lines(file) if offset] if file.exists() else []
 
 
 def run_of(line: Json, file: Path) -> LiveRun:
-    """A line as a run."""
+    """A line as a run; its values are checked as far as tables read them."""
     try:
-        return LiveRun(**line)
-    except TypeError:
+        run = LiveRun(**line)
+        if not all(isinstance(name, str) for name in run.key[:4]) or not isinstance(run.repeat, int):
+            raise TypeError
+        float(run.total_seconds), int(run.tokens["total"]), run.steps, run.started, run.pruned, run.tiers, run.reason
+    except (TypeError, KeyError, ValueError):
         raise TraceError(
-            f"{file} holds a line that is no live run of this version; give another folder with -o"
+            f"{file} has a line that is not a live run of this version; give another folder with -o"
         ) from None
+    return run
 
 
 class LiveJob(NamedTuple):
-    """A question to be asked under a strategy."""
+    """A question to ask under a strategy."""
 
     cell: RecordingCell
     strategy: str
-    asked: RecordQuestion
+    question: RecordQuestion
     repeat: int
 
     @property
     def key(self) -> Key:
-        """As the run that it becomes."""
-        return self.cell.data.name, self.cell.model.name, self.strategy, self.asked.id, self.repeat
+        """The key of its run."""
+        return self.cell.data.name, self.cell.model.name, self.strategy, self.question.id, self.repeat
 
 
-@dataclass(frozen=True, slots=True)
-class LiveOptions:
-    """What all live runs of a plan have in common."""
-
-    paths: int
-    window: int | None
-    parallel: int  # paths at once a question
-    seed: int
-
-    def terms(self) -> Json:
-        """What decides the outcomes."""
-        return {"paths": self.paths, "window": self.window, "parallel": self.parallel, "seed": self.seed}
+def live_terms(options: RunOptions) -> Json:
+    """The options that decide outcomes; those that version 0.1 did not have only if they are not at their default."""
+    always = {name: getattr(options, name) for name in ("paths", "window", "parallel", "seed")}
+    return {**changed_settings(options), **always}
 
 
 def run_cell(
-    jobs: Sequence[LiveJob], lines: JsonLinesFile, done: set[Key], how: LiveOptions, at_once: int, meter: ProgressMeter
+    jobs: Sequence[LiveJob],
+    lines: JsonLinesFile,
+    done: set[Key],
+    options: RunOptions,
+    at_once: int,
+    meter: ProgressMeter,
 ) -> None:
-    """Ask what was not asked before, so many questions at once."""
+    """Run the jobs that are not done, `at_once` questions at a time."""
     missing = [job for job in jobs if job.key not in done]
     cell = jobs[0].cell
     label = f"{jobs[0].strategy} live, {cell.label}"
     meter.begin(label, len(jobs) - len(missing), len(jobs), len(jobs) - len(missing), len(jobs))
     if missing:
-        asyncio.run(_all(missing, cell.model.engine, lines, how, at_once, meter))
+        asyncio.run(_run_all(missing, cell.model.engine, lines, options, at_once, meter))
         done.update(job.key for job in missing)
 
 
-async def _all(
-    jobs: Iterable[LiveJob], engine: Engine, lines: JsonLinesFile, how: LiveOptions, at_once: int, meter: ProgressMeter
+async def _run_all(
+    jobs: Iterable[LiveJob],
+    engine: Engine,
+    lines: JsonLinesFile,
+    options: RunOptions,
+    at_once: int,
+    meter: ProgressMeter,
 ) -> None:
-    left = iter(jobs)
-    broken: list[Exception] = []
+    remaining = iter(jobs)
+    errors: list[Exception] = []
     workers: list[asyncio.Task[None]] = []
 
     async def worker(shared: Engine) -> None:
-        for job in left:
+        for job in remaining:
             try:
-                run = await _run(job, shared, how)
+                run = await _run(job, shared, options)
                 lines.add(run.to_json())
             except Exception as error:  # ends the cell and reaches the caller
-                broken.append(error)
-                for one in workers:
-                    one.cancel()
+                errors.append(error)
+                for other in workers:
+                    other.cancel()
                 return
             meter.step(run.tokens["total"], True)
 
-    async with opened(engine, at_once * how.parallel) as ready, asyncio.TaskGroup() as tasks:
-        workers += [tasks.create_task(worker(_Shared(ready))) for _ in range(at_once)]
-    if broken:
-        raise broken[0]
+    async with opened(engine, at_once * options.parallel) as ready, asyncio.TaskGroup() as tasks:
+        workers += [tasks.create_task(worker(_SharedEngine(ready))) for _ in range(at_once)]
+    if errors:
+        raise errors[0]
 
 
-class _Shared(Engine):
-    """An engine that is open already, without the server's counters: they count for all questions together."""
+class _SharedEngine(Engine):
+    """An engine that is open already, without the server's counters, which would mix the questions."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -188,28 +191,24 @@ class _Shared(Engine):
         return self._engine.stream(prompt, seed=seed)
 
 
-async def _run(job: LiveJob, engine: Engine, how: LiveOptions) -> LiveRun:
-    clock = _Clock()
-    asked = job.asked
-    out = await aask(
-        asked.prompt, engine, job.strategy, paths=how.paths, window=how.window, parallel=how.parallel,
-        seed=how.seed + job.repeat, extract=asked.extract, observers=[clock],
-    )  # fmt: skip
-    _refuse_half(out, job)
-    right = None if asked.gold is None else await asyncio.to_thread(grade, asked.gold, out.answer)
-    init, final = clock.seconds(out)
-    data, model, strategy, question, repeat = job.key
-    return LiveRun(data, model, strategy, question, repeat, right, init, final, out.to_json())
+async def _run(job: LiveJob, engine: Engine, options: RunOptions) -> LiveRun:
+    clock, question = _Clock(), job.question
+    own = {name: getattr(options, name) for name in RunOptions.fields()} | {"seed": options.seed + job.repeat}
+    outcome = await aask(question.prompt, engine, job.strategy, extract=question.extract, observers=[clock], **own)
+    _refuse_unfinished(outcome, job)
+    right = None if question.gold is None else await asyncio.to_thread(grade, question.gold, outcome.answer)
+    init, final = clock.seconds(outcome)
+    return LiveRun(*job.key, right, init, final, outcome.to_json())
 
 
-def _refuse_half(out: Outcome, job: LiveJob) -> None:
-    """The vote so far is an answer for a user, and no measurement."""
-    if out.reason == "interrupted":
+def _refuse_unfinished(outcome: Outcome, job: LiveJob) -> None:
+    """The vote so far is an answer for a user, but not a measurement."""
+    if outcome.reason == "interrupted":
         raise asyncio.CancelledError
-    if out.reason == "engine":
-        why = next((note for note in out.notes if "lost" in note), "nobody answers any more")
+    if outcome.reason == "engine":
+        reason = next((note for note in outcome.notes if "lost" in note), "no response any more")
         raise EngineUnavailable(
-            f"the engine was lost in the middle of question {job.asked.id} ({job.strategy}, {job.cell.label}): {why}. "
+            f"the engine was lost during question {job.question.id} ({job.strategy}, {job.cell.label}): {reason}. "
             "That question is not counted"
         )
 
@@ -239,5 +238,5 @@ class _Clock:
 
 def jobs_of(cell: RecordingCell, strategy: str, repeats: int) -> Iterator[LiveJob]:
     """Every question, repeat after repeat."""
-    asked = cell.asked()
-    return (LiveJob(cell, strategy, one, repeat) for repeat in range(repeats) for one in asked)
+    questions = cell.questions()
+    return (LiveJob(cell, strategy, question, repeat) for repeat in range(repeats) for question in questions)

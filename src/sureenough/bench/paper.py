@@ -1,4 +1,4 @@
-"""The paper's own numbers (its tables 1 to 7, `paper.csv`), as printed: shown beside ours, always marked as theirs."""
+"""The paper's own numbers (its tables 1 to 7, `paper.csv`), as printed; tables show them beside ours, always marked."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Printed(NamedTuple):
 
 @cache
 def printed() -> tuple[Printed, ...]:
-    """All of them."""
+    """Every number of the file."""
     text = (files("sureenough.bench") / "paper.csv").read_text(encoding="utf-8")
     lines = csv.DictReader(text.splitlines())
     return tuple(
@@ -34,14 +34,14 @@ def printed() -> tuple[Printed, ...]:
 
 @cache
 def _index() -> dict[tuple[int, str, str, str, str], float]:
-    return {(p.table, _plain(p.model), p.setting, _plain(p.dataset), p.measure): p.value for p in printed()}
+    return {(p.table, _normalised(p.model), p.setting, _normalised(p.dataset), p.measure): p.value for p in printed()}
 
 
 def value(table: int, model: str, dataset: str, setting: str, measure: str) -> float | None:
-    """The number printed for this model and dataset; None where the paper has none."""
-    return _index().get((table, _plain(model.rsplit("/", 1)[-1]), setting, _plain(dataset), measure))
+    """The number printed for this model and dataset; None if the paper has none."""
+    return _index().get((table, _normalised(model.rsplit("/", 1)[-1]), setting, _normalised(dataset), measure))
 
 
-def _plain(name: str) -> str:
-    """MATH-500, math500 and Math 500 are one."""
+def _normalised(name: str) -> str:
+    """MATH-500, math500 and Math 500 are the same."""
     return re.sub(r"[^a-z0-9.]", "", name.lower()).removesuffix(".")

@@ -1,6 +1,7 @@
-"""A plan: datasets × engines × strategies × sweeps × repeats, from a TOML file, from flags, or from both.
+"""A plan: datasets × engines × strategies × sweeps × repeats, from a TOML file, from the command line, or from both.
 
-What is typed wins over the file. Unknown names are refused with the known ones.
+What is typed wins over the file. Unknown names are refused with the known ones. The names of a run's options and of
+the replay's settings come from `RunOptions` and `ReplaySettings`.
 """
 
 from __future__ import annotations
@@ -9,20 +10,22 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import msgspec
 
+from sureenough.bench.settings import ReplaySettings
+from sureenough.core.options import LIVE_DEFAULTS, RunOptions, check_count
 from sureenough.errors import UsageError
 from sureenough.spec import options, parse, render
 
 PAPER_PATHS: Final = 512
-"""The paper's budget, where a plan records and says nothing."""
+"""The paper's budget, for plans that record and do not say how much."""
 
 
 @dataclass(frozen=True, slots=True)
 class DatasetChoice:
-    """A dataset of the plan: `math500`, `math500=FILE`, or a FILE of one's own."""
+    """A dataset of the plan: `math500`, `math500=FILE`, or a FILE of your own."""
 
     dataset: str
     limit: int | None = None
@@ -47,7 +50,6 @@ class EngineChoice:
 
     @property
     def urls(self) -> tuple[str, ...]:
-        """All of them."""
         return (self.url,) if isinstance(self.url, str) else self.url
 
 
@@ -62,24 +64,18 @@ class BenchPlan:
     strategies: tuple[str, ...] | None = None
     sweeps: dict[str, tuple[int | float | str, ...]] = field(default_factory=dict)  # options of strategies
     sweep: tuple[float, ...] | None = None  # the values of the experiment's own sweep
-    paths: int | None = None
-    window: int | None = None
-    parallel: int = 16  # paths at once on a live engine
-    replay_parallel: int = 1
-    repeats: int = 5  # orders in replay
-    seed: int = 0
-    equal: Literal["meaning", "string"] = "meaning"
-    live: bool = False  # run every strategy for real, too
+    options: RunOptions = field(default_factory=lambda: RunOptions(parallel=LIVE_DEFAULTS.parallel))
+    replay_parallel: int = 1  # `parallel` is for live engines
+    settings: ReplaySettings = field(default_factory=ReplaySettings)
+    live: bool = False  # also run every strategy on a live engine
     live_repeats: int = 1
-    at_once: int | None = None  # questions at once in live runs; one a URL by default
+    at_once: int | None = None  # questions at once in live runs; one per URL by default
     text: bool = True  # keep the text of recorded paths
-    jobs: int | None = None
 
     def __post_init__(self) -> None:
-        for name in ("paths", "window", "parallel", "replay_parallel", "repeats", "live_repeats", "at_once", "jobs"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise UsageError(f"{name} is {value}; it must be at least 1")
+        for name in ("replay_parallel", "live_repeats", "at_once"):
+            if getattr(self, name) is not None:
+                check_count(name, getattr(self, name))
         names = [engine.name or engine.model for engine in self.engines]
         twice = next((name for name in names if names.count(name) > 1), None)
         if twice is not None:
@@ -90,21 +86,21 @@ class BenchPlan:
 
     @property
     def budget(self) -> int:
-        """Paths a question that are recorded."""
-        return self.paths or PAPER_PATHS
+        """Paths recorded per question."""
+        return self.options.paths or PAPER_PATHS
 
     def specs(self) -> tuple[str, ...] | None:
-        """The strategies with every combination of the sweeps that they have an option for."""
+        """The strategies, with every combination of the sweeps for those that have the option."""
         if self.strategies is None:
             return None
-        found = [spec for text in self.strategies for spec in _swept(text, self.sweeps)]
+        specs = [spec for text in self.strategies for spec in _swept(text, self.sweeps)]
         unused = [name for name in self.sweeps if not any(name in options(parse(s)) for s in self.strategies)]
         if unused:
             raise UsageError(
                 f"none of {', '.join(self.strategies)} has an option {unused[0]!r} to sweep; `sureenough strategies` "
                 "lists them, and the experiments window and scaling sweep windows and budgets"
             )
-        return tuple(dict.fromkeys(found))
+        return tuple(dict.fromkeys(specs))
 
 
 def _swept(text: str, sweeps: Mapping[str, Sequence[int | float | str]]) -> list[str]:
@@ -112,12 +108,8 @@ def _swept(text: str, sweeps: Mapping[str, Sequence[int | float | str]]) -> list
     specs = [text]
     for name, values in sweeps.items():
         if name in known:
-            specs = [_with(spec, name, value) for spec in specs for value in values]
+            specs = [f"{spec}{',' if ':' in spec else ':'}{name}={value}" for spec in specs for value in values]
     return [render(parse(spec)) for spec in specs]
-
-
-def _with(spec: str, name: str, value: object) -> str:
-    return f"{spec}{',' if ':' in spec else ':'}{name}={value}"
 
 
 def read_plan(
@@ -127,13 +119,13 @@ def read_plan(
     sampling: Mapping[str, Any] | None = None,
     fallback: Mapping[str, Any] | None = None,
 ) -> BenchPlan:
-    """The file's plan, and over it what was typed; None stands for what was not.
+    """The file's plan, overridden by what was typed.
 
     Args:
         file: TOML.
-        typed: fields of a Plan, and `limit` for all datasets.
-        sampling: fields of a Server that were typed: for all engines of the plan.
-        fallback: what holds where neither the file nor the caller says anything.
+        typed: fields of a plan, and `limit` for all datasets; None for what was not typed.
+        sampling: fields of an EngineChoice that were typed, for all engines of the plan.
+        fallback: values that neither the file nor the caller gives.
     """
     table: dict[str, Any] = {}
     if file is not None:
@@ -141,43 +133,53 @@ def read_plan(
             table = tomllib.loads(file.read_text("utf-8"))
         except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
             raise UsageError(f"{file} cannot be used: {getattr(error, 'strerror', None) or error}") from None
-    where = str(file) if file is not None else "the plan"
     table = dict(fallback or {}) | {name.replace("-", "_"): value for name, value in table.items()}
     table |= {name: value for name, value in typed.items() if value is not None}
     if sampling and isinstance(table.get("engines"), list):
         table["engines"] = [one | dict(sampling) if isinstance(one, dict) else one for one in table["engines"]]
     if not table.get("datasets") and fallback is not None and table.get("engines") == fallback.get("engines"):
-        table.pop("engines", None)  # a server that nobody named for this is not asked without questions
-    return _plan(table, table.pop("limit", None), where, wins=typed.get("limit") is not None)
+        table.pop("engines", None)  # a server from the environment is used only if there are questions for it
+    limit = table.pop("limit", None)
+    return _plan(table, limit, str(file or "the plan"), override=typed.get("limit") is not None)
 
 
-def _plan(table: dict[str, Any], limit: int | None, where: str, *, wins: bool) -> BenchPlan:
+def _plan(table: dict[str, Any], limit: int | None, where: str, *, override: bool) -> BenchPlan:
     if isinstance(table.get("datasets"), list | tuple):
-        table["datasets"] = [_chosen(one, limit, where, wins=wins) for one in table["datasets"]]
-    for name in ("engines",):
-        for one in table.get(name, ()):
-            _refuse_unknown(one, EngineChoice, f"{where}, {name}")
-    _refuse_unknown(table, BenchPlan, where)
+        table["datasets"] = [_dataset(one, limit, where, override=override) for one in table["datasets"]]
+    for one in table.get("engines", ()):
+        _refuse_unknown(one, _names(EngineChoice), f"{where}, engines")
+    own = [name for name in _names(BenchPlan) if name not in ("options", "settings")]
+    _refuse_unknown(table, [*own, *RunOptions.fields(), *ReplaySettings.fields()], where)
+    nested = {name: value for name, value in table.items() if name in own}
+    run_options = {"parallel": LIVE_DEFAULTS.parallel} | _only(table, RunOptions.fields())
+    nested |= {"options": run_options, "settings": _only(table, ReplaySettings.fields())}
     try:
-        return msgspec.convert(table, BenchPlan, strict=True)
+        return msgspec.convert(nested, BenchPlan, strict=True)
     except msgspec.ValidationError as error:
         if isinstance(error.__cause__, UsageError):
             raise error.__cause__ from None
         raise UsageError(f"{where}: {error}") from None
 
 
-def _chosen(one: Any, limit: int | None, where: str, *, wins: bool) -> Any:
+def _dataset(one: Any, limit: int | None, where: str, *, override: bool) -> Any:
     table = {"dataset": one} if isinstance(one, str) else one
     if limit is not None and isinstance(table, dict):
-        table = table | {"limit": limit} if wins else {"limit": limit} | table
-    _refuse_unknown(table, DatasetChoice, f"{where}, datasets")
+        table = table | {"limit": limit} if override else {"limit": limit} | table
+    _refuse_unknown(table, _names(DatasetChoice), f"{where}, datasets")
     return table
 
 
-def _refuse_unknown(table: Any, kind: Any, where: str) -> None:
-    known = [f.name for f in fields(kind)]
+def _names(kind: Any) -> list[str]:
+    return [one.name for one in fields(kind)]
+
+
+def _only(table: Mapping[str, Any], names: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in table.items() if name in names}
+
+
+def _refuse_unknown(table: Any, known: Sequence[str], where: str) -> None:
     if not isinstance(table, dict):
-        raise UsageError(f"{where}: {table!r} is no table of {', '.join(known)}")
+        raise UsageError(f"{where}: {table!r} is not a table of {', '.join(known)}")
     for name in table:
         if name not in known:
             raise UsageError(f"{where}: there is no {name!r}; known: {', '.join(known)}")

@@ -1,4 +1,4 @@
-"""How far a run is: cells, questions, tokens a second, time left. It counts; somebody else shows it."""
+"""How far a run is: cells, questions, tokens per second, time left. It counts; the command line displays it."""
 
 from __future__ import annotations
 
@@ -9,67 +9,67 @@ from dataclasses import dataclass, field
 
 @dataclass(slots=True)
 class ProgressMeter:
-    """Told of every step; tells `show` of itself."""
+    """Calls `show` with itself after every step."""
 
     show: Callable[[ProgressMeter], None] = lambda meter: None
     cells: int = 0  # in all
-    cell: int = 0  # the one at work, from 1
-    doing: str = ""
+    cell: int = 0  # the current one, from 1
+    activity: str = ""
     unit: str = "paths"
-    done: int = 0  # of this cell, earlier sessions' too
+    done: int = 0  # of this cell, with those of earlier sessions
     total: int = 0
     questions_done: int = 0
     questions: int = 0
-    ahead: int = 0  # units of later cells of the same kind
+    later: int = 0  # units of later cells of the same kind
     tokens: int = 0  # of this phase and session
-    made: int = 0  # units likewise
+    units: int = 0  # likewise
     began: float = field(default_factory=time.monotonic)
 
-    def phase(self, unit: str, ahead: int) -> None:
-        """Another kind of work begins, with so many units before it."""
-        self.unit, self.ahead, self.tokens, self.made = unit, ahead, 0, 0
+    def phase(self, unit: str, units: int) -> None:
+        """Start another kind of work with so many units."""
+        self.unit, self.later, self.tokens, self.units = unit, units, 0, 0
         self.began = time.monotonic()
 
-    def begin(self, doing: str, done: int, total: int, questions_done: int, questions: int) -> None:
-        """The next cell."""
+    def begin(self, activity: str, done: int, total: int, questions_done: int, questions: int) -> None:
+        """Start the next cell."""
         self.cell += 1
-        self.doing, self.done, self.total = doing, done, total
+        self.activity, self.done, self.total = activity, done, total
         self.questions_done, self.questions = questions_done, questions
-        self.ahead -= total
+        self.later -= total
         self.show(self)
 
-    def step(self, tokens: int, whole_question: bool) -> None:
-        """One more unit."""
+    def step(self, tokens: int, question_complete: bool) -> None:
+        """Count one unit."""
         self.done += 1
-        self.made += 1
+        self.units += 1
         self.tokens += tokens
-        self.questions_done += whole_question
+        self.questions_done += question_complete
         self.show(self)
 
     @property
     def rate(self) -> float:
-        """Tokens a second in this phase."""
+        """Tokens per second in this phase."""
         return self.tokens / max(1e-9, time.monotonic() - self.began)
 
     @property
     def seconds_left(self) -> float | None:
-        """Of this phase, by the pace so far."""
-        if not self.made:
+        """Of this phase, by the rate so far."""
+        if not self.units:
             return None
-        return (self.total - self.done + self.ahead) * (time.monotonic() - self.began) / self.made
+        return (self.total - self.done + self.later) * (time.monotonic() - self.began) / self.units
 
     def line(self) -> str:
-        """All of it for people."""
+        """The state in one line of text."""
         left = self.seconds_left
         return (
-            f"cell {self.cell} of {self.cells}, {self.doing}: {self.done:,} of {self.total:,} {self.unit}, "
+            f"cell {self.cell} of {self.cells}, {self.activity}: {self.done:,} of {self.total:,} {self.unit}, "
             f"{self.questions_done:,} of {self.questions:,} questions, {self.rate:,.0f} tokens/s"
-            + (f", about {clock(left)} left" if left is not None else "")
+            + (f", about {duration(left)} left" if left is not None else "")
         )
 
 
-def clock(seconds: float) -> str:
-    """A time for people."""
+def duration(seconds: float) -> str:
+    """Seconds in a readable unit."""
     days, rest = divmod(round(seconds), 86_400)
     hours, rest = divmod(rest, 3600)
     if days:

@@ -1,4 +1,4 @@
-"""Record once: a dataset sampled from an engine into a pool of the run's folder. Killed anywhere, it goes on."""
+"""Record once: a dataset sampled from an engine into a pool of the run's folder. After a crash it continues."""
 
 from __future__ import annotations
 
@@ -12,34 +12,33 @@ from sureenough.bench.folder import slug
 from sureenough.bench.progress import ProgressMeter
 from sureenough.bench.source import Source
 from sureenough.datasets.load import Loaded
-from sureenough.drivers.record import RecordQuestion, record, write
+from sureenough.drivers.record import RecordQuestion, record
 from sureenough.engines.base import Engine
 from sureenough.errors import EngineError
-from sureenough.pools import PoolInfo, RecordedPath
-from sureenough.pools.journal import Journal
+from sureenough.pools import Journal, PoolInfo, RecordedPath, write_journal_pool
 
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """An engine with the name that tables and files give it."""
+    """An engine with its name in tables and files."""
 
     name: str
     engine: Engine
     servers: int = 1
 
     def terms(self) -> dict[str, Any]:
-        """What decides its tokens; where it is served does not."""
-        engine = self._told()
-        known = {name: getattr(engine, name) for name in ("model", "k", "chat") if hasattr(engine, name)}
-        return {**known, **self.sampling()}
+        """What decides its tokens; the address does not."""
+        client = self._client()
+        terms = {name: getattr(client, name) for name in ("model", "k", "chat") if hasattr(client, name)}
+        return {**terms, **self.sampling()}
 
     def sampling(self) -> dict[str, Any]:
-        """How tokens are drawn."""
-        sampling: dict[str, Any] = self._told().sampling()
+        """Temperature and the like."""
+        sampling: dict[str, Any] = self._client().sampling()
         return sampling
 
-    def _told(self) -> Any:
-        """The engine as it speaks: a model on this machine is a client of its own server."""
+    def _client(self) -> Any:
+        """The engine that sends requests: a model on this machine is a client of its own server."""
         wire = getattr(self.engine, "wire", None)
         return self.engine if wire is None else wire()
 
@@ -58,70 +57,73 @@ class RecordingCell:
 
     @property
     def label(self) -> str:
-        """For people."""
+        """For messages."""
         return f"{self.data.name} on {self.model.name}"
 
     @property
     def template(self) -> str:
-        """How questions are put: as the caller says, else as the model wants them, else the dataset's way."""
-        wanted: str | None = getattr(self.model.engine, "template", None)
+        """The caller's template, else for mathematics the engine's, else the dataset's."""
+        suggested: str | None = getattr(self.model.engine, "template", None)
         own = self.data.dataset.template
-        return own if self.data.own_template or wanted is None or self.data.dataset.kind != "math" else wanted
+        use_own = self.data.own_template or suggested is None or self.data.dataset.kind != "math"
+        return own if use_own or suggested is None else suggested
 
-    def asked(self) -> list[RecordQuestion]:
-        """The questions as this model gets them."""
-        return self.data.asked(self.template)
+    def questions(self) -> list[RecordQuestion]:
+        """The questions with their prompts for this model."""
+        return self.data.record_questions(self.template)
+
+    def keeps_text(self, wanted: bool) -> bool:
+        """Datasets whose authors ask not to publish the questions are recorded without text."""
+        return wanted and not self.data.dataset.hidden
 
     def terms(self, seed: int) -> dict[str, Any]:
         """What decides every recorded path, but not how many there are."""
         data = self.data
-        said = {"dataset": data.name, "questions": len(data.problems), "content": data.digest()}
-        said["template"] = self.template
-        return {**said, "seed": seed, **self.model.terms()}
+        terms = {"dataset": data.name, "questions": len(data.problems), "content": data.digest()}
+        return {**terms, "template": self.template, "seed": seed, **self.model.terms()}
 
 
-def recorded(
+def record_cell(
     cell: RecordingCell, pool: Path, *, paths: int, parallel: int, seed: int, keep_text: bool, meter: ProgressMeter
 ) -> Source:
-    """The cell's pool, sampled as far as it is not there yet."""
-    notes = journal_of(pool)
-    if not whole(pool):
-        asked = cell.asked()
-        with Journal(notes, cell.terms(seed)) as journal:
-            told = _Told(asked, journal, paths, cell.label, meter)
-            text = keep_text and not cell.data.dataset.hidden
-            work = record(asked, cell.model.engine, journal, paths=paths, parallel=parallel, seed=seed,
-                          keep_text=text, told=told)  # fmt: skip
-            got = asyncio.run(work)
-            missing = len(asked) * paths - len(journal.paths)
+    """The cell's pool; samples the paths that are missing."""
+    if not is_complete(pool):
+        questions, text = cell.questions(), cell.keeps_text(keep_text)
+        with Journal(journal_of(pool), cell.terms(seed)) as journal:
+            count = _PathCounter(questions, journal, paths, cell.label, meter)
+            result = asyncio.run(
+                record(questions, cell.model.engine, journal, paths=paths, parallel=parallel, seed=seed,
+                       keep_text=text, told=count)
+            )  # fmt: skip
+            missing = len(questions) * paths - len(journal.paths)
             if missing:
-                raise EngineError(f"{missing} paths of {cell.label} are missing; the latest failure: {got.lost}")
-            write(pool, asked, journal, _info(cell), text)
-        notes.unlink()
+                raise EngineError(f"{missing} paths of {cell.label} are missing; the latest failure: {result.lost}")
+            write_journal_pool(pool, questions, journal, _info(cell), keep_text=text)
+        journal_of(pool).unlink()
     return Source(cell.data.name, cell.model.name, pool)
 
 
 def journal_of(pool: Path) -> Path:
-    """Where paths are until the pool is whole."""
+    """Where paths are until the pool is complete."""
     return pool.with_name(pool.name + ".journal")
 
 
-def whole(pool: Path) -> bool:
-    """Whether nothing is missing: the journal goes when the pool is in its place."""
+def is_complete(pool: Path) -> bool:
+    """Whether no path is missing: the journal is removed when the pool is written."""
     return pool.exists() and not journal_of(pool).exists()
 
 
-class _Told:
-    """Passes every path on to the meter, and notices when a question is whole."""
+class _PathCounter:
+    """Passes every path to the meter, and counts complete questions."""
 
     def __init__(
-        self, asked: list[RecordQuestion], journal: Journal, paths: int, label: str, meter: ProgressMeter
+        self, questions: list[RecordQuestion], journal: Journal, paths: int, label: str, meter: ProgressMeter
     ) -> None:
         have = Counter(question for question, _ in journal.paths)
-        self._missing = {one.id: paths - have[one.id] for one in asked}
+        self._missing = {one.id: paths - have[one.id] for one in questions}
         self._meter = meter
-        whole = sum(not left for left in self._missing.values())
-        meter.begin(f"recording {label}", len(journal.paths), len(asked) * paths, whole, len(asked))
+        complete = sum(not missing for missing in self._missing.values())
+        meter.begin(f"recording {label}", len(journal.paths), len(questions) * paths, complete, len(questions))
 
     def __call__(self, question: str, path: RecordedPath | None) -> None:
         if path is not None:

@@ -1,6 +1,6 @@
-"""What an experiment found, as data: tables, figures, notes and where every number comes from.
+"""The result of an experiment as data: tables, figures, notes and provenance.
 
-Reports are made from this alone. It is written as strict JSON (NaN as null) and read back with unknown fields refused.
+Reports are made from this alone. It is written as strict JSON (NaN as null) and read with unknown fields refused.
 """
 
 from __future__ import annotations
@@ -12,13 +12,15 @@ from typing import Any, Final, Literal
 import msgspec
 
 from sureenough.errors import UsageError
+from sureenough.pools.durable import write_file
+from sureenough.redact import redact
 
 Kind = Literal["text", "count", "number", "percent", "points", "tokens", "tokens7", "ratio", "seconds", "scientific"]
 """How a column prints: `percent` and `points` hold shares, `tokens7` prints in units of 10^7."""
 
 
 class _Strict(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Refuses what it does not know."""
+    """Refuses unknown fields."""
 
 
 class Measure(_Strict, frozen=True):
@@ -37,9 +39,9 @@ class ResultColumn(_Strict, frozen=True):
 
     title: str
     kind: Kind = "text"
-    unit: str = ""  # shown after the title, such as "a question"
-    digits: int | None = None  # after the point; by the kind where None
-    theirs: str = ""  # where the numbers are the paper's own: which table of it
+    unit: str = ""  # shown after the title, such as "per question"
+    digits: int | None = None  # after the decimal point; None leaves it to the kind
+    paper: str = msgspec.field(default="", name="theirs")  # if the numbers are the paper's: which table of it
 
 
 class Table(_Strict, frozen=True):
@@ -59,10 +61,10 @@ class Series(_Strict, frozen=True):
     name: str
     x: list[float | str | None]
     y: list[float | None]
-    low: list[float | None] = []  # 95% intervals, where there are any
+    low: list[float | None] = []  # 95% intervals, if there are any
     high: list[float | None] = []
-    labels: list[str] = []  # a name a point, for hovering
-    theirs: str = ""  # the paper's own numbers: which figure or table
+    labels: list[str] = []  # one name per point
+    paper: str = msgspec.field(default="", name="theirs")  # likewise: which figure or table
 
 
 class Axis(_Strict, frozen=True):
@@ -120,23 +122,21 @@ class ExperimentResult(_Strict, frozen=True):
     schema: int = 1
 
     def to_json(self) -> bytes:
-        """As JSON; what is not a finite number is null."""
+        """As JSON; numbers that are not finite become null."""
         plain = finite(msgspec.to_builtins(self))
         return msgspec.json.format(msgspec.json.encode(plain), indent=1) + b"\n"
 
     def save(self, file: Path) -> None:
-        """Write it whole or not at all."""
+        """Write it durably; a reader never sees half of it."""
         file.parent.mkdir(parents=True, exist_ok=True)
-        part = file.with_suffix(".part")
-        part.write_bytes(self.to_json())
-        part.replace(file)
+        write_file(file, self.to_json())
 
 
 SCHEMA: Final = 1
 
 
 def read(file: Path) -> ExperimentResult:
-    """A saved result; refuses what is not one."""
+    """A saved result. Version 0.1 wrote commands with their secrets, so the command is cleaned here too."""
     try:
         result = msgspec.json.decode(file.read_bytes(), type=ExperimentResult)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -146,11 +146,12 @@ def read(file: Path) -> ExperimentResult:
     for table in result.tables:
         if any(len(row) != len(table.columns) for row in table.rows):
             raise UsageError(f"{file}: a row of table {table.name!r} does not fit its columns; run it again")
-    return result
+    clean = msgspec.structs.replace(result.provenance, command=redact(result.provenance.command))
+    return msgspec.structs.replace(result, provenance=clean)
 
 
 def finite(value: Any) -> Any:
-    """With null for what is not a finite number."""
+    """JSON values with null instead of NaN and infinity."""
     if isinstance(value, dict):
         return {key: finite(item) for key, item in value.items()}
     if isinstance(value, list):

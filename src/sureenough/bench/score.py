@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
+from sureenough.bench.result import finite
 from sureenough.core.confidence.instability import Floats
 from sureenough.core.events import Json, Tier
 from sureenough.core.outcome import BUCKETS, Outcome
@@ -18,7 +19,7 @@ from sureenough.core.stop_rules import exceeds_share
 
 RESAMPLES: Final = 2000
 CONFIDENT: Final = 0.95
-"""The paper's tau: a wrong answer is a confident one when its posterior passed this."""
+"""The paper's tau: a wrong answer is confident if its posterior is above this."""
 
 
 class Interval(NamedTuple):
@@ -31,9 +32,9 @@ class Interval(NamedTuple):
 class ScoredRun(NamedTuple):
     """What the table needs of one outcome."""
 
-    right: float | None  # 1 or 0; None where the question has no gold answer
+    right: float | None  # 1 or 0; None if the question has no gold answer
     tokens: int
-    plain: int  # what plain voting would have spent on the same paths
+    all_tokens: int  # what plain voting would have spent on the same paths
     outcome: Outcome
 
 
@@ -42,18 +43,18 @@ class Row:
     """One strategy over a whole pool."""
 
     strategy: str
-    accuracy: float  # 0..1; NaN where no question has a gold answer
+    accuracy: float  # 0..1; NaN if no question has a gold answer
     interval: Interval
     difference: float  # to the first strategy
     difference_interval: Interval
-    tokens: float  # mean a question and repeat
-    saving: float  # tokens of plain voting on the same paths, over ours
+    tokens: float  # mean per question and repeat
+    saving: float  # tokens of plain voting on the same paths, divided by ours
     steps: float
     width: float  # paths started
-    pruned: float  # paths a question
-    tiers: dict[str, float]  # by test
+    pruned: float  # paths per question
+    tiers: dict[str, float]  # pruned paths by tier
     buckets: dict[str, float]  # tokens by fate
-    reasons: dict[str, float]  # share of runs by why they ended
+    reasons: dict[str, float]  # share of runs by reason
     questions: int
     graded: int  # questions with a gold answer
     repeats: int
@@ -66,16 +67,16 @@ class Row:
         data["interval"] = list(self.interval)
         data["difference_interval"] = list(self.difference_interval)
         data["notes"] = list(self.notes)
-        cleaned: Json = _without_nan(data)
-        return cleaned
+        plain: Json = finite(data)
+        return plain
 
 
 @dataclass(slots=True)
 class StrategyRuns:
-    """All runs of one strategy, question by question; holds sums, not runs."""
+    """Sums over all runs of one strategy; only the share of right repeats is kept per question."""
 
     strategy: str
-    right: list[float] = field(default_factory=list)  # by question, mean over repeats; NaN ungraded
+    right: list[float] = field(default_factory=list)  # by question, mean over repeats; NaN if ungraded
     runs: int = 0
     questions: int = 0
     weight: str | None = None
@@ -85,7 +86,7 @@ class StrategyRuns:
     examples: dict[str, str] = field(default_factory=dict)
 
     def add(self, runs: list[ScoredRun]) -> None:
-        """All repeats of one question."""
+        """Add all repeats of one question."""
         graded = [run.right for run in runs if run.right is not None]
         self.right.append(float(np.mean(graded)) if graded else float("nan"))
         self.questions += 1
@@ -93,86 +94,91 @@ class StrategyRuns:
             self._count(run)
 
     def _count(self, run: ScoredRun) -> None:
-        out = run.outcome
+        outcome = run.outcome
         self.runs += 1
-        self.weight = out.weight
-        self.reasons[out.reason] += 1
-        for note in out.notes:
+        self.weight = outcome.weight
+        self.reasons[outcome.reason] += 1
+        for note in outcome.notes:
             self.notes[note.split(":")[0]] += 1
             self.examples[note.split(":")[0]] = note
-        spent = out.tokens
         for name in BUCKETS:
-            self.sums["tokens " + name] += getattr(spent, name)
+            self.sums["tokens " + name] += getattr(outcome.tokens, name)
         for tier in Tier:
-            self.sums["tier " + tier] += out.tiers.get(tier, 0)
+            self.sums["tier " + tier] += outcome.tiers.get(tier, 0)
         self.sums.update(
-            {"tokens": run.tokens, "plain": run.plain, "steps": out.steps, "width": out.started, "pruned": out.pruned}
+            {
+                "tokens": run.tokens,
+                "all tokens": run.all_tokens,
+                "steps": outcome.steps,
+                "width": outcome.started,
+                "pruned": outcome.pruned,
+            }
         )
         if run.right == 0.0:
             self.sums["wrong"] += 1
-            if posterior(out) > CONFIDENT:
+            if posterior(outcome) > CONFIDENT:
                 self.sums.update({"confident wrong": 1, "tokens confident wrong": run.tokens})
 
     def join(self, more: StrategyRuns) -> None:
-        """Take over the runs of further questions."""
+        """Add the runs of further questions."""
         self.right += more.right
         self.runs += more.runs
         self.questions += more.questions
         self.weight = more.weight
-        for mine, theirs in ((self.sums, more.sums), (self.reasons, more.reasons), (self.notes, more.notes)):
-            mine.update(theirs)
+        for counter, other in ((self.sums, more.sums), (self.reasons, more.reasons), (self.notes, more.notes)):
+            counter.update(other)
         self.examples |= more.examples
 
     def mean(self, name: str) -> float:
-        """Mean a run."""
+        """Mean per run."""
         return self.sums[name] / self.runs
 
 
-def posterior(out: Outcome) -> float:
+def posterior(outcome: Outcome) -> float:
     """The chance that the winner holds most of the votes, by the weights of its own strategy (the paper's test)."""
-    weights = list(out.votes.values())
+    weights = list(outcome.votes.values())
     return exceeds_share(1.0 + weights[0], 1.0 + sum(weights[1:]), 0.5) if weights else 0.0
 
 
-def rows(sheets: list[StrategyRuns], repeats: int, seed: int) -> list[Row]:
+def rows(totals: list[StrategyRuns], repeats: int, seed: int) -> list[Row]:
     """The table; differences are to the first strategy, on the same resampled questions."""
-    marks = [np.array(sheet.right) for sheet in sheets]
-    graded = np.isfinite(marks[0])
-    marks = [mark[graded] for mark in marks]
-    values = np.stack([*marks, *(mark - marks[0] for mark in marks)], axis=1)
+    shares = [np.array(total.right) for total in totals]
+    graded = np.isfinite(shares[0])
+    shares = [share[graded] for share in shares]
+    values = np.stack([*shares, *(share - shares[0] for share in shares)], axis=1)
     bounds = intervals(values, seed)
     return [
-        _row(sheet, mark, marks[0], (bounds[i], bounds[len(sheets) + i]), repeats)
-        for i, (sheet, mark) in enumerate(zip(sheets, marks, strict=True))
+        _row(total, share, shares[0], (bounds[i], bounds[len(totals) + i]), repeats)
+        for i, (total, share) in enumerate(zip(totals, shares, strict=True))
     ]
 
 
-def _row(sheet: StrategyRuns, mark: Floats, first: Floats, bounds: tuple[Interval, Interval], repeats: int) -> Row:
-    tokens = sheet.mean("tokens")
+def _row(total: StrategyRuns, share: Floats, first: Floats, bounds: tuple[Interval, Interval], repeats: int) -> Row:
+    tokens = total.mean("tokens")
     return Row(
-        strategy=sheet.strategy,
-        accuracy=float(mark.mean()) if len(mark) else float("nan"),
+        strategy=total.strategy,
+        accuracy=float(share.mean()) if len(share) else float("nan"),
         interval=bounds[0],
-        difference=float((mark - first).mean()) if len(mark) else float("nan"),
+        difference=float((share - first).mean()) if len(share) else float("nan"),
         difference_interval=bounds[1],
         tokens=tokens,
-        saving=sheet.mean("plain") / tokens if tokens else float("nan"),
-        steps=sheet.mean("steps"),
-        width=sheet.mean("width"),
-        pruned=sheet.mean("pruned"),
-        tiers={str(tier): sheet.mean("tier " + tier) for tier in Tier},
-        buckets={name: sheet.mean("tokens " + name) for name in BUCKETS},
-        reasons={reason: n / sheet.runs for reason, n in sheet.reasons.most_common()},
-        questions=sheet.questions,
-        graded=len(mark),
+        saving=total.mean("all tokens") / tokens if tokens else float("nan"),
+        steps=total.mean("steps"),
+        width=total.mean("width"),
+        pruned=total.mean("pruned"),
+        tiers={str(tier): total.mean("tier " + tier) for tier in Tier},
+        buckets={name: total.mean("tokens " + name) for name in BUCKETS},
+        reasons={reason: n / total.runs for reason, n in total.reasons.most_common()},
+        questions=total.questions,
+        graded=len(share),
         repeats=repeats,
-        weight=sheet.weight,
-        notes=tuple(f"{sheet.examples[note]} ({n} of {sheet.runs} runs)" for note, n in sheet.notes.most_common()),
+        weight=total.weight,
+        notes=tuple(f"{total.examples[note]} ({n} of {total.runs} runs)" for note, n in total.notes.most_common()),
     )
 
 
 def intervals(values: Floats, seed: int) -> list[Interval]:
-    """95% intervals of the means of the columns; every column sees the same resampled questions."""
+    """95% intervals of the means of the columns; every column uses the same resampled questions."""
     questions, columns = values.shape
     if questions == 0:
         return [Interval(float("nan"), float("nan"))] * columns
@@ -181,11 +187,3 @@ def intervals(values: Floats, seed: int) -> list[Interval]:
     means = np.concatenate([rng.multinomial(questions, even, size=100) @ values for _ in range(RESAMPLES // 100)])
     low, high = np.percentile(means / questions, (2.5, 97.5), axis=0)
     return [Interval(*pair) for pair in zip(low.tolist(), high.tolist(), strict=True)]
-
-
-def _without_nan(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _without_nan(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_without_nan(item) for item in value]
-    return None if isinstance(value, float) and not np.isfinite(value) else value

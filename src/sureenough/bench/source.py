@@ -1,4 +1,4 @@
-"""A recorded pool with the two names that every table files it under: its dataset and its model."""
+"""A recorded pool with its two names in every table: dataset and model."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Source:
 
     @classmethod
     def of(cls, pool: str | Path, *, dataset: str | None = None, model: str | None = None) -> Source:
-        """Labelled by what the pool says of itself, else by its file name, unless the caller knows better."""
+        """Named by the caller, else by the pool's metadata, else by its file name."""
         info = Pool(pool).info
         file = Path(pool)
         return cls(dataset or info.dataset or file.stem, model or _short(info.model) or "unknown model", file)
@@ -30,11 +30,11 @@ class Source:
         return f"{self.dataset}, {self.model}"
 
     def digest(self) -> str:
-        """The file's SHA-256: the same numbers need the same bytes."""
+        """The file's SHA-256."""
         with self.pool.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _short(model: str | None) -> str | None:
-    """A model's name without the remark in parentheses that pools may add."""
+    """A model's name without a remark in parentheses."""
     return model.split(" (")[0].strip() or None if model is not None else None

@@ -14,7 +14,9 @@ from rich.text import Text
 
 from sureenough.bench.comparison import Comparison
 from sureenough.bench.score import Interval, Row
+from sureenough.bench.settings import ReplaySettings
 from sureenough.core.events import Json
+from sureenough.core.options import RunOptions
 from sureenough.data import BUILTIN_POOL
 
 
@@ -62,34 +64,36 @@ COLUMNS: Final = (
 
 
 def headline(result: Comparison) -> str:
-    """What was compared, in a line."""
-    first = result.rows[0]
-    width = "one path at a time" if result.parallel == 1 else f"{result.parallel} paths at once"
-    if result.planned:
+    """What was compared, in one line."""
+    first, options = result.rows[0], result.options
+    width = "one path at a time" if options.parallel == 1 else f"{options.parallel} paths at once"
+    if options.planned:
         width += ", planned"
-    if result.count == "finish":
+    if options.count == "finish":
         width += ", votes counted as paths finish"
     pool = "built-in pool" if result.pool == str(BUILTIN_POOL) else result.pool
-    if result.max_tokens is not None:
-        width += f", at most {result.max_tokens:,} tokens a question"
-    if result.guard:
+    if options.max_tokens is not None:
+        width += f", at most {options.max_tokens:,} tokens per question"
+    if result.settings.guard:
         width += ", guarded"
-    short = f" ({result.recorded} recorded)" if result.recorded < result.paths else ""
+    short = f" ({result.recorded} recorded)" if result.recorded < (options.paths or 0) else ""
     return (
-        f"{pool}: {first.questions} questions, budget {result.paths} paths{short}, window {result.window}, "
-        f"{width}, {first.repeats} {'order' if first.repeats == 1 else 'orders'}, seed {result.seed}"
+        f"{pool}: {first.questions} questions, budget {options.paths} paths{short}, window {options.window}, "
+        f"{width}, {first.repeats} {'order' if first.repeats == 1 else 'orders'}, seed {options.seed}"
     )
 
 
 def footnotes(result: Comparison) -> list[str]:
     """What a reader of the table should know."""
-    lines = ["tokens, steps, width and pruned are means a question; saving is against plain voting on the same paths"]
+    lines = [
+        "tokens, steps, width and pruned are means per question; saving is relative to plain voting on the same paths"
+    ]
     for weight in ("raw", "mean", "unit"):
         names = [row.strategy for row in result.rows if row.weight == weight]
         if names:
             lines.append(f"votes weigh C_path ({weight}): {', '.join(names)}")
     cut = [row.strategy for row in result.rows if row.reasons.get("max_tokens")]
-    if cut and result.parallel > 1:
+    if cut and result.options.parallel > 1:
         lines.append(
             f"the cap on tokens cut runs of {', '.join(cut)}; with many paths at once, few may have ended by then"
         )
@@ -98,8 +102,10 @@ def footnotes(result: Comparison) -> list[str]:
     return lines
 
 
+UNPRINTED: Final = ("jobs", "skip_damaged")
+
 LEAST_NEEDED: Final = ("stopped", "pruned drop + risk", "steps", "width", "vs first", "saving")
-"""What a narrow terminal does without, in this order; names and numbers are never cut."""
+"""Columns that a narrow terminal leaves out, in this order; names and numbers are never cut."""
 
 
 def fitting(result: Comparison, width: int) -> list[TableColumn]:
@@ -128,7 +134,7 @@ def rich_table(result: Comparison, width: int) -> RenderableType:
     left_out = [column.head for column in COLUMNS if column not in columns]
     lines = footnotes(result)
     if left_out:
-        lines.append(f"not shown for want of room: {', '.join(left_out)}; a wider terminal, --csv or --json has them")
+        lines.append(f"not shown, the terminal is too narrow: {', '.join(left_out)}; --csv or --json has them")
     return Group(table, *(Text(line, style="dim") for line in lines))
 
 
@@ -142,7 +148,7 @@ def plain_table(result: Comparison) -> str:
 
 
 def csv_table(results: Sequence[Comparison]) -> str:
-    """One line a pool and strategy, plain numbers."""
+    """One line per pool and strategy, plain numbers."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     flat = [_flat(result, row) for result in results for row in result.rows]
@@ -157,12 +163,7 @@ def json_table(results: Sequence[Comparison]) -> Json:
         "pools": [
             {
                 "pool": result.pool,
-                "paths": result.paths,
                 "recorded": result.recorded,
-                "window": result.window,
-                "parallel": result.parallel,
-                "repeats": result.repeats,
-                "seed": result.seed,
                 **_made_with(result),
                 "damaged": result.damaged,
                 "notes": list(result.notes),
@@ -174,8 +175,7 @@ def json_table(results: Sequence[Comparison]) -> Json:
 
 
 def _flat(result: Comparison, row: Row) -> Json:
-    flat: Json = {"pool": _no_formula(result.pool), "paths": result.paths, "window": result.window}
-    flat |= {"parallel": result.parallel, "seed": result.seed, **_made_with(result)}
+    flat: Json = {"pool": _no_formula(result.pool), **_made_with(result)}
     for name, value in row.to_json().items():
         if isinstance(value, dict):
             flat |= {f"{name}_{key}": item for key, item in value.items()} if name != "reasons" else {}
@@ -189,15 +189,10 @@ def _flat(result: Comparison, row: Row) -> Json:
 
 
 def _made_with(result: Comparison) -> Json:
-    """The options that change numbers and are not said elsewhere."""
-    return {
-        "count": result.count,
-        "planned": result.planned,
-        "max_tokens": result.max_tokens,
-        "guard": result.guard,
-        "equal": result.equal,
-        "symbolic_seconds": result.symbolic_seconds,
-    }
+    """Every option but those that recorded paths have no use for."""
+    names = [name for name in RunOptions.fields() if name != "deadline"]
+    values = {name: getattr(result.options, name) for name in names}
+    return values | {name: getattr(result.settings, name) for name in ReplaySettings.fields() if name not in UNPRINTED}
 
 
 def _no_formula(text: str) -> str:

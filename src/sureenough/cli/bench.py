@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 from dataclasses import asdict
 from pathlib import Path
@@ -14,7 +13,7 @@ from sureenough.bench.estimate import Prices, estimate
 from sureenough.bench.execute import execute, prepare
 from sureenough.bench.experiments import EXPERIMENTS
 from sureenough.bench.folder import RunFolder
-from sureenough.bench.parallel import cores
+from sureenough.bench.pipeline import cores
 from sureenough.bench.plan import BenchPlan, EngineChoice, read_plan
 from sureenough.bench.recording import Model
 from sureenough.cli import engine
@@ -27,12 +26,11 @@ from sureenough.datasets.files import columns_of
 from sureenough.engines.base import Engine
 from sureenough.engines.load_balancer import LoadBalancer
 from sureenough.errors import UsageError
+from sureenough.redact import printable_command
 
 Texts = list[str] | None
 SAMPLING: Final = ("temperature", "top_p", "max_path_tokens", "completions", "first_token", "stall")
 """Options of an engine that a plan's engines have too."""
-SWEPT: Final = ("init-size", "window", "fence", "scaling", "theorem")
-"""Experiments with a sweep of their own."""
 
 
 @with_options(
@@ -100,11 +98,6 @@ def command(
         "jobs": jobs,
     }, sampling={name: value for name, value in sampling.items() if _is_typed(context, name)},
        fallback={"jobs": cores(), **({"engines": engines} if engines and not typed else {})})  # fmt: skip
-    if chosen.sweep is not None and chosen.experiment in EXPERIMENTS and chosen.experiment not in SWEPT:
-        raise UsageError(
-            f"{chosen.experiment} has no sweep of its own; sweep an option of the strategies, such as --sweep "
-            f"warmup=8,16, or choose one of {', '.join(SWEPT)}"
-        )
     prepared = prepare(chosen, _models(chosen))
     path = output or Path("runs") / chosen.experiment
     if dry_run:
@@ -113,7 +106,7 @@ def command(
     with RunFolder(path) as folder:
         try:
             with show_progress(folder) as (meter, on_replay):
-                result = execute(prepared, folder, meter, shlex.join(["sureenough", *sys.argv[1:]]), on_replay)
+                result = execute(prepared, folder, meter, printable_command(["sureenough", *sys.argv[1:]]), on_replay)
         except KeyboardInterrupt:
             echo(f"Interrupted. The results so far are in {folder.path}; the same command continues.", err=True)
             raise typer.Exit(130) from None

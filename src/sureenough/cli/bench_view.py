@@ -13,10 +13,10 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
-from sureenough.bench.estimate import note_pace
+from sureenough.bench.estimate import save_rate
 from sureenough.bench.folder import RunFolder
 from sureenough.bench.progress import ProgressMeter
-from sureenough.bench.report.cells import heading, shown
+from sureenough.bench.report.cells import heading, printed
 from sureenough.bench.result import ExperimentResult, Table
 
 INTERVAL: Final = 10.0
@@ -38,8 +38,8 @@ def show_progress(folder: RunFolder) -> Iterator[tuple[ProgressMeter, Callable[[
 
         def show(meter: ProgressMeter) -> None:
             bar.update(task, description=meter.line(), completed=meter.done, total=meter.total)
-            if is_due() and meter.made:
-                note_pace(folder, meter.rate)
+            if is_due() and meter.units:
+                save_rate(folder, meter.rate)
 
         def show_replay(done: int, total: int) -> None:
             bar.update(task, description=f"replaying: {done:,} of {total:,}", completed=done, total=total)
@@ -70,8 +70,8 @@ class _ProgressLines:
         if self._is_due() or meter.cell != self._cell:
             self._cell = meter.cell
             typer.echo(meter.line(), err=True)
-            if meter.made:
-                note_pace(self._folder, meter.rate)
+            if meter.units:
+                save_rate(self._folder, meter.rate)
 
     def show_replay(self, done: int, total: int) -> None:
         if self._is_due():
@@ -93,6 +93,6 @@ def tables(result: ExperimentResult, folder: Path) -> str:
 
 def _aligned(table: Table) -> list[str]:
     cells = [[heading(column) for column in table.columns]]
-    cells += [[shown(cell, column) for cell, column in zip(row, table.columns, strict=True)] for row in table.rows]
+    cells += [[printed(cell, column) for cell, column in zip(row, table.columns, strict=True)] for row in table.rows]
     widths = [max(len(line[i]) for line in cells) for i in range(len(table.columns))]
     return ["  ".join(cell.ljust(w) for cell, w in zip(line, widths, strict=True)).rstrip() for line in cells]

@@ -31,11 +31,10 @@ from sureenough.cli.terminal import echo
 from sureenough.core.options import RunOptions
 from sureenough.core.outcome import Outcome
 from sureenough.drivers.observers import Observer
-from sureenough.drivers.record import PathCallback, RecordQuestion, record, write
+from sureenough.drivers.record import PathCallback, RecordQuestion, record
 from sureenough.engines.local.engine import Local
 from sureenough.errors import TraceError
-from sureenough.pools import PoolInfo
-from sureenough.pools.journal import Journal
+from sureenough.pools import Journal, PoolInfo, write_journal_pool
 from sureenough.problems import GeneratedProblem, generate
 
 DEMO_STRATEGIES: Final = ("sc", "ac", "deepconf-low", "ddc", "sure")
@@ -167,7 +166,7 @@ class _Demo:
         client = self.engine.wire()
         info = PoolInfo("arith", client.model, "local", client.k, sampling=client.sampling(),
                         prompt=self.engine.template or TEMPLATE, window=client.window)  # fmt: skip
-        write(self.pool, complete, journal, info, True)
+        write_journal_pool(self.pool, complete, journal, info, keep_text=True)
 
     def demo_size(self) -> DemoSize:
         """As many problems and paths as the measured speed leaves time for."""

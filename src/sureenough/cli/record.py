@@ -23,12 +23,11 @@ from sureenough.cli.terminal import echo
 from sureenough.core.options import LIVE_DEFAULTS, RunOptions
 from sureenough.datasets.files import columns_of, load
 from sureenough.drivers.judging import KINDS, extractor_for
-from sureenough.drivers.record import PathCallback, RecordQuestion, RecordResult, record, write
+from sureenough.drivers.record import PathCallback, RecordQuestion, RecordResult, record
 from sureenough.engines.base import Engine
 from sureenough.engines.openai.client import OpenAI
 from sureenough.errors import TraceError, UsageError
-from sureenough.pools import PoolInfo, RecordedPath
-from sureenough.pools.journal import Journal
+from sureenough.pools import Journal, OutputLock, PoolInfo, RecordedPath, write_journal_pool
 
 SAMPLED_FIRST = 4
 """Paths that a dry run samples to estimate from."""
@@ -40,6 +39,7 @@ SAMPLED_FIRST = 4
 )
 def command(
     *,
+    call: typer.Context,
     dataset: Annotated[
         Path,
         typer.Argument(help="JSON lines, CSV or Parquet with a column question, and optionally id, gold, kind, level."),
@@ -68,6 +68,7 @@ def command(
         return
     if not output.name or output.is_dir():
         raise UsageError(f"{output} is a folder; name the file to write, such as {output / 'pool.parquet'}")
+    call.with_resource(OutputLock(output.with_name(output.name + ".lock"), output))
     journal_file = output.with_name(output.name + ".journal")
     if output.exists() and not journal_file.exists():
         raise TraceError(f"{output} exists and is complete; name another output, or move it away")
@@ -78,7 +79,7 @@ def command(
         info = PoolInfo(dataset.stem, client.model, engine.kind(sampled), client.k, sampling=client.sampling(),
                         prompt=template, window=client.window)  # fmt: skip
         if journal.paths:
-            write(output, questions, journal, info, text)
+            write_journal_pool(output, questions, journal, info, keep_text=text)
     missing = job.total - job.recorded(journal)
     if missing or result is None:
         failure = f"; the latest failure: {result.lost}" if result is not None and result.lost is not None else ""

@@ -16,7 +16,9 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from sureenough.answers import REPLAY_SECONDS
 from sureenough.bench import Comparison, compare
-from sureenough.bench.comparison import Progress as ProgressCallback
+from sureenough.bench.pipeline import Progress as ProgressCallback
+from sureenough.bench.pipeline import cores
+from sureenough.bench.settings import DEFAULT_REPEATS
 from sureenough.bench.tables import csv_table, json_table, plain_table, rich_table
 from sureenough.cli.option_groups import STRATEGIES_HELP, run_options, split_strategies, with_options
 from sureenough.cli.terminal import echo
@@ -43,7 +45,9 @@ def command(
     ] = None,
     strategy: Annotated[list[str] | None, typer.Option("-s", "--strategy", help=STRATEGIES_HELP)] = None,
     run: RunOptions,
-    repeats: Annotated[int, typer.Option(help="Orders of the paths to replay, the same for every strategy.")] = 5,
+    repeats: Annotated[
+        int, typer.Option(help="Orders of the paths to replay, the same for every strategy.")
+    ] = DEFAULT_REPEATS,
     guard: Annotated[bool, typer.Option("--guard", help="Let sure ignore confidence that misled it before.")] = False,
     equal: Annotated[str, typer.Option(help="When answers are the same: by meaning, or by string.")] = "meaning",
     symbolic_seconds: Annotated[
@@ -51,6 +55,7 @@ def command(
         typer.Option(help="Seconds per question for symbolic comparison; pairs undecided by then count as different."),
     ] = REPLAY_SECONDS,
     skip_damaged: Annotated[bool, typer.Option("--skip-damaged", help="Leave out damaged rows; count them.")] = False,
+    jobs: Annotated[int | None, typer.Option(help="Processes; all cores by default.", min=1)] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
 ) -> None:
@@ -71,6 +76,7 @@ def command(
                 equal=equal,  # type: ignore[arg-type]  # compare checks it
                 symbolic_seconds=symbolic_seconds,
                 skip_damaged=skip_damaged,
+                jobs=jobs or cores(),
                 progress=progress,
             )
         results.append(result)

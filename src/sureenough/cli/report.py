@@ -24,3 +24,5 @@ def command(
     results = saved(run)
     built = build(results, output or run / "report", title=title or f"sureenough: {run.resolve().name}", plots=plots)
     typer.echo(f"{built.page}: {len(results)} experiments, {len(built.tables)} tables, {len(built.figures)} figures")
+    if built.missing and plots:
+        typer.echo(built.missing, err=True)

@@ -1,4 +1,4 @@
-"""What no dataset may have: control characters in a question, an answer that cannot be read, the wrong size."""
+"""Checks on loaded questions: no control characters, readable answers, the right number of them."""
 
 from __future__ import annotations
 
@@ -11,49 +11,49 @@ from sureenough.datasets.files import DatasetProblem
 from sureenough.errors import UsageError
 
 ALLOWED: Final = "\n\t"
-"""MATH-500 itself has tabs."""
+"""Control characters that questions may have; MATH-500 has tabs."""
 
 
 def refuse_bad_problem(problem: DatasetProblem, dataset: Dataset, where: str) -> None:
-    """Raise a UsageError that names the row and what is wrong with it; never with the question's text."""
+    """Raise a UsageError that names the row and the problem, without the question's text."""
     if any(category(c) == "Cc" for c in problem.id):
         raise UsageError(f"{where}: the id {problem.id!r} holds a control character")
-    found = control_character(problem.question)
-    if found is not None:
+    character = control_character(problem.question)
+    if character is not None:
         raise UsageError(
-            f"{where}: the question holds the control character {found!r}; a copy whose backslashes were lost has such "
-            "(\\frac becomes a form feed): take another copy"
+            f"{where}: the question holds the control character {character!r}; a copy that lost its backslashes has it "
+            "(\\frac becomes a form feed): use another copy"
         )
     if problem.gold is None:
         if not dataset.graded:
             return
-        raise UsageError(f"{where} has no answer; it is looked for in gold or answer")
-    wrong = _unreadable(problem.gold, problem.kind or dataset.kind, dataset)
-    if wrong is not None:
-        raise UsageError(f"{where}: the answer {problem.gold[:60]!r} {wrong}")
+        raise UsageError(f"{where} has no answer in the columns gold or answer")
+    reason = _unreadable(problem.gold, problem.kind or dataset.kind, dataset)
+    if reason is not None:
+        raise UsageError(f"{where}: the answer {problem.gold[:60]!r} {reason}")
 
 
-def refuse_wrong_count(found: int, dataset: Dataset, where: str) -> None:
-    """A whole dataset has all its questions."""
-    if dataset.count is not None and found != dataset.count:
+def refuse_wrong_count(count: int, dataset: Dataset, where: str) -> None:
+    """Refuse an incomplete copy of a dataset."""
+    if dataset.count is not None and count != dataset.count:
         raise UsageError(
-            f"{where} holds {found} questions, {dataset.name} has {dataset.count}; take a whole copy, "
-            f"or ask for a part of it with --limit {min(found, dataset.count)}"
+            f"{where} holds {count} questions, {dataset.name} has {dataset.count}; use a complete copy, "
+            f"or ask for a part of it with --limit {min(count, dataset.count)}"
         )
 
 
 def control_character(text: str) -> str | None:
-    """The first one that no question has; a carriage return is fine before a line feed."""
-    plain = text.replace("\r\n", "\n")
-    return next((c for c in plain if category(c) in ("Cc", "Cs") and c not in ALLOWED), None)
+    """The first one that questions may not have; a carriage return is fine before a line feed."""
+    normalised = text.replace("\r\n", "\n")
+    return next((c for c in normalised if category(c) in ("Cc", "Cs") and c not in ALLOWED), None)
 
 
 def _unreadable(gold: str, kind: str, dataset: Dataset) -> str | None:
     if kind == "choice":
         letter = len(gold) == 1 and gold in dataset.choices
-        return None if letter else f"is no choice; it must be one of {', '.join(dataset.choices)}"
+        return None if letter else f"is not a choice; it must be one of {', '.join(dataset.choices)}"
     if extract(f"\\boxed{{{gold}}}") is None or canonical_key(gold).kind == "empty":
         return "cannot be read: are its braces balanced?"
     if dataset.numeric and canonical_key(gold).kind != "number":
-        return f"is no number, and all answers of {dataset.name} are"
+        return f"is not a number, and all answers of {dataset.name} are numbers"
     return None

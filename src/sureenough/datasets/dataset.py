@@ -1,6 +1,6 @@
-"""A dataset: where its rows come from, how one is read, how its questions are put and what its answers are.
+"""A dataset: where its rows come from, how a row is read, how its questions are asked and what its answers are.
 
-To add one: a file in this folder that makes a `Dataset`, and a line in the dict of `__init__`.
+To add one, make a `Dataset` in builtin.py and name it in the dict at the end of that file.
 """
 
 from __future__ import annotations
@@ -18,21 +18,15 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Hub:
-    """A file of a dataset on the Hugging Face hub."""
+    """A file of a dataset on the Hugging Face hub, at one commit."""
 
     id: str
     file: str
-    split: str
-    config: str = "default"
-
-    @property
-    def converted(self) -> str:
-        """The same rows in the hub's own conversion, should the authors move their file."""
-        return f"{self.config}/{self.split}/0000.parquet"
+    revision: str  # the full hash: branches and tags can move
 
 
-def as_it_is(row: Row, seed: int) -> Row:
-    """A row that needs no change: id, question or problem, gold or answer, level."""
+def unchanged(row: Row, seed: int) -> Row:
+    """The reader of files that have our columns: id, question or problem, gold or answer, level."""
     return row
 
 
@@ -41,23 +35,23 @@ class Dataset:
     """Questions with known answers."""
 
     name: str
-    about: str  # a line: what it is, and its licence
-    count: int | None = None  # how many questions the whole of it has
+    about: str  # one line: what it is, and its licence
+    count: int | None = None  # questions in a complete copy
     hub: Hub | None = None
-    read: Callable[[Row, int], Row] = as_it_is  # from the file's columns to ours; the seed shuffles choices
-    make: Callable[[int], list[DatasetProblem]] | None = None  # questions that are made, not loaded, from the seed
+    read: Callable[[Row, int], Row] = unchanged  # from the file's columns to ours; the seed shuffles choices
+    make: Callable[[int], list[DatasetProblem]] | None = None  # generates the questions from the seed
     template: str = TEMPLATE
-    kind: str = "math"  # of answer, unless a row says its own
+    kind: str = "math"  # of answer, unless a row has its own
     numeric: bool = False  # every answer is a number
     choices: str = "ABCD"
     graded: bool = True  # every question has an answer
-    hidden: bool = False  # its authors ask that questions are not published: they are never printed or kept
+    hidden: bool = False  # its authors ask not to publish the questions: they are never printed or stored
 
 
 def renamed(**columns: str) -> Callable[[Row, int], Row]:
-    """A reader that takes a column from where this dataset has it: `renamed(id="unique_id")`."""
+    """A reader for files that name a column differently: `renamed(id="unique_id")`."""
 
     def read(row: Row, seed: int) -> Row:
-        return {**row, **{ours: row[theirs] for ours, theirs in columns.items() if theirs in row}}
+        return {**row, **{ours: row[column] for ours, column in columns.items() if column in row}}
 
     return read

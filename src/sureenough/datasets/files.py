@@ -1,6 +1,6 @@
-"""Files of questions: JSON lines, a JSON array, CSV or Parquet, with the same names of columns in all of them.
+"""Files of questions: JSON lines, a JSON array, CSV, TSV or Parquet, all with the same column names.
 
-A file whose columns have other names is read with a map; whatever is wrong is said with the place where it stands.
+A file whose columns have other names is read with a map. Errors name the row.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ COLUMNS: Final = {
     "kind": ("kind",),
     "level": ("level",),
 }
-"""What a row may say, and the columns where it is looked for."""
+"""The fields of a row, and the columns in which they are looked for."""
 
 KINDS: Final = ("math", "choice")
 Row = Mapping[str, Any]
 RowAt = tuple[str, Row]
-"""A row, and where it stands: line 3, row 3."""
+"""A row and its place, such as "line 3"."""
 
 
 class DatasetProblem(NamedTuple):
-    """A question as a file has it; None for what the file does not say."""
+    """A question of a file; None for fields that the file does not have."""
 
     id: str
     question: str
@@ -40,19 +40,19 @@ class DatasetProblem(NamedTuple):
 
 
 def load(file: Path, columns: Mapping[str, str] | None = None, *, kinds: Sequence[str] = KINDS) -> list[DatasetProblem]:
-    """All questions of a file; `columns` says where else to look: {"question": "problem", "gold": "solution"}."""
+    """All questions of a file; `columns` maps our names to its own: {"question": "problem", "gold": "solution"}."""
     return [problem for _, problem in parsed(rows_of(file), columns, str(file), kinds=kinds)]
 
 
 def rows_of(file: Path) -> Iterator[RowAt]:
-    """The rows of a file, as they are."""
-    reading = READERS.get(file.suffix.lower())
-    if reading is None:
+    """The rows of a file with their places."""
+    reader = READERS.get(file.suffix.lower())
+    if reader is None:
         raise UsageError(f"{file}: a file of questions ends in {', '.join(READERS)}")
     try:
-        yield from reading(file)
+        yield from reader(file)
     except UnicodeDecodeError:
-        raise UsageError(f"{file} is no text in UTF-8") from None
+        raise UsageError(f"{file} is not UTF-8 text") from None
     except OSError as error:
         raise UsageError(f"{file} cannot be read: {error.strerror or error}") from None
 
@@ -65,37 +65,37 @@ def parsed(
     kinds: Sequence[str] = KINDS,
     prefix: str = "",
 ) -> Iterator[tuple[str, DatasetProblem]]:
-    """Rows as questions, each with its place; ids are numbers with a prefix where the rows have none."""
-    places = COLUMNS | {name: (column,) for name, column in _known(columns or {}).items()}
-    found: set[str] = set()
+    """Rows as questions, each with its place; rows without ids get numbers with a prefix."""
+    places = COLUMNS | {name: (column,) for name, column in _check_names(columns or {}).items()}
+    ids: set[str] = set()
     for number, (place, row) in enumerate(rows, start=1):
         where = f"{source}, {place}"
         problem = _problem(row, f"{prefix}{number}", places, columns or {}, where)
         if problem.kind is not None and problem.kind not in kinds:
             raise UsageError(f"{where}: unknown kind {problem.kind!r}; known: {', '.join(kinds)}")
-        if problem.id in found:
-            raise UsageError(f"{where}: the id {problem.id!r} was there before; ids must differ")
-        found.add(problem.id)
+        if problem.id in ids:
+            raise UsageError(f"{where}: the id {problem.id!r} is used twice; ids must differ")
+        ids.add(problem.id)
         yield place, problem
-    if not found:
+    if not ids:
         raise UsageError(
-            f"{source} holds no questions; it needs a column named question, or problem, and a row for each"
+            f"{source} holds no questions; it needs a column named question (or problem), and one row per question"
         )
 
 
 def columns_of(text: str | None) -> dict[str, str]:
-    """A map as it is typed: `question=problem,gold=answer`."""
+    """A map written as `question=problem,gold=answer`."""
     pairs = [part.partition("=") for part in (text or "").split(",") if part.strip()]
-    wrong = next((name for name, _, column in pairs if not name.strip() or not column.strip()), None)
-    if wrong is not None:
-        raise UsageError(f"{text!r} is no map of columns; it looks like question=problem,gold=answer")
-    return _known({name.strip(): column.strip() for name, _, column in pairs})
+    incomplete = next((name for name, _, column in pairs if not name.strip() or not column.strip()), None)
+    if incomplete is not None:
+        raise UsageError(f"{text!r} is not a map of columns; write question=problem,gold=answer")
+    return _check_names({name.strip(): column.strip() for name, _, column in pairs})
 
 
-def _known(columns: Mapping[str, str]) -> dict[str, str]:
+def _check_names(columns: Mapping[str, str]) -> dict[str, str]:
     unknown = [name for name in columns if name not in COLUMNS]
     if unknown:
-        raise UsageError(f"a row has no {unknown[0]!r}; what can be mapped: {', '.join(COLUMNS)}")
+        raise UsageError(f"there is no field {unknown[0]!r} to map; known: {', '.join(COLUMNS)}")
     return dict(columns)
 
 
@@ -112,18 +112,18 @@ def _problem(
     question = values["question"]
     if question is None:
         raise UsageError(
-            f"{where} has no question; it has {', '.join(map(str, row)) or 'nothing'}, and the question is looked for "
-            f"in {' or '.join(places['question'])}: name its column with --map question=COLUMN"
+            f"{where} has no question; it has {', '.join(map(str, row)) or 'nothing'}, not "
+            f"{' or '.join(places['question'])}: name its column with --map question=COLUMN"
         )
     if not isinstance(question, str):
-        raise UsageError(f"{where}: the question is {_short(question)}, which is no text")
-    plain = {name: _plain(name, values[name], where) for name in ("id", "gold", "kind")}
+        raise UsageError(f"{where}: the question is {_short(question)}, which is not text")
+    texts = {name: _text(name, values[name], where) for name in ("id", "gold", "kind")}
     level = _level(values["level"], where)
-    return DatasetProblem(plain["id"] or number, question, plain["gold"], plain["kind"], level)
+    return DatasetProblem(texts["id"] or number, question, texts["gold"], texts["kind"], level)
 
 
 def _value(row: Row, places: Sequence[str]) -> Any:
-    """The first of these columns that says something; empty cells and NaN say nothing."""
+    """The first of these columns with a value; empty cells and NaN are no value."""
     for column in places:
         value = row.get(column)
         empty = value is None or (isinstance(value, str) and not value.strip())
@@ -132,11 +132,11 @@ def _value(row: Row, places: Sequence[str]) -> Any:
     return None
 
 
-def _plain(name: str, value: Any, where: str) -> str | None:
+def _text(name: str, value: Any, where: str) -> str | None:
     if value is None:
         return None
     if isinstance(value, bool | dict | list | bytes):
-        raise UsageError(f"{where}: {name} is {_short(value)}; it must be a text or a number")
+        raise UsageError(f"{where}: {name} is {_short(value)}; it must be text or a number")
     return str(value).strip()
 
 
@@ -162,7 +162,7 @@ def _short(value: Any) -> str:
 
 
 def _json_lines(file: Path) -> Iterator[RowAt]:
-    # Only "\n" ends a line: texts may hold the other characters at which Python splits lines.
+    # Only "\n" ends a line: text may contain the other characters at which Python splits lines.
     for number, line in enumerate(file.read_text("utf-8-sig").split("\n"), start=1):
         if line.strip():
             yield f"line {number}", _object(line, f"{file}, line {number}")
@@ -176,7 +176,7 @@ def _json(file: Path) -> Iterator[RowAt]:
     try:
         rows = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise UsageError(f"{file} is no JSON: {error}") from None
+        raise UsageError(f"{file} is not JSON: {error}") from None
     for number, row in enumerate(rows, start=1):
         yield f"row {number}", _is_object(row, f"{file}, row {number}")
 
@@ -187,12 +187,12 @@ def _object(line: str, where: str) -> Row:
     except (ValueError, RecursionError) as error:
         if isinstance(error, UsageError):
             raise
-        raise UsageError(f"{where} is no question ({error}); {LOOKS}") from None
+        raise UsageError(f"{where} is not a question ({error}); {EXAMPLE}") from None
 
 
 def _is_object(row: Any, where: str) -> Row:
     if not isinstance(row, dict):
-        raise UsageError(f"{where} is no question; {LOOKS}")
+        raise UsageError(f"{where} is not a question; {EXAMPLE}")
     return row
 
 
@@ -203,10 +203,10 @@ def _csv(file: Path, delimiter: str = ",") -> Iterator[RowAt]:
             for row in rows:
                 place = f"line {rows.line_num}"
                 if None in row:
-                    raise UsageError(f"{file}, {place} has more cells than the header; quote texts that hold commas")
+                    raise UsageError(f"{file}, {place} has more cells than the header; quote text that contains commas")
                 yield place, row
         except csv.Error as error:
-            raise UsageError(f"{file}, line {rows.reader.line_num} is no CSV: {error}") from None
+            raise UsageError(f"{file}, line {rows.reader.line_num} is not CSV: {error}") from None
 
 
 def _tsv(file: Path) -> Iterator[RowAt]:
@@ -217,18 +217,18 @@ def _parquet(file: Path) -> Iterator[RowAt]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    open(file, "rb").close()  # a file that cannot be read is named as all others are
+    open(file, "rb").close()  # so that an unreadable file raises the same error as in the other readers
     try:
-        # By its name and in this thread: a thread of Arrow's that holds a file of Python's aborts a process that ends.
-        with pq.ParquetFile(file) as found:
-            rows = found.read(use_threads=False).to_pylist()
+        # By name and in this thread: an Arrow thread that holds a Python file aborts a process that is exiting.
+        with pq.ParquetFile(file) as parquet:
+            rows = parquet.read(use_threads=False).to_pylist()
     except pa.ArrowException as error:
-        raise UsageError(f"{file} is no Parquet: {str(error).splitlines()[0]}") from None
+        raise UsageError(f"{file} is not Parquet: {str(error).splitlines()[0]}") from None
     for number, row in enumerate(rows, start=1):
         yield f"row {number}", row
 
 
-LOOKS: Final = 'a line looks like {"id": "1", "question": "…", "gold": "…", "level": 3}'
+EXAMPLE: Final = 'a line looks like {"id": "1", "question": "…", "gold": "…", "level": 3}'
 READERS: Final[dict[str, Callable[[Path], Iterator[RowAt]]]] = {
     ".jsonl": _json_lines,
     ".ndjson": _json_lines,

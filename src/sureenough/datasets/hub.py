@@ -1,7 +1,4 @@
-"""Files from the Hugging Face hub, through its own client: its cache, its login, its offline switch.
-
-What is in the cache is taken from there: a benchmark does not change, and a second run needs no network.
-"""
+"""Files from the Hugging Face hub, through its own client: its cache, its login, its offline switch."""
 
 from __future__ import annotations
 
@@ -15,63 +12,58 @@ from sureenough.errors import UsageError
 
 
 def fetch(dataset: Dataset) -> Path:
-    """The dataset's file on this machine; says how to give one where the hub does not."""
+    """The dataset's file, from the cache or the hub; an error says how to give a file instead."""
     hub = dataset.hub
     assert hub is not None
     instead = (
         f"Or give a copy of your own, as JSON lines, CSV or Parquet: --dataset {dataset.name}=FILE "
-        "(--map question=COLUMN,gold=COLUMN where its columns have other names)"
+        "(--map question=COLUMN,gold=COLUMN if its columns have other names)"
     )
     try:
         import huggingface_hub as client
-        from huggingface_hub import errors as said
+        from huggingface_hub import errors
     except ImportError:
         raise UsageError(
-            f"{dataset.name} is fetched from the Hugging Face hub, and its client is not installed: "
+            f"{dataset.name} is downloaded from the Hugging Face hub, and its client is not installed: "
             f"pip install 'sureenough[bench]'. {instead}"
         ) from None
     try:
-        return _cached(hub, said, client) or _downloaded(hub, said, client)
-    except said.GatedRepoError:
+        return _cached(hub, client, errors) or _downloaded(hub, client, errors)
+    except errors.GatedRepoError:
         raise UsageError(
             f"{hub.id} is gated: accept its terms at https://huggingface.co/datasets/{hub.id}, then log in with "
             f"`hf auth login` or set HF_TOKEN. {instead}"
         ) from None
-    except (said.RepositoryNotFoundError, said.RemoteEntryNotFoundError, said.RevisionNotFoundError):
-        raise UsageError(f"the hub has no {hub.id} with {hub.file} any more, or not for you. {instead}") from None
-    except (httpx.TransportError, said.LocalEntryNotFoundError, said.OfflineModeIsEnabled) as error:
-        why = f" ({error})" if isinstance(error, httpx.TransportError) else ""
+    except (errors.RepositoryNotFoundError, errors.RemoteEntryNotFoundError, errors.RevisionNotFoundError):
         raise UsageError(
-            f"{dataset.name} is on the Hugging Face hub, which could not be reached{why}, and no copy is in its cache. "
+            f"the hub has no {hub.file} in {hub.id} at {hub.revision[:12]}, or not for you. {instead}"
+        ) from None
+    except (httpx.TransportError, errors.LocalEntryNotFoundError, errors.OfflineModeIsEnabled) as error:
+        reason = f" ({error})" if isinstance(error, httpx.TransportError) else ""
+        raise UsageError(
+            f"{dataset.name} is on the Hugging Face hub, which could not be reached{reason}, and no copy is cached. "
             f"Go online and try again. {instead}"
         ) from None
-    except (said.HfHubHTTPError, OSError) as error:
-        why = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        raise UsageError(f"{hub.id} could not be fetched from the hub: {why[:200]}. {instead}") from None
+    except (errors.HfHubHTTPError, OSError) as error:
+        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise UsageError(f"{hub.id} could not be downloaded from the hub: {reason[:200]}. {instead}") from None
 
 
-def _files(hub: Hub) -> tuple[dict[str, Any], ...]:
-    converted = {"filename": hub.converted, "revision": "refs/convert/parquet"}
-    return tuple({"repo_id": hub.id, "repo_type": "dataset", **where} for where in ({"filename": hub.file}, converted))
+def _location(hub: Hub) -> dict[str, str]:
+    return {"repo_id": hub.id, "repo_type": "dataset", "filename": hub.file, "revision": hub.revision}
 
 
-def _cached(hub: Hub, errors: Any, client: Any) -> Path | None:
-    for file in _files(hub):
-        try:
-            return Path(client.hf_hub_download(**file, local_files_only=True))
-        except errors.LocalEntryNotFoundError:
-            continue
-    return None
+def _cached(hub: Hub, client: Any, errors: Any) -> Path | None:
+    try:
+        return Path(client.hf_hub_download(**_location(hub), local_files_only=True))
+    except errors.LocalEntryNotFoundError:
+        return None
 
 
-def _downloaded(hub: Hub, errors: Any, client: Any) -> Path:
+def _downloaded(hub: Hub, client: Any, errors: Any) -> Path:
     from huggingface_hub import constants
 
     if constants.HF_HUB_OFFLINE:
         raise errors.OfflineModeIsEnabled
-    httpx.head(constants.ENDPOINT, timeout=10.0)  # the client would try six times over before it gives up
-    theirs, converted = _files(hub)
-    try:
-        return Path(client.hf_hub_download(**theirs))
-    except errors.RemoteEntryNotFoundError:
-        return Path(client.hf_hub_download(**converted))
+    httpx.head(constants.ENDPOINT, timeout=10.0)  # the client would retry six times before it gives up
+    return Path(client.hf_hub_download(**_location(hub)))

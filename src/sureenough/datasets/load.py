@@ -1,4 +1,4 @@
-"""From a name or a file to questions that were checked, row by row."""
+"""Load a dataset by name or from a file, and check every row."""
 
 from __future__ import annotations
 
@@ -23,32 +23,32 @@ class Loaded:
 
     dataset: Dataset
     problems: list[DatasetProblem]
-    own_template: bool = False  # the caller's, which no model's wish replaces
+    own_template: bool = False  # given by the caller, so that a model's suggestion does not replace it
 
     @property
     def name(self) -> str:
         return self.dataset.name
 
-    def asked(self, template: str | None = None) -> list[RecordQuestion]:
-        """The questions as they are put to a model; the dataset's own way, unless the model wants another."""
-        told = self.dataset
+    def record_questions(self, template: str | None = None) -> list[RecordQuestion]:
+        """The questions as prompts; the dataset's own template is the default."""
+        own = self.dataset
         return [
             RecordQuestion(
-                p.id,
-                render_prompt(p.question, template or told.template),
-                p.gold,
-                p.level,
-                extractor_for(p.kind or told.kind),
+                problem.id,
+                render_prompt(problem.question, template or own.template),
+                problem.gold,
+                problem.level,
+                extractor_for(problem.kind or own.kind),
             )
-            for p in self.problems
+            for problem in self.problems
         ]
 
     def digest(self) -> str:
-        """Of everything that decides what is asked and what is right; says nothing of the text."""
-        said = sha256(self.dataset.kind.encode())
+        """A hash of everything that decides what is asked and what is right."""
+        digest = sha256(self.dataset.kind.encode())
         for problem in self.problems:
-            said.update(f"\0{problem.id}\0{problem.question}\0{problem.gold}\0{problem.kind}".encode())
-        return said.hexdigest()[:16]
+            digest.update(f"\0{problem.id}\0{problem.question}\0{problem.gold}\0{problem.kind}".encode())
+        return digest.hexdigest()[:16]
 
 
 def load(
@@ -60,15 +60,15 @@ def load(
     kind: str | None = None,
     template: str | None = None,
 ) -> Loaded:
-    """A dataset by name, from the hub; `name=FILE`, from a copy of one's own; or a FILE of questions of one's own.
+    """A dataset by name, downloaded from the hub; `name=FILE`, from your own copy; or a FILE of your own questions.
 
     Args:
         text: such as math500, math500=copy.jsonl, or questions.csv.
-        limit: only the first so many; then the whole may have any number.
-        seed: of shuffled choices and of made questions.
-        columns: where a file has what: {"question": "problem", "gold": "solution"}.
-        kind: of answer, in place of the dataset's own.
-        template: in place of the dataset's own.
+        limit: use only the first questions; the file may then have any number of them.
+        seed: of shuffled choices and generated questions.
+        columns: the columns of a file: {"question": "problem", "gold": "solution"}.
+        kind: of answer, instead of the dataset's own.
+        template: instead of the dataset's own.
     """
     if limit is not None and limit < 1:
         raise UsageError(f"limit is {limit}; it must be at least 1, or left out")
@@ -83,7 +83,7 @@ def load(
         for problem in problems:
             refuse_bad_problem(problem, dataset, f"{where}, {problem.id}")
     else:
-        where = str(file) if file is not None else f"{dataset.name} of the hub"
+        where = str(file) if file is not None else f"{dataset.name} from the hub"
         problems = _problems(file or fetch(dataset), dataset, where, seed, columns)
     if limit is None:
         refuse_wrong_count(len(problems), dataset, where)
@@ -105,9 +105,9 @@ def _named(text: str) -> tuple[Dataset, Path | None]:
 def _problems(
     file: Path, dataset: Dataset, where: str, seed: int, columns: Mapping[str, str] | None
 ) -> list[DatasetProblem]:
-    placed = rows_of(file) if columns else _read(rows_of(file), dataset, where, seed)
+    rows = rows_of(file) if columns else _read(rows_of(file), dataset, where, seed)
     problems = []
-    for place, problem in parsed(placed, columns, where, prefix=dataset.name + "-"):
+    for place, problem in parsed(rows, columns, where, prefix=dataset.name + "-"):
         refuse_bad_problem(problem, dataset, f"{where}, {place}")
         problems.append(problem)
     return problems

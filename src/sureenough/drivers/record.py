@@ -5,17 +5,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import aclosing
-from pathlib import Path
 from typing import Final, NamedTuple
 
 from sureenough.answers import extract as extract_answer
 from sureenough.core.events import path_seed
 from sureenough.drivers.judging import Extract
 from sureenough.engines.base import Chunk, Engine, Prompt, opened
-from sureenough.errors import EngineError, EngineRejected, EngineUnavailable, MissingLogprobs, TraceError
-from sureenough.pools import PoolInfo, PoolWriter, Question, RecordedPath
-from sureenough.pools.journal import Journal, by_question
-from sureenough.pools.write import why
+from sureenough.errors import EngineError, EngineRejected, EngineUnavailable, MissingLogprobs
+from sureenough.pools import RecordedPath
+from sureenough.pools.journal import Journal
 
 
 class RecordQuestion(NamedTuple):
@@ -143,18 +141,3 @@ class _Recording:
 async def _chunks(stream: AsyncIterator[object]) -> AsyncIterator[Chunk]:
     async for chunk in stream:
         yield chunk if isinstance(chunk, Chunk) else Chunk(chunk)  # type: ignore[arg-type]
-
-
-def write(pool: Path, asked: Iterable[RecordQuestion], journal: Journal, info: PoolInfo, text: bool) -> None:
-    """Make the pool of what the journal has."""
-    known = {one.id: one for one in asked}
-    optional = ("text", "seed", "tokens") if text else ("seed", "tokens")
-    try:
-        with PoolWriter(pool, info, optional=optional) as writer:
-            for name, paths in by_question(journal.paths, known):
-                writer.write(Question(name, known[name].gold, known[name].level, paths))
-    except OSError as error:
-        raise TraceError(
-            f"cannot write {pool}: {why(error)}. All paths are safe in {journal.file}; "
-            "make room and give the same command again"
-        ) from None

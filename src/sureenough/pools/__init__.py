@@ -2,9 +2,22 @@
 
 from __future__ import annotations
 
+from sureenough.pools.durable import OutputLock
+from sureenough.pools.journal import Journal, write_journal_pool
 from sureenough.pools.path import RecordedPath, scan_together
 from sureenough.pools.read import Pool, Question
 from sureenough.pools.schema import PoolInfo
 from sureenough.pools.write import PoolWriter, write_pool
 
-__all__ = ["Pool", "PoolInfo", "PoolWriter", "Question", "RecordedPath", "scan_together", "write_pool"]
+__all__ = [
+    "Journal",
+    "OutputLock",
+    "Pool",
+    "PoolInfo",
+    "PoolWriter",
+    "Question",
+    "RecordedPath",
+    "scan_together",
+    "write_journal_pool",
+    "write_pool",
+]

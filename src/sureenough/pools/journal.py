@@ -1,6 +1,6 @@
-"""Paths as they are sampled, a line each, on disk before the next one is counted: a recording survives any end.
+"""Paths as they are sampled, one line each, on disk before the next one is counted: a recording survives any crash.
 
-The journal lies beside the pool that will be made of it.
+The journal lies beside the pool that is written from it when the recording is complete.
 """
 
 from __future__ import annotations
@@ -8,39 +8,44 @@ from __future__ import annotations
 import base64
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 import numpy as np
 
+from sureenough.core.confidence.instability import Floats
+from sureenough.errors import TraceError, UsageError
 from sureenough.pools.json_lines import JsonLinesFile, Line
 from sureenough.pools.path import RecordedPath
+from sureenough.pools.read import Question
+from sureenough.pools.schema import PoolInfo
+from sureenough.pools.write import PoolWriter, system_message
 
 Key = tuple[str, int]
 """A question's id and a path's number."""
 
 
-class JournalPath(Mapping[Key, RecordedPath]):
-    """Paths by question and number: where each stands is remembered, the path itself is read when it is asked for."""
+class JournalPaths(Mapping[Key, RecordedPath]):
+    """Paths by question and number. Only their offsets are in memory; a path is read when it is looked up."""
 
     def __init__(self, lines: JsonLinesFile) -> None:
         self._lines = lines
-        self._places = {(line["question"], line["path"]): place for place, line in lines}
+        self._offsets = {_key(line, lines.file, offset): offset for offset, line in lines}
 
     def add(self, key: Key, line: Line) -> None:
-        """One more."""
-        self._places[key] = self._lines.add(line)
+        self._offsets[key] = self._lines.add(line)
 
     def __getitem__(self, key: Key) -> RecordedPath:
-        return _path(self._lines.at(self._places[key]))
+        offset = self._offsets[key]
+        return _path(self._lines.at(offset), self._lines.file, offset)
 
     def __contains__(self, key: object) -> bool:
-        return key in self._places
+        return key in self._offsets
 
     def __iter__(self) -> Iterator[Key]:
-        return iter(self._places)
+        return iter(self._offsets)
 
     def __len__(self) -> int:
-        return len(self._places)
+        return len(self._offsets)
 
 
 class Journal:
@@ -49,17 +54,20 @@ class Journal:
     def __init__(self, file: Path, terms: dict[str, Any]) -> None:
         self.file = file
         self._lines = JsonLinesFile(file, terms, "paths")
-        self.paths = JournalPath(self._lines)
+        try:
+            self.paths = JournalPaths(self._lines)
+        except BaseException:
+            self._lines.close()
+            raise
 
     def add(self, question: str, path: RecordedPath) -> None:
-        """Keep one path; it is on disk when this returns."""
+        """Append one path; it is on disk when this returns."""
         assert path.number is not None
         line = {"question": question, "path": path.number, "answer": path.answer, "finish": path.finish}
         line |= {"seed": path.seed, "text": path.text, "peak": _packed(path.peak), "conf": _packed(path.conf)}
         self.paths.add((question, path.number), line)
 
     def close(self) -> None:
-        """No more lines."""
         self._lines.close()
 
     def __enter__(self) -> Self:
@@ -67,6 +75,37 @@ class Journal:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+class Recordable(Protocol):
+    """What a pool keeps of a question beside its paths."""
+
+    @property
+    def id(self) -> str: ...
+    @property
+    def gold(self) -> str | None: ...
+    @property
+    def level(self) -> int | None: ...
+
+
+def write_journal_pool(
+    pool: Path, questions: Iterable[Recordable], journal: Journal, info: PoolInfo, *, keep_text: bool
+) -> None:
+    """Write the pool of the journal's paths. It is on disk when this returns, so the journal may be removed."""
+    by_id = {question.id: question for question in questions}
+    optional = ("text", "seed", "tokens") if keep_text else ("seed", "tokens")
+    try:
+        with PoolWriter(pool, info, optional=optional) as writer:
+            for name, paths in by_question(journal.paths, by_id):
+                writer.write(Question(name, by_id[name].gold, by_id[name].level, paths))
+    except (OSError, TraceError) as error:
+        cause = error if isinstance(error, OSError) else error.__cause__
+        if not isinstance(cause, OSError):
+            raise
+        raise TraceError(
+            f"cannot write {pool}: {system_message(cause)}. All paths are safe in {journal.file}; "
+            "make room and give the same command again"
+        ) from None
 
 
 def by_question(paths: Mapping[Key, RecordedPath], ids: Iterable[str]) -> Iterator[tuple[str, list[RecordedPath]]]:
@@ -79,16 +118,35 @@ def by_question(paths: Mapping[Key, RecordedPath], ids: Iterable[str]) -> Iterat
             yield name, [paths[name, number] for number in sorted(numbers[name])]
 
 
-def _path(line: dict[str, Any]) -> RecordedPath:
-    return RecordedPath(
-        line["answer"], _unpacked(line["peak"]), _unpacked(line["conf"]), line["path"], line["finish"], line["text"],
-        line["seed"],
-    )  # fmt: skip
+def _key(line: Line, file: Path, offset: int) -> Key:
+    question, number = line.get("question"), line.get("path")
+    if not isinstance(question, str) or not isinstance(number, int) or isinstance(number, bool):
+        raise _damaged(file, offset)
+    return question, number
+
+
+def _path(line: Line, file: Path, offset: int) -> RecordedPath:
+    try:
+        peak, conf = (
+            np.frombuffer(base64.b64decode(line[name], validate=True), dtype="<f2") for name in ("peak", "conf")
+        )
+        finish, text, seed = line["finish"], line["text"], line["seed"]
+        if not isinstance(finish, str) or not isinstance(text, str | None) or not isinstance(seed, int | None):
+            raise _damaged(file, offset)
+        return RecordedPath(
+            line["answer"], peak.astype(np.float64), conf.astype(np.float64), line["path"], finish, text, seed
+        )
+    except (KeyError, TypeError, ValueError, UsageError):
+        raise _damaged(file, offset) from None
+
+
+def _damaged(file: Path, offset: int) -> TraceError:
+    return TraceError(f"{file}, at byte {offset}: the line is not a recorded path; remove it to keep the rest")
 
 
 def _packed(values: Any) -> str:
     return base64.b64encode(np.asarray(values, dtype="<f2").tobytes()).decode()
 
 
-def _unpacked(text: str) -> Any:
-    return np.frombuffer(base64.b64decode(text), dtype="<f2").astype(np.float64)
+def _unpacked(text: str) -> Floats:
+    return np.frombuffer(base64.b64decode(text, validate=True), dtype="<f2").astype(np.float64)

@@ -1,64 +1,72 @@
-"""A file of JSON lines that survives any end: each line is on disk before the next thing happens.
+"""A file of JSON lines that survives a crash at any point: each line is on disk before the next thing happens.
 
-The first line says under which terms the others were made, and must not change. A line that was cut by a crash is
-dropped when the file is opened again; every other line is whole.
+The first line holds the terms under which the others were made; they must not change. Every line ends with a checksum
+of its bytes (files of version 0.1 have none and stay readable). A last line that a crash cut short is dropped when the
+file is opened again.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
-from typing import Any, BinaryIO, Self
+from typing import Any, BinaryIO, Final, Self
+from zlib import crc32
 
 from sureenough.errors import TraceError
+from sureenough.pools.durable import sync_folder
 
 Line = dict[str, Any]
 
+_CHECKSUM: Final = re.compile(rb', "crc32": "([0-9a-f]{8})"\}\n\Z')
+
 
 class JsonLinesFile:
-    """Append lines; read all of them, or one again by its place. Memory does not grow with the file."""
+    """Append lines; iterate over all of them, or read one again by its offset. Memory does not grow with the file."""
 
-    def __init__(self, file: Path, terms: dict[str, Any], what: str) -> None:
+    def __init__(self, file: Path, terms: dict[str, Any], noun: str) -> None:
         self.file = file
-        self.what = what  # what a line is, in the plural
-        self.kept = 0
+        self.noun = noun  # what a line holds, in the plural
+        self.count = 0
+        self._checked = True  # every line has a checksum
         try:
             if file.exists():
                 self._resume(terms)
             self._handle = open(file, "ab", buffering=0)  # noqa: SIM115  # closed by close()
-            if not self._handle.tell():
+            self._end = os.fstat(self._handle.fileno()).st_size
+            if not self._end:
                 self._write({"terms": terms})
+                sync_folder(file.parent)
         except OSError as error:
             raise TraceError(f"cannot write {file}: {error.strerror or error}; choose another place with -o") from None
 
     def add(self, line: Line) -> int:
-        """Keep one line; it is on disk when this returns its place."""
-        whole = self._handle.tell()
+        """Append one line; it is on disk when this returns its offset."""
+        offset = self._end
         try:
             self._write(line)
         except OSError as error:
-            os.ftruncate(self._handle.fileno(), whole)  # take back what was half written
             raise TraceError(
-                f"cannot write {self.file}: {error.strerror or error}. {self.kept} {self.what} are safe in it; "
+                f"cannot write {self.file}: {error.strerror or error}. {self.count} {self.noun} are safe in it; "
                 "make room and give the same command again"
             ) from None
-        self.kept += 1
-        return whole
+        self.count += 1
+        return offset
 
     def __iter__(self) -> Iterator[tuple[int, Line]]:
-        """Every line but the terms, with its place."""
-        return (placed for placed in read_lines(self.file) if placed[0])
+        """Every line but the terms, with its offset."""
+        return ((offset, line) for offset, line in read_lines(self.file) if offset)
 
-    def at(self, place: int) -> Line:
-        """The line at a place."""
+    def at(self, offset: int) -> Line:
+        """The line at an offset."""
         with open(self.file, "rb") as handle:
-            handle.seek(place)
-            return _line(handle.readline(), self.file, "at a place that was written before")
+            handle.seek(offset)
+            return _parse(handle.readline(), f"{self.file}, at byte {offset}", checked=self._checked)
 
     def close(self) -> None:
-        """No more lines."""
         self._handle.close()
 
     def __enter__(self) -> Self:
@@ -68,48 +76,70 @@ class JsonLinesFile:
         self.close()
 
     def _write(self, line: Line) -> None:
-        left = json.dumps(line, ensure_ascii=False).encode() + b"\n"
-        while left:  # a disk that fills up takes a part first, and refuses the rest
-            left = left[self._handle.write(left) :]
-        os.fsync(self._handle.fileno())
+        """Append a line and its checksum; after a failure nothing of it stays, however often writing fails."""
+        body = json.dumps(line, ensure_ascii=False).encode()
+        data = remaining = b'%s, "crc32": "%08x"}\n' % (body[:-1], crc32(body))
+        descriptor = self._handle.fileno()
+        if os.fstat(descriptor).st_size > self._end:
+            os.ftruncate(descriptor, self._end)  # what a failed write left, if it could not be removed then
+        try:
+            while remaining:  # a disk that fills up takes a part first, and refuses the rest
+                remaining = remaining[self._handle.write(remaining) :]
+            os.fsync(descriptor)
+        except OSError:
+            with suppress(OSError):
+                os.ftruncate(descriptor, self._end)
+            raise
+        self._end += len(data)
 
     def _resume(self, terms: dict[str, Any]) -> None:
         with open(self.file, "r+b") as handle:
-            end = handle.seek(0, os.SEEK_END)
-            whole = _whole(handle, end)
-            if whole < end:
-                handle.truncate(whole)
-        for place, line in read_lines(self.file):
-            if place == 0:
-                _same_terms(line.get("terms", {}), json.loads(json.dumps(terms)), self.file)
+            size = handle.seek(0, os.SEEK_END)
+            end = _end_of_lines(handle, size)
+            if end < size:
+                handle.truncate(end)
+        self._checked = has_checksums(self.file)
+        for offset, line in read_lines(self.file):
+            if offset:
+                self.count += 1
             else:
-                self.kept += 1
+                _check_terms(line["terms"], json.loads(json.dumps(terms)), self.file)
+
+
+def has_checksums(file: Path) -> bool:
+    """Whether all lines of a file must have a checksum: its first one has."""
+    with open(file, "rb") as handle:
+        return _CHECKSUM.search(handle.readline()) is not None
 
 
 def read_lines(file: Path) -> Iterator[tuple[int, Line]]:
-    """All whole lines with their places, the terms first."""
-    place = 0
+    """All complete lines with their offsets, the terms first."""
+    offset, checked = 0, False
     with open(file, "rb") as handle:
         for number, raw in enumerate(handle, start=1):
             if not raw.endswith(b"\n"):
                 return
-            yield place, _line(raw, file, f"line {number}")
-            place += len(raw)
+            checked = checked or (number == 1 and _CHECKSUM.search(raw) is not None)
+            line = _parse(raw, f"{file}, line {number}", checked=checked)
+            if number == 1 and (set(line) != {"terms"} or not isinstance(line["terms"], dict)):
+                raise TraceError(f"{file} does not start with its terms: it is not a journal, or it is damaged")
+            yield offset, line
+            offset += len(raw)
 
 
-def _whole(handle: BinaryIO, end: int) -> int:
-    """Up to where the lines are whole: only the last one can be cut."""
+def _end_of_lines(handle: BinaryIO, end: int) -> int:
+    """The offset after the last complete line; only the last line can be cut short."""
     while end:
         start = max(0, end - 65_536)
         handle.seek(start)
-        found = handle.read(end - start).rfind(b"\n")
-        if found >= 0:
-            return start + found + 1
+        newline = handle.read(end - start).rfind(b"\n")
+        if newline >= 0:
+            return start + newline + 1
         end = start
     return 0
 
 
-def _same_terms(old: dict[str, Any], new: dict[str, Any], file: Path) -> None:
+def _check_terms(old: dict[str, Any], new: dict[str, Any], file: Path) -> None:
     changed = sorted(name for name in {*old, *new} if old.get(name) != new.get(name))
     if changed:
         name = changed[0]
@@ -119,11 +149,15 @@ def _same_terms(old: dict[str, Any], new: dict[str, Any], file: Path) -> None:
         )
 
 
-def _line(raw: bytes, file: Path, place: str) -> Line:
+def _parse(raw: bytes, place: str, *, checked: bool) -> Line:
+    """A line without its checksum, which is verified if there is one and missed if there must be one."""
+    checksum = _CHECKSUM.search(raw)
+    body = raw if checksum is None else raw[: checksum.start()] + b"}"
+    intact = not checked if checksum is None else int(checksum[1], 16) == crc32(body)
     try:
-        line = json.loads(raw)
-    except ValueError:
+        line = json.loads(body) if intact else None
+    except (ValueError, RecursionError):
         line = None
     if not isinstance(line, dict):
-        raise TraceError(f"{file}, {place}: not a line of a journal; remove that line to keep the rest")
+        raise TraceError(f"{place}: the line is damaged; remove it to keep the rest")
     return line

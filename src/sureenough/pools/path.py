@@ -1,4 +1,4 @@
-"""One recorded path: its answer and two signals a token. Signals are float64 in memory, whatever the file held."""
+"""One recorded path: its answer and two signals per token. Signals are float64 in memory, whatever the file held."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class RecordedPath:
     peak: Floats | Sequence[float]
     conf: Floats | Sequence[float]
     number: int | None = None  # its number when it was recorded
-    finish: str = "stop"  # "stop", or "length" where it was cut
+    finish: str = "stop"  # "stop", or "length" if it was cut
     text: str | None = None
     seed: int | None = None
     _scans: dict[int, Windows] = field(default_factory=dict, init=False, repr=False)
@@ -31,34 +31,33 @@ class RecordedPath:
         if self.answer is not None and not isinstance(self.answer, str):
             raise UsageError(f"the answer of a recorded path is {self.answer!r}; it must be a string, or None")
         if self.answer is not None and not self.answer.strip():
-            object.__setattr__(self, "answer", None)  # an empty answer equals nothing: it abstains
+            object.__setattr__(self, "answer", None)  # an empty answer is no answer: the path abstains
         for name in ("peak", "conf"):
             object.__setattr__(self, name, _signal(name, getattr(self, name)))
         if len(self.peak) != len(self.conf):
             raise UsageError(
                 f"a recorded path has {len(self.peak)} values of peak and {len(self.conf)} of conf; "
-                "both need one value a token"
+                "both need one value per token"
             )
 
     @property
     def tokens(self) -> int:
-        """Its length."""
         return len(self.conf)
 
     def windows(self, window: int) -> Windows:
-        """All its windows of that size; worked out once."""
-        found = self._scans.get(window)
-        if found is None:
-            found = self._scans[window] = scan(np.asarray(self.peak), np.asarray(self.conf), window)
-        return found
+        """All its windows of that size; computed once."""
+        windows = self._scans.get(window)
+        if windows is None:
+            windows = self._scans[window] = scan(np.asarray(self.peak), np.asarray(self.conf), window)
+        return windows
 
 
 AT_ONCE: Final = 1 << 18
-"""Tokens that are scanned in one go: enough for speed, little enough for memory."""
+"""Tokens scanned in one batch: enough for speed, little enough for memory."""
 
 
 def scan_together(paths: Sequence[RecordedPath], window: int) -> None:
-    """Work out the windows of many short paths at once; long ones gain nothing and wait until asked."""
+    """Compute the windows of many short paths at once; long ones gain nothing and are left for later."""
     batch: list[RecordedPath] = []
     tokens = 0
     for path in [path for path in paths if window not in path._scans and path.tokens < AT_ONCE // 16]:
@@ -81,9 +80,9 @@ def _signal(name: str, values: ArrayLike) -> Floats:
     try:
         signal = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):
-        raise UsageError(f"{name} of a recorded path must be a list of numbers, one a token") from None
+        raise UsageError(f"{name} of a recorded path must be a list of numbers, one per token") from None
     if signal.ndim != 1:
-        raise UsageError(f"{name} of a recorded path must be a flat list of numbers, one a token")
+        raise UsageError(f"{name} of a recorded path must be a flat list of numbers, one per token")
     if not np.isfinite(signal).all():
         raise UsageError(
             f"{name} of a recorded path holds NaN or infinite values; "

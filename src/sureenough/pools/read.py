@@ -1,4 +1,4 @@
-"""A pool is read question by question, a bounded batch of rows at a time: memory does not grow with the pool."""
+"""A pool is read question by question, a bounded batch of rows at a time, so memory does not grow with the pool."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Pool:
         if self.rows == 0:
             raise TraceError(f"{self.file} holds no paths; record some with `sureenough record`")
         self._columns = self._checked_columns(parquet.schema_arrow)
-        self.tokens: int = _values_of("conf", parquet)  # by the file's own word, nulls and all
+        self.tokens: int = _count_values("conf", parquet)  # by the file's footer, nulls included
         self.info = PoolInfo.parse((parquet.schema_arrow.metadata or {}).get(KEY), str(self.file))
 
     def __iter__(self) -> Iterator[Question]:
@@ -51,32 +51,32 @@ class Pool:
 
     def starts(self) -> list[int]:
         """The row at which each question starts; refuses questions whose rows are not together."""
-        told = self._open().read(columns=["question"]).column(0).combine_chunks().dictionary_encode()
-        numbers = told.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+        ids = self._open().read(columns=["question"]).column(0).combine_chunks().dictionary_encode()
+        numbers = ids.indices.fill_null(-1).to_numpy(zero_copy_only=False)
         starts = np.flatnonzero(np.diff(numbers, prepend=-2))
         if len(starts) != len(np.unique(numbers)):
             twice = next(n for i, n in enumerate(numbers[starts]) if n in numbers[starts][:i])
-            raise self._scattered(told.dictionary[int(twice)].as_py() if twice >= 0 else None)
-        found: list[int] = starts.tolist()
-        return found
+            raise self._scattered(ids.dictionary[int(twice)].as_py() if twice >= 0 else None)
+        rows: list[int] = starts.tolist()
+        return rows
 
     def part(self, first: int, last: int) -> Iterator[Question]:
         """The questions from row `first` up to row `last`, both where a question starts."""
         self.damaged = 0
-        done: set[str] = set()
-        waiting: Question | None = None
+        finished: set[str] = set()
+        question: Question | None = None
         for row in self._rows(first, last):
-            if waiting is None or row.question != waiting.id:
-                if waiting is not None:
-                    yield waiting
-                if row.question in done:
+            if question is None or row.question != question.id:
+                if question is not None:
+                    yield question
+                if row.question in finished:
                     raise self._scattered(row.question)
-                done.add(row.question)
-                waiting = Question(row.question, row.gold, row.level, [])
-            waiting.paths.append(row.path)
-        if waiting is None:
-            raise TraceError(f"{self.file}: every one of its {self.rows} rows is damaged; record the pool anew")
-        yield waiting
+                finished.add(row.question)
+                question = Question(row.question, row.gold, row.level, [])
+            question.paths.append(row.path)
+        if question is None:
+            raise TraceError(f"{self.file}: all of its {self.rows} rows are damaged; record the pool again")
+        yield question
 
     def _scattered(self, question: str | None) -> TraceError:
         return TraceError(f"{self.file}: the rows of question {question!r} are not together; sort the pool by question")
@@ -113,37 +113,37 @@ class Pool:
         parquet, start = self._open(), 0
         for group in range(parquet.num_row_groups):
             size = parquet.metadata.row_group(group).num_rows
-            seen = 0
+            decoded = 0
             if start + size <= first or start >= last:
                 start += size
                 continue
             try:
                 for batch in parquet.iter_batches(BATCH, row_groups=[group], columns=self._columns):
-                    low, high = max(0, first - start - seen), min(batch.num_rows, last - start - seen)
+                    low, high = max(0, first - start - decoded), min(batch.num_rows, last - start - decoded)
                     if low < high:
-                        yield from self._decode(batch.slice(low, high - low), start + seen + low)
-                    seen += batch.num_rows
+                        yield from self._decode(batch.slice(low, high - low), start + decoded + low)
+                    decoded += batch.num_rows
             except (pa.ArrowException, OSError) as error:
                 if not self.skip_damaged:
                     raise TraceError(
-                        f"{self.file}: rows from {start + seen} on cannot be decoded ({_first_line(error)}); "
+                        f"{self.file}: rows from {start + decoded} on cannot be decoded ({_first_line(error)}); "
                         "--skip-damaged reads the rest"
                     ) from None
-                self.damaged += size - seen
+                self.damaged += size - decoded
             start += size
 
     def _decode(self, batch: pa.RecordBatch, start: int) -> Iterator[_Row]:
-        plain = {name: _values(batch.column(name)) for name in self._columns if name not in ("peak", "conf")}
+        columns = {name: _values(batch.column(name)) for name in self._columns if name not in ("peak", "conf")}
         peaks, confs = _signals(batch.column("peak")), _signals(batch.column("conf"))
         for i, (peak, conf) in enumerate(zip(peaks, confs, strict=True)):
-            row = {name: column[i] for name, column in plain.items()}
-            wrong = _damage(row, peak, conf)
-            if wrong is None:
+            row = {name: column[i] for name, column in columns.items()}
+            problem = _row_problem(row, peak, conf)
+            if problem is None:
                 yield _row(row, peak, conf)
             elif self.skip_damaged:
                 self.damaged += 1
             else:
-                raise TraceError(f"{self.file}, row {start + i}: {wrong}; --skip-damaged leaves such rows out")
+                raise TraceError(f"{self.file}, row {start + i}: {problem}; --skip-damaged leaves such rows out")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -154,21 +154,21 @@ class _Row:
     path: RecordedPath
 
 
-def _row(plain: dict[str, Any], peak: Any, conf: Any) -> _Row:
+def _row(values: dict[str, Any], peak: Any, conf: Any) -> _Row:
     path = RecordedPath(
-        plain["answer"],
+        values["answer"],
         peak,
         conf,
-        number=plain["path"],
-        finish=plain["finish"] or "stop",
-        text=plain.get("text"),
-        seed=plain.get("seed"),
+        number=values["path"],
+        finish=values["finish"] or "stop",
+        text=values.get("text"),
+        seed=values.get("seed"),
     )
-    return _Row(plain["question"], plain["gold"], plain["level"], path)
+    return _Row(values["question"], values["gold"], values["level"], path)
 
 
 def _signals(column: pa.ListArray) -> Iterator[Any]:
-    """Each row's values as float64, None where the row has none."""
+    """Each row's values as float64, None if the row has none."""
     values = column.values.to_numpy(zero_copy_only=False).astype(np.float64)
     offsets = column.offsets.to_numpy()
     valid = column.is_valid().to_numpy(zero_copy_only=False)
@@ -176,12 +176,12 @@ def _signals(column: pa.ListArray) -> Iterator[Any]:
         yield values[start:end].copy() if valid[i] else None
 
 
-class _NoText:
-    """Stands for bytes that are no text."""
+class _NotText:
+    """Stands for bytes that are not UTF-8."""
 
 
 def _values(column: pa.Array) -> list[Any]:
-    """A column's values; bytes that are no text spoil their own row only."""
+    """A column's values; bytes that are not UTF-8 spoil their own row only."""
     try:
         values: list[Any] = column.to_pylist()
     except UnicodeDecodeError:
@@ -193,12 +193,12 @@ def _text(value: pa.Scalar) -> Any:
     try:
         return value.as_py()
     except UnicodeDecodeError:
-        return _NoText()
+        return _NotText()
 
 
-def _damage(row: dict[str, Any], peak: Any, conf: Any) -> str | None:
+def _row_problem(row: dict[str, Any], peak: Any, conf: Any) -> str | None:
     """What is wrong with a row, if anything."""
-    broken = [name for name, value in row.items() if isinstance(value, _NoText)]
+    broken = [name for name, value in row.items() if isinstance(value, _NotText)]
     if broken:
         return f"its {broken[0]} is not UTF-8 text"
     if row["question"] is None:
@@ -206,14 +206,14 @@ def _damage(row: dict[str, Any], peak: Any, conf: Any) -> str | None:
     if peak is None or conf is None:
         return "it has no signals"
     if len(peak) != len(conf):
-        return f"peak has {len(peak)} values and conf {len(conf)}; both need one a token"
+        return f"peak has {len(peak)} values and conf {len(conf)}; both need one per token"
     if not (np.isfinite(peak).all() and np.isfinite(conf).all()):
         return "its signals hold NaN or infinite values"
     return None
 
 
-def _values_of(name: str, parquet: pq.ParquetFile) -> int:
-    """How many values the lists of a column hold, from the footer alone."""
+def _count_values(name: str, parquet: pq.ParquetFile) -> int:
+    """The number of values in the lists of a column, from the footer alone."""
     metadata = parquet.metadata
     groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
     columns = [group.column(i) for group in groups for i in range(group.num_columns)]

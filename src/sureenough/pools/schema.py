@@ -1,4 +1,4 @@
-"""The form of a pool file: a Parquet row a path, and a JSON note about where it comes from."""
+"""The form of a pool file: one Parquet row per path, and JSON metadata about its origin."""
 
 from __future__ import annotations
 
@@ -40,32 +40,31 @@ class PoolInfo:
     prompt: str | None = None
     window: int | None = None  # suggested
     schema: int = VERSION
-    more: dict[str, Any] = field(default_factory=dict)  # whatever else the file says
+    more: dict[str, Any] = field(default_factory=dict)  # other keys of the file
 
     @classmethod
     def parse(cls, raw: bytes | None, where: str) -> PoolInfo:
-        """From a file's metadata; a pool without any is taken as it is."""
+        """From a file's metadata; a pool without any gets the defaults."""
         if raw is None:
             return cls()
         try:
-            said = json.loads(raw)
+            data = json.loads(raw)
         except ValueError:
-            raise TraceError(f"{where}: its 'sureenough' metadata is not JSON; record the pool anew") from None
-        if not isinstance(said, dict):
-            raise TraceError(f"{where}: its 'sureenough' metadata is no JSON object; record the pool anew")
-        if said.get("schema", VERSION) != VERSION:
-            raise TraceError(f"{where}: schema {said['schema']}, this version reads {VERSION}; upgrade sureenough")
-        window = said.get("window")
+            raise TraceError(f"{where}: its 'sureenough' metadata is not JSON; record the pool again") from None
+        if not isinstance(data, dict):
+            raise TraceError(f"{where}: its 'sureenough' metadata is not a JSON object; record the pool again")
+        if data.get("schema", VERSION) != VERSION:
+            raise TraceError(f"{where}: schema {data['schema']}, this version reads {VERSION}; upgrade sureenough")
+        window = data.get("window")
         if window is not None and (not isinstance(window, int) or isinstance(window, bool) or window < 1):
             raise TraceError(f"{where}: suggests window {window!r}; it must be a whole number of at least 1")
-        known = {name: value for name, value in said.items() if name in cls.__slots__ and name != "more"}
-        return cls(**known, more={name: value for name, value in said.items() if name not in cls.__slots__})
+        known = {name: value for name, value in data.items() if name in cls.__slots__ and name != "more"}
+        return cls(**known, more={name: value for name, value in data.items() if name not in cls.__slots__})
 
     def metadata(self) -> dict[bytes, bytes]:
-        """As a file's metadata."""
-        said = asdict(self)
-        said |= said.pop("more")
-        return {KEY: json.dumps(said, ensure_ascii=False).encode()}
+        data = asdict(self)
+        data |= data.pop("more")
+        return {KEY: json.dumps(data, ensure_ascii=False).encode()}
 
 
 def pool_schema(info: PoolInfo, optional: frozenset[str] = frozenset()) -> pa.Schema:

@@ -1,4 +1,4 @@
-"""Pools are written row group by row group under a temporary name: a reader never sees half a file."""
+"""Pools are written row group by row group under a temporary name, so a reader never sees half a file."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sureenough.errors import TraceError
+from sureenough.pools.durable import publish
 from sureenough.pools.path import RecordedPath
 from sureenough.pools.read import Question
 from sureenough.pools.schema import OPTIONAL, PoolInfo, pool_schema
 
 ROWS: Final = 2048
-"""Rows a group: a few megabytes."""
+"""Rows per row group: a few megabytes."""
 
 
 class PoolWriter:
@@ -31,30 +32,30 @@ class PoolWriter:
             raise TraceError(f"no such optional column: {', '.join(sorted(unknown))}; known: {', '.join(OPTIONAL)}")
         self._schema = pool_schema(info, frozenset(optional))
         self._part = self.file.with_name(self.file.name + ".part")
-        self._waiting: list[dict[str, Any]] = []
-        self._written: set[str] = set()
+        self._rows: list[dict[str, Any]] = []
+        self._ids: set[str] = set()
         try:
             self._writer = pq.ParquetWriter(self._part, self._schema, compression="zstd")
         except OSError as error:
-            raise TraceError(f"cannot write {self.file}: {why(error)}") from None
+            raise TraceError(f"cannot write {self.file}: {system_message(error)}") from error
 
     def write(self, question: Question) -> None:
         """Append all paths of one question."""
-        if question.id in self._written:
-            raise TraceError(f"question {question.id!r} was written already; all its paths belong into one Question")
-        self._written.add(question.id)
+        if question.id in self._ids:
+            raise TraceError(f"question {question.id!r} was written already; pass all its paths in one Question")
+        self._ids.add(question.id)
         names = self._schema.names
         for number, path in enumerate(question.paths):
-            row = _plain(question, number, path)
-            self._waiting.append({name: row[name] for name in names})
-        if len(self._waiting) >= ROWS:
+            row = _row(question, number, path)
+            self._rows.append({name: row[name] for name in names})
+        if len(self._rows) >= ROWS:
             self._flush()
 
     def close(self) -> None:
-        """Finish the file and put it in its place."""
+        """Finish the file; it is on disk under its own name when this returns."""
         self._flush()
         self._writer.close()
-        os.replace(self._part, self.file)
+        publish(self._part, self.file)
 
     def __enter__(self) -> Self:
         return self
@@ -72,22 +73,22 @@ class PoolWriter:
             raise
 
     def _discard(self) -> None:
-        """Leave nothing behind, least of all on a full disk."""
+        """Remove the temporary file, which may have filled the disk."""
         try:
             self._writer.close()
         except OSError:
-            pass  # the error under way says it already
+            pass  # the error that led here is the one to report
         finally:
             self._part.unlink(missing_ok=True)
 
     def _flush(self) -> None:
-        if self._waiting:
-            self._writer.write_table(pa.Table.from_pylist(self._waiting, schema=self._schema))
-            self._waiting = []
+        if self._rows:
+            self._writer.write_table(pa.Table.from_pylist(self._rows, schema=self._schema))
+            self._rows = []
 
 
-def why(error: OSError) -> str:
-    """What the system said, without what libraries put around it."""
+def system_message(error: OSError) -> str:
+    """The operating system's text for an error, without what libraries put around it."""
     return os.strerror(error.errno) if error.errno else str(error)
 
 
@@ -100,7 +101,7 @@ def write_pool(
             writer.write(question)
 
 
-def _plain(question: Question, number: int, path: RecordedPath) -> dict[str, Any]:
+def _row(question: Question, number: int, path: RecordedPath) -> dict[str, Any]:
     return {
         "question": question.id,
         "path": number if path.number is None else path.number,
@@ -108,17 +109,17 @@ def _plain(question: Question, number: int, path: RecordedPath) -> dict[str, Any
         "level": question.level,
         "answer": path.answer,
         "finish": path.finish,
-        "peak": _halved("peak", path.peak, question.id),
-        "conf": _halved("conf", path.conf, question.id),
+        "peak": _float16("peak", path.peak, question.id),
+        "conf": _float16("conf", path.conf, question.id),
         "text": path.text,
         "seed": path.seed,
         "tokens": path.tokens,
     }
 
 
-def _halved(name: str, signal: Any, question: str) -> Any:
-    """As float16, which holds numbers up to 65,504."""
+def _float16(name: str, signal: Any, question: str) -> Any:
+    """A signal as float16, which holds numbers up to 65,504."""
     values = np.asarray(signal)
     if len(values) and float(np.abs(values).max()) > 65_504.0:
-        raise TraceError(f"question {question!r}: {name} holds numbers above 65,504, which no confidence is")
+        raise TraceError(f"question {question!r}: {name} holds numbers above 65,504, which are not confidences")
     return values.astype(np.float16)

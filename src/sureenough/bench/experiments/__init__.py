@@ -1,39 +1,39 @@
-"""The paper's tables and figures, each a named experiment: a file here and a line in the dict."""
+"""The paper's tables and figures, each a named experiment."""
 
 from __future__ import annotations
 
 from typing import Final
 
 from sureenough.bench.experiments import (
-    ablation,
     calibration,
+    ddc_parts,
     failure_modes,
-    fence,
-    init_size,
     latency,
     main,
     overhead,
     scaling,
     theorem,
     width,
-    window,
 )
-from sureenough.bench.experiments.inputs import Experiment, ExperimentSettings, Inputs, LiveRow
+from sureenough.bench.experiments.experiment import Experiment, Inputs
 from sureenough.errors import UsageError
 
 EXPERIMENTS: Final[dict[str, Experiment]] = {
-    "main": main.EXPERIMENT,
-    "ablation": ablation.EXPERIMENT,
-    "width": width.EXPERIMENT,
-    "latency": latency.EXPERIMENT,
-    "init-size": init_size.EXPERIMENT,
-    "window": window.EXPERIMENT,
-    "fence": fence.EXPERIMENT,
-    "scaling": scaling.EXPERIMENT,
-    "calibration": calibration.EXPERIMENT,
-    "theorem": theorem.EXPERIMENT,
-    "overhead": overhead.EXPERIMENT,
-    "failure-modes": failure_modes.EXPERIMENT,
+    one.name: one
+    for one in (
+        main.EXPERIMENT,
+        ddc_parts.ABLATION,
+        width.EXPERIMENT,
+        latency.EXPERIMENT,
+        ddc_parts.INIT_SIZE,
+        ddc_parts.WINDOW,
+        ddc_parts.FENCE,
+        scaling.EXPERIMENT,
+        calibration.EXPERIMENT,
+        theorem.EXPERIMENT,
+        overhead.EXPERIMENT,
+        failure_modes.EXPERIMENT,
+    )
 }
 
 
@@ -44,4 +44,4 @@ def experiment(name: str) -> Experiment:
     return EXPERIMENTS[name]
 
 
-__all__ = ["EXPERIMENTS", "Experiment", "ExperimentSettings", "Inputs", "LiveRow", "experiment"]
+__all__ = ["EXPERIMENTS", "Experiment", "Inputs", "experiment"]

@@ -6,12 +6,11 @@ from typing import Final
 
 import numpy as np
 
-from sureenough.bench.experiments.fields import measure, number
-from sureenough.bench.experiments.inputs import Experiment, Inputs
-from sureenough.bench.experiments.paths import SIGNAL_NAMES, SIGNALS, Look, Paths, area, by_difficulty
-from sureenough.bench.experiments.provenance import Clock, finish
-from sureenough.bench.experiments.replays import over_pools, refuse_bad_settings
-from sureenough.bench.result import Axis, Cell, ExperimentResult, Figure, ResultColumn, Series, Table
+from sureenough.bench.experiments.columns import measure, number
+from sureenough.bench.experiments.experiment import Experiment, Findings, Inputs, over_pools
+from sureenough.bench.experiments.figures import CATEGORIES
+from sureenough.bench.experiments.paths import SIGNAL_NAMES, SIGNALS, PathSignals, ReadSignals, area, by_difficulty
+from sureenough.bench.result import Axis, Cell, Figure, ResultColumn, Series, Table
 from sureenough.bench.score import intervals
 from sureenough.bench.source import Source
 from sureenough.core.confidence.instability import Floats
@@ -19,26 +18,23 @@ from sureenough.core.confidence.instability import Floats
 BINS: Final = 30
 
 
-def run(inputs: Inputs) -> ExperimentResult:
-    """Confidence of right and wrong paths, three ways to measure it, by difficulty."""
-    clock = Clock()
-    refuse_bad_settings(inputs.settings)
-    seen = over_pools(inputs, lambda pool: Look(pool.window))
+def _measure(inputs: Inputs) -> Findings:
+    """Confidence of right and wrong paths, measured in three ways, by difficulty."""
+    pools = over_pools(inputs, lambda pool: ReadSignals(pool.window))
     rows: list[list[Cell]] = []
     figures: list[Figure] = []
     notes: list[str] = []
-    for number_, one in enumerate(seen, 1):
+    for place, one in enumerate(pools, 1):
         source = one.opened.source
         graded = [question for question in one.values if question.graded and question.right.size]
         how, groups = by_difficulty(graded)
         groups = {"all": graded, **groups}
         notes.append(f"{source.dataset}: difficulty is {how}; window {one.opened.window}")
         for name, questions in groups.items():
-            rows += [_row(source, name, questions, signal, inputs.settings.seed) for signal in SIGNALS if questions]
-        figures += _figures(number_, source, groups)
+            rows += [_row(source, name, questions, signal, inputs.options.seed) for signal in SIGNALS if questions]
+        figures += _figures(place, source, groups)
     table = Table("calibration", "Confidence of right and wrong paths", COLUMNS, rows, READING)
-    title = "Confidence of right and wrong paths by difficulty"
-    return finish("calibration", title, inputs, clock, tables=[table], figures=figures, notes=notes, seen=seen)
+    return Findings([table], figures, notes, [one.opened for one in pools])
 
 
 COLUMNS: Final = [
@@ -55,13 +51,13 @@ COLUMNS: Final = [
     ResultColumn("area within questions", "number", digits=3),
 ]
 READING: Final = [
-    "area: the chance that a right path is more confident than a wrong one, 0.5 where confidence tells nothing",
+    "area: the chance that a right path is more confident than a wrong one, 0.5 if confidence says nothing",
     "within questions: the same inside each question that has both, mean with a 95% interval over questions; "
     "this is what a vote can use",
 ]
 
 
-def _row(source: Source, name: str, questions: list[Paths], signal: str, seed: int) -> list[Cell]:
+def _row(source: Source, name: str, questions: list[PathSignals], signal: str, seed: int) -> list[Cell]:
     right, wrong = _split(questions, signal)
     inside = [area(getattr(q, signal)[q.right], getattr(q, signal)[~q.right]) for q in questions]
     known = np.array([value for value in inside if np.isfinite(value)])
@@ -73,7 +69,7 @@ def _row(source: Source, name: str, questions: list[Paths], signal: str, seed: i
     ]  # fmt: skip
 
 
-def _split(questions: list[Paths], signal: str) -> tuple[Floats, Floats]:
+def _split(questions: list[PathSignals], signal: str) -> tuple[Floats, Floats]:
     if not questions:
         return np.empty(0), np.empty(0)
     values = np.concatenate([getattr(one, signal) for one in questions])
@@ -81,29 +77,27 @@ def _split(questions: list[Paths], signal: str) -> tuple[Floats, Floats]:
     return values[right], values[~right]
 
 
-def _figures(number_: int, source: Source, groups: dict[str, list[Paths]]) -> list[Figure]:
+def _figures(place: int, source: Source, groups: dict[str, list[PathSignals]]) -> list[Figure]:
     title = f"{source.dataset}, {source.model}: C_path"
-    figures = [_histogram(f"all-{number_}", f"{title} of right and wrong paths", groups["all"])]
+    figures = [_histogram(f"all-{place}", f"{title} of right and wrong paths", groups["all"])]
     names = [name for name in groups if name != "all"]
     for name in dict.fromkeys((names[:1] + names[-1:]) if len(names) > 1 else names):
         slug = name.replace(" ", "-")
-        figures.append(_histogram(f"{slug}-{number_}", f"{title}, {name}", groups[name]))
+        figures.append(_histogram(f"{slug}-{place}", f"{title}, {name}", groups[name]))
     means = [
         Series(kind, list(names), [_mean(groups[name], right) for name in names])
         for kind, right in (("right", True), ("wrong", False))
     ]
-    figures.append(
-        Figure(f"levels-{number_}", f"{title} by difficulty", "bar", Axis("", "category"), Axis("mean C_path"), means)
-    )
+    figures.append(Figure(f"levels-{place}", f"{title} by difficulty", "bar", CATEGORIES, Axis("mean C_path"), means))
     return figures
 
 
-def _mean(questions: list[Paths], right: bool) -> float | None:
+def _mean(questions: list[PathSignals], right: bool) -> float | None:
     values = _split(questions, "lowest")[0 if right else 1]
     return float(values.mean()) if values.size else None
 
 
-def _histogram(name: str, title: str, questions: list[Paths]) -> Figure:
+def _histogram(name: str, title: str, questions: list[PathSignals]) -> Figure:
     right, wrong = _split(questions, "lowest")
     both = np.concatenate([right, wrong])
     low, high = (float(both.min()), float(both.max())) if both.size else (0.0, 1.0)
@@ -116,4 +110,9 @@ def _histogram(name: str, title: str, questions: list[Paths]) -> Figure:
     return Figure(name, title, "steps", Axis("C_path"), Axis("share of paths, %", percent=True), series)
 
 
-EXPERIMENT: Final = Experiment("calibration", "confidence of right and wrong paths by difficulty (figure 6)", run)
+EXPERIMENT: Final = Experiment(
+    "calibration",
+    "confidence of right and wrong paths by difficulty (figure 6)",
+    "Confidence of right and wrong paths by difficulty",
+    _measure,
+)

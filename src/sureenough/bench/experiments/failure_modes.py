@@ -1,5 +1,5 @@
-"""The paper's proposition B.2 tried: which hallucinations does the gate prune, what becomes of the vote, and how many
-right paths does it prune on real pools?
+"""The paper's proposition B.2 tested: which hallucinations the gate prunes, how that changes the vote, and how many
+right paths it prunes on real pools.
 """
 
 from __future__ import annotations
@@ -9,17 +9,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import inf
 from typing import Final
-from zlib import crc32
 
 import numpy as np
 
-from sureenough.bench.experiments.inputs import Experiment, Inputs
-from sureenough.bench.experiments.provenance import Clock, finish
-from sureenough.bench.experiments.replays import over_pools, refuse_bad_settings
-from sureenough.bench.experiments.synthetic import KINDS, SAYS, path
+from sureenough.bench.cells import in_order
+from sureenough.bench.experiments.experiment import Experiment, Findings, Inputs, over_pools
+from sureenough.bench.experiments.figures import CATEGORIES
+from sureenough.bench.experiments.synthetic import DESCRIPTIONS, KINDS, synthetic_path
 from sureenough.bench.judging import JudgedAnswers
-from sureenough.bench.parallel import PoolResults
-from sureenough.bench.result import Axis, Cell, ExperimentResult, Figure, ResultColumn, Series, Table
+from sureenough.bench.pipeline import PoolResults
+from sureenough.bench.result import Axis, Cell, Figure, ResultColumn, Series, Table
 from sureenough.core.events import Tier
 from sureenough.core.options import RunOptions
 from sureenough.drivers import replay
@@ -28,7 +27,7 @@ from sureenough.spec import resolve
 
 WINDOW: Final = 64
 TRIALS: Final = 40  # synthetic questions
-EACH: Final = 20  # paths of a kind that a question's gate is tried on
+EACH: Final = 20  # paths of each kind per gate
 BUDGET: Final = 48
 GATES: Final = ("ddc", "ddc-no-trend", "deepconf-low", "deepconf-high")
 MODES: Final = ("stochastic", "decaying", "self-reinforcing")
@@ -36,26 +35,22 @@ MIXES: Final = {"errors differ": (0.5, 12), "errors agree, fewer": (0.6, 1), "er
 """The share of sound paths, all right, and how many wrong answers the others spread over."""
 
 
-def run(inputs: Inputs) -> ExperimentResult:
+def _measure(inputs: Inputs) -> Findings:
     """Synthetic paths first; then what the gates do to right paths of the pools."""
-    clock = Clock()
-    refuse_bad_settings(inputs.settings)
-    window = inputs.settings.window or WINDOW
-    tables, figures = _synthetic(window, inputs.settings.seed)
-    seen: list[PoolResults[Counter[str]]] = []
+    tables, figures = _synthetic(inputs.options.window or WINDOW, inputs.options.seed)
+    pools: list[PoolResults[Counter[str]]] = []
     if inputs.sources:
-        names = inputs.settings.strategies or GATES
-        s = inputs.settings
-        seen = over_pools(inputs, lambda pool: Prune(names, pool.window, s.repeats, s.seed, s.paths))
-        table, figure = _real(seen, names)
+        names = inputs.strategies or GATES
+        options, repeats = inputs.options, inputs.settings.repeats
+        pools = over_pools(inputs, lambda pool: Prune(names, pool.window, repeats, options.seed, options.paths))
+        table, figure = _real(pools, names)
         tables.append(table)
         figures.append(figure)
-    title = "Failure modes: what pruning catches, and what it costs"
-    return finish("failure-modes", title, inputs, clock, tables=tables, figures=figures, notes=NOTES, seen=seen)
+    return Findings(tables, figures, NOTES, [one.opened for one in pools])
 
 
 NOTES: Final = (
-    *(f"{kind}: {says}" for kind, says in SAYS.items()),
+    *(f"{kind}: {description}" for kind, description in DESCRIPTIONS.items()),
     "the paper expects stochastic paths to be pruned for their instability; R is a function of lag-1 autocorrelation, "
     "largest at 2/3 and small for white noise, so noise without memory looks stable to it",
 )
@@ -65,11 +60,11 @@ def _synthetic(window: int, seed: int) -> tuple[list[Table], list[Figure]]:
     fates = {kind: Counter[str]() for kind in KINDS}
     for trial in range(TRIALS):
         rng = np.random.default_rng((seed, trial))
-        gate = resolve("ddc").calibrate([path("sound", "a", rng).windows(window) for _ in range(16)])
+        gate = resolve("ddc").calibrate([synthetic_path("sound", "a", rng).windows(window) for _ in range(16)])
         trend = replace(gate, drop=-inf)  # the third tier alone
         for kind, counts in fates.items():
             for _ in range(EACH):
-                windows = path(kind, "a", rng).windows(window)
+                windows = synthetic_path(kind, "a", rng).windows(window)
                 closed = gate.first_closed(windows)
                 counts["trend"] += trend.first_closed(windows) is not None
                 counts["kept" if closed is None else closed.tier] += 1
@@ -86,21 +81,21 @@ def _synthetic(window: int, seed: int) -> tuple[list[Table], list[Figure]]:
         ResultColumn("pruned: risk", "percent", "%"),
         ResultColumn("kept", "percent", "%"),
         ResultColumn("the trend alone would prune", "percent", "%"),
-        ResultColumn("tokens", "count", "a path"),
+        ResultColumn("tokens", "count", "per path"),
     ]
     note = f"the gate is calibrated on 16 sound paths, window {window}; {TRIALS} gates, {EACH} paths of each kind"
-    table = Table("synthetic", "What becomes of a path, by kind", columns, rows, [note])
+    table = Table("synthetic", "Paths pruned and kept, by kind", columns, rows, [note])
     series = [
         Series(name, list(KINDS), [fates[kind][key] / n for kind in KINDS])
         for name, key in (("pruned: drop", Tier.DROP), ("pruned: risk", Tier.RISK))
     ]
     y = Axis("paths, %", percent=True)
-    figure = Figure("synthetic", "Synthetic paths pruned, by tier", "bar", Axis("", "category"), y, series)
+    figure = Figure("synthetic", "Synthetic paths pruned, by tier", "bar", CATEGORIES, y, series)
     return [table, _votes(window, seed)], [figure]
 
 
 def _votes(window: int, seed: int) -> Table:
-    """Whole questions: sound paths that are right, hallucinations that are wrong, and who wins."""
+    """How often the vote is right, if sound paths are right and hallucinations are wrong."""
     names = ("sc", "ddc", "ddc-no-depth")
     rows: list[list[Cell]] = []
     for mode in MODES:
@@ -121,11 +116,11 @@ def _votes(window: int, seed: int) -> Table:
     for name in names:
         columns += [
             ResultColumn(f"{name}: right", "percent", "%"),
-            ResultColumn(f"{name}: tokens", "tokens", "a question"),
+            ResultColumn(f"{name}: tokens", "tokens", "per question"),
         ]
     notes = [
-        f"{TRIALS} questions of {BUDGET} paths; right: half of the paths where errors differ, 60% where fewer "
-        "agree, 40% where more agree, which breaks the paper's assumption 3"
+        f"{TRIALS} questions of {BUDGET} paths; right: half of the paths if errors differ, 60% if fewer "
+        "agree, 40% if more agree, which breaks the paper's assumption 3"
     ]
     return Table("votes", "The vote's outcome, by kind of hallucination", columns, rows, notes)
 
@@ -135,13 +130,13 @@ def _question(mode: str, share: float, answers: int, rng: np.random.Generator) -
     for _ in range(BUDGET):
         right = rng.random() < share
         answer = "right" if right else f"wrong {rng.integers(answers)}"
-        paths.append(path("sound" if right else mode, answer, rng))
+        paths.append(synthetic_path("sound" if right else mode, answer, rng))
     return paths
 
 
 @dataclass(frozen=True, slots=True)
 class Prune:
-    """The task: warm up each gate on each order, then try it on all later paths."""
+    """The pipeline's task: warm up each gate on each order, then apply it to all later paths."""
 
     names: Sequence[str]
     window: int
@@ -155,13 +150,12 @@ class Prune:
         if judged.right is None:
             return counts
         for repeat in range(self.repeats):
-            rng = np.random.default_rng((self.seed, repeat, crc32(question.id.encode())))
-            order = [question.paths[i] for i in rng.permutation(len(question.paths))[: self.budget]]
+            order = in_order(question, repeat, self.seed, self.budget)
             for name in self.names:
-                self._try(name, order, judged.right, counts)
+                self._count(name, order, judged.right, counts)
         return counts
 
-    def _try(self, name: str, order: list[RecordedPath], right: dict[str, bool], counts: Counter[str]) -> None:
+    def _count(self, name: str, order: list[RecordedPath], right: dict[str, bool], counts: Counter[str]) -> None:
         strategy = resolve(name)
         gate = strategy.calibrate([one.windows(self.window) for one in order[: strategy.warmup]])
         for one in order[strategy.warmup :]:
@@ -170,15 +164,15 @@ class Prune:
             counts[f"{name} {side}"] += 1
             if closed is not None:
                 counts[f"{name} {side} {closed.tier}"] += 1
-                counts[f"{name} spared"] += one.tokens - closed.tokens
+                counts[f"{name} saved"] += one.tokens - closed.tokens
             counts[f"{name} tokens"] += one.tokens
 
 
-def _real(seen: Sequence[PoolResults[Counter[str]]], names: Sequence[str]) -> tuple[Table, Figure]:
+def _real(pools: Sequence[PoolResults[Counter[str]]], names: Sequence[str]) -> tuple[Table, Figure]:
     rows: list[list[Cell]] = []
     shares: dict[str, dict[str, float]] = {}
-    several = len({one.opened.source.model for one in seen}) > 1
-    for one in seen:
+    several = len({one.opened.source.model for one in pools}) > 1
+    for one in pools:
         place = one.opened.source.label if several else one.opened.source.dataset
         counts = sum(one.values, Counter[str]())
         for name in names:
@@ -189,7 +183,7 @@ def _real(seen: Sequence[PoolResults[Counter[str]]], names: Sequence[str]) -> tu
                 pruned = sum(tier or 0.0 for tier in tiers)
                 cells += [n, *tiers, pruned]
                 shares.setdefault(f"{name}, {side}", {})[place] = pruned
-            rows.append([*cells, counts[f"{name} spared"] / max(1, counts[f"{name} tokens"])])
+            rows.append([*cells, counts[f"{name} saved"] / max(1, counts[f"{name} tokens"])])
     columns = [ResultColumn("dataset"), ResultColumn("model"), ResultColumn("gate of")]
     for side in ("right", "wrong"):
         columns += [
@@ -198,7 +192,7 @@ def _real(seen: Sequence[PoolResults[Counter[str]]], names: Sequence[str]) -> tu
             ResultColumn(f"{side}: risk", "percent", "%"),
             ResultColumn(f"{side} paths pruned", "percent", "%"),
         ]
-    columns.append(ResultColumn("tokens spared", "percent", "%"))
+    columns.append(ResultColumn("tokens saved", "percent", "%"))
     notes = [
         "every path after the warm-up, all repeats together, as if the run never stopped; wrong: a wrong answer or none"
     ]
@@ -207,9 +201,13 @@ def _real(seen: Sequence[PoolResults[Counter[str]]], names: Sequence[str]) -> tu
         Series(name, list(by), list(by.values())) for name, by in shares.items() if name.startswith(names[0] + ",")
     ]
     title = f"Paths pruned by the gate of {names[0]}"
-    return table, Figure("real", title, "bar", Axis("", "category"), Axis("paths pruned, %", percent=True), [*series])
+    return table, Figure("real", title, "bar", CATEGORIES, Axis("paths pruned, %", percent=True), [*series])
 
 
 EXPERIMENT: Final = Experiment(
-    "failure-modes", "synthetic hallucinations, and right paths pruned (proposition B.2)", run
+    "failure-modes",
+    "synthetic hallucinations, and right paths pruned (proposition B.2)",
+    "Failure modes: what pruning catches, and what it costs",
+    _measure,
+    reads=("strategies",),
 )

@@ -1,64 +1,72 @@
-"""Figures that several experiments draw: a measure over categories, and a measure along a sweep."""
+"""Figures that several experiments declare: a measure over categories, and a measure along a sweep."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from statistics import fmean
+from typing import Final, NamedTuple
 
-from sureenough.bench.experiments.fields import number
-from sureenough.bench.experiments.replays import CellResult
+from sureenough.bench.cells import CellResult
+from sureenough.bench.experiments.columns import number
+from sureenough.bench.experiments.replayed import FigureOf, Results
 from sureenough.bench.result import Axis, Figure, Series
 
-Value = Callable[[CellResult], float]
+CATEGORIES: Final = Axis("", "category")
 
 
-def accuracy(line: CellResult) -> float:
-    """Of a line."""
-    return line.row.accuracy
+class Measured(NamedTuple):
+    """What a figure shows along its y axis."""
+
+    axis: Axis
+    value: Callable[[CellResult], float]
+    intervals: bool = False  # of accuracy
 
 
-def tokens(line: CellResult) -> float:
-    """Of a line, a question."""
-    return line.row.tokens
+ACCURACY: Final = Measured(Axis("accuracy, %", percent=True), lambda line: line.row.accuracy, True)
+TOKENS: Final = Measured(Axis("tokens per question"), lambda line: line.row.tokens)
+STEPS: Final = Measured(Axis("steps per question"), lambda line: line.row.steps)
 
 
-ACCURACY = Axis("accuracy, %", percent=True)
-TOKENS = Axis("tokens a question")
-
-
-def _series(
-    one: list[CellResult], lines: Sequence[list[CellResult]], places: Sequence[str | float], value: Value
+def series(
+    name: str, lines: Sequence[CellResult], x: Sequence[str | float | None], y: Measured, labels: Sequence[str] = ()
 ) -> Series:
-    """One source's values, with intervals on accuracy."""
-    intervals = [line.row.interval for line in one] if value is accuracy else []
+    """One series over lines of a table, with the intervals of accuracy."""
+    intervals = [line.row.interval for line in lines] if y.intervals else []
     return Series(
-        legend(one, lines),
-        list(places),
-        [number(value(line)) for line in one],
+        name,
+        list(x),
+        [number(y.value(line)) for line in lines],
         [number(interval.low) for interval in intervals],
         [number(interval.high) for interval in intervals],
+        list(labels),
     )
 
 
-def bars(name: str, title: str, lines: Sequence[list[CellResult]], y: Axis, value: Value) -> Figure:
-    """A group of bars a label, a bar a source; intervals on accuracy."""
-    series = [_series(one, lines, [line.cell.label for line in one], value) for one in lines]
-    return Figure(name, title, "bar", Axis("", "category"), y, series)
+def bars(name: str, title: str, y: Measured) -> FigureOf:
+    """One group of bars per label, one bar per source."""
+
+    def build(results: Results) -> Figure:
+        every = [series(legend(one, results), one, [line.cell.label for line in one], y) for one in results]
+        return Figure(name, title, "bar", CATEGORIES, y.axis, every)
+
+    return build
 
 
-def sweep(name: str, title: str, lines: Sequence[list[CellResult]], x: Axis, y: Axis, value: Value) -> Figure:
-    """A line a source along the sweep's values, which the cells' labels are; and the mean over sources."""
-    series = [_series(one, lines, [float(line.cell.label) for line in one], value) for one in lines]
-    places = {tuple(line.cell.label for line in one) for one in lines}
-    if len(lines) > 1 and len(places) == 1:
-        series.append(
-            Series("mean", [float(place) for place in next(iter(places))],
-                   [number(fmean(value(line) for line in same)) for same in zip(*lines, strict=True)])
-        )  # fmt: skip
-    return Figure(name, title, "line", x, y, series)
+def sweep(name: str, title: str, x: Axis, y: Measured) -> FigureOf:
+    """One line per source along the sweep's values, which are the cells' labels; and the mean over sources."""
+
+    def build(results: Results) -> Figure:
+        every = [series(legend(one, results), one, [float(line.cell.label) for line in one], y) for one in results]
+        values = {tuple(line.cell.label for line in one) for one in results}
+        if len(results) > 1 and len(values) == 1:
+            means = [number(fmean(y.value(line) for line in same)) for same in zip(*results, strict=True)]
+            every.append(Series("mean", [float(value) for value in next(iter(values))], [*means]))
+        return Figure(name, title, "line", x, y.axis, every)
+
+    return build
 
 
-def legend(one: Sequence[CellResult], lines: Sequence[Sequence[CellResult]]) -> str:
-    """The dataset, with its model where there are several."""
-    models = {other[0].source.model for other in lines}
-    return one[0].source.dataset if len(models) == 1 else one[0].source.label
+def legend(lines: Sequence[CellResult], results: Results) -> str:
+    """The dataset, with its model if there are several."""
+    models = {other[0].source.model for other in results}
+    return lines[0].source.dataset if len(models) == 1 else lines[0].source.label

@@ -6,100 +6,98 @@ from statistics import fmean
 from typing import Final
 
 from sureenough.bench import paper
-from sureenough.bench.experiments import fields as f
-from sureenough.bench.experiments import figures as drawn
-from sureenough.bench.experiments.inputs import Experiment, Inputs
-from sureenough.bench.experiments.live import live_sheets, live_tables
-from sureenough.bench.experiments.provenance import Clock, finish
-from sureenough.bench.experiments.replays import CellResult, ReplayCell, replayed, settings_of
-from sureenough.bench.result import Axis, ExperimentResult, Figure, ResultColumn, Series, Table
-from sureenough.bench.result import Cell as Value
+from sureenough.bench.cells import CellResult, ReplayCell
+from sureenough.bench.experiments import columns as c
+from sureenough.bench.experiments.experiment import Experiment, Findings, Inputs
+from sureenough.bench.experiments.figures import CATEGORIES, STEPS, bars
+from sureenough.bench.experiments.live_tables import comparable_runs, live_tables
+from sureenough.bench.experiments.replayed import cell_options, replay_findings, replay_inputs
+from sureenough.bench.pipeline import OpenPool
+from sureenough.bench.result import Axis, Cell, Figure, ResultColumn, Series, Table
 from sureenough.errors import UsageError
 from sureenough.spec import resolve
 
 NAMES: Final = ("sc", "ac", "deepconf-low", "ddc", "sure")
-AT_ONCE: Final = 16
-TITLE: Final = "Latency: init, final and total"
-
-
-def run(inputs: Inputs) -> ExperimentResult:
-    """Live runs where there are any, recorded paths in steps where there are pools; never in one table."""
-    clock = Clock()
-    if not inputs.live_runs and not inputs.sources:
-        raise UsageError("latency needs live runs (--live with a server or the built-in model), or a pool for steps")
-    tables = [_beside_theirs(table) for table in live_tables(inputs.live_runs, "latency")]
-    figures = [_live_figure(inputs)] if tables else []
-    notes: list[str] = [] if tables else ["no live runs were given: seconds need --live; steps are their floor"]
-    if not inputs.sources:
-        return finish("latency", TITLE, inputs, clock, tables=tables, figures=figures, notes=notes)
-    lines, seen, more = replayed(inputs, lambda pool: _cells(inputs, pool.window))
-    both = [list(zip(one[::2], one[1::2], strict=True)) for one in lines]
-    rows: list[list[Value]] = [_row(whole, init) for one in both for whole, init in one]
-    at_once = lines[0][0].cell.settings.options.parallel
-    title = f"Recorded paths in steps, {at_once} at once"
-    tables.append(Table("steps", title, COLUMNS, rows, STEPS))
-    wholes = [[whole for whole, _ in one] for one in both]
-    figures.append(drawn.bars("steps", title, wholes, Axis("steps a question"), lambda line: line.row.steps))
-    return finish("latency", TITLE, inputs, clock, tables=tables, figures=figures, notes=[*notes, *more], seen=seen)
-
-
+PARALLEL: Final = 16
 COLUMNS: Final = [
     ResultColumn("dataset"),
     ResultColumn("model"),
     ResultColumn("strategy"),
     ResultColumn("accuracy", "percent", "%"),
-    ResultColumn("init steps", "count", "a question"),
-    ResultColumn("final steps", "count", "a question"),
-    ResultColumn("steps", "count", "a question"),
-    ResultColumn("tokens", "tokens", "a question"),
+    ResultColumn("init steps", "count", "per question"),
+    ResultColumn("final steps", "count", "per question"),
+    ResultColumn("steps", "count", "per question"),
+    ResultColumn("tokens", "tokens", "per question"),
 ]
-STEPS: Final = [
-    "steps: the longest chain of tokens made one after another, the floor of latency on a server that gives every path "
-    "a token a step; init: until the last warm-up path has ended"
-]
+STEPS_NOTE: Final = (
+    "steps: the longest chain of tokens generated one after another, the lower bound of latency on a server that gives "
+    "every path one token per step; init: until the last warm-up path has ended"
+)
 
 
-def _cells(inputs: Inputs, window: int) -> list[ReplayCell]:
-    """Each strategy, and beside it its warm-up alone, whose steps are those of the init phase."""
-    at_once = inputs.settings.parallel if inputs.settings.parallel > 1 else AT_ONCE
+def _measure(inputs: Inputs) -> Findings:
+    """Seconds of live runs, steps of recorded paths; never in one table."""
+    if not inputs.live_runs and not inputs.sources:
+        raise UsageError("latency needs live runs (--live with a server or the built-in model), or a pool for steps")
+    tables = [_with_paper(table) for table in live_tables(inputs.live_runs, "latency")]
+    figures = [_live_figure(inputs)] if tables else []
+    notes = [] if tables else ["no live runs were given: seconds need --live; steps are their lower bound"]
+    if not inputs.sources:
+        return Findings(tables, figures, notes)
+    replayed = replay_inputs(inputs, _cells)
+    pairs = [list(zip(one.results[::2], one.results[1::2], strict=True)) for one in replayed]
+    title = f"Recorded paths in steps, {pairs[0][0][0].cell.options.parallel} at once"
+    rows = [_row(full, init) for one in pairs for full, init in one]
+    tables.append(Table("steps", title, COLUMNS, rows, [STEPS_NOTE]))
+    figures.append(bars("steps", title, STEPS)([[full for full, _ in one] for one in pairs]))
+    found = replay_findings(inputs, replayed, tables, figures)
+    return Findings(found.tables, found.figures, [*notes, *found.notes], found.pools)
+
+
+def _cells(inputs: Inputs, pool: OpenPool) -> list[ReplayCell]:
+    """Each strategy, followed by its warm-up alone, whose steps are those of the init phase."""
+    parallel = inputs.options.parallel if inputs.options.parallel > 1 else PARALLEL
     cells = []
-    for name in inputs.settings.strategies or NAMES:
+    for name in inputs.strategies or NAMES:
         warmup = resolve(name).warmup or 1
-        cells += [
-            ReplayCell(name, name, settings_of(inputs.settings, window, parallel=at_once)),
-            ReplayCell(name, name, settings_of(inputs.settings, window, parallel=at_once, paths=warmup)),
-        ]
+        cells.append(ReplayCell(name, name, cell_options(inputs, pool.window, parallel=parallel)))
+        cells.append(ReplayCell(name, name, cell_options(inputs, pool.window, parallel=parallel, paths=warmup)))
     return cells
 
 
-def _row(whole: CellResult, init: CellResult) -> list[Value]:
-    steps = whole.row.steps
-    first = init.row.steps if resolve(whole.cell.strategy).warmup else 0.0
-    names: list[Value] = [whole.source.dataset, whole.source.model, whole.cell.strategy]
-    return [*names, f.measure(whole.row.accuracy, whole.row.interval), first, steps - first, steps, whole.row.tokens]
+def _row(full: CellResult, init: CellResult) -> list[Cell]:
+    steps = full.row.steps
+    init_steps = init.row.steps if resolve(full.cell.strategy).warmup else 0.0
+    names: list[Cell] = [full.source.dataset, full.source.model, full.cell.label]
+    accuracy = c.measure(full.row.accuracy, full.row.interval)
+    return [*names, accuracy, init_steps, steps - init_steps, steps, full.row.tokens]
 
 
-def _beside_theirs(table: Table) -> Table:
-    """The paper's seconds for the same model, dataset and method, on its own hardware."""
+def _with_paper(table: Table) -> Table:
+    """With the paper's seconds for the same model, dataset and method, on its own hardware."""
     names = ("init seconds", "final seconds", "seconds")
-    found = [[paper.value(5, str(row[1]), str(row[0]), str(row[2]), name) for name in names] for row in table.rows]
-    if not any(value is not None for values in found for value in values):
+    printed = [[paper.value(5, str(row[1]), str(row[0]), str(row[2]), name) for name in names] for row in table.rows]
+    if not any(value is not None for values in printed for value in values):
         return table
-    columns = [
-        *table.columns,
-        *(ResultColumn(f"{name} in the paper", "seconds", "s", theirs="table 5") for name in names),
-    ]
-    rows = [[*row, *values] for row, values in zip(table.rows, found, strict=True)]
-    return Table(table.name, table.title, columns, rows, table.notes, live=True)
+    columns = [ResultColumn(f"{name} in the paper", "seconds", "s", paper="table 5") for name in names]
+    rows = [[*row, *values] for row, values in zip(table.rows, printed, strict=True)]
+    return Table(table.name, table.title, [*table.columns, *columns], rows, table.notes, live=True)
 
 
 def _live_figure(inputs: Inputs) -> Figure:
     series = []
-    for (dataset, model), strategies in live_sheets(inputs.live_runs).items():
-        seconds = [fmean(run.total_seconds for run in mine) for mine in strategies.values()]
+    for (dataset, model), strategies in comparable_runs(inputs.live_runs).items():
+        seconds = [fmean(run.total_seconds for run in own) for own in strategies.values()]
         series.append(Series(f"{dataset}, {model}", list(strategies), [*seconds]))
-    x, y = Axis("", "category"), Axis("seconds a question")
-    return Figure("seconds", "Measured live: seconds a question", "bar", x, y, series, live=True)
+    title = "Measured live: seconds per question"
+    return Figure("seconds", title, "bar", CATEGORIES, Axis("seconds per question"), series, live=True)
 
 
-EXPERIMENT: Final = Experiment("latency", "init, final and total seconds, live (table 5)", run, "needed")
+EXPERIMENT: Final = Experiment(
+    "latency",
+    "init, final and total seconds, live (table 5)",
+    "Latency: init, final and total",
+    _measure,
+    "needed",
+    reads=("strategies",),
+)

@@ -9,11 +9,9 @@ from typing import Final
 
 import numpy as np
 
-from sureenough.bench.experiments.inputs import Experiment, Inputs
-from sureenough.bench.experiments.provenance import Clock, finish
-from sureenough.bench.experiments.replays import refuse_bad_settings
-from sureenough.bench.experiments.synthetic import path
-from sureenough.bench.result import Cell, ExperimentResult, ResultColumn, Table
+from sureenough.bench.experiments.experiment import Experiment, Findings, Inputs
+from sureenough.bench.experiments.synthetic import synthetic_path
+from sureenough.bench.result import Cell, ResultColumn, Table
 from sureenough.core.confidence.streaming import Monitor
 from sureenough.core.pruning import Gate
 from sureenough.core.stop_rules import Posterior
@@ -27,27 +25,23 @@ MODELS: Final = {"Qwen3-1.7B": 1.7e9, "Qwen3-4B": 4e9, "Qwen3-8B": 8e9, "Qwen3-3
 PEAK: Final = 989e12  # FLOP/s, H100 SXM, dense bf16 (NVIDIA's data sheet)
 BANDWIDTH: Final = 3.35e12  # bytes/s, the same
 PAPER_RATIO: Final = 1.25e-7
-PAPER_FLOPS: Final = 4 * 2048  # its 4k operations a token at k = 2048
+PAPER_FLOPS: Final = 4 * 2048  # its 4k operations per token at k = 2048
 OPERATIONS: Final = {"push": 15, "peak": 4, "risk": 27, "turn": 11}
-"""Floating-point operations a watched token: its sums, group peak, R, and its part of the block's backward sums."""
+"""Floating-point operations per monitored token: its sums, group peak, R, and its part of the block's backward sums."""
 FLOPS: Final = sum(OPERATIONS.values())
 
 
-def run(inputs: Inputs) -> ExperimentResult:
-    """Measured on this machine; generation from live runs where there are any, else from hardware limits."""
-    clock = Clock()
-    refuse_bad_settings(inputs.settings)
+def _measure(inputs: Inputs) -> Findings:
+    """Measured on this machine; generation from live runs if there are any, else from hardware limits."""
     paths = _paths(inputs)
-    size = inputs.settings.window
-    timed = [_timed(paths, window) for window in ([size] if size else WINDOWS)]
-    tables = [_ours(timed), _flops(), _against(timed[-1][1])]
-    tables += _live(inputs, timed[-1][1])
-    title = "Overhead: our own code against generation"
-    return finish("overhead", title, inputs, clock, tables=tables, notes=NOTES)
+    window = inputs.options.window
+    timed = [_timed(paths, size) for size in ([window] if window else WINDOWS)]
+    per_token = timed[-1][1]
+    return Findings([_ours(timed), _flops(), _against(per_token), *_live(inputs, per_token)], notes=NOTES)
 
 
 NOTES: Final = (
-    "the paper counts 4k operations a token, a fresh covariance at every token; running sums need a constant number, "
+    "the paper counts 4k operations per token, a fresh covariance at every token; running sums need a constant number, "
     "whatever the window",
     "a ratio of operations says little about Python on a CPU beside a model on an accelerator; seconds say more",
     "timings are medians of processor time on this machine",
@@ -58,24 +52,24 @@ def _paths(inputs: Inputs) -> list[RecordedPath]:
     """The first question of the first pool, or synthetic paths; all end to end, so that any window fills."""
     if inputs.sources:
         question = next(iter(Pool(inputs.sources[0].pool, skip_damaged=inputs.settings.skip_damaged)))
-        made = [one for one in question.paths if one.tokens]
+        paths = [one for one in question.paths if one.tokens]
     else:
-        rng = np.random.default_rng(inputs.settings.seed)
-        made = [path("sound", "a", rng) for _ in range(32)]
-    peak = np.concatenate([np.asarray(one.peak) for one in made])
-    conf = np.concatenate([np.asarray(one.conf) for one in made])
+        rng = np.random.default_rng(inputs.options.seed)
+        paths = [synthetic_path("sound", "a", rng) for _ in range(32)]
+    peak = np.concatenate([np.asarray(one.peak) for one in paths])
+    conf = np.concatenate([np.asarray(one.conf) for one in paths])
     times = max(1, -(-8192 // max(1, conf.size)))
     return [RecordedPath("a", np.tile(peak, times), np.tile(conf, times))]
 
 
 def _timed(paths: Sequence[RecordedPath], window: int) -> tuple[int, float, float, float]:
-    """Window, then seconds a token: watched live, scanned in bulk; and a stop test."""
+    """The window, seconds per token live and in bulk, and seconds per stop test."""
     one = paths[0]
     tokens = list(zip(np.asarray(one.peak).tolist(), np.asarray(one.conf).tolist(), strict=True))[:16384]
     gate = resolve("ddc").calibrate([RecordedPath("a", one.peak, one.conf).windows(window)])
-    gate = Gate(trust=gate.trust, drop=-1e9, risk=1e9)  # every test is made, none closes
+    gate = Gate(trust=gate.trust, drop=-1e9, risk=1e9)  # every test runs, none closes
 
-    def watch() -> None:
+    def monitor_live() -> None:
         monitor = Monitor(window)
         for peak, conf in tokens:
             if monitor.push(peak, conf):
@@ -90,7 +84,7 @@ def _timed(paths: Sequence[RecordedPath], window: int) -> tuple[int, float, floa
     rule = Posterior()
     return (
         window,
-        _median_seconds(watch) / len(tokens),
+        _median_seconds(monitor_live) / len(tokens),
         _median_seconds(scan) / one.tokens,
         _median_seconds(lambda: rule(poll)),
     )
@@ -102,45 +96,43 @@ def _median_seconds(work: Callable[[], object]) -> float:
     work()
     once = max(time.process_time() - began, 1e-7)
     times = max(1, int(0.02 / once))
-    found = []
+    seconds = []
     for _ in range(7):
         began = time.process_time()
         for _ in range(times):
             work()
-        found.append((time.process_time() - began) / times)
-    return median(found)
+        seconds.append((time.process_time() - began) / times)
+    return median(seconds)
 
 
 def _ours(timed: Sequence[tuple[int, float, float, float]]) -> Table:
     rows: list[list[Cell]] = [[window, 1e6 * live, 1e9 * bulk, 1e6 * stop] for window, live, bulk, stop in timed]
     columns = [
         ResultColumn("window", "count", "tokens"),
-        ResultColumn("watching a live token", "number", "µs", 3),
+        ResultColumn("monitoring a live token", "number", "µs", 3),
         ResultColumn("scanning a recorded token", "number", "ns", 1),
         ResultColumn("a stop test", "number", "µs", 2),
     ]
-    return Table(
-        "ours", "What our own code takes", columns, rows, ["pure Python, one core; a stop test is made once a path"]
-    )
+    return Table("ours", "What our own code takes", columns, rows, ["pure Python, one core; one stop test per path"])
 
 
 def _flops() -> Table:
     rows: list[list[Cell]] = []
     for model, size in MODELS.items():
         needs = 2.0 * size
-        theirs = PAPER_RATIO if model == "Qwen3-32B" else None
-        rows.append([model, needs, FLOPS, FLOPS / needs, PAPER_FLOPS / needs, theirs])
+        printed = PAPER_RATIO if model == "Qwen3-32B" else None
+        rows.append([model, needs, FLOPS, FLOPS / needs, PAPER_FLOPS / needs, printed])
     columns = [
         ResultColumn("model"),
-        ResultColumn("generation", "scientific", "FLOPs a token"),
-        ResultColumn("ours", "count", "FLOPs a token"),
+        ResultColumn("generation", "scientific", "FLOPs per token"),
+        ResultColumn("ours", "count", "FLOPs per token"),
         ResultColumn("ratio", "scientific"),
         ResultColumn("ratio with 4k operations", "scientific"),
-        ResultColumn("ratio in the paper", "scientific", theirs="appendix C.1"),
+        ResultColumn("ratio in the paper", "scientific", paper="appendix C.1"),
     ]
     parts = ", ".join(f"{name} {n}" for name, n in OPERATIONS.items())
-    notes = [f"generation is 2 operations a parameter, as in the paper; ours are counted: {parts}"]
-    return Table("flops", "Floating-point operations a token", columns, rows, notes)
+    notes = [f"generation is 2 operations per parameter, as in the paper; ours are counted: {parts}"]
+    return Table("flops", "Floating-point operations per token", columns, rows, notes)
 
 
 def _against(seconds: float) -> Table:
@@ -150,14 +142,14 @@ def _against(seconds: float) -> Table:
         rows.append([model, 1e6 * alone, seconds / alone, 1e6 * full, seconds / full])
     columns = [
         ResultColumn("model"),
-        ResultColumn("one path at a time", "number", "µs a token", 1),
+        ResultColumn("one path at a time", "number", "µs per token", 1),
         ResultColumn("our share", "percent", "%", 3),
-        ResultColumn("full batch, at peak", "number", "µs a token", 2),
+        ResultColumn("full batch, at peak", "number", "µs per token", 2),
         ResultColumn("our share at peak", "percent", "%", 1),
     ]
     notes = [
-        "hardware limits of one H100 in bf16, no server reaches them: alone, every weight is read once a token "
-        "(3.35 TB/s); in a full batch, 2 operations a parameter at 989 TFLOP/s. Our time is one Python core's"
+        "hardware limits of one H100 in bf16, which no server reaches: alone, every weight is read once per token "
+        "(3.35 TB/s); in a full batch, 2 operations per parameter at 989 TFLOP/s. Our time is one Python core's"
     ]
     return Table("time", "Our time against generation at the hardware's limit", columns, rows, notes)
 
@@ -165,22 +157,26 @@ def _against(seconds: float) -> Table:
 def _live(inputs: Inputs, seconds: float) -> list[Table]:
     rows: list[list[Cell]] = []
     for key in sorted({(run.dataset, run.model, run.strategy) for run in inputs.live_runs}):
-        mine = [run for run in inputs.live_runs if (run.dataset, run.model, run.strategy) == key]
-        tokens, spent = fmean(run.tokens["total"] for run in mine), fmean(run.total_seconds for run in mine)
+        own = [run for run in inputs.live_runs if (run.dataset, run.model, run.strategy) == key]
+        tokens, spent = fmean(run.tokens["total"] for run in own), fmean(run.total_seconds for run in own)
         if tokens and spent:
             rows.append([*key, tokens, spent, 1e6 * spent / tokens, seconds * tokens / spent])
     columns = [
         ResultColumn("dataset"),
         ResultColumn("model"),
         ResultColumn("strategy"),
-        ResultColumn("tokens", "tokens", "a question"),
-        ResultColumn("seconds", "seconds", "a question"),
-        ResultColumn("generation", "number", "µs a token", 1),
+        ResultColumn("tokens", "tokens", "per question"),
+        ResultColumn("seconds", "seconds", "per question"),
+        ResultColumn("generation", "number", "µs per token", 1),
         ResultColumn("our share", "percent", "%", 3),
     ]
     return [Table("live", "Our time against generation, measured live", columns, rows, live=True)] if rows else []
 
 
 EXPERIMENT: Final = Experiment(
-    "overhead", "our own code against generation, in time and FLOPs (appendix C.1)", run, "optional"
+    "overhead",
+    "our own code against generation, in time and FLOPs (appendix C.1)",
+    "Overhead: our own code against generation",
+    _measure,
+    "optional",
 )

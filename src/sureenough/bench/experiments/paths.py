@@ -1,4 +1,4 @@
-"""Single paths, for experiments that look below the vote: how confident, how right, how hard their question."""
+"""Single paths, for experiments below the level of votes: their confidence, and whether they are right."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SIGNALS: Final = ("lowest", "tail", "mean")
 SIGNAL_NAMES: Final = {"lowest": "C_path (lowest window)", "tail": "last window", "mean": "mean of all tokens"}
 
 
-class Paths(NamedTuple):
+class PathSignals(NamedTuple):
     """The answered paths of one question."""
 
     level: int | None
@@ -25,28 +25,27 @@ class Paths(NamedTuple):
     lowest: Floats  # C_path
     tail: Floats
     mean: Floats
-    silent: int  # paths without an answer
+    unanswered: int  # paths without an answer
     graded: bool
 
     @property
     def share(self) -> float:
-        """Of answered paths that are right."""
+        """The share of answered paths that are right."""
         return float(self.right.mean()) if self.right.size else float("nan")
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
-    """The task: one question's paths at this window."""
+class ReadSignals:
+    """The pipeline's task: one question's paths at this window."""
 
     window: int
 
-    def __call__(self, question: Question, judged: JudgedAnswers) -> Paths:
-        """Every answered path's confidence, and whether it is right."""
+    def __call__(self, question: Question, judged: JudgedAnswers) -> PathSignals:
         scan_together(question.paths, self.window)
         answered = [path for path in question.paths if path.answer is not None and path.tokens]
         windows = [path.windows(self.window) for path in answered]
         right = judged.right or {}
-        return Paths(
+        return PathSignals(
             question.level,
             np.array([right.get(path.answer or "", False) for path in answered], dtype=np.bool_),
             np.array([one.lowest for one in windows]),
@@ -58,7 +57,7 @@ class Look:
 
 
 class Graded(Protocol):
-    """A question whose difficulty can be told."""
+    """A question whose difficulty is known."""
 
     @property
     def level(self) -> int | None: ...
@@ -70,7 +69,7 @@ Q = TypeVar("Q", bound=Graded)
 
 
 def by_difficulty(questions: Sequence[Q]) -> tuple[str, dict[str, list[Q]]]:
-    """By the dataset's own levels where it has several, else by how many paths are right; and how that was done."""
+    """Questions by the dataset's levels if it has several, else by how many paths are right; and which of the two."""
     levels = sorted({one.level for one in questions if one.level is not None})
     if len(levels) > 1:
         return "the dataset's level", {

@@ -5,154 +5,148 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from statistics import fmean
-from typing import Final
+from typing import Final, NamedTuple
 
-from sureenough.bench.experiments import fields as f
-from sureenough.bench.experiments.inputs import Experiment, Inputs, whole
-from sureenough.bench.experiments.provenance import Clock, finish
-from sureenough.bench.experiments.replays import PAPER_BUDGET, CellResult, ReplayCell, replayed, settings_of
-from sureenough.bench.result import Axis, ExperimentResult, Figure, ResultColumn, Series
+from sureenough.bench.cells import CellResult, ReplayCell
+from sureenough.bench.experiments import columns as c
+from sureenough.bench.experiments.experiment import Experiment, Findings, Inputs, whole_numbers
+from sureenough.bench.experiments.figures import ACCURACY, series
+from sureenough.bench.experiments.replayed import PAPER_BUDGET, Results, cell_options, replay_findings, replay_inputs
+from sureenough.bench.pipeline import OpenPool
+from sureenough.bench.result import Axis, Figure, ResultColumn, Series
 from sureenough.bench.source import Source
+from sureenough.errors import UsageError
 from sureenough.pools import Pool
 from sureenough.spec import resolve
+from sureenough.strategies import COMPARED
 
-NAMES: Final = ("sc", "ac", "esc", "deepconf-low", "deepconf-high", "ddc", "sure")
-ACCURACY: Final = Axis("accuracy, %", percent=True)
-SPENT: Final = Axis("tokens a question", "log")
-SIZE: Final = Axis("voting size (budget of paths)", "log")
-CAP: Final = Axis("cap on tokens a question", "log")
+BUDGET: Final = c.Column(ResultColumn("budget", "count", "paths"), lambda line: line.cell.options.paths)
+CAP: Final = c.Column(ResultColumn("cap", "count", "tokens per question"), lambda line: line.cell.options.max_tokens)
+MEASURES: Final = (c.ACCURACY, c.TOKENS, c.STEPS, c.WIDTH, c.SETTLED)
+BUDGETS_TABLE: Final = c.table("budgets", "Accuracy and tokens by voting size", [*c.NAMES, BUDGET, *MEASURES])
+CAPS_TABLE: Final = c.table("caps", "Accuracy at equal caps on tokens", [*c.NAMES, CAP, *MEASURES])
 
 
-def run(inputs: Inputs) -> ExperimentResult:
+class View(NamedTuple):
+    """One way to look at the same accuracies."""
+
+    title: str
+    axis: Axis
+    x: Callable[[CellResult], float | None]
+
+
+VIEWS: Final = {
+    "tokens": View("accuracy against tokens", Axis("tokens per question", "log"), lambda line: line.row.tokens),
+    "voting": View(
+        "accuracy against voting size",
+        Axis("voting size (budget of paths)", "log"),
+        lambda line: line.cell.options.paths,
+    ),
+    "caps": View(
+        "accuracy at equal caps on tokens",
+        Axis("cap on tokens per question", "log"),
+        lambda line: line.cell.options.max_tokens,
+    ),
+}
+
+
+def _measure(inputs: Inputs) -> Findings:
     """Every method under every budget of paths, then under every cap on tokens."""
-    clock = Clock()
-    names = inputs.settings.strategies or NAMES
+    if inputs.options.max_tokens is not None:
+        raise UsageError("scaling has caps of its own; leave max_tokens out")
     pools = [Pool(source.pool, skip_damaged=inputs.settings.skip_damaged) for source in inputs.sources]
-    budgets = whole("a budget", inputs.settings.sweep) if inputs.settings.sweep else _budgets(inputs, pools)
+    budgets = whole_numbers("a budget", inputs.sweep) if inputs.sweep else _budgets(inputs, pools)
     caps = _caps(pools, budgets)
-
-    def cells(window: int) -> list[ReplayCell]:
-        by_paths = [
-            ReplayCell(f"{name}/{n}", name, settings_of(inputs.settings, window, paths=n))
-            for name in names
-            for n in budgets
-            if n >= resolve(name).warmup
-        ]
-        whole_budget = max(budgets)
-        by_tokens = [
-            ReplayCell(
-                f"{name}/cap {cap}", name, settings_of(inputs.settings, window, paths=whole_budget, max_tokens=cap)
-            )
-            for name in names
-            if whole_budget >= resolve(name).warmup
-            for cap in caps
-        ]
-        return [*by_paths, *by_tokens]
-
-    lines, seen, notes = replayed(inputs, lambda pool: cells(pool.window))
-    free = [[line for line in one if line.cell.settings.options.max_tokens is None] for one in lines]
-    capped = [[line for line in one if line.cell.settings.options.max_tokens is not None] for one in lines]
-    tables = [
-        f.table("budgets", "Accuracy and tokens by voting size", _flat(free), [*_FIRST, _BUDGET, *_REST]),
-        f.table("caps", "Accuracy at equal caps on tokens", _flat(capped), [*_FIRST, _CAP, *_REST]),
-    ]
-    figures = _averages(free, capped) if len(lines) > 1 else []
-    for number, (one, two) in enumerate(zip(free, capped, strict=True), 1):
-        figures += _figures(number, one[0].source, one, two)
+    replayed = replay_inputs(inputs, lambda inputs, pool: _cells(inputs, pool, budgets, caps))
+    free = [[line for line in one.results if line.cell.options.max_tokens is None] for one in replayed]
+    capped = [[line for line in one.results if line.cell.options.max_tokens is not None] for one in replayed]
+    figures = _averages(free, capped) if len(replayed) > 1 else []
+    for number, (by_paths, by_tokens) in enumerate(zip(free, capped, strict=True), 1):
+        figures += _figures(number, by_paths[0].source, by_paths, by_tokens)
+    found = replay_findings(inputs, replayed, [BUDGETS_TABLE(free), CAPS_TABLE(capped)], figures)
     above = max(budgets) > min(map(_recorded, pools), default=0)
-    notes = [note for note in notes if above or "recorded paths" not in note] + _said(budgets)
-    title = "Scaling: accuracy against tokens"
-    return finish("scaling", title, inputs, clock, tables=tables, figures=figures, notes=notes, seen=seen)
-
-
-_FIRST: Final = (f.DATASET, f.MODEL, f.STRATEGY)
-_BUDGET: Final = f.Field(ResultColumn("budget", "count", "paths"), lambda line: line.cell.settings.options.paths)
-_CAP: Final = f.Field(
-    ResultColumn("cap", "count", "tokens a question"), lambda line: line.cell.settings.options.max_tokens
-)
-_REST: Final = (f.ACCURACY, f.TOKENS, f.STEPS, f.WIDTH, f.SETTLED)
-
-
-def _said(budgets: Sequence[int]) -> list[str]:
-    return [
-        f"budgets: {', '.join(map(str, budgets))} paths; methods with an init phase start where the budget holds it",
+    notes = [
+        *(note for note in found.notes if above or "recorded paths" not in note),
+        f"budgets: {', '.join(map(str, budgets))} paths; a method with an init phase starts at budgets that hold it",
         "a cap ends the run with the vote so far; a method that is cut in its init phase votes uncalibrated",
     ]
+    return Findings(found.tables, found.figures, notes, found.pools)
+
+
+def _cells(inputs: Inputs, pool: OpenPool, budgets: Sequence[int], caps: Sequence[int]) -> list[ReplayCell]:
+    names, largest = inputs.strategies or COMPARED, max(budgets)
+    by_paths = [
+        ReplayCell(f"{name}/{n}", name, cell_options(inputs, pool.window, paths=n, max_tokens=None))
+        for name in names
+        for n in budgets
+        if n >= resolve(name).warmup
+    ]
+    by_tokens = [
+        ReplayCell(f"{name}/cap {cap}", name, cell_options(inputs, pool.window, paths=largest, max_tokens=cap))
+        for name in names
+        if largest >= resolve(name).warmup
+        for cap in caps
+    ]
+    return [*by_paths, *by_tokens]
 
 
 def _budgets(inputs: Inputs, pools: Sequence[Pool]) -> list[int]:
-    """Powers of two up to what all pools can give."""
+    """Powers of two up to the most that all pools have."""
     recorded = min((_recorded(pool) for pool in pools), default=1)
-    most = min(inputs.settings.paths or PAPER_BUDGET, recorded)
-    powers = [1 << i for i in range(most.bit_length()) if 1 << i < most]
-    return [*powers, most]
+    most = min(inputs.options.paths or PAPER_BUDGET, recorded)
+    return [*(1 << i for i in range(most.bit_length()) if 1 << i < most), most]
 
 
 def _recorded(pool: Pool) -> int:
     """Most paths of any question."""
-    starts = [*pool.starts(), pool.rows]
-    return max(b - a for a, b in pairwise(starts))
+    return max(b - a for a, b in pairwise([*pool.starts(), pool.rows]))
 
 
 def _caps(pools: Sequence[Pool], budgets: Sequence[int]) -> list[int]:
-    """As many tokens as so many mean paths have, to two digits; the same for all pools, so that they average."""
+    """The tokens of that many mean paths, to two digits; the same for all pools, so that they can be averaged."""
     mean = fmean(pool.tokens / pool.rows for pool in pools) if pools else 1.0
     return sorted({int(float(f"{mean * n:.2g}")) for n in budgets})
 
 
-def _flat(lines: Sequence[list[CellResult]]) -> list[CellResult]:
-    return [line for one in lines for line in one]
-
-
-Place = Callable[[CellResult], float | None]
-PLACES: Final[dict[str, tuple[str, Axis, Place]]] = {
-    "tokens": ("accuracy against tokens", SPENT, lambda line: line.row.tokens),
-    "voting": ("accuracy against voting size", SIZE, lambda line: line.cell.settings.options.paths),
-    "caps": ("accuracy at equal caps on tokens", CAP, lambda line: line.cell.settings.options.max_tokens),
-}
-
-
 def _figures(number: int, source: Source, free: Sequence[CellResult], capped: Sequence[CellResult]) -> list[Figure]:
     figures = []
-    for key, (says, x, place) in PLACES.items():
-        lines = capped if key == "caps" else free
-        series = [
-            Series(
-                name,
-                [place(line) for line in mine],
-                [f.number(line.row.accuracy) for line in mine],
-                [f.number(line.row.interval.low) for line in mine],
-                [f.number(line.row.interval.high) for line in mine],
-                [line.cell.label for line in mine],
-            )
-            for name, mine in _by_strategy(lines).items()
+    for key, view in VIEWS.items():
+        curves = [
+            series(name, lines, [view.x(line) for line in lines], ACCURACY, [line.cell.label for line in lines])
+            for name, lines in _by_strategy(capped if key == "caps" else free).items()
         ]
-        title = f"{source.dataset}, {source.model}: {says}"
-        figures.append(Figure(f"{key}-{number}", title, "line", x, ACCURACY, series))
+        title = f"{source.dataset}, {source.model}: {view.title}"
+        figures.append(Figure(f"{key}-{number}", title, "line", view.axis, ACCURACY.axis, curves))
     return figures
 
 
-def _averages(free: Sequence[list[CellResult]], capped: Sequence[list[CellResult]]) -> list[Figure]:
+def _averages(free: Results, capped: Results) -> list[Figure]:
     """The same curves, each point the plain mean over datasets."""
     figures = []
-    for key, (says, x, place) in PLACES.items():
-        together = [_by_strategy(one) for one in (capped if key == "caps" else free)]
-        series = []
-        for name in together[0]:
-            points = list(zip(*(mine[name] for mine in together), strict=True))
-            places = [fmean(place(line) or 0.0 for line in same) for same in points]
-            means = [f.number(fmean(line.row.accuracy for line in same)) for same in points]
-            series.append(Series(name, [*places], [*means], labels=[same[0].cell.label for same in points]))
-        title = f"Mean of {len(together)} datasets: {says}"
-        figures.append(Figure(f"{key}-mean", title, "line", x, ACCURACY, series))
+    for key, view in VIEWS.items():
+        sources = [_by_strategy(lines) for lines in (capped if key == "caps" else free)]
+        curves = []
+        for name in sources[0]:
+            points = list(zip(*(lines[name] for lines in sources), strict=True))
+            x = [fmean(view.x(line) or 0.0 for line in same) for same in points]
+            y = [c.number(fmean(line.row.accuracy for line in same)) for same in points]
+            curves.append(Series(name, [*x], [*y], labels=[same[0].cell.label for same in points]))
+        title = f"Mean of {len(sources)} datasets: {view.title}"
+        figures.append(Figure(f"{key}-mean", title, "line", view.axis, ACCURACY.axis, curves))
     return figures
 
 
 def _by_strategy(lines: Sequence[CellResult]) -> dict[str, list[CellResult]]:
-    found: dict[str, list[CellResult]] = {}
+    strategies: dict[str, list[CellResult]] = {}
     for line in lines:
-        found.setdefault(line.cell.strategy, []).append(line)
-    return found
+        strategies.setdefault(c.strategy_name(line), []).append(line)
+    return strategies
 
 
-EXPERIMENT: Final = Experiment("scaling", "accuracy against tokens, voting size and caps (figures 4 and 8)", run)
+EXPERIMENT: Final = Experiment(
+    "scaling",
+    "accuracy against tokens, voting size and caps (figures 4 and 8)",
+    "Scaling: accuracy against tokens",
+    _measure,
+    reads=("strategies", "sweep"),
+)

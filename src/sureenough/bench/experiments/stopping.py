@@ -9,7 +9,7 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
-from sureenough.bench.experiments.paths import Look
+from sureenough.bench.experiments.paths import ReadSignals
 from sureenough.bench.judging import JudgedAnswers
 from sureenough.core.confidence.instability import Bools, Floats
 from sureenough.core.stop_rules import betainc
@@ -23,35 +23,35 @@ VARIANTS: Final = ("counts", "raw", "mean", "unit")
 class Stops(NamedTuple):
     """When runs stopped, and on which side."""
 
-    times: NDArray[np.int64]  # votes; the longest allowed where a run never stopped
+    times: NDArray[np.int64]  # votes; the most allowed if a run never stopped
     wrong: Bools  # settled on the wrong side
     open: Bools  # never settled
 
     @property
     def mean(self) -> float:
-        """Mean stopping time; a lower bound where runs stayed open."""
+        """Mean stopping time; a lower bound if runs stayed open."""
         return float(self.times.mean())
 
 
 def stopping(right: Bools, weights: Floats, tau: float = TAU) -> Stops:
-    """Each row is a run: asked after every vote whether the heavier side holds most, with probability above tau."""
+    """Each row is a run: after every vote, test whether the heavier side holds most with probability above tau."""
     runs, most = right.shape
     ahead = np.cumsum(np.where(right, weights, 0.0), axis=1)
     behind = np.cumsum(np.where(right, 0.0, weights), axis=1)
     times = np.full(runs, most, dtype=np.int64)
     wrong, open_ = np.zeros(runs, np.bool_), np.ones(runs, np.bool_)
     for start in range(0, most, BLOCK):
-        alive = np.flatnonzero(open_)
-        if not alive.size:
+        running = np.flatnonzero(open_)
+        if not running.size:
             break
-        a, b = ahead[alive, start : start + BLOCK], behind[alive, start : start + BLOCK]
+        a, b = ahead[running, start : start + BLOCK], behind[running, start : start + BLOCK]
         settled = betainc(1.0 + np.minimum(a, b), 1.0 + np.maximum(a, b), 0.5) > tau
         hit = settled.any(axis=1)
         at = settled.argmax(axis=1)[hit]
-        who = alive[hit]
-        times[who] = start + at + 1
-        wrong[who] = b[hit, at] > a[hit, at]
-        open_[who] = False
+        stopped = running[hit]
+        times[stopped] = start + at + 1
+        wrong[stopped] = b[hit, at] > a[hit, at]
+        open_[stopped] = False
     return Stops(times, wrong, open_)
 
 
@@ -63,7 +63,7 @@ class Condition(NamedTuple):
 
     @property
     def holds(self) -> bool:
-        """Strictly larger, where both are defined."""
+        """Whether the left side is strictly larger; false if one is undefined."""
         return bool(self.left > self.right)
 
 
@@ -74,7 +74,7 @@ def condition(p: float, right: Floats, wrong: Floats) -> Condition:
 
 
 def condition_of(p: float, mean_c: float, square_c: float, mean_i: float, square_i: float) -> Condition:
-    """The same from the moments themselves."""
+    """The same from given moments."""
     q = 1.0 - p
     spread = np.sqrt(p * square_c + q * square_i)
     left = (p * mean_c - q * mean_i) / spread if spread > 0.0 else float("nan")
@@ -82,7 +82,7 @@ def condition_of(p: float, mean_c: float, square_c: float, mean_i: float, square
 
 
 class Simulated(NamedTuple):
-    """One question: its own paths drawn again and again."""
+    """One question, whose own paths were drawn many times."""
 
     level: int | None
     share: float  # of answered paths that are right
@@ -96,7 +96,7 @@ class Simulated(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Simulate:
-    """The task: draw a question's paths with replacement, stop by counts and by three scales of weight."""
+    """The pipeline's task: draw a question's paths with replacement, stop by counts and by three scales of weight."""
 
     window: int
     runs: int
@@ -104,8 +104,8 @@ class Simulate:
     seed: int
 
     def __call__(self, question: Question, judged: JudgedAnswers) -> Simulated | None:
-        """None where the question has no gold answer or no answered path."""
-        paths = Look(self.window)(question, judged)
+        """None if the question has no gold answer or no answered path."""
+        paths = ReadSignals(self.window)(question, judged)
         if not paths.graded or not paths.right.size or not paths.lowest.any():
             return None
         rng = np.random.default_rng((self.seed, crc32(question.id.encode())))

@@ -12,19 +12,17 @@ from typing import Final
 
 import numpy as np
 
-from sureenough.bench.experiments.fields import measure
-from sureenough.bench.experiments.inputs import Experiment, Inputs
+from sureenough.bench.experiments.columns import measure
+from sureenough.bench.experiments.experiment import BetaCase, Experiment, Findings, Inputs, over_pools
+from sureenough.bench.experiments.figures import CATEGORIES
 from sureenough.bench.experiments.paths import by_difficulty
-from sureenough.bench.experiments.provenance import Clock, finish
-from sureenough.bench.experiments.replays import over_pools, refuse_bad_settings
 from sureenough.bench.experiments.stopping import VARIANTS, Simulate, Simulated, condition_of, stopping
-from sureenough.bench.parallel import PoolResults
-from sureenough.bench.result import Axis, Cell, ExperimentResult, Figure, Measure, ResultColumn, Series, Table
+from sureenough.bench.pipeline import PoolResults
+from sureenough.bench.result import Axis, Cell, Figure, Measure, ResultColumn, Series, Table
 from sureenough.bench.score import intervals
 from sureenough.bench.source import Source
 from sureenough.errors import UsageError
 
-Case = tuple[float, float, float, float, float]
 RUNS: Final = 64
 MOST: Final = 512
 BETAS: Final = ((0.9, 8.0, 2.0, 5.0, 5.0), (0.75, 6.0, 3.0, 5.0, 5.0), (0.6, 5.0, 4.0, 5.0, 5.0))
@@ -32,7 +30,7 @@ BETAS: Final = ((0.9, 8.0, 2.0, 5.0, 5.0), (0.75, 6.0, 3.0, 5.0, 5.0), (0.6, 5.0
 SMALL: Final = (1.0, 0.5, 0.2, 0.1, 0.05, 0.02)
 SHARES: Final = (0.9, 0.7, 0.6)
 LONG: Final = 4096
-NAMED: Final = {
+VARIANT_NAMES: Final = {
     "counts": "counted votes",
     "raw": "weights, raw",
     "mean": "weights, mean 1",
@@ -40,37 +38,32 @@ NAMED: Final = {
 }
 
 
-def run(inputs: Inputs) -> ExperimentResult:
-    """Stopping times by difficulty, the condition evaluated, and the brake."""
-    clock = Clock()
-    refuse_bad_settings(inputs.settings)
-    seed = inputs.settings.seed
-    seen: list[PoolResults[Simulated | None]] = []
+def _measure(inputs: Inputs) -> Findings:
+    """Stopping times by difficulty, the theorem's condition evaluated, and the safety brake."""
+    seed = inputs.options.seed
+    pools: list[PoolResults[Simulated | None]] = []
     tables, figures = [], []
     if inputs.sources:
-        seen = over_pools(inputs, lambda pool: Simulate(pool.window, RUNS, MOST, seed))
-        tables.append(_measured(seen, seed))
-        figures += [_bars(i, one) for i, one in enumerate(seen, 1)]
-    given = inputs.settings.betas or _cases(inputs.settings.sweep)
-    if given or not inputs.sources:
-        tables.append(_betas(given or BETAS, seed))
-    brake, picture = _brake(seed)
-    title = "Stopping times with confidence weights and with counts"
-    return finish(
-        "theorem", title, inputs, clock, tables=[*tables, brake], figures=[*figures, picture], notes=NOTES, seen=seen
-    )
+        pools = over_pools(inputs, lambda pool: Simulate(pool.window, RUNS, MOST, seed))
+        tables.append(_measured(pools, seed))
+        figures += [_bars(i, one) for i, one in enumerate(pools, 1)]
+    cases = inputs.betas or _cases(inputs.sweep)
+    if cases or not inputs.sources:
+        tables.append(_betas(cases or BETAS, seed))
+    brake, brake_figure = _brake(seed)
+    return Findings([*tables, brake], [*figures, brake_figure], NOTES, [one.opened for one in pools])
 
 
 NOTES: Final = (
     f"a run draws votes one by one and stops when the heavier side holds most with probability above 0.95; "
-    f"{MOST} votes at most, {RUNS} runs a question, drawn from the question's own answered paths",
+    f"{MOST} votes at most, {RUNS} runs per question, drawn from the question's own answered paths",
     "the condition does not change when all weights are scaled; the stop test does. With equal weights its left side "
     "is p - q, never more than its right side: it cannot hold there, whatever their size",
     "raw C_path is far above 1 on a model's own scale, so weights act as an accelerator there, not as a brake",
 )
 
 
-def _measured(seen: Sequence[PoolResults[Simulated | None]], seed: int) -> Table:
+def _measured(pools: Sequence[PoolResults[Simulated | None]], seed: int) -> Table:
     columns = [
         ResultColumn("dataset"),
         ResultColumn("model"),
@@ -80,16 +73,16 @@ def _measured(seen: Sequence[PoolResults[Simulated | None]], seed: int) -> Table
         ResultColumn("p", "number", digits=3),
         ResultColumn("informative", "percent", "% of solvable"),
         ResultColumn("condition holds", "percent", "% of solvable"),
-        *(ResultColumn(f"N, {NAMED[v]}", "number", "votes", 1) for v in VARIANTS),
+        *(ResultColumn(f"N, {VARIANT_NAMES[v]}", "number", "votes", 1) for v in VARIANTS),
         ResultColumn("condition holds, yet slower (mean 1)", "percent", "%"),
         ResultColumn("condition holds, yet slower (at most 1)", "percent", "%"),
-        *(ResultColumn(f"wrong stops, {NAMED[v]}", "percent", "%") for v in VARIANTS),
+        *(ResultColumn(f"wrong stops, {VARIANT_NAMES[v]}", "percent", "%") for v in VARIANTS),
     ]
     rows = []
-    for one in seen:
-        for name, questions in _grouped(one.values).items():
+    for one in pools:
+        for name, questions in _by_difficulty(one.values).items():
             rows.append(_row(one.opened.source, name, questions, seed))
-    notes = [f"{one.opened.source.dataset}: difficulty is {by_difficulty(_known(one.values))[0]}" for one in seen]
+    notes = [f"{one.opened.source.dataset}: difficulty is {by_difficulty(_known(one.values))[0]}" for one in pools]
     notes.append(
         "N: mean stopping time over solvable questions, the theorem's assumption; wrong stops over all questions"
     )
@@ -125,7 +118,7 @@ def _mean(values: list[float], seed: int) -> Measure | None:
     return measure(fmean(values), intervals(np.array(values).reshape(-1, 1), seed)[0])
 
 
-def _grouped(values: Sequence[Simulated | None]) -> dict[str, list[Simulated]]:
+def _by_difficulty(values: Sequence[Simulated | None]) -> dict[str, list[Simulated]]:
     known = _known(values)
     return {"all": known, **by_difficulty(known)[1]} if known else {}
 
@@ -134,19 +127,19 @@ def _known(values: Sequence[Simulated | None]) -> list[Simulated]:
     return [one for one in values if one is not None]
 
 
-def _bars(number: int, seen: PoolResults[Simulated | None]) -> Figure:
-    groups = {name: [q for q in group if q.share > 0.5] for name, group in _grouped(seen.values).items()}
+def _bars(number: int, pool: PoolResults[Simulated | None]) -> Figure:
+    groups = {name: [q for q in group if q.share > 0.5] for name, group in _by_difficulty(pool.values).items()}
     groups = {name: group for name, group in groups.items() if group}
     series = [
-        Series(NAMED[v], list(groups), [fmean(one.means[v] for one in group) for group in groups.values()])
+        Series(VARIANT_NAMES[v], list(groups), [fmean(one.means[v] for one in group) for group in groups.values()])
         for v in VARIANTS
     ]
-    source = seen.opened.source
+    source = pool.opened.source
     title = f"{source.dataset}, {source.model}: mean votes until the posterior settles (solvable questions)"
-    return Figure(f"measured-{number}", title, "bar", Axis("", "category"), Axis("votes"), series)
+    return Figure(f"measured-{number}", title, "bar", CATEGORIES, Axis("votes"), series)
 
 
-def _betas(cases: Sequence[Case], seed: int) -> Table:
+def _betas(cases: Sequence[BetaCase], seed: int) -> Table:
     columns = [
         ResultColumn("p", "number", digits=2),
         ResultColumn("weights of right paths"),
@@ -164,38 +157,38 @@ def _betas(cases: Sequence[Case], seed: int) -> Table:
     return Table("beta", "Stopping times with weights from Beta distributions", columns, rows)
 
 
-def _cases(sweep: Sequence[float] | None) -> tuple[Case, ...]:
-    """The experiment's own sweep: five numbers a case."""
+def _cases(sweep: Sequence[float] | None) -> tuple[BetaCase, ...]:
+    """The experiment's own sweep: five numbers per case."""
     values = sweep or ()
     if len(values) % 5:
         raise UsageError(
-            f"theorem takes five numbers a case, {len(values)} were given: p, then the Beta parameters of right and of "
-            "wrong weights, such as --sweep 0.9,8,2,5,5"
+            f"theorem takes five numbers per case, {len(values)} were given: p, then the Beta parameters of right and "
+            "of wrong weights, such as --sweep 0.9,8,2,5,5"
         )
     return tuple(
         (values[i], values[i + 1], values[i + 2], values[i + 3], values[i + 4]) for i in range(0, len(values), 5)
     )
 
 
-def _beta_row(case: Case, seed: int) -> list[Cell]:
+def _beta_row(case: BetaCase, seed: int) -> list[Cell]:
     p, *shape = case
     if not 0.0 < p < 1.0 or min(shape) <= 0.0:
-        raise UsageError(f"theorem: {case} will not do: p lies between 0 and 1, Beta parameters are above 0")
+        raise UsageError(f"theorem: {case} is not possible: p lies between 0 and 1, Beta parameters are above 0")
     rng = np.random.default_rng((seed, 1))
     size = (40 * RUNS, MOST)
     right = rng.random(size) < p
     weights = np.where(right, rng.beta(shape[0], shape[1], size), rng.beta(shape[2], shape[3], size))
     moments = [m for a, b in (shape[:2], shape[2:]) for m in (a / (a + b), a * (a + 1) / ((a + b) * (a + b + 1)))]
-    found = condition_of(p, *moments)
+    condition = condition_of(p, *moments)
     mean = p * moments[0] + (1 - p) * moments[2]
     counts, plain, scaled = (stopping(right, w) for w in (np.ones(size), weights, weights / mean))
     named = [f"Beta({a:g}, {b:g})" for a, b in (shape[:2], shape[2:])]
     return [
         p,
         *named,
-        found.left,
-        found.right,
-        "yes" if found.holds else "no",
+        condition.left,
+        condition.right,
+        "yes" if condition.holds else "no",
         counts.mean,
         plain.mean,
         scaled.mean,
@@ -205,9 +198,9 @@ def _beta_row(case: Case, seed: int) -> list[Cell]:
 
 
 def _brake(seed: int) -> tuple[Table, Figure]:
-    """Every weight the same small number: how many more votes than by counting?"""
+    """The factor in votes, against counting, if all weights are the same small number."""
     rows: list[list[Cell]] = []
-    series = [Series("1/weight", list(SMALL), [1.0 / eps for eps in SMALL], theirs="appendix B.1")]
+    series = [Series("1/weight", list(SMALL), [1.0 / eps for eps in SMALL], paper="appendix B.1")]
     for p in SHARES:
         rng = np.random.default_rng((seed, 2))
         right = rng.random((4 * RUNS, LONG)) < p
@@ -227,15 +220,19 @@ def _brake(seed: int) -> tuple[Table, Figure]:
         ResultColumn("N, counts", "number", "votes", 1),
         ResultColumn("N, weights", "number", "votes", 1),
         ResultColumn("ratio", "ratio"),
-        ResultColumn("the paper's 1/weight", "ratio", theirs="appendix B.1"),
+        ResultColumn("the paper's 1/weight", "ratio", paper="appendix B.1"),
         ResultColumn("wrong stops", "percent", "%"),
         ResultColumn("never stopped", "percent", "%"),
     ]
-    x, y = Axis("weight of every vote", "log"), Axis("votes, over those of counting", "log")
+    x, y = Axis("weight of every vote", "log"), Axis("votes, relative to counting", "log")
     figure = Figure("brake", "The safety brake: uniform small weights", "line", x, y, series)
     return Table("brake", "The safety brake: uniform small weights", columns, rows), figure
 
 
 EXPERIMENT: Final = Experiment(
-    "theorem", "Monte Carlo of the appendix: weighted against counted stopping (figure 7)", run
+    "theorem",
+    "Monte Carlo of the appendix: weighted against counted stopping (figure 7)",
+    "Stopping times with confidence weights and with counts",
+    _measure,
+    reads=("sweep", "betas"),
 )

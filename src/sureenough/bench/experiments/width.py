@@ -4,66 +4,63 @@ from __future__ import annotations
 
 from typing import Final
 
-from sureenough.bench.experiments import fields as f
-from sureenough.bench.experiments import figures as drawn
-from sureenough.bench.experiments.fields import Field
-from sureenough.bench.experiments.inputs import Experiment, Inputs
-from sureenough.bench.experiments.provenance import Clock, finish
-from sureenough.bench.experiments.replays import CellResult, named
-from sureenough.bench.result import Axis, ExperimentResult, ResultColumn
-from sureenough.bench.result import Cell as Value
+from sureenough.bench.cells import CellResult
+from sureenough.bench.experiments import columns as c
+from sureenough.bench.experiments.columns import Column
+from sureenough.bench.experiments.experiment import Experiment
+from sureenough.bench.experiments.figures import Measured, bars
+from sureenough.bench.experiments.replayed import replay_experiment, strategy_cells
+from sureenough.bench.result import Axis, Cell, ResultColumn
 from sureenough.bench.score import CONFIDENT
+from sureenough.strategies import COMPARED
 
-NAMES: Final = ("sc", "ac", "esc", "deepconf-low", "deepconf-high", "ddc", "sure")
-
-
-def _each(line: CellResult) -> Value:
-    sums = line.sheet.sums
-    return sums["tokens confident wrong"] / sums["confident wrong"] if sums["confident wrong"] else None
+SPENT: Final = "tokens confident wrong"
 
 
-def _total(line: CellResult) -> Value:
-    return line.sheet.sums["tokens confident wrong"] / line.row.repeats
-
-
-def _share(line: CellResult) -> Value:
-    return line.sheet.sums["tokens confident wrong"] / (line.row.tokens * line.sheet.runs or 1.0)
+def _per_error(line: CellResult) -> Cell:
+    errors = line.runs.sums["confident wrong"]
+    return line.runs.sums[SPENT] / errors if errors else None
 
 
 CONFIDENTLY_WRONG: Final = (
-    Field(ResultColumn("wrong", "percent", "% of runs"), lambda line: line.sheet.mean("wrong")),
-    Field(ResultColumn("confidently wrong", "percent", "% of runs"), lambda line: line.sheet.mean("confident wrong")),
-    Field(ResultColumn("tokens on it", "tokens", "each"), _each),
-    Field(ResultColumn("tokens on all of it", "tokens7", "10^7"), _total),
-    Field(ResultColumn("its share of tokens", "percent", "%"), _share),
-)
-THEIRS: Final = (
-    f.theirs(4, "width in the paper", "number", "width", lambda line: line.cell.strategy, 1.0),
-    f.theirs(
-        4, "tokens in the paper (unit not given)", "scientific", "confident wrong", lambda line: line.cell.strategy, 1.0
+    Column(ResultColumn("wrong", "percent", "% of runs"), lambda line: line.runs.mean("wrong")),
+    Column(ResultColumn("confidently wrong", "percent", "% of runs"), lambda line: line.runs.mean("confident wrong")),
+    Column(ResultColumn("tokens per confident error", "tokens"), _per_error),
+    Column(
+        ResultColumn("tokens of all confident errors", "tokens7", "10^7"),
+        lambda line: line.runs.sums[SPENT] / line.row.repeats,
+    ),
+    Column(
+        ResultColumn("share of all tokens", "percent", "%"),
+        lambda line: line.runs.sums[SPENT] / (line.row.tokens * line.runs.runs or 1.0),
     ),
 )
 MEANING: Final = (
-    f"a wrong answer is confident when its posterior passed {CONFIDENT:g}: the chance, by the votes and weights of its "
-    "own method, that it holds more than half (the paper does not say how it chose them, nor the unit of its tokens)"
+    f"a wrong answer is confident if its posterior is above {CONFIDENT:g}: the chance, by the votes and weights of its "
+    "own method, that it holds more than half (the paper states neither how it chose them nor the unit of its tokens)"
 )
+IN_PAPER: Final = c.from_paper(4, "tokens in the paper (unit not given)", "scientific", "confident wrong", 1.0)
 
-
-def run(inputs: Inputs) -> ExperimentResult:
-    """Average paths, and tokens spent on confident wrong answers."""
-    clock = Clock()
-    names = inputs.settings.strategies or NAMES
-    lines, seen, notes = named(inputs, names)
-    flat = [line for one in lines for line in one]
-    fields = [*f.ALL[:5], f.WIDTH, THEIRS[0], *CONFIDENTLY_WRONG, THEIRS[1], f.TOKENS]
-    table = f.table("width", "Paths started, and tokens spent on confident wrong answers", flat, fields, [MEANING])
-    figures = [
-        drawn.bars("width", "Paths started", lines, Axis("paths a question"), lambda line: line.row.width),
-        drawn.bars("confident-wrong", "Tokens spent on confident wrong answers", lines, Axis("tokens a question"),
-                   lambda line: line.sheet.mean("tokens confident wrong")),
-    ]  # fmt: skip
-    title = "Width, and the cost of confident errors"
-    return finish("width", title, inputs, clock, tables=[table], figures=figures, notes=notes, seen=seen)
-
-
-EXPERIMENT: Final = Experiment("width", "average paths, and tokens spent on confident wrong answers (table 4)", run)
+EXPERIMENT: Final = Experiment(
+    "width",
+    "average paths, and tokens spent on confident wrong answers (table 4)",
+    "Width, and the cost of confident errors",
+    replay_experiment(
+        strategy_cells(COMPARED),
+        [
+            c.table(
+                "width",
+                "Paths started, and tokens spent on confident wrong answers",
+                [*c.NAMES, c.QUESTIONS, c.ACCURACY, c.WIDTH,
+                 c.from_paper(4, "width in the paper", "number", "width", 1.0), *CONFIDENTLY_WRONG, IN_PAPER, c.TOKENS],
+                [MEANING],
+            )
+        ],
+        [
+            bars("width", "Paths started", Measured(Axis("paths per question"), lambda line: line.row.width)),
+            bars("confident-wrong", "Tokens spent on confident wrong answers",
+                 Measured(Axis("tokens per question"), lambda line: line.runs.mean(SPENT))),
+        ],
+    ),
+    reads=("strategies",),
+)  # fmt: skip

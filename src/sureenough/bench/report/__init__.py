@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from sureenough.bench.report.build import Built, build, saved
+from sureenough.bench.report.files import Built, build, saved
 
 __all__ = ["Built", "build", "saved"]

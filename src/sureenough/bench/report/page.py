@@ -1,7 +1,7 @@
 """The report as one HTML file: no requests, no other files, everything from models and datasets escaped.
 
-Tables are plain HTML, so they read without scripts; the page's own script sorts them and draws the figures. A content
-security policy names that script and style by their hashes: nothing else on the page can run.
+Tables are plain HTML and figures are SVG, so the page works without scripts; its own script only sorts the tables. A
+content security policy names that script and the style by their hashes: nothing else on the page can run.
 """
 
 from __future__ import annotations
@@ -9,25 +9,27 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 from importlib.resources import files
-from typing import Any
 
-import msgspec
+from sureenough.bench.report.cells import interval, slug, value_of, value_text
+from sureenough.bench.result import Cell, ExperimentResult, Figure, Measure, ResultColumn, Table
 
-from sureenough.bench.report.cells import interval, plain, slug, value_of
-from sureenough.bench.result import Cell, ExperimentResult, Figure, Measure, ResultColumn, Table, finite
+FigureKey = tuple[str, str]
+"""The names of an experiment and of its figure."""
 
 
-def page(results: Sequence[ExperimentResult], title: str) -> str:
-    """The whole document."""
+def page(
+    results: Sequence[ExperimentResult], title: str, figures: Mapping[FigureKey, str] | None = None, missing: str = ""
+) -> str:
+    """The document; without SVG for the figures, `missing` says why there are none."""
     here = files("sureenough.bench.report")
     style, script = ((here / name).read_text(encoding="utf-8") for name in ("page.css", "page.js"))
     own = f"style-src {_hash(style)}; script-src {_hash(script)}"
     policy = f"default-src 'none'; img-src data:; {own}; base-uri 'none'; form-action 'none'"
     links = "".join(f'<li><a href="#{slug(one.name)}">{escape(one.name)}</a></li>' for one in results)
-    sections = "".join(_section(i, one) for i, one in enumerate(results))
+    sections = "".join(_section(one, figures, missing) for one in results)
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         f'<meta http-equiv="Content-Security-Policy" content="{escape(policy)}">'
@@ -35,15 +37,15 @@ def page(results: Sequence[ExperimentResult], title: str) -> str:
         '<link rel="icon" href="data:,">'
         f"<title>{escape(title)}</title><style>{style}</style></head><body>"
         f'<header><div class="top"><h1>{escape(title)}</h1><button type="button" id="theme">Light / dark</button></div>'
-        f'<p class="muted">{_said(results)}</p><nav aria-label="Experiments"><ul>{links}</ul></nav></header>'
+        f'<p class="muted">{_summary(results)}</p><nav aria-label="Experiments"><ul>{links}</ul></nav></header>'
         f"<main>{sections}</main>"
-        '<footer class="muted">Made by <code>sureenough report</code>. Replayed and live numbers stand apart; '
+        '<footer class="muted">Made by <code>sureenough report</code>. Replayed and live numbers are never mixed; '
         "columns marked “paper” are the paper's printed numbers.</footer>"
-        f'<script type="application/json" id="data">{_data(results)}</script><script>{script}</script></body></html>\n'
+        f"<script>{script}</script></body></html>\n"
     )
 
 
-def _said(results: Sequence[ExperimentResult]) -> str:
+def _summary(results: Sequence[ExperimentResult]) -> str:
     made = sorted({f"{k} {v}" for one in results for k, v in one.provenance.versions.items()})
     return escape(f"{len(results)} experiments; {', '.join(made)}")
 
@@ -52,21 +54,15 @@ def _hash(text: str) -> str:
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 
-def _data(results: Sequence[ExperimentResult]) -> str:
-    """The figures' data; a `<` could end the script element, so none is left."""
-    figures = [
-        {"name": one.name, "figures": [msgspec.to_builtins(figure) for figure in one.figures]} for one in results
-    ]
-    told: Any = finite(figures)
-    text = json.dumps(told, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
-    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
-
-
-def _section(number: int, result: ExperimentResult) -> str:
-    figures = "".join(_figure(number, i, one) for i, one in enumerate(result.figures))
+def _section(result: ExperimentResult, svgs: Mapping[FigureKey, str] | None, missing: str) -> str:
+    figures = ""
+    if svgs is not None:
+        figures = "".join(_figure(one, svgs[result.name, one.name]) for one in result.figures)
+    elif result.figures:
+        figures = f'<p class="muted missing">{escape(missing)}</p>'
     tables = "".join(_table(result, table) for table in result.tables)
     notes = _notes(result.notes)
-    drawn = f'<div class="figures">{figures}</div>' if figures else ""
+    drawn = f'<div class="figures">{figures}</div>' if svgs and figures else figures
     return (
         f'<section id="{slug(result.name)}"><h2>{escape(result.title)}</h2>'
         f"<pre>{escape(result.provenance.command)}</pre>{_origin(result)}{drawn}{tables}{notes}</section>"
@@ -81,7 +77,7 @@ def _origin(result: ExperimentResult) -> str:
         f"{pool.questions or 0:,} questions, {pool.paths or 0:,} paths, sha256 <code>{escape(pool.sha256)}</code></li>"
         for pool in made.pools
     )
-    settings = escape(json.dumps(made.settings, ensure_ascii=False, default=str)) if made.settings else "as they come"
+    settings = escape(json.dumps(made.settings, ensure_ascii=False, default=str)) if made.settings else "defaults"
     return (
         f'<p class="muted">{escape(versions)}; {made.seconds:,.1f} s, {escape(made.date)}</p>'
         f"<details><summary>Pools and settings</summary><ul>{pools}</ul>"
@@ -89,13 +85,10 @@ def _origin(result: ExperimentResult) -> str:
     )
 
 
-def _figure(result: int, number: int, figure: Figure) -> str:
+def _figure(figure: Figure, svg: str) -> str:
     live = '<span class="badge">live</span>' if figure.live else ""
     caption = f"<figcaption>{escape(' '.join(figure.notes))}</figcaption>" if figure.notes else ""
-    return (
-        f'<figure data-figure="{result}:{number}"><h3>{escape(figure.title)}{live}</h3>'
-        f'<div class="plot"></div><div class="legend"></div>{caption}</figure>'
-    )
+    return f'<figure><h3>{escape(figure.title)}{live}</h3><div class="plot">{svg}</div>{caption}</figure>'
 
 
 def _table(result: ExperimentResult, table: Table) -> str:
@@ -113,24 +106,24 @@ def _table(result: ExperimentResult, table: Table) -> str:
 
 
 def _head(column: ResultColumn) -> str:
-    under = " · ".join(part for part in (column.unit, f"paper, {column.theirs}" if column.theirs else "") if part)
+    under = " · ".join(part for part in (column.unit, f"paper, {column.paper}" if column.paper else "") if part)
     small = f"<small>{escape(under)}</small>" if under else "<small>&nbsp;</small>"
     return f'<th scope="col" class="{_class(column)}"><button type="button">{escape(column.title)}{small}</button></th>'
 
 
 def _cell(cell: Cell, column: ResultColumn) -> str:
-    """The value for sorting in an attribute, its form as text, the interval smaller."""
+    """The value for sorting in an attribute, its text, the interval in smaller type."""
     value = value_of(cell)
     if isinstance(value, str):
         return f'<td class="text" title="{escape(value)}">{escape(value)}</td>'
     bounds = interval(cell, column) if isinstance(cell, Measure) else ""
     small = f" <small>{escape(bounds)}</small>" if bounds else ""
-    known = "" if value is None else repr(value)
-    return f'<td class="{_class(column)}" data-v="{known}">{escape(plain(cell, column))}{small}</td>'
+    sort_value = "" if value is None else repr(value)
+    return f'<td class="{_class(column)}" data-v="{sort_value}">{escape(value_text(cell, column))}{small}</td>'
 
 
 def _class(column: ResultColumn) -> str:
-    return ("text" if column.kind == "text" else "number") + (" theirs" if column.theirs else "")
+    return ("text" if column.kind == "text" else "number") + (" paper" if column.paper else "")
 
 
 def _notes(notes: Sequence[str]) -> str:

@@ -1,51 +1,54 @@
-"""Figures for a paper: PNG and SVG by matplotlib, in colours that colour-blind readers can tell apart."""
+"""Figures by matplotlib, as PNG and SVG, in colours that colour-blind readers can distinguish."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from math import log2
 from pathlib import Path
 from typing import Any, Final
 
 from sureenough.bench.report.cells import one_line, origin
 from sureenough.bench.result import Axis, Figure, Provenance, Series
-from sureenough.errors import UsageError
 
 COLOURS: Final = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#595959", "#8c510a")
 MARKERS: Final = "osD^vPX*"
 STYLE: Final[dict[Any, Any]] = {
     "font.size": 8, "axes.titlesize": 9, "axes.labelsize": 8, "legend.fontsize": 7, "xtick.labelsize": 7,
     "ytick.labelsize": 7, "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True,
-    "grid.color": "#e5e5e5", "grid.linewidth": 0.6, "axes.axisbelow": True, "lines.linewidth": 1.3,
-    "lines.markersize": 4, "legend.frameon": False, "svg.hashsalt": "sureenough", "figure.facecolor": "white",
-    "savefig.facecolor": "white", "text.parse_math": False,
+    "grid.color": "#000000", "grid.alpha": 0.1, "grid.linewidth": 0.6, "axes.axisbelow": True, "lines.linewidth": 1.3,
+    "lines.markersize": 4, "legend.frameon": False, "svg.hashsalt": "sureenough", "svg.fonttype": "none",
+    "figure.facecolor": "white", "savefig.facecolor": "white", "text.parse_math": False,
 }  # fmt: skip
 
 
+MATPLOTLIB_MISSING: Final = "Figures are missing because matplotlib is not installed: pip install 'sureenough[bench]'"
+
+
+def can_draw() -> bool:
+    return find_spec("matplotlib") is not None
+
+
 def draw(figure: Figure, provenance: Provenance, folder: Path, name: str) -> list[Path]:
-    """Write one figure twice; the files say where they come from."""
+    """Write one figure as PNG and as SVG, both with their origin."""
     files = [folder / f"{name}.png", folder / f"{name}.svg"]
     with _canvas() as plt:
         drawn = _figure(plt, figure)
-        made = origin(provenance)
-        drawn.savefig(files[0], dpi=200, metadata={"Title": one_line(figure.title), "Description": made})
-        drawn.savefig(files[1], metadata={"Title": one_line(figure.title), "Description": made, "Date": None})
+        description = origin(provenance)
+        drawn.savefig(files[0], dpi=200, metadata={"Title": one_line(figure.title), "Description": description})
+        drawn.savefig(files[1], metadata={"Title": one_line(figure.title), "Description": description, "Date": None})
         plt.close(drawn)
     return files
 
 
 @contextmanager
 def _canvas() -> Iterator[Any]:
-    try:
-        import matplotlib
+    import matplotlib
 
-        matplotlib.use("agg")
-        from matplotlib import pyplot as plt
-    except ImportError:
-        raise UsageError(
-            "figures as PNG and SVG need matplotlib: pip install 'sureenough[bench]', or --no-plots"
-        ) from None
+    matplotlib.use("agg")
+    from matplotlib import pyplot as plt
+
     with plt.rc_context(STYLE):
         yield plt
 
@@ -55,25 +58,25 @@ def _figure(plt: Any, figure: Figure) -> Any:
     {"line": _lines, "points": _points, "bar": _bars, "steps": _steps}[figure.kind](axes, figure)
     _axis(axes, axes.xaxis, figure.x, "x", [x for series in figure.series for x in series.x])
     _axis(axes, axes.yaxis, figure.y, "y", [])
-    axes.set_title(one_line(figure.title) + (" (live)" if figure.live else ""), loc="left", wrap=True)
-    if len(figure.series) > 1 or figure.series[0].theirs:
+    axes.set_title(one_line(figure.title) + (" (live)" if figure.live else ""), loc="left", wrap=True, gid="title")
+    if len(figure.series) > 1 or figure.series[0].paper:
         axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
     return drawn
 
 
-def _named(series: Series) -> str:
-    return one_line(series.name) + (f" (paper, {series.theirs})" if series.theirs else "")
+def _legend(series: Series) -> str:
+    return one_line(series.name) + (f" (paper, {series.paper})" if series.paper else "")
 
 
 def _look(i: int, series: Series) -> dict[str, Any]:
-    return {"color": "#000000" if series.theirs else COLOURS[i % len(COLOURS)], "label": _named(series)}
+    return {"color": "#000000" if series.paper else COLOURS[i % len(COLOURS)], "label": _legend(series)}
 
 
 def _lines(axes: Any, figure: Figure) -> None:
     for i, series in enumerate(figure.series):
-        style = "--" if series.theirs or i >= len(COLOURS) else "-"
+        style = "--" if series.paper or i >= len(COLOURS) else "-"
         x, y = _numbers(series.x), _numbers(series.y)
-        axes.plot(x, y, marker=MARKERS[i % len(MARKERS)], linestyle=style, **_look(i, series))
+        axes.plot(x, y, marker=MARKERS[i % len(MARKERS)], linestyle=style, gid=f"series-{i}", **_look(i, series))
         if series.low and len(figure.series) <= 5:
             band = _numbers(series.low), _numbers(series.high)
             axes.fill_between(x, *band, color=COLOURS[i % len(COLOURS)], alpha=0.12, linewidth=0)
@@ -86,7 +89,8 @@ def _points(axes: Any, figure: Figure) -> None:
             axes.vlines(x, _numbers(series.low), _numbers(series.high), color=COLOURS[i % len(COLOURS)], alpha=0.35,
                         linewidth=1)  # fmt: skip
         hollow = {"markerfacecolor": "white"} if i >= len(COLOURS) else {}
-        axes.plot(x, y, linestyle="none", marker=MARKERS[i % len(MARKERS)], markersize=6, **hollow, **_look(i, series))
+        axes.plot(x, y, linestyle="none", marker=MARKERS[i % len(MARKERS)], markersize=6, gid=f"series-{i}", **hollow,
+                  **_look(i, series))  # fmt: skip
 
 
 def _bars(axes: Any, figure: Figure) -> None:
@@ -95,7 +99,9 @@ def _bars(axes: Any, figure: Figure) -> None:
     for i, series in enumerate(figure.series):
         at = [places.index(str(x)) - 0.4 + width * (i + 0.5) for x in series.x]
         heights = _numbers(series.y)
-        axes.bar(at, heights, width * 0.92, **_look(i, series))
+        bars = axes.bar(at, heights, width * 0.92, **_look(i, series))
+        for k, bar in enumerate(bars):
+            bar.set_gid(f"series-{i}-{k}")
         if series.low:
             axes.vlines(at, _numbers(series.low), _numbers(series.high), color="#333333", linewidth=0.8)
 
@@ -103,7 +109,7 @@ def _bars(axes: Any, figure: Figure) -> None:
 def _steps(axes: Any, figure: Figure) -> None:
     for i, series in enumerate(figure.series):
         x, y = _numbers(series.x), _numbers(series.y)
-        axes.step(x, y, where="mid", **_look(i, series))
+        axes.step(x, y, where="mid", gid=f"series-{i}", **_look(i, series))
         axes.fill_between(x, y, step="mid", color=COLOURS[i % len(COLOURS)], alpha=0.12, linewidth=0)
 
 
@@ -116,18 +122,18 @@ def _numbers(values: Any) -> list[float]:
     return [float("nan") if value is None else float(value) for value in values]
 
 
-def _axis(axes: Any, axis: Any, said: Axis, which: str, places: list[Any]) -> None:
+def _axis(axes: Any, axis: Any, spec: Axis, which: str, places: list[Any]) -> None:
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-    axis.set_label_text(one_line(said.title))
-    if said.scale == "category":
+    axis.set_label_text(one_line(spec.title))
+    if spec.scale == "category":
         names = list(dict.fromkeys(str(place) for place in places))
         long = max((len(name) for name in names), default=0) * len(names) > 60
         axes.set_xticks(range(len(names)), [one_line(name)[:40] for name in names], rotation=25 if long else 0,
                         ha="right" if long else "center")  # fmt: skip
         axes.grid(visible=False, axis="x")
         return
-    if said.scale == "log" and any(series_value > 0 for series_value in _seen(axes, which)):
+    if spec.scale == "log" and any(value > 0 for value in _drawn_values(axes, which)):
         (axes.set_xscale if which == "x" else axes.set_yscale)("log")
         exact = sorted({float(place) for place in places if isinstance(place, int | float)})
         if 0 < len(exact) <= 10 and all(value > 0 and _round(value) for value in exact):
@@ -136,13 +142,13 @@ def _axis(axes: Any, axis: Any, said: Axis, which: str, places: list[Any]) -> No
             axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
         axis.set_minor_formatter(NullFormatter())
         axis.set_major_formatter(FuncFormatter(lambda value, _: _short(value)))
-    elif said.percent:
+    elif spec.percent:
         axis.set_major_formatter(FuncFormatter(lambda value, _: f"{100 * value:g}"))
     else:
         axis.set_major_formatter(FuncFormatter(lambda value, _: _short(value)))
 
 
-def _seen(axes: Any, which: str) -> list[float]:
+def _drawn_values(axes: Any, which: str) -> list[float]:
     lines = [line.get_xdata() if which == "x" else line.get_ydata() for line in axes.lines]
     return [float(value) for values in lines for value in values]
 
@@ -158,3 +164,41 @@ def _short(value: float) -> str:
         if abs(value) >= size:
             return f"{value / size:.3g}{letter}"
     return f"{value:.3g}"
+
+
+def hover_texts(figure: Figure) -> dict[str, list[str]]:
+    """The texts of the drawn points and bars, by the id of their SVG element."""
+    texts: dict[str, list[str]] = {}
+    for i, series in enumerate(figure.series):
+        points = [k for k, (x, y) in enumerate(zip(series.x, series.y, strict=True)) if _is_drawn(figure, x, y)]
+        if figure.kind == "bar":
+            texts |= {f"series-{i}-{k}": [_hover_text(figure, series, k)] for k in points}
+        else:
+            steps = figure.kind == "steps"
+            texts[f"series-{i}"] = [_legend(series)] if steps else [_hover_text(figure, series, k) for k in points]
+    return texts
+
+
+def _is_drawn(figure: Figure, x: float | str | None, y: float | None) -> bool:
+    return (
+        y is not None
+        and x is not None
+        and not (figure.x.scale == "log" and isinstance(x, int | float) and x <= 0)
+        and not (figure.y.scale == "log" and y <= 0)
+    )
+
+
+def _hover_text(figure: Figure, series: Series, k: int) -> str:
+    x, name = series.x[k], series.labels[k] if series.labels else _legend(series)
+    place = x if isinstance(x, str) else _number_text(x, figure.x)
+    value = _number_text(series.y[k], figure.y)
+    text = f"{one_line(name)}\n{figure.x.title or 'at'}: {place}\n{figure.y.title}: {value}"
+    if series.low and series.low[k] is not None:
+        text += f" [{_number_text(series.low[k], figure.y)}, {_number_text(series.high[k], figure.y)}]"
+    return text
+
+
+def _number_text(value: float | None, axis: Axis) -> str:
+    if value is None:
+        return "–"
+    return f"{100 * value:.1f} %" if axis.percent else f"{value:,.4g}"

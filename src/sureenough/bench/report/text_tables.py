@@ -1,4 +1,4 @@
-"""A table as Markdown, LaTeX and CSV. Text from models and datasets stays text in all three."""
+"""A table as Markdown, LaTeX and CSV. Text from models and datasets stays text in all of them."""
 
 from __future__ import annotations
 
@@ -7,24 +7,24 @@ import io
 import re
 from typing import Final
 
-from sureenough.bench.report.cells import heading, one_line, origin, shown, value_of
+from sureenough.bench.report.cells import heading, one_line, origin, printed, value_of
 from sureenough.bench.result import Cell, Measure, Provenance, ResultColumn, Table
 
 
 def markdown(table: Table, provenance: Provenance) -> str:
-    """For a README: a pipe table, its notes and where it comes from."""
+    """For a README: a pipe table, its notes and its origin."""
     head = [_md(heading(column)) for column in table.columns]
     rule = ["---" if column.kind == "text" else "---:" for column in table.columns]
-    body = [[_md(shown(c, k)) for c, k in zip(row, table.columns, strict=True)] for row in table.rows]
+    body = [[_md(printed(c, k)) for c, k in zip(row, table.columns, strict=True)] for row in table.rows]
     lines = [f"| {' | '.join(cells)} |" for cells in (head, rule, *body)]
     notes = [f"- {_md(note)}" for note in table.notes]
-    made = f"Made by `{origin(provenance).replace('`', chr(39))}`."
+    origin_line = f"Made by `{origin(provenance).replace('`', chr(39))}`."
     live = ["", "Measured live."] if table.live else []
-    return "\n".join([f"**{_md(table.title)}**", "", *lines, *live, "", *notes, "", made, ""])
+    return "\n".join([f"**{_md(table.title)}**", "", *lines, *live, "", *notes, "", origin_line, ""])
 
 
 def _md(text: str) -> str:
-    """Nothing that Markdown, or the HTML in it, would act on."""
+    """Text without anything that Markdown, or HTML in it, would act on."""
     safe = one_line(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return re.sub(r"([\\`*_\[\]|~#!$])", r"\\\1", safe)
 
@@ -41,7 +41,7 @@ def latex(table: Table, provenance: Provenance) -> str:
     """For a paper: booktabs, escaped, with its origin as a comment."""
     sides = "".join("l" if column.kind == "text" else "r" for column in table.columns)
     head = " & ".join(_tex(heading(column)) for column in table.columns)
-    body = [" & ".join(_tex(shown(c, k)) for c, k in zip(row, table.columns, strict=True)) for row in table.rows]
+    body = [" & ".join(_tex(printed(c, k)) for c, k in zip(row, table.columns, strict=True)) for row in table.rows]
     lines = [
         f"% {origin(provenance)}",
         *(f"% {one_line(note)}" for note in table.notes),
@@ -68,26 +68,26 @@ def comma_separated(table: Table, provenance: Provenance) -> str:
     """For a spreadsheet: plain numbers, intervals in columns of their own, the origin in the last one."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    spread = [any(isinstance(row[i], Measure) for row in table.rows) for i in range(len(table.columns))]
+    has_interval = [any(isinstance(row[i], Measure) for row in table.rows) for i in range(len(table.columns))]
     head: list[str] = []
-    for column, wide in zip(table.columns, spread, strict=True):
+    for column, wide in zip(table.columns, has_interval, strict=True):
         name = _cell(_raw_heading(column))
         head += [name, f"{name} low", f"{name} high"] if wide else [name]
     writer.writerow([*head, "made by"])
     made = _cell(origin(provenance))
     for row in table.rows:
         cells: list[str | int | float | None] = []
-        for cell, wide in zip(row, spread, strict=True):
+        for cell, wide in zip(row, has_interval, strict=True):
             cells += _raw(cell, wide)
         writer.writerow([*cells, made])
     return out.getvalue()
 
 
 def _raw_heading(column: ResultColumn) -> str:
-    """Shares are written as shares, tokens as tokens: the unit of the printed form would mislead."""
+    """Shares are written as shares and tokens as tokens, so the unit of the printed form would mislead."""
     unit = {"percent": "share", "points": "share", "tokens7": "tokens"}.get(column.kind, column.unit)
     head = f"{column.title}, {unit}" if unit else column.title
-    return f"{head} (paper, {column.theirs})" if column.theirs else head
+    return f"{head} (paper, {column.paper})" if column.paper else head
 
 
 def _raw(cell: Cell, wide: bool) -> list[str | int | float | None]:

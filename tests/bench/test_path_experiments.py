@@ -10,11 +10,10 @@ import numpy as np
 import pytest
 from scipy.stats import beta
 
-from sureenough.bench.experiments import ExperimentSettings, Inputs, experiment
 from sureenough.bench.experiments.overhead import OPERATIONS
 from sureenough.bench.experiments.paths import area, by_difficulty
 from sureenough.bench.experiments.stopping import condition, stopping
-from sureenough.bench.experiments.synthetic import KINDS, path
+from sureenough.bench.experiments.synthetic import KINDS, synthetic_path
 from sureenough.bench.source import Source
 from sureenough.core.confidence.streaming import Monitor
 from sureenough.core.pruning import Gate
@@ -104,7 +103,7 @@ def test_given_betas_are_used_and_bad_ones_refused() -> None:
     assert column(betas, "weights of right paths") == ["Beta(50, 1)"]
     assert column(betas, "holds") == ["no"]
     assert table(run("theorem", sweep=case), "beta") == betas
-    with pytest.raises(UsageError, match="five numbers a case, 4 were given"):
+    with pytest.raises(UsageError, match="five numbers per case, 4 were given"):
         run("theorem", sweep=case[:4])
     with pytest.raises(UsageError, match="between 0 and 1"):
         run("theorem", betas=((1.5, 1.0, 1.0, 1.0, 1.0),))
@@ -119,7 +118,9 @@ def test_measured_weights_come_from_the_pool(source: Source) -> None:
 
 def test_synthetic_paths_do_what_their_names_say() -> None:
     rng = np.random.default_rng(0)
-    paths = {kind: np.mean([np.asarray(path(kind, "a", rng).conf) for _ in range(50)], axis=0) for kind in KINDS}
+    paths = {
+        kind: np.mean([np.asarray(synthetic_path(kind, "a", rng).conf) for _ in range(50)], axis=0) for kind in KINDS
+    }
     half = len(paths["sound"]) // 2
     assert paths["decaying"][half:].mean() < paths["decaying"][:half].mean() - 2
     assert paths["self-reinforcing"][half:].mean() > paths["self-reinforcing"][:half].mean() + 1
@@ -184,14 +185,14 @@ def test_the_operations_of_a_watched_token_are_counted_right() -> None:
 
 
 def test_overhead_in_flops_beside_the_papers(source: Source, tmp_path: Path) -> None:
-    result = experiment("overhead").run(Inputs((), ExperimentSettings()))
+    result = run("overhead")
     flops = table(result, "flops")
     assert column(flops, "ratio in the paper") == [None, None, None, 1.25e-7]
     assert values(flops, "ratio with 4k operations")[-1] == pytest.approx(1.28e-7)
     assert max(values(flops, "ratio")) < 1e-7
     ours = table(result, "ours")
     assert column(ours, "window") == [64, 2048]
-    assert all(value > 0 for value in values(ours, "watching a live token"))
+    assert all(value > 0 for value in values(ours, "monitoring a live token"))
     live = table(run("overhead", live=True), "live")
     assert live.live
     assert values(live, "generation") == pytest.approx([2500.0, 2500.0])

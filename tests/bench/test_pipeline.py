@@ -8,13 +8,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sureenough.bench.experiments import ExperimentSettings, Inputs, experiment
+import sureenough as se
+from sureenough.bench.experiments import experiment
 from sureenough.bench.judging import JudgedAnswers
-from sureenough.bench.parallel import OpenPool, Task, map_questions
+from sureenough.bench.pipeline import OpenPool, Task, map_questions
+from sureenough.bench.settings import ReplaySettings
 from sureenough.bench.source import Source
 from sureenough.errors import TraceError, UsageError
 from sureenough.pools import Pool, Question
-from tests.bench.making import make_pool
+from tests.bench.making import inputs, make_pool
 
 
 def names(question: Question, judged: JudgedAnswers) -> tuple[str, int, bool]:
@@ -42,21 +44,19 @@ def pools(tmp_path_factory: pytest.TempPathFactory) -> list[Source]:
 
 
 def test_values_come_in_the_files_order_from_any_number_of_processes(pools: list[Source]) -> None:
-    one, two = (map_questions(pools, by_name, jobs=jobs) for jobs in (1, 2))
-    assert [[value[0] for value in seen.values] for seen in one] == [
+    one, two = (map_questions(pools, by_name, ReplaySettings(jobs=jobs)) for jobs in (1, 2))
+    assert [[value[0] for value in result.values] for result in one] == [
         [f"q{i}" for i in range(40)],
         [f"q{i}" for i in range(3)],
     ]
-    assert [seen.values for seen in one] == [seen.values for seen in two]
-    assert all(value[2] for seen in two for value in seen.values)
-    assert [seen.opened.questions for seen in two] == [40, 3]
+    assert [result.values for result in one] == [result.values for result in two]
+    assert all(value[2] for result in two for value in result.values)
+    assert [result.opened.questions for result in two] == [40, 3]
 
 
 @pytest.mark.parametrize("name", ["main", "theorem", "failure-modes"])
 def test_an_experiment_is_the_same_to_the_last_bit(pools: list[Source], name: str) -> None:
-    results = [
-        experiment(name).run(Inputs(pools, ExperimentSettings(jobs=jobs, repeats=2, paths=24))) for jobs in (1, 2)
-    ]
+    results = [experiment(name).run(inputs(*pools, jobs=jobs, repeats=2, paths=24)) for jobs in (1, 2)]
     assert results[0].tables == results[1].tables
     assert results[0].figures == results[1].figures
     assert results[0].notes == results[1].notes
@@ -65,12 +65,13 @@ def test_an_experiment_is_the_same_to_the_last_bit(pools: list[Source], name: st
 def test_an_error_in_a_worker_is_the_callers_error(pools: list[Source]) -> None:
     for jobs in (1, 2):
         with pytest.raises(UsageError, match="q5 will not do"):
-            map_questions(pools[:1], lambda opened: fails, jobs=jobs)
+            map_questions(pools[:1], lambda opened: fails, ReplaySettings(jobs=jobs))
 
 
-def test_progress_tells_of_every_path_once(pools: list[Source]) -> None:
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_progress_counts_every_path_once(pools: list[Source], jobs: int) -> None:
     told: list[tuple[int, int]] = []
-    map_questions(pools, by_name, jobs=2, progress=lambda done, total: told.append((done, total)))
+    map_questions(pools, by_name, ReplaySettings(jobs=jobs), progress=lambda done, total: told.append((done, total)))
     assert told[-1] == (43 * 24, 43 * 24)
     assert [done for done, _ in told] == sorted({done for done, _ in told})
 
@@ -90,7 +91,7 @@ def test_a_question_in_two_places_is_refused(pools: list[Source], tmp_path: Path
     torn = tmp_path / "torn.parquet"
     pq.write_table(table.take([0, 30, 1]), torn)
     with pytest.raises(TraceError, match="'q0' are not together"):
-        map_questions([Source.of(torn)], by_name, jobs=2)
+        map_questions([Source.of(torn)], by_name, ReplaySettings(jobs=2))
 
 
 def test_a_damaged_pool_is_read_to_its_end_where_asked(pools: list[Source], tmp_path: Path) -> None:
@@ -102,6 +103,22 @@ def test_a_damaged_pool_is_read_to_its_end_where_asked(pools: list[Source], tmp_
     pq.write_table(broken, tmp_path / "broken.parquet")
     source = Source.of(tmp_path / "broken.parquet")
     with pytest.raises(TraceError, match="row 0"):
-        map_questions([source], by_name, jobs=2)
-    (seen,) = map_questions([source], by_name, jobs=2, skip_damaged=True)
-    assert (seen.opened.damaged, [value[1] for value in seen.values]) == (1, [23, 24, 24])
+        map_questions([source], by_name, ReplaySettings(jobs=2))
+    (result,) = map_questions([source], by_name, ReplaySettings(jobs=2, skip_damaged=True))
+    assert (result.opened.damaged, [value[1] for value in result.values]) == (1, [23, 24, 24])
+
+
+@pytest.mark.parametrize("guard", [False, True])
+def test_a_comparison_is_the_same_to_the_last_bit(pools: list[Source], guard: bool) -> None:
+    """The guard learns from question to question, so its pass is one process, whatever the number of jobs."""
+    one, two = (se.compare(pools[0].pool, ["sc", "ddc", "sure"], repeats=2, guard=guard, jobs=jobs) for jobs in (1, 2))
+    assert (one.rows, one.notes, one.recorded) == (two.rows, two.notes, two.recorded)
+
+
+def test_compare_and_the_command_line_agree_on_the_number_of_orders() -> None:
+    from inspect import signature
+
+    from sureenough.cli.replay import command
+
+    assert signature(se.compare).parameters["repeats"].default == 5
+    assert signature(command).parameters["repeats"].default == 5

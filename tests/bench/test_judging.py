@@ -1,4 +1,4 @@
-"""Judged answers: by meaning or by string, kept under the pool's hash, and no trouble where they cannot be kept."""
+"""Judged answers: by meaning or by string, cached under the pool's hash, and judged again if they cannot be cached."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_answers_are_grouped_and_graded_by_meaning(tmp_path: Path) -> None:
     judged = judge_question(question, 0.2, "meaning")
     assert judged.classes == {"1/2": 0, "0.5": 0, "7": 1, r"\frac12": 0, "7.0": 1, "1/3": 2}
     assert judged.right == {"1/2": True, "0.5": True, "7": False, r"\frac12": True, "7.0": False, "1/3": False}
-    assert (judged.unsettled, judged.unready) == (0, False)
+    assert (judged.undecided, judged.worker_missing) == (0, False)
 
 
 def test_by_string_only_the_vote_changes(tmp_path: Path) -> None:
@@ -76,15 +76,11 @@ def test_a_cache_that_cannot_be_written_is_no_error(tmp_path: Path, monkeypatch:
 def test_what_no_worker_was_ready_for_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SUREENOUGH_CACHE", str(tmp_path / "kept"))
     source = Pool(pool(tmp_path))
-    groups = PoolJudge(source)
-    (question,) = source
-    monkeypatch.setattr(
-        "sureenough.bench.judging.judge_question", lambda *_: JudgedAnswers({"1/2": 0}, None, 1, unready=True)
-    )
-    groups.of(question)
-    groups.save()
+    judge = PoolJudge(source)
+    judge.add({"q": JudgedAnswers({"1/2": 0}, None, 1, worker_missing=True)})
+    judge.save()
     assert not (tmp_path / "kept").exists()
-    assert groups.unsettled == 1
+    assert judge.undecided == 1
 
 
 def test_where_it_is_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -108,6 +104,6 @@ def test_pairs_that_are_not_settled_are_counted_and_said(tmp_path: Path) -> None
     hard = [r"\sin(x)\cos(x)+\sin(x+y+1)\sin(x-y+1)", r"\frac{\sin(2x)}{2}+\sin^2(x+1)-\sin^2(y)"]
     result = se.compare(pool(tmp_path, list(hard)), ["sc"], symbolic_seconds=0.0)
     judged = judge_question(next(iter(Pool(pool(tmp_path, list(hard))))), 0.0, "meaning")
-    assert bool(judged.unsettled) == any("not settled in 0 s" in note for note in result.notes)
-    if not judged.unsettled:
+    assert bool(judged.undecided) == any("undecided after 0 s" in note for note in result.notes)
+    if not judged.undecided:
         assert len(set(judged.classes.values())) == 1, "settled without symbolic code"

@@ -1,0 +1,144 @@
+"""An experiment: a name, what it measures, and which inputs it reads. Running one adds the provenance."""
+
+from __future__ import annotations
+
+import platform
+import shlex
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from math import inf
+from typing import Any, Final, Literal, TypeVar
+
+import numpy as np
+import scipy
+
+from sureenough.bench.live import LiveRun
+from sureenough.bench.pipeline import OpenPool, PoolResults, Progress, Task, map_questions
+from sureenough.bench.result import ExperimentResult, Figure, PoolUsed, Provenance, Table
+from sureenough.bench.settings import ReplaySettings, changed_settings
+from sureenough.bench.source import Source
+from sureenough.core.options import RunOptions
+from sureenough.errors import UsageError
+from sureenough.spec import resolve
+from sureenough.version import __version__
+
+T = TypeVar("T")
+Live = Literal["no", "optional", "needed"]
+BetaCase = tuple[float, float, float, float, float]
+"""p, then the Beta parameters of the weights of right and of wrong paths: a, b, a, b."""
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """Everything an experiment may read; None means the experiment's, or the paper's, own choice."""
+
+    sources: Sequence[Source] = ()
+    options: RunOptions = field(default_factory=RunOptions)
+    settings: ReplaySettings = field(default_factory=ReplaySettings)
+    strategies: tuple[str, ...] | None = None
+    sweep: tuple[float, ...] | None = None
+    betas: tuple[BetaCase, ...] | None = None
+    live_runs: Sequence[LiveRun] = ()
+    progress: Progress = lambda done, total: None
+    command: str = ""  # as typed, without secrets, for the provenance
+
+    def chosen(self) -> dict[str, Any]:
+        """The inputs that differ from their defaults, for the provenance."""
+        own = {name: getattr(self, name) for name in ("strategies", "sweep", "betas")}
+        return {name: value for name, value in own.items() if value is not None} | changed_settings(
+            self.options, self.settings
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """What an experiment measured."""
+
+    tables: Sequence[Table] = ()
+    figures: Sequence[Figure] = ()
+    notes: Sequence[str] = ()
+    pools: Sequence[OpenPool] = ()
+
+
+READS: Final = {
+    "strategies": "has strategies of its own; leave -s out",
+    "sweep": "has no sweep of its own; to sweep an option of the strategies, give its name: --sweep warmup=8,16",
+    "betas": "does not read betas",
+}
+"""Inputs that only some experiments read, and how the others refuse them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Experiment:
+    """A table or figure of the paper."""
+
+    name: str
+    about: str  # one line
+    title: str
+    measure: Callable[[Inputs], Findings]
+    live: Live = "no"
+    reads: tuple[str, ...] = ()  # of READS
+
+    def check(self, **inputs: object) -> None:
+        """Refuse inputs that would have no effect."""
+        for name, refusal in READS.items():
+            if inputs.get(name) is not None and name not in self.reads:
+                raise UsageError(f"{self.name} {refusal}")
+
+    def run(self, inputs: Inputs) -> ExperimentResult:
+        """Measure, and say how it was done."""
+        started = time.monotonic()
+        self.check(strategies=inputs.strategies, sweep=inputs.sweep, betas=inputs.betas)
+        for name in inputs.strategies or ():
+            resolve(name)
+        found = self.measure(inputs)
+        provenance = Provenance(
+            command=inputs.command or _command(self.name, inputs),
+            versions={
+                "sureenough": __version__,
+                "python": platform.python_version(),
+                "numpy": np.__version__,
+                "scipy": scipy.__version__,
+            },
+            pools=[_pool_used(opened) for opened in found.pools],
+            settings=inputs.chosen(),
+            seconds=round(time.monotonic() - started, 3),
+            date=datetime.now(UTC).isoformat(timespec="seconds"),
+        )
+        notes = list(dict.fromkeys(found.notes))
+        return ExperimentResult(self.name, self.title, list(found.tables), list(found.figures), notes, provenance)
+
+
+def _pool_used(opened: OpenPool) -> PoolUsed:
+    source, pool = opened.source, opened.pool
+    return PoolUsed(source.dataset, source.model, pool.file.name, opened.judge.sha256, opened.questions, pool.rows)
+
+
+def _command(name: str, inputs: Inputs) -> str:
+    """What a user would type for these inputs; pools by their file names."""
+    words = ["sureenough", "bench", name]
+    for source in inputs.sources:
+        words += ["--pool", source.pool.name]
+    return shlex.join(words)
+
+
+def need_pools(inputs: Inputs) -> None:
+    if not inputs.sources:
+        raise UsageError("this experiment replays recorded paths: name a pool, or record one with `sureenough record`")
+
+
+def over_pools(inputs: Inputs, task_of: Callable[[OpenPool], Task[T]]) -> list[PoolResults[T]]:
+    """Apply a task to every question of the inputs' pools."""
+    need_pools(inputs)
+    window = inputs.options.window
+    return map_questions(inputs.sources, task_of, inputs.settings, window=window, progress=inputs.progress)
+
+
+def whole_numbers(noun: str, values: Sequence[float]) -> list[int]:
+    """A sweep's values as whole numbers of at least 1; others are refused."""
+    bad = [value for value in values if not 1 <= value < inf or value != int(value)]
+    if bad:
+        raise UsageError(f"{noun} of {bad[0]:g} is not possible: it must be a whole number of at least 1")
+    return [int(value) for value in values]

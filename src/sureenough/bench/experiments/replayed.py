@@ -1,0 +1,72 @@
+"""Experiments that replay cells declare cells, tables and figures; `replay_experiment` does the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from sureenough.bench.cells import CellResult, ReplayCell, Replayed, replay_cells, replay_notes
+from sureenough.bench.experiments.experiment import Findings, Inputs, need_pools
+from sureenough.bench.pipeline import OpenPool
+from sureenough.bench.result import Figure, Table
+from sureenough.core.options import RunOptions
+
+PAPER_BUDGET: Final = 512
+
+Results = Sequence[list[CellResult]]
+"""The cells of every source."""
+CellsOf = Callable[[Inputs, OpenPool], list[ReplayCell]]
+TableOf = Callable[[Results], Table]
+FigureOf = Callable[[Results], Figure]
+
+
+def cell_options(inputs: Inputs, window: int, **changes: Any) -> RunOptions:
+    """A cell's options: the caller's with the paper's budget, and what a sweep changes."""
+    options = inputs.options
+    return replace(options, **({"paths": options.paths or PAPER_BUDGET, "window": window} | changes))
+
+
+def strategy_cells(names: Sequence[str]) -> CellsOf:
+    """One cell per strategy: the caller's strategies, else these."""
+
+    def cells(inputs: Inputs, pool: OpenPool) -> list[ReplayCell]:
+        options = cell_options(inputs, pool.window)
+        return [ReplayCell(name, name, options) for name in inputs.strategies or names]
+
+    return cells
+
+
+def replay_inputs(inputs: Inputs, cells_of: CellsOf) -> list[Replayed]:
+    """Replay the inputs' pools under the cells."""
+    need_pools(inputs)
+    return replay_cells(
+        inputs.sources, lambda pool: cells_of(inputs, pool), inputs.settings, window=inputs.options.window,
+        progress=inputs.progress,
+    )  # fmt: skip
+
+
+def replay_findings(
+    inputs: Inputs, replayed: Sequence[Replayed], tables: Sequence[Table], figures: Sequence[Figure]
+) -> Findings:
+    """Tables and figures with the notes and pools of their replay."""
+    notes = [f"{one.opened.source.dataset}: {note}" for one in replayed for note in replay_notes(one, inputs.settings)]
+    return Findings(tables, figures, notes, [one.opened for one in replayed])
+
+
+def replay_experiment(
+    cells_of: CellsOf, tables: Sequence[TableOf], figures: Sequence[FigureOf], *, row_notes: bool = False
+) -> Callable[[Inputs], Findings]:
+    """How to measure an experiment that is nothing but cells; `row_notes` adds the notes of its runs."""
+
+    def measure(inputs: Inputs) -> Findings:
+        replayed = replay_inputs(inputs, cells_of)
+        results = [one.results for one in replayed]
+        found = replay_findings(
+            inputs, replayed, [table(results) for table in tables], [figure(results) for figure in figures]
+        )
+        rows = [(line.source.dataset, note) for one in results for line in one for note in line.row.notes]
+        more = [f"{dataset}: {note}" for dataset, note in rows] if row_notes else []
+        return replace(found, notes=[*found.notes, *more])
+
+    return measure

@@ -1,0 +1,175 @@
+"""The one pass over recorded pools: a task sees every question once, and its values come back in the file's order.
+
+`compare`, `replay` and every experiment of `bench` run through here, with any number of processes. A task is a
+picklable callable of one question, so that the number of processes does not change a bit of the result. Workers are
+fresh interpreters (spawn) and read their own part of a file. A task that carries state from question to question asks
+for `in_order`: one process then reads the pool from beginning to end.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass, field
+from itertools import pairwise
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Final, Generic, NamedTuple, TypeVar
+
+from sureenough.answers import warm_up
+from sureenough.bench.judging import Equal, JudgedAnswers, PoolJudge, judge_question
+from sureenough.bench.settings import ReplaySettings
+from sureenough.bench.source import Source
+from sureenough.core.options import DEFAULT_WINDOW
+from sureenough.errors import SureEnoughError
+from sureenough.pools import Pool, Question
+
+T = TypeVar("T")
+Task = Callable[[Question, JudgedAnswers], T]
+Progress = Callable[[int, int], None]
+"""Called with the number of paths done and of all paths."""
+
+PARTS_PER_JOB: Final = 4
+"""So that no core waits long for the last part."""
+
+
+@dataclass(slots=True)
+class OpenPool:
+    """A source with its window, its hash and its judged answers."""
+
+    source: Source
+    pool: Pool
+    judge: PoolJudge
+    window: int  # the caller's, else what the pool suggests
+    questions: int = 0
+    damaged: int = 0
+
+
+@dataclass(slots=True)
+class PoolResults(Generic[T]):
+    """A task's values on one source, one per question."""
+
+    opened: OpenPool
+    values: list[T] = field(default_factory=list)
+
+
+class _Part(NamedTuple, Generic[T]):
+    """A worker's share: rows of one pool, and the answers that are judged already."""
+
+    source: int
+    number: int
+    file: Path
+    first: int
+    last: int
+    skip_damaged: bool
+    judged: dict[str, JudgedAnswers]
+    symbolic_seconds: float
+    equal: Equal
+    task: Task[T]
+
+
+class _PartResult(NamedTuple, Generic[T]):
+    source: int
+    number: int
+    values: list[T]
+    judged: dict[str, JudgedAnswers]  # in this part
+    damaged: int
+
+
+def cores() -> int:
+    """Processors that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def map_questions(
+    sources: Sequence[Source],
+    task_of: Callable[[OpenPool], Task[T]],
+    settings: ReplaySettings,
+    *,
+    window: int | None = None,
+    in_order: bool = False,
+    progress: Progress = lambda done, total: None,
+) -> list[PoolResults[T]]:
+    """Apply a task to every question of every source."""
+    results: list[PoolResults[T]] = [PoolResults(_open(source, settings, window)) for source in sources]
+    most = 1 if in_order or settings.jobs == 1 else settings.jobs * PARTS_PER_JOB
+    parts = [part for i, one in enumerate(results) for part in _parts(i, one.opened, task_of(one.opened), most)]
+    total, done = sum(one.opened.pool.rows for one in results), 0
+
+    def advance(paths: int) -> None:
+        nonlocal done
+        done += paths
+        progress(done, total)
+
+    finished = sorted(_run_all(parts, settings.jobs, advance), key=lambda part: (part.source, part.number))
+    for part in finished:
+        result = results[part.source]
+        result.values += part.values
+        result.opened.judge.add(part.judged)
+        result.opened.damaged += part.damaged
+        result.opened.questions = len(result.values)
+    for result in results:
+        result.opened.judge.save()
+    return results
+
+
+def _open(source: Source, settings: ReplaySettings, window: int | None) -> OpenPool:
+    pool = Pool(source.pool, skip_damaged=settings.skip_damaged)
+    size = window if window is not None else pool.info.window or DEFAULT_WINDOW
+    return OpenPool(source, pool, PoolJudge(pool, settings.symbolic_seconds, settings.equal), size)
+
+
+def _parts(source: int, opened: OpenPool, task: Task[T], most: int) -> Iterator[_Part[T]]:
+    """The pool cut between questions; a damaged one is read by one process, from beginning to end."""
+    pool, judge = opened.pool, opened.judge
+    starts = [0] if pool.skip_damaged or most == 1 else pool.starts()
+    rows_per_part = max(1, -(-pool.rows // most))
+    cuts = [0]
+    for start in starts:
+        if start - cuts[-1] >= rows_per_part:
+            cuts.append(start)
+    cuts.append(pool.rows)
+    common = (pool.skip_damaged, judge.judged, judge.symbolic_seconds, judge.equal, task)
+    for number, (first, last) in enumerate(pairwise(cuts)):
+        yield _Part(source, number, pool.file, first, last, *common)
+
+
+def _run_all(parts: list[_Part[T]], jobs: int, advance: Callable[[int], None]) -> Iterator[_PartResult[T]]:
+    if jobs == 1 or len(parts) <= 1:
+        for part in parts:
+            yield _run_part(part, advance)
+        return
+    # Large files first: long parts should not be left for the end.
+    ordered = sorted(parts, key=lambda part: -part.file.stat().st_size)
+    with ProcessPoolExecutor(min(jobs, len(parts)), mp_context=get_context("spawn")) as workers:
+        futures: dict[Future[_PartResult[T]], int] = {
+            workers.submit(_run_part, part): part.last - part.first for part in ordered
+        }
+        try:
+            for future in as_completed(futures):
+                yield future.result()
+                advance(futures[future])
+        except BrokenProcessPool:
+            raise SureEnoughError(
+                "a worker process died, most likely because memory ran out; try one job. In a script of your own, "
+                "call this under `if __name__ == '__main__':`"
+            ) from None
+        finally:
+            workers.shutdown(wait=True, cancel_futures=True)
+
+
+def _run_part(part: _Part[T], advance: Callable[[int], None] = lambda paths: None) -> _PartResult[T]:
+    """Apply the task to every question of a part; runs in a worker if there are several."""
+    pool = Pool(part.file, skip_damaged=part.skip_damaged)
+    values: list[T] = []
+    newly_judged: dict[str, JudgedAnswers] = {}
+    for question in pool.part(part.first, part.last):
+        judged = part.judged.get(question.id)
+        if judged is None:
+            warm_up()  # otherwise the speed of its start would decide which pairs get a verdict
+            judged = newly_judged[question.id] = judge_question(question, part.symbolic_seconds, part.equal)
+        values.append(part.task(question, judged))
+        advance(len(question.paths))
+    return _PartResult(part.source, part.number, values, newly_judged, pool.damaged)

@@ -1,0 +1,44 @@
+"""How a pass over recorded paths is made, beside the run's own options: `compare`, `replay` and `bench` share it."""
+
+from __future__ import annotations
+
+from dataclasses import Field, dataclass, fields
+from typing import Any, Final
+
+from sureenough.answers import REPLAY_SECONDS
+from sureenough.bench.judging import Equal, check_equal
+from sureenough.core.options import RunOptions, check_count, check_seconds
+from sureenough.errors import UsageError
+
+MOST_REPEATS: Final = 10_000
+DEFAULT_REPEATS: Final = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplaySettings:
+    """Everything but `jobs` can change numbers."""
+
+    repeats: int = DEFAULT_REPEATS  # orders of every question's paths
+    guard: bool = False  # `sure` stops using confidence that has misled it on earlier questions
+    equal: Equal = "meaning"
+    symbolic_seconds: float = REPLAY_SECONDS  # per question; pairs of answers still undecided count as different
+    skip_damaged: bool = False
+    jobs: int = 1  # processes; more than one needs `if __name__ == "__main__":` in a script
+
+    def __post_init__(self) -> None:
+        check_count("repeats", self.repeats)
+        check_count("jobs", self.jobs)
+        check_seconds("symbolic_seconds", self.symbolic_seconds)
+        check_equal(self.equal)
+        if self.repeats > MOST_REPEATS:
+            raise UsageError(f"repeats is {self.repeats}; at most {MOST_REPEATS:,} are allowed, and ten are plenty")
+
+    @classmethod
+    def fields(cls) -> dict[str, Field[Any]]:
+        return {setting.name: setting for setting in fields(cls)}
+
+
+def changed_settings(*parts: RunOptions | ReplaySettings) -> dict[str, Any]:
+    """The values that differ from their defaults, by name; `jobs` changes no number and is left out."""
+    values = [(field, getattr(part, name)) for part in parts for name, field in part.fields().items()]
+    return {field.name: value for field, value in values if value != field.default and field.name != "jobs"}

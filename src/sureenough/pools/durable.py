@@ -1,0 +1,145 @@
+"""Files that appear whole or not at all, and stay after a power failure; and a lock for who may write them."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+from contextlib import suppress
+from pathlib import Path
+from typing import IO, Any, Final, Self
+
+from sureenough.errors import TraceError, UsageError
+
+fcntl: Any
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None
+
+
+def sync_folder(folder: Path) -> None:
+    """Make renamed and new files of a folder durable; systems that cannot open a folder need no such call."""
+    try:
+        descriptor = os.open(folder, os.O_RDONLY)
+    except OSError:
+        return
+    try:
+        os.fsync(descriptor)
+    except OSError:
+        pass  # some network file systems refuse
+    finally:
+        os.close(descriptor)
+
+
+def publish(part: Path, file: Path) -> None:
+    """Rename a finished temporary file to its final name; its bytes and its name are on disk when this returns."""
+    with open(part, "rb+") as handle:
+        os.fsync(handle.fileno())
+    os.replace(part, file)
+    sync_folder(file.parent)
+
+
+def write_file(file: Path, data: bytes) -> None:
+    """Write a whole file durably; a reader sees the old content or the new, never half of it."""
+    part = file.with_name(file.name + ".part")
+    part.write_bytes(data)
+    publish(part, file)
+
+
+HELD_ELSEWHERE: Final = "if that process has ended, remove {file}"
+
+
+class OutputLock:
+    """Held by the one process that writes an output. The file names its owner by process id and host.
+
+    An operating-system lock on the file decides, so the lock of a killed process is free at once. On file systems
+    without such locks the owner's process id decides, and an owner on another host keeps the lock.
+    """
+
+    def __init__(self, file: Path, output: Path | None = None) -> None:
+        self.file = file
+        self._output = output or file
+        self._handle: IO[str] = self._acquire()
+
+    def _acquire(self) -> IO[str]:
+        while True:
+            try:
+                handle = open(self.file, "a+", encoding="utf-8")  # noqa: SIM115  # held until release()
+            except OSError as error:
+                raise TraceError(
+                    f"cannot write {self.file}: {error.strerror or error}; choose another place with -o"
+                ) from None
+            locked = _lock(handle)
+            owner = _owner(handle)
+            if locked is False or (owner and not _is_gone(owner, locked)):
+                handle.close()
+                raise UsageError(self._busy(owner))
+            if _is_same_file(handle, self.file):
+                owner = {"pid": os.getpid(), "host": socket.gethostname()}
+                with suppress(OSError):  # on a full disk the lock holds without a name
+                    handle.truncate(0)
+                    os.write(handle.fileno(), json.dumps(owner).encode())
+                return handle
+            handle.close()  # the owner removed the file while it was being opened: there is a new one to lock
+
+    def _busy(self, owner: dict[str, Any]) -> str:
+        who = f"process {owner['pid']} on {owner['host']}" if owner else "another process"
+        remove = HELD_ELSEWHERE.format(file=self.file)
+        return f"{self._output} is being written by {who}; wait for it, or name another output ({remove})"
+
+    def release(self) -> None:
+        """Remove the file and let others write."""
+        if not self._handle.closed:
+            self.file.unlink(missing_ok=True)
+            self._handle.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
+
+def _lock(handle: IO[str]) -> bool | None:
+    """Whether the operating system's lock is ours; None if it has no such locks for this file."""
+    if fcntl is None:
+        return None
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return None
+    return True
+
+
+def _owner(handle: IO[str]) -> dict[str, Any]:
+    """Who wrote the lock file; empty if it does not say."""
+    try:
+        handle.seek(0)
+        owner = json.loads(handle.read(1000))
+        return owner if isinstance(owner["pid"], int) and isinstance(owner["host"], str) else {}
+    except (OSError, ValueError, KeyError, TypeError):
+        return {}
+
+
+def _is_gone(owner: dict[str, Any], locked: bool | None) -> bool:
+    if owner["host"] != socket.gethostname():
+        return False
+    if locked or owner["pid"] == os.getpid():
+        return True
+    try:
+        os.kill(owner["pid"], 0)
+    except ProcessLookupError:
+        return True
+    except (OSError, OverflowError):
+        return False
+    return False
+
+
+def _is_same_file(handle: IO[str], file: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(handle.fileno()), file.stat())
+    except FileNotFoundError:
+        return False

@@ -1,0 +1,41 @@
+"""A run folder of version 0.1: its plan agrees, its pool, journal and live runs are used, its result is shown."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+from sureenough.bench.live import read_runs
+from sureenough.bench.report import build, saved
+from sureenough.bench.result import read
+from tests.bench.serving import in_a_thread
+from tests.bench.typed import MANNER, bench, on
+
+OLD = Path(__file__).parent / "data" / "run-0.1"
+COMMAND = ("--live", "--paths", "4", "--parallel", "2")
+
+
+def test_a_run_folder_of_0_1_goes_on(tmp_path: Path) -> None:
+    shutil.copytree(OLD, tmp_path / "old")
+    folder = tmp_path / "old" / "run"
+    (folder / "results" / "main.json").unlink()
+    plan = json.loads((folder / "plan.json").read_text())
+    with in_a_thread(MANNER) as server:
+        command = (*on(server.url, tmp_path / "old" / "sums.jsonl", folder), *COMMAND)
+        done = bench(*command)
+        assert done.returncode == 0, done.stderr
+        assert not server.requests, "paths and live runs of the old version are used"
+        assert json.loads((folder / "plan.json").read_text()) == plan
+        other = bench(*command, "--seed", "1")
+        assert (other.returncode, "seed was 0, is 1" in other.stderr) == (2, True)
+    old, new = read(OLD / "run" / "results" / "main.json"), read(folder / "results" / "main.json")
+    assert [table.rows for table in new.tables] == [table.rows for table in old.tables]
+
+
+def test_results_and_live_runs_of_0_1_are_read(tmp_path: Path) -> None:
+    (result,) = saved(OLD / "run")
+    assert result.tables[0].rows
+    assert build([result], tmp_path, title="old").page.exists()
+    runs = read_runs(OLD / "run" / "live" / "runs.jsonl")
+    assert [(run.strategy, run.question, run.started) for run in runs][:2] == [("sc", "q0", 4), ("sc", "q1", 4)]

@@ -1,0 +1,70 @@
+"""One process writes an output; the lock says who, and is free when its owner is gone (issue 14, item 10)."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from sureenough.errors import TraceError, UsageError
+from sureenough.pools import OutputLock
+
+HOLD = "import sys, pathlib; from sureenough.pools import OutputLock; lock = OutputLock(pathlib.Path(sys.argv[1])); print('held', flush=True); sys.stdin.read()"  # noqa: E501
+
+
+def holder(file: Path) -> subprocess.Popen[str]:
+    process = subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(file)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "held\n"
+    return process
+
+
+def test_14_10_the_second_is_told_who_has_it_and_a_dead_owner_loses_it(tmp_path: Path) -> None:
+    file = tmp_path / "pool.parquet.lock"
+    with holder(file) as owner:
+        with pytest.raises(
+            UsageError, match=f"p.parquet is being written by process {owner.pid} on {socket.gethostname()}"
+        ):
+            OutputLock(file, tmp_path / "p.parquet")
+        owner.kill()
+    assert file.exists()
+    with OutputLock(file):
+        assert json.loads(file.read_text())["pid"] == os.getpid()
+    assert not file.exists()
+
+
+def test_14_10_an_owner_on_another_host_keeps_it(tmp_path: Path) -> None:
+    file = tmp_path / "lock"
+    file.write_text(json.dumps({"pid": 1, "host": "elsewhere"}))
+    with pytest.raises(UsageError, match=f"process 1 on elsewhere; .*remove {file}"):
+        OutputLock(file)
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"pid": "x", "host": 3}', "\x00" * 50])
+def test_14_10_a_lock_that_names_nobody_is_free(tmp_path: Path, text: str) -> None:
+    (tmp_path / "lock").write_text(text)  # an older version left an empty file
+    OutputLock(tmp_path / "lock").release()
+
+
+def test_14_10_without_system_locks_the_process_id_decides(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sureenough.pools.durable.fcntl", None)
+    file = tmp_path / "lock"
+    for pid, free in ((1, False), (2**22 + 1, True), (2**70, False)):
+        file.write_text(json.dumps({"pid": pid, "host": socket.gethostname()}))
+        if free:
+            OutputLock(file).release()
+        else:
+            with pytest.raises(UsageError, match=f"process {pid}"):
+                OutputLock(file)
+
+
+def test_a_folder_that_is_missing(tmp_path: Path) -> None:
+    with pytest.raises(TraceError, match="cannot write"):
+        OutputLock(tmp_path / "none" / "lock")
