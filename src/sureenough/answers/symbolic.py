@@ -56,7 +56,7 @@ class _Request:
         self.done.set()
 
 
-class _Server:
+class _WorkerServer:
     """One child and the thread that hands it requests. Only a child that is ready takes one from the queue."""
 
     def __init__(self, worker: SymbolicWorker) -> None:
@@ -136,7 +136,7 @@ class SymbolicWorker:
     def _reset(self) -> None:
         self._lock = threading.Lock()
         self.requests: queue.SimpleQueue[_Request | None] = queue.SimpleQueue()
-        self._servers: list[_Server] = []
+        self._servers: list[_WorkerServer] = []
         self._waiting: dict[tuple[str, str, bool], _Request] = {}
         self._known: OrderedDict[tuple[str, str, bool], WorkerReply] = OrderedDict()
 
@@ -177,7 +177,7 @@ class SymbolicWorker:
                 request = self._waiting[pair] = _Request(*pair)
                 self.requests.put(request)
                 if len(self._servers) < CHILDREN:
-                    self._servers.append(_Server(self))  # the spare
+                    self._servers.append(_WorkerServer(self))  # the spare
         request.done.wait(patience)
         return replace(request.reply, seconds=time.monotonic() - began)
 
@@ -196,9 +196,9 @@ class SymbolicWorker:
             if len(self._known) > _KEPT:
                 self._known.popitem(last=False)
 
-    def _first_server(self) -> _Server:
+    def _first_server(self) -> _WorkerServer:
         if not self._servers:
-            self._servers.append(_Server(self))
+            self._servers.append(_WorkerServer(self))
         return self._servers[0]
 
     def stop(self) -> None:
