@@ -90,7 +90,7 @@ def record_cell(
     if not is_complete(pool):
         questions, text = cell.questions(), cell.keeps_text(keep_text)
         with Journal(journal_of(pool), cell.terms(seed)) as journal:
-            count = _PathCounter(questions, journal, paths, cell.label, meter)
+            count = _RecordingProgress(questions, journal, paths, cell.label, meter)
             result = asyncio.run(
                 record(questions, cell.model.engine, journal, paths=paths, parallel=parallel, seed=seed,
                        keep_text=text, told=count)
@@ -113,7 +113,7 @@ def is_complete(pool: Path) -> bool:
     return pool.exists() and not journal_of(pool).exists()
 
 
-class _PathCounter:
+class _RecordingProgress:
     """Passes every path to the meter, and counts complete questions."""
 
     def __init__(
