@@ -56,7 +56,7 @@ def test_a_narrow_terminal_loses_columns_and_never_digits() -> None:
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, env=env, check=True)
     assert "deepconf-high" in done.stdout
     assert "…" not in done.stdout
-    assert "not shown for want of room: " in " ".join(done.stdout.split())
+    assert "not shown, the terminal is too narrow: " in " ".join(done.stdout.split())
 
 
 def test_ctrl_c_is_quiet(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -145,7 +145,7 @@ def test_bad_pools(bad: Path, file: str, says: str) -> None:
         (["--window", "0"], "--window is 0"),
         (["--parallel", "0"], "--parallel is 0"),
         (["--repeats", "0"], "--repeats is 0"),
-        (["--repeats", "99999999999"], "10,000 orders are the most"),
+        (["--repeats", "99999999999"], "at most 10,000 are allowed"),
         (["--paths", "many"], "Invalid value for '--paths'"),
         (["-s", "dcc"], "did you mean 'ddc'"),
         (["-s", "ddc:speed=9"], "ddc has no option 'speed'; known: warmup, trust, drop, risk, eta, gamma, tau, weight"),

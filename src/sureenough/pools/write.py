@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
@@ -37,6 +38,8 @@ class PoolWriter:
         try:
             self._writer = pq.ParquetWriter(self._part, self._schema, compression="zstd")
         except OSError as error:
+            with suppress(OSError):
+                self._part.unlink(missing_ok=True)
             raise TraceError(f"cannot write {self.file}: {system_message(error)}") from error
 
     def write(self, question: Question) -> None:
