@@ -7,6 +7,7 @@ from sureenough.answers.inequalities import is_range
 from sureenough.answers.intervals import interval_union
 from sureenough.answers.key_types import Key, Read, row_key, set_key, sorted_set, unread_key
 from sureenough.answers.names import assignment, in_natural_order, natural_order, subject
+from sureenough.answers.tokens import is_word
 from sureenough.answers.vocabulary import LISTING
 
 MAX_PARTS = 200
@@ -37,9 +38,16 @@ def read_list(tokens: list[str], depth: int, read: Read) -> Key | None:
         return interval_union(keys)  # x < 1 or x > 2
     # "5 or more" is not a list of two, nor is "1, 2, 3, ..."; but "I and II" is.
     kinds = {key.kind for key in keys} - {"choice"}
-    if "text" in kinds and len(kinds) > 1:
+    if ("text" in kinds and len(kinds) > 1) or _units_differ(parts, keys):
         return unread_key(tokens)
     return set_of_parts(list(zip(parts, keys, strict=True)))
+
+
+def _units_differ(parts: list[list[str]], keys: list[Key]) -> bool:
+    """Whether values have units that tell them apart: 2 hours and 30 minutes is not 30 hours and 2 minutes."""
+    values = [part for part, key in zip(parts, keys, strict=True) if key.kind in ("number", "expression")]
+    units = {tuple(filter(is_word, part)) for part in values} - {()}
+    return len(units) > 1
 
 
 def set_of_parts(parts: list[tuple[list[str], Key]]) -> Key:
