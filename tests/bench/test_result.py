@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from sureenough.bench.result import Axis, ExperimentResult, Figure, Measure, ResultColumn, Series, Table, read
@@ -15,7 +16,8 @@ from tests.bench.making import hostile_result, provenance
 def test_a_round_trip_changes_nothing(tmp_path: Path) -> None:
     result = hostile_result()
     result.save(tmp_path / "results" / "main.json")
-    assert read(tmp_path / "results" / "main.json") == result
+    one_line = msgspec.structs.replace(result.provenance, command=" ".join(result.provenance.command.split()))
+    assert read(tmp_path / "results" / "main.json") == msgspec.structs.replace(result, provenance=one_line)
     assert [file.name for file in (tmp_path / "results").iterdir()] == ["main.json"]
 
 
