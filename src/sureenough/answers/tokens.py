@@ -73,9 +73,9 @@ def tokenise(text: str) -> list[str]:
         text = text.replace("\\\\", "\\")  # LaTeX that was escaped once more, as in JSON
     if _PROSE.fullmatch(text) and any(run.casefold() not in _NOT_PROSE for run in _RUN.findall(text)):
         return [WORD + run.casefold() if len(run) > 1 else run for run in _RUNS.findall(text)]
-    for written, command in TYPED:
-        if written in text:
-            text = text.replace(written, command)
+    if "=" in text or "..." in text or "\\q" in text:
+        for typed, command in TYPED:
+            text = text.replace(typed, command)
     raw = _TOKEN.findall(_join_thousands(text))
     if "\\times" in raw and not VECTOR_COMMANDS.isdisjoint(raw):
         # A cross product does not commute: keep it apart from multiplication, unread.
