@@ -30,6 +30,7 @@ from sureenough.answers.vocabulary import (
 WORD = '"'  # the first character of a word token; no other token starts with it
 
 _TOKEN = re.compile(r"\s+|\\[A-Za-z]+\*?|\\.|\d+(?:\.\d+)?|\.\d+|[A-Za-z]+|[\u00c0-\U0010ffff]+|.", re.DOTALL)
+CHAT_MARKER = re.compile(r"<\|[a-z_]{1,30}\|>|</s>|<eos>|<end_of_turn>|<｜[^<>｜]{1,40}｜>|\[/INST\]|</answer>")
 _RANGE = re.compile(r"(?<=\d) ?– ?(?=\d)")  # 5–7 is from 5 to 7, not a difference
 _RAISED = re.compile(f"[{''.join(map(chr, SUPERSCRIPTS))}]+")
 _LOWERED = re.compile(f"[{''.join(map(chr, SUBSCRIPTS))}]+")
@@ -51,6 +52,8 @@ _LONGEST_PRODUCT_OF_LETTERS = 3  # "abc" among other mathematics is a product, "
 
 def unwrapped(text: str) -> str:
     """Without the signs that may stand around a whole answer: dollars, asterisks, brackets of mathematics."""
+    if text.rstrip()[-1:] in (">", "]"):
+        text = CHAT_MARKER.sub("", text)
     for _ in range(_MAX_WRAPPERS):
         before, text = text, text.strip(" \t\r\n$*`")
         for opening, closing in _AROUND:
