@@ -160,6 +160,7 @@ SAME: dict[str, list[tuple[str, str]]] = {
         ("2⁻¹", "1/2"), ("10¹²", "10^{12}"), ("2²³", "2^{23}"), ("x⁰", "1"), ("x₁₂", "x_{12}"), ("xⁿ⁻¹", "x^{n-1}"),
         (r"1,\quadx", "1, x"),
     ],
+    "chat markers": [("5<|im_end|>", "5"), (r"\frac12</s>", "1/2"), ("[1,2]<end_of_turn>", "[1,2]")],
     "numbers in words": [
         ("2 million", "2000000"), ("five", "5"), ("twenty-one", "21"), ("one hundred and five", "105"),
         ("10 lakh", "1000000"),

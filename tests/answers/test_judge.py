@@ -28,10 +28,10 @@ class Scripted(SymbolicWorker):
     def __init__(self, *replies: WorkerReply) -> None:
         super().__init__()
         self.replies = itertools.cycle(replies)
-        self.asked: list[tuple[str, str, bool]] = []
+        self.requested: list[tuple[str, str, bool]] = []
 
     def _submit(self, pair: tuple[str, str, bool], patience: float) -> WorkerReply:
-        self.asked.append(pair)
+        self.requested.append(pair)
         return next(self.replies)
 
 
@@ -77,7 +77,7 @@ def test_a_verdict_is_asked_for_once() -> None:
         assert judge.same(TWO, ONE)
         assert judge.classes([ONE, TWO]) == [0, 0]
     assert answers.Judge(worker=worker).same(ONE, TWO)  # nor again for another question
-    assert len(worker.asked) == 1
+    assert len(worker.requested) == 1
     assert judge.unsettled == 0
 
 
@@ -133,7 +133,7 @@ def test_the_budget_counts_steps_and_not_seconds() -> None:
     worker = Scripted(steps(0.15, same=False))
     judge = answers.Judge(0.2, worker=worker)
     judge.classes(_agreeing(5))
-    assert len(worker.asked) == 2
+    assert len(worker.requested) == 2
     assert judge.spent == pytest.approx(0.3)
     assert judge.unsettled > 0
 
@@ -157,7 +157,7 @@ def test_without_symbolic_seconds_the_worker_is_not_used() -> None:
     worker = Scripted(steps(0.1))
     judge = answers.Judge(0, worker=worker)
     assert str(judge.explain(ONE, TWO)) == "different, no symbolic seconds left"
-    assert (judge.unsettled, worker.asked) == (1, [])
+    assert (judge.unsettled, worker.requested) == (1, [])
 
 
 def test_grade_puts_the_gold_first_and_asks_one_way() -> None:
@@ -166,7 +166,7 @@ def test_grade_puts_the_gold_first_and_asks_one_way() -> None:
     assert judge.grade(ONE, TWO)
     assert judge.grade(TWO, ONE)
     gold, answer = answers.canonical_key(ONE).text, answers.canonical_key(TWO).text
-    assert worker.asked == [(gold, answer, False), (answer, gold, False)]
+    assert worker.requested == [(gold, answer, False), (answer, gold, False)]
 
 
 def test_an_internal_error_counts_as_different_with_a_note(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -191,7 +191,7 @@ def test_a_set_costs_no_symbolic_time_where_one_element_settles_it() -> None:
     worker = Scripted(steps(0.1))
     judge = answers.Judge(worker=worker)
     assert not judge.same(f"({ONE}, 1)", f"({TWO}, 2)")
-    assert worker.asked == []
+    assert worker.requested == []
 
 
 def test_bounds_are_asked_before_the_worker() -> None:
@@ -199,7 +199,7 @@ def test_bounds_are_asked_before_the_worker() -> None:
     judge = answers.Judge(worker=worker)
     big = r"\cos(2x)^{60}"
     assert str(judge.explain(big, big + r" + |x|^2 - x^2")) == "different, too large for symbolic code"
-    assert (judge.unsettled, worker.asked) == (1, [])
+    assert (judge.unsettled, worker.requested) == (1, [])
     assert bounds.MAX_EXPONENT < 60
 
 

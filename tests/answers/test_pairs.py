@@ -64,7 +64,7 @@ def test_pair_without_a_worker(one: str, two: str, same: bool, rule: str) -> Non
 
 
 @pytest.mark.parametrize(
-    ("one", "two", "said"),
+    ("one", "two", "sentence"),
     [
         ("1/2", "0.5", "same, by keys"),
         ("5", "500", "different, by keys"),
@@ -80,5 +80,5 @@ def test_pair_without_a_worker(one: str, two: str, same: bool, rule: str) -> Non
         (r"x+10^{-20}", "x", "different, refuted by exact arithmetic"),
     ],
 )
-def test_a_verdict_says_why(one: str, two: str, said: str) -> None:
-    assert str(answers.explain(one, two)) == said
+def test_a_verdict_says_why(one: str, two: str, sentence: str) -> None:
+    assert str(answers.explain(one, two)) == sentence

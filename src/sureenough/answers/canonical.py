@@ -72,7 +72,7 @@ def _cached_key(answer: str) -> Key:
     number = numerals.numeral_text(answer)
     if number is not None:
         return Key("number", number)
-    if _DATE.fullmatch(answer):
+    if answer[:1].isdigit() and _DATE.fullmatch(answer):
         return text_key(answer)  # a difference or a quotient would be some other date's too
     tokens = tokenise(answer)
     try:
@@ -88,7 +88,7 @@ def key_of_tokens(tokens: list[str], depth: int = 0) -> Key:
         return EMPTY
     if depth > MAX_NESTING:
         return unread_key(tokens)
-    if tokens[0][1:] in NUMBER_WORDS and is_word(tokens[0]):
+    if is_word(tokens[0]) and tokens[0][1:] in NUMBER_WORDS:
         tokens = read_number_words(tokens)
     letter = choice_letter(tokens)
     if letter is not None:
@@ -102,7 +102,7 @@ def _single(tokens: list[str], depth: int) -> Key:
     known = _KNOWN.get(tuple(tokens)) if len(tokens) <= _LONGEST_KNOWN else None
     if known is not None:
         return key_of_tokens(known, depth + 1)
-    if has_prose(tokens) and ENVIRONMENT not in tokens:
+    if any(map(is_word, tokens)) and ENVIRONMENT not in tokens and has_prose(tokens):
         if tokens[0] in OPEN and closes_at_end(tokens) and (inside := _bracketed(tokens, depth)) is not None:
             return inside
         core = strip_units(tokens)
@@ -193,7 +193,7 @@ def expression(tokens: list[str]) -> Key:
     if value is not None:
         return Key("number", numerals.rational_text(value))
     text = write(total)
-    return Key("expression", text, value=total) if len(text) <= MAX_EXPRESSION else unread_key(tokens)
+    return Key.of_sum("expression", text, total) if len(text) <= MAX_EXPRESSION else unread_key(tokens)
 
 
 def _written(tokens: list[str]) -> str | None:

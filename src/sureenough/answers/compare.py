@@ -160,7 +160,7 @@ def _equations(one: Key, two: Key, confirm: Confirm) -> Verdict:
 
 def _as_expression(key: Key) -> Key:
     """The sum that an equation or inequality compares with zero."""
-    return Key("expression", write(sum_of(key)), value=sum_of(key))
+    return Key.of_sum("expression", write(sum_of(key)), sum_of(key))
 
 
 def _as_equation(key: Key) -> Key | None:

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from sureenough.answers.announcements import announced_answer, last_number
 from sureenough.answers.boxed import boxed_contents
 from sureenough.answers.choice import choose
+from sureenough.answers.tokens import CHAT_MARKER
 from sureenough.errors import UsageError
 
 KINDS = ("math", "choice")
@@ -19,7 +20,6 @@ FALLBACKS = (None, "last-number")
 
 _THOUGHT = re.compile(r"</think>|<\|channel\|>\s{0,8}final\b(?:<\|message\|>)?")
 _THINKING = re.compile(r"<think>|<\|channel\|>")
-_CHAT_MARKER = re.compile(r"<\|[a-z_]{1,30}\|>|</s>|<eos>|<end_of_turn>|<｜[^<>｜]{1,40}｜>|\[/INST\]|</answer>")
 
 
 def extract(
@@ -35,7 +35,7 @@ def extract(
     reply = split_thinking(text)[1]
     if reply is None:
         return None
-    reply = _CHAT_MARKER.sub(" ", reply)
+    reply = CHAT_MARKER.sub(" ", reply)
     if kind == "choice":
         return choose(reply, letters)
     content, any_box = boxed_contents(reply)

@@ -130,7 +130,7 @@ def _hundredth(text: str) -> Key:
     total = scale(sum_of(key), Fraction(1, 100))
     value = constant(total)
     if value is None:
-        return Key("expression", write(total), value=total)
+        return Key.of_sum("expression", write(total), total)
     return Key("number", numerals.rational_text(Fraction(value)))
 
 

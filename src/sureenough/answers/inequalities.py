@@ -86,7 +86,7 @@ def _inequality(sides: list[list[str]], signs: list[str], read: Read) -> Key | N
     unit, primitive = content(difference, signed=True)
     sign = signs[0] if unit > 0 else _FLIPPED[signs[0]]
     text = write(primitive)
-    return Key("inequality", f"{sign} {text}", value=primitive) if len(text) <= MAX_TOKENS else None
+    return Key.of_sum("inequality", f"{sign} {text}", primitive) if len(text) <= MAX_TOKENS else None
 
 
 def is_closed(tokens: list[str]) -> bool:

@@ -8,6 +8,7 @@ neither order, load nor earlier questions change a class.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable
 
 from sureenough.answers import bounds
@@ -28,6 +29,7 @@ from sureenough.answers.grading import GradingPolicy, readings, same_when_rounde
 from sureenough.answers.key_types import KINDS, Key
 from sureenough.answers.symbolic import WORKER, SymbolicWorker, WorkerReply
 
+_LOG = logging.getLogger(__name__)
 STEPS_PER_SECOND = 1_000_000  # a symbolic second is this many function calls, on any machine
 SYMBOLIC_SECONDS = 10.0  # per question, live
 REPLAY_SECONDS = 0.2  # per question, in replay
@@ -179,6 +181,7 @@ class Judge:
         note = f"comparing two answers failed ({type(error).__name__}: {error}); they count as different"[:300]
         if note not in self.notes:
             self.notes.append(note)
+            _LOG.warning(note)
 
     def _charge(self, steps: int) -> bool:
         """Count the steps of one symbolic verdict; False if the budget was used up before it."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from sureenough.answers.atoms import Sum
 
@@ -17,18 +17,26 @@ RANK = {kind: rank for rank, kind in enumerate(KINDS)}
 _LONGEST_TEXT = 300
 
 
-@dataclass(frozen=True, slots=True)
-class Key:
-    """What an answer is. `parts` are the keys inside a tuple, set, interval, union, matrix or named value.
-
-    `value` is the sum that the text was written from, so that no comparison has to read the text again: read in its
-    written order, an expression can outgrow bounds that it kept before.
-    """
-
+class _KeyFields(NamedTuple):
     kind: str
     text: str
     parts: tuple[Key, ...] = ()
-    value: Sum | None = field(default=None, compare=False, repr=False)
+
+
+class Key(_KeyFields):
+    """What an answer is. `parts` are the keys inside a tuple, set, interval, union, matrix or named value.
+
+    `value` is the sum that the text was written from, so that no comparison has to read the text again: read in its
+    written order, an expression can outgrow bounds that it kept before. Keys with equal texts have equal values.
+    """
+
+    value: Sum | None = None
+
+    @classmethod
+    def of_sum(cls, kind: str, text: str, value: Sum) -> Key:
+        key = cls(kind, text)
+        key.value = value
+        return key
 
     @property
     def order(self) -> tuple[int, int, str]:

@@ -63,4 +63,4 @@ def _entry(total: Sum) -> Key:
     text = write(total)
     if len(text) > MAX_TOKENS:
         raise Unreadable("an entry too long to read back")
-    return Key("expression", text, value=total)
+    return Key.of_sum("expression", text, total)

@@ -69,7 +69,7 @@ def _named(name: list[str], value: list[str], depth: int, read: Read) -> Key:
             return Key(
                 "named",
                 f"{title}={inside.text}",
-                (inside, Key("expression", title, value=atom_sum(Atom.symbol(title)))),
+                (inside, Key.of_sum("expression", title, atom_sum(Atom.symbol(title)))),
             )
     return inside
 
@@ -90,7 +90,7 @@ def equation_key(difference: Sum) -> Key | None:
         return None
     scaled = monic(difference)
     text = write(scaled)
-    return Key("equation", text, value=scaled) if len(text) <= MAX_TOKENS else None
+    return Key.of_sum("equation", text, scaled) if len(text) <= MAX_TOKENS else None
 
 
 def monic(total: Sum) -> Sum:

@@ -26,6 +26,7 @@ MAX_WAITING = 64  # requests; beyond that a caller is refused at once
 _START_SECONDS = 60.0
 _KEPT = 16384  # verdicts
 _NO_CHILD = "no worker"
+_CPU_LIMIT_SIGNAL = getattr(signal, "SIGPROF", 999)  # Windows has none
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,13 +118,10 @@ class _WorkerServer:
             return WorkerReply(None, "timeout", settled=False)
         if reply is None or reply["id"] != number:
             child.kill()
-            cpu = child.process.returncode == -getattr(signal, "SIGPROF", 0)
-            # The child's own limit on CPU time says something about the pair, any other death does not.
-            return (
-                WorkerReply(None, "too much CPU time", PAIR_STEPS)
-                if cpu
-                else WorkerReply(None, "worker died", settled=False)
-            )
+            if child.process.returncode == -_CPU_LIMIT_SIGNAL:
+                # The child's own limit on CPU time depends on the pair; any other death may be an accident.
+                return WorkerReply(None, "too much CPU time", PAIR_STEPS)
+            return WorkerReply(None, "worker died", settled=False)
         return WorkerReply(reply.get("same"), str(reply.get("error", "")), int(reply["steps"]))
 
 

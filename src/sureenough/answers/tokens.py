@@ -30,6 +30,7 @@ from sureenough.answers.vocabulary import (
 WORD = '"'  # the first character of a word token; no other token starts with it
 
 _TOKEN = re.compile(r"\s+|\\[A-Za-z]+\*?|\\.|\d+(?:\.\d+)?|\.\d+|[A-Za-z]+|[\u00c0-\U0010ffff]+|.", re.DOTALL)
+CHAT_MARKER = re.compile(r"<\|[a-z_]{1,30}\|>|</s>|<eos>|<end_of_turn>|<｜[^<>｜]{1,40}｜>|\[/INST\]|</answer>")
 _RANGE = re.compile(r"(?<=\d) ?– ?(?=\d)")  # 5–7 is from 5 to 7, not a difference
 _RAISED = re.compile(f"[{''.join(map(chr, SUPERSCRIPTS))}]+")
 _LOWERED = re.compile(f"[{''.join(map(chr, SUBSCRIPTS))}]+")
@@ -51,6 +52,8 @@ _LONGEST_PRODUCT_OF_LETTERS = 3  # "abc" among other mathematics is a product, "
 
 def unwrapped(text: str) -> str:
     """Without the signs that may stand around a whole answer: dollars, asterisks, brackets of mathematics."""
+    if text.rstrip()[-1:] in (">", "]"):
+        text = CHAT_MARKER.sub("", text)
     for _ in range(_MAX_WRAPPERS):
         before, text = text, text.strip(" \t\r\n$*`")
         for opening, closing in _AROUND:
@@ -73,9 +76,9 @@ def tokenise(text: str) -> list[str]:
         text = text.replace("\\\\", "\\")  # LaTeX that was escaped once more, as in JSON
     if _PROSE.fullmatch(text) and any(run.casefold() not in _NOT_PROSE for run in _RUN.findall(text)):
         return [WORD + run.casefold() if len(run) > 1 else run for run in _RUNS.findall(text)]
-    for written, command in TYPED:
-        if written in text:
-            text = text.replace(written, command)
+    if "=" in text or "..." in text or "\\q" in text:
+        for typed, command in TYPED:
+            text = text.replace(typed, command)
     raw = _TOKEN.findall(_join_thousands(text))
     if "\\times" in raw and not VECTOR_COMMANDS.isdisjoint(raw):
         # A cross product does not commute: keep it apart from multiplication, unread.
