@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import signal
 import subprocess
 import sys
 
 import pytest
+
+import sureenough as se
+from sureenough import api
+from sureenough.core.events import Token
+from sureenough.engines import Fake
 
 NOTEBOOK = """
 import asyncio, sys
@@ -50,8 +56,8 @@ def interrupted(run: str, closing: float, times: int) -> tuple[int, list[str], s
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as child:
         assert child.stdout is not None
         for line in ["counted\n", "closing\n"][:times]:
-            while child.stdout.readline() != line:
-                pass
+            while (printed := child.stdout.readline()) != line:
+                assert printed, "the child ended early"
             child.send_signal(signal.SIGINT)
         out, err = child.communicate(timeout=30)
     return child.returncode, [line for line in out.splitlines() if line not in ("counted", "closing")], err
@@ -69,3 +75,19 @@ def test_a_second_one_is_not_waited_for(run: str) -> None:
     assert code != 0
     assert "the loop goes on" not in output
     assert "KeyboardInterrupt" in err
+
+
+def test_an_interrupt_right_after_the_start_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Interrupted(api._ThreadedRun):
+        def start(self) -> None:
+            super().start()
+            signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(api, "_ThreadedRun", Interrupted)
+
+    async def cell() -> se.Outcome:
+        engine = Fake(lambda seed: [[Token(r"\boxed{7}", 0.5, 9.0)]])
+        return se.ask("?", engine, "sc", paths=1_000_000, deadline=20)
+
+    out = asyncio.run(cell())
+    assert out.reason == "interrupted"

@@ -215,8 +215,8 @@ class _ThreadedRun(threading.Thread):
 
     def result(self) -> Outcome:
         """Wait for the outcome; a first interrupt ends the run with the vote so far, a second one ends the wait."""
-        self.start()
-        with _handle_interrupts(self._interrupt):
+        with _handle_interrupts(self._interrupt):  # before the thread starts, or an early Ctrl-C would be lost
+            self.start()
             self.join()
         if self._error is not None:
             raise self._error

@@ -178,7 +178,8 @@ SAME: dict[str, list[tuple[str, str]]] = {
         (r"\overrightarrow{AB}+1", r"1+\overrightarrow{AB}"),
         (r"\angle A=30, \angle B=60", r"\angle B=60, \angle A=30"),
         ("5 feet 6 inches", r"5\text{ feet }6\text{ inches}"),
-        (r"4:30\text{ p.m.}", "4:30 p.m."),
+        (r"4:30\text{ p.m.}", "4:30 p.m."), ("5–7", "5 to 7"), (r"\{\{2,1\},\{3\}\}", r"\{\{3\},\{1,2\}\}"),
+        (r"2\cdot AB", "AB+AB"), ("3 hours and 4 hours", "4 and 3 hours"),
     ],
 }  # fmt: skip
 
@@ -269,6 +270,10 @@ DIFFERENT: dict[str, list[tuple[str, str]]] = {
         ("4/2/2024", "2/1/2024"),
         ("O(n)", "n O"), ("5 feet 2 inches", "5"), ("5 feet 2 inches", "5 feet 3 inches"),
         ("2 hours and 30 minutes", "2"),
+        ("TF", "FT"), ("TFT", "TTF"), ("5–7", "-2"), ("5-7 days", "-2 days"),
+        (r"\{\{1,2\},\{3\}\}", r"\{\{1\},\{2,3\}\}"), ("5 to 7", "7 to 5"), ("2 of 3", "3 of 2"),
+        (r"\{1,2\}, \{3\}", r"\{1\}, \{2,3\}"), (r"\{\{1\},\{2\}\}", r"\{1,2\}"),
+        ("2 hours and 30 minutes", "30 hours and 2 minutes"), ("12 apples and 3 pears", "3, 12"),
         ("one two", "3"), ("twenty thirty", "50"), ("10 pairs", "10"), ("x=1, x=2", "y=1, x=2"),
     ],
 }  # fmt: skip

@@ -50,6 +50,7 @@ class Scripted(SymbolicWorker):
         (["A", "(A)", r"\text{(B)}", "B"], [0, 0, 1, 1]),
         (["y=2x+3", "2x-y+3=0", "2x+3"], [0, 1, 0]),
         (["52", "52_8", "42"], [0, 0, 1]),
+        (["52_8", "52_9", "52"], [0, 1, 0]),  # never one class, although both are the same as 52
     ],
 )
 def test_classes(given: list[str | None], expected: list[int | None]) -> None:

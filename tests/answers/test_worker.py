@@ -266,7 +266,7 @@ def test_a_worker_that_cannot_start_is_given_up(monkeypatch: pytest.MonkeyPatch)
 
 def test_a_worker_that_dies_at_once_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     own = SymbolicWorker()
-    monkeypatch.setattr(symbolic, "_environment", lambda: {**os.environ, "PYTHONHOME": "/nowhere"})
+    monkeypatch.setattr("sureenough.answers.child.environment", lambda: {**os.environ, "PYTHONHOME": "/nowhere"})
     for _ in range(symbolic.MAX_FAILED_STARTS + 2):
         reply = own.ask("x+x", "2x")
     assert (reply.same, reply.why) == (None, "no worker")

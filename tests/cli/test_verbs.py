@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import resource
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any, cast
 
@@ -127,11 +127,16 @@ def test_errors_of_the_library_name_options() -> None:
         assert name_options(message, ask) == expected
 
 
-def test_the_version_and_the_list_of_verbs_come_at_once() -> None:
-    for words, seconds in ((["--version"], 0.15), (["--help"], 0.3)):
-        times = []
-        for _ in range(5):
-            start = time.perf_counter()
-            assert run("-m", "sureenough", *words).returncode == 0
-            times.append(time.perf_counter() - start)
-        assert min(times) < seconds, times
+def cpu_of_children() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+@pytest.mark.parametrize(("word", "seconds"), [("--version", 0.15), ("--help", 0.3)])
+def test_the_version_and_the_list_of_verbs_come_at_once(word: str, seconds: float) -> None:
+    times = []
+    for _ in range(5):
+        before = cpu_of_children()  # not the clock, which other processes slow down
+        assert run("-m", "sureenough", word).returncode == 0
+        times.append(cpu_of_children() - before)
+    assert min(times) < seconds, times

@@ -43,7 +43,7 @@ def test_models_that_are_not_alike(changed: dict[str, Any], cache: int, tmp_path
 
 def test_parts_count_together(tmp_path: Path) -> None:
     first = written(tmp_path, head(QWEN), "m-00001-of-00002.gguf")
-    with pytest.raises(UsageError, match=r"m-00002-of-00002\.gguf is not there; the model has 2 files"):
+    with pytest.raises(UsageError, match=r"m-00002-of-00002\.gguf is missing; the model has 2 files"):
         header(first)
     written(tmp_path, b"x" * 1000, "m-00002-of-00002.gguf")
     assert header(first).bytes == len(head(QWEN)) + 1000
@@ -53,8 +53,8 @@ def test_parts_count_together(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("data", "says"),
     [
-        (b"", "no GGUF file"),
-        (b"<!doctype html>", "no GGUF file"),
+        (b"", "is not a GGUF file"),
+        (b"<!doctype html>", "is not a GGUF file"),
         (b"GGUF", "damaged"),
         (head(QWEN)[:-9000], "damaged"),
         (head(QWEN, version=9), "version 9; 2 and 3 are known"),
@@ -81,5 +81,5 @@ def test_no_bytes_do_worse_than_a_refusal(tmp_path_factory: pytest.TempPathFacto
 def test_a_folder_or_nothing(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="a folder, not a GGUF file"):
         header(tmp_path)
-    with pytest.raises(UsageError, match=r"gone\.gguf is not there: give the path of a GGUF file, hf:OWNER/NAME"):
+    with pytest.raises(UsageError, match=r"gone\.gguf is missing: give the path of a GGUF file, hf:OWNER/NAME"):
         header(tmp_path / "gone.gguf")

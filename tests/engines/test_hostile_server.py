@@ -24,6 +24,7 @@ from sureenough.engines.openai.client import OpenAI, OpenAIConnection, Timeouts
 from sureenough.engines.openai.errors import ConnectError, ServerErrors, TransportError
 from sureenough.engines.openai.transport import Transport
 from sureenough.errors import EngineError, EngineRejected, EngineUnavailable
+from sureenough.server.passthrough import _headers
 from tests.engines.raw_server import (
     CHUNKED_HEAD,
     STREAM_HEAD,
@@ -367,3 +368,13 @@ def test_an_object_with_nothing_but_stream_is_an_engine() -> None:
             yield [se.Token(r"\boxed{7}", 0.5, 9.0)]
 
     assert se.ask("3 + 4?", Plain(), "sc", paths=4).answer == "7"
+
+
+@pytest.mark.parametrize(
+    ("value", "sent"),
+    [("a\nb", b"a b"), ("a\r\nSet-Cookie: x", b"a Set-Cookie: x"), ("\udcff", b"?"), ("\x00", None)],
+)
+def test_14_9_control_characters_in_an_upstreams_header_do_not_break_our_own(value: str, sent: bytes | None) -> None:
+    headers = dict(_headers({"content-type": "text/event-stream", "x-request-id": value}))
+    assert headers.get(b"x-request-id") == sent
+    assert headers[b"content-type"] == b"text/event-stream"

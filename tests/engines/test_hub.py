@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from sureenough.engines.local.hub import HubFile, chosen, parse_hub_name
+from sureenough.engines.local.hub import HubFile, choose_file, parse_hub_name
 from sureenough.errors import UsageError
 from tests.engines.ggufs import QWEN, head
 
@@ -106,7 +106,7 @@ def test_names_that_are_none(text: str) -> None:
     ],
 )
 def test_the_file_that_is_meant(files: list[str], wish: str | None, found: str) -> None:
-    assert chosen(files, HubFile("a/b", wish)) == found
+    assert choose_file(files, HubFile("a/b", wish)) == found
 
 
 @pytest.mark.parametrize(
@@ -123,7 +123,7 @@ def test_the_file_that_is_meant(files: list[str], wish: str | None, found: str) 
 )
 def test_the_file_is_not_clear(files: list[str], wish: str | None, says: str) -> None:
     with pytest.raises(UsageError, match=says):
-        chosen(files, HubFile("a/b", wish))
+        choose_file(files, HubFile("a/b", wish))
 
 
 def test_a_download_and_the_second_time(hub: str, tmp_path: Path) -> None:
@@ -138,7 +138,7 @@ def test_a_download_and_the_second_time(hub: str, tmp_path: Path) -> None:
     ("text", "says"),
     [
         ("hf:some/model", "UsageError: some/model has 2 files; choose one"),
-        ("hf:some/other", "UsageError: the hub has no some/other, or shows it only to those with a token (HF_TOKEN)"),
+        ("hf:some/other", "UsageError: the hub has no some/other, or it needs a token (HF_TOKEN)"),
     ],
 )
 def test_what_the_hub_does_not_have(hub: str, text: str, says: str, tmp_path: Path) -> None:
@@ -148,4 +148,4 @@ def test_what_the_hub_does_not_have(hub: str, text: str, says: str, tmp_path: Pa
 def test_without_a_network_the_error_names_what_is_here(tmp_path: Path) -> None:
     said = fetched("hf:some/model:m-Q8_0.gguf", "http://127.0.0.1:9", tmp_path).stderr
     assert "EngineUnavailable: the hub cannot be reached for some/model" in said
-    assert "give a GGUF file (--model FILE.gguf), or no --model for the built-in model" in said
+    assert "give the path of a GGUF file, or no model for the built-in one" in said

@@ -122,7 +122,7 @@ def test_weights_that_were_changed(tmp_path: Path) -> None:
     copy.write_bytes(reasoner.FILE.read_bytes()[:-1] + b"?")
     with pytest.raises(se.UsageError, match="the built-in model is damaged: its checksum is"):
         reasoner.file(copy)
-    with pytest.raises(se.UsageError, match="the built-in model is not in this installation"):
+    with pytest.raises(se.UsageError, match="the built-in model is missing from this installation"):
         reasoner.file(tmp_path / "elsewhere.gguf")
 
 

@@ -24,6 +24,7 @@ from starlette.routing import Route, Router
 
 from sureenough.errors import UsageError
 from sureenough.server import ServerLimits, ServerSettings
+from sureenough.server.passthrough import _headers
 from sureenough.server.responses import encode
 from tests.engines.misbehaving import Manner
 from tests.server.serving import ours, serving_app, until
@@ -278,6 +279,11 @@ def test_14_9_a_line_break_in_an_upstreams_header(caplog: pytest.LogCaptureFixtu
     assert "\n" not in response.headers.get("x-request-id", "")
 
 
+def test_14_9_control_characters_in_forwarded_headers_are_replaced() -> None:
+    headers = {"content-type": "text/plain\r\nset-cookie: a", "x-request-id": "\n", "retry-after": "\x00 2 €"}
+    assert _headers(headers) == [(b"content-type", b"text/plain set-cookie: a"), (b"retry-after", b"2 ?")]
+
+
 def test_14_9_negative_usage_is_ignored() -> None:
     with (
         rewriting_upstream('"prompt_tokens": 9', '"prompt_tokens": -9') as up,
@@ -292,31 +298,35 @@ def test_14_9_negative_usage_is_ignored() -> None:
 # -- 14: two cancels
 
 
-def test_14_14_two_quick_stops_of_a_run_still_end_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    from sureenough.engines.openai.client import OpenAIConnection
-
-    stream = OpenAIConnection.stream
-
-    async def closes_slowly(self: Any, prompt: Any, *, seed: int) -> Any:
+def test_14_14_two_quick_stops_do_not_interrupt_a_slow_close(
+    upstream: Upstream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def closes_slowly(*arguments: Any, **options: Any) -> Any:
         try:
-            async for chunk in stream(self, prompt, seed=seed):
-                yield chunk
+            await asyncio.sleep(60)
         finally:
             await asyncio.sleep(1)
+            raise UsageError("closed in good order")
 
-    monkeypatch.setattr(OpenAIConnection, "stream", closes_slowly)
-    with an_upstream(ENDLESS) as (up, _), ours(ServerSettings(upstream=up.url, upstream_key=KEY)) as (url, state):
+    monkeypatch.setattr("sureenough.server.state.aask", closes_slowly)
+    with ours(ServerSettings(upstream=upstream.url, upstream_key=KEY)) as (url, _):
         run = post(url, "/api/runs").json()["id"]
-        until(lambda: up.running == 4)
         for _ in range(2):
-            assert httpx.delete(f"{url}/api/runs/{run}").status_code == 204
             time.sleep(0.2)
-        until(lambda: not state.runs)
-        with httpx.stream("GET", f"{url}/api/runs/{run}/events") as reply:
-            for line in reply.iter_lines():
-                if '"over"' in line or '"error"' in line:
-                    break
-    assert '"reason":"interrupted"' in line
+            assert httpx.delete(f"{url}/api/runs/{run}").status_code == 204
+        with httpx.stream("GET", f"{url}/api/runs/{run}/events", timeout=20) as reply:
+            last = next(line for line in reply.iter_lines() if '"error"' in line)
+    assert "closed in good order" in last
+
+
+def test_14_14_a_page_sees_the_end_of_a_run_that_was_cancelled_twice(upstream: Upstream) -> None:
+    with ours(ServerSettings(upstream=upstream.url, upstream_key=KEY)) as (url, state):
+        run_id = post(url, "/api/runs").json()["id"]
+        for task in list(state.runs):
+            task.get_loop().call_soon_threadsafe(task.cancel)
+            task.get_loop().call_soon_threadsafe(task.cancel)
+        with httpx.stream("GET", f"{url}/api/runs/{run_id}/events", timeout=20) as reply:
+            assert next(line for line in reply.iter_lines() if '"error"' in line or '"over"' in line)
 
 
 # -- 21: one field per meaning

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from sureenough.api import replay
@@ -9,7 +11,7 @@ from sureenough.core.stop_rules import never
 from sureenough.drivers.transcripts import Transcript
 from sureenough.engines.base import Prompt
 from sureenough.pools import RecordedPath
-from sureenough.server.replies import ReplyWriter, RunResult
+from sureenough.server.replies import ReplyWriter, RunResult, consensus_details, usage
 from sureenough.server.schema import ConsensusRequest
 from sureenough.spec import resolve
 
@@ -37,3 +39,9 @@ def test_a_path_that_was_cut_is_called_so(longest: int | None, tokens: int, why:
     limit = {} if longest is None else {"max_path_tokens": longest}
     reply = ReplyWriter(a_request(**limit)).whole(RunResult(OUT, Transcript(0, "7", tokens), never))
     assert reply["choices"][0]["finish_reason"] == why
+
+
+def test_14_9_a_negative_count_of_prompt_tokens_is_not_reported() -> None:
+    out = replace(OUT, tokens=replace(OUT.tokens, prompt=-9))
+    assert usage(out)["prompt_tokens"] == 0
+    assert consensus_details(RunResult(out, None, never))["tokens"]["prompt"] == 0

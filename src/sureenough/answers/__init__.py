@@ -13,7 +13,8 @@ Importing this starts no process and loads no symbolic library; the worker start
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from sureenough.answers.canonical import canonical_key
 from sureenough.answers.compare import Verdict
@@ -24,12 +25,36 @@ from sureenough.answers.judge import (
     REPLAY_SECONDS,
     SYMBOLIC_SECONDS,
     VERSION,
-    Grouped,
     Judge,
-    group,
 )
 from sureenough.answers.key_types import Key
-from sureenough.answers.symbolic import WORKER
+from sureenough.answers.symbolic import WORKER, SymbolicWorker
+
+
+@dataclass(frozen=True, slots=True)
+class Grouped:
+    """The classes of many questions, and what it cost to find them."""
+
+    classes: dict[str, list[int | None]]
+    unsettled: int
+    symbolic_seconds: float
+
+
+def group(
+    answers: Mapping[str, Sequence[str | None]],
+    *,
+    symbolic_seconds: float = REPLAY_SECONDS,
+    worker: SymbolicWorker = WORKER,
+) -> Grouped:
+    """The classes of a whole pool, question by question: what replay does once, before any strategy."""
+    classes: dict[str, list[int | None]] = {}
+    unsettled, spent = 0, 0.0
+    for question, given in answers.items():
+        judge = Judge(symbolic_seconds, patience=REPLAY_PATIENCE, worker=worker)
+        classes[question] = judge.classes(given)
+        unsettled += judge.unsettled
+        spent += judge.spent
+    return Grouped(classes, unsettled, spent)
 
 
 def classes(answers: Iterable[str | None], *, symbolic_seconds: float = SYMBOLIC_SECONDS) -> list[int | None]:

@@ -26,8 +26,8 @@ def number(value: Rational) -> Sum:
     return {(): value} if value else {}
 
 
-def atom(thing: Atom, exponent: Rational = 1) -> Sum:
-    return {((thing, exponent),): 1}
+def atom_sum(atom: Atom, exponent: Rational = 1) -> Sum:
+    return {((atom, exponent),): 1}
 
 
 def constant(total: Sum) -> Rational | None:
@@ -73,26 +73,26 @@ def multiply(left: Sum, right: Sum) -> Sum:
 def product(pairs: Iterable[tuple[Atom, Rational]], coefficient: Rational) -> Sum:
     """The product of atoms to their exponents, with every rule applied that makes it canonical."""
     merged: dict[Atom, Rational] = {}
-    for thing, exponent in pairs:
-        merged[thing] = narrow(merged.get(thing, 0) + exponent)
+    for atom, exponent in pairs:
+        merged[atom] = narrow(merged.get(atom, 0) + exponent)
     kept: list[tuple[Atom, Rational]] = []
     opened: list[Sum] = []
-    for thing, exponent in merged.items():
+    for atom, exponent in merged.items():
         if not exponent:
             continue
-        if thing.prime:
+        if atom.prime:
             whole = exponent.__floor__()
-            coefficient = coefficient * bounded_power(thing.prime, whole)
+            coefficient = coefficient * bounded_power(atom.prime, whole)
             exponent -= whole
-        elif thing is IMAGINARY:
+        elif atom is IMAGINARY:
             turns = int(exponent) % 4
             coefficient = -coefficient if turns >= 2 else coefficient
             exponent = turns % 2
-        elif exponent >= 1 and (inside := _opened(thing, exponent)) is not None:
+        elif exponent >= 1 and (inside := _opened(atom, exponent)) is not None:
             opened.append(inside[0])
             exponent = inside[1]
         if exponent:
-            kept.append((thing, narrow(exponent)))
+            kept.append((atom, narrow(exponent)))
     kept.sort(key=lambda pair: pair[0].text)
     out: Sum = {tuple(kept): narrow(coefficient)} if coefficient else {}
     for inside_sum in opened:
@@ -100,16 +100,16 @@ def product(pairs: Iterable[tuple[Atom, Rational]], coefficient: Rational) -> Su
     return out
 
 
-def _opened(thing: Atom, exponent: Rational) -> tuple[Sum, Rational] | None:
+def _opened(atom: Atom, exponent: Rational) -> tuple[Sum, Rational] | None:
     """A bracket to a whole power is multiplied out, and the square of a sine is one minus a cosine's."""
-    if thing.name == "group":
+    if atom.name == "group":
         whole = exponent.__floor__()
-        if not _expands(thing.args[0], whole):
+        if not _expands(atom.args[0], whole):
             return None
-        return whole_power(thing.args[0], whole), exponent - whole
-    if thing.name == "sin" and exponent >= 2:
+        return whole_power(atom.args[0], whole), exponent - whole
+    if atom.name == "sin" and exponent >= 2:
         pairs = exponent.__floor__() // 2
-        cosine = Atom.call("cos", thing.args[0])
+        cosine = Atom.call("cos", atom.args[0])
         square = add(ONE, {((cosine, 2),): -1})
         return whole_power(square, pairs), exponent - 2 * pairs
     return None
@@ -165,7 +165,7 @@ def inverse(base: Sum) -> Sum:
 
 
 def rationalised(base: Sum) -> Sum | None:
-    """One over a sum of square roots, its denominator cleared; None where other atoms are in it."""
+    """One over a sum of square roots, its denominator cleared; None if other atoms are in it."""
     above, below = ONE, base
     for _ in range(MAX_RATIONALISED + 1):
         value = constant(below)
@@ -183,10 +183,10 @@ def _surd(total: Sum) -> Atom | None:
     """Some square root in a sum that has nothing but square roots (and i) in it."""
     pick: Atom | None = None
     for monomial in total:
-        for thing, exponent in monomial:
-            if thing is not IMAGINARY and not (thing.prime and exponent == Fraction(1, 2)):
+        for atom, exponent in monomial:
+            if atom is not IMAGINARY and not (atom.prime and exponent == Fraction(1, 2)):
                 return None
-            pick = thing if pick is None or thing.text < pick.text else pick
+            pick = atom if pick is None or atom.text < pick.text else pick
     return pick
 
 
@@ -200,7 +200,7 @@ def _root(base: Sum, exponent: Rational) -> Sum:
     if positive or lone:
         return multiply(out, product([(a, e * exponent) for a, e in monomial], 1))
     inside: Sum = {monomial: 1 if value > 0 else -1}
-    return multiply(out, atom(Atom.group(inside), exponent))
+    return multiply(out, atom_sum(Atom.group(inside), exponent))
 
 
 def radical(value: Rational, exponent: Rational) -> Sum:
@@ -237,7 +237,7 @@ def first_monomial(total: Sum) -> Monomial:
 
 def _group(base: Sum, exponent: Rational) -> Sum:
     unit, primitive = content(base, signed=exponent.denominator == 1)
-    out = atom(Atom.group(primitive), exponent)
+    out = atom_sum(Atom.group(primitive), exponent)
     if exponent.denominator == 1:
         return scale(out, bounded_power(unit, int(exponent)))
     return multiply(radical(unit, exponent), out)

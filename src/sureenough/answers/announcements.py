@@ -41,16 +41,22 @@ _COMPOUND = re.compile(
     r"\d[\d,]{0,20}(?:\.\d{1,20})?\s{1,3}(?!(?:to|or|and|of|out|times|plus|minus|if)\b)[A-Za-z]{1,20}"
     r"(?:(?:,?\s{1,3}and|,)?\s{1,3}\d[\d,]{0,20}(?:\.\d{1,20})?\s{1,3}[A-Za-z]{1,20}){1,3}"
 )
+# Right after a value: another quantity, or words that qualify it.
+_CONTINUED = re.compile(
+    r"\s{0,3}(?:[A-Za-z]{1,15}\s{1,3}){0,2}?(?:(?:if|unless|otherwise|or|to|out of)\b|(?:,\s{0,3}|and\s{1,3})?\d)"
+)
+_MARKUP = re.compile(r"[$*_]|\\[()]")
+_NOT_WHOLE = ""  # an announcement whose value cannot be read whole: the reply has no answer
 _STATEMENT = re.compile(r"(?:[A-Za-z][a-z]+)\b.{0,200}\b(?:is|are|was|were|equals|be)\s(.*)")
 _MATHEMATICAL = frozenset("sin cos tan cot sec csc log ln sqrt pi frac exp and or infty".split())
 
 
 def announced_answer(text: str) -> str | None:
-    """The value of the last announcement that has one."""
+    """The value of the last announcement that has one; None if it cannot be read whole."""
     for start in last_places(text, ("answer", "####", "答案"), LOOKED_AT):
         value = _value(text, start)
-        if value:
-            return value
+        if value is not None:
+            return value or None
     return None
 
 
@@ -98,7 +104,7 @@ def _after(text: str, mark: re.Match[str]) -> str:
 def _line(rest: str) -> str | None:
     """After a label the whole line is the answer, or the next line if the label stands alone."""
     span = _span(rest)
-    if span:
+    if span is not None:
         return span
     lines = [line.strip() for line in rest.split("\n")[:3]]
     first = lines[0].strip("*_ \t") or next((line for line in lines[1:] if line.strip("*_ \t")), "")
@@ -111,12 +117,12 @@ def _line(rest: str) -> str | None:
 def _sentence(rest: str) -> str | None:
     """After `the answer is` only a value counts: mathematics, bold text, a quantity, a short formula."""
     span = _span(rest)
-    if span:
+    if span is not None:
         return span
     rest = rest.lstrip(" \t")
     bold = _BOLD.match(rest)
     if bold:
-        return _clean(bold[1])
+        return _whole(_clean(bold[1]), rest, bold.end())
     stop = _STOP.search(rest)
     rest = rest[: stop.start()] if stop else rest
     prose = [word for word in _PROSE.findall(rest) if word.casefold() not in _MATHEMATICAL]
@@ -129,37 +135,48 @@ def _sentence(rest: str) -> str | None:
     value = rest[: explanation.start()] if explanation else rest
     unit = value[quantity.end() :]
     if _QUALIFIED.search(unit):
-        return _clean(value) if _COMPOUND.fullmatch(value.strip(" \t,")) else None
+        return _clean(value) if _COMPOUND.fullmatch(value.strip(" \t,")) else _NOT_WHOLE
     only_unit = len(unit.split()) <= _WORDS_OF_UNIT and not _PROSE.sub("", unit).strip()
     return _clean(value if only_unit else quantity[0])
 
 
 def _span(rest: str) -> str | None:
-    found = _SPANS.match(rest)
-    if not found:
+    match = _SPANS.match(rest)
+    if not match:
         return None
-    inside = _inside(found)
+    inside = _inside(match)
     # "$5 and $7": those dollars are money, not mathematics.
-    if found["b"] is not None and re.fullmatch(r"\d[\d,.]*\s.*", inside) and _PROSE.search(inside):
+    if match["b"] is not None and re.fullmatch(r"\d[\d,.]*\s.*", inside) and _PROSE.search(inside):
         return None
-    return inside + _others(rest, found.end()) or None
+    others, end = _others(rest, match.end())
+    return _whole(inside + others or None, rest, end)
 
 
-def _inside(found: re.Match[str]) -> str:
-    return next(group for group in found.groups() if group is not None).strip()
+def _whole(value: str | None, rest: str, end: int) -> str | None:
+    """A value that ends at `end`, unless what follows makes it another: $5$ feet $6$ inches, $100$ if x is even."""
+    stop = _STOP.search(rest, end)
+    sentence = rest[: stop.start()] if stop else rest
+    if value is None or not _CONTINUED.match(_MARKUP.sub("", sentence[end:])):
+        return value
+    compound = _MARKUP.sub("", sentence).strip()
+    return compound if _COMPOUND.fullmatch(compound) else _NOT_WHOLE
 
 
-def _others(rest: str, at: int) -> str:
-    """The parts that follow the first one in `$1$, $2$ and $3$`, each with what joins it to the one before."""
+def _inside(match: re.Match[str]) -> str:
+    return next(group for group in match.groups() if group is not None).strip()
+
+
+def _others(rest: str, at: int) -> tuple[str, int]:
+    """The parts that follow the first one in `$1$, $2$ and $3$`, each with its joint, and where they end."""
     joined = ""
     while (joint := _ANOTHER.match(rest, at)) and (joint["mark"] or joint["word"]):
-        found = _SPANS.match(rest, joint.end()) or _BARE.match(rest, joint.end())
-        if not found or _CLAUSE.match(rest, found.end()):
+        match = _SPANS.match(rest, joint.end()) or _BARE.match(rest, joint.end())
+        if not match or _CLAUSE.match(rest, match.end()):
             break
-        part = _inside(found) if found.re is _SPANS else found[0]
+        part = _inside(match) if match.re is _SPANS else match[0]
         joined += f"{joint['mark'] or ''} {joint['word'] or ''}".rstrip() + " " + part
-        at = found.end()
-    return joined
+        at = match.end()
+    return joined, at
 
 
 def _clean(text: str) -> str | None:

@@ -47,7 +47,7 @@ class Atom:
 
     @property
     def as_base(self) -> str:
-        """The text as the base of a power, in brackets where it needs them."""
+        """The text as the base of a power, in brackets if it needs them."""
         bare = len(self.text) == 1 or self.name in ("group", "symbol", "prime")
         return self.text if bare else f"({self.text})"
 
@@ -120,19 +120,19 @@ def write_rational(value: Rational) -> str:
     return f"{sign}\\frac{{{abs(value.numerator)}}}{{{value.denominator}}}"
 
 
-def _write_factor(thing: Atom, exponent: Rational) -> str:
-    if thing.name == "power":
-        return thing.text if exponent == 1 else f"({thing.text})^{{{write_rational(exponent)}}}"
+def _write_factor(atom: Atom, exponent: Rational) -> str:
+    if atom.name == "power":
+        return atom.text if exponent == 1 else f"({atom.text})^{{{write_rational(exponent)}}}"
     if exponent == 1:
-        return thing.text
+        return atom.text
     if exponent == Fraction(1, 2):
-        inside = thing.text[1:-1] if thing.name == "group" else thing.text
+        inside = atom.text[1:-1] if atom.name == "group" else atom.text
         return f"\\sqrt{{{inside}}}"
-    return f"{thing.as_base}^{{{write_rational(exponent)}}}"
+    return f"{atom.as_base}^{{{write_rational(exponent)}}}"
 
 
 def _write_term(monomial: Monomial, value: Rational) -> str:
-    body = "\\cdot ".join(_write_factor(thing, exponent) for thing, exponent in monomial)
+    body = "\\cdot ".join(_write_factor(atom, exponent) for atom, exponent in monomial)
     if not body:
         return write_rational(value)
     if value == 1:
@@ -151,4 +151,20 @@ def write(total: Sum) -> str:
 
 def _order(monomial: Monomial) -> list[tuple[str, Rational]]:
     # Plain numbers come last, as people write them: x^2 + 3.
-    return [(thing.text, -exponent) for thing, exponent in monomial] or [("~", 0)]
+    return [(atom.text, -exponent) for atom, exponent in monomial] or [("~", 0)]
+
+
+def symbols(total: Sum) -> set[str]:
+    """The names of the symbols in a sum."""
+    names: set[str] = set()
+    for monomial in total:
+        for atom, _ in monomial:
+            if atom.unknown:
+                names.add(atom.text)
+            for inside in atom.args:
+                names |= symbols(inside)
+    return names
+
+
+def has_symbols(total: Sum) -> bool:
+    return bool(symbols(total))

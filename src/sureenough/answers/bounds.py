@@ -1,4 +1,4 @@
-"""What may be handed to symbolic code: short, shallow, with small numbers; nothing that explodes."""
+"""What symbolic code may receive: short, shallow expressions with small numbers, nothing that explodes."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ def _sum(total: Sum, depth: int) -> bool:
         depth <= MAX_DEPTH
         and len(total) <= MAX_TERMS
         and all(_small(value, MAX_BITS) for value in total.values())
-        and all(_factor(thing, exponent, depth) for monomial in total for thing, exponent in monomial)
+        and all(_factor(atom, exponent, depth) for monomial in total for atom, exponent in monomial)
     )
 
 
-def _factor(thing: Atom, exponent: Rational, depth: int) -> bool:
-    if not -MAX_EXPONENT <= exponent <= MAX_EXPONENT or not _small(exponent, 16) or thing.prime.bit_length() > MAX_BITS:
+def _factor(atom: Atom, exponent: Rational, depth: int) -> bool:
+    if not -MAX_EXPONENT <= exponent <= MAX_EXPONENT or not _small(exponent, 16) or atom.prime.bit_length() > MAX_BITS:
         return False
-    if thing.name in _EXPLODING and not all(_plain(arg) for arg in thing.args):
+    if atom.name in _EXPLODING and not all(_plain(arg) for arg in atom.args):
         return False
-    return all(_sum(arg, depth + 1) for arg in thing.args)
+    return all(_sum(arg, depth + 1) for arg in atom.args)
 
 
 def _plain(total: Sum) -> bool:

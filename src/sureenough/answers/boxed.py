@@ -1,4 +1,4 @@
-r"""Boxed answers: the last balanced \boxed{...} or \fbox{...}, and the boxes that are one answer with it."""
+"""Boxed answers: the last balanced \\boxed{...} or \\fbox{...}, and the boxes that are one answer with it."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""`key(answer)`: what kind of thing an answer is, and its one canonical form. No symbolic library, no guess.
+"""`canonical_key(answer)`: the kind of an answer and its one canonical form, without any symbolic library.
 
-The order of the questions asked matters: list, union, relation, bracket, matrix, sign choice, expression.
+The order of the tests matters: list, union, relation, bracket, matrix, sign choice, expression.
 """
 
 from __future__ import annotations
@@ -14,20 +14,14 @@ from sureenough.answers import numerals
 from sureenough.answers.algebra import constant
 from sureenough.answers.atoms import Unreadable, write
 from sureenough.answers.brackets import CLOSE, OPEN, closes_at_end, split_outside_brackets
+from sureenough.answers.inequalities import is_range
 from sureenough.answers.intervals import interval_union
 from sureenough.answers.key_types import EMPTY, Key, row_key, set_key, text_key, unread_key
+from sureenough.answers.lists import MAX_PARTS, read_list, set_of_parts
 from sureenough.answers.matrix import ENVIRONMENT, read_matrix
+from sureenough.answers.names import is_symbol, subject
 from sureenough.answers.parse import MAX_TOKENS, parse_expression
-from sureenough.answers.relations import (
-    RELATIONS,
-    assignment,
-    in_natural_order,
-    is_range,
-    is_symbol,
-    natural_order,
-    read_relation,
-    subject,
-)
+from sureenough.answers.relations import read_relation
 from sureenough.answers.tokens import is_numeral, is_word, tokenise, unwrapped
 from sureenough.answers.trimming import (
     choice_letter,
@@ -37,17 +31,15 @@ from sureenough.answers.trimming import (
     strip_punctuation,
     strip_units,
 )
-from sureenough.answers.vocabulary import LISTING, NUMBER_WORDS
+from sureenough.answers.vocabulary import NUMBER_WORDS, RELATIONS, ROMAN
 
 _LOG = logging.getLogger(__name__)
 MAX_LENGTH = 2000
 MAX_EXPRESSION = MAX_TOKENS  # characters of canonical text, so that it can be read back
 MAX_NESTING = 12
-MAX_PARTS = 200
 MAX_SIGNS = 4
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}|\d{1,2}/\d{1,2}/\d{4}", re.ASCII)
 _LONGEST_NUMBER = 8  # tokens
-_ROMAN = frozenset("IVXLCDM")
 _REALS = ["(", "-", "\\infty", ",", "\\infty", ")"]
 _KNOWN = {
     ("\\emptyset",): ["\\{", "\\}"],
@@ -101,9 +93,9 @@ def key_of_tokens(tokens: list[str], depth: int = 0) -> Key:
     letter = choice_letter(tokens)
     if letter is not None:
         return Key("choice", letter)
-    if len(tokens) > 1 and _ROMAN.issuperset(tokens):
+    if len(tokens) > 1 and ROMAN.issuperset(tokens):
         return text_key("".join(tokens).casefold())  # IV is not VI, nor II the square of I
-    return _listed(tokens, depth) or _single(tokens, depth)
+    return read_list(tokens, depth, key_of_tokens) or _single(tokens, depth)
 
 
 def _single(tokens: list[str], depth: int) -> Key:
@@ -128,50 +120,6 @@ def _single(tokens: list[str], depth: int) -> Key:
     return expression(tokens)
 
 
-def _listed(tokens: list[str], depth: int) -> Key | None:
-    """A bare list is a set; a list of assignments to different names is a tuple in the names' order."""
-    if "," not in tokens and ";" not in tokens and LISTING.isdisjoint(tokens):
-        return None
-    parts = [part for part in split_outside_brackets(tokens, (",", ";", *LISTING)) if part]
-    if len(parts) < 2:
-        return None
-    if len(parts) > MAX_PARTS:
-        return unread_key(tokens)
-    named = [assignment(part) for part in parts]
-    if all(named):
-        return _assigned([pair for pair in named if pair], '"or' in tokens, depth) or unread_key(tokens)
-    subjects = [subject(part) for part in parts]
-    if subjects[0] and not any(subject is not None for subject in subjects[1:]):
-        if named[0]:
-            parts[0] = named[0][1]  # x = 1, 2 names the whole list, and so does (x, y) = (1, 2), (3, 4)
-        elif subjects[0][0] == "(" and not in_natural_order(subjects[0][1:-1].split(",")):
-            return unread_key(tokens)
-    elif any(subjects) and len(set(subjects)) > 1:
-        return set_key([unread_key(part) for part in parts])  # x > 1, y > 2 is not x > 2, y > 1
-    keys = [key_of_tokens(part, depth + 1) for part in parts]
-    if '"or' in tokens and all(is_range(part) for part in parts):
-        return interval_union(keys)  # x < 1 or x > 2
-    # "5 or more" is no list of two, nor is "1, 2, 3, ..."; but "I and II" is.
-    kinds = {found.kind for found in keys} - {"choice"}
-    return unread_key(tokens) if "text" in kinds and len(kinds) > 1 else set_key(keys)
-
-
-def _assigned(pairs: list[tuple[str, list[str]]], either: bool, depth: int) -> Key | None:
-    """X = 1 or x = 2 is a set; x = 1, y = 2 a tuple in the order of names; several of those, their set."""
-    names = sorted({name for name, _ in pairs}, key=natural_order)
-    if len(names) == 1:
-        return set_key([key_of_tokens(value, depth + 1) for _, value in pairs])
-    if either and len(pairs) == len(names):
-        return None  # x = 1 or y = 2
-    rows: list[Key] = []
-    for start in range(0, len(pairs), len(names)):
-        row = dict(pairs[start : start + len(names)])
-        if sorted(row, key=natural_order) != names:
-            return None
-        rows.append(row_key("tuple", "(", [key_of_tokens(row[name], depth + 1) for name in names], ")"))
-    return set_key(rows)
-
-
 def _bracketed(tokens: list[str], depth: int) -> Key | None:
     if tokens[-1] not in CLOSE or not closes_at_end(tokens):
         return None
@@ -185,16 +133,16 @@ def _bracketed(tokens: list[str], depth: int) -> Key | None:
     if len(parts) > MAX_PARTS:
         return unread_key(tokens)
     if len(parts) > 1 and any(subject(part) is not None for part in parts):
-        return (_listed(inside, depth) if opening != "[" else None) or unread_key(tokens)
+        return (read_list(inside, depth, key_of_tokens) if opening != "[" else None) or unread_key(tokens)
     if braces:
-        return set_key([key_of_tokens(part, depth + 1) for part in parts if part])
+        return set_of_parts([(part, key_of_tokens(part, depth + 1)) for part in parts if part])
     if len(parts) == 1:
         return key_of_tokens(inside, depth + 1) if opening in "([" and inside else unread_key(tokens)
     return _row(opening, [key_of_tokens(part, depth + 1) for part in parts], closing)
 
 
 def _builder(inside: list[str], depth: int) -> Key | None:
-    """{x | x > 2} is what it says of x, where that is an interval."""
+    """The interval of {x | x > 2}; None if the condition is not an interval."""
     parts = split_outside_brackets(inside, ("|", ":"))
     if len(parts) == 2 and is_symbol(parts[0][:1]) and parts[0][1:2] in ([], ["\\in"]) and is_range(parts[1]):
         return key_of_tokens(parts[1], depth + 1)
@@ -202,7 +150,7 @@ def _builder(inside: list[str], depth: int) -> Key | None:
 
 
 def _row(opening: str, parts: list[Key], closing: str) -> Key:
-    """A tuple or interval; where \\pm made a set of an entry, the set of all the rows that it stands for."""
+    """A tuple or interval; if \\pm made a set of an entry, the set of all the rows that it stands for."""
     interval = len(parts) == 2 and (opening == "[" or closing == "]")
     choices = [part.parts if part.kind == "set" else (part,) for part in parts]
     count = 1
@@ -215,23 +163,23 @@ def _row(opening: str, parts: list[Key], closing: str) -> Key:
 
 
 def _signs(tokens: list[str], depth: int) -> Key:
-    """A \\pm b is the set of both. Several \\pm choose freely, but beside a \\mp they all turn together."""
+    """The set of both values of a \\pm b. Several \\pm are independent, but with a \\mp all change together."""
     places = [at for at, token in enumerate(tokens) if token in ("\\pm", "\\mp")]
     if len(places) > MAX_SIGNS:
         return unread_key(tokens)
     together = "\\mp" in tokens
     rounds = [("+",) * len(places), ("-",) * len(places)] if together else product("+-", repeat=len(places))
-    found = []
+    keys = []
     for signs in rounds:
         chosen = list(tokens)
         for at, sign in zip(places, signs, strict=True):
             chosen[at] = sign if tokens[at] == "\\pm" else "-" if sign == "+" else "+"
-        found.append(key_of_tokens(chosen, depth + 1))
-    return set_key(found)
+        keys.append(key_of_tokens(chosen, depth + 1))
+    return set_key(keys)
 
 
 def expression(tokens: list[str]) -> Key:
-    """A number where the value is rational, an expression where it is not, else unread_key text."""
+    """A number if the value is rational, an expression if it is not, text if it cannot be read."""
     if tokens[-1] == "%" and len(tokens) > 1:
         tokens = tokens[:-1]  # a unit like any other: 28% is 28, not 0.28
     written = _written(tokens)

@@ -1,6 +1,6 @@
 """Multiple choice: a boxed letter; else the last announcement; else a reply that is, or opens with, a letter.
 
-A letter beyond the offered ones is no answer, nor is an article: "A careful analysis" answers nothing.
+A letter that was not offered is not an answer, nor is an article: "A careful analysis" answers nothing.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _MARKUP = re.compile(
     r"|[{}$*_`\s\"'~]|\\[,;:! ]"
 )
 _BOXED = re.compile(r"\(?([A-Za-z])\)?\.?|\(([A-Za-z])\).*|([A-Za-z])[).:].*", re.DOTALL)
-# What makes a verdict of the word, and not the start of another remark: "right of it", "best avoided".
+# The word as a verdict, and not as the start of another remark: "right of it", "best avoided".
 _SAYS = (
     r"(?:correct\b(?!-)|true\b(?!-)|right\b(?!-)(?!\s+(?:of|angled?|triangle|next|above|below|before|after|at|on|in|hand|side)\b)"
     r"|best\b(?!-)(?!\s+(?!(?:answer|option|choice|one|match|fit|because|since|as|here|for|among|of)\b)\w))"
@@ -35,7 +35,7 @@ _VERDICT = re.compile(
 )
 _SUBJECT_SAYS = re.compile(rf"{_SAYS}|(?:answer|option|choice)\b(?!-)", re.IGNORECASE)
 _SUBJECT = re.compile(r"(?:^|[^\w'])[(*]{0,3}([A-Z])[)*]{0,3}\s{1,3}is\s{1,3}(?:the\s{1,2})?$")
-# The clause that a verdict stands in, and what in it denies the verdict or leaves it open.
+# The clause of a verdict, and the words in it that deny the verdict or leave it open.
 _CLAUSE = re.compile(r"[.;:!?,\n]|\b(?:but|so|therefore|hence|thus|because|since|then)\b", re.IGNORECASE)
 _DENIED = re.compile(
     r"\b(?:not|never|neither|nor|none|cannot|doubt|unlikely|false|wrong|incorrect|if|whether|unless|suppose|assum\w+)\b"
@@ -55,13 +55,13 @@ _OR_AFTER = re.compile(
     r"[(\[*_\"'`{]*(?-i:[A-Z])[)\]*_\"'`}]*(?=\s*(?:[.,;:!?/&+\n]|$|and\b|or\b))",
     re.IGNORECASE,
 )
-SEVERAL = ""  # what an announcement of several letters names: none of those offered
+SEVERAL = ""  # the letter of an announcement that names several: not one of those offered
 _CHINESE = re.compile(r"(?:答案|选项|选择|选)(?:应该|应)?(?:是|为)?\s{0,2}[:：]?")
 _LETTER = re.compile(
     r"(?<![A-Za-z0-9\\])(?P<open>[(\[*_\"'`{（【]*)(?P<letter>[A-Za-z])(?P<close>[)\]*_\"'`}）】]*)(?![A-Za-z0-9'’])"
 )
 _TEXT_COMMAND = re.compile(r"\\(?:text|textbf|mathrm|mathbf|mbox|boxed)\s*(?=\{)|[$]|\\[()\[\]]")
-# After "A", a word that does not go on with the answer makes it an article: "A because", but "A careful".
+# After "A", most words make it an article, as in "A careful analysis", but not "A because".
 _CARRIES_ON = re.compile(r"\s+(?!(?:because|since|as|and|which|with|due|given|for|is|based|so|but)\b)[a-z]")
 _FORMULA = re.compile(r"\s*[=^+<>]|_\S")
 _NOT = re.compile(r"\b(?:not|n't|never|neither|nor)\s+(?:option\s+|choice\s+)?[(\[*_\"'`{]*$", re.IGNORECASE)
@@ -93,8 +93,8 @@ def _boxed(content: str) -> str | None:
     """The letter in a box, whatever markup is around it and whatever text follows it."""
     bare = _MARKUP.sub("", content[:400])
     bare = re.sub(r"^(?:option|choice|answer)(?::|(?=[A-Z(]))", "", bare, flags=re.IGNORECASE)
-    found = _BOXED.fullmatch(bare)
-    return next(letter for letter in found.groups() if letter).casefold() if found else None
+    match = _BOXED.fullmatch(bare)
+    return next(letter for letter in match.groups() if letter).casefold() if match else None
 
 
 def _announced(reply: str) -> str | None:
@@ -106,17 +106,17 @@ def _announced(reply: str) -> str | None:
 
 
 def _named(reply: str, start: int) -> str | None:
-    """The letter that the announcement at `start` names; None where it names none."""
+    """The letter that the announcement at `start` names; None if it names none."""
     near = max(0, start - 20)
-    found = _SUBJECT.search(reply[near:start])
-    if found and not _LABEL.match(reply, start) and _SUBJECT_SAYS.match(reply, start):
+    match = _SUBJECT.search(reply[near:start])
+    if match and not _LABEL.match(reply, start) and _SUBJECT_SAYS.match(reply, start):
         # C is correct, C is the answer
-        return _unless_denied(found[1], reply, near + found.start(1))
+        return _unless_denied(match[1], reply, near + match.start(1))
     if reply[start].isascii() and reply[start - 1 : start].isalpha():
         return None
-    found = _VERDICT.match(reply, start)
-    if found:
-        return _unless_denied(found[1], reply, start)
+    match = _VERDICT.match(reply, start)
+    if match:
+        return _unless_denied(match[1], reply, start)
     mark = _LABEL.match(reply, start) or _CHINESE.match(reply, start)
     if mark:
         return _letter(_after(reply, mark), near=True)
@@ -132,7 +132,7 @@ def _clause(reply: str, end: int) -> str:
 
 
 def _unless_denied(letter: str, reply: str, start: int) -> str | None:
-    """The letter of a verdict that begins at `start`; not where it is denied, or shared: "A or C is right"."""
+    """The letter of a verdict that begins at `start`; None if it is denied or shared: "A or C is right"."""
     if _OR_BEFORE.search(reply[max(0, start - 20) : start]) or _DENIED.search(_clause(reply, start)):
         return None
     return letter
@@ -148,33 +148,33 @@ def _after(reply: str, mark: re.Match[str]) -> str:
 
 def _letter(rest: str, *, near: bool) -> str | None:
     """The first letter that stands alone; `near` means that only `option` may come before it."""
-    for found in _LETTER.finditer(rest):
-        before = rest[: found.start()]
+    for match in _LETTER.finditer(rest):
+        before = rest[: match.start()]
         if near and not _NOTHING.fullmatch(before):
             return None
         denied = _NOT.search(before)
-        if not denied and found["letter"].isupper() and _OR_AFTER.match(rest, found.end()):
+        if not denied and match["letter"].isupper() and _OR_AFTER.match(rest, match.end()):
             return SEVERAL
-        if _stands_alone(found, rest) and not denied:
-            return found["letter"]
+        if _stands_alone(match, rest) and not denied:
+            return match["letter"]
     return None
 
 
-def _stands_alone(found: re.Match[str], rest: str) -> bool:
+def _stands_alone(match: re.Match[str], rest: str) -> bool:
     """Whether a letter is a choice: not an article, a pronoun or part of a formula."""
-    if _FORMULA.match(rest, found.end()):
+    if _FORMULA.match(rest, match.end()):
         return False
-    if found["open"] and found["close"]:
+    if match["open"] and match["close"]:
         return True
-    goes_on = bool(_CARRIES_ON.match(rest, found.end()))
-    if found["letter"].islower():
-        return not rest[found.end() :].strip(" \t.,;:!)*\"'`}")
-    return not (goes_on and found["letter"] in "AI")
+    goes_on = bool(_CARRIES_ON.match(rest, match.end()))
+    if match["letter"].islower():
+        return not rest[match.end() :].strip(" \t.,;:!)*\"'`}")
+    return not (goes_on and match["letter"] in "AI")
 
 
 def _opening(reply: str) -> str | None:
     reply = _TEXT_COMMAND.sub("", reply[:400])
-    found = _OPENING.match(reply)
-    if not found or _OR_AFTER.match(reply, found.end()):
+    match = _OPENING.match(reply)
+    if not match or _OR_AFTER.match(reply, match.end()):
         return None
-    return next(letter for letter in found.groups() if letter).casefold()
+    return next(letter for letter in match.groups() if letter).casefold()

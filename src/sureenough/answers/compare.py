@@ -1,6 +1,6 @@
 """Whether two keys are the same answer, and how that was decided.
 
-Keys first, then numbers, then exact arithmetic; only what all three leave open is handed to `confirm`.
+Keys first, then values at fixed points, then exact arithmetic; `confirm` decides what all three leave open.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from functools import lru_cache
 
 from sureenough.answers import numerals
 from sureenough.answers.algebra import number, subtract
-from sureenough.answers.atoms import Sum, narrow, write
+from sureenough.answers.atoms import Sum, narrow, symbols, write
 from sureenough.answers.evaluate import Fingerprint, fingerprint, fingerprints_differ, magnitudes_differ, share_a_point
 from sureenough.answers.key_types import Key
 from sureenough.answers.proof import decide_equality
-from sureenough.answers.relations import equation_key, symbols
+from sureenough.answers.relations import equation_key
 
 _COMPOSED = ("tuple", "interval", "set", "union", "matrix")
 COMPATIBLE: dict[str, frozenset[str]] = {
@@ -58,7 +58,7 @@ Confirm = Callable[[Key, Key], Verdict]
 
 
 def compare(one: Key, two: Key, confirm: Confirm) -> Verdict:
-    """The verdict on two keys. `confirm` is asked about two expressions that agree numerically."""
+    """The verdict on two keys. `confirm` decides about two expressions that agree numerically."""
     if one.kind == "empty" or two.kind == "empty":
         return EMPTY_ANSWER
     if one == two:
@@ -105,10 +105,10 @@ def _parts(one: Key, two: Key, confirm: Confirm) -> Verdict:
 
 
 def _all(pairs: list[tuple[Key, Key]], confirm: Confirm) -> Verdict:
-    """Same where every pair is; cheap pairs are asked first, for one difference settles it."""
+    """Same if every pair is; cheap pairs come first, because one difference settles it."""
     waiting: list[tuple[Key, Key]] = []
     for a, b in pairs:
-        verdict = compare(a, b, _put_off)
+        verdict = compare(a, b, leave_open)
         if verdict is _OPEN:
             waiting.append((a, b))
         elif not verdict.same:
@@ -123,8 +123,13 @@ def _all(pairs: list[tuple[Key, Key]], confirm: Confirm) -> Verdict:
 _OPEN = Verdict(False, "left open", settled=False)
 
 
-def _put_off(_one: Key, _two: Key) -> Verdict:
+def leave_open(_one: Key, _two: Key) -> Verdict:
+    """Decide nothing: a `confirm` for comparing without symbolic code."""
     return _OPEN
+
+
+def certainly_different(verdict: Verdict) -> bool:
+    return verdict.settled and not verdict.same
 
 
 def _matched(ones: tuple[Key, ...], twos: tuple[Key, ...], confirm: Confirm) -> Verdict:
@@ -144,7 +149,7 @@ def _matched(ones: tuple[Key, ...], twos: tuple[Key, ...], confirm: Confirm) -> 
 
 
 def _equations(one: Key, two: Key, confirm: Confirm) -> Verdict:
-    """Both as difference = 0, first coefficient one; a named value is name - value = 0 here."""
+    """Compare both as difference = 0 with first coefficient one; a named value is name - value = 0."""
     forms = [key if key.kind == "equation" else _as_equation(key) for key in (one, two)]
     if forms[0] is None or forms[1] is None:
         return OTHER_KEYS

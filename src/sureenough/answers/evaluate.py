@@ -1,6 +1,6 @@
 """The value of a sum at fixed points, with a bound on its own rounding error; it refutes, it never proves.
 
-Points are a function of the symbol's name alone, so nothing here is random and every run agrees.
+Points are a function of the symbol's name alone, so nothing is random and every run agrees.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Undefined(ArithmeticError):
 
 
 def fingerprint(total: Sum, *, closed: bool) -> Fingerprint:
-    """The values at all points; None where there is none. A closed sum has one value."""
+    """The values at all points; None if there is none. A closed sum has one value."""
     return tuple(_try(total, point, closed) for point in range(1 if closed else POINTS))
 
 
@@ -50,8 +50,8 @@ def _paired_values(one: Fingerprint, two: Fingerprint) -> Iterator[tuple[Value |
 
 def magnitudes_differ(one: Sum, two: Sum, *, closed: bool) -> bool:
     """Whether two products differ in size, for values too large or too small to be written as floats."""
-    here = _Evaluation(0, closed)
-    ours, theirs = here.size(one), here.size(two)
+    evaluation = _Evaluation(0, closed)
+    ours, theirs = evaluation.size(one), evaluation.size(two)
     if ours is None or theirs is None:
         return False
     return abs(ours - theirs) > 1e-6 * (1 + abs(ours) + abs(theirs))
@@ -83,24 +83,24 @@ class _Evaluation:
         value, error = 0j, 0.0
         for monomial, coefficient in total.items():
             term: Value = (complex(_float(coefficient)), abs(_float(coefficient)) * _EPS)
-            for thing, exponent in monomial:
-                term = _times(term, self.raised(self.atom(thing), exponent))
+            for atom, exponent in monomial:
+                term = _times(term, self.raised(self.atom_value(atom), exponent))
             value += term[0]
             error += term[1] + abs(value) * _EPS
         return value, error
 
     def size(self, total: Sum) -> float | None:
-        """The logarithm of the absolute value of a product; None for a sum, and where there is no value."""
+        """The logarithm of the absolute value of a product; None for a sum, and without a value."""
         if len(total) != 1:
             return None
         ((monomial, coefficient),) = total.items()
         try:
-            found = math.log(abs(coefficient.numerator)) - math.log(coefficient.denominator)
-            for thing, exponent in monomial:
-                found += _float(exponent) * math.log(abs(self.atom(thing)[0]))
+            size = math.log(abs(coefficient.numerator)) - math.log(coefficient.denominator)
+            for atom, exponent in monomial:
+                size += _float(exponent) * math.log(abs(self.atom_value(atom)[0]))
         except (ArithmeticError, ValueError):
             return None
-        return found
+        return size
 
     def raised(self, base: Value, exponent: Rational) -> Value:
         value, error = base
@@ -124,26 +124,26 @@ class _Evaluation:
         if value.real < 0 and 0 < abs(value.imag) <= _SLACK * error:
             raise Undefined
 
-    def atom(self, thing: Atom) -> Value:
-        if thing.prime:
-            return complex(_float(thing.prime)), thing.prime * _EPS
-        if thing.name == "symbol":
-            return complex(symbol_value(thing.text, self.point)), 0.0
-        if thing.name == "constant":
-            value = math.pi if thing.text == "\\pi" else math.e
+    def atom_value(self, atom: Atom) -> Value:
+        if atom.prime:
+            return complex(_float(atom.prime)), atom.prime * _EPS
+        if atom.name == "symbol":
+            return complex(symbol_value(atom.text, self.point)), 0.0
+        if atom.name == "constant":
+            value = math.pi if atom.text == "\\pi" else math.e
             return complex(value), value * _EPS
-        if thing.name == "imaginary":
+        if atom.name == "imaginary":
             return 1j, 0.0
-        args = [self.sum(arg) for arg in thing.args]
-        if thing.name == "group":
+        args = [self.sum(arg) for arg in atom.args]
+        if atom.name == "group":
             return args[0]
-        if thing.name == "applied":
-            return self.applied(thing.text.partition("(")[0], args[0])
-        if thing.name == "power":
+        if atom.name == "applied":
+            return self.applied(atom.text.partition("(")[0], args[0])
+        if atom.name == "power":
             self.check_branch(args[0])
             logged = cmath.log(args[0][0]), args[0][1] / abs(args[0][0]) + _EPS
             return _smooth(cmath.exp, cmath.exp, _times(logged, args[1]))
-        return self.call(thing.name, args)
+        return self.call(atom.name, args)
 
     def applied(self, name: str, at: Value) -> Value:
         """An unknown function, as a wave that only its name decides: equal arguments give equal values."""

@@ -13,16 +13,16 @@ from fractions import Fraction
 
 from sureenough.answers import numerals
 from sureenough.answers.algebra import constant, scale
-from sureenough.answers.atoms import Unreadable, write
+from sureenough.answers.atoms import Unreadable, symbols, write
 from sureenough.answers.brackets import CLOSE, OPEN, split_outside_brackets
 from sureenough.answers.canonical import canonical_key, key_of_tokens
 from sureenough.answers.compare import sum_of
 from sureenough.answers.evaluate import fingerprint
 from sureenough.answers.key_types import Key, row_key, set_key
-from sureenough.answers.relations import ORDER, RELATIONS, is_name, is_symbol, symbols
+from sureenough.answers.names import is_name, is_symbol
 from sureenough.answers.tokens import is_word, tokenise, unwrapped
 from sureenough.answers.trimming import strip_punctuation
-from sureenough.answers.vocabulary import LISTING
+from sureenough.answers.vocabulary import LISTING, ORDER, RELATIONS
 
 MIN_DECIMALS = 2  # of a number that may be a rounding; 3 is not a rounding of pi
 _RELATION_SIGN = re.compile(r"[=<>]|\\(?:le|ge|approx|lt|gt)")
@@ -95,7 +95,8 @@ def is_label(tokens: list[str]) -> bool:
             at = _group_end(tokens, at + 1 if token == "_" else at)
             continue
         called = len(token) == 1 and token.isalpha() and following in ("(", "_")
-        if not (called or is_word(token) or token in _LABEL_PARTS or (len(token) == 1 and "A" <= token <= "Z")):
+        capitals = token.startswith("\\mathbf{") or (len(token) == 1 and "A" <= token <= "Z")
+        if not (called or capitals or is_word(token) or token in _LABEL_PARTS):
             return False
         at += 1
     return bool(tokens)

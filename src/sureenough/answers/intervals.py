@@ -21,7 +21,7 @@ class _Span(NamedTuple):
 
 
 def interval_union(parts: list[Key]) -> Key:
-    """The union of intervals, merged where their ends are plain numbers; one interval stands for itself."""
+    """The union of intervals, merged if their ends are plain numbers; a single interval is returned as it is."""
     flat: list[Key] = []
     for part in parts:
         flat.extend(part.parts if part.kind == "union" else (part,))

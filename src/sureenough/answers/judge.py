@@ -1,20 +1,29 @@
 """The judge: which answers to one question are the same.
 
-Classes are a function of the set of distinct keys and of the budget: keys are sorted, each joins the first
-representative that it equals, else it founds a class. The budget counts the steps of symbolic code and not its time,
-and verdicts that are already known cost what they cost at first, so that neither order, load nor earlier questions
-change a class.
+Classes are a function of the set of distinct keys and of the budget: keys are sorted, each joins the first class whose
+representative it equals and none of whose members it certainly differs from, else it founds a class. The budget counts
+the steps of symbolic code and not its time, and verdicts that are already known cost what they cost at first, so that
+neither order, load nor earlier questions change a class.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable
 
 from sureenough.answers import bounds
 from sureenough.answers.atoms import Unreadable, write
 from sureenough.answers.canonical import canonical_key
-from sureenough.answers.compare import COMPATIBLE, NOT_SYMBOLIC, SYMBOLIC, Confirm, Verdict, compare, sum_of
+from sureenough.answers.compare import (
+    COMPATIBLE,
+    NOT_SYMBOLIC,
+    SYMBOLIC,
+    Confirm,
+    Verdict,
+    certainly_different,
+    compare,
+    leave_open,
+    sum_of,
+)
 from sureenough.answers.grading import GradingPolicy, readings, same_when_rounded
 from sureenough.answers.key_types import KINDS, Key
 from sureenough.answers.symbolic import WORKER, SymbolicWorker, WorkerReply
@@ -124,14 +133,25 @@ class Judge:
 
     def _representatives(self, distinct: set[Key]) -> dict[Key, Key]:
         representatives: dict[Key, Key] = {}
-        founders: dict[str, list[Key]] = {}
+        members: dict[str, list[list[Key]]] = {}  # of each class, by the pile of its representative, who comes first
         for key in sorted(distinct, key=lambda key: key.order):
-            candidates = (founder for kind in _comparable(key) for founder in founders.get(kind, ()))
-            same = next((founder for founder in candidates if self._verdict(founder, key).same), None)
-            representatives[key] = same or key
-            if same is None:
-                founders.setdefault(_pile(key), []).append(key)
+            classes = (group for pile in _comparable(key) for group in members.get(pile, ()))
+            joined = next((group for group in classes if self._belongs(key, group)), None)
+            if joined is None:
+                members.setdefault(_pile(key), []).append([key])
+            else:
+                joined.append(key)
+            representatives[key] = key if joined is None else joined[0]
         return representatives
+
+    def _belongs(self, key: Key, group: list[Key]) -> bool:
+        """Whether a key is the same as a representative and not certainly another than one of the other members.
+
+        52_8 and 52_9 are both the same as 52, and are not one answer.
+        """
+        if not self._verdict(group[0], key).same:
+            return False
+        return not any(certainly_different(self._safely(member, key, leave_open)) for member in group[1:])
 
     def _verdict(self, one: Key, two: Key) -> Verdict:
         pair = (one, two) if one.order <= two.order else (two, one)
@@ -211,29 +231,3 @@ def _comparable(key: Key) -> list[str]:
 
 
 _ORDER = tuple(kind for kind in KINDS if kind in COMPATIBLE)
-
-
-@dataclass(frozen=True, slots=True)
-class Grouped:
-    """The classes of many questions, and what it cost to find them."""
-
-    classes: dict[str, list[int | None]]
-    unsettled: int
-    symbolic_seconds: float
-
-
-def group(
-    answers: Mapping[str, Sequence[str | None]],
-    *,
-    symbolic_seconds: float = REPLAY_SECONDS,
-    worker: SymbolicWorker = WORKER,
-) -> Grouped:
-    """The classes of a whole pool, question by question: what replay does once, before any strategy."""
-    classes: dict[str, list[int | None]] = {}
-    unsettled, spent = 0, 0.0
-    for question, given in answers.items():
-        judge = Judge(symbolic_seconds, patience=REPLAY_PATIENCE, worker=worker)
-        classes[question] = judge.classes(given)
-        unsettled += judge.unsettled
-        spent += judge.spent
-    return Grouped(classes, unsettled, spent)

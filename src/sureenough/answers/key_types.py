@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from sureenough.answers.atoms import Sum
@@ -34,6 +35,9 @@ class Key:
         return RANK[self.kind], len(self.text), self.text
 
 
+Read = Callable[[list[str], int], Key]
+"""Reads the tokens of one part of an answer, at a depth of nesting."""
+
 EMPTY = Key("empty", "")
 
 
@@ -55,9 +59,11 @@ def set_key(elements: list[Key]) -> Key:
     flat: set[Key] = set()
     for element in elements:
         flat.update(element.parts if element.kind == "set" else (element,))
-    if len(flat) == 1:
-        return next(iter(flat))
-    parts = tuple(sorted(flat, key=lambda part: part.order))
+    return next(iter(flat)) if len(flat) == 1 else sorted_set(flat)
+
+
+def sorted_set(elements: set[Key]) -> Key:
+    parts = tuple(sorted(elements, key=lambda part: part.order))
     return Key("set", "\\{" + ",".join(part.text for part in parts) + "\\}", parts)
 
 

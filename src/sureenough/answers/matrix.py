@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from sureenough.answers import numerals
 from sureenough.answers.algebra import constant, multiply, number
 from sureenough.answers.atoms import Sum, Unreadable, write
-from sureenough.answers.key_types import Key, matrix_key
+from sureenough.answers.key_types import Key, Read, matrix_key
 from sureenough.answers.parse import MAX_TOKENS, parse_expression
 
 ENVIRONMENT = "\\begin"
@@ -16,7 +14,7 @@ _ROW = "\\\\"
 MAX_ENTRIES = 100
 
 
-def read_matrix(tokens: list[str], depth: int, read: Callable[[list[str], int], Key]) -> Key | None:
+def read_matrix(tokens: list[str], depth: int, read: Read) -> Key | None:
     """The key of one matrix, with its factor; None for anything else between \\begin and \\end."""
     start = tokens.index(ENVIRONMENT)
     name = tokens[start + 2 : start + 3]

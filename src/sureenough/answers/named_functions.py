@@ -1,4 +1,4 @@
-"""Named functions on sums: exact where the value is known, else an atom with its argument in one form.
+"""Named functions of sums: exact if the value is known, else an atom with its argument in canonical form.
 
 Angles are brought to the first quadrant, tangents and the like to sines and cosines, logarithms to primes.
 """
@@ -12,7 +12,7 @@ from math import comb, factorial, gcd, lcm
 from sureenough.answers.algebra import (
     ONE,
     add,
-    atom,
+    atom_sum,
     constant,
     first_monomial,
     inverse,
@@ -32,7 +32,7 @@ _HALF = Fraction(1, 2)
 
 
 def power_of_sums(base: Sum, exponent: Sum) -> Sum:
-    """A sum to a sum: rational exponents exactly, others split into one factor a term of the exponent."""
+    """A sum to a sum: rational exponents exactly, others split into one factor per term of the exponent."""
     fixed = constant(exponent)
     if fixed is not None:
         return power(base, fixed)
@@ -40,8 +40,8 @@ def power_of_sums(base: Sum, exponent: Sum) -> Sum:
         ((monomial, value),) = base.items()
     else:
         monomial, value = ((Atom.group(base), 1),), 1
-    if base == atom(EULER) and (turn := _turn(exponent)) is not None:
-        return add(_cosine_of(turn), multiply(atom(IMAGINARY), _cosine_of(_HALF - turn)))
+    if base == atom_sum(EULER) and (turn := _turn(exponent)) is not None:
+        return add(_cosine_of(turn), multiply(atom_sum(IMAGINARY), _cosine_of(_HALF - turn)))
     bases: list[tuple[Atom, Rational]] = list(monomial)
     bases += [(prime_atom(p), times) for p, times in factors(abs(value.numerator))]
     bases += [(prime_atom(p), -times) for p, times in factors(value.denominator)]
@@ -50,21 +50,21 @@ def power_of_sums(base: Sum, exponent: Sum) -> Sum:
     out = power(base, exponent[()]) if () in exponent else ONE
     for term, times in exponent.items():
         if term:
-            pairs = [(Atom.power(thing, {term: 1}), narrow(e * times)) for thing, e in bases]
+            pairs = [(Atom.power(atom, {term: 1}), narrow(e * times)) for atom, e in bases]
             out = multiply(out, product(pairs, 1))
     return out
 
 
 def _turn(exponent: Sum) -> Rational | None:
-    """Q where the exponent is q i pi."""
+    """The rational q of an exponent q i pi; None for others."""
     if len(exponent) != 1:
         return None
     ((monomial, value),) = exponent.items()
-    return value if {(thing.text, e) for thing, e in monomial} == {("i", 1), ("\\pi", 1)} else None
+    return value if {(atom.text, e) for atom, e in monomial} == {("i", 1), ("\\pi", 1)} else None
 
 
 def _of_pi(angle: Sum) -> Rational | None:
-    """Q where the angle is q pi."""
+    """The rational q of an angle q pi; None for others."""
     if not angle:
         return 0
     return angle.get(((PI, 1),)) if len(angle) == 1 else None
@@ -74,7 +74,7 @@ def cosine(angle: Sum) -> Sum:
     turn = _of_pi(angle)
     if turn is not None:
         return _cosine_of(turn)
-    return atom(Atom.call("cos", _unsigned(angle)[0]))
+    return atom_sum(Atom.call("cos", _unsigned(angle)[0]))
 
 
 def sine(angle: Sum) -> Sum:
@@ -82,7 +82,7 @@ def sine(angle: Sum) -> Sum:
     if turn is not None:
         return _cosine_of(_HALF - turn)
     unsigned, sign = _unsigned(angle)
-    return scale(atom(Atom.call("sin", unsigned)), sign)
+    return scale(atom_sum(Atom.call("sin", unsigned)), sign)
 
 
 def _unsigned(angle: Sum) -> tuple[Sum, int]:
@@ -105,22 +105,24 @@ def _cosine_of(turn: Rational) -> Sum:
     if turn in (Fraction(1, 5), Fraction(2, 5)):
         sign = 1 if turn == Fraction(1, 5) else -1
         return scale(add(radical(5, _HALF), number(sign)), Fraction(1, 4))
-    return atom(Atom.call("cos", {((PI, 1),): turn}))
+    return atom_sum(Atom.call("cos", {((PI, 1),): turn}))
 
 
 def logarithm(value: Sum) -> Sum:
     """The natural logarithm; that of a rational is a sum over its primes."""
     if len(value) != 1:
-        return atom(Atom.call("ln", value))
+        return atom_sum(Atom.call("ln", value))
     ((monomial, coefficient),) = value.items()
-    if coefficient <= 0 or any(not thing.positive for thing, _ in monomial):
-        return atom(Atom.call("ln", value))
+    if coefficient <= 0 or any(not atom.positive for atom, _ in monomial):
+        return atom_sum(Atom.call("ln", value))
     out: Sum = {}
     pairs = [(prime_atom(p), times) for p, times in factors(coefficient.numerator)]
     pairs += [(prime_atom(p), -times) for p, times in factors(coefficient.denominator)]
-    for thing, times in [*monomial, *pairs]:
+    for atom, times in [*monomial, *pairs]:
         piece = (
-            ONE if thing is EULER else atom(Atom.call("ln", atom(thing) if not thing.prime else number(thing.prime)))
+            ONE
+            if atom is EULER
+            else atom_sum(Atom.call("ln", atom_sum(atom) if not atom.prime else number(atom.prime)))
         )
         out = add(out, scale(piece, times))
     return out
@@ -136,16 +138,16 @@ def absolute(value: Sum) -> Sum:
         return number(fixed if fixed >= 0 else -fixed)
     if len(value) == 1:
         ((monomial, coefficient),) = value.items()
-        if all(thing.positive for thing, _ in monomial):
+        if all(atom.positive for atom, _ in monomial):
             return {monomial: coefficient if coefficient >= 0 else -coefficient}
     unsigned, _ = _unsigned(value)
-    return atom(Atom.call("abs", unsigned))
+    return atom_sum(Atom.call("abs", unsigned))
 
 
 def factorial_of(value: Sum) -> Sum:
     fixed = constant(value)
     if fixed is None:
-        return atom(Atom.call("factorial", value))
+        return atom_sum(Atom.call("factorial", value))
     if fixed.denominator != 1 or not 0 <= fixed <= MAX_FACTORIAL:
         raise Unreadable("a factorial out of bounds")
     return number(factorial(int(fixed)))
@@ -154,7 +156,7 @@ def factorial_of(value: Sum) -> Sum:
 def binomial(above: Sum, below: Sum) -> Sum:
     n, k = constant(above), constant(below)
     if n is None or k is None:
-        return atom(Atom.call("binom", above, below))
+        return atom_sum(Atom.call("binom", above, below))
     if n.denominator != 1 or k.denominator != 1 or not 0 <= k <= n <= MAX_BINOMIAL:
         raise Unreadable("a binomial out of bounds")
     return number(comb(int(n), int(k)))
@@ -172,14 +174,14 @@ def integer_function(name: str, arguments: list[Sum]) -> Rational:
 def _rounded(name: str, rule: Callable[[Rational], int]) -> Callable[[Sum], Sum]:
     def apply(value: Sum) -> Sum:
         fixed = constant(value)
-        return atom(Atom.call(name, value)) if fixed is None else number(rule(fixed))
+        return atom_sum(Atom.call(name, value)) if fixed is None else number(rule(fixed))
 
     return apply
 
 
 def unevaluated(name: str) -> Callable[[Sum], Sum]:
     """A function with no rules: an atom."""
-    return lambda value: atom(Atom.call(name, value))
+    return lambda value: atom_sum(Atom.call(name, value))
 
 
 floor = _rounded("floor", lambda value: value.__floor__())
@@ -193,7 +195,7 @@ CALLS: dict[str, Callable[[Sum], Sum]] = {
     "\\sec": lambda x: inverse(cosine(x)),
     "\\csc": lambda x: inverse(sine(x)),
     "\\ln": logarithm,
-    "\\exp": lambda x: power_of_sums(atom(EULER), x),
+    "\\exp": lambda x: power_of_sums(atom_sum(EULER), x),
     **{f"\\{name}": unevaluated(name) for name in ("arcsin", "arccos", "arctan", "sinh", "cosh", "tanh")},
 }
 INTEGER_FUNCTIONS: dict[str, Callable[[list[Rational]], Rational]] = {

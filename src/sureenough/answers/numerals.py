@@ -30,9 +30,9 @@ def numeral_text(text: str) -> str | None:
     if not text:
         return None
     if text[-1].isdigit() or text[-1] == ".":
-        found = _DECIMAL.fullmatch(text)
-        if found:
-            return decimal(*found.groups(default=""))
+        match = _DECIMAL.fullmatch(text)
+        if match:
+            return decimal(*match.groups(default=""))
         return _slashed(text)
     if text[-1] == "}":
         return _braced(text)
@@ -54,29 +54,29 @@ def decimal(sign: str, whole: str, part: str) -> str | None:
 
 
 def _slashed(text: str) -> str | None:
-    found = _RATIO.fullmatch(text)
-    if found:
-        return _fraction(found[1], int(found[2]), int(found[3]))
-    found = _MIXED.fullmatch(text)
-    if found and int(found[3]) < int(found[4]):
-        return _fraction(found[1], int(found[2]) * int(found[4]) + int(found[3]), int(found[4]))
+    match = _RATIO.fullmatch(text)
+    if match:
+        return _fraction(match[1], int(match[2]), int(match[3]))
+    match = _MIXED.fullmatch(text)
+    if match and int(match[3]) < int(match[4]):
+        return _fraction(match[1], int(match[2]) * int(match[4]) + int(match[3]), int(match[4]))
     if "_" in text:
         return _in_base(text)
-    found = _SCIENTIFIC.fullmatch(text)
-    if found and abs(int(found[2])) <= MAX_EXPONENT:
-        return rational_text(Fraction(found[1]) * Fraction(10) ** int(found[2]))
+    match = _SCIENTIFIC.fullmatch(text)
+    if match and abs(int(match[2])) <= MAX_EXPONENT:
+        return rational_text(Fraction(match[1]) * Fraction(10) ** int(match[2]))
     return None
 
 
 def _braced(text: str) -> str | None:
-    found = _FRACTION.fullmatch(text)
-    if found:
-        return _fraction(found[1], int(found[2]), int(found[3]))
+    match = _FRACTION.fullmatch(text)
+    if match:
+        return _fraction(match[1], int(match[2]), int(match[3]))
     if (base := _in_base(text)) is not None:
         return base
-    found = _REPEATING.fullmatch(text)
-    if found:
-        sign, whole, part, again = found.groups()
+    match = _REPEATING.fullmatch(text)
+    if match:
+        sign, whole, part, again = match.groups()
         once = int((whole + part) or "0")
         cycle = 10 ** len(again) - 1
         return _fraction(sign, once * cycle + int(again), cycle * 10 ** len(part))
@@ -84,9 +84,9 @@ def _braced(text: str) -> str | None:
 
 
 def _in_base(text: str) -> str | None:
-    """52_8: the digits with the base as a note, for the question has said which base it wants."""
-    found = _BASED.fullmatch(text)
-    return f"{found[1].strip('+')}{int(found[2])}_{{{int(found[3] or found[4])}}}" if found else None
+    """Read 52_8 as its digits with the base as a note: the question says which base it wants."""
+    match = _BASED.fullmatch(text)
+    return f"{match[1].strip('+')}{int(match[2])}_{{{int(match[3] or match[4])}}}" if match else None
 
 
 def _fraction(sign: str, above: int, below: int) -> str | None:
@@ -114,7 +114,7 @@ def is_rounded_decimal(text: str) -> bool:
 
 
 def base_of(text: str) -> str:
-    """The base that a number key names, such as {8} in 52_{8}; empty where none is named."""
+    """The base that a number key names, such as {8} in 52_{8}; empty if none is named."""
     return text.partition("_")[2]
 
 

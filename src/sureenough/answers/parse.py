@@ -4,31 +4,18 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from sureenough.answers.algebra import add, atom, inverse, multiply, number, power, scale
+from sureenough.answers import named_functions as functions
+from sureenough.answers.algebra import add, atom_sum, inverse, multiply, number, power, scale
 from sureenough.answers.atoms import EULER, IMAGINARY, INFINITY, PI, Atom, Sum, Unreadable, narrow
 from sureenough.answers.cursor import APPLIED, GREEK, MAX_DIGITS, TokenCursor
-from sureenough.answers.named_functions import (
-    ANGULAR,
-    CALLS,
-    INTEGER_FUNCTIONS,
-    INVERSES,
-    absolute,
-    binomial,
-    ceil,
-    factorial_of,
-    floor,
-    integer_function,
-    log,
-    power_of_sums,
-)
 from sureenough.answers.tokens import is_numeral
 
 MAX_TOKENS = 1200
 MAX_DEPTH = 16
 _CONSTANTS = {"\\pi": PI, "e": EULER, "i": IMAGINARY, "\\infty": INFINITY}
 _CLOSING = {"(": ")", "[": "]", "{": "}", "\\lfloor": "\\rfloor", "\\lceil": "\\rceil"}
-_ENDS_ARGUMENT = frozenset(("(", "[", "{", "\\log", *CALLS))
-_WRAPPERS = {"\\lfloor": floor, "\\lceil": ceil}
+_ENDS_ARGUMENT = frozenset(("(", "[", "{", "\\log", *functions.CALLS))
+_WRAPPERS = {"\\lfloor": functions.floor, "\\lceil": functions.ceil}
 _DEGREE = Fraction(1, 180)
 
 
@@ -95,10 +82,10 @@ class ExpressionParser(TokenCursor):
         return (
             (len(token) == 1 and token.isalpha())
             or token in GREEK
-            or token in CALLS
+            or token in functions.CALLS
             or token in _CONSTANTS
             or token in ("(", "[", "{", "\\frac", "\\sqrt", "\\binom", "\\log", "\\lfloor", "\\lceil")
-            or token in INTEGER_FUNCTIONS
+            or token in functions.INTEGER_FUNCTIONS
             or token.startswith("\\mathbf")
             or (token == "|" and not self.bars)
         )
@@ -111,7 +98,7 @@ class ExpressionParser(TokenCursor):
                 self.take()
                 if self.peek() == "!":
                     raise Unreadable("a double factorial")
-                out = factorial_of(out)
+                out = functions.factorial_of(out)
             elif token == "^":
                 self.take()
                 out = self.raised(out)
@@ -134,7 +121,7 @@ class ExpressionParser(TokenCursor):
             exponent = self.raised(exponent)
         self.left += 1
         self.angle = outer
-        return power_of_sums(base, exponent)
+        return functions.power_of_sums(base, exponent)
 
     def argument(self) -> Sum:
         """What follows ^ or a command: a braced expression, a signed number, or one token."""
@@ -169,13 +156,13 @@ class ExpressionParser(TokenCursor):
         if is_numeral(token):
             return self.numeral(token)
         if token in _CONSTANTS:
-            return atom(_CONSTANTS[token])
+            return atom_sum(_CONSTANTS[token])
         if (len(token) == 1 and token.isalpha()) or token in GREEK or token.startswith("\\mathbf"):
             self.swap_scripts()
             name = token + self.subscript()
             if token in APPLIED and self.is_applied():
-                return atom(Atom.applied(name, self.primary()))
-            return atom(Atom.symbol(name))
+                return atom_sum(Atom.applied(name, self.primary()))
+            return atom_sum(Atom.symbol(name))
         if token in _CLOSING:
             bars, self.bars = self.bars, 0
             inside = self.sum()
@@ -187,8 +174,8 @@ class ExpressionParser(TokenCursor):
             inside = self.sum()
             self.expect("|")
             self.bars -= 1
-            return absolute(inside)
-        if token in CALLS or token == "\\log":
+            return functions.absolute(inside)
+        if token in functions.CALLS or token == "\\log":
             return self.call(token)
         return self.built(token)
 
@@ -202,12 +189,12 @@ class ExpressionParser(TokenCursor):
                 self.take()
                 degree = self.sum()
                 self.expect("]")
-            return power_of_sums(self.argument(), inverse(degree))
+            return functions.power_of_sums(self.argument(), inverse(degree))
         if token == "\\binom":
             above = self.short_argument()
-            return binomial(above, self.short_argument())
-        if token in INTEGER_FUNCTIONS:
-            return number(integer_function(token, self.arguments()))
+            return functions.binomial(above, self.short_argument())
+        if token in functions.INTEGER_FUNCTIONS:
+            return number(functions.integer_function(token, self.arguments()))
         raise Unreadable(f"unknown {token!r}")
 
     def arguments(self) -> list[Sum]:
@@ -241,13 +228,13 @@ class ExpressionParser(TokenCursor):
         if self.peek() == "^":
             self.take()
             exponent = self.argument()
-            if exponent == number(-1) and name in INVERSES:
-                name, exponent = INVERSES[name], None
-        outer, self.angle = self.angle, name in ANGULAR
+            if exponent == number(-1) and name in functions.INVERSES:
+                name, exponent = functions.INVERSES[name], None
+        outer, self.angle = self.angle, name in functions.ANGULAR
         inside = self.call_argument()
         self.angle = outer
-        out = log(inside, base) if name == "\\log" else CALLS[name](inside)
-        return out if exponent is None else power_of_sums(out, exponent)
+        out = functions.log(inside, base) if name == "\\log" else functions.CALLS[name](inside)
+        return out if exponent is None else functions.power_of_sums(out, exponent)
 
     def call_argument(self) -> Sum:
         """A bracket, or the product that follows: \\sin 2x, but \\sin x (1 + y) stops at the bracket."""

@@ -18,7 +18,7 @@ def certainly_prime(lump: int) -> bool:
 
 def factors(whole: int) -> list[tuple[int, int]]:
     """Prime factors with their exponents; what is left after the primes below 1000 counts as one."""
-    found: list[tuple[int, int]] = []
+    powers: list[tuple[int, int]] = []
     if whole.bit_length() > MAX_BITS:
         raise Unreadable("a number too large to factor")
     for prime in _PRIMES:
@@ -29,8 +29,8 @@ def factors(whole: int) -> list[tuple[int, int]]:
             whole //= prime
             times += 1
         if times:
-            found.append((prime, times))
+            powers.append((prime, times))
     if whole > 1:
         root = isqrt(whole)
-        found.append((root, 2) if root * root == whole else (whole, 1))
-    return found
+        powers.append((root, 2) if root * root == whole else (whole, 1))
+    return powers

@@ -7,19 +7,16 @@ one child is being replaced, the other serves.
 from __future__ import annotations
 
 import atexit
-import contextlib
 import itertools
 import os
 import queue
 import signal
-import subprocess
-import sys
 import threading
 import time
 from collections import OrderedDict
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any
+
+from sureenough.answers.child import HARD_SECONDS, Child
 
 PAIR_STEPS = 600_000  # function calls for one comparison, some 0.7 s
 CHILDREN = 2
@@ -27,15 +24,13 @@ MAX_FAILED_STARTS = 3
 MAX_MESSAGE = 10_000  # characters: well below what a pipe holds, so that writing never blocks
 MAX_WAITING = 64  # requests; beyond that a caller is refused at once
 _START_SECONDS = 60.0
-_HARD_SECONDS = 60.0  # for one comparison: the child limits its own CPU time, so this is a child that hangs
-_GRACE = 1.0  # seconds for a killed child to be gone
 _KEPT = 16384  # verdicts
 _NO_CHILD = "no worker"
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerReply:
-    """The result of one comparison: `same` is None if there is no verdict, and `why` says the reason.
+    """The result of one comparison: `same` is None without a verdict, and `why` says the reason.
 
     `settled` replies depend on the pair alone. The others (a timeout, a child that does not start) depend on the
     moment, and are not kept.
@@ -46,85 +41,6 @@ class WorkerReply:
     steps: int = 0
     seconds: float = 0.0  # that the caller waited
     settled: bool = True
-
-
-class _Child:
-    """One process with its pipes and the thread that reads its replies."""
-
-    def __init__(self) -> None:
-        # Imported here: the child runs that module as its main program, and must not have it imported before.
-        from sureenough.answers.worker import receive, send
-
-        self._send, self._receive = send, receive
-        self.ready = threading.Event()
-        self.came_up = False
-        self.replies: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
-        self.process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "sureenough.answers.worker"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            bufsize=0,  # a buffer has a lock, and a fork may inherit it locked
-            env=_environment(),
-        )
-        self.reader = threading.Thread(target=self._read, name="sureenough-answers", daemon=True)
-        self.reader.start()
-
-    def _read(self) -> None:
-        assert self.process.stdout is not None
-        with contextlib.suppress(OSError, ValueError):  # the pipe breaks when the child is killed
-            while (message := self._receive(self.process.stdout)) is not None:
-                if "ready" in message:
-                    self.came_up = True
-                    self.ready.set()
-                else:
-                    self.replies.put(message)
-        self.replies.put(None)
-        self.ready.set()  # so that no thread waits for a dead child
-
-    @property
-    def alive(self) -> bool:
-        return self.process.poll() is None
-
-    def ask(self, message: dict[str, Any]) -> dict[str, Any] | None:
-        """The reply to a message; None if the child died. Raises queue.Empty on timeout."""
-        assert self.process.stdin is not None
-        try:
-            self._send(self.process.stdin, message)
-        except OSError:
-            return None
-        return self.replies.get(timeout=_HARD_SECONDS)
-
-    def kill(self) -> None:
-        self.process.kill()
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self.process.wait(_GRACE)
-        self.reader.join(_GRACE)
-        self._close_pipes()
-
-    def abandon(self) -> None:
-        """In a forked copy of the parent: close the pipes, but leave the process to the original parent."""
-        self._close_pipes()
-        self.process.returncode = 0
-
-    def _close_pipes(self) -> None:
-        for pipe in (self.process.stdin, self.process.stdout):
-            if pipe is not None:
-                with contextlib.suppress(OSError):
-                    pipe.close()
-
-
-def _environment() -> dict[str, str]:
-    """The child imports this very package, counts with one thread, and orders its sets as every other child does."""
-    root = str(Path(__file__).resolve().parents[2])
-    paths = [root, *(path for path in sys.path if path and os.path.isdir(path))]
-    single = {f"{library}_NUM_THREADS": "1" for library in ("OMP", "OPENBLAS", "MKL")}
-    own = {
-        "PYTHONPATH": os.pathsep.join(dict.fromkeys(paths)),
-        "PYTHONWARNINGS": "ignore",
-        "PYTHONHASHSEED": "0",
-    }
-    return {**os.environ, **single, **own}
 
 
 class _Request:
@@ -140,14 +56,14 @@ class _Request:
         self.done.set()
 
 
-class _Server:
+class _WorkerServer:
     """One child and the thread that hands it requests. Only a child that is ready takes one from the queue."""
 
     def __init__(self, worker: SymbolicWorker) -> None:
         self._worker = worker
         self._requests = worker.requests
         self._numbers = itertools.count(1)
-        self.child: _Child | None = None
+        self.child: Child | None = None
         self.up = threading.Event()  # a child is ready, or starting one was given up
         self.stopped = False
         self.thread = threading.Thread(target=self._serve, name="sureenough-answers-serve", daemon=True)
@@ -172,7 +88,7 @@ class _Server:
                 reply = self._compare(self._ready_child(), request)
             self._worker.finish(request, reply)
 
-    def _ready_child(self) -> _Child | None:
+    def _ready_child(self) -> Child | None:
         """The child, replaced if it is dead; None if starting one failed too often."""
         for _ in range(MAX_FAILED_STARTS):
             child = self.child
@@ -180,7 +96,7 @@ class _Server:
                 if child is not None:
                     child.kill()
                 try:
-                    child = self.child = _Child()
+                    child = self.child = Child()
                 except OSError:
                     self.child = None
                     continue
@@ -189,7 +105,7 @@ class _Server:
             child.kill()
         return None
 
-    def _compare(self, child: _Child | None, request: _Request) -> WorkerReply:
+    def _compare(self, child: Child | None, request: _Request) -> WorkerReply:
         if child is None:
             return WorkerReply(None, _NO_CHILD, settled=False)
         number = next(self._numbers)
@@ -220,7 +136,7 @@ class SymbolicWorker:
     def _reset(self) -> None:
         self._lock = threading.Lock()
         self.requests: queue.SimpleQueue[_Request | None] = queue.SimpleQueue()
-        self._servers: list[_Server] = []
+        self._servers: list[_WorkerServer] = []
         self._waiting: dict[tuple[str, str, bool], _Request] = {}
         self._known: OrderedDict[tuple[str, str, bool], WorkerReply] = OrderedDict()
 
@@ -235,7 +151,7 @@ class SymbolicWorker:
             server = self._first_server()
         return server.up.wait(timeout) and server.child is not None and server.child.alive
 
-    def ask(self, gold: str, answer: str, *, both: bool = True, patience: float = _HARD_SECONDS) -> WorkerReply:
+    def ask(self, gold: str, answer: str, *, both: bool = True, patience: float = HARD_SECONDS) -> WorkerReply:
         """Whether two LaTeX texts are the same; waits at most `patience` seconds for the verdict."""
         pair = (gold, answer, both)
         with self._lock:
@@ -261,7 +177,7 @@ class SymbolicWorker:
                 request = self._waiting[pair] = _Request(*pair)
                 self.requests.put(request)
                 if len(self._servers) < CHILDREN:
-                    self._servers.append(_Server(self))  # the spare
+                    self._servers.append(_WorkerServer(self))  # the spare
         request.done.wait(patience)
         return replace(request.reply, seconds=time.monotonic() - began)
 
@@ -280,9 +196,9 @@ class SymbolicWorker:
             if len(self._known) > _KEPT:
                 self._known.popitem(last=False)
 
-    def _first_server(self) -> _Server:
+    def _first_server(self) -> _WorkerServer:
         if not self._servers:
-            self._servers.append(_Server(self))
+            self._servers.append(_WorkerServer(self))
         return self._servers[0]
 
     def stop(self) -> None:

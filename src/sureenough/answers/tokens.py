@@ -15,6 +15,8 @@ from sureenough.answers.vocabulary import (
     IGNORED,
     NAME_COMMANDS,
     NAMED,
+    ROMAN,
+    SHORT_WORDS,
     SUBSCRIPTS,
     SUPERSCRIPTS,
     SYNONYMS,
@@ -28,6 +30,7 @@ from sureenough.answers.vocabulary import (
 WORD = '"'  # the first character of a word token; no other token starts with it
 
 _TOKEN = re.compile(r"\s+|\\[A-Za-z]+\*?|\\.|\d+(?:\.\d+)?|\.\d+|[A-Za-z]+|[\u00c0-\U0010ffff]+|.", re.DOTALL)
+_RANGE = re.compile(r"(?<=\d) ?– ?(?=\d)")  # 5–7 is from 5 to 7, not a difference
 _RAISED = re.compile(f"[{''.join(map(chr, SUPERSCRIPTS))}]+")
 _LOWERED = re.compile(f"[{''.join(map(chr, SUBSCRIPTS))}]+")
 _COMMAND_ONCE = re.compile(r"(?<!\\)\\[A-Za-z]")
@@ -43,7 +46,7 @@ _PROSE = re.compile(r"[A-Za-z][A-Za-z .,;'-]*")
 _RUN = re.compile(r"[A-Za-z]{3,}|[Nn]o")
 _RUNS = re.compile(r"[A-Za-z]+|[^\sA-Za-z]")
 _NOT_PROSE = FUNCTIONS | set(NAMED) | {"and", "or"}
-_LONGEST_PRODUCT_OF_LETTERS = 3  # "abc" beside other mathematics is a product, "apples" is a word
+_LONGEST_PRODUCT_OF_LETTERS = 3  # "abc" among other mathematics is a product, "apples" is a word
 
 
 def unwrapped(text: str) -> str:
@@ -65,7 +68,7 @@ def tokenise(text: str) -> list[str]:
     if not text.isascii():
         text = _RAISED.sub(lambda run: f"^{{{run[0].translate(SUPERSCRIPTS)}}}", text)
         text = _LOWERED.sub(lambda run: f"_{{{run[0].translate(SUBSCRIPTS)}}}", text)
-        text = text.translate(UNICODE)
+        text = _RANGE.sub(r"\\text{to}", text).translate(UNICODE)
     if "\\\\" in text and _COMMAND_TWICE.search(text) and not _COMMAND_ONCE.search(text):
         text = text.replace("\\\\", "\\")  # LaTeX that was escaped once more, as in JSON
     if _PROSE.fullmatch(text) and any(run.casefold() not in _NOT_PROSE for run in _RUN.findall(text)):
@@ -179,8 +182,10 @@ def _letters(run: str, out: list[str]) -> None:
         out.append(NAMED[low])
     elif low in FUNCTIONS and (run == low or run.istitle()):
         out.append("\\" + low)
-    elif len(run) > _LONGEST_PRODUCT_OF_LETTERS or low in UNITS or not run.isascii():
+    elif len(run) > _LONGEST_PRODUCT_OF_LETTERS or low in UNITS or low in SHORT_WORDS or not run.isascii():
         out.append(WORD + low)
+    elif run.isupper() and not ROMAN.issuperset(run):
+        out.append(f"\\mathbf{{{run}}}")  # one name, as of a segment: TF is not FT
     else:
         out.extend(run)
 

@@ -94,6 +94,8 @@ def strip_units(tokens: list[str]) -> list[str] | None:
         return None
     if not any(token[0].isdigit() or token[0] == "\\" for token in core):
         return None
+    if len(core) == 3 and core[1] == "-" and is_numeral(core[0]) and is_numeral(core[2]):
+        return None  # 5-7 days is a range
     core, unit = _scaled(core, unit)
     return core if _is_unit(unit) else None
 

@@ -93,6 +93,12 @@ UNITS = frozenset(
     and or the pct no yes per mod am pm""".split()
 )
 
+# English words that are hardly ever a product of letters; "by", "at" and "in" may be one.
+SHORT_WORDS = frozenset(
+    """to of if on or and the not but for are was has had its our can may nor yet via now how who why let get got odd
+    all any out few one two six ten off per yes""".split()
+)
+
 # A number followed by one of these is not that number: "5 or more", "between 3 and 4", "not 5".
 NOT_UNITS = frozenset(
     """and or not no to more less than least most through up down between mod modulo base if for where when
@@ -128,5 +134,9 @@ POWERS_OF_TEN = {
     "hundred": 2, "thousand": 3, "lakh": 5, "million": 6, "crore": 7, "billion": 9, "trillion": 12,
 }  # fmt: skip
 
+ROMAN = frozenset("IVXLCDM")
 ROUGHLY = frozenset("approximately about roughly approx around nearly circa".split())
 LISTING = frozenset({'"and', '"or'})
+
+RELATIONS = frozenset(("=", "<", ">", "\\le", "\\ge", "\\ne", "\\approx", "\\in", "\\sim", "\\equiv"))
+ORDER = frozenset(("<", ">", "\\le", "\\ge"))

@@ -37,8 +37,8 @@ def _compare(one: str, two: str, *, as_json: bool) -> None:
     verdict = explain(one, two)
     keys = [canonical_key(one), canonical_key(two)]
     if as_json:
-        told = {"same": verdict.same, "why": str(verdict), "keys": [{"kind": k.kind, "text": k.text} for k in keys]}
-        typer.echo(json.dumps(told))
+        report = {"same": verdict.same, "why": str(verdict), "keys": [{"kind": k.kind, "text": k.text} for k in keys]}
+        typer.echo(json.dumps(report))
         return
     typer.echo(str(verdict))
     for answer, own in zip((one, two), keys, strict=True):

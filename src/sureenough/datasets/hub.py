@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
-
-import httpx
+from urllib.error import HTTPError, URLError
+from urllib.request import Request, urlopen
 
 from sureenough.datasets.dataset import Dataset, Hub
 from sureenough.errors import UsageError
@@ -38,13 +39,13 @@ def fetch(dataset: Dataset) -> Path:
         raise UsageError(
             f"the hub has no {hub.file} in {hub.id} at {hub.revision[:12]}, or not for you. {instead}"
         ) from None
-    except (httpx.TransportError, errors.LocalEntryNotFoundError, errors.OfflineModeIsEnabled) as error:
-        reason = f" ({error})" if isinstance(error, httpx.TransportError) else ""
+    except (URLError, errors.LocalEntryNotFoundError, errors.OfflineModeIsEnabled) as error:
+        reason = f" ({error.reason})" if isinstance(error, URLError) else ""
         raise UsageError(
             f"{dataset.name} is on the Hugging Face hub, which could not be reached{reason}, and no copy is cached. "
             f"Go online and try again. {instead}"
         ) from None
-    except (errors.HfHubHTTPError, OSError) as error:
+    except Exception as error:  # the hub's client does not say which HTTP library it uses
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise UsageError(f"{hub.id} could not be downloaded from the hub: {reason[:200]}. {instead}") from None
 
@@ -65,5 +66,6 @@ def _downloaded(hub: Hub, client: Any, errors: Any) -> Path:
 
     if constants.HF_HUB_OFFLINE:
         raise errors.OfflineModeIsEnabled
-    httpx.head(constants.ENDPOINT, timeout=10.0)  # the client would retry six times before it gives up
+    with suppress(HTTPError):  # any status shows that the hub can be reached; its client would retry six times
+        urlopen(Request(constants.ENDPOINT, method="HEAD"), timeout=10.0).close()
     return Path(client.hf_hub_download(**_location(hub)))

@@ -1,6 +1,6 @@
-"""Engines grow paths: one async generator each. Closing the generator cancels the path.
+"""Engines generate paths: one async generator per path. Closing the generator cancels the path.
 
-Names are loaded when they are first used: the part that runs inside a server needs none of them.
+Names are imported on first use: the code that runs inside vLLM needs none of them.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 __all__ = ["Chunk", "Engine", "Fake", "Prompt", "Recorded"]
 
-_HOME: Final = {"Chunk": "base", "Engine": "base", "Prompt": "base", "Fake": "fake", "Recorded": "recorded"}
+_MODULES: Final = {"Chunk": "base", "Engine": "base", "Prompt": "base", "Fake": "fake", "Recorded": "recorded"}
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOME:
+    if name not in _MODULES:
         raise AttributeError(f"module 'sureenough.engines' has no attribute {name!r}")
-    value = globals()[name] = getattr(import_module(f"sureenough.engines.{_HOME[name]}"), name)
+    value = globals()[name] = getattr(import_module(f"sureenough.engines.{_MODULES[name]}"), name)
     return value

@@ -140,8 +140,3 @@ async def opened(engine: SupportsStream, parallel: int) -> AsyncIterator[Engine]
     """An engine ready for a run."""
     async with as_engine(engine).open(parallel=parallel) as ready:
         yield as_engine(ready)
-
-
-def stops_at_once(engine: SupportsStream) -> bool:
-    """Whether nothing is generated after a path is closed; servers generate a few uncounted tokens more."""
-    return as_engine(engine).stops_at_once

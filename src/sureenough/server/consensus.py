@@ -31,34 +31,33 @@ KEEP_ALIVE: Final = 15.0
 """Seconds after which a line is sent even if nothing has changed, so that proxies keep the connection."""
 
 
-class StreamState:
-    """How a run stands, in a line: an observer that works nothing out until it is asked."""
+class ProgressLine:
+    """A run's progress as one line: an observer that computes it only on request."""
 
     def __init__(self) -> None:
         self.begun = asyncio.Event()
         self._snapshot: Snapshot | None = None
 
     def __call__(self, event: ObservedEvent, actions: Sequence[Action], snapshot: Snapshot) -> None:
-        """An observer."""
         self._snapshot = snapshot
         if isinstance(event, Tokens | PathText):
             self.begun.set()
 
     def line(self) -> str:
-        """Paths, tokens, the leader and how near the vote is to being settled."""
+        """Paths, tokens, the leader and the stop rule's measure."""
         snapshot = self._snapshot
         if snapshot is None:
             return "nothing yet"
-        made = snapshot.generated
         ended = sum(path.fate is not None for path in snapshot.paths)
         pruned = sum(path.fate is Fate.PRUNED for path in snapshot.paths)
-        said = f"{len(snapshot.paths)} of {snapshot.budget} paths, {ended} ended, {pruned} pruned, {made:,} tokens"
+        line = f"{len(snapshot.paths)} of {snapshot.budget} paths, {ended} ended, {pruned} pruned"
+        line += f", {snapshot.generated:,} tokens"
         votes = snapshot.votes.weights
         if votes:
             leader, weight = next(iter(votes.items()))
-            said += f"; leading: {leader[:60]} ({weight / (sum(votes.values()) or 1.0):.0%})"
+            line += f"; leading: {leader[:60]} ({weight / (sum(votes.values()) or 1.0):.0%})"
         measured = snapshot.votes.measure
-        return said if measured is None else f"{said}; stop rule at {measured:.4f}"
+        return line if measured is None else f"{line}; stop rule at {measured:.4f}"
 
 
 class ConsensusResponse:
@@ -66,7 +65,7 @@ class ConsensusResponse:
 
     def __init__(self, runs: RunRegistry, request: ConsensusRequest, slot: ExitStack) -> None:
         self.runs, self.state, self.request, self.slot = runs, runs.state, request, slot
-        self.reply, self.progress = ReplyWriter(request), StreamState()
+        self.reply, self.progress = ReplyWriter(request), ProgressLine()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Run, and send the result."""

@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
+from sureenough.answers import split_thinking
 from sureenough.core.expected_gain import ExpectedGain
 from sureenough.core.outcome import BUCKETS, Outcome
 from sureenough.core.stop_rules import Posterior, Share, StopRule, TwoLargest
@@ -14,8 +15,6 @@ from sureenough.drivers.transcripts import Transcript
 from sureenough.server.responses import sse_comment, sse_event
 from sureenough.server.schema import ConsensusRequest
 
-OPENING: Final = "<think>"
-CLOSING: Final = "</think>"
 CHUNK: Final = 96
 """Characters per chunk of the winning text."""
 DONE: Final = b"data: [DONE]\n\n"
@@ -100,11 +99,8 @@ def split_reasoning(transcript: Transcript | None) -> tuple[str | None, str]:
     """A path's reasoning, if it is marked, and its text without it."""
     if transcript is None:
         return None, ""
-    text = transcript.text
-    if not text.startswith(OPENING) or CLOSING not in text:
-        return None, text
-    reasoning, _, content = text.removeprefix(OPENING).partition(CLOSING)
-    return reasoning.strip("\n"), content.lstrip("\n")
+    reasoning, content = split_thinking(transcript.text)
+    return reasoning, content or ""
 
 
 def finish_reason(result: RunResult, path_tokens: int | None) -> str:

@@ -47,7 +47,7 @@ class WatchedRun:
     def changes(self, cursor: ViewCursor, first: bool) -> dict[str, Any]:
         """What a reader has not received yet."""
         ended = self.ended.is_set()  # before the rest: what happens after it is part of the changes already
-        changes = self.view.news(cursor)
+        changes = self.view.changes(cursor)
         if first:
             changes["run"] = self.head()
         if ended:

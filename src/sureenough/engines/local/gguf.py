@@ -1,6 +1,6 @@
-"""What a GGUF file says of its model, read from the head of the file: nothing is loaded and nothing is believed.
+"""The header of a GGUF file, read without loading the model.
 
-Sizes in a damaged or hostile file are held against the file's own size before anything is read.
+Files may be damaged or hostile: sizes in them are compared with the file's own size before anything is read.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ _PART: Final = re.compile(r"^(.*)-(\d{5})-of-(\d{5})\.gguf$")
 class Header:
     """A model's sizes, as far as they decide how much memory it takes."""
 
-    bytes: int  # of all its files
+    bytes: int  # of all files of the model
     architecture: str
     context: int  # tokens that it was trained for
-    cache_bytes: int  # of keys and values in 16 bits, a token of context
+    cache_bytes: int  # of 16-bit keys and values, per token of context
     vocabulary: int
 
 
@@ -42,53 +42,57 @@ def parts(file: Path) -> list[Path]:
 
 
 def header(file: Path) -> Header:
-    """Read the head of a GGUF file; anything else is refused by name."""
+    """Read the header of a GGUF file; any other file is refused."""
     missing = next((part for part in parts(file) if not part.is_file()), None)
     if missing is not None:
-        why = "a folder, not a GGUF file" if missing.is_dir() else "not there"
+        reason = "a folder, not a GGUF file" if missing.is_dir() else "missing"
         if missing != file:
-            raise UsageError(f"{missing} is {why}; the model has {len(parts(file))} files, and all of them are needed")
+            raise UsageError(
+                f"{missing} is {reason}; the model has {len(parts(file))} files, and all of them are needed"
+            )
         raise UsageError(
-            f"{missing} is {why}: give the path of a GGUF file, hf:OWNER/NAME[:FILE] for one from the Hugging Face "
+            f"{missing} is {reason}: give the path of a GGUF file, hf:OWNER/NAME[:FILE] for one from the Hugging Face "
             "hub, or nothing for the built-in model"
         )
     size = file.stat().st_size
     try:
         with file.open("rb") as source:
             if source.read(4) != MAGIC:
-                raise UsageError(f"{file} is no GGUF file: it does not begin with GGUF; was it downloaded whole?")
-            said = _Reader(source, size).all()
+                raise UsageError(
+                    f"{file} is not a GGUF file: it does not begin with GGUF; was it downloaded completely?"
+                )
+            fields = _Reader(source, size).read()
     except OSError as error:
         raise UsageError(f"{file} cannot be read: {error.strerror or error}") from None
     except UsageError:
         raise
     except (struct.error, ValueError, OverflowError) as error:
-        raise UsageError(f"{file} is a damaged or unknown GGUF file ({error}); was it downloaded whole?") from None
-    return _header(said, sum(part.stat().st_size for part in parts(file)))
+        raise UsageError(f"{file} is a damaged or unknown GGUF file ({error}); was it downloaded completely?") from None
+    return _header(fields, sum(part.stat().st_size for part in parts(file)))
 
 
-def _header(said: dict[str, Any], size: int) -> Header:
-    name = str(said.get("general.architecture", "?"))
+def _header(fields: dict[str, Any], size: int) -> Header:
+    name = str(fields.get("general.architecture", "?"))
 
     def number(key: str, default: int = 0) -> int:
-        found = said.get(f"{name}.{key}", default)
-        return found if isinstance(found, int) and found >= 0 else default
+        value = fields.get(f"{name}.{key}", default)
+        return value if isinstance(value, int) and value >= 0 else default
 
     layers, heads = number("block_count"), number("attention.head_count", 1)
-    shared = said.get(f"{name}.attention.head_count_kv", heads)
+    shared = fields.get(f"{name}.attention.head_count_kv", heads)
     groups = sum(shared) if isinstance(shared, list) else layers * shared
     width = number("embedding_length") // max(1, heads)
     sides = number("attention.key_length", width) + number("attention.value_length", width)
-    return Header(size, name, number("context_length"), 2 * groups * sides, said.get("tokenizer.ggml.tokens", 0))
+    return Header(size, name, number("context_length"), 2 * groups * sides, fields.get("tokenizer.ggml.tokens", 0))
 
 
 class _Reader:
-    """Keys and values, one after the other; long lists are only counted."""
+    """Reads keys and values in order; of long lists only the length."""
 
     def __init__(self, source: BinaryIO, size: int) -> None:
         self._source, self._size = source, size
 
-    def all(self) -> dict[str, Any]:
+    def read(self) -> dict[str, Any]:
         version, _, keys = self._take("IQQ")
         if not 2 <= version <= 3:
             raise ValueError(f"version {version}; 2 and 3 are known")
@@ -109,9 +113,9 @@ class _Reader:
         return self._bytes(*self._take("Q")).decode("utf-8", "replace")
 
     def _bytes(self, many: int) -> bytes:
-        return self._source.read(self._fitting(many))
+        return self._source.read(self._checked(many))
 
-    def _fitting(self, many: int) -> int:
+    def _checked(self, many: int) -> int:
         if many > self._size - self._source.tell():
             raise ValueError("a text is longer than the file")
         return many
@@ -126,7 +130,7 @@ class _Reader:
         raise ValueError(f"a value of unknown kind {kind}")
 
     def _list(self, kind: int, many: int) -> Any:
-        """Short lists of numbers as they are; others are passed over, and their length is the value."""
+        """The values of a short list of numbers; of any other list its length."""
         if many > self._size - self._source.tell():
             raise ValueError("a list is longer than the file")
         if kind in _FIXED and many <= 1024:
@@ -135,7 +139,7 @@ class _Reader:
             self._source.seek(many * struct.calcsize("<" + _FIXED[kind]), 1)
         elif kind == _STRING:
             for _ in range(many):
-                self._source.seek(self._fitting(*self._take("Q")), 1)
+                self._source.seek(self._checked(*self._take("Q")), 1)
         else:
             raise ValueError("a list of lists")
         return many

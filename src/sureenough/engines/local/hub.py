@@ -13,12 +13,12 @@ from sureenough.errors import EngineUnavailable, UsageError
 
 PREFIX: Final = "hf:"
 _FORM: Final = re.compile(r"^([\w.-]+/[\w.-]+)(?::(.+))?$")
-INSTEAD: Final = "without a network, give a GGUF file (--model FILE.gguf), or no --model for the built-in model"
+INSTEAD: Final = "without a network, give the path of a GGUF file, or no model for the built-in one"
 T = TypeVar("T")
 
 
 class HubFile(NamedTuple):
-    """A repository, and the file in it where one was named."""
+    """A repository, and the file in it if one is named."""
 
     repository: str
     file: str | None
@@ -26,76 +26,76 @@ class HubFile(NamedTuple):
 
 def parse_hub_name(text: str) -> HubFile:
     """Read `hf:OWNER/NAME[:FILE]`."""
-    found = _FORM.match(text.removeprefix(PREFIX))
-    if found is None:
-        raise UsageError(f"{text!r} names no model on the hub; it looks like hf:OWNER/NAME or hf:OWNER/NAME:FILE.gguf")
-    return HubFile(found[1], found[2])
+    match = _FORM.match(text.removeprefix(PREFIX))
+    if match is None:
+        raise UsageError(
+            f"{text!r} is not the name of a model on the hub; it looks like hf:OWNER/NAME or hf:OWNER/NAME:FILE.gguf"
+        )
+    return HubFile(match[1], match[2])
 
 
 def fetch(text: str) -> Path:
-    """The file on this machine, downloaded where it is not here yet."""
+    """The file on this machine, downloaded if it is not in the cache."""
     try:
         import huggingface_hub as hub
     except ImportError:
         raise UsageError(
             "models of the hub need the package huggingface_hub: pip install 'sureenough[local]'; or give a GGUF file"
         ) from None
-    where = parse_hub_name(text)
-    found = None if where.file is None else [_here(hub, where.repository, part) for part in parts(Path(where.file))]
-    if found and None not in found:
-        return Path(str(found[0]))
-    file = chosen(_asked(where, lambda: _files(hub.HfApi(), where.repository)), where)
+    name = parse_hub_name(text)
+    cached = None if name.file is None else [_cached(hub, name.repository, part) for part in parts(Path(name.file))]
+    if cached and None not in cached:
+        return Path(str(cached[0]))
+    file = choose_file(_call_hub(name, lambda: _files(hub.HfApi(), name.repository)), name)
     for part in reversed(parts(Path(file))):
-        latest = _asked(where, partial(hub.hf_hub_download, where.repository, part.as_posix()))
-    return Path(latest)
+        downloaded = _call_hub(name, partial(hub.hf_hub_download, name.repository, part.as_posix()))
+    return Path(downloaded)
 
 
-def _here(hub: Any, repository: str, part: Path) -> str | None:
-    """Where a file was kept when it was downloaded before."""
-    kept = hub.try_to_load_from_cache(repository, part.as_posix())
-    return kept if isinstance(kept, str) else None
+def _cached(hub: Any, repository: str, part: Path) -> str | None:
+    """The path of a file that was downloaded before."""
+    path = hub.try_to_load_from_cache(repository, part.as_posix())
+    return path if isinstance(path, str) else None
 
 
 def _files(api: Any, repository: str) -> list[str]:
-    return [str(one.rfilename) for one in api.model_info(repository, timeout=10).siblings or []]
+    return [str(sibling.rfilename) for sibling in api.model_info(repository, timeout=10).siblings or []]
 
 
-def chosen(files: list[str], where: HubFile) -> str:
-    """The file that is meant: the only one, or the only one with these letters in its name."""
-    models = [name for name in sorted(files) if name.endswith(".gguf") and "mmproj" not in name.lower()]
-    models = [name for name in models if not re.search(r"-(?!0*1-of-)\d+-of-\d+\.", name)]  # later parts of one
+def choose_file(files: list[str], name: HubFile) -> str:
+    """The file to use: the only one, or the only one with this text in its name."""
+    models = [file for file in sorted(files) if file.endswith(".gguf") and "mmproj" not in file.lower()]
+    models = [file for file in models if not re.search(r"-(?!0*1-of-)\d+-of-\d+\.", file)]  # without later parts
     if not models:
-        raise UsageError(f"{where.repository} has no GGUF files; look for a repository that has, often named …-GGUF")
-    fitting = [name for name in models if where.file is None or where.file.lower() in name.lower()]
-    fitting = [where.file] if where.file in models else fitting
-    if len(fitting) == 1:
-        return fitting[0]
-    many = "no file" if not fitting else f"{len(fitting)} files"
-    like = f" like {where.file!r}" if where.file else ""
+        raise UsageError(f"{name.repository} has no GGUF files; look for a repository that has, often named …-GGUF")
+    matching = [file for file in models if name.file is None or name.file.lower() in file.lower()]
+    matching = [name.file] if name.file in models else matching
+    if len(matching) == 1:
+        return matching[0]
+    count = "no file" if not matching else f"{len(matching)} files"
+    like = f" like {name.file!r}" if name.file else ""
     raise UsageError(
-        f"{where.repository} has {many}{like}; choose one, as in hf:{where.repository}:{(fitting or models)[0]}. "
+        f"{name.repository} has {count}{like}; choose one, as in hf:{name.repository}:{(matching or models)[0]}. "
         f"It has: {', '.join(models)}"
     )
 
 
-def _asked(where: HubFile, work: Callable[[], T]) -> T:
-    """What the hub answers, or an error in our words."""
+def _call_hub(name: HubFile, call: Callable[[], T]) -> T:
+    """The result of a call to the hub, or an error of our own."""
     from huggingface_hub import errors
 
     try:
-        return work()
+        return call()
     except (errors.RepositoryNotFoundError, errors.GatedRepoError):
-        raise UsageError(
-            f"the hub has no {where.repository}, or shows it only to those with a token (HF_TOKEN)"
-        ) from None
+        raise UsageError(f"the hub has no {name.repository}, or it needs a token (HF_TOKEN)") from None
     except errors.RemoteEntryNotFoundError:
         raise UsageError(
-            f"{where.repository} has no file {where.file}; hf:{where.repository} alone lists its files"
+            f"{name.repository} has no file {name.file}; hf:{name.repository} alone lists its files"
         ) from None
-    except Exception as error:  # of whatever HTTP library the hub's own client uses
-        raise _unreachable(where, error) from None
+    except Exception as error:  # the hub's client does not say which HTTP library it uses
+        raise _unreachable(name, error) from None
 
 
-def _unreachable(where: HubFile, error: Exception) -> EngineUnavailable:
-    why = " ".join(str(error).split())[:120] or type(error).__name__
-    return EngineUnavailable(f"the hub cannot be reached for {where.repository} ({why}); {INSTEAD}")
+def _unreachable(name: HubFile, error: Exception) -> EngineUnavailable:
+    reason = " ".join(str(error).split())[:120] or type(error).__name__
+    return EngineUnavailable(f"the hub cannot be reached for {name.repository} ({reason}); {INSTEAD}")

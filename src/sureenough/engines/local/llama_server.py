@@ -1,7 +1,7 @@
 """llama.cpp's own server inside this process, through `xllamacpp`: started on first use, shared, stopped at exit.
 
-Servers are kept by what they serve. One that has room enough is used again; an idle one that is too small, or that
-takes memory another needs, is stopped. Starting and stopping hold Python's lock: nothing else in the process runs.
+A server with enough slots and context is used again; an idle one that is too small, or whose memory another needs, is
+stopped. Starting and stopping hold Python's lock: nothing else in the process runs meanwhile.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ from typing import Any, Final
 from sureenough.engines.local.memory import available, shown
 from sureenough.errors import EngineUnavailable, UsageError
 
-SPINS: Final = "GOMP_SPINCOUNT"
+SPIN_VARIABLE: Final = "GOMP_SPINCOUNT"
 INSTALL: Final = "the local engine needs the package xllamacpp: pip install 'sureenough[local]'"
 
 
 @dataclass(frozen=True, slots=True)
 class LlamaServerOptions:
-    """What a server is to be like."""
+    """The model and the sizes of a server."""
 
     file: Path
     slots: int
-    slot: int  # tokens of context a slot
+    slot: int  # tokens of context per slot
     threads: int
-    bytes: int  # that it will take, about
+    bytes: int  # of memory, estimated
     port: int = 0
 
 
 class LlamaServer:
-    """A server, who uses it, and the key that only they know."""
+    """A running server, the number of its users, and its key."""
 
     def __init__(self, plan: LlamaServerOptions) -> None:
         self.plan = plan
@@ -48,10 +48,10 @@ class LlamaServer:
         self.key = secrets.token_urlsafe(24)
         self._server: Any = _server(plan, self.key)
         self.url = f"{self._server.listening_address}/v1"
-        self.visits = 0  # runs that have begun, so that one can see whether it was alone
+        self.visits = 0  # runs so far, by which a run sees whether it was the only one
 
     def stop(self) -> None:
-        """End it; streams that are still open end with it, a second later at most."""
+        """Stop the server; streams that are still open end within a second."""
         self._server = None
 
 
@@ -61,45 +61,49 @@ _running: Final[list[LlamaServer]] = []
 
 @contextlib.contextmanager
 def served(plan: LlamaServerOptions) -> Iterator[LlamaServer]:
-    """A server that fits the plan, for as long as the block lasts; it stays ready after it."""
+    """A server that fits the plan, in use while the block lasts; it keeps running afterwards."""
     with _lock:
-        one = _found(plan) or _started(plan)
-        one.users += 1
-        one.visits += 1
+        server = _find(plan) or _start(plan)
+        server.users += 1
+        server.visits += 1
     try:
-        yield one
+        yield server
     finally:
         with _lock:
-            one.users -= 1
+            server.users -= 1
 
 
-def _found(plan: LlamaServerOptions) -> LlamaServer | None:
-    same = [one for one in _running if one.plan.file == plan.file and one.plan.threads == plan.threads]
-    same = [one for one in same if plan.port in (0, one.plan.port)]
-    return next((one for one in same if one.plan.slots >= plan.slots and one.plan.slot >= plan.slot), None)
+def _find(plan: LlamaServerOptions) -> LlamaServer | None:
+    for server in _running:
+        other = server.plan
+        same = (other.file, other.threads) == (plan.file, plan.threads) and plan.port in (0, other.port)
+        if same and other.slots >= plan.slots and other.slot >= plan.slot:
+            return server
+    return None
 
 
-def _started(plan: LlamaServerOptions) -> LlamaServer:
+def _start(plan: LlamaServerOptions) -> LlamaServer:
     free = available()
-    _stop([one for one in _running if not one.users and (one.plan.file == plan.file or one.plan.port == plan.port > 0)])
+    idle = [server for server in _running if not server.users]
+    _stop([server for server in idle if server.plan.file == plan.file or server.plan.port == plan.port > 0])
     if free is not None and free < plan.bytes:
-        _stop([one for one in _running if not one.users])
+        _stop([server for server in _running if not server.users])
         free = available()
     if free is not None and free < plan.bytes:
         raise UsageError(
             f"memory is short: {plan.file.name} with {plan.slots} paths of {plan.slot:,} tokens takes about "
-            f"{shown(plan.bytes)}, and {shown(free)} can be had; run fewer paths at once (--parallel), shorter ones "
-            "(--max-path-tokens), or a smaller model"
+            f"{shown(plan.bytes)}, and {shown(free)} are available; run fewer paths in parallel, shorter ones "
+            "(max_path_tokens), or a smaller model"
         )
-    one = LlamaServer(plan)
-    _running.append(one)
-    return one
+    server = LlamaServer(plan)
+    _running.append(server)
+    return server
 
 
-def _stop(those: list[LlamaServer]) -> None:
-    for one in those:
-        _running.remove(one)
-        one.stop()
+def _stop(servers: list[LlamaServer]) -> None:
+    for server in servers:
+        _running.remove(server)
+        server.stop()
 
 
 @atexit.register
@@ -110,10 +114,10 @@ def stop_all() -> None:
 
 
 def _server(plan: LlamaServerOptions, key: str) -> Any:
-    """Start one; llama.cpp says nothing but True or False, so failures are looked into."""
+    """Start llama.cpp's server, which fails without a reason; `_reason` finds it."""
     xllamacpp = _library()
     if plan.port and _taken(plan.port):
-        raise UsageError(f"port {plan.port} is taken by another program; give another, or 0 for any free one")
+        raise UsageError(f"port {plan.port} is taken by another program; give another port, or 0 for any free one")
     params = parameters(xllamacpp.CommonParams(), plan)
     params.api_keys = [key]
     try:
@@ -123,42 +127,42 @@ def _server(plan: LlamaServerOptions, key: str) -> Any:
 
 
 def _library() -> Any:
-    """llama.cpp's threads wait for each other at every layer: short spins, else they starve on a busy machine.
+    """Import xllamacpp with short spins: llama.cpp's threads wait for each other at every layer.
 
-    Seen on two cores with five busy processes: 1,800 tokens/s so, 110 with the default of waiting without end. The
-    library reads the setting while it is loaded, and never again.
+    On two cores with five busy processes: 1,800 tokens/s with short spins, 110 with the default of unlimited ones. The
+    library reads the setting only while it is loaded.
     """
-    before = os.environ.get(SPINS)
-    os.environ.setdefault(SPINS, "1000")
+    before = os.environ.get(SPIN_VARIABLE)
+    os.environ.setdefault(SPIN_VARIABLE, "1000")
     try:
         import xllamacpp
     except ImportError:
         raise UsageError(INSTALL) from None
     finally:
         if before is None:
-            del os.environ[SPINS]
+            del os.environ[SPIN_VARIABLE]
     return xllamacpp
 
 
 def parameters(params: Any, plan: LlamaServerOptions) -> Any:
     """llama.cpp's settings for a plan."""
-    params.model.path, params.model_alias = str(plan.file), {plan.file.stem}  # replies name it; not where it lies
+    params.model.path, params.model_alias = str(plan.file), {plan.file.stem}  # the name in replies, without its folder
     params.n_parallel, params.n_ctx = plan.slots, plan.slots * plan.slot  # the slots share it evenly
     params.cpuparams.n_threads = params.cpuparams_batch.n_threads = plan.threads
     params.hostnames, params.port = ["127.0.0.1"], plan.port
     params.endpoint_metrics = params.endpoint_slots = True
     params.cors_origins, params.ui = "", False
-    params.verbosity = 0  # it would write over the terminal
+    params.verbosity = 0  # else its log overwrites the terminal
     params.cache_ram_mib = 0  # else up to 8 GB of old prompts are kept
     params.fit_params = False  # else it changes sizes by itself
     params.warmup = False
-    params.sse_ping_interval = 1  # how often it looks whether to stop: 30 s would hang an exit
+    params.sse_ping_interval = 1  # seconds between looks whether to stop; 30 would delay an exit
     return params
 
 
 def _taken(port: int) -> bool:
     with socket.socket() as probe:
-        if os.name == "posix":  # connections that are only fading away hold no port
+        if os.name == "posix":  # connections in TIME_WAIT do not occupy the port
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind(("127.0.0.1", port))
@@ -167,7 +171,7 @@ def _taken(port: int) -> bool:
     return False
 
 
-_ASK_WHY: Final = """
+_START_AGAIN: Final = """
 import sys, xllamacpp
 params = xllamacpp.CommonParams()
 params.model.path, params.n_ctx, params.verbosity = sys.argv[1], 256, 4
@@ -177,14 +181,14 @@ xllamacpp.Server(params)
 
 
 def _reason(plan: LlamaServerOptions) -> str:
-    """Why it will not start: asked again in a process whose log can be read without touching this one's."""
+    """Why the server does not start: it is started again in a process of its own, whose log can be read."""
     try:
         done = subprocess.run(
-            [sys.executable, "-c", _ASK_WHY, str(plan.file)], capture_output=True, timeout=120, check=False
+            [sys.executable, "-c", _START_AGAIN, str(plan.file)], capture_output=True, timeout=120, check=False
         )
     except (OSError, subprocess.TimeoutExpired):
-        return "it does not say why"
+        return "it gives no reason"
     if done.returncode == 0:
         return f"it starts with less context; {plan.slots} paths of {plan.slot:,} tokens may be too many for the memory"
-    said = re.findall(r"^\S+ E (?:\S+: )?(.+)$", done.stderr.decode("utf-8", "replace"), re.MULTILINE)
-    return str(said[0])[:300] if said else f"it ended with code {done.returncode}"
+    errors = re.findall(r"^\S+ E (?:\S+: )?(.+)$", done.stderr.decode("utf-8", "replace"), re.MULTILINE)
+    return str(errors[0])[:300] if errors else f"it ended with code {done.returncode}"

@@ -1,4 +1,4 @@
-"""How much memory this machine can still give, as far as it says."""
+"""How much memory is available on this machine."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ CGROUP: Final = Path("/sys/fs/cgroup")
 
 
 def available(meminfo: Path = MEMINFO, cgroup: Path = CGROUP) -> int | None:
-    """Bytes that can be had without swapping; all of the memory where only that is known; None where nothing is."""
+    """Bytes available without swapping; the installed memory if only that is known, else None."""
     known = [size for size in (_linux(meminfo), _container(cgroup)) if size is not None]
     return min(known) if known else _installed()
 
 
 def _linux(file: Path) -> int | None:
     try:
-        found = re.search(r"^MemAvailable:\s+(\d+) kB", file.read_text(), re.MULTILINE)
+        match = re.search(r"^MemAvailable:\s+(\d+) kB", file.read_text(), re.MULTILINE)
     except OSError:
         return None
-    return int(found[1]) * 1024 if found else None
+    return int(match[1]) * 1024 if match else None
 
 
 def _container(folder: Path) -> int | None:
-    """What a container's limit leaves; pages of files can be dropped, so they are no loss."""
+    """What a container's limit leaves. Cached pages of files can be dropped, so they count as available."""
     try:
         limit = (folder / "memory.max").read_text().strip()
         used = int((folder / "memory.current").read_text())
@@ -44,5 +44,5 @@ def _installed() -> int | None:
 
 
 def shown(size: float) -> str:
-    """Bytes for people."""
+    """Bytes as text, such as 2.5 GB."""
     return f"{size / 1e9:.1f} GB" if size >= 1e9 else f"{size / 1e6:.0f} MB"

@@ -21,14 +21,14 @@ TIMEOUT: Final = 10.0
 
 class _Handler(socketserver.StreamRequestHandler):
     def handle(self) -> None:
-        records = cast(_Server, self.server).records
+        records = cast(_RecordsServer, self.server).records
         for line in self.rfile:
             request = json.loads(line)
             record = records.read(str(request["key"]), request.get("tokens"))
             self.wfile.write(json.dumps(record.to_json()).encode() + b"\n")
 
 
-class _Server(socketserver.ThreadingUnixStreamServer):
+class _RecordsServer(socketserver.ThreadingUnixStreamServer):
     daemon_threads = True
     request_queue_size = 1024  # many paths end at once, and a full queue refuses connections
 
@@ -40,7 +40,7 @@ class _Server(socketserver.ThreadingUnixStreamServer):
 def serve_records(records: PathRecords, socket_path: str) -> None:
     """Serve records at this path until the process ends."""
     Path(socket_path).unlink(missing_ok=True)
-    server = _Server(socket_path, records)
+    server = _RecordsServer(socket_path, records)
     os.chmod(socket_path, 0o600)
     threading.Thread(target=server.serve_forever, name="sureenough-records", daemon=True).start()
 
