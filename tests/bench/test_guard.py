@@ -76,7 +76,7 @@ def test_an_outcome_explains_itself() -> None:
     assert "tokens (" in text
     nothing = se.replay([RecordedPath(None, [], [])], "ddc:warmup=1").explain()
     assert nothing.startswith("No answer (ddc:warmup=1, 1 of 1 paths).")
-    assert "Nobody has voted." in nothing
+    assert "There are no votes yet." in nothing
     assert "Note: no path was watched" in nothing
 
 
