@@ -99,7 +99,8 @@ def test_the_table_says_what_a_reader_should_know(tmp_path: Path) -> None:
     assert "2 questions have fewer than 20 recorded paths (20 at most); all were used" in result.notes
     assert any("1 questions have fewer paths than a warm-up" in note for note in result.notes)
     wide = se.compare(tiny_pool(tmp_path, [16]), ["ddc"], window=999)
-    assert any("the longest has 4 tokens, the window 999; try window=1 (5 of 5 runs)" in line for line in footnotes(wide))
+    said = "the longest has 4 tokens, the window 999; try window=1"
+    assert any(said in line and "(5 of 5 runs)" in line for line in footnotes(wide))
     assert any("C_path (raw): ddc" in line for line in footnotes(wide))
 
 

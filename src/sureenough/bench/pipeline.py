@@ -33,6 +33,8 @@ Progress = Callable[[int, int], None]
 
 PARTS_PER_JOB: Final = 4
 """So that no core waits long for the last part."""
+WORTH_PROCESSES: Final = 20_000_000
+"""Tokens times repeats: a few seconds in one process, as long as the imports of the others take."""
 
 
 @dataclass(slots=True)
@@ -81,6 +83,11 @@ class _PartResult(NamedTuple, Generic[T]):
 def cores() -> int:
     """Processors that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def suitable_jobs(pool: Path, repeats: int) -> int:
+    """All cores, or one process if starting others would take longer than the replay."""
+    return cores() if Pool(pool).tokens * repeats >= WORTH_PROCESSES else 1
 
 
 def map_questions(

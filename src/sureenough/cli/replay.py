@@ -17,7 +17,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from sureenough.answers import REPLAY_SECONDS
 from sureenough.bench import Comparison, compare
 from sureenough.bench.pipeline import Progress as ProgressCallback
-from sureenough.bench.pipeline import cores
+from sureenough.bench.pipeline import suitable_jobs
 from sureenough.bench.settings import DEFAULT_REPEATS
 from sureenough.bench.tables import csv_table, json_table, plain_table, rich_table
 from sureenough.cli.option_groups import STRATEGIES_HELP, run_options, split_strategies, with_options
@@ -55,7 +55,9 @@ def command(
         typer.Option(help="Seconds per question for symbolic comparison; pairs undecided by then count as different."),
     ] = REPLAY_SECONDS,
     skip_damaged: Annotated[bool, typer.Option("--skip-damaged", help="Leave out damaged rows; count them.")] = False,
-    jobs: Annotated[int | None, typer.Option(help="Processes; all cores by default.", min=1)] = None,
+    jobs: Annotated[
+        int | None, typer.Option(help="Processes; all cores by default if the pool is large.", min=1)
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
 ) -> None:
@@ -76,7 +78,7 @@ def command(
                 equal=equal,  # type: ignore[arg-type]  # compare checks it
                 symbolic_seconds=symbolic_seconds,
                 skip_damaged=skip_damaged,
-                jobs=jobs or cores(),
+                jobs=jobs or suitable_jobs(pool, repeats),
                 progress=progress,
             )
         results.append(result)
