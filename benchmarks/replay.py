@@ -82,7 +82,7 @@ def monitor_cost(tokens: int) -> None:
 
         us = 1e6 / tokens
         print(f"  window {window}: empty loop {best(floor) * us:.3f} us, push {best(push) * us:.2f} us")
-        bar(f"window {window}, push and all tiers, us a token", best(watch) * us, 4.0)
+        bar(f"window {window}, push and all tiers, us per token", best(watch) * us, 4.0)
 
 
 def lanes(questions: list[Question], orders: int) -> None:
@@ -151,15 +151,15 @@ def growth(file: Path, sizes: tuple[int, ...], orders: tuple[int, ...]) -> None:
             tokens = cut(file, small, size)
             took = best(lambda: compare(small, ["sc", "ac", "ddc"], repeats=2), 2)
             costs.append(took / tokens)
-            print(f"  {size} questions, {tokens:,} tokens: {took:.2f} s, {1e6 * took / tokens:.3f} us a token")
-        bar("us a token, largest over smallest pool", costs[-1] / costs[0], 1.5)
+            print(f"  {size} questions, {tokens:,} tokens: {took:.2f} s, {1e6 * took / tokens:.3f} us per token")
+        bar("us per token, largest over smallest pool", costs[-1] / costs[0], 1.5)
         cut(file, small, sizes[0])
         each = []
         for repeats in orders:
             took = best(lambda repeats=repeats: compare(small, ["sc", "ac", "ddc"], repeats=repeats), 2)  # type: ignore[misc]
             each.append(took / repeats)
             print(f"  {repeats} repeats: {took:.2f} s, {took / repeats:.3f} s a repeat")
-        bar("seconds a repeat, most over fewest repeats", each[-1] / each[0], 1.2)
+        bar("seconds per repeat, most over fewest repeats", each[-1] / each[0], 1.2)
 
 
 def cut(file: Path, out: Path, size: int) -> int:

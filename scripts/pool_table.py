@@ -13,7 +13,7 @@ from typing import Any
 
 
 def cell(row: dict[str, Any], first: bool) -> str:
-    """Accuracy, difference to the first strategy with its interval, tokens a question."""
+    """Accuracy, difference to the first strategy with its interval, tokens per question."""
     accuracy, tokens = f"{100 * row['accuracy']:.1f}", f"{row['tokens'] / 1000:.1f}k"
     if first:
         return f"{accuracy}, {tokens}"

@@ -87,7 +87,7 @@ def compared(file: Path) -> dict[int, Comparison]:
 
 def show(paths: dict[int, Level], table: dict[int, Comparison]) -> None:
     """Print the page's tables."""
-    print("| level | tokens a path | one path right | area under ROC | " + " | ".join(STRATEGIES) + " |")
+    print("| level | tokens per path | one path right | area under ROC | " + " | ".join(STRATEGIES) + " |")
     print("|" + "---|" * (4 + len(STRATEGIES)))
     for level, here in paths.items():
         cells = [f"{100 * row.accuracy:.1f}, {row.tokens:,.0f}" for row in table[level].rows]
@@ -117,7 +117,7 @@ def _accuracy(paths: dict[int, Level], table: dict[int, Comparison], out: Path) 
         left.plot(LEVELS, [100 * mark for mark in marks], "o-", color=colour, ms=4, label=name)
         right.plot(LEVELS, tokens, "o-", color=colour, ms=4)
     left.set(xlabel="level", ylabel="accuracy, %", xticks=LEVELS)
-    right.set(xlabel="level", ylabel="tokens a question", xticks=LEVELS, yscale="log")
+    right.set(xlabel="level", ylabel="tokens per question", xticks=LEVELS, yscale="log")
     left.legend(frameon=False, loc="lower left")
     fig.savefig(out, metadata={"Date": None})
 

@@ -10,6 +10,7 @@ import os
 import re
 import subprocess
 import sys
+import tokenize
 import types
 from collections.abc import Iterator
 from functools import cache
@@ -27,11 +28,11 @@ QUOTED = re.compile(r"^> .*(?:\n> .*)*", re.MULTILINE)
 CARDS = [
     ROOT / name for name in ("CHANGELOG.md", "CONTRIBUTING.md", "training/README.md", "src/sureenough/data/README.md")
 ]
-PENDING = ("docs/bench.md", "docs/serving.md", "docs/vllm.md")
-"""Pages that are being rewritten: their links, file names and style are not checked yet. Strict: ()."""
+PENDING: tuple[str, ...] = ()
+"""Pages that are being rewritten: their links, file names and style are not checked yet."""
 
-STYLE_ROOTS: tuple[str, ...] = ()
-"""Folders whose string literals and docstrings are checked too. Strict: ("src/sureenough",)."""
+STYLE_ROOTS: tuple[str, ...] = ("src/sureenough",)
+"""Folders whose string literals, docstrings and comments are checked too."""
 
 TICS = {
     r"\bis no (?!longer\b)[a-z]+\b": "is not a …, without …, nothing …",
@@ -162,14 +163,17 @@ def messages() -> list[re.Pattern[str]]:
 
 
 def plain_texts() -> Iterator[tuple[str, str]]:
-    """Prose of the documents without code and quoted messages, and strings of the source files."""
+    """Prose of the documents without code and quoted messages, and strings and comments of the source files."""
     for document in settled([*DOCUMENTS, *CARDS]):
         text = FENCED.sub("", document.read_text())
         yield str(document.relative_to(ROOT)), re.sub(r"`[^`\n]*`", "`…`", QUOTED.sub("", text))
     for root in STYLE_ROOTS:
         for file in sorted((ROOT / root).rglob("*.py")):
             strings = [node.value for node in ast.walk(ast.parse(file.read_text())) if isinstance(node, ast.Constant)]
-            yield str(file.relative_to(ROOT)), "\n".join(text for text in strings if isinstance(text, str))
+            with file.open("rb") as source:
+                comments = [token.string for token in tokenize.tokenize(source.readline) if token.type == tokenize.COMMENT]
+            texts = [text for text in strings if isinstance(text, str)]
+            yield str(file.relative_to(ROOT)), "\n".join([*texts, *(comment.lstrip("# ") for comment in comments)])
 
 
 @pytest.mark.parametrize("text", [pytest.param(text, id=name) for name, text in plain_texts()])

@@ -1,6 +1,6 @@
 """Strategies as strings: `ddc:warmup=8,tau=0.99` ⇄ Strategy.
 
-The options of a strategy are the marked fields of its parts (`core.strategy_options`); there is no second list.
+The options of a strategy are the marked fields of its parts (`core.strategy_options`), listed nowhere else.
 """
 
 from __future__ import annotations

@@ -93,7 +93,7 @@ class LiveRun:
 
 
 def read_runs(file: Path) -> list[LiveRun]:
-    """All runs of a file; none if there is no file."""
+    """All runs of a file; none if the file does not exist."""
     return [run_of(line, file) for offset, line in read_lines(file) if offset] if file.exists() else []
 
 

@@ -112,7 +112,7 @@ class RunOptions:
         names = cls.fields()
         unknown = next((name for name in values if name not in names), None)
         if unknown is not None:
-            raise UsageError(f"there is no option {unknown!r}; known: {', '.join(names)}")
+            raise UsageError(f"unknown option {unknown!r}; known: {', '.join(names)}")
         return cls(**values)
 
 

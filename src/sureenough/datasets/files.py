@@ -95,7 +95,7 @@ def columns_of(text: str | None) -> dict[str, str]:
 def _check_names(columns: Mapping[str, str]) -> dict[str, str]:
     unknown = [name for name in columns if name not in COLUMNS]
     if unknown:
-        raise UsageError(f"there is no field {unknown[0]!r} to map; known: {', '.join(COLUMNS)}")
+        raise UsageError(f"unknown field {unknown[0]!r} to map; known: {', '.join(COLUMNS)}")
     return dict(columns)
 
 

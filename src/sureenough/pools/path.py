@@ -31,7 +31,7 @@ class RecordedPath:
         if self.answer is not None and not isinstance(self.answer, str):
             raise UsageError(f"the answer of a recorded path is {self.answer!r}; it must be a string, or None")
         if self.answer is not None and not self.answer.strip():
-            object.__setattr__(self, "answer", None)  # an empty answer is no answer: the path abstains
+            object.__setattr__(self, "answer", None)  # with an empty answer, the path abstains
         for name in ("peak", "conf"):
             object.__setattr__(self, name, _signal(name, getattr(self, name)))
         if len(self.peak) != len(self.conf):

@@ -15,7 +15,7 @@ from sureenough.server.settings import ServerLimits
 
 Progress = Literal["comments", "reasoning", "none"]
 LARGEST: Final = {"seed": 2**63 - 1}
-"""The largest value of an option without a cap, where it is not a billion."""
+"""Options without a cap whose largest value is not a billion."""
 Whole = Annotated[int, Meta(ge=1, le=1_000_000_000)]
 Seed = Annotated[int, Meta(ge=0, le=LARGEST["seed"])]
 Messages = Annotated[

@@ -144,7 +144,7 @@ class _Exchange:
         except TimeoutError:
             raise TransportError(f"the server did not read the request within {self._write_seconds:g} s") from None
         except (OSError, ValueError):  # such as a host name that cannot be encoded
-            raise ConnectError("there is no such address") from None
+            raise ConnectError("the address does not exist") from None
         encoding = response.headers.get("Content-Encoding", "identity").strip().lower()
         if encoding != "identity":
             self._close(response)
@@ -235,7 +235,7 @@ def _converted(error: Exception) -> TransportError:
         case aiohttp.ClientPayloadError():
             return TransportError("the connection ended before the response did")
         case aiohttp.InvalidURL():
-            return ConnectError("there is no such address")
+            return ConnectError("the address does not exist")
         case OSError():
             return TransportError(_reason(error))
     return TransportError(type(error).__name__)
