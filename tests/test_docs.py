@@ -14,9 +14,15 @@ import tokenize
 import types
 from collections.abc import Iterator
 from functools import cache
+from operator import attrgetter
 from pathlib import Path
+from typing import get_args
 
 import pytest
+
+from sureenough.core.events import Action, Event
+from sureenough.core.session import TRANSITIONS
+from sureenough.core.snapshot import Phase
 
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -118,6 +124,35 @@ def resolves(dotted: str) -> bool:
     return False
 
 
+def section(page: str, heading: str) -> str:
+    """The text under a heading, up to the next one of its level."""
+    return (ROOT / "docs" / page).read_text().split(f"\n## {heading}\n")[1].split("\n## ")[0]
+
+
+def test_the_table_of_phases_has_every_transition() -> None:
+    table = re.findall(
+        r"^\| `(\w+)` \| (.+) \| `(\w+)` \| (.+) \|$", section("how-it-works.md", "Phases of a session"), re.MULTILINE
+    )
+    shown = {(Phase[phase], Phase[following]) for phase, _, following, _ in table}
+    assert {phase for phase, _ in shown} == set(Phase)
+    assert {(a, b) for a, b in shown if a != b} == {(a, b) for a, after in TRANSITIONS.items() for b in after}
+    for column, types_ in ((1, Event), (3, Action)):
+        names = {name for row in table for name in re.findall(r"`([A-Z]\w+)`", row[column])}
+        assert names == {one.__name__ for one in get_args(types_)}
+
+
+@pytest.mark.parametrize("heading", ["The walk of a token", "The walk of a recorded path"])
+def test_every_function_of_a_walk_is_in_the_file_that_it_links_to(heading: str) -> None:
+    text = section("how-it-works.md", heading)
+    assert 8 <= len(re.findall(r"^\d+\. \[`", text, re.MULTILINE)) <= 12
+    links = re.findall(r"\[`([\w.]+)`\]\(\.\./src/([\w/]+)\.py\)", text)
+    assert len(links) == text.count("](")
+    for name, file in links:
+        module = importlib.import_module(file.replace("/", "."))
+        assert attrgetter(name)(module), name
+        assert getattr(module, name.split(".")[0]).__module__ == module.__name__, f"{name} is not defined in {file}"
+
+
 def test_the_readme_shows_what_replay_prints() -> None:
     text = (ROOT / "README.md").read_text()
     shown = re.search(r"```text\n(built-in pool.*?)```", text, re.DOTALL)
@@ -171,7 +206,9 @@ def plain_texts() -> Iterator[tuple[str, str]]:
         for file in sorted((ROOT / root).rglob("*.py")):
             strings = [node.value for node in ast.walk(ast.parse(file.read_text())) if isinstance(node, ast.Constant)]
             with file.open("rb") as source:
-                comments = [token.string for token in tokenize.tokenize(source.readline) if token.type == tokenize.COMMENT]
+                comments = [
+                    token.string for token in tokenize.tokenize(source.readline) if token.type == tokenize.COMMENT
+                ]
             texts = [text for text in strings if isinstance(text, str)]
             yield str(file.relative_to(ROOT)), "\n".join([*texts, *(comment.lstrip("# ") for comment in comments)])
 
