@@ -23,6 +23,7 @@ import pytest
 from sureenough.core.events import Action, Event
 from sureenough.core.session import TRANSITIONS
 from sureenough.core.snapshot import Phase
+from sureenough.engines.openai.parser import FINISH_REASONS
 
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -151,6 +152,11 @@ def test_every_function_of_a_walk_is_in_the_file_that_it_links_to(heading: str) 
         module = importlib.import_module(file.replace("/", "."))
         assert attrgetter(name)(module), name
         assert getattr(module, name.split(".")[0]).__module__ == module.__name__, f"{name} is not defined in {file}"
+
+
+def test_the_finish_reasons_are_those_of_the_parser() -> None:
+    table = re.findall(r"^\| (`.+) \| `(\w+)` \|", section("troubleshooting.md", "Paths are lost"), re.MULTILINE)
+    assert {reason: finish for reasons, finish in table for reason in re.findall(r"`(\w+)`", reasons)} == FINISH_REASONS
 
 
 def test_the_readme_shows_what_replay_prints() -> None:
