@@ -57,7 +57,7 @@ def best(work: Callable[[], object], times: int = 3) -> float:
 
 
 def monitor_cost(tokens: int) -> None:
-    """Microseconds a token: push alone, push and all three tiers, and an empty loop as the floor."""
+    """Microseconds per token: push alone, push and all three tiers, and an empty loop as the floor."""
     rng = np.random.default_rng(0)
     conf, peak = rng.normal(10, 3, tokens).tolist(), rng.random(tokens).tolist()
     gate = Gate(trust=2.0, drop=-1.0, risk=9.0)  # tests everything, closes never

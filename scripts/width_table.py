@@ -14,7 +14,7 @@ from sureenough.strategies import STRATEGIES
 
 
 def main() -> None:
-    """The table, in Markdown: tokens / steps a question, accuracy being the same at any width."""
+    """The table, in Markdown: tokens / steps per question, accuracy being the same at any width."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("pool", nargs="?", type=Path, default=BUILTIN_POOL)
     parser.add_argument("--repeats", type=int, default=2)
