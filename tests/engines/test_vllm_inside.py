@@ -225,7 +225,8 @@ def test_signals_equal_those_of_the_requests_own_log_probabilities(prompt: str) 
     assert found.tokens == len(made)
     assert found.windows is not None
     wanted = scan(np.array([peak for peak, _ in made]), np.array([conf for _, conf in made]), 8)
-    assert np.array_equal(found.windows.peak, wanted.peak)
+    # The vectorised exponential of torch differs from Python's in the last bit on some processors.
+    np.testing.assert_allclose(found.windows.peak, wanted.peak, rtol=1e-14)
     assert np.array_equal(found.windows.conf, wanted.conf)
 
 
