@@ -18,6 +18,8 @@ from sureenough.strategies import STRATEGIES
 
 PARTS: Final = tuple(part.name for part in fields(Strategy) if part.compare and part.name != "name")
 """The fields that make strategies differ: warmup, calibrate, stop, weigh."""
+LONGEST_SPEC: Final = 500
+"""Characters of a spec string, which error messages quote."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +75,8 @@ def resolve(strategy: str | Strategy) -> Strategy:
 
 def parse(text: str) -> Strategy:
     """`name` or `name:option=value,…`; unknown names are refused with the known ones."""
+    if len(text) > LONGEST_SPEC:
+        raise UsageError(f"the strategy has {len(text):,} characters; a spec has at most {LONGEST_SPEC}")
     name, colon, rest = text.strip().partition(":")
     if name not in STRATEGIES:
         raise UsageError(f"unknown strategy {name!r}{_hint(name, STRATEGIES)}; known: {', '.join(STRATEGIES)}")

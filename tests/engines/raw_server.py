@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -19,6 +20,8 @@ class RawServer:
     def __init__(self, answer: Answer) -> None:
         self.answer = answer
         self.requests = self.connections = self.opened = self.sent = 0
+        self.overfed = False  # a client read an endless reply up to our own limit
+        self.heads: deque[bytes] = deque(maxlen=100)
         self.url = ""
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -26,7 +29,8 @@ class RawServer:
         self.opened += 1
         try:
             while True:
-                head = (await reader.readuntil(b"\r\n\r\n")).lower()
+                self.heads.append(await reader.readuntil(b"\r\n\r\n"))
+                head = self.heads[-1].lower()
                 size = int(head.split(b"content-length:")[1].split(b"\r\n")[0]) if b"content-length:" in head else 0
                 body = await reader.readexactly(size)
                 self.requests += 1
@@ -39,11 +43,14 @@ class RawServer:
 
     async def flood(self, writer: asyncio.StreamWriter, piece: bytes, most: int = 1 << 30) -> None:
         """Send a piece again and again until the client goes away."""
-        while self.sent < most:
+        sent = 0
+        while sent < most:
             writer.write(piece)
             await writer.drain()
+            sent += len(piece)
             self.sent += len(piece)
-        raise AssertionError(f"the client took {self.sent:,} bytes")
+        self.overfed = True
+        raise ConnectionError(f"the client took {sent:,} bytes")
 
 
 @asynccontextmanager

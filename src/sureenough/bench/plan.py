@@ -131,7 +131,7 @@ def read_plan(
     if file is not None:
         try:
             table = tomllib.loads(file.read_text("utf-8"))
-        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
             raise UsageError(f"{file} cannot be used: {getattr(error, 'strerror', None) or error}") from None
     table = dict(fallback or {}) | {name.replace("-", "_"): value for name, value in table.items()}
     table |= {name: value for name, value in typed.items() if value is not None}
@@ -146,8 +146,9 @@ def read_plan(
 def _plan(table: dict[str, Any], limit: int | None, where: str, *, override: bool) -> BenchPlan:
     if isinstance(table.get("datasets"), list | tuple):
         table["datasets"] = [_dataset(one, limit, where, override=override) for one in table["datasets"]]
-    for one in table.get("engines", ()):
-        _refuse_unknown(one, _names(EngineChoice), f"{where}, engines")
+    if isinstance(engines := table.get("engines"), list | tuple):
+        for one in engines:
+            _refuse_unknown(one, _names(EngineChoice), f"{where}, engines")
     own = [name for name in _names(BenchPlan) if name not in ("options", "settings")]
     _refuse_unknown(table, [*own, *RunOptions.fields(), *ReplaySettings.fields()], where)
     nested = {name: value for name, value in table.items() if name in own}

@@ -26,7 +26,7 @@ def defaults(verb: Any, load_verbs: Callable[[], Mapping[str, Any]]) -> dict[str
 
     try:
         table = tomllib.loads(file.read_text("utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
         raise UsageError(f"{file} cannot be used: {error}") from None
     own = table.pop(verb.name, {})
     known = _options(verb)

@@ -76,6 +76,9 @@ class RequestMiddleware:
     def check(self, scope: Scope) -> None:
         """Raise an ApiError if this request is not admitted."""
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in reversed(scope["headers"])}
+        if "transfer-encoding" in headers and "content-length" in headers:  # a second request may hide in the first
+            message = "A request has a Content-Length or a Transfer-Encoding, not both."
+            raise ApiError(400, message, headers={"Connection": "close"})
         if not known_host(headers.get("host", ""), self.state.settings):
             message = "This server does not have that host name; its operator can add it with --allow-host."
             raise ApiError(421, message, code="unknown_host")

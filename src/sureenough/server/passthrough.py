@@ -54,7 +54,7 @@ class PassthroughResponse:
             raise unreachable(error) from None
 
     async def _send_back(self, response: aiohttp.ClientResponse, send: Send) -> None:
-        await send(start(_status(response.status), _headers(response.headers)))
+        await send(start(_status(response.status), self._forwarded(response)))
         while part := await response.content.readany():
             await send(body(part, more=True))
         self.slot.close()  # first: a client that has its response must find a slot for the next request
@@ -70,8 +70,12 @@ class PassthroughResponse:
         if "application/json" not in response.headers.get("content-type", ""):
             code = status if status < 500 or status == 503 else 502
             raise ApiError(code, f"The upstream returned status {status}: {text[:500]}", code="upstream_error")
-        await send(start(_status(status), _headers(response.headers)))
+        await send(start(_status(status), self._forwarded(response)))
         await send(body(text.encode()))
+
+    def _forwarded(self, response: aiohttp.ClientResponse) -> list[tuple[bytes, bytes]]:
+        redact = self.state.upstream.redact
+        return _headers({name: redact(value) for name, value in response.headers.items() if name.lower() in FORWARDED})
 
 
 def _status(status: int) -> int:
@@ -81,5 +85,6 @@ def _status(status: int) -> int:
 
 def _headers(headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
     """The forwarded headers; a line break or another control character in a value would break our own head."""
-    values = ((name, CONTROL.sub(" ", headers[name]).strip()) for name in FORWARDED if name in headers)
+    lower = {name.lower(): value for name, value in headers.items()}
+    values = ((name, CONTROL.sub(" ", lower[name]).strip()) for name in FORWARDED if name in lower)
     return [(name.encode(), value.encode("latin-1", "replace")) for name, value in values if value]

@@ -29,6 +29,8 @@ from sureenough.spec import parse
 
 UPSTREAM_PATH_TOKENS = 32_768
 """A limit on a path's tokens that is as large as this is left to the upstream's own."""
+DEEPEST_BODY = 100
+"""Levels of a request's JSON. Whatever writes it again, here or at the upstream, could fail on more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +71,19 @@ def parse_body(raw: bytes) -> dict[str, Any]:
         raise bad_request("The body of a request must be a JSON object.", code=None)
     if not isinstance(body.get("model"), str) or not body["model"]:
         raise bad_request("you must provide a model parameter", "model", None)
+    if _is_nested_deeper(body, DEEPEST_BODY):
+        raise bad_request(f"The body of a request may be nested {DEEPEST_BODY} levels deep.", code=None)
     return body
+
+
+def _is_nested_deeper(value: Any, levels: int) -> bool:
+    """Whether lists and objects are nested deeper than this; level by level, since recursion itself has a limit."""
+    level = [value]
+    while level and levels:
+        inner = (item.values() if isinstance(item, dict) else item for item in level)
+        level = [item for items in inner for item in items if isinstance(item, dict | list)]
+        levels -= 1
+    return bool(level)
 
 
 class RequestReader:

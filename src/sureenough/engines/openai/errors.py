@@ -136,6 +136,8 @@ def _secrets(url: URL, key: str | None, proxy: URL | None) -> Iterable[str]:
             yield header.removeprefix("Basic ")
         if address is not None and address.password:
             yield from (quote(address.password, safe=""), address.password)
+        if address is not None and address.user and (not address.password or len(address.user) >= 6):
+            yield from (quote(address.user, safe=""), address.user)  # some services take a token as the user
     for value in url.query.values():
         if len(value) >= 6:  # shorter values are settings, not credentials
             yield from (quote(value, safe=""), value)

@@ -138,9 +138,12 @@ def _window(value: object) -> int:
 
 
 def _number(name: str, value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value):
-        raise UsageError(f"{name} is {value!r}; it must be a finite number, or left out to mean never")
-    return float(value)
+    try:
+        if isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value):
+            return float(value)
+    except OverflowError:  # a whole number beyond every float
+        raise UsageError(f"{name} is too large; it must be a finite number, or left out to mean never") from None
+    raise UsageError(f"{name} is {value!r}; it must be a finite number, or left out to mean never")
 
 
 def is_watchable(body: Mapping[str, Any], arguments: Mapping[str, Any]) -> bool:
@@ -202,6 +205,8 @@ def parse_summary(record: Mapping[str, Any], window: int) -> Summary:
         raise ValueError("malformed record (tokens)")
     windows = None
     if "signals" in record:
+        if not isinstance(record["signals"], str):
+            raise ValueError("malformed record (signals)")
         signals = np.frombuffer(base64.b64decode(record["signals"]), dtype="<f8").astype(np.float64).reshape(-1, 2)
         if len(signals) != tokens or not np.isfinite(signals).all():
             raise ValueError("malformed record (signals)")
