@@ -16,7 +16,7 @@ import random
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -131,15 +131,27 @@ def extraction(report: Report, smoke: bool) -> None:
     size, growth, slowest, name = 200_000 if smoke else 1_000_000, 0.0, 0.0, ""
     for shape, kind in itertools.product(ADVERSARIAL, ("math", "choice")):
         texts = [ADVERSARIAL[shape](size * factor) for factor in (1, 2, 4)]
-        times = [cpu_seconds(lambda: answers.extract(text, kind, fallback="last-number")) for text in texts]  # noqa: B023
+        times = extraction_times(texts, kind)
+        for _ in range(3):  # a busy machine can stretch one measurement, never all of them
+            if worst_ratio(times) < 2.5:
+                break
+            times = [*map(min, times, extraction_times(texts, kind))]
         slowest = max(slowest, times[0])
-        for short, long in itertools.pairwise(times):
-            if short > 0.005 and long / short > growth:  # below that a ratio is noise
-                growth, name = long / short, f"{shape}, {kind}"
+        if worst_ratio(times) > growth:
+            growth, name = worst_ratio(times), f"{shape}, {kind}"
     report.line(
         f"extract, {size / 1e6:g} MB, the slowest of {2 * len(ADVERSARIAL)} texts", slowest, "s", 0.3 * size / 1e6
     )
     report.line("extract, time for twice the text, the worst of them", growth, "x", 3, name)
+
+
+def extraction_times(texts: Sequence[str], kind: str) -> list[float]:
+    return [cpu_seconds(lambda: answers.extract(text, kind, fallback="last-number")) for text in texts]  # noqa: B023
+
+
+def worst_ratio(times: Sequence[float]) -> float:
+    """The largest growth from one size to twice that size; below 5 ms a ratio is noise."""
+    return max((long / short for short, long in itertools.pairwise(times) if short > 0.005), default=0.0)
 
 
 def cpu_seconds(action: Callable[[], Any]) -> float:

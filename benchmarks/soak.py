@@ -22,10 +22,10 @@ import httpx
 import psutil
 
 sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parent.parent)]
-from serve import process  # noqa: E402
-
-from sureenough.core.outcome import BUCKETS  # noqa: E402
 from tests.adversarial.hostile_client import ATTACKS, BODY, Target  # noqa: E402
+
+from serve import process  # noqa: E402
+from sureenough.core.outcome import BUCKETS  # noqa: E402
 
 WARM_UP = 0.4
 """Share of the time after which memory is measured first."""
