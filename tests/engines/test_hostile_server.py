@@ -221,8 +221,8 @@ def test_14_17_what_is_not_http_costs_one_path(raw: bytes) -> None:
     [
         (b"HTTP/1.1 400 Bad\r\n\r\n", b"x" * 65_536, "answered 400: xxx"),
         (b"HTTP/1.1 400 Bad\r\nTransfer-Encoding: chunked\r\n\r\n", chunked(b"x" * 65_536), "answered 400: xxx"),
-        (STREAM_HEAD + b"\r\n", b"x" * 65_536, "more than 16,777,216 bytes, which is the limit"),
-        (STREAM_HEAD + b"\r\n", b"data: " + b"x" * 65_530 + b"\n", "more than 16,777,216 bytes, which is the limit"),
+        (STREAM_HEAD + b"\r\n", b"x" * 65_536, "more than 2,097,152 bytes, which is the limit"),
+        (STREAM_HEAD + b"\r\n", b"data: " + b"x" * 65_530 + b"\n", "more than 2,097,152 bytes, which is the limit"),
         (STREAM_HEAD + b"Content-Encoding: gzip\r\n\r\n", b"x" * 65_536, "compressed .'gzip'., which the request"),
         (CHUNKED_HEAD + b"0\r\n", b"X-Trailer: x\r\n" * 1000, "not valid HTTP"),
         (b"HTTP/1.1 200 OK\r\n", b"X-Header: x\r\n" * 1000, "not valid HTTP"),

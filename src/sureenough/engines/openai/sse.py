@@ -6,7 +6,7 @@ from typing import Final
 
 from sureenough.errors import EngineError
 
-LARGEST_EVENT: Final = 16 << 20
+LARGEST_EVENT: Final = 2 << 20
 """Bytes of one event, unfinished lines included. The log-probabilities of 25 tokens take about 36,000."""
 
 
