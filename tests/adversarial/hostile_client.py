@@ -48,13 +48,14 @@ class Target:
 
     def send(self, *pieces: bytes, pause: float = 0.0) -> bytes:
         """Send pieces with pauses between them, and read what comes back."""
+        received = []
         with self.connect() as connection:
             with suppress(OSError):
                 for piece in pieces:
                     connection.sendall(piece)
                     time.sleep(pause)
-            return read_some(connection)
-        return b""
+            received.append(read_some(connection))
+        return b"".join(received)  # nothing if the server ended the connection
 
 
 def read_some(connection: socket.socket, limit: int = 65_536) -> bytes:
@@ -111,7 +112,7 @@ def huge_head(target: Target, draw: random.Random) -> bytes:
 
 @attack
 def no_content(target: Target, draw: random.Random) -> bytes:
-    messages = draw.choice([[{"role": "user"}], [{}], [], [{"role": "user", "content": None}], None, 5, [[]]])
+    messages: Any = draw.choice([[{"role": "user"}], [{}], [], [{"role": "user", "content": None}], None, 5, [[]]])
     return target.send(post(body(messages=messages)))
 
 
@@ -123,8 +124,13 @@ def only_tool_calls(target: Target, draw: random.Random) -> bytes:
 @attack
 def surrogates(target: Target, draw: random.Random) -> bytes:
     half = draw.choice(["\ud83d", "\ude00", "\ude00\ud83d"])
-    name = draw.choice([{"messages": [{"role": half, "content": half}]}, {"model": half}, {half: half}, {"stop": half}])
-    return target.send(post(body(**name)))
+    fields: list[dict[str, Any]] = [
+        {"messages": [{"role": half, "content": half}]},
+        {"model": half},
+        {half: half},
+        {"stop": half},
+    ]
+    return target.send(post(body(**draw.choice(fields))))
 
 
 @attack
@@ -178,7 +184,7 @@ def deep_nesting(target: Target, draw: random.Random) -> bytes:
 
 @attack
 def odd_numbers(target: Target, draw: random.Random) -> bytes:
-    value = draw.choice([-1, 0, 10**400, 1e308, 2**63, True, "7", [], {}, None])
+    value: Any = draw.choice([-1, 0, 10**400, 1e308, 2**63, True, "7", [], {}, None])
     name = draw.choice(["n", "max_tokens", "seed", "temperature", "top_p", "stream", "stop", "sureenough"])
     return target.send(post(body(**{name: value, "model": draw.choice(["tiny", "tiny@sc"])})))
 
@@ -202,11 +208,12 @@ def disconnect(target: Target, draw: random.Random) -> bytes:
 
 @attack
 def half_close(target: Target, draw: random.Random) -> bytes:
+    received = []
     with target.connect() as connection:
         connection.sendall(post(body()))
         connection.shutdown(socket.SHUT_WR)
-        return read_some(connection)
-    return b""
+        received.append(read_some(connection))
+    return b"".join(received)
 
 
 @attack

@@ -210,7 +210,7 @@ async def an_error_that_quotes_the_request(
 
 @fault
 async def an_error_inside_the_stream(server: RawServer, writer: asyncio.StreamWriter, draw: random.Random) -> None:
-    code = draw.choice([None, 400, 503, -1, 10**30, "x", []])
+    code: Any = draw.choice([None, 400, 503, -1, 10**30, "x", []])
     error = json.dumps({"error": {"message": "\x1b[2Jno", "code": code}})
     writer.write(whole([*tokens(draw)[: draw.choice([0, 2])], error]))
 

@@ -144,7 +144,8 @@ def test_verbs_print_and_write_no_secret(
         for name, words in commands(with_secrets(server.url), tmp_path).items():
             monkeypatch.setattr(sys, "argv", ["sureenough", *words])
             with pytest.raises(SystemExit) as ended:
-                sys.exit(main())
+                main()
+                sys.exit(0)
             printed[name] = "".join(capfd.readouterr())
             assert "Traceback" not in printed[name], printed[name]
             assert ended.value.code in (None, 0, 1, 2, 3), printed[name]
@@ -170,8 +171,11 @@ def test_serve_prints_writes_and_answers_no_secret(mode: str, tmp_path: Path) ->
             replies = []
             body = {"messages": [{"role": "user", "content": "3?"}], "sureenough": {"paths": 2}}
             with httpx.Client(headers={"Authorization": f"Bearer {SERVE_KEY}"}, timeout=60) as http:
-                plain = [] if mode == "breaks off" else [{"model": "tiny"}]  # a 200 is passed on unchanged
-                for fields in [{"model": "tiny@sc"}, {"model": "tiny@sc", "stream": True}, *plain]:
+                votes: list[dict[str, Any]] = [{"model": "tiny@sc"}, {"model": "tiny@sc", "stream": True}]
+                plain: list[dict[str, Any]] = (
+                    [] if mode == "breaks off" else [{"model": "tiny"}]
+                )  # a 200 is passed on unchanged
+                for fields in [*votes, *plain]:
                     more = {"sureenough": None} if fields["model"] == "tiny" else {}
                     response = http.post(f"{address}/v1/chat/completions", json=body | fields | more)
                     replies.append(f"{response.headers} {response.text}")
