@@ -31,7 +31,7 @@ STRATEGIES: Final[dict[str, Strategy]] = {
         stop=TwoLargest(),
         summary="adaptive-consistency: stop when the leader is almost certain to beat the next answer",
     ),
-    "esc": Strategy("esc", stop=Unanimous(), summary="early-stopping SC: stop when a whole window of paths agrees"),
+    "esc": Strategy("esc", stop=Unanimous(), summary="early-stopping SC: stop when a whole batch of paths agrees"),
     "deepconf-low": Strategy(
         "deepconf-low",
         warmup=16,

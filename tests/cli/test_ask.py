@@ -188,5 +188,5 @@ def test_on_a_terminal_it_draws(url: str) -> None:
     done = ask("?", "--url", url, "--model", "tiny", "--window", "8", FORCE_COLOR="1", COLUMNS="120", LINES="40")
     assert done.returncode == 0, done.stderr
     assert "confidence" in done.stdout
-    assert "settled 1.0000 of 0.95" in done.stdout
+    assert "posterior 1.0000, stops above 0.95" in done.stdout
     assert "saved" in done.stdout

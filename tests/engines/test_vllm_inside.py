@@ -177,7 +177,7 @@ def test_a_path_that_is_closed_early_leaves_nothing_behind() -> None:
     async def use() -> int:
         guard = WatchOptions(16, Gate())
         async with opened(engine(max_path_tokens=1500), 1) as ready:
-            chunks = ready.stream(replace(PROMPT, guard=guard), seed=3)
+            chunks = ready.stream(replace(PROMPT, watch=guard), seed=3)
             seen = 0
             async for chunk in chunks:
                 assert isinstance(chunk, Chunk)

@@ -7,12 +7,11 @@ from dataclasses import replace
 import pytest
 
 from sureenough.api import replay
-from sureenough.core.stop_rules import never
 from sureenough.drivers.transcripts import Transcript
 from sureenough.engines.base import Prompt
 from sureenough.pools import RecordedPath
 from sureenough.server.replies import ReplyWriter, RunResult, consensus_details, usage
-from sureenough.server.schema import ConsensusRequest
+from sureenough.server.request_reader import ConsensusRequest
 from sureenough.spec import resolve
 
 OUT = replay([RecordedPath(answer="7", peak=[0.9] * 4, conf=[9.0] * 4)] * 2, "sc")
@@ -30,18 +29,18 @@ def test_progress_is_one_comment_whatever_the_leading_answer_is(end: str) -> Non
 
 
 def test_a_path_that_its_server_cut_says_so() -> None:
-    reply = ReplyWriter(a_request()).whole(RunResult(OUT, Transcript(0, "7", 3, truncated=True), never))
+    reply = ReplyWriter(a_request()).whole(RunResult(OUT, Transcript(0, "7", 3, truncated=True)))
     assert reply["choices"][0]["finish_reason"] == "length"
 
 
 @pytest.mark.parametrize(("longest", "tokens", "why"), [(3, 3, "length"), (4, 3, "stop"), (None, 3, "stop")])
 def test_a_path_that_was_cut_is_called_so(longest: int | None, tokens: int, why: str) -> None:
     limit = {} if longest is None else {"max_path_tokens": longest}
-    reply = ReplyWriter(a_request(**limit)).whole(RunResult(OUT, Transcript(0, "7", tokens), never))
+    reply = ReplyWriter(a_request(**limit)).whole(RunResult(OUT, Transcript(0, "7", tokens)))
     assert reply["choices"][0]["finish_reason"] == why
 
 
 def test_14_9_a_negative_count_of_prompt_tokens_is_not_reported() -> None:
     out = replace(OUT, tokens=replace(OUT.tokens, prompt=-9))
     assert usage(out)["prompt_tokens"] == 0
-    assert consensus_details(RunResult(out, None, never))["tokens"]["prompt"] == 0
+    assert consensus_details(RunResult(out, None))["tokens"]["prompt"] == 0

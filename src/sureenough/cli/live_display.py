@@ -145,11 +145,12 @@ class LiveDisplay:
 def stop_status(snapshot: Snapshot) -> str:
     """How near the stop rule is to stopping."""
     measured = snapshot.votes.measure
-    bar = getattr(snapshot.strategy.stop, "tau", None)
+    stop = snapshot.strategy.stop
     if measured is None:
         return f"{len(snapshot.paths)} of {snapshot.budget} paths"
-    against = f" of {bar:g}" if bar is not None else ""
-    return f"{len(snapshot.paths)} of {snapshot.budget} paths; settled {measured:.4f}{against}"
+    quantity = (stop.quantity or "stop rule").replace("_", " ")
+    against = "" if stop.threshold is None else f", stops {'above' if stop.stops_above else 'below'} {stop.threshold:g}"
+    return f"{len(snapshot.paths)} of {snapshot.budget} paths; {quantity} {measured:.4f}{against}"
 
 
 def token_count(snapshot: Snapshot) -> str:

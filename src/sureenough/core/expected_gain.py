@@ -34,10 +34,15 @@ class ExpectedGain(StopRule):
     delta: float = option(0.01, "vote share that the rest of the budget must be worth", PROBABILITY)
     least: int = option(3, "paths before the first test", COUNT)
     counts_paths: bool = True  # each path that ends leaves fewer to come
-    quantity: str = "expected gain"
+    quantity: str = "expected_gain"
+    stops_above: bool = False
 
     def __post_init__(self) -> None:
         check_options(self)
+
+    @property
+    def threshold(self) -> float:
+        return self.delta
 
     def __call__(self, poll: Poll) -> bool:
         """At delta or below; never without a vote, before `least` paths, or at the end of the budget."""

@@ -63,7 +63,7 @@ class Outcome:
     weight: str | None = None  # how votes were scaled, if the strategy weighs them
     planned: bool = False  # whether the stop rule's need limited the width
     measure: float | None = None  # what the stop rule measured last
-    quantity: str | None = None  # what that is: "posterior", "vote share" or "expected gain"
+    quantity: str | None = None  # what that is: "posterior", "leader_share" or "expected_gain"
     why: str = ""  # the same in a sentence
     agreement: float | None = None  # correlation of confidence with leave-one-out agreement, from six votes on
     gate: Gate | None = None  # the thresholds of this question, if it was calibrated

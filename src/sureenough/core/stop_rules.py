@@ -28,8 +28,18 @@ class StopRule(Protocol):
 
     @property
     def quantity(self) -> str | None:
-        """What `measure` returns: "posterior", "vote share" or "expected gain"; None if it measures nothing."""
+        """What `measure` returns: "posterior", "leader_share" or "expected_gain"; None if it measures nothing."""
         return None
+
+    @property
+    def threshold(self) -> float | None:
+        """The value of `measure` at which the rule stops; None if it measures nothing."""
+        return None
+
+    @property
+    def stops_above(self) -> bool:
+        """Whether it stops above the threshold; else below it."""
+        return True
 
     def __call__(self, poll: Poll) -> bool: ...
 
@@ -85,6 +95,10 @@ class Posterior(StopRule):
     def __post_init__(self) -> None:
         check_options(self)
 
+    @property
+    def threshold(self) -> float:
+        return self.tau
+
     def __call__(self, poll: Poll) -> bool:
         measured = self.measure(poll)
         return measured is not None and measured > self.tau
@@ -126,6 +140,10 @@ class TwoLargest(StopRule):
     def __post_init__(self) -> None:
         check_options(self)
 
+    @property
+    def threshold(self) -> float:
+        return self.tau
+
     def __call__(self, poll: Poll) -> bool:
         measured = self.measure(poll)
         return measured is not None and measured >= self.tau
@@ -156,10 +174,14 @@ class Share(StopRule):
 
     tau: float = option(0.95, "share of the vote weight at which sampling stops", PROBABILITY)
     counts_paths: bool = False
-    quantity: str = "vote share"
+    quantity: str = "leader_share"
 
     def __post_init__(self) -> None:
         check_options(self)
+
+    @property
+    def threshold(self) -> float:
+        return self.tau
 
     def __call__(self, poll: Poll) -> bool:
         measured = self.measure(poll)
@@ -187,7 +209,7 @@ class Share(StopRule):
 class Unanimous(StopRule):
     """Early-stopping self-consistency: a whole batch of paths, by their numbers, gave one answer."""
 
-    batch: int = option(5, "paths in a window that must agree", COUNT)
+    batch: int = option(5, "paths in a batch that must agree", COUNT)
     counts_paths: bool = False
 
     def __post_init__(self) -> None:
@@ -215,7 +237,7 @@ class Unanimous(StopRule):
 
     def why(self, poll: Poll) -> str:
         which = "A" if self(poll) else "No"
-        return f"{which} window of {self.batch} paths, by their numbers, gave one and the same answer."
+        return f"{which} batch of {self.batch} paths, by their numbers, gave one and the same answer."
 
 
 def fewest_votes(most: int, settles: Callable[[int], bool]) -> int:

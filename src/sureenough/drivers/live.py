@@ -199,7 +199,7 @@ class _LiveRun:
         if not self.prompt.signals:
             return self.prompt
         gate = None if start.warmup else start.gate
-        return replace(self.prompt, guard=WatchOptions(self.session.options.window or 1, gate))
+        return replace(self.prompt, watch=WatchOptions(self.session.options.window or 1, gate))
 
     def read(self, stream: PathStream, chunk: Sequence[Token]) -> None:
         self.accepted += not stream.begun

@@ -31,7 +31,7 @@ class Prompt:
 
     messages: tuple[Message, ...]
     signals: bool = True  # False: engines may leave out log-probabilities
-    guard: WatchOptions | None = None  # for engines that watch their own paths; others ignore it
+    watch: WatchOptions | None = None  # for engines that watch their own paths; others ignore it
 
     @classmethod
     def user(cls, text: str, *, system: str | None = None, signals: bool = True) -> Self:

@@ -12,7 +12,6 @@ from typing import Any, Protocol, Self
 
 import numpy as np
 
-from sureenough.core.confidence.instability import Floats
 from sureenough.errors import TraceError, UsageError
 from sureenough.pools.json_lines import JsonLinesFile, Line
 from sureenough.pools.path import RecordedPath
@@ -146,7 +145,3 @@ def _damaged(file: Path, offset: int) -> TraceError:
 
 def _packed(values: Any) -> str:
     return base64.b64encode(np.asarray(values, dtype="<f2").tobytes()).decode()
-
-
-def _unpacked(text: str) -> Floats:
-    return np.frombuffer(base64.b64decode(text, validate=True), dtype="<f2").astype(np.float64)

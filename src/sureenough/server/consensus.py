@@ -19,9 +19,9 @@ from sureenough.core.snapshot import Snapshot
 from sureenough.drivers.observers import ObservedEvent, PathText
 from sureenough.server.errors import shutting_down
 from sureenough.server.replies import ReplyWriter, RunResult
+from sureenough.server.request_reader import ConsensusRequest
 from sureenough.server.responses import SSE_HEADERS, body, cancel, encode, finish_unless_disconnected, sse_event, start
 from sureenough.server.runs import RunRegistry
-from sureenough.server.schema import ConsensusRequest
 
 HELD_HEAD: Final = 10.0
 """The most seconds for which the head of a streamed response is held back."""

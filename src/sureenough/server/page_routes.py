@@ -14,6 +14,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from sureenough.core.options import RunOptions
 from sureenough.server.errors import ApiError
 from sureenough.server.model_names import LISTED_STRATEGIES, split_model_name
+from sureenough.server.request_reader import parse_body
 from sureenough.server.responses import (
     SSE_HEADERS,
     body,
@@ -26,7 +27,6 @@ from sureenough.server.responses import (
 from sureenough.server.routes import ApiRoutes, read_body
 from sureenough.server.run_view import ViewCursor
 from sureenough.server.runs import RunRegistry, WatchedRun
-from sureenough.server.schema import parse_body
 from sureenough.server.settings import ServerSettings
 from sureenough.spec import options as strategy_options
 from sureenough.strategies import STRATEGIES

@@ -8,28 +8,23 @@ from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
 from sureenough.answers import split_thinking
-from sureenough.core.expected_gain import ExpectedGain
 from sureenough.core.outcome import BUCKETS, Outcome
-from sureenough.core.stop_rules import Posterior, Share, StopRule, TwoLargest
 from sureenough.drivers.transcripts import Transcript
+from sureenough.server.request_reader import ConsensusRequest
 from sureenough.server.responses import sse_comment, sse_event
-from sureenough.server.schema import ConsensusRequest
 
 CHUNK: Final = 96
 """Characters per chunk of the winning text."""
 DONE: Final = b"data: [DONE]\n\n"
-MEASURES: Final[dict[type, str]] = {
-    Posterior: "posterior", TwoLargest: "posterior", Share: "leader_share", ExpectedGain: "expected_gain",
-}  # fmt: skip
-"""What each stop rule measures, by the name of its field in a response."""
+MEASURES: Final = ("posterior", "leader_share", "expected_gain")
+"""Fields of a response for what stop rules measure; those of other rules are null."""
 
 
 class RunResult(NamedTuple):
-    """The outcome of a run, the path whose text is the response, and the rule that stopped it."""
+    """The outcome of a run, and the path whose text is the response."""
 
     outcome: Outcome
     transcript: Transcript | None
-    stop: StopRule
 
 
 class ReplyWriter:
@@ -119,11 +114,6 @@ def usage(out: Outcome) -> dict[str, int]:
     return {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion}
 
 
-def measure_name(stop: StopRule) -> str | None:
-    """The name of what a stop rule measures; None for a rule without a measure, or one of a plug-in."""
-    return MEASURES.get(type(stop))
-
-
 def consensus_details(result: RunResult) -> dict[str, Any]:
     """The `sureenough` object of a response."""
     out = result.outcome.to_json()
@@ -131,10 +121,7 @@ def consensus_details(result: RunResult) -> dict[str, Any]:
              "steps", "paths", "window", "parallel", "seed", "gate", "tiers", "notes")  # fmt: skip
     tokens = {name: out["tokens"][name] for name in (*BUCKETS, "total", "prompt", "overrun_known")}
     tokens["prompt"] = max(0, tokens["prompt"])
-    measures = dict.fromkeys(MEASURES.values())
-    name = measure_name(result.stop)
-    if name is not None:
-        measures[name] = out["measure"]
+    measures = {name: out["measure"] if name == result.outcome.quantity else None for name in MEASURES}
     path = None if result.transcript is None else result.transcript.path
     return {name: out[name] for name in names} | measures | {"tokens": tokens, "path": path}
 

@@ -15,9 +15,9 @@ from sureenough.server.errors import ApiError, unknown_model
 from sureenough.server.metrics import CONTENT_TYPE
 from sureenough.server.model_names import names_with_strategies, split_model_name
 from sureenough.server.passthrough import PassthroughResponse
+from sureenough.server.request_reader import ConsensusRequest, RequestReader, check_plain_request, parse_body
 from sureenough.server.responses import json_response
 from sureenough.server.runs import RunRegistry
-from sureenough.server.schema import ConsensusRequest, RequestReader, check_plain_request, parse_body
 from sureenough.server.state import ServerState
 
 UPLOAD_SECONDS: Final = 60

@@ -124,7 +124,6 @@ class RunView:
     def _summary(self, snapshot: Snapshot) -> dict[str, Any]:
         spent = token_bill(snapshot.paths)
         stop = snapshot.strategy.stop
-        rises, bar = hasattr(stop, "tau"), getattr(stop, "tau", getattr(stop, "delta", None))
         return {
             "votes": [[answer, weight] for answer, weight in snapshot.votes.weights.items()],
             "started": len(snapshot.paths),
@@ -136,8 +135,8 @@ class RunView:
             "made": spent.total,
             "pruned_tokens": spent.pruned,
             "plain": snapshot.full_budget_tokens(),
-            "bar": bar,
-            "rises": rises,
+            "bar": stop.threshold,
+            "rises": stop.stops_above,
             "why": snapshot.votes.why,
             "gate": _gate(snapshot.gate),
             "reads": snapshot.strategy.reads_confidence,

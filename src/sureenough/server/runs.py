@@ -13,10 +13,10 @@ from typing import Any, Final
 from sureenough.drivers.observers import Observer
 from sureenough.server.errors import shutting_down
 from sureenough.server.kept_runs import KeptRuns
-from sureenough.server.replies import RunResult, consensus_details, measure_name
+from sureenough.server.replies import RunResult, consensus_details
+from sureenough.server.request_reader import ConsensusRequest
 from sureenough.server.responses import cancel_once
 from sureenough.server.run_view import RunView, ViewCursor
-from sureenough.server.schema import ConsensusRequest
 from sureenough.server.state import ServerState
 
 RECONNECT: Final = 15.0
@@ -42,7 +42,7 @@ class WatchedRun:
         """What the run is, without its progress."""
         strategy = self.result["strategy"] if self.result else self.request.strategy.name
         return {"id": self.id, "question": self.question, "model": self.request.model, "strategy": strategy,
-                "begun": self.begun, "measure": measure_name(self.request.strategy.stop)}  # fmt: skip
+                "begun": self.begun, "measure": self.request.strategy.stop.quantity}  # fmt: skip
 
     def changes(self, cursor: ViewCursor, first: bool) -> dict[str, Any]:
         """What a reader has not received yet."""

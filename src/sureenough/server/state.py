@@ -15,8 +15,8 @@ from sureenough.drivers.transcripts import WinnerTranscript
 from sureenough.server.errors import ApiError, api_error, shutting_down
 from sureenough.server.metrics import ServerMetrics
 from sureenough.server.replies import RunResult
+from sureenough.server.request_reader import ConsensusRequest
 from sureenough.server.responses import cancel_once, mend
-from sureenough.server.schema import ConsensusRequest
 from sureenough.server.settings import ServerSettings
 from sureenough.server.upstream import Upstream, open_upstream
 
@@ -106,7 +106,7 @@ class ServerState:
         out = replace(out, notes=tuple(upstream.redact(note) for note in out.notes))
         winner = transcript.of(out.answer)
         winner = None if winner is None else winner._replace(text=mend(winner.text))
-        return RunResult(out, winner, request.strategy.stop)
+        return RunResult(out, winner)
 
     def stop_runs(self) -> None:
         """End every run with the vote so far."""

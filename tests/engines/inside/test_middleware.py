@@ -187,7 +187,7 @@ def test_deeply_nested_json() -> None:
     ],
 )
 def test_if_records_cannot_be_fetched_later_paths_are_not_watched(status: int, reply: Any, trusted: bool) -> None:
-    prompt = Prompt((), signals=True, guard=WatchOptions(8, None))
+    prompt = Prompt((), signals=True, watch=WatchOptions(8, None))
     body = b"?" if reply is None else json.dumps(reply).encode()
 
     async def use() -> None:
@@ -211,7 +211,7 @@ def test_one_unknown_path_is_enough_to_stop_watching() -> None:
         for _ in range(2):
             with pytest.raises(EngineError):
                 await client.fetch_summary(REQUEST, 3)
-        assert client.watch_request(Prompt((), signals=True, guard=WatchOptions(8, None)), 20) is None
+        assert client.watch_request(Prompt((), signals=True, watch=WatchOptions(8, None)), 20) is None
 
     asyncio.run(use())
 
@@ -220,17 +220,17 @@ def test_one_unknown_path_is_enough_to_stop_watching() -> None:
     ("prompt", "k", "watched"),
     [
         (Prompt.user("?"), 20, False),
-        (Prompt((), signals=True, guard=WatchOptions(8, None)), 20, True),
-        (Prompt((), signals=True, guard=WatchOptions(8, Gate(drop=1.0))), 20, True),
-        (Prompt((), signals=True, guard=WatchOptions(8, None)), 5, False),
-        (Prompt((), signals=False, guard=WatchOptions(8, None)), 20, False),
+        (Prompt((), signals=True, watch=WatchOptions(8, None)), 20, True),
+        (Prompt((), signals=True, watch=WatchOptions(8, Gate(drop=1.0))), 20, True),
+        (Prompt((), signals=True, watch=WatchOptions(8, None)), 5, False),
+        (Prompt((), signals=False, watch=WatchOptions(8, None)), 20, False),
     ],
 )  # fmt: skip
 def test_only_paths_whose_confidence_is_read_are_watched(prompt: Prompt, k: int, watched: bool) -> None:
     client = MonitorClient(FixedTransport([]), URL("http://here/v1"))
     request = client.watch_request(prompt, k)
     assert (request is not None) is watched
-    if request is not None and prompt.guard is not None:
-        assert request.trace is (prompt.guard.gate is None)
-        assert request.gate == (prompt.guard.gate or Gate())
+    if request is not None and prompt.watch is not None:
+        assert request.trace is (prompt.watch.gate is None)
+        assert request.gate == (prompt.watch.gate or Gate())
         assert request.key != getattr(client.watch_request(prompt, k), "key", None)

@@ -45,10 +45,10 @@ class MonitorClient:
 
     def watch_request(self, prompt: Prompt, k: int) -> WatchRequest | None:
         """How one path is to be watched, under a key that cannot be guessed; None if there is nothing to watch."""
-        guard = prompt.guard
-        if self._unreadable or not prompt.signals or guard is None or k != K:
+        watch = prompt.watch
+        if self._unreadable or not prompt.signals or watch is None or k != K:
             return None
-        return WatchRequest(secrets.token_urlsafe(18), guard.window, guard.gate or Gate(), trace=guard.gate is None)
+        return WatchRequest(secrets.token_urlsafe(18), watch.window, watch.gate or Gate(), trace=watch.gate is None)
 
     async def fetch_summary(self, watch: WatchRequest, tokens: int | None) -> Summary:
         """The path as the server saw it, once it has ended after so many tokens.

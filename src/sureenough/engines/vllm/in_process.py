@@ -19,6 +19,7 @@ from sureenough.core.events import Summary, Token
 from sureenough.core.pruning import Gate
 from sureenough.engines.base import Chunk, Prompt
 from sureenough.engines.openai.logprobs import token_signals
+from sureenough.engines.openai.parser import FINISH_REASONS
 from sureenough.engines.vllm.protocol import LOGITS_PROCESSOR, K, WatchRequest, parse_summary, server_environment
 from sureenough.engines.vllm.server.records_socket import request_record
 from sureenough.engines.vllm.versions import check_version, installed_version
@@ -103,10 +104,10 @@ class VLLM:
                     yield chunk
             return
         request_id = f"path-{next(self._request_numbers):08}-{seed}"
-        guard = prompt.guard if prompt.signals else None
+        watch = prompt.watch if prompt.signals else None
         request = None
-        if guard is not None:
-            request = WatchRequest(request_id, guard.window, guard.gate or Gate(), trace=guard.gate is None)
+        if watch is not None:
+            request = WatchRequest(request_id, watch.window, watch.gate or Gate(), trace=watch.gate is None)
         prompt_ids = self._prompt_ids(prompt)
         output_ids: list[int] = []
         finish = "stop"
@@ -125,8 +126,9 @@ class VLLM:
             raise EngineRejected(f"vLLM refused the request: {error}") from None
         text = self._tokenizer.decode(output_ids, skip_special_tokens=True)
         summary = None if request is None else await self._summary(request, len(output_ids))
-        end = "length" if finish == "length" else "stop"
-        yield Chunk(text=text, finish=end, prompt_tokens=len(prompt_ids), summary=summary)
+        if finish not in FINISH_REASONS:
+            raise EngineError(f"vLLM ended the path with the finish reason {str(finish)[:40]!r}")
+        yield Chunk(text=text, finish=FINISH_REASONS[finish], prompt_tokens=len(prompt_ids), summary=summary)
 
     async def _summary(self, request: WatchRequest, tokens: int) -> Summary:
         record = await request_record(self._socket_path, request.key, tokens)

@@ -15,7 +15,7 @@ from sureenough.engines.base import Message, Prompt
 from sureenough.errors import UsageError
 from sureenough.server.errors import ApiError, bad_request
 from sureenough.server.model_names import ModelName, split_model_name
-from sureenough.server.request_types import (
+from sureenough.server.request_schema import (
     SAMPLING_FIELDS,
     UNSUPPORTED_FIELDS,
     CompletionFields,
