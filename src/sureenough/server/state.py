@@ -9,7 +9,9 @@ from contextlib import ExitStack, asynccontextmanager
 from dataclasses import replace
 from typing import Final
 
+from sureenough import answers
 from sureenough.api import aask
+from sureenough.core.stop_rules import betainc
 from sureenough.drivers.observers import Observer
 from sureenough.drivers.transcripts import WinnerTranscript
 from sureenough.server.errors import ApiError, api_error, shutting_down
@@ -23,6 +25,12 @@ from sureenough.server.upstream import Upstream, open_upstream
 LOGGED_QUESTION: Final = 2_000
 """Characters of a question that are logged."""
 log: Final = logging.getLogger("sureenough.server")
+
+
+def _preload() -> None:
+    """Import scipy and the judge now: at the first stop test they would hold up the event loop."""
+    betainc(1.0, 1.0, 0.5)
+    answers.same("1/2", "0.5")
 
 
 class ServerState:
@@ -42,6 +50,7 @@ class ServerState:
         if self.settings.view_only:
             yield
             return
+        await asyncio.to_thread(_preload)
         async with open_upstream(self.settings) as self._upstream:
             yield
             self.stop_runs()
