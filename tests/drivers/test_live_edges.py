@@ -7,6 +7,7 @@ import random
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,8 +20,10 @@ from sureenough.core.session import Session
 from sureenough.core.snapshot import Snapshot
 from sureenough.drivers.live import run
 from sureenough.drivers.observers import ObservedEvent
+from sureenough.drivers.record import RecordQuestion, RecordResult, record
 from sureenough.engines import Engine, Fake, Prompt
 from sureenough.engines.fake import Step
+from sureenough.pools.journal import Journal
 from sureenough.spec import resolve
 from tests.drivers.test_live import LONG, NUMBER, go, scripted, tokens
 
@@ -190,3 +193,19 @@ def test_long_texts_are_read_off_the_event_loop() -> None:
     go(Fake(lambda seed: [tokens("x" * 5_000)]), paths=2, extract=reading)
     go(Fake(lambda seed: [tokens("x")]), paths=2, extract=reading)
     assert threads == [False, False, True, True]
+
+
+# -- issue 14, item 15: a recording gives up a path that never ends
+
+
+def test_a_recording_gives_up_a_path_that_does_not_end(tmp_path: Path) -> None:
+    engine = Fake(lambda seed: [tokens(r"\boxed{1}")] if NUMBER[seed] == 0 else [tokens("a"), LONG])
+    question = RecordQuestion("q", Prompt.user("?"))
+
+    async def recorded() -> RecordResult:
+        with Journal(tmp_path / "journal", {}) as journal:
+            return await record([question], engine, journal, paths=2, parallel=2, seed=0, path_seconds=0.2)
+
+    result = asyncio.run(asyncio.wait_for(recorded(), LONG))
+    assert (result.paths, engine.running) == (1, 0)
+    assert "did not end within 0.2 s" in str(result.lost)
