@@ -19,7 +19,7 @@ NO_VOTES: Final = "There are no votes yet."
 
 
 class StopRule(Protocol):
-    """Decides when a poll is settled. A rule that derives from this needs `__call__` only."""
+    """Decides when a poll is settled. A rule that derives from this needs `__call__`, or `measure` and `threshold`."""
 
     @property
     def counts_paths(self) -> bool:
@@ -41,7 +41,12 @@ class StopRule(Protocol):
         """Whether it stops above the threshold; else below it."""
         return True
 
-    def __call__(self, poll: Poll) -> bool: ...
+    def __call__(self, poll: Poll) -> bool:
+        """Whether the vote is settled: by default, at the threshold or beyond it."""
+        measured, threshold = self.measure(poll), self.threshold
+        if measured is None or threshold is None:
+            return False
+        return measured >= threshold if self.stops_above else measured <= threshold
 
     def measure(self, poll: Poll) -> float | None:
         """The quantity that is compared with the threshold; None before the first vote."""
@@ -144,10 +149,6 @@ class TwoLargest(StopRule):
     def threshold(self) -> float:
         return self.tau
 
-    def __call__(self, poll: Poll) -> bool:
-        measured = self.measure(poll)
-        return measured is not None and measured >= self.tau
-
     def measure(self, poll: Poll) -> float | None:
         """1 - I_0.5(v1 + 1, v2 + 1) over the two largest counts."""
         lead = poll.lead_by_count()
@@ -182,10 +183,6 @@ class Share(StopRule):
     @property
     def threshold(self) -> float:
         return self.tau
-
-    def __call__(self, poll: Poll) -> bool:
-        measured = self.measure(poll)
-        return measured is not None and measured >= self.tau
 
     def measure(self, poll: Poll) -> float | None:
         """Weight of the leader over all weight."""
