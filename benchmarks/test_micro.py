@@ -11,6 +11,7 @@ import pytest
 from sureenough.answers import classes
 from sureenough.core.confidence.array import scan
 from sureenough.core.confidence.streaming import Monitor
+from sureenough.core.options import RunOptions
 from sureenough.core.pruning import Stratified
 from sureenough.data import BUILTIN_POOL
 from sureenough.drivers import replay
@@ -50,7 +51,8 @@ def test_calibration_on_sixteen_paths(benchmark: Benchmark, question: Question) 
 
 @pytest.mark.parametrize("name", ["sc", "ac", "ddc", "sure"])
 def test_replay_of_one_question(benchmark: Benchmark, question: Question, name: str) -> None:
-    assert benchmark(replay, question.paths, parse(name), paths=64, window=64).started > 0
+    options = RunOptions(paths=64, window=64)
+    assert benchmark(replay, question.paths, parse(name), options).started > 0
 
 
 def test_classes_of_one_question(benchmark: Benchmark, question: Question) -> None:
