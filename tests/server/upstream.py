@@ -94,7 +94,9 @@ def wrong(message: str, code: str | None) -> dict[str, Any]:
 
 def whole(body: dict[str, Any]) -> dict[str, Any]:
     """A reply in one piece."""
-    message = {"role": "assistant", "content": f"you said {len(body.get('messages', []))} things"}
+    messages = body.get("messages")
+    count = len(messages) if isinstance(messages, list) else 0
+    message = {"role": "assistant", "content": f"you said {count} things"}
     choice = {"index": 0, "message": message, "text": "plain", "finish_reason": "stop"}
     return {"id": "up-1", "object": "chat.completion", "created": 1, "model": body["model"], "choices": [choice],
             "usage": {"prompt_tokens": 3, "completion_tokens": 4, "total_tokens": 7}, "of_upstream": True}  # fmt: skip
