@@ -41,7 +41,7 @@ INLINE_EXTRACTION: Final = 4_000
 CLOSE_SECONDS: Final = 15.0
 """How long streams may take to close before they are abandoned."""
 COUNTER_SECONDS: Final = 2.0
-"""How long a server's counters are read after a run; less matters than that the answer arrives."""
+"""The longest wait for a server's counters after a run; the answer must not be held back by them."""
 
 
 async def run(
@@ -97,9 +97,9 @@ class _LiveRun:
         while cancels and task is not None:  # the vote so far is the reply to a cancellation
             task.uncancel()
             cancels -= 1
-        failure = None if self.work.cancelled() else self.work.exception()
-        if failure is not None or self.error is not None:
-            raise failure or self.error or AssertionError
+        error = self.error if self.work.cancelled() else self.work.exception() or self.error
+        if error is not None:
+            raise error
         return self.outcome()
 
     async def run_paths(self, engine: Engine) -> None:
