@@ -1,4 +1,4 @@
-// The events of a run as large as they get, 64 paths at a time, applied and drawn by the page's own modules: milliseconds per frame.
+// The log of a run as large as they get, 64 paths at a time, applied and drawn by the page's own modules: milliseconds per frame.
 async ([paths, rounds]) => {
   const { RunState } = await import('/page/run_state.js'), { PathChart } = await import('/page/path_chart.js');
   const { showChips, showTiles, showVotes } = await import('/page/panels.js');
@@ -8,17 +8,17 @@ async ([paths, rounds]) => {
   const chart = new PathChart(host, state, colour, () => {});
   const fates = ['kept', 'pruned', 'kept', 'kept'], times = [], per = Math.ceil(250 / rounds);
   for (let batch = 0; batch < paths; batch += 64) for (let round = 0; round < rounds; round++) {
-    const last = round === rounds - 1, update = { paths: [], standing: { votes: [['7', 300 + batch], ['8', 120]], started: batch + 64,
-      counted: batch, budget: paths, warmup: 16, window: 64, stride: 8, made: 1e6, plain: 2e6, bar: 0.95, rises: true, why: '',
-      gate: { drop: 9 }, reads: true } };
+    const last = round === rounds - 1, line = { paths: [], summary: { votes: [[0, 300 + batch], [1, 120]], started: batch + 64,
+      counted: batch, budget: paths, warmup: 16, window: 64, stride: 8, tokens: 1e6, full_budget_tokens: 2e6, why: '',
+      stop: { quantity: 'posterior', threshold: 0.95, stops_above: true }, measure: 0.9, gate: { drop: 9 }, reads_confidence: true } };
     for (let n = batch; n < batch + 64; n++) {
       const counted = last && n % 4 !== 1, points = [];
       for (let i = 0; i < per; i++) points.push(12 + 3 * Math.sin(n + (round * per + i) / 9));
-      update.paths.push({ path: n, tokens: (round + 1) * per * 8, tier: null, answer: '7', counted, vote: counted ? '7' : null,
-        fate: last ? fates[n % 4] : null, points, now: points.at(-1) });
+      line.paths.push({ path: n, tokens: (round + 1) * per * 8, tier: null, answer: '7', counted, vote: counted ? 0 : null,
+        fate: last ? fates[n % 4] : null, points, confidence: points.at(-1) });
     }
     const began = performance.now();
-    state.apply(update); showTiles(state); showVotes(state); showChips(state, null, () => {}); chart.redraw();
+    state.apply(line); showTiles(state); showVotes(state); showChips(state, null, () => {}); chart.redraw();
     await new Promise(queueMicrotask);  // the chart draws in one
     chart.plot.ctx.getImageData(0, 0, 1, 1);  // and this waits until it is drawn
     times.push(performance.now() - began);

@@ -21,6 +21,8 @@ from hypothesis import strategies as st
 from yarl import URL
 
 from sureenough.bench.plan import read_plan
+from sureenough.drivers.run_log import RunView
+from sureenough.drivers.run_log_files import read_log
 from sureenough.engines.base import Chunk
 from sureenough.engines.openai import sse
 from sureenough.engines.openai.errors import ServerErrors
@@ -29,13 +31,13 @@ from sureenough.engines.openai.sse import SSEParser
 from sureenough.engines.openai.wire import decode
 from sureenough.engines.vllm.protocol import ARGUMENTS, is_watchable, parse_summary, parse_watch_arguments
 from sureenough.errors import EngineError, TraceError, UsageError
+from sureenough.json_text import encode
 from sureenough.pools.journal import Journal
 from sureenough.pools.path import RecordedPath
 from sureenough.redact import printable_command, printable_url, redact
 from sureenough.server.errors import ApiError
 from sureenough.server.kept_runs import KeptRuns
 from sureenough.server.request_reader import RequestReader, check_plain_request, parse_body
-from sureenough.server.responses import encode
 from sureenough.server.settings import ServerSettings
 from sureenough.spec import parse, render
 from sureenough.strategies import STRATEGIES
@@ -339,16 +341,44 @@ def test_plans(tmp_path: Path, raw: bytes) -> None:
         read_plan(file, {})
 
 
+LOGGED_PATH = ["path", "tokens", "fate", "answer", "counted", "vote", "points", "confidence", "now"]
+SCHEMA_1 = objects(
+    ["standing", "words"],
+    schema=st.just(1),
+    run=objects(["id", "measure"], question=TEXT, begun=NUMBERS),
+    over=objects(["notes"], answer=TEXT, tokens=st.dictionaries(st.sampled_from(["total", "spared"]), NUMBERS)),
+    paths=st.lists(objects(LOGGED_PATH, path=st.integers(), vote=TEXT, answer=TEXT), max_size=3),
+    steps=st.lists(st.lists(NUMBERS, max_size=4), max_size=2),
+)
+LOG_LINE = objects(
+    ["schema", "steps", "text", "at"],
+    paths=st.lists(objects(LOGGED_PATH, path=st.integers(), points=st.lists(NUMBERS)), max_size=3),
+    summary=objects(["votes", "stop", "gate", "measure"]),
+    result=objects(["notes"], answer=TEXT),
+)
+
+
 @fuzzed
-@given(st.binary(max_size=80) | objects(["schema", "run", "over"], schema=st.just(1), run=objects(["id"])).map(dumped))
-def test_kept_runs(tmp_path: Path, raw: bytes) -> None:
-    (tmp_path / "bad.json").write_bytes(raw)
+@given(
+    st.binary(max_size=80) | SCHEMA_1.map(dumped),
+    st.lists(st.binary(max_size=80) | LOG_LINE.map(dumped) | st.sampled_from([b"", b"\r", b"[" * 100_000]), max_size=4),
+)
+def test_kept_runs(tmp_path: Path, old: bytes, lines: list[bytes]) -> None:
+    (tmp_path / "old.json").write_bytes(old)
+    (tmp_path / "bad.jsonl").write_bytes(b"\n".join([b'{"schema":2,"run":{"question":"q"}}', *lines]))
     (tmp_path / "good.json").write_text('{"schema": 1, "run": {"question": "q"}, "over": null}')
     runs = KeptRuns(tmp_path)
-    assert "good" in [run["id"] for run in runs.heads()]
-    encode(runs.heads())
-    with suppress(ApiError):
-        encode(runs.find("bad"))
+    assert {"good", "bad"} <= {run["id"] for run in runs.listed()}
+    encode(runs.listed())
+    for name in ("bad", "old"):
+        view = RunView()
+        with suppress(ApiError):
+            for raw, line in read_log(runs.find(name)):
+                assert json.loads(raw).keys() >= line.keys()
+                assert b"\n" not in raw
+                assert b"\r" not in raw
+                view.apply(line)
+            assert view.result is not None or view.error is not None, "every log has an end"
 
 
 # -- text that is printed

@@ -46,7 +46,7 @@ def refused(*words: str) -> str:
         (["serve", "--grace", "inf"], "grace is inf"),
         (["serve", "--upstream", "http://127.0.0.1:99999/v1"], "ports go from 1 to 65535"),
         (["view", "nowhere.json"], "does not exist"),
-        (["view", "pyproject.toml"], "is not a kept run"),
+        (["view", "pyproject.toml"], "is not a run log"),
     ],
 )
 def test_what_cannot_be_is_refused_in_words(words: list[str], says: str) -> None:
@@ -60,7 +60,7 @@ def test_a_level_of_the_log_that_is_none(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_a_run_under_a_name_that_no_page_has(tmp_path: Path) -> None:
     (tmp_path / "my run.v2.json").write_text(json.dumps(RUN))
-    assert "rename it, to run-1.json" in refused("view", str(tmp_path / "my run.v2.json"))
+    assert "rename it, to run-1.jsonl" in refused("view", str(tmp_path / "my run.v2.json"))
 
 
 def test_a_port_that_is_taken() -> None:
@@ -82,7 +82,7 @@ def test_view_shows_a_run(tmp_path: Path) -> None:
             url = page.removesuffix("/runs/mine")
             assert "sureenough" in httpx.get(page).text
             assert '"question":"3 + 4?"' in httpx.get(f"{url}/api/runs/mine/events").text
-            assert httpx.get(f"{url}/api/runs/mine/paths/0").json()["words"] == ["7"]
+            assert httpx.get(f"{url}/api/runs/mine/paths/0").json()["texts"] == ["7"]
             assert [one["id"] for one in httpx.get(f"{url}/api/runs").json()["runs"]] == ["mine"]
             assert httpx.get(f"{url}/api/runs").json()["reports"] == ["bench/report/report.html", "main.html"]
             for name in ("bench/report/report.html", "main.html"):

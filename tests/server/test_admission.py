@@ -146,15 +146,15 @@ def test_runs_cannot_be_guessed_or_escaped_from(upstream: Upstream, tmp_path: Pa
         names = [httpx.post(f"{url}/api/runs", json=BODY).json()["id"] for _ in range(4)]
         assert len(set(names)) == 4
         assert min(map(len, names)) >= 32
-        until(lambda: len(list(kept.glob("*.json"))) == 4)
-        assert all(file.stat().st_mode & 0o077 == 0 for file in kept.glob("*.json")), "for this user's eyes only"
+        until(lambda: len(list(kept.glob("*.jsonl"))) == 4)
+        assert all(file.stat().st_mode & 0o077 == 0 for file in kept.glob("*.jsonl")), "for this user's eyes only"
         assert {one["id"] for one in httpx.get(f"{url}/api/runs").json()["runs"]} == set(names)
         for name in ("..%2fsecret-secret-secret", "secret-secret-secret", "x", names[0][:-1]):
             assert httpx.get(f"{url}/api/runs/{name}/events").status_code == 404
             assert "hidden" not in httpx.get(f"{url}/api/runs/{name}/paths/0").text
         for name in ("../settings.py", "..%2fsettings.py", "%2e%2e/app.py", ".hidden", "none.js"):
             assert httpx.get(f"{url}/page/{name}").status_code == 404
-        assert httpx.get(f"{url}/reports/{names[0]}.json").status_code == 404
+        assert httpx.get(f"{url}/reports/{names[0]}.jsonl").status_code == 404
 
 
 def test_without_keep_runs_nothing_is_kept(upstream: Upstream, tmp_path: Path) -> None:
@@ -162,7 +162,9 @@ def test_without_keep_runs_nothing_is_kept(upstream: Upstream, tmp_path: Path) -
         name = httpx.post(f"{url}/api/runs", json=BODY).json()["id"]
         until(lambda: state.requests == 0)
         with httpx.stream("GET", f"{url}/api/runs/{name}/events") as reply:
-            assert '"over"' in next(reply.iter_lines())
+            lines = reply.iter_lines()
+            assert next(lines).startswith('data: {"schema":2,"run":{')
+            assert any('"result"' in line for line in lines)
         assert httpx.get(f"{url}/api/runs").json() == {"runs": [], "reports": [], "keeping": False}
 
 

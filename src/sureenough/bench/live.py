@@ -6,9 +6,9 @@ Live and replayed numbers are never mixed.
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,12 +17,11 @@ from sureenough.api import aask
 from sureenough.bench.progress import ProgressMeter
 from sureenough.bench.recording import RecordingCell
 from sureenough.bench.settings import changed_settings
-from sureenough.core.events import Action, Json, Start, Stop, Token
+from sureenough.core.events import Json, Token
 from sureenough.core.options import RunOptions
 from sureenough.core.outcome import Outcome
-from sureenough.core.snapshot import Snapshot
-from sureenough.drivers.observers import ObservedEvent, RunStarted
 from sureenough.drivers.record import RecordQuestion
+from sureenough.drivers.run_log_writer import RunLogWriter
 from sureenough.engines.base import Engine, Prompt, opened
 from sureenough.errors import EngineUnavailable, TraceError
 from sureenough.pools.json_lines import JsonLinesFile, read_lines
@@ -192,13 +191,13 @@ class _SharedEngine(Engine):
 
 
 async def _run(job: LiveJob, engine: Engine, options: RunOptions) -> LiveRun:
-    clock, question = _Clock(), job.question
+    question = job.question
+    log = RunLogWriter({"question": question.id, "model": job.cell.model.name, "strategy": job.strategy}, interval=inf)
     own = {name: getattr(options, name) for name in RunOptions.fields()} | {"seed": options.seed + job.repeat}
-    outcome = await aask(question.prompt, engine, job.strategy, extract=question.extract, observers=[clock], **own)
+    outcome = await aask(question.prompt, engine, job.strategy, extract=question.extract, observers=[log], **own)
     _refuse_unfinished(outcome, job)
     right = None if question.gold is None else await asyncio.to_thread(grade, question.gold, outcome.answer)
-    init, final = clock.seconds(outcome)
-    return LiveRun(*job.key, right, init, final, outcome.to_json())
+    return LiveRun(*job.key, right, *log.view.seconds(), outcome.to_json())
 
 
 def _refuse_unfinished(outcome: Outcome, job: LiveJob) -> None:
@@ -211,29 +210,6 @@ def _refuse_unfinished(outcome: Outcome, job: LiveJob) -> None:
             f"the engine was lost during question {job.question.id} ({job.strategy}, {job.cell.label}): {reason}. "
             "That question is not counted"
         )
-
-
-class _Clock:
-    """When the run began, when its warm-up was over, when it was decided."""
-
-    def __init__(self) -> None:
-        self.began = self.warm = self.over = 0.0
-
-    def __call__(self, event: ObservedEvent, actions: Sequence[Action], snapshot: Snapshot) -> None:
-        now = time.perf_counter()
-        if isinstance(event, RunStarted):
-            self.began = now
-        for action in actions:
-            past = isinstance(action, Start) and not action.warmup
-            if not self.warm and (past or isinstance(action, Stop)):
-                self.warm = now
-            if isinstance(action, Stop):
-                self.over = now
-
-    def seconds(self, out: Outcome) -> tuple[float, float]:
-        """Of the warm-up, and of the rest; a run without warm-up has none."""
-        warm = self.warm if out.tokens.init else self.began
-        return round(warm - self.began, 6), round(self.over - warm, 6)
 
 
 def jobs_of(cell: RecordingCell, strategy: str, repeats: int) -> Iterator[LiveJob]:

@@ -26,14 +26,18 @@ from sureenough.cli.engine import (
     engine_options,
     print_hint,
 )
-from sureenough.cli.live_display import LiveDisplay, PathTexts, PlainDisplay
+from sureenough.cli.live_display import LiveDisplay, PlainDisplay
 from sureenough.cli.option_groups import STRATEGY_HELP, run_options, with_options
 from sureenough.cli.terminal import echo
 from sureenough.core.options import LIVE_DEFAULTS, RunOptions
 from sureenough.core.outcome import Outcome
 from sureenough.drivers.observers import Observer
+from sureenough.drivers.run_log import RunHead
+from sureenough.drivers.run_log_files import save_log
+from sureenough.drivers.run_log_writer import LineReader, RunLogWriter
+from sureenough.drivers.transcripts import WinnerTranscript
 from sureenough.engines.local.engine import Local
-from sureenough.errors import UsageError
+from sureenough.errors import EngineError, UsageError
 
 
 @with_options(
@@ -59,19 +63,25 @@ def command(
     price_out: PriceOut = None,
     show_path: Annotated[bool, typer.Option("--show-path", help="Print the path that the answer is from.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    log: Annotated[
+        Path | None, typer.Option(help="Write the run's log, with all texts, to this file; `view` shows it.")
+    ] = None,
 ) -> None:
     """Ask a model and watch the vote. Ctrl-C ends the run with the vote so far."""
     check_prices(price_in, price_out)
     question = _question(question, file)
     engine = server.engine()
     print_hint(engine, question)
-    texts = PathTexts()
+    winner = WinnerTranscript()
     started = time.monotonic()
-    with display(run.paths or 0, as_json) as observer:
-        observers: list[Observer] = [*([observer] if observer else []), *([texts] if show_path or as_json else [])]
+    head: RunHead = {"question": question, "model": server.model or "built-in", "strategy": strategy}
+    with display(as_json) as readers, _logged(head, log, readers) as writer:
+        observers: list[Observer] = [winner, writer]
         out = ask(question, engine, strategy, kind=kind, template=template, observers=observers, **asdict(run))
+        writer.end(out)
     money = cost(out.tokens.prompt, out.tokens.total, price_in, price_out)
-    number, text = texts.of(out.answer) or (None, None)
+    transcript = winner.of(out.answer) if out.answer is not None else None
+    number, text = (None, None) if transcript is None else (transcript.path, transcript.text)
     if as_json:
         extra = {"seconds": round(time.monotonic() - started, 3), "cost": money, "path": number, "text": text}
         typer.echo(json.dumps(out.to_json() | extra, allow_nan=False))
@@ -102,16 +112,32 @@ def _question(question: str | None, file: Path | None) -> str:
 
 
 @contextmanager
-def display(paths: int, as_json: bool) -> Iterator[Observer | None]:
-    """The observer that suits the output: a live view on a terminal, lines in a pipe, none beside JSON."""
+def _logged(head: RunHead, file: Path | None, readers: tuple[LineReader, ...]) -> Iterator[RunLogWriter]:
+    """The run's log, which is saved if a file is named."""
+    if file is not None and not file.absolute().parent.is_dir():
+        raise UsageError(f"{file.parent} is not a folder; create it, or write the log elsewhere")
+    writer = RunLogWriter(head | {"begun": time.time()}, *readers)
+    try:
+        yield writer
+    except EngineError as error:
+        writer.end(None, {"message": str(error)})
+        raise
+    finally:
+        if file is not None and (writer.view.result or writer.view.error):
+            save_log(file, writer.with_texts())
+
+
+@contextmanager
+def display(as_json: bool) -> Iterator[tuple[LineReader, ...]]:
+    """What suits the output: a live view on a terminal, lines in a pipe, nothing beside JSON."""
     console = Console()
     if as_json:
-        yield None
+        yield ()
     elif not console.is_terminal:
-        yield PlainDisplay(echo)
+        yield (PlainDisplay(echo),)
     else:
         with Live(console=console, auto_refresh=False, transient=True) as live:
-            yield LiveDisplay(live, paths)
+            yield (LiveDisplay(live),)
 
 
 def _remarks(out: Outcome, money: float | None, is_local: bool) -> list[str]:

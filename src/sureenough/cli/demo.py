@@ -32,6 +32,7 @@ from sureenough.core.options import RunOptions
 from sureenough.core.outcome import Outcome
 from sureenough.drivers.observers import Observer
 from sureenough.drivers.record import PathCallback, RecordQuestion, record
+from sureenough.drivers.run_log_writer import RunLogWriter
 from sureenough.engines.local.engine import Local
 from sureenough.errors import TraceError
 from sureenough.pools import Journal, PoolInfo, write_journal_pool
@@ -118,8 +119,8 @@ class _Demo:
         problem = generate(level, self.seed, LIVE[level] + 1)[-1]
         self.say(f"\nLevel {level}: {problem.question}")
         started = time.monotonic()
-        with display(LIVE_PATHS, self.quiet or not Console().is_terminal) as screen:
-            observers: list[Observer] = [self.rate_meter, *([screen] if screen else [])]
+        with display(self.quiet or not Console().is_terminal) as readers:
+            observers: list[Observer] = [self.rate_meter, RunLogWriter({}, *readers)]
             out = ask(problem.question, self.engine, "ddc", paths=LIVE_PATHS, seed=self.seed, observers=observers)
         self.live.append(LiveAnswer(problem, out, time.monotonic() - started))
         self.say(answer_lines(out, problem.gold, self.live[-1].right, self.live[-1].seconds))

@@ -10,7 +10,7 @@ from urllib.parse import quote
 import typer
 
 from sureenough.cli import serve
-from sureenough.errors import UsageError
+from sureenough.errors import TraceError, UsageError
 
 
 def command(
@@ -20,7 +20,8 @@ def command(
 ) -> None:
     """Show a kept run again: every path, the votes, the stop rule."""
     serve.check_installed()
-    from sureenough.server.kept_runs import NAME, load_named
+    from sureenough.drivers.run_log_files import read_ends
+    from sureenough.server.kept_runs import NAME, SUFFIXES
     from sureenough.server.settings import ServerSettings
 
     if not run.exists():
@@ -31,9 +32,12 @@ def command(
     elif (run / "report" / "report.html").is_file():
         page = "/reports/report/report.html"
     elif run.is_file():
-        load_named(run)
-        if run.suffix != ".json" or NAME.fullmatch(run.stem) is None:
-            raise UsageError(f"{run}: rename it, to run-1.json for example; only letters, digits, - and _ work here")
+        try:
+            read_ends(run)
+        except TraceError as error:
+            raise UsageError(f"{error}; `sureenough serve --keep-runs FOLDER` keeps runs") from None
+        if run.suffix not in SUFFIXES or NAME.fullmatch(run.stem) is None:
+            raise UsageError(f"{run}: rename it, to run-1.jsonl for example; only letters, digits, - and _ work here")
         page = f"/runs/{run.stem}"
     settings = ServerSettings(port=port, keep_runs=run if run.is_dir() else run.absolute().parent, view_only=True)
     serve.run(settings, "showing kept runs", page, webbrowser.open if browser else None)

@@ -17,10 +17,11 @@ from starlette.types import Receive, Scope, Send
 from sureenough.core.events import Action, Fate, Tokens
 from sureenough.core.snapshot import Snapshot
 from sureenough.drivers.observers import ObservedEvent, PathText
+from sureenough.json_text import encode
 from sureenough.server.errors import shutting_down
 from sureenough.server.replies import ReplyWriter, RunResult
 from sureenough.server.request_reader import ConsensusRequest
-from sureenough.server.responses import SSE_HEADERS, body, cancel, encode, finish_unless_disconnected, sse_event, start
+from sureenough.server.responses import SSE_HEADERS, body, cancel, finish_unless_disconnected, sse_event, start
 from sureenough.server.runs import RunRegistry
 
 HELD_HEAD: Final = 10.0

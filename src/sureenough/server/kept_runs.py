@@ -2,63 +2,68 @@
 
 from __future__ import annotations
 
-import json
-import os
 import re
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
-from sureenough.errors import UsageError
+from sureenough.drivers.run_log_files import read_ends, save_log
+from sureenough.drivers.run_log_writer import RunLogWriter
+from sureenough.errors import TraceError
 from sureenough.server.errors import ApiError
 
 NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
+SUFFIXES: Final = (".jsonl", ".json")
+"""Of run logs; version 0.1 wrote the second."""
 LISTED: Final = 200
+EXCERPT: Final = 200
+"""Characters of a question or an answer in the list."""
 REPORTS: Final = ("*.html", "report/*.html", "*/report/*.html")
-HEAD_BYTES: Final = 65_536
-"""Bytes at the start of a file in which its head is looked for."""
 
 
 class KeptRuns:
-    """A folder of kept runs. The head of every listed file is cached until the file changes."""
+    """A folder of kept runs. What the list says of a file is cached until the file changes."""
 
     def __init__(self, folder: Path | None) -> None:
         self.folder = folder
-        self._heads: dict[str, tuple[tuple[int, int], dict[str, Any] | None]] = {}  # by name: time and size, head
+        self._cached: dict[Path, tuple[tuple[int, int], dict[str, Any] | None]] = {}  # time and size, entry
 
-    def save(self, run: dict[str, Any]) -> None:
-        """Write a run, whole or not at all, readable by this user only."""
+    def save(self, name: str, log: RunLogWriter) -> None:
+        """Keep a run that has ended."""
         assert self.folder is not None
         self.folder.mkdir(parents=True, exist_ok=True)
-        file = self.folder / f"{run['run']['id']}.json"
-        part = file.with_suffix(".part")
-        with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as out:
-            json.dump(run, out, allow_nan=False)
-        part.rename(file)
+        save_log(self.folder / f"{name}{SUFFIXES[0]}", log.with_texts())
 
-    def find(self, name: str) -> dict[str, Any]:
-        """A kept run by its id."""
-        run = load(self.folder / f"{name}.json") if self.folder is not None and NAME.fullmatch(name) else None
-        if run is None:
+    def find(self, name: str) -> Path:
+        """The file of a kept run, by its id."""
+        folder = self.folder
+        files = [folder / (name + suffix) for suffix in SUFFIXES] if folder is not None and NAME.fullmatch(name) else []
+        file = next((file for file in files if file.is_file()), None)
+        if file is None:
             raise ApiError(404, "This run does not exist; runs are kept only with --keep-runs.", code="run_not_found")
-        return run
+        try:
+            read_ends(file)
+        except TraceError as error:
+            message = str(error).replace(str(file), file.name)
+            raise ApiError(404, f"This run cannot be shown: {message}.", code="run_not_found") from None
+        return file
 
-    def heads(self) -> list[dict[str, Any]]:
-        """The heads of the newest runs, newest first. A file that cannot be read is left out."""
+    def listed(self) -> list[dict[str, Any]]:
+        """The newest runs, newest first, from the first and the last line of each. Other files are left out."""
         if self.folder is None or not self.folder.is_dir():
             return []
         stats = {
-            file: stat for file in self.folder.glob("*.json") if (stat := _stat(file)) and NAME.fullmatch(file.stem)
+            file: stat
+            for file in self.folder.iterdir()
+            if file.suffix in SUFFIXES and NAME.fullmatch(file.stem) and (stat := _stat(file))
         }
         newest = sorted(stats, key=lambda file: stats[file][0], reverse=True)[:LISTED]
-        cached = self._heads
-        self._heads = {
-            file.stem: cached[file.stem]
-            if cached.get(file.stem, (None,))[0] == stats[file]
-            else (stats[file], head(file))
+        cached = self._cached
+        self._cached = {
+            file: cached[file] if file in cached and cached[file][0] == stats[file] else (stats[file], _entry(file))
             for file in newest
         }
-        return [{**run, "id": name} for name, (_, run) in self._heads.items() if run is not None]
+        return [entry for _, entry in self._cached.values() if entry is not None]
 
     def reports(self) -> list[str]:
         """The paths of the bench reports in the folder: single files, and those of run folders."""
@@ -82,35 +87,22 @@ def _stat(file: Path) -> tuple[int, int] | None:
     return stat.st_mtime_ns, stat.st_size
 
 
-def head(file: Path) -> dict[str, Any] | None:
-    """A run's description and result. New files have them at the start; an older one is read whole."""
-    decode = json.JSONDecoder().raw_decode
+def _entry(file: Path) -> dict[str, Any] | None:
+    """A run in the list; None if the file is not a run log."""
     try:
-        with file.open() as opened:
-            text = opened.read(HEAD_BYTES)
-        prefix = '{"schema": 1, "run": '
-        run, end = decode(text, len(prefix)) if text.startswith(prefix) else (None, 0)
-        if isinstance(run, dict) and text.startswith(', "over": ', end):
-            return {**run, "over": decode(text, end + len(', "over": '))[0]}
-    except (OSError, ValueError, RecursionError):
-        pass
-    whole = load(file)
-    return None if whole is None else {**whole["run"], "over": whole.get("over")}
-
-
-def load(file: Path) -> dict[str, Any] | None:
-    """A kept run; None if the file is missing or is not one."""
-    try:
-        run = json.loads(file.read_text())
-    except (OSError, ValueError, RecursionError):
+        head, end = read_ends(file)
+    except TraceError:
         return None
-    valid = isinstance(run, dict) and run.get("schema") == 1 and isinstance(run.get("run"), dict)
-    return run if valid else None
-
-
-def load_named(file: Path) -> dict[str, Any]:
-    """A kept run that the command line names."""
-    run = load(file)
-    if run is None:
-        raise UsageError(f"{file} is not a kept run; `sureenough serve --keep-runs FOLDER` keeps runs")
-    return run
+    run, result = head["run"], end.get("result", {})
+    return {
+        "id": file.stem,
+        "question": run.get("question", "")[:EXCERPT],
+        "model": run.get("model", "")[:EXCERPT],
+        "strategy": run.get("strategy", "")[:EXCERPT],
+        "begun": run.get("begun"),
+        "answer": (result.get("answer") or "")[:EXCERPT] or None,
+        "started": result.get("started"),
+        "tokens": result.get("tokens", {}).get("total"),
+        "reason": result.get("reason", "")[:EXCERPT] or None,
+        "error": str(end.get("error", {}).get("message", ""))[:EXCERPT] or None,
+    }

@@ -20,8 +20,9 @@ from starlette.requests import ClientDisconnect
 from starlette.routing import Match, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from sureenough.json_text import encode
 from sureenough.server.errors import ApiError, shutting_down
-from sureenough.server.responses import body, encode, start
+from sureenough.server.responses import body, start
 from sureenough.server.settings import known_host
 from sureenough.server.state import ServerState
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import re
 from importlib.resources import files
+from itertools import islice
+from pathlib import Path
 from typing import Any, Final, get_args, get_type_hints
 
 from starlette.requests import Request
@@ -12,6 +14,9 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from sureenough.core.options import RunOptions
+from sureenough.drivers.run_log import PathTokens
+from sureenough.drivers.run_log_files import read_log
+from sureenough.drivers.run_log_writer import INTERVAL
 from sureenough.server.errors import ApiError
 from sureenough.server.model_names import LISTED_STRATEGIES, split_model_name
 from sureenough.server.request_reader import parse_body
@@ -25,7 +30,6 @@ from sureenough.server.responses import (
     start,
 )
 from sureenough.server.routes import ApiRoutes, read_body
-from sureenough.server.run_view import ViewCursor
 from sureenough.server.runs import RunRegistry, WatchedRun
 from sureenough.server.settings import ServerSettings
 from sureenough.spec import options as strategy_options
@@ -36,8 +40,8 @@ MEDIA_TYPES: Final = {"html": "text/html", "js": "text/javascript", "css": "text
 REPORT_POLICY: Final = (
     "sandbox allow-scripts; default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:"
 )
-INTERVAL: Final = 0.1
-"""Seconds between events to a page."""
+BATCH: Final = 64
+"""Lines of a kept run that are read at a time."""
 KEEP_ALIVE: Final = 100
 """Intervals without an event after which a comment is sent."""
 
@@ -84,8 +88,8 @@ class PageRoutes:
     async def list_runs(self, request: Request) -> Response:
         """The runs that were kept, and bench reports."""
         kept = self.runs.kept
-        heads, reports = await asyncio.to_thread(lambda: (kept.heads(), kept.reports()))
-        return json_response({"runs": heads, "reports": reports, "keeping": kept.folder is not None})
+        runs, reports = await asyncio.to_thread(lambda: (kept.listed(), kept.reports()))
+        return json_response({"runs": runs, "reports": reports, "keeping": kept.folder is not None})
 
     async def stop_run(self, request: Request) -> Response:
         """End a run with the vote so far."""
@@ -98,10 +102,13 @@ class PageRoutes:
         """The text of one path, token by token."""
         run, number = await self.runs.find(request.path_params["id"]), request.path_params["number"]
         number = int(number) if re.fullmatch(r"[0-9]{1,9}", number) else -1
-        path = run.view.path(number) if isinstance(run, WatchedRun) else run.get("words", {}).get(str(number))
-        if path is None:
+        if isinstance(run, WatchedRun):
+            text = run.log.text(number)
+        else:
+            text = await asyncio.to_thread(_kept_text, run, number)
+        if text is None:
             raise ApiError(404, "This path does not exist, or has no text yet.")
-        return json_response(path)
+        return json_response(text)
 
     async def report(self, request: Request) -> Response:
         """A bench report: a page of its own, in a sandbox without access to this one."""
@@ -109,7 +116,7 @@ class PageRoutes:
         return Response(file.read_bytes(), media_type="text/html", headers={"Content-Security-Policy": REPORT_POLICY})
 
     async def events(self, request: Request) -> ASGIApp:
-        """Everything that has happened in a run so far, then each change."""
+        """A run's log so far, then each new line."""
         return RunEventStream(self.runs, await self.runs.find(request.path_params["id"]))
 
 
@@ -133,31 +140,40 @@ def _run_options(settings: ServerSettings) -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
-class RunEventStream:
-    """An ASGI application: the changes of a run as server-sent events, for as long as the page is connected."""
+def _kept_text(file: Path, number: int) -> PathTokens | None:
+    texts = (line["text"] for _, line in read_log(file) if "text" in line)
+    return next((text for text in texts if text["path"] == number), None)
 
-    def __init__(self, runs: RunRegistry, run: WatchedRun | dict[str, Any]) -> None:
+
+class RunEventStream:
+    """An ASGI application: a run's log as server-sent events, without the texts, which a page requests one by one."""
+
+    def __init__(self, runs: RunRegistry, run: WatchedRun | Path) -> None:
         self.runs, self.run = runs, run
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send a kept run at once, or the changes of a live one a few times per second."""
+        """Send a kept run at once, or the lines of a live one as they are written."""
         await send(start(200, SSE_HEADERS))
-        if isinstance(self.run, dict):
-            kept = {name: value for name, value in self.run.items() if name not in ("words", "schema")}
-            await send(body(sse_event(kept)))
+        if isinstance(self.run, Path):
+            await self._send_kept(self.run, send)
             return
         with self.runs.watched(self.run):
-            await finish_unless_disconnected(receive, self._send_changes(self.run, send))
+            await finish_unless_disconnected(receive, self._send_live(self.run, send))
 
-    async def _send_changes(self, run: WatchedRun, send: Send) -> None:
-        """Changes until the end is sent. Then the connection stays open: a run is kept while a page shows it."""
-        cursor, first, finished, quiet = ViewCursor(), True, False, 0
+    async def _send_kept(self, file: Path, send: Send) -> None:
+        lines = (raw for raw, line in read_log(file) if "text" not in line)
+        while batch := await asyncio.to_thread(lambda: list(islice(lines, BATCH))):
+            await send(body(b"".join(map(sse_event, batch)), more=True))
+        await send(body())
+
+    async def _send_live(self, run: WatchedRun, send: Send) -> None:
+        """Lines up to the last. Then the connection stays open: a run is kept while a page shows it."""
+        sent, quiet = 0, 0
         while not self.runs.state.shutting_down:
-            ended = run.ended.is_set()
-            changes = {} if finished else run.changes(cursor, first)
-            first, finished, quiet = False, ended, quiet + 1
-            if changes or quiet >= KEEP_ALIVE:
-                await send(body(sse_event(changes) if changes else sse_comment("keep-alive"), more=True))
-                quiet = 0
+            run.log.update()
+            lines, quiet = run.log.lines[sent:], quiet + 1
+            if lines or quiet >= KEEP_ALIVE:
+                await send(body(b"".join(map(sse_event, lines)) or sse_comment("keep-alive"), more=True))
+                sent, quiet = sent + len(lines), 0
             await asyncio.sleep(INTERVAL)
         await send(body())

@@ -6,9 +6,10 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Any, Final
 
-import msgspec
 from starlette.responses import Response
 from starlette.types import Message, Receive
+
+from sureenough.json_text import encode, mend
 
 SSE_HEADERS: Final = [
     (b"content-type", b"text/event-stream; charset=utf-8"),
@@ -17,38 +18,14 @@ SSE_HEADERS: Final = [
 ]
 
 
-def encode(data: Any) -> bytes:
-    """JSON in UTF-8. Models can send halves of surrogate pairs, which UTF-8 cannot hold: pairs are joined."""
-    try:
-        return msgspec.json.encode(data)
-    except UnicodeEncodeError:
-        return msgspec.json.encode(_mended(msgspec.to_builtins(data)))
-
-
-def mend(text: str) -> str:
-    """The text with surrogate halves joined; a lone one becomes U+FFFD."""
-    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-
-
-def _mended(data: Any) -> Any:
-    match data:
-        case str():
-            return mend(data)
-        case dict():
-            return {_mended(name): _mended(value) for name, value in data.items()}
-        case list():
-            return [_mended(value) for value in data]
-    return data
-
-
 def json_response(data: Any, status: int = 200) -> Response:
     """A response in JSON."""
     return Response(encode(data), status, media_type="application/json")
 
 
 def sse_event(data: Any) -> bytes:
-    """One server-sent event."""
-    return b"data: " + encode(data) + b"\n\n"
+    """One server-sent event, of data or of a line that is JSON already."""
+    return b"data: " + (data if isinstance(data, bytes) else encode(data)) + b"\n\n"
 
 
 def sse_comment(text: str = "") -> bytes:

@@ -8,16 +8,18 @@ import secrets
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from typing import Any, Final
+from pathlib import Path
+from typing import Final
 
 from sureenough.drivers.observers import Observer
+from sureenough.drivers.run_log_writer import RunLogWriter
 from sureenough.server.errors import shutting_down
 from sureenough.server.kept_runs import KeptRuns
-from sureenough.server.replies import RunResult, consensus_details
+from sureenough.server.replies import RunResult
 from sureenough.server.request_reader import ConsensusRequest
 from sureenough.server.responses import cancel_once
-from sureenough.server.run_view import RunView, ViewCursor
 from sureenough.server.state import ServerState
+from sureenough.spec import render
 
 RECONNECT: Final = 15.0
 """Seconds that a run waits for its page to come back, as after a reload."""
@@ -29,36 +31,13 @@ class WatchedRun:
 
     def __init__(self, request: ConsensusRequest, question: str) -> None:
         self.id = secrets.token_urlsafe(24)
-        self.begun = time.time()
-        self.request, self.question = request, question
-        self.view = RunView()
+        self.model = request.model
+        self.log = RunLogWriter(
+            {"id": self.id, "question": question, "model": request.model, "strategy": render(request.strategy),
+             "begun": time.time()}
+        )  # fmt: skip
         self.watchers = 0
         self.task: asyncio.Task[RunResult] | None = None
-        self.error: dict[str, Any] | None = None
-        self.result: dict[str, Any] | None = None
-        self.ended = asyncio.Event()
-
-    def head(self) -> dict[str, Any]:
-        """What the run is, without its progress."""
-        strategy = self.result["strategy"] if self.result else self.request.strategy.name
-        return {"id": self.id, "question": self.question, "model": self.request.model, "strategy": strategy,
-                "begun": self.begun, "measure": self.request.strategy.stop.quantity}  # fmt: skip
-
-    def changes(self, cursor: ViewCursor, first: bool) -> dict[str, Any]:
-        """What a reader has not received yet."""
-        ended = self.ended.is_set()  # before the rest: what happens after it is part of the changes already
-        changes = self.view.changes(cursor)
-        if first:
-            changes["run"] = self.head()
-        if ended:
-            changes |= {"over": self.result} if self.result is not None else {"error": self.error}
-        return changes
-
-    def to_json(self) -> dict[str, Any]:
-        """The whole run, as it is kept; description and result come first, so that a list need not read the rest."""
-        words = {number: self.view.path(number) for number in self.view.lines}
-        head = {"schema": 1, "run": self.head(), "over": self.result}
-        return {**head, **self.changes(ViewCursor(), first=False), "words": words}
 
     def stop(self) -> None:
         """End the run with the vote so far."""
@@ -83,14 +62,14 @@ class RunRegistry:
         if self.kept.folder is None:
             return self.state.start_run(request, slot, observer)
         run = WatchedRun(request, request.question)
-        run.task = self.state.start_run(request, slot, observer, run.view)
+        run.task = self.state.start_run(request, slot, observer, run.log)
         self._record(run)
         return run.task
 
     def start_for_page(self, request: ConsensusRequest, slot: ExitStack, question: str) -> WatchedRun:
         """Start a run for a page; it holds the slot until it ends."""
         run = WatchedRun(request, question)
-        run.task = self.state.start_run(request, slot, run.view)
+        run.task = self.state.start_run(request, slot, run.log)
         self.live[run.id] = run
         self._forget_later(run)
         self._record(run)
@@ -102,19 +81,18 @@ class RunRegistry:
         task.add_done_callback(self._tasks.discard)
 
     async def _record_end(self, run: WatchedRun) -> None:
-        """Store the run's result or error; pages that watch it must see an end in every case."""
+        """Log the run's result or error; pages that watch it must see an end in every case."""
         assert run.task is not None
         await asyncio.wait({run.task})
         try:
-            run.result = consensus_details(run.task.result())
+            run.log.end(run.task.result().outcome)
         except asyncio.CancelledError:
-            run.error = shutting_down().to_json()
+            run.log.end(None, shutting_down().to_json())
         except Exception as error:
-            run.error = self.state.error_response(error, run.request.model).to_json()
-        run.ended.set()
-        if self.kept.folder is not None and run.result is not None:
+            run.log.end(None, self.state.error_response(error, run.model).to_json())
+        if self.kept.folder is not None and run.log.view.result is not None:
             try:
-                await asyncio.to_thread(lambda: self.kept.save(run.to_json()))
+                await asyncio.to_thread(self.kept.save, run.id, run.log)
             except OSError as error:
                 log.error("a run could not be kept in %s: %s", self.kept.folder, error.strerror or error)
 
@@ -140,7 +118,7 @@ class RunRegistry:
         self._timers.pop(run.id, None)
         run.stop()
 
-    async def find(self, name: str) -> WatchedRun | dict[str, Any]:
-        """A run in progress, or one that was kept, which may be large and is read in a thread."""
+    async def find(self, name: str) -> WatchedRun | Path:
+        """A run in progress, or the file of one that was kept."""
         live = self.live.get(name)
         return live if live is not None else await asyncio.to_thread(self.kept.find, name)

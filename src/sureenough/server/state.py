@@ -14,11 +14,12 @@ from sureenough.api import aask
 from sureenough.core.stop_rules import betainc
 from sureenough.drivers.observers import Observer
 from sureenough.drivers.transcripts import WinnerTranscript
+from sureenough.json_text import mend
 from sureenough.server.errors import ApiError, api_error, shutting_down
 from sureenough.server.metrics import ServerMetrics
 from sureenough.server.replies import RunResult
 from sureenough.server.request_reader import ConsensusRequest
-from sureenough.server.responses import cancel_once, mend
+from sureenough.server.responses import cancel_once
 from sureenough.server.settings import ServerSettings
 from sureenough.server.upstream import Upstream, open_upstream
 

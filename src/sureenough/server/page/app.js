@@ -1,4 +1,4 @@
-// The page: starts runs, receives their events, and redraws at most once per frame. It loads files of its own server only.
+// The page: starts runs, receives the lines of their logs, and redraws at most once per frame. It loads files of its own server only.
 
 import { listRuns } from "./kept_runs.js";
 import { $, moveFocus, setText, showChips, showPath, showStatus, showTiles, showVotes } from "./panels.js";
@@ -26,7 +26,7 @@ function redraw() {
     setText("path-chart-note", !summary ? "" : pathChart.hasConfidence
       ? `mean confidence of the last ${summary.window} tokens; a cross marks a path that was cut short, a dot one that ended by itself`
       : "this strategy does not use confidence: one line per path, as long as its tokens");
-    setText("stop-chart-note", summary && summary.bar === null ? "this strategy's stop rule has no measure" : "");
+    setText("stop-chart-note", summary && state.stop.threshold === null ? "this strategy's stop rule has no measure" : "");
     setText("stop-chart-name", state.measureName ?? "Stop rule");
     const running = !state.result && !state.error;
     $("stop").hidden = !running || !state.run; $("go").hidden = running && Boolean(state.run);
@@ -56,7 +56,7 @@ function errorTitle(error) {
 
 const NO_RESPONSE = ["No response from the server.", "Is it still running?"];
 
-// -- the events of a run
+// -- the log of a run
 
 async function subscribe(id) {
   subscription?.abort();
@@ -97,11 +97,11 @@ async function readEvents(body, onData) {
   }
 }
 
-function apply(update) {
-  state.apply(update);
-  if (update.run) setText("run-question", update.run.question);
-  if (update.error) showError(errorTitle(update.error), update.error.message);
-  if (selected !== null && update.paths?.some(path => path.path === selected) && Date.now() - loadedAt > 700) loadPath(selected);
+function apply(line) {
+  state.apply(line);
+  if (line.run) setText("run-question", line.run.question ?? "");
+  if (line.error) showError(errorTitle(line.error), line.error.message);
+  if (selected !== null && line.paths?.some(path => path.path === selected) && Date.now() - loadedAt > 700) loadPath(selected);
   redraw();
 }
 

@@ -24,13 +24,13 @@ export async function listRuns(showError) {
 
 // Files may hold anything: every value is shown as text.
 function row(run) {
-  const result = run.over ?? {}, line = element("tr"), question = element("td", "q");
+  const line = element("tr"), question = element("td", "q");
   const link = element("a", "", String(run.question ?? "").slice(0, 160) || "(no text)");
   link.href = `/runs/${encodeURIComponent(run.id)}`;
   question.append(link);
   const begun = new Date(run.begun * 1000);
   line.append(element("td", "", isNaN(begun) ? "" : begun.toLocaleString()), question, element("td", "", String(run.strategy ?? "")),
-    element("td", "", String(result.answer ?? "–")), element("td", "n", String(result.started ?? "")),
-    element("td", "n", Number(result.tokens?.total ?? NaN) >= 0 ? Number(result.tokens.total).toLocaleString("en") : ""), element("td", "", String(result.reason ?? "")));
+    element("td", "", String(run.answer ?? "–")), element("td", "n", String(run.started ?? "")),
+    element("td", "n", run.tokens?.toLocaleString("en") ?? ""), element("td", "", String(run.reason ?? run.error ?? "")));
   return line;
 }

@@ -22,9 +22,9 @@ export function showTiles(state) {
   if (!summary) return;
   setText("paths-started", String(summary.started));
   setText("budget", `of ${summary.budget} at most`);
-  setText("tokens", number.format(summary.made));
-  setText("plain-tokens", summary.plain ? `plain voting: about ${number.format(Math.round(summary.plain))}` : "");
-  const saved = summary.plain ? 1 - summary.made / summary.plain : null;
+  const plain = summary.full_budget_tokens, saved = plain ? 1 - summary.tokens / plain : null;
+  setText("tokens", number.format(summary.tokens));
+  setText("plain-tokens", plain ? `plain voting: about ${number.format(Math.round(plain))}` : "");
   setText("saved", saved === null ? "–" : saved > 0 ? `${Math.round(saved * 100)} %` : "0 %");
   setText("saved-note", `${state.result ? "" : "so far, "}compared with plain voting on the whole budget`);
   showFates(state.counts());
@@ -43,12 +43,12 @@ function showFates(counts) {
 }
 
 function showMeter(state, summary) {
-  const value = state.measure, threshold = summary.bar;
+  const value = summary.measure, { threshold, stops_above: above } = state.stop;
   setText("measure-name", state.measureName ?? "Stop rule");
-  setText("measure", value === null || value === undefined ? "–" : value.toFixed(value > 0.99 && value < 1 ? 4 : 3));
-  setText("threshold", threshold === null ? "" : state.rises ? `stops above ${threshold}` : `stops at ${threshold} or less`);
+  setText("measure", value === null ? "–" : value.toFixed(value > 0.99 && value < 1 ? 4 : 3));
+  setText("threshold", threshold === null ? "" : above ? `stops above ${threshold}` : `stops at ${threshold} or less`);
   $("run").toggleAttribute("data-settled", state.settled);
-  const scale = state.rises ? 1 : Math.max(threshold ?? 0, ...state.steps.map(step => step[2] ?? 0)) || 1;
+  const scale = above ? 1 : Math.max(threshold ?? 0, ...state.steps.map(step => step[2] ?? 0)) || 1;
   $("meter-fill").style.width = `${Math.min(100, 100 * (value ?? 0) / scale)}%`;
   $("meter-threshold").hidden = threshold === null;
   $("meter-threshold").style.left = `${Math.min(99.4, 100 * (threshold ?? 0) / scale)}%`;
@@ -62,12 +62,12 @@ export function showVotes(state) {
   for (const path of state.paths) if (path?.vote != null) counts.set(path.vote, (counts.get(path.vote) ?? 0) + 1);
   const shown = votes.slice(0, 7);
   while (list.children.length > shown.length) list.lastChild.remove();
-  shown.forEach(([answer, weight], at) => {
+  shown.forEach(([path, weight], at) => {
     const row = list.children[at] ?? list.appendChild(voteRow());
-    const share = (weight ?? 0) / total;
+    const share = (weight ?? 0) / total, answer = state.answerOf(path) ?? "";
     if (row.children[0].textContent !== answer) { row.children[0].textContent = answer; row.children[0].title = answer; }
     row.children[1].firstChild.style.width = `${100 * share}%`;
-    const label = `${Math.round(100 * share)} % · ${counts.get(answer) ?? 0}`;
+    const label = `${Math.round(100 * share)} % · ${counts.get(path) ?? 0}`;
     if (row.children[2].textContent !== label) row.children[2].textContent = label;
   });
   const hidden = votes.length - shown.length, silent = state.counts().silent;
@@ -96,8 +96,8 @@ export function showStatus(state) {
     setText("answer-label", "Failed"); setText("answer", "No answer"); setText("status", error.message);
     return;
   }
-  setText("answer-label", result ? "Answer" : state.leader === null ? "Thinking" : "Leading");
-  setText("answer", state.leader ?? (result ? "none" : "…"));
+  setText("answer-label", result ? "Answer" : state.answer === null ? "Thinking" : "Leading");
+  setText("answer", state.answer ?? (result ? "none" : "…"));
   if (!summary) { setText("status", "Waiting for the first token."); return; }
   const counts = state.counts();
   if (result) {
@@ -151,21 +151,21 @@ export function showPath(state, path, text) {
   setText("reader-title", `Path ${path.number}`);
   const answer = path.answer == null ? "" : `; its answer: ${path.answer}`;
   setText("reader-note", `${describeFate(state, path)}, ${number.format(path.tokens)} tokens${answer}`);
-  const fragment = document.createDocumentFragment(), conf = text?.conf ?? [];
+  const fragment = document.createDocumentFragment(), conf = text?.confidence ?? [];
   const level = shadeLevels(conf);
   let last = null;
-  (text?.words ?? []).forEach((word, at) => {
+  (text?.texts ?? []).forEach((piece, at) => {
     const shade = String(conf.length ? level(conf[at]) : 7);
-    if (last?.dataset.level === shade) { last.firstChild.data += word; return; }
+    if (last?.dataset.level === shade) { last.firstChild.data += piece; return; }
     last = element("span", `c${shade}`);
     last.dataset.level = shade;
-    last.append(document.createTextNode(word));
+    last.append(document.createTextNode(piece));
     fragment.append(last);
   });
   $("text").replaceChildren(fragment);
   const scale = $("scale");
   scale.replaceChildren();
-  if (!conf.length) { scale.append(text?.words?.length ? "This strategy does not use confidence, so nothing is shaded." : "It has no text yet."); return; }
+  if (!conf.length) { scale.append(text?.texts.length ? "This strategy does not use confidence, so nothing is shaded." : "It has no text yet."); return; }
   scale.append("least confident ");
   for (let level = 0; level < 8; level++) scale.append(element("i", `c${level}`, "\u00a0"));
   scale.append(" most confident, within this path");

@@ -34,7 +34,7 @@ export class PathChart {
 
   redraw() { this.plot.setData([[0, this.state.longest], [0, 1]]); }
 
-  get hasConfidence() { return this.state.summary?.reads !== false && this.state.low <= this.state.high; }
+  get hasConfidence() { return this.state.summary?.reads_confidence !== false && this.state.low <= this.state.high; }
 
   #range() {
     if (!this.hasConfidence) return [0, Math.max(1, this.state.paths.length) + 1];
@@ -104,12 +104,12 @@ export class PathChart {
       const x = X((at + 1) * stride), y = Y(points[at]);
       if (at) ctx.lineTo(x, y); else ctx.moveTo(x, y);
     }
-    if (path.now !== undefined && path.tokens > points.length * stride) {
-      if (points.length) ctx.lineTo(X(path.tokens), Y(path.now)); else ctx.moveTo(X(path.tokens), Y(path.now));
+    if (path.confidence !== undefined && path.tokens > points.length * stride) {
+      if (points.length) ctx.lineTo(X(path.tokens), Y(path.confidence)); else ctx.moveTo(X(path.tokens), Y(path.confidence));
     }
   }
 
-  #endValue(path) { return this.hasConfidence ? (path.now ?? path.points.at(-1)) : path.number + 1; }
+  #endValue(path) { return this.hasConfidence ? (path.confidence ?? path.points.at(-1)) : path.number + 1; }
 
   // Where a path ended, and how: a dot for a vote, a cross for a path that was pruned.
   #drawEnds(ctx, kind, paths, X, Y, ratio) {
@@ -185,7 +185,7 @@ export class PathChart {
     for (const path of this.state.paths) {
       if (!path || x > path.tokens + this.state.longest * 0.02) continue;
       const at = Math.min(path.points.length - 1, Math.max(0, Math.round(x / stride) - 1));
-      const value = this.#valueAt(path, at) ?? path.now;
+      const value = this.#valueAt(path, at) ?? path.confidence;
       if (value === undefined) continue;
       const away = Math.abs(u.valToPos(value, "y") - y);
       if (away < least) { least = away; best = path.number; }

@@ -1,6 +1,8 @@
-// What the page knows of a run: events in, numbers out. Nothing here touches the document.
+// What the page knows of a run: the lines of its log in, numbers out. Nothing here touches the document.
 
-const MEASURES = { posterior: "Posterior of the leader", expected_gain: "Expected gain of more paths", leader_share: "Leader's share of the votes" };
+const QUANTITIES = { posterior: "Posterior of the leader", expected_gain: "Expected gain of more paths", leader_share: "Leader's share of the votes" };
+const EMPTY = { votes: [], started: 0, counted: 0, budget: 0, warmup: 0, window: 1, stride: 1, tokens: 0, full_budget_tokens: null,
+  measure: null, why: "", gate: { drop: null }, reads_confidence: true, stop: { quantity: null, threshold: null, stops_above: true } };
 
 export class RunState {
   constructor() {
@@ -15,20 +17,20 @@ export class RunState {
     this.high = -Infinity;
   }
 
-  apply(update) {
-    if (update.run) this.run = update.run;
-    for (const path of update.paths ?? []) this.#applyPath(path);
-    if (update.steps) this.steps.push(...update.steps);
-    if (update.standing) this.summary = update.standing;
-    if (update.over) this.result = update.over;
-    if (update.error) this.error = update.error;
+  apply(line) {
+    if (line.run) this.run = line.run;
+    for (const path of line.paths ?? []) this.#applyPath(path);
+    for (const step of line.steps ?? []) this.steps.push(step);
+    if (line.summary) this.summary = { ...EMPTY, ...this.summary, ...line.summary };
+    if (line.result) this.result = line.result;
+    if (line.error) this.error = line.error;
   }
 
   #applyPath({ points, ...fields }) {
-    const path = (this.paths[fields.path] ??= { number: fields.path, points: [] });
+    const path = (this.paths[fields.path] ??= { number: fields.path, tokens: 0, fate: null, tier: null, answer: null, counted: false, vote: null, points: [] });
     Object.assign(path, fields);
     for (const y of points ?? []) { path.points.push(y); this.#extendRange(y); }
-    if (fields.now !== undefined) this.#extendRange(fields.now);
+    if (fields.confidence !== undefined) this.#extendRange(fields.confidence);
     if (fields.tokens > this.longest) this.longest = fields.tokens;
   }
 
@@ -37,13 +39,15 @@ export class RunState {
     if (y > this.high) this.high = y;
   }
 
-  get leader() {
-    return this.result ? this.result.answer : (this.summary?.votes[0]?.[0] ?? null);
-  }
+  // The lowest-numbered path with the leading answer: votes name answers by such paths.
+  get leader() { return this.summary?.votes[0]?.[0] ?? null; }
+
+  get answer() { return this.result ? (this.result.answer ?? null) : this.answerOf(this.leader); }
+
+  answerOf(number) { return this.paths[number]?.answer ?? null; }
 
   kind(path) {
     if (!path.fate) return "running";
-    if (path.fate === "spared") return "discarded";  // runs kept by version 0.1
     if (path.fate !== "kept") return path.fate;
     if (!path.counted) return "waiting";
     if (path.vote === null) return "silent";
@@ -56,20 +60,10 @@ export class RunState {
     return counts;
   }
 
-  // The stop rule's measure: a posterior or a share, which must rise, or an expected gain, which must fall.
-  get measure() {
-    const measured = this.result?.expected_gain ?? this.result?.posterior ?? this.result?.leader_share;
-    if (measured !== undefined && measured !== null) return measured;
-    for (let at = this.steps.length - 1; at >= 0; at--) if (this.steps[at][2] !== null) return this.steps[at][2];
-    return null;
-  }
+  // The stop rule measures a posterior or a share, which must rise, or an expected gain, which must fall.
+  get stop() { return this.summary?.stop ?? EMPTY.stop; }
 
-  get rises() { return this.summary?.rises !== false; }
-
-  get measureName() {
-    if (!this.summary || this.summary.bar === null) return null;
-    return MEASURES[this.run?.measure] ?? (this.rises ? MEASURES.posterior : MEASURES.expected_gain);
-  }
+  get measureName() { return this.stop.threshold === null ? null : (QUANTITIES[this.stop.quantity] ?? "Stop rule"); }
 
   get settled() {
     return this.result?.reason === "settled";

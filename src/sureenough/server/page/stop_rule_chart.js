@@ -25,25 +25,24 @@ export class StopRuleChart {
   }
 
   #range() {
-    if (this.state.rises) {
+    if (this.state.stop.stops_above) {
       const low = Math.min(0.6, ...this.state.steps.map(step => step[2] ?? 1));
       return [Math.max(0, Math.floor(low * 5 - 0.5) / 5), 1.03];
     }
-    const high = Math.max(this.state.summary.bar ?? 0, ...this.state.steps.map(step => step[2] ?? 0));
+    const high = Math.max(this.state.stop.threshold ?? 0, ...this.state.steps.map(step => step[2] ?? 0));
     return [0, (high || 1) * 1.15];
   }
 
   #drawThreshold() {
-    const threshold = this.state.summary?.bar;
-    if (threshold === null || threshold === undefined) return;
+    const { threshold, stops_above: above } = this.state.stop;
+    if (threshold === null) return;
     const u = this.plot, ctx = u.ctx, box = u.bbox, ratio = devicePixelRatio || 1, y = u.valToPos(threshold, "y", true);
     ctx.save();
     ctx.strokeStyle = ctx.fillStyle = this.colour("--threshold");
     ctx.lineWidth = 1.6 * ratio; ctx.setLineDash([7 * ratio, 5 * ratio]);
     ctx.beginPath(); ctx.moveTo(box.left, y); ctx.lineTo(box.left + box.width, y); ctx.stroke();
     ctx.font = `600 ${12 * ratio}px system-ui`; ctx.textAlign = "left";
-    const rises = this.state.rises;
-    ctx.fillText(rises ? `stops above ${threshold}` : `stops at ${threshold}`, box.left + 6 * ratio, y + (rises ? 15 : -5) * ratio);
+    ctx.fillText(above ? `stops above ${threshold}` : `stops at ${threshold}`, box.left + 6 * ratio, y + (above ? 15 : -5) * ratio);
     ctx.restore();
   }
 }

@@ -1,0 +1,171 @@
+"""The run log: its lines add up to the same view however often they are written, and files of it survive damage."""
+
+from __future__ import annotations
+
+import json
+import stat
+from collections.abc import Iterator
+from math import inf
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import sureenough as se
+from sureenough.drivers.run_log import LogLine, RunView
+from sureenough.drivers.run_log_files import INCOMPLETE, LINE_BYTES, read_ends, read_log, save_log
+from sureenough.drivers.run_log_writer import RunLogWriter
+from sureenough.engines.base import Engine
+from sureenough.errors import EngineRejected, TraceError
+
+HEAD = b'{"schema":2,"run":{"question":"q"}}'
+
+
+class Scripted(Engine):
+    """Paths with known answers, whose confidence falls in every third one."""
+
+    async def stream(self, prompt: Any, *, seed: int) -> Any:
+        last = seed % 3
+        for token in range(24):
+            yield [se.Token(f"{token} ", 0.9, 9.0 - last * token / 8)]
+        yield [se.Token(rf"\boxed{{{('0.5', '1/2', '3')[last]}}}", 0.9, 9.0)]
+
+
+def run(strategy: str = "ddc:warmup=4", interval: float = 0.0, **options: Any) -> tuple[RunLogWriter, se.Outcome]:
+    log = RunLogWriter({"question": "?", "strategy": strategy}, interval=interval)
+    out = se.ask("?", Scripted(), strategy, paths=12, parallel=4, window=8, observers=[log], **options)
+    log.end(out)
+    return log, out
+
+
+def folded(lines: Iterator[bytes] | list[bytes]) -> RunView:
+    view = RunView()
+    for line in lines:
+        view.apply(json.loads(line))
+    return view
+
+
+def state(view: RunView) -> Any:
+    parts = (view.run, sorted(view.paths.items()), view.steps, view.summary, view.result)
+    return json.loads(json.dumps(parts))
+
+
+@pytest.mark.parametrize("strategy", ["ddc:warmup=4", "sure", "sc", "esc"])
+def test_the_lines_add_up_to_the_outcome(strategy: str) -> None:
+    log, out = run(strategy)
+    view = folded(log.lines)
+    assert state(view) == state(log.view)
+    votes = {view.answer(path): weight for path, weight in view.summary["votes"]}
+    assert votes == pytest.approx(out.votes)
+    assert list(votes) == list(out.votes)
+    assert (view.summary["started"], view.summary["counted"]) == (out.started, out.counted)
+    assert (view.summary["tokens"], view.summary["measure"]) == (out.tokens.total, out.measure)
+    fates = [path["fate"] for path in view.paths.values()]
+    assert (len(fates), fates.count("pruned"), None in fates) == (out.started, out.pruned, False)
+    assert view.steps[-1][0] == out.counted
+    assert view.result == json.loads(json.dumps(out.to_json()))
+    assert list(view.phases)[-1] == "stopped"
+
+
+def test_lines_that_are_written_rarely_add_up_to_the_same() -> None:
+    often, rarely = run("ac", count="start"), run("ac", interval=inf)
+    assert len(often[0].lines) > 10 > len(rarely[0].lines)
+    assert [json.loads(line)["summary"]["phase"] for line in rarely[0].lines[1:3]] == ["sampling", "stopped"]
+    for name in ("votes", "counted", "stop", "measure", "why"):
+        assert often[0].view.summary[name] == rarely[0].view.summary[name]  # type: ignore[literal-required]
+
+
+def test_votes_name_answers_by_their_lowest_path() -> None:
+    view = run("sc")[0].view
+    for path in view.paths.values():
+        same = [other["path"] for other in view.paths.values() if other["vote"] == path["vote"]]
+        assert path["vote"] == min(same)
+    assert len(view.summary["votes"]) == len({path["vote"] for path in view.paths.values()}) <= 2, "0.5 is 1/2"
+
+
+def test_seconds_of_the_warm_up_and_of_the_rest() -> None:
+    view = RunView()
+    for at, phase in ((0.5, "warm-up"), (2.0, "warm-up"), (3.0, "sampling"), (7.5, "stopped"), (8.0, "stopped")):
+        view.apply({"at": at, "summary": {"phase": phase}})
+    assert view.seconds() == (2.5, 4.5)
+    view.phases = {"sampling": 1.0, "stopped": 3.0}
+    assert view.seconds() == (0.0, 2.0)
+    view.phases = {"warm-up": 1.0, "stopped": 3.0}
+    assert view.seconds() == (2.0, 0.0), "the warm-up settled it"
+
+
+def test_a_saved_log_has_texts_and_is_private(tmp_path: Path) -> None:
+    log, out = run()
+    save_log(tmp_path / "run.jsonl", log.with_texts())
+    assert stat.S_IMODE((tmp_path / "run.jsonl").stat().st_mode) == 0o600
+    lines = list(read_log(tmp_path / "run.jsonl"))
+    assert [raw for raw, line in lines if "text" not in line] == log.lines
+    texts = {line["text"]["path"]: line["text"] for _, line in lines if "text" in line}
+    assert set(texts) == {number for number, path in log.view.paths.items() if path["tokens"]}
+    assert "".join(texts[0]["texts"][:3]) == "0 1 2 "
+    assert len(texts[0]["confidence"]) == len(texts[0]["texts"]) == 25
+    head, end = read_ends(tmp_path / "run.jsonl")
+    assert (head["run"]["question"], end["result"]["answer"]) == ("?", out.answer)
+
+
+def test_an_error_is_an_end(tmp_path: Path) -> None:
+    class Refusing(Engine):
+        async def stream(self, prompt: Any, *, seed: int) -> Any:
+            raise EngineRejected("no such model")
+            yield
+
+    log = RunLogWriter({"question": "?"})
+    with pytest.raises(EngineRejected) as raised:
+        se.ask("?", Refusing(), "sc", paths=2, observers=[log])
+    log.end(None, {"message": str(raised.value)})
+    save_log(tmp_path / "run.jsonl", log.with_texts())
+    assert "no such model" in read_ends(tmp_path / "run.jsonl")[1]["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        ([], INCOMPLETE),
+        ([b'{"at":1.0,"summary":{"tokens":5}}'], INCOMPLETE),
+        ([b'{"at":1.0,"summary":{"tok'], "Line 2 of the log is damaged; the run is shown up to it."),
+        ([b'{"summary":{}}', b'{"paths":[{"path":-1}]}'], "Line 3 of the log is damaged; the run is shown up to it."),
+        ([b'{"paths":[{"path":1,"fate":"lost"}]}'], "Line 2 of the log is damaged; the run is shown up to it."),
+        ([b"\xff\xfe"], "Line 2 of the log is damaged; the run is shown up to it."),
+        ([b'{"error":' + b"[" * 100_000], "Line 2 of the log is damaged; the run is shown up to it."),
+        ([b'{"error":{"message":"' + b"x" * LINE_BYTES], "Line 2 of the log is damaged; the run is shown up to it."),
+    ],
+)  # fmt: skip
+def test_a_damaged_log_is_shown_up_to_the_damage(tmp_path: Path, lines: list[bytes], message: str) -> None:
+    file = tmp_path / "run.jsonl"
+    file.write_bytes(b"\n".join([HEAD, *lines]))
+    *_, (_, last) = read_log(file)
+    assert last == {"error": {"message": message}}
+    assert read_ends(file)[1] == {"error": {"message": INCOMPLETE}}
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (b"", "is not a run log"),
+        (b"{}", "is not a run log"),
+        (b"null", "is not a run log"),
+        (b"\x00" * 100, "is not a run log"),
+        (b'{"schema":2}', "is not a run log"),
+        (b'{"schema":3,"run":{}}', "has schema 3; this version reads 1 and 2"),
+        (b'{"schema":2,"run":{"question":5}}', "is not a run log"),
+    ],
+)
+def test_what_is_not_a_log_is_refused(tmp_path: Path, content: bytes, says: str) -> None:
+    (tmp_path / "run.jsonl").write_bytes(content)
+    for read in (read_ends, lambda file: list(read_log(file))):
+        with pytest.raises(TraceError, match=says):
+            read(tmp_path / "run.jsonl")
+    with pytest.raises(TraceError, match="cannot be read"):
+        read_ends(tmp_path)
+
+
+def test_readers_receive_every_line() -> None:
+    received: list[LogLine] = []
+    log = RunLogWriter({"question": "?"}, lambda line, view: received.append(line), interval=0.0)
+    log.end(se.ask("?", Scripted(), "sc", paths=2, window=8, observers=[log]))
+    assert [json.loads(line) for line in log.lines] == json.loads(json.dumps(received))
