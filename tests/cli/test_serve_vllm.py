@@ -34,10 +34,10 @@ def a_vllm(folder: Path, version: str) -> str:
     return str(folder)
 
 
-def test_an_untried_version_is_refused(tmp_path: Path) -> None:
-    done = served("some/model", site=a_vllm(tmp_path, "0.99.1"))
+def test_a_version_that_is_too_old_is_refused(tmp_path: Path) -> None:
+    done = served("some/model", site=a_vllm(tmp_path, "0.25.1"))
     assert done.returncode == 2
-    assert "vLLM 0.99.1 was never tried" in done.stderr
+    assert "vLLM 0.25.1 is too old" in done.stderr
     assert "Traceback" not in done.stderr
 
 

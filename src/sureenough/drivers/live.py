@@ -132,7 +132,6 @@ class _LiveRun:
                     stream = self.streams[number] = PathStream(action, window)
                     stream.task = self.tasks.create_task(self.grow(stream), name=f"path {number}")
                 case Cancel(number) if number in self.streams:
-                    self.cut = True
                     self.close(self.streams[number], interrupt=number != current)
                 case Classify(answers):
                     self.classifying = self.tasks.create_task(self.classify(answers), name="classes")
@@ -175,7 +174,7 @@ class _LiveRun:
         start = stream.start
         assert self.engine is not None
         try:
-            async with aclosing(self.engine.stream(self.prompt_for(start), seed=start.seed)) as chunks:
+            async with aclosing(self.engine.stream(self.prompt_for(stream), seed=start.seed)) as chunks:
                 async for chunk in chunks:
                     self.read(stream, chunk)
                     if stream.closed:
@@ -191,15 +190,17 @@ class _LiveRun:
         finally:
             if stream.beyond:  # the path is decided: these are overrun
                 self.receive(Tokens(start.path, unread=stream.beyond), start.path)
+            self.cut |= stream.closed and not stream.counted
             self.estimated |= stream.estimated
             self.streams.pop(start.path, None)
 
-    def prompt_for(self, start: Start) -> Prompt:
+    def prompt_for(self, stream: PathStream) -> Prompt:
         """The prompt, with this path's gate for engines that watch their own paths."""
         if not self.prompt.signals:
             return self.prompt
-        gate = None if start.warmup else start.gate
-        return replace(self.prompt, watch=WatchOptions(self.session.options.window or 1, gate))
+        gate = None if stream.start.warmup else stream.start.gate
+        watch = WatchOptions(self.session.options.window or 1, gate, stream.count_unheard)
+        return replace(self.prompt, watch=watch)
 
     def read(self, stream: PathStream, chunk: Sequence[Token]) -> None:
         self.accepted += not stream.begun

@@ -17,7 +17,7 @@ class PathStream:
     """A path that is being streamed."""
 
     __slots__ = (
-        "_texts", "_tokens", "_window", "begun", "beyond", "closed", "estimated", "may_overrun", "number",
+        "_texts", "_tokens", "_window", "begun", "beyond", "closed", "counted", "estimated", "may_overrun", "number",
         "prompt_tokens", "start", "summary", "task",
     )  # fmt: skip
 
@@ -28,7 +28,8 @@ class PathStream:
         self.closed = False  # the session has cancelled it
         self.summary: Summary | None = None  # by an engine that watched the path
         self.prompt_tokens: int | None = None
-        self.beyond = 0  # tokens past its limit
+        self.beyond = 0  # tokens past its limit or its cancel
+        self.counted = False  # after a cancel: the engine knows how many tokens were generated in all
         self.estimated = False  # its token count is a guess
         self.may_overrun = False  # the engine closed the stream itself; the server may have generated more
         self._window = window  # None: no confidence is read
@@ -39,6 +40,11 @@ class PathStream:
     def text(self) -> str:
         """All text so far."""
         return "".join(self._texts)
+
+    def count_unheard(self, tokens: int) -> None:
+        """The path was cancelled, and its engine generated so many tokens more than it had passed on."""
+        self.beyond += tokens
+        self.counted = True
 
     def read(self, chunk: Sequence[Token]) -> Iterator[Tokens | PathText | PathTruncated]:
         """The events of one chunk."""

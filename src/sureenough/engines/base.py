@@ -6,7 +6,7 @@ gives it the defaults.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, Protocol, Self
@@ -23,6 +23,7 @@ class WatchOptions(NamedTuple):
 
     window: int
     gate: Gate | None  # None: a warm-up path, whose windows will be needed
+    report_unheard: Callable[[int], None] | None = None  # takes a cancelled path's tokens beyond those passed on
 
 
 @dataclass(frozen=True, slots=True)

@@ -175,3 +175,13 @@ def test_signals_equal_the_clients() -> None:
 def test_a_vocabulary_too_small_is_refused() -> None:
     with pytest.raises(UsageError, match="20 candidates, but the vocabulary has 7"):
         row_signals(torch.zeros(1, 7), torch.zeros(1, dtype=torch.int32), K)
+
+
+def test_two_paths_with_one_key_have_no_record() -> None:
+    """Either would get the other's numbers; the first goes on, without being read."""
+    records = PathRecords(SLOTS)
+    monitor = BatchMonitor(SLOTS, 8, torch.device("cpu"), records)
+    for row in range(2):
+        monitor.add(row, WatchRequest("the-same-key", 4, Gate()), END, [])
+    assert list(monitor.rows) == [0]
+    assert records.read("the-same-key", timeout=0.1) == MissingRecord("two paths have the same key")

@@ -177,43 +177,53 @@ def test_deeply_nested_json() -> None:
 
 
 @pytest.mark.parametrize(
-    ("status", "reply", "trusted"),
+    ("record", "trusted"),
     [
-        (404, {"lost": "it was preempted and its slot given away"}, True),
-        (404, {"lost": UNKNOWN_PATH}, False),  # another server has it
-        (404, {"detail": "Not Found"}, False),  # a gateway that lets only completions through
-        (200, {"detail": "hello"}, False),
-        (502, None, False),
+        ({"lost": "it was preempted and its slot given away"}, True),
+        ({"lost": UNKNOWN_PATH}, False),  # another server has it
+        (None, False),  # a gateway that rewrites replies
+        ({"tokens": -1, "tier": 0, "lowest": 1.0, "tail": 1.0}, True),
+        ({"hello": 1}, True),
     ],
 )
-def test_if_records_cannot_be_fetched_later_paths_are_not_watched(status: int, reply: Any, trusted: bool) -> None:
+def test_without_records_later_paths_are_not_watched(record: Any, trusted: bool) -> None:
     prompt = Prompt((), signals=True, watch=WatchOptions(8, None))
-    body = b"?" if reply is None else json.dumps(reply).encode()
+    client = MonitorClient(FixedTransport([]), URL("http://here/v1"))
+    request = client.watch_request(prompt, 20)
+    assert request is not None
+    with pytest.raises(EngineError, match=r"watched a path, but its record could not be read: \w"):
+        client.summary(request, record)
+    assert (client.watch_request(prompt, 20) is not None) is trusted
+
+
+def counts(*tokens: Any, status: int = 200) -> FetchedResponse:
+    return FetchedResponse(status, {}, json.dumps({"tokens": list(tokens)}).encode())
+
+
+@pytest.mark.parametrize(
+    ("replies", "unheard"),
+    [
+        ([counts(40), counts(40)], [30]),
+        ([counts(40), counts(44), counts(44)], [34]),  # it still ran at the first count
+        ([counts(10), counts(10)], [0]),
+        ([counts(None), counts(None)], []),
+        ([counts("x"), counts("x")], []),
+        ([counts(1, 2), counts(1, 2)], []),
+        ([FetchedResponse(404, {}, b"{}")] * 2, []),
+    ],
+)
+def test_tokens_after_a_cancel_are_counted_once_the_path_has_stopped(replies: list[Any], unheard: list[int]) -> None:
+    reported: list[int] = []
+    options = WatchOptions(8, None, reported.append)
 
     async def use() -> None:
-        client = MonitorClient(FixedTransport([FetchedResponse(status, {}, body)]), URL("http://here/v1"))
-        request = client.watch_request(prompt, 20)
-        assert request is not None
-        with pytest.raises(EngineError, match=r"watched a path, but its record could not be fetched: \w"):
-            await client.fetch_summary(request, 3)
-        assert (client.watch_request(prompt, 20) is not None) is trusted
+        client = MonitorClient(FixedTransport(replies[::-1]), URL("http://here/v1"))
+        await client.report_cancelled(REQUEST, options, 10)  # no path was ever watched there: nothing is asked
+        client.present = True
+        await client.report_cancelled(REQUEST, options, 10)
 
     asyncio.run(use())
-
-
-def test_one_unknown_path_is_enough_to_stop_watching() -> None:
-    """Paths that were running at that time may still get their records."""
-    replies = [{"lost": "it was preempted and its slot given away"}, {"lost": UNKNOWN_PATH}]
-    responses = [FetchedResponse(404, {}, json.dumps(reply).encode()) for reply in replies]
-
-    async def use() -> None:
-        client = MonitorClient(FixedTransport(responses), URL("http://here/v1"))
-        for _ in range(2):
-            with pytest.raises(EngineError):
-                await client.fetch_summary(REQUEST, 3)
-        assert client.watch_request(Prompt((), signals=True, watch=WatchOptions(8, None)), 20) is None
-
-    asyncio.run(use())
+    assert reported == unheard
 
 
 @pytest.mark.parametrize(

@@ -172,9 +172,13 @@ class OpenAIConnection(Engine):
                 async with aclosing(self.read(body, parser, watch)) as chunks:
                     async for chunk in chunks:
                         if watch is not None and parser.watched and chunk.finish is not None:
-                            chunk.summary = await self.monitor.fetch_summary(watch, parser.completion_tokens)
+                            chunk.summary = self.monitor.summary(watch, parser.record)
                         yield chunk
                 return
+            except (GeneratorExit, asyncio.CancelledError):
+                if watch is not None and prompt.watch is not None and parser.finish is None:
+                    await self.monitor.report_cancelled(watch, prompt.watch, parser.tokens)
+                raise
             except ServerBusy as busy:
                 if (busy.retry_after or 0.0) > LONGEST_WAIT:
                     raise self.errors.pause_too_long(busy) from None
@@ -205,6 +209,7 @@ class OpenAIConnection(Engine):
                     await self._check(response)
                     if watch is not None and is_watched(response.headers):
                         parser.leave_to_server()
+                        self.monitor.present = True
                     while raw := await response.content.readany():
                         timer.waiting = False
                         chunk = parser.feed(raw)

@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import sys
-from typing import Final
+from typing import Any, Final
 
 from sureenough.core.events import Token
 from sureenough.engines.base import Chunk
 from sureenough.engines.openai.logprobs import REPEATED, RepeatCounter, append_tokens, too_few
 from sureenough.engines.openai.sse import SSEParser
-from sureenough.engines.openai.wire import DONE, Choice, Delta, Logprobs, Usage, candidates, decode, error_message
+from sureenough.engines.openai.wire import (
+    DONE,
+    Choice,
+    Delta,
+    Logprobs,
+    Monitored,
+    Usage,
+    candidates,
+    decode,
+    error_message,
+)
 from sureenough.errors import EngineError, MissingLogprobs
 
 FINISH_REASONS: Final = {
@@ -47,7 +57,8 @@ class ReplyParser:
 
     def __init__(self, k: int, signals: bool, limit: int = sys.maxsize) -> None:
         self.k, self.signals, self.limit = k, signals, limit
-        self.watched = False  # by the server, which then sends no candidates
+        self.watched = False  # by the server, which then sends no candidates, and all text in one event
+        self.record: dict[str, Any] | None = None  # of a watched path
         self.done = False  # [DONE] arrived: whatever follows is ignored
         self.full = False  # the limit was reached before the server ended the path
         self.tokens = 0  # passed on so far, with or without signals
@@ -104,6 +115,8 @@ class ReplyParser:
         message = decode(data)
         if message.error is not None:
             raise StreamError(message.error)
+        if self.watched and message.sureenough is not None:
+            self._follow(message.sureenough)
         if message.usage is not None:
             self._usage = _counts(message.usage)
         for choice in message.choices:
@@ -128,15 +141,24 @@ class ReplyParser:
     # -- parts of a reply
 
     def _chunk(self) -> Chunk | None:
-        if not self._tokens and not self._text and not self._beyond:
+        if not self._tokens and not self._text and not self._beyond and not self._unread:
             return None
         if self._loose and self._tokens:
             self._tokens[-1] = self._tokens[-1]._replace(text=self._tokens[-1].text + self._loose)
         self._loose = ""
-        chunk = Chunk(self._tokens, text="".join(self._text), unread=self._unread, estimated=not self.signals)
+        chunk = Chunk(self._tokens, text="".join(self._text), unread=self._unread)
+        chunk.estimated = not self.signals and not self.watched
         chunk.beyond = self._beyond
         self._tokens, self._text, self._unread, self._beyond = [], [], 0, 0
         return chunk
+
+    def _follow(self, path: Monitored) -> None:
+        """The server's own count of a path that it watches."""
+        self.record = path.record
+        new = min(path.tokens, self.limit) - self.tokens
+        if new > 0:
+            self._unread += new
+            self.tokens += new
 
     def _add(self, choice: Choice) -> None:
         delta = choice.delta
@@ -190,6 +212,8 @@ class ReplyParser:
 
         If signals are read, the token may come later, so the piece only counts against the limit until it does.
         """
+        if self.watched:
+            return 0  # its tokens are counted by the server
         if not self.signals:
             self._unread += 1
             return 1

@@ -61,12 +61,21 @@ class Usage(msgspec.Struct, gc=False):
     completion_tokens: int | None = None
 
 
+class Monitored(msgspec.Struct, gc=False):
+    """What a server that watches the path itself adds: tokens so far, and its record with the last event."""
+
+    tokens: int = 0
+    tail: float | None = None
+    record: dict[str, Any] | None = None
+
+
 class Message(msgspec.Struct, gc=False):
     """One event of the stream."""
 
     choices: list[Choice] = []
     usage: Usage | None = None
     error: Any = None
+    sureenough: Monitored | None = None
 
 
 _decode: Final = msgspec.json.Decoder(Message).decode

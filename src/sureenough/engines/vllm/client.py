@@ -6,14 +6,15 @@ log-probabilities that the same request asks for. No request is made to find out
 
 from __future__ import annotations
 
+import asyncio
 import json
 import secrets
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from sureenough.core.events import Summary
 from sureenough.core.pruning import Gate
-from sureenough.engines.base import Prompt
+from sureenough.engines.base import Prompt, WatchOptions
 from sureenough.engines.openai.errors import TransportError
 from sureenough.engines.vllm.protocol import (
     PROTOCOL_VERSION,
@@ -31,6 +32,10 @@ if TYPE_CHECKING:
     from sureenough.engines.openai.transport import Transport
 
 
+CANCEL_SECONDS: Final = 0.03
+"""Time that a server gets to stop cancelled paths before their tokens are counted, and between two counts."""
+
+
 def is_watched(headers: Mapping[str, str]) -> bool:
     """Whether a response's headers say that its path is watched."""
     return bool(headers.get(WATCHED_HEADER) == str(PROTOCOL_VERSION))
@@ -41,7 +46,10 @@ class MonitorClient:
 
     def __init__(self, transport: Transport, address: URL) -> None:
         self._transport, self._url = transport, _url(address)
+        self.present = False  # it has watched a path
         self._unreadable = False  # its records do not reach us
+        self._cancelled: list[str] = []  # keys of paths whose tokens are to be counted
+        self._counting: asyncio.Future[dict[str, int | None]] | None = None
 
     def watch_request(self, prompt: Prompt, k: int) -> WatchRequest | None:
         """How one path is to be watched, under a key that cannot be guessed; None if there is nothing to watch."""
@@ -50,24 +58,61 @@ class MonitorClient:
             return None
         return WatchRequest(secrets.token_urlsafe(18), watch.window, watch.gate or Gate(), trace=watch.gate is None)
 
-    async def fetch_summary(self, watch: WatchRequest, tokens: int | None) -> Summary:
-        """The path as the server saw it, once it has ended after so many tokens.
+    def summary(self, watch: WatchRequest, record: Mapping[str, Any] | None) -> Summary:
+        """The path as the server saw it, from the record that came with its last event.
 
-        If records cannot be read, as behind a gateway or one of several servers, later paths are not watched there.
+        If the server watched a path but has no record of it, later paths are not watched there.
         """
-        url = self._url.with_path(f"{self._url.path}/paths/{watch.key}")
-        if tokens is not None:
-            url = url.with_query(tokens=tokens)
+        reason = "the reply came without it"
         try:
-            response = await self._transport.fetch("GET", url, seconds=30)
-            record = json.loads(response.body)
-            if response.status == 200:
+            if record is not None and "lost" not in record:
                 return parse_summary(record, watch.window)
-            reason = record.get("lost") or record.get("error") or f"status {response.status}"
-            self._unreadable |= "lost" not in record or reason == UNKNOWN_PATH  # else the server knows the path
-        except (TransportError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-            reason, self._unreadable = type(error).__name__, True
-        raise EngineError(f"the server watched a path, but its record could not be fetched: {str(reason)[:200]}")
+            if record is not None:
+                reason = str(record["lost"])
+        except ValueError as error:
+            reason = str(error)
+        self._unreadable |= record is None or reason == UNKNOWN_PATH
+        raise EngineError(f"the server watched a path, but its record could not be read: {reason[:200]}")
+
+    async def report_cancelled(self, watch: WatchRequest, options: WatchOptions, counted: int) -> None:
+        """Count the tokens of a cancelled path that the server generated after the last that we heard of."""
+        if options.report_unheard is None or self._unreadable or not self.present:
+            return
+        self._cancelled.append(watch.key)
+        if self._counting is None:  # many paths are cancelled at once: one request for all
+            self._counting = asyncio.ensure_future(self._count_cancelled())
+        total = (await asyncio.shield(self._counting))[watch.key]
+        if total is not None:
+            options.report_unheard(max(0, total - counted))
+
+    async def _count_cancelled(self) -> dict[str, int | None]:
+        await asyncio.sleep(CANCEL_SECONDS)
+        keys, self._cancelled, self._counting = self._cancelled, [], None
+        return await settled_counts(self._fetch_counts, keys)
+
+    async def _fetch_counts(self, keys: Sequence[str]) -> list[int | None]:
+        url = self._url.with_path(f"{self._url.path}/paths")
+        try:
+            response = await self._transport.fetch("POST", url, json.dumps({"keys": keys}).encode(), seconds=1)
+            counts = json.loads(response.body)["tokens"]
+            if len(counts) == len(keys) and all(count is None or type(count) is int for count in counts):
+                return cast("list[int | None]", counts)
+        except (TransportError, ValueError, KeyError, TypeError, RecursionError):
+            pass
+        return [None] * len(keys)
+
+
+async def settled_counts(
+    fetch: Callable[[Sequence[str]], Awaitable[list[int | None]]], keys: Sequence[str]
+) -> dict[str, int | None]:
+    """Token counts of cancelled paths, once they no longer grow."""
+    counts: list[int | None] = []
+    for _ in range(10):
+        previous, counts = counts, await fetch(keys)
+        if counts == previous:
+            break
+        await asyncio.sleep(CANCEL_SECONDS)
+    return dict(zip(keys, counts, strict=True))
 
 
 class MonitorInfo(NamedTuple):

@@ -6,9 +6,10 @@ with the signals of its tokens. Text is decoded once, at a path's end.
 
 from __future__ import annotations
 
+import asyncio
 import os
 import tempfile
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, aclosing, asynccontextmanager, contextmanager
 from copy import copy
 from itertools import count
@@ -20,8 +21,17 @@ from sureenough.core.pruning import Gate
 from sureenough.engines.base import Chunk, Prompt
 from sureenough.engines.openai.logprobs import token_signals
 from sureenough.engines.openai.parser import FINISH_REASONS
-from sureenough.engines.vllm.protocol import LOGITS_PROCESSOR, K, WatchRequest, parse_summary, server_environment
-from sureenough.engines.vllm.server.records_socket import request_record
+from sureenough.engines.vllm.client import settled_counts
+from sureenough.engines.vllm.protocol import (
+    LOGITS_PROCESSOR,
+    PROGRESS_SECONDS,
+    K,
+    Progress,
+    WatchRequest,
+    parse_summary,
+    server_environment,
+)
+from sureenough.engines.vllm.server.records_socket import ProgressReader, request_progress, request_record
 from sureenough.engines.vllm.versions import check_version, installed_version
 from sureenough.errors import EngineError, EngineRejected, UsageError
 
@@ -74,6 +84,7 @@ class VLLM:
             resources.callback(engine.shutdown)
             self._tokenizer = engine.get_tokenizer()
             self._engine, self._socket_path, self._resources = engine, socket_path, resources.pop_all()
+            self._progress = ProgressReader(socket_path)
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -109,26 +120,47 @@ class VLLM:
         if watch is not None:
             request = WatchRequest(request_id, watch.window, watch.gate or Gate(), trace=watch.gate is None)
         prompt_ids = self._prompt_ids(prompt)
-        output_ids: list[int] = []
-        finish = "stop"
+        path = _GrowingPath()
         params = self._params(len(prompt_ids), seed, signals=prompt.signals and request is None, request=request)
         try:
             async with aclosing(self._engine.generate({"prompt_token_ids": prompt_ids}, params, request_id)) as outputs:
-                async for output in outputs:
-                    delta = output.outputs[0]
-                    output_ids += delta.token_ids
-                    finish = delta.finish_reason or finish
-                    if delta.token_ids and prompt.signals and request is None:
-                        yield Chunk(_tokens(delta.logprobs), text="")
-                    elif delta.token_ids:
-                        yield Chunk(unread=len(delta.token_ids), text="")
+                async for output in outputs if request is None else self._with_progress(outputs, request.key):
+                    grown = path.add(output, signals=prompt.signals and request is None)
+                    if grown is not None:
+                        yield grown
         except ValueError as error:  # what vLLM raises for a request that it does not accept
             raise EngineRejected(f"vLLM refused the request: {error}") from None
-        text = self._tokenizer.decode(output_ids, skip_special_tokens=True)
-        summary = None if request is None else await self._summary(request, len(output_ids))
-        if finish not in FINISH_REASONS:
-            raise EngineError(f"vLLM ended the path with the finish reason {str(finish)[:40]!r}")
-        yield Chunk(text=text, finish=FINISH_REASONS[finish], prompt_tokens=len(prompt_ids), summary=summary)
+        except (GeneratorExit, asyncio.CancelledError):
+            if watch is not None and watch.report_unheard is not None:
+                await self._report_cancelled(request_id, path.tokens, watch.report_unheard)
+            raise
+        text = self._tokenizer.decode(path.ids, skip_special_tokens=True)
+        summary = None if request is None else await self._summary(request, len(path.ids))
+        if path.finish not in FINISH_REASONS:
+            raise EngineError(f"vLLM ended the path with the finish reason {str(path.finish)[:40]!r}")
+        yield Chunk(text=text, finish=FINISH_REASONS[path.finish], prompt_tokens=len(prompt_ids), summary=summary)
+
+    async def _with_progress(self, outputs: AsyncIterator[Any], key: str) -> AsyncIterator[Any]:
+        """The outputs, and how far the path is while there are none: a watched path has one output, at its end."""
+        with self._progress.following(key):
+            output = asyncio.ensure_future(anext(outputs, None))
+            try:
+                while not (await asyncio.wait({output}, timeout=PROGRESS_SECONDS))[0]:
+                    progress = await self._progress.progress(key)
+                    if progress is not None:
+                        yield progress
+                yield await output
+            finally:
+                output.cancel()
+
+    async def _report_cancelled(self, key: str, counted: int, report: Callable[[int], None]) -> None:
+        async def fetch(keys: Sequence[str]) -> list[int | None]:
+            paths = await request_progress(self._socket_path, keys)
+            return [None if path is None else path.tokens for path in paths]
+
+        total = (await settled_counts(fetch, [key]))[key]
+        if total is not None:
+            report(max(0, total - counted))
 
     async def _summary(self, request: WatchRequest, tokens: int) -> Summary:
         record = await request_record(self._socket_path, request.key, tokens)
@@ -150,15 +182,38 @@ class VLLM:
         if remaining < 1:
             raise EngineRejected(f"the prompt has {prompt_tokens} tokens, but the model takes at most {longest} in all")
         return SamplingParams(
-            **self._sampling,
-            seed=seed,
+            **{"seed": seed, **self._sampling},
             max_tokens=min(remaining, self._max_path_tokens or remaining),
             logprobs=K if signals else None,
             flat_logprobs=True,
             detokenize=False,
-            output_kind=RequestOutputKind.DELTA,
+            output_kind=RequestOutputKind.DELTA if request is None else RequestOutputKind.FINAL_ONLY,
             extra_args=None if request is None else request.to_arguments(),
         )
+
+
+class _GrowingPath:
+    """What has come of one path."""
+
+    def __init__(self) -> None:
+        self.ids: list[int] = []
+        self.finish = "stop"
+        self.tokens = 0  # passed on
+
+    def add(self, output: Any, *, signals: bool) -> Chunk | None:
+        """An output of vLLM, or the progress of a watched path."""
+        if isinstance(output, Progress):
+            return self._count(output.tokens)
+        delta = output.outputs[0]
+        self.ids += delta.token_ids
+        self.finish = delta.finish_reason or self.finish
+        if signals and delta.token_ids:
+            return Chunk(_tokens(delta.logprobs), text="")
+        return self._count(len(self.ids))
+
+    def _count(self, tokens: int) -> Chunk | None:
+        new, self.tokens = tokens - self.tokens, max(tokens, self.tokens)
+        return Chunk(unread=new, text="") if new > 0 else None
 
 
 @contextmanager

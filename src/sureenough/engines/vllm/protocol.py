@@ -24,7 +24,7 @@ from sureenough.core.events import Summary, Tier
 from sureenough.core.pruning import Gate
 from sureenough.errors import UsageError
 
-PROTOCOL_VERSION: Final = 1
+PROTOCOL_VERSION: Final = 2
 K: Final = 20
 """Candidates over which a token's confidence is a mean."""
 WATCH_HEADER: Final = "sureenough-watch"
@@ -55,6 +55,10 @@ LOGIT_CHANGES: Final = {
 """Sampling parameters that change logits before the monitor sees them."""
 NEVER_CLOSES: Final = Gate()
 TIERS: Final = {TIER_NONE: None, TIER_DROP: Tier.DROP, TIER_RISK: Tier.RISK}
+PROGRESS_SECONDS: Final = 0.5
+"""Time between two events of a watched path that grows; nothing else is sent before its end."""
+MAX_KEYS: Final = 4096
+"""Paths in one request for their progress."""
 UNKNOWN_PATH: Final = "no path of that name was watched"
 
 
@@ -182,6 +186,13 @@ class PathRecord(NamedTuple):
         if self.signals is not None:
             record["signals"] = base64.b64encode(self.signals.astype("<f8").tobytes()).decode()
         return record
+
+
+class Progress(NamedTuple):
+    """How far a path is."""
+
+    tokens: int
+    tail: float  # confidence of its last window
 
 
 class MissingRecord(NamedTuple):

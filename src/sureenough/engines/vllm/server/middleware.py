@@ -3,33 +3,32 @@
     vllm serve MODEL --logits-processors sureenough.engines.vllm.server.logits_processor:WatchProcessor \\
         --middleware sureenough.engines.vllm.server.middleware.RecordsMiddleware
 
-Records are at GET .../sureenough/paths/KEY?tokens=N, what the monitor can do is at GET .../sureenough.
+Records are at GET .../sureenough/paths/KEY?tokens=N, token counts of several paths at POST .../sureenough/paths, and
+GET .../sureenough says what the monitor can do.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, Final
 from urllib.parse import parse_qs
 
 from sureenough.engines.vllm.protocol import (
+    MAX_KEYS,
     PROTOCOL_VERSION,
     SOCKET_ENV,
     WATCH_HEADER,
-    WATCHED_HEADER,
     K,
     is_watchable,
     longest_window,
 )
-from sureenough.engines.vllm.server.records_socket import request_record
+from sureenough.engines.vllm.server.records_socket import ProgressReader, request_progress, request_record
+from sureenough.engines.vllm.server.watched_reply import WATCHED, Receive, Scope, Send, WatchedReply
 from sureenough.version import __version__
 
-Scope = MutableMapping[str, Any]
-Send = Callable[[Scope], Awaitable[None]]
-Receive = Callable[[], Awaitable[Scope]]
-WATCHED: Final = (WATCHED_HEADER.encode(), str(PROTOCOL_VERSION).encode())
+LARGEST_QUERY: Final = 100 * MAX_KEYS
+"""Bytes of a request for the token counts of paths."""
 
 
 class RecordsMiddleware:
@@ -37,17 +36,46 @@ class RecordsMiddleware:
 
     def __init__(self, app: Any) -> None:
         self.app = app
+        self._socket_path = os.environ.get(SOCKET_ENV)
+        self._progress = ProgressReader(self._socket_path or "")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one ASGI request."""
-        if scope["type"] == "http":
-            if scope["method"] == "GET" and scope.get("path", "").removeprefix("/v1").startswith("/sureenough"):
-                await _respond(scope, send)
-                return
-            arguments = _watch_arguments(scope) if scope["method"] == "POST" and SOCKET_ENV in os.environ else None
-            if arguments is not None:
-                receive, send = await _rewrite(arguments, receive, send)
-        await self.app(scope, receive, send)
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+        elif scope.get("path", "").removeprefix("/v1").startswith("/sureenough"):
+            await _respond(self._socket_path, scope, receive, send)
+        else:
+            arguments = _watch_arguments(scope) if scope["method"] == "POST" and self._socket_path else None
+            await (
+                self.app(scope, receive, send) if arguments is None else self._watch(arguments, scope, receive, send)
+            )
+
+    async def _watch(self, arguments: dict[str, Any], scope: Scope, receive: Receive, send: Send) -> None:
+        """The same request with the arguments in its body and without log-probabilities; the reply's header says so."""
+        body = await _read_body(receive)
+        request = _rewritten(body, arguments)
+        messages = [{"type": "http.request", "body": body, "more_body": False}]
+
+        async def receive_rewritten() -> Scope:
+            return messages.pop() if messages else await receive()
+
+        async def send_watched(message: Scope) -> None:
+            if message["type"] == "http.response.start" and message["status"] == 200:
+                message = {**message, "headers": [*message.get("headers", ()), WATCHED]}
+            await send(message)
+
+        if request is None:
+            await self.app(scope, receive_rewritten, send)
+            return
+        streamed = request.pop("stream", False)
+        request.pop("stream_options", None)
+        messages[0]["body"] = json.dumps(request).encode()
+        if streamed:
+            reply = WatchedReply(str(arguments.get("sure_key")), self._socket_path or "", self._progress, send)
+            await reply.stream(self.app, scope, receive_rewritten)
+        else:
+            await self.app(scope, receive_rewritten, send_watched)
 
 
 def monitor_info() -> dict[str, Any]:
@@ -67,27 +95,16 @@ def _watch_arguments(scope: Scope) -> dict[str, Any] | None:
         return None
 
 
-async def _rewrite(arguments: dict[str, Any], receive: Receive, send: Send) -> tuple[Receive, Send]:
-    """The same request with the arguments in its body and without log-probabilities; the reply's header says so."""
-    body, more = b"", True
-    while more:
+async def _read_body(receive: Receive, limit: int | None = None) -> bytes:
+    body, more = bytearray(), True
+    while more and (limit is None or len(body) <= limit):
         message = await receive()
-        body, more = body + message.get("body", b""), message.get("more_body", False)
-    new_body = _rewrite_body(body, arguments)
-    messages = [{"type": "http.request", "body": body if new_body is None else new_body, "more_body": False}]
-
-    async def receive_rewritten() -> Scope:
-        return messages.pop() if messages else await receive()
-
-    async def send_watched(message: Scope) -> None:
-        if message["type"] == "http.response.start" and message["status"] == 200:
-            message = {**message, "headers": [*message.get("headers", ()), WATCHED]}
-        await send(message)
-
-    return receive_rewritten, send if new_body is None else send_watched
+        body += message.get("body", b"")
+        more = message.get("more_body", False)
+    return bytes(body)
 
 
-def _rewrite_body(body: bytes, arguments: dict[str, Any]) -> bytes | None:
+def _rewritten(body: bytes, arguments: dict[str, Any]) -> dict[str, Any] | None:
     try:
         request = json.loads(body)
         merged = {**(request.get("vllm_xargs") or {}), **arguments}
@@ -97,23 +114,38 @@ def _rewrite_body(body: bytes, arguments: dict[str, Any]) -> bytes | None:
         return None
     for name in ("logprobs", "top_logprobs"):
         request.pop(name, None)
-    return json.dumps({**request, "vllm_xargs": merged}).encode()
+    return {**request, "vllm_xargs": merged}
 
 
-async def _respond(scope: Scope, send: Send) -> None:
-    path = scope["path"].removeprefix("/v1")
-    socket_path = os.environ.get(SOCKET_ENV)
+async def _respond(socket_path: str | None, scope: Scope, receive: Receive, send: Send) -> None:
+    path, method = scope["path"].removeprefix("/v1"), scope["method"]
     if socket_path is None:
         await _send_json(send, 503, {"error": f"set {SOCKET_ENV} to a path before starting the server"})
-    elif path == "/sureenough":
+    elif path == "/sureenough" and method == "GET":
         await _send_json(send, 200, monitor_info())
-    elif path.startswith("/sureenough/paths/"):
+    elif path == "/sureenough/paths" and method == "POST":
+        keys = _keys(await _read_body(receive, LARGEST_QUERY))
+        if keys is None:
+            await _send_json(send, 400, {"error": f'the body must be {{"keys": [...]}} with at most {MAX_KEYS} keys'})
+        else:
+            paths = await request_progress(socket_path, keys)
+            await _send_json(send, 200, {"tokens": [None if path is None else path.tokens for path in paths]})
+    elif path.startswith("/sureenough/paths/") and method == "GET":
         value = parse_qs(scope.get("query_string", b"").decode("latin-1")).get("tokens", [""])[0]
         tokens = int(value) if value.isascii() and value.isdigit() and len(value) < 10 else None
         record = await request_record(socket_path, path.removeprefix("/sureenough/paths/"), tokens)
         await _send_json(send, 404 if "lost" in record else 200, record)
     else:
         await _send_json(send, 404, {"error": "not found; the paths are /sureenough and /sureenough/paths/KEY"})
+
+
+def _keys(body: bytes) -> list[str] | None:
+    try:
+        keys = json.loads(body)["keys"]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return None
+    valid = isinstance(keys, list) and len(keys) <= MAX_KEYS and all(isinstance(key, str) for key in keys)
+    return keys if valid else None
 
 
 async def _send_json(send: Send, status: int, content: dict[str, Any]) -> None:

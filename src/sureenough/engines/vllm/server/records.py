@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import OrderedDict, deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple
 
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from sureenough.core.confidence.batched import Ints
 from sureenough.core.confidence.columns import RESULT_CONF, RESULT_LOWEST, RESULT_TIER
 from sureenough.core.confidence.instability import Floats
-from sureenough.engines.vllm.protocol import UNKNOWN_PATH, MissingRecord, PathRecord, record_bytes
+from sureenough.engines.vllm.protocol import UNKNOWN_PATH, MissingRecord, PathRecord, Progress, record_bytes
 
 MAX_FINISHED: Final = 4096
 """Finished paths whose records are kept, at most."""
@@ -116,6 +116,13 @@ class PathRecords:
                 return MissingRecord(UNKNOWN_PATH if path is None else "its last tokens did not arrive")
             time.sleep(0.002)
 
+    def read_progress(self, keys: Sequence[str]) -> list[Progress | None]:
+        """How far these paths are, by what has arrived; None for a path that is not known or not watched."""
+        with self._lock:
+            self._apply_pending(wait=False)
+            paths = [self._path(key) for key in keys]
+        return [_progress(path) if isinstance(path, _StoredPath) else None for path in paths]
+
     def _path(self, key: str) -> _StoredPath | MissingRecord | None:
         slot = self._slots.get(key)
         if slot is None:
@@ -194,6 +201,10 @@ class PathRecords:
         path = self._finished.pop(key, None)
         if path is not None:
             self._finished_bytes -= _size(path)
+
+
+def _progress(path: _StoredPath) -> Progress:
+    return Progress(path.tokens, float(path.states[path.tokens & 1][1]) if path.tokens else 0.0)
 
 
 def _size(path: _StoredPath | MissingRecord) -> int:

@@ -1,19 +1,29 @@
-"""Serves records at a Unix socket beside the engine, one line of JSON each way.
+"""Serves records at a Unix socket beside the engine, one line of JSON each way, and reads them.
 
-The socket's folder belongs to the server. A path's key is its client's secret: whoever sends it gets the record.
+The socket's folder belongs to the server. A path's key is its client's secret: whoever sends it gets the record. With
+data parallelism every engine has a socket of its own; a path's record is where it ran.
 """
 
 from __future__ import annotations
 
 import asyncio
+import glob
 import json
 import os
 import socketserver
 import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, cast
 
-from sureenough.engines.vllm.protocol import KEY_PATTERN, MissingRecord
+from sureenough.engines.vllm.protocol import (
+    KEY_PATTERN,
+    MAX_KEYS,
+    PROGRESS_SECONDS,
+    MissingRecord,
+    Progress,
+)
 from sureenough.engines.vllm.server.records import PathRecords
 
 TIMEOUT: Final = 10.0
@@ -24,8 +34,11 @@ class _Handler(socketserver.StreamRequestHandler):
         records = cast(_RecordsServer, self.server).records
         for line in self.rfile:
             request = json.loads(line)
-            record = records.read(str(request["key"]), request.get("tokens"))
-            self.wfile.write(json.dumps(record.to_json()).encode() + b"\n")
+            if "keys" in request:
+                reply: Any = records.read_progress(request["keys"])
+            else:
+                reply = records.read(str(request["key"]), request.get("tokens")).to_json()
+            self.wfile.write(json.dumps(reply).encode() + b"\n")
 
 
 class _RecordsServer(socketserver.ThreadingUnixStreamServer):
@@ -37,8 +50,9 @@ class _RecordsServer(socketserver.ThreadingUnixStreamServer):
         super().__init__(socket_path, _Handler)
 
 
-def serve_records(records: PathRecords, socket_path: str) -> None:
-    """Serve records at this path until the process ends."""
+def serve_records(records: PathRecords, socket_path: str, engine: int = 0) -> None:
+    """Serve the records of this engine (its data-parallel rank) until the process ends."""
+    socket_path = f"{socket_path}.{engine}" if engine else socket_path
     Path(socket_path).unlink(missing_ok=True)
     server = _RecordsServer(socket_path, records)
     os.chmod(socket_path, 0o600)
@@ -51,14 +65,91 @@ async def request_record(socket_path: str, key: str, tokens: int | None) -> dict
         return MissingRecord("that is not a key").to_json()
     try:
         async with asyncio.timeout(TIMEOUT):
-            reader, writer = await asyncio.open_unix_connection(socket_path, limit=1 << 26)
-            try:
-                writer.write(json.dumps({"key": key, "tokens": tokens}).encode() + b"\n")
-                line = await reader.readline()
-            finally:
-                writer.close()
+            socket_path = await _engine_socket(socket_path, key)
+            return cast("dict[str, Any]", await _exchange(socket_path, {"key": key, "tokens": tokens}))
     except (OSError, TimeoutError, ValueError) as error:
         return MissingRecord(f"the monitor does not respond ({type(error).__name__})").to_json()
-    if not line:
+    except EOFError:
         return MissingRecord("the monitor closed the connection").to_json()
-    return cast("dict[str, Any]", json.loads(line))
+
+
+async def request_progress(socket_path: str, keys: Sequence[str]) -> list[Progress | None]:
+    """How far these paths are, whichever engine runs them."""
+    if len(keys) > MAX_KEYS or not all(KEY_PATTERN.fullmatch(key) for key in keys):
+        return [None] * len(keys)
+    replies = await asyncio.gather(*[_progress_at(path, keys) for path in _engine_sockets(socket_path)])
+    return [next((one for one in known if one is not None), None) for known in zip(*replies, strict=True)]
+
+
+class ProgressReader:
+    """How far the paths of one process are: asked for all of them at once, and only every so often."""
+
+    def __init__(self, socket_path: str) -> None:
+        self._socket_path = socket_path
+        self._keys: set[str] = set()
+        self._progress: dict[str, Progress | None] = {}
+        self._read_at = 0.0
+        self._reading: asyncio.Task[None] | None = None
+
+    @contextmanager
+    def following(self, key: str) -> Iterator[None]:
+        """Ask for this path as long as the block runs."""
+        self._keys.add(key)
+        try:
+            yield
+        finally:
+            self._keys.discard(key)
+            self._progress.pop(key, None)
+
+    async def progress(self, key: str) -> Progress | None:
+        """How far this path is; None if the monitor does not know it (yet)."""
+        loop = asyncio.get_running_loop()
+        if self._reading is None and loop.time() - self._read_at > PROGRESS_SECONDS / 2:
+            self._reading = loop.create_task(self._read())
+        if self._reading is not None:
+            await asyncio.shield(self._reading)
+        return self._progress.get(key)
+
+    async def _read(self) -> None:
+        try:
+            keys = list(self._keys)[:MAX_KEYS]
+            self._progress = dict(zip(keys, await request_progress(self._socket_path, keys), strict=True))
+            self._read_at = asyncio.get_running_loop().time()
+        finally:
+            self._reading = None
+
+
+def _engine_sockets(socket_path: str) -> list[str]:
+    return [socket_path, *sorted(glob.glob(glob.escape(socket_path) + ".[0-9]*"))]
+
+
+async def _engine_socket(socket_path: str, key: str) -> str:
+    """The socket of the engine that ran this path; the first one's if none knows it."""
+    sockets = _engine_sockets(socket_path)
+    for _ in range(20 if len(sockets) > 1 else 0):  # its first tokens may not have arrived yet
+        for path in sockets:
+            if (await _progress_at(path, [key]))[0] is not None:
+                return path
+        await asyncio.sleep(0.05)
+    return socket_path
+
+
+async def _progress_at(socket_path: str, keys: Sequence[str]) -> list[Progress | None]:
+    try:
+        async with asyncio.timeout(TIMEOUT):
+            reply = await _exchange(socket_path, {"keys": list(keys)})
+    except (OSError, TimeoutError, ValueError, EOFError):
+        return [None] * len(keys)
+    return [None if one is None else Progress(*one) for one in reply]
+
+
+async def _exchange(socket_path: str, request: dict[str, Any]) -> Any:
+    reader, writer = await asyncio.open_unix_connection(socket_path, limit=1 << 26)
+    try:
+        writer.write(json.dumps(request).encode() + b"\n")
+        line = await reader.readline()
+    finally:
+        writer.close()
+    if not line:
+        raise EOFError
+    return json.loads(line)

@@ -1,0 +1,108 @@
+"""A watched path's reply: vLLM makes it whole, the client gets it as a stream of very few events.
+
+A path that is watched here needs nothing on the wire before its end. So vLLM is asked for the whole reply, which spares
+it an event per token; the stream that the client asked for says every half second how many tokens there are, and ends
+with one event that holds the text and the path's record.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any, Final
+
+from sureenough.engines.vllm.protocol import PROGRESS_SECONDS, PROTOCOL_VERSION, WATCHED_HEADER
+from sureenough.engines.vllm.server.records_socket import ProgressReader, request_record
+
+Scope = MutableMapping[str, Any]
+Send = Callable[[Scope], Awaitable[None]]
+Receive = Callable[[], Awaitable[Scope]]
+WATCHED: Final = (WATCHED_HEADER.encode(), str(PROTOCOL_VERSION).encode())
+HEADERS: Final = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"cache-control", b"no-cache"), WATCHED]
+
+
+class _WholeReply:
+    """The messages that vLLM's application sends."""
+
+    def __init__(self) -> None:
+        self.start: Scope = {"type": "http.response.start", "status": 500, "headers": []}
+        self.body = bytearray()
+
+    async def send(self, message: Scope) -> None:
+        """Keep one message."""
+        if message["type"] == "http.response.start":
+            self.start = message
+        else:
+            self.body += message.get("body", b"")
+
+
+class WatchedReply:
+    """The reply to one watched request."""
+
+    def __init__(self, key: str, socket_path: str, progress: ProgressReader, send: Send) -> None:
+        self._key, self._socket_path, self._progress, self._send = key, socket_path, progress, send
+        self._started = False
+        self._tokens = 0
+
+    async def stream(self, app: Any, scope: Scope, receive: Receive) -> None:
+        """Let vLLM handle the request; it notices by itself if the client leaves."""
+        reply = _WholeReply()
+        handling = asyncio.ensure_future(app(scope, receive, reply.send))
+        try:
+            with self._progress.following(self._key):
+                while not (await asyncio.wait({handling}, timeout=PROGRESS_SECONDS))[0]:
+                    await self._send_progress()
+        finally:
+            handling.cancel()
+        await handling
+        if reply.start["status"] != 200 and not self._started:
+            await self._send(reply.start)
+            await self._send({"type": "http.response.body", "body": bytes(reply.body)})
+            return
+        await self._send_event(await self._last_event(reply))
+        await self._send({"type": "http.response.body", "body": b"data: [DONE]\n\n"})
+
+    async def _send_progress(self) -> None:
+        progress = await self._progress.progress(self._key)
+        if progress is not None and progress.tokens > self._tokens:
+            self._tokens = progress.tokens
+            await self._send_event({"sureenough": progress._asdict()})
+
+    async def _last_event(self, reply: _WholeReply) -> dict[str, Any]:
+        try:
+            whole = json.loads(reply.body)
+            if reply.start["status"] != 200:
+                return {"error": {"message": _message(whole), "code": reply.start["status"]}}
+            event = as_event(whole)
+        except (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError):
+            return {"error": {"message": "vLLM's reply was not a completion", "code": 500}}
+        tokens = event["usage"]["completion_tokens"]
+        return {**event, "sureenough": {"record": await request_record(self._socket_path, self._key, tokens)}}
+
+    async def _send_event(self, event: dict[str, Any]) -> None:
+        if not self._started:
+            self._started = True
+            await self._send({"type": "http.response.start", "status": 200, "headers": HEADERS})
+        body = b"data: " + json.dumps(event).encode() + b"\n\n"
+        await self._send({"type": "http.response.body", "body": body, "more_body": True})
+
+
+def as_event(reply: dict[str, Any]) -> dict[str, Any]:
+    """A whole completion in the form of a stream's event."""
+    choice = reply["choices"][0]
+    event: dict[str, Any] = {"index": 0, "finish_reason": choice["finish_reason"]}
+    if "message" in choice:
+        delta = {name: value for name, value in choice["message"].items() if value is not None}
+        calls = delta.get("tool_calls")
+        if calls:
+            delta["tool_calls"] = [{"index": index, **call} for index, call in enumerate(calls)]
+        event["delta"] = delta
+    else:
+        event["text"] = choice["text"]
+    return {**reply, "choices": [event], "usage": {"completion_tokens": None, **(reply.get("usage") or {})}}
+
+
+def _message(error: Any) -> str:
+    inner = error.get("error", error)
+    return str(inner.get("message", inner) if isinstance(inner, dict) else inner)
