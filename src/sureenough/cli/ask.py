@@ -1,4 +1,7 @@
-"""`sureenough ask`: one question, live. Exit codes: 0 an answer, 1 no answer, 2 bad usage, 3 the engine failed."""
+"""`sureenough ask`: one question, live. Exit codes: 0 an answer, 1 no answer, 2 bad usage, 3 the engine failed.
+
+Standard output is for the answer, so that a script can use it; everything else goes to standard error.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -58,16 +62,18 @@ def command(
     price_in: PriceIn = None,
     price_out: PriceOut = None,
     show_path: Annotated[bool, typer.Option("--show-path", help="Print the path that the answer is from.")] = False,
+    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Print only the answer.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Ask a model and watch the vote. Ctrl-C ends the run with the vote so far."""
     check_prices(price_in, price_out)
     question = _question(question, file)
-    engine = server.engine()
-    print_hint(engine, question)
+    engine = server.engine(quiet=quiet)
+    if not quiet:
+        print_hint(engine, question)
     texts = PathTexts()
     started = time.monotonic()
-    with display(run.paths or 0, as_json) as observer:
+    with display(run.paths or 0, as_json or quiet) as observer:
         observers: list[Observer] = [*([observer] if observer else []), *([texts] if show_path or as_json else [])]
         out = ask(question, engine, strategy, kind=kind, template=template, observers=observers, **asdict(run))
     money = cost(out.tokens.prompt, out.tokens.total, price_in, price_out)
@@ -76,9 +82,12 @@ def command(
         extra = {"seconds": round(time.monotonic() - started, 3), "cost": money, "path": number, "text": text}
         typer.echo(json.dumps(out.to_json() | extra, allow_nan=False))
     else:
-        if show_path and text is not None:
-            echo(f"--- path {number}\n{text}\n---")
-        echo("\n".join([out.explain(), *_remarks(out, money, isinstance(engine, Local))]))
+        if show_path and text is not None and not quiet:
+            echo(f"--- path {number}\n{text}\n---", err=True)
+        if not quiet:
+            echo("\n".join([out.explain(), *_remarks(out, money, isinstance(engine, Local))]), err=True)
+        if out.answer is not None:
+            echo(out.answer)
     raise typer.Exit(0 if out.answer is not None else 1)
 
 
@@ -102,13 +111,13 @@ def _question(question: str | None, file: Path | None) -> str:
 
 
 @contextmanager
-def display(paths: int, as_json: bool) -> Iterator[Observer | None]:
-    """The observer that suits the output: a live view on a terminal, lines in a pipe, none beside JSON."""
-    console = Console()
-    if as_json:
+def display(paths: int, quiet: bool, plain: bool = True) -> Iterator[Observer | None]:
+    """The observer that suits standard error: a live view on a terminal, plain lines elsewhere, or none."""
+    console = Console(stderr=True)
+    if quiet or not (plain or console.is_terminal):
         yield None
     elif not console.is_terminal:
-        yield PlainDisplay(echo)
+        yield PlainDisplay(partial(echo, err=True))
     else:
         with Live(console=console, auto_refresh=False, transient=True) as live:
             yield LiveDisplay(live, paths)
