@@ -53,13 +53,25 @@ def ask(*words: str, given: str | None = None, cwd: Path | None = None, **env: s
 
 def test_plain_lines_in_a_pipe(url: str) -> None:
     done = ask("3 + 4?", "--url", url, "--model", "tiny", "--window", "8", "--price-in", "1", "--price-out", "2")
-    assert (done.returncode, done.stderr) == (0, "")
-    lines = done.stdout.splitlines()
+    assert (done.returncode, done.stdout) == (0, "7\n")
+    lines = done.stderr.splitlines()
     assert sum(line.endswith("kept, 43 tokens, answer 7") for line in lines) >= 16
     assert "Answer: 7 (ddc, 16 of 64 paths)." in lines
     assert "Prompt: 144 tokens in all completed requests, not included in the tokens above." in lines
     assert f"Cost: {(144 + 2 * 688) / 1e6:.6f} at the given prices." in lines
-    assert "\x1b" not in done.stdout
+    assert "\x1b" not in done.stderr
+
+
+def test_quiet_prints_only_the_answer(url: str, serve: Serve) -> None:
+    done = ask("3 + 4?", "--url", url, "--model", "tiny", "-s", "sc", "-n", "2", "--quiet", "--temperature", "0")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "7\n", "")
+    none = ask("?", "--url", serve(answer=""), "--model", "tiny", "-s", "sc", "-n", "2", "-q")
+    assert (none.returncode, none.stdout, none.stderr) == (1, "", "")
+
+
+def test_at_temperature_0_all_paths_are_equal(url: str) -> None:
+    done = ask("?", "--url", url, "--model", "tiny", "-s", "sc", "-n", "2", "--temperature", "0", "--json")
+    assert done.stderr.startswith("Warning: with --temperature 0 all paths will be equal")
 
 
 def test_json_and_the_text_of_the_answer(url: str) -> None:
@@ -68,7 +80,7 @@ def test_json_and_the_text_of_the_answer(url: str) -> None:
     assert (result["answer"], result["reason"], result["started"]) == ("7", "settled", 4)
     assert result["text"].endswith("\\boxed{7}")
     assert (result["tokens"]["total"], result["cost"]) == (172, None)
-    shown = ask("?", "--url", url, "--model", "tiny", "-s", "ac", "--show-path").stdout
+    shown = ask("?", "--url", url, "--model", "tiny", "-s", "ac", "--show-path").stderr
     assert "--- path 0\n" in shown
 
 
@@ -109,7 +121,7 @@ def test_bad_defaults(tmp_path: Path, text: str, says: str) -> None:
 def test_no_answer_is_exit_code_1(serve: Serve) -> None:
     done = ask("?", "--url", serve(answer=""), "--model", "tiny", "-s", "sc", "--paths", "2")
     assert done.returncode == 1
-    assert "No answer (sc, 2 of 2 paths)" in done.stdout
+    assert (done.stdout, "No answer (sc, 2 of 2 paths)" in done.stderr) == ("", True)
 
 
 @pytest.mark.parametrize(
@@ -117,6 +129,8 @@ def test_no_answer_is_exit_code_1(serve: Serve) -> None:
     [
         (["?", "--model", "nope"], "", "nope is not a file: a server's model needs --url"),
         (["?", "--url", "http://127.0.0.1:9/v1"], "", "no model is named for http://127.0.0.1:9/v1: give --model NAME"),
+        (["?", "--model", "built-in@ddc"], "", "a strategy is not a model: give --model built-in"),
+        (["?", "--url", "http://h/v1", "--model", "m@sure:delta=0"], "", "sureenough ask … -s sure:delta=0"),
         (["?", "--url", "localhost", "--model", "m"], "", "it looks like http://localhost:8000/v1"),
         (["--url", "http://h/v1", "--model", "m"], " ", "the question is empty"),
         (["?", "--url", "http://h/v1", "--model", "m", "-s", "dcc"], "", "did you mean 'ddc'"),
@@ -173,20 +187,19 @@ def test_ctrl_c_takes_the_vote_so_far(serve: Serve) -> None:
     words = ["?", "--url", serve(tokens=30, delay=0.01, answer="7"), "--model", "tiny", "-s", "sc", "--parallel", "1"]
     command = [sys.executable, "-m", "sureenough", "ask", *words]
     running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=CLEAN)
-    assert running.stdout is not None
-    first = running.stdout.readline()
+    assert running.stderr is not None
+    first = running.stderr.readline()
     assert first.startswith("path 0: kept")
     time.sleep(0.05)
     running.send_signal(signal.SIGINT)
     out, err = running.communicate(timeout=30)
-    assert (running.returncode, err) == (0, "")
-    assert "The run was interrupted" in out
-    assert "Answer: 7" in out
+    assert (running.returncode, out) == (0, "7\n")
+    assert "The run was interrupted" in err
 
 
 def test_on_a_terminal_it_draws(url: str) -> None:
     done = ask("?", "--url", url, "--model", "tiny", "--window", "8", FORCE_COLOR="1", COLUMNS="120", LINES="40")
     assert done.returncode == 0, done.stderr
-    assert "confidence" in done.stdout
-    assert "posterior 1.0000, stops above 0.95" in done.stdout
-    assert "saved" in done.stdout
+    assert "confidence" in done.stderr
+    assert "posterior 1.0000, stops above 0.95" in done.stderr
+    assert "saved" in done.stderr

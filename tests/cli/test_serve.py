@@ -31,6 +31,7 @@ def refused(*words: str) -> str:
     ("words", "says"),
     [
         (["serve", "--host", "0.0.0.0"], "--insecure"),
+        (["serve", "--url", "nonsense"], "is not a URL"),
         (["serve", "--upstream", "nonsense"], "is not a URL"),
         (["serve", "--upstream", "http://127.0.0.1:9/v1", "-s", "ddd"], "did you mean"),
         (["serve", "--key-file", "nowhere"], "cannot be read"),
@@ -40,12 +41,15 @@ def refused(*words: str) -> str:
             ["serve", "--keep-runs", "pyproject.toml/runs"],
             "runs cannot be kept in pyproject.toml/runs",
         ),
+        (["serve", "--temperature", "0", "--url", "nonsense"], "all paths will be equal"),
         (["serve", "--temperature", "-1"], "temperature is -1.0"),
         (["serve", "--template", "solve it"], "{question}"),
         (["serve", "--max-seconds", "inf"], "and finite"),
         (["serve", "--grace", "inf"], "grace is inf"),
         (["serve", "--upstream", "http://127.0.0.1:99999/v1"], "ports go from 1 to 65535"),
         (["view", "nowhere.json"], "does not exist"),
+        (["view", "-q", "nothing"], "the package has no question 'nothing'"),
+        (["view", "-q", "1", "pyproject.toml"], "--question is for pools"),
         (["view", "pyproject.toml"], "is not a run log"),
     ],
 )
@@ -61,6 +65,19 @@ def test_a_level_of_the_log_that_is_none(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_a_run_under_a_name_that_no_page_has(tmp_path: Path) -> None:
     (tmp_path / "my run.v2.json").write_text(json.dumps(RUN))
     assert "rename it, to run-1.jsonl" in refused("view", str(tmp_path / "my run.v2.json"))
+
+
+def test_serve_says_at_the_start_that_the_upstream_is_not_there() -> None:
+    command = [sys.executable, "-m", "sureenough", "serve", "--url", "http://127.0.0.1:9/v1", "--port", "0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as server:
+        try:
+            assert server.stderr is not None
+            warning = next(line for line in server.stderr if "upstream" in line)
+        finally:
+            server.send_signal(signal.SIGINT)
+            server.communicate(timeout=20)
+    assert "the upstream is not ready" in warning
+    assert "http://127.0.0.1:9/v1" in warning
 
 
 def test_a_port_that_is_taken() -> None:

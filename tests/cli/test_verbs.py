@@ -85,6 +85,13 @@ def test_defaults_of_a_verb_load_no_other_verb(tmp_path: Path, monkeypatch: pyte
         defaults(verb("strategies"), unexpected)
 
 
+def test_an_option_may_have_another_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SUREENOUGH_CONFIG", str(tmp_path / "defaults.toml"))
+    for text in ('url = "http://h/v1"', '[serve]\nupstream = "http://h/v1"'):
+        (tmp_path / "defaults.toml").write_text(text)
+        assert defaults(verb("serve"), unexpected) == {"url": "http://h/v1"}
+
+
 @pytest.mark.parametrize("text", ["= 3", "speed = 9", "[ask]\nspeed = 9", "\xff"])
 def test_help_works_beside_a_bad_file_of_defaults(text: str, tmp_path: Path) -> None:
     (tmp_path / "sureenough.toml").write_bytes(text.encode("latin-1"))

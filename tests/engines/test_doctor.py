@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from sureenough.cli.cancel_timing import CancelTiming, CancelTimings
+from sureenough.cli.doctor import summary
 from sureenough.cli.doctor_checks import Check, check_closing, examine
 from sureenough.engines.openai.client import OpenAI
 from sureenough.errors import EngineUnavailable
@@ -33,12 +34,9 @@ def test_a_healthy_server() -> None:
     ("manner", "name", "good", "cure"),
     [
         (Manner(logprobs=False), "top-k", False, "--max-logprobs 20"),
-        (Manner(logprobs=False), "highest k", False, "see top-k"),
         (Manner(more_candidates=-15), "top-k", False, "--max-logprobs 20"),
         (Manner(repeated=True, per_chunk=4), "distinct", False, "--stream-interval 1"),
         (Manner(usage=False), "counting", None, "only received tokens are counted"),
-        (Manner(status=400), "top-k", False, "see the message"),
-        (Manner(status=400), "seeds", False, "see top-k"),
         (Manner(scaled=True), "raw", False, "SGLANG_RETURN_ORIGINAL_LOGPROB"),
     ],
 )
@@ -46,6 +44,34 @@ def test_what_ails_a_server(manner: Manner, name: str, good: bool | None, cure: 
     check = examined(manner)[name]
     assert check.good is good
     assert cure in check.cure
+
+
+@pytest.mark.parametrize(
+    ("manner", "skipped"),
+    [
+        (Manner(logprobs=False), ["raw", "distinct", "chunks", "highest k"]),
+        (Manner(status=400), ["raw", "distinct", "seeds", "closing", "counting", "chunks", "highest k"]),
+    ],
+)
+def test_a_cause_is_named_once(manner: Manner, skipped: list[str]) -> None:
+    checks = examined(manner)
+    assert checks["top-k"].good is False
+    assert [name for name, check in checks.items() if check.skipped_by == "top-k"] == skipped
+    assert [line for line in summary(list(checks.values())) if "skipped" in line] == [
+        f"- skipped    {', '.join(skipped)}: see top-k"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("results", "last"),
+    [
+        ((True, True), "All checks passed."),
+        ((True, None), "1 of 2 checks passed, none failed; undecided: check 1."),
+        ((False, None), "Some strategies will not work correctly; see the failed checks."),
+    ],
+)
+def test_all_checks_passed_only_if_none_was_skipped(results: tuple[bool | None, ...], last: str) -> None:
+    assert list(summary([Check(f"check {n}", good, "") for n, good in enumerate(results)])) == [last]
 
 
 def closed(manner: Manner) -> Check:

@@ -19,6 +19,7 @@ from tests.server.upstream import KEY, Upstream, an_upstream
     [
         ({"model": "tiny@ddc:nonsense=1"}, "invalid_value", "known: warmup"),
         ({"model": "tiny@ddc:tau=2"}, "invalid_value", "tau"),
+        ({"model": "tiny@dcc"}, "invalid_value", "unknown strategy 'dcc' (did you mean 'ddc'?)"),
         ({"model": "tiny", "extra_body": {"sureenough": {"strategy": "ddd"}}}, "invalid_value", "did you mean"),
         ({"model": "tiny@sc", "extra_body": {"sureenough": {"strategy": "ddc"}}}, "invalid_value", "name one strategy"),
         ({"model": "tiny@sc", "extra_body": {"sureenough": {"patsh": 1}}}, "invalid_value", "known: strategy, kind"),

@@ -43,7 +43,7 @@ class Verb(TyperCommand):
         """Read sureenough.toml; one that cannot be used stops everything but --help."""
         from sureenough.cli.config import defaults
 
-        if parent is not None:
+        if parent is not None and not extra.get("resilient_parsing"):  # completion needs no values
             try:
                 extra["default_map"] = defaults(self, lambda: {name: parent.command.load(name) for name in VERBS})
             except UsageError as error:
@@ -65,9 +65,19 @@ class Verb(TyperCommand):
 class Verbs(TyperGroup):
     """Imports a verb's file when the verb is called: a verb does not wait for what others import."""
 
+    names_only = False
+
     def list_commands(self, ctx: Any) -> list[str]:
         """All verbs."""
         return list(VERBS)
+
+    def shell_complete(self, ctx: Any, incomplete: str) -> Any:
+        """Complete the name of a verb without importing any."""
+        self.names_only = True
+        try:
+            return super().shell_complete(ctx, incomplete)
+        finally:
+            self.names_only = False
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """List the verbs without importing them."""
@@ -76,6 +86,8 @@ class Verbs(TyperGroup):
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """One verb, or None."""
+        if self.names_only:
+            return Verb(cmd_name, help=VERBS[cmd_name])
         if cmd_name in VERBS:
             return self.load(cmd_name)
         for name in VERBS:  # "Did you mean" looks at those that are loaded
@@ -97,7 +109,6 @@ app = typer.Typer(
     cls=Verbs,
     help="A reasoning model's best answer for a fraction of the tokens.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,  # plain help loads faster, and is wider
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},

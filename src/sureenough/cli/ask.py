@@ -1,4 +1,7 @@
-"""`sureenough ask`: one question, live. Exit codes: 0 an answer, 1 no answer, 2 bad usage, 3 the engine failed."""
+"""`sureenough ask`: one question, live. Exit codes: 0 an answer, 1 no answer, 2 bad usage, 3 the engine failed.
+
+Standard output is for the answer, so that a script can use it; everything else goes to standard error.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -62,6 +66,7 @@ def command(
     price_in: PriceIn = None,
     price_out: PriceOut = None,
     show_path: Annotated[bool, typer.Option("--show-path", help="Print the path that the answer is from.")] = False,
+    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Print only the answer.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     log: Annotated[
         Path | None, typer.Option(help="Write the run's log, with all texts, to this file; `view` shows it.")
@@ -70,12 +75,13 @@ def command(
     """Ask a model and watch the vote. Ctrl-C ends the run with the vote so far."""
     check_prices(price_in, price_out)
     question = _question(question, file)
-    engine = server.engine()
-    print_hint(engine, question)
+    engine = server.engine(quiet=quiet)
+    if not quiet:
+        print_hint(engine, question)
     winner = WinnerTranscript()
     started = time.monotonic()
     head: RunHead = {"question": question, "model": server.model or "built-in", "strategy": strategy}
-    with display(as_json) as readers, _logged(head, log, readers) as writer:
+    with display(as_json or quiet) as readers, _logged(head, log, readers) as writer:
         observers: list[Observer] = [winner, writer]
         out = ask(question, engine, strategy, kind=kind, template=template, observers=observers, **asdict(run))
         writer.end(out)
@@ -86,9 +92,12 @@ def command(
         extra = {"seconds": round(time.monotonic() - started, 3), "cost": money, "path": number, "text": text}
         typer.echo(json.dumps(out.to_json() | extra, allow_nan=False))
     else:
-        if show_path and text is not None:
-            echo(f"--- path {number}\n{text}\n---")
-        echo("\n".join([out.explain(), *_remarks(out, money, isinstance(engine, Local))]))
+        if show_path and text is not None and not quiet:
+            echo(f"--- path {number}\n{text}\n---", err=True)
+        if not quiet:
+            echo("\n".join([out.explain(), *_remarks(out, money, isinstance(engine, Local))]), err=True)
+        if out.answer is not None:
+            echo(out.answer)
     raise typer.Exit(0 if out.answer is not None else 1)
 
 
@@ -128,13 +137,13 @@ def _logged(head: RunHead, file: Path | None, readers: tuple[LineReader, ...]) -
 
 
 @contextmanager
-def display(as_json: bool) -> Iterator[tuple[LineReader, ...]]:
-    """What suits the output: a live view on a terminal, lines in a pipe, nothing beside JSON."""
-    console = Console()
-    if as_json:
+def display(quiet: bool, plain: bool = True) -> Iterator[tuple[LineReader, ...]]:
+    """What suits standard error: a live view on a terminal, plain lines elsewhere, or nothing."""
+    console = Console(stderr=True)
+    if quiet or not (plain or console.is_terminal):
         yield ()
     elif not console.is_terminal:
-        yield (PlainDisplay(echo),)
+        yield (PlainDisplay(partial(echo, err=True)),)
     else:
         with Live(console=console, auto_refresh=False, transient=True) as live:
             yield (LiveDisplay(live),)

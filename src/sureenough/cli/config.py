@@ -51,14 +51,18 @@ def _check_shared(table: dict[str, Any], verbs: Mapping[str, Any], file: Path) -
 
 
 def _options(verb: Any) -> dict[str, Any]:
-    """Options by their flags (`json`), and by the names of their parameters (`as_json`)."""
-    return {name: option for option in verb.params for name in (option.name, _identifier(_flag(option)))}
+    """Options by their flags (`json`, and aliases), and by the names of their parameters (`as_json`)."""
+    return {_identifier(name): option for option in verb.params for name in (option.name, *_flags(option))}
+
+
+def _flags(option: Any) -> list[str]:
+    """The long flags, without their dashes."""
+    return [word.lstrip("-") for word in getattr(option, "opts", ()) if word.startswith("--")]
 
 
 def _flag(option: Any) -> str:
-    """The long flag, without its dashes."""
-    long = [word for word in getattr(option, "opts", ()) if word.startswith("--")]
-    return (long[0] if long else str(option.name)).lstrip("-")
+    """The flag that messages name."""
+    return (_flags(option) or [str(option.name)])[0]
 
 
 def _identifier(name: str) -> str:

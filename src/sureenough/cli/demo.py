@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Annotated, Any, Final, NamedTuple
 
 import typer
-from rich.console import Console
 
 from sureenough.answers import same
 from sureenough.api import TEMPLATE, ask, render_prompt
@@ -119,7 +118,7 @@ class _Demo:
         problem = generate(level, self.seed, LIVE[level] + 1)[-1]
         self.say(f"\nLevel {level}: {problem.question}")
         started = time.monotonic()
-        with display(self.quiet or not Console().is_terminal) as readers:
+        with display(self.quiet, plain=False) as readers:
             observers: list[Observer] = [self.rate_meter, RunLogWriter({}, *readers)]
             out = ask(problem.question, self.engine, "ddc", paths=LIVE_PATHS, seed=self.seed, observers=observers)
         self.live.append(LiveAnswer(problem, out, time.monotonic() - started))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Annotated, Final
 
@@ -32,11 +33,28 @@ def command(
     if as_json:
         typer.echo(json.dumps({"well": well, "checks": [check._asdict() for check in checks]}))
     else:
-        typer.echo("All checks passed." if well else "Some strategies will not work correctly; see the failed checks.")
+        echo("\n".join(summary(checks)))
     raise typer.Exit(0 if well else 1)
 
 
 def _show(check: Check) -> None:
+    if check.skipped_by is not None:
+        return
     echo(f"{MARKS[check.good]} {check.name:10} {check.found}")
     if check.good is not True and check.cure:
         echo(f"  {'':10} fix: {check.cure}")
+
+
+def summary(checks: Sequence[Check]) -> Iterator[str]:
+    """Which checks were skipped and why, and what all of them together say."""
+    for cause in dict.fromkeys(check.skipped_by for check in checks if check.skipped_by):
+        names = ", ".join(check.name for check in checks if check.skipped_by == cause)
+        yield f"- skipped    {names}: see {cause}"
+    undecided = [check.name for check in checks if check.good is None and not check.skipped_by]
+    if any(check.good is False for check in checks):
+        yield "Some strategies will not work correctly; see the failed checks."
+    elif undecided:
+        passed = sum(check.good is True for check in checks)
+        yield f"{passed} of {len(checks)} checks passed, none failed; undecided: {', '.join(undecided)}."
+    else:
+        yield "All checks passed."

@@ -41,6 +41,7 @@ class Check(NamedTuple):
     good: bool | None
     found: str
     cure: str = ""
+    skipped_by: str | None = None  # the failed check that has the same cause
 
 
 class Probe(ReplyParser):
@@ -77,23 +78,22 @@ async def examine(engine: OpenAI | Local, on_check: Callable[[Check], None] | No
             except EngineUnavailable:
                 raise
             except EngineError as error:
-                check = Check(name, False, str(error), "see the message")
-            check = _without_repeats(check, checks)
+                check = Check(name, False, str(error))
+            check = _once(check, checks)
             checks.append(check)
             if on_check is not None:
                 on_check(check)
     return checks
 
 
-def _without_repeats(check: Check, earlier: list[Check]) -> Check:
-    """A check whose error or fix was printed before names the earlier check instead."""
+def _once(check: Check, earlier: list[Check]) -> Check:
+    """A check that failed for the reason of an earlier one is skipped, so that every cause is named once."""
     if check.good is True:
         return check
     for other in earlier:
-        if other.found == check.found and other.good is False:
-            return check._replace(found=f"the same error as {other.name}", cure=f"see {other.name}")
-        if check.cure and other.cure == check.cure and other.good is not True:
-            return check._replace(cure=f"see {other.name}")
+        same_error = other.found == check.found or (check.cure and other.cure == check.cure)
+        if other.good is False and (same_error or check.found == NO_LOGPROBS):
+            return Check(check.name, None, f"skipped, for the same reason as {other.name}", skipped_by=other.name)
     return check
 
 
@@ -220,15 +220,20 @@ def client_cost(probe: Probe) -> float:
 
 async def check_highest_k(connection: OpenAIConnection) -> Check:
     """The largest number of candidates that the server sends."""
+    failure, replies = None, 0
     for k in TRIED_K:
         try:
             probe = await sample(connection, k=k, tokens=2)
         except EngineUnavailable:
             raise
-        except EngineError:
+        except EngineError as error:
+            failure = error
             continue
+        replies += 1
         if probe.columns and min(map(len, probe.columns)) >= k:
             return Check("highest k", k >= 20, f"{k} of those tried", FIXES.format(k=20))
+    if failure is not None and not replies:
+        raise failure
     return Check("highest k", False, "no log-probabilities at all", FIXES.format(k=20))
 
 

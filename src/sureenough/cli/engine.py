@@ -19,6 +19,7 @@ from sureenough.engines.local.engine import Local
 from sureenough.engines.openai.client import OpenAI, Timeouts
 from sureenough.errors import UsageError
 from sureenough.redact import printable_url
+from sureenough.strategies import STRATEGIES
 
 Url = Annotated[
     str | None,
@@ -76,15 +77,18 @@ class EngineOptions:
     ] = None
     threads: Annotated[int | None, typer.Option(help="Without --url: threads; all cores by default.", min=1)] = None
 
-    def engine(self, window: int | None = None) -> OpenAI | Local:
+    def engine(self, window: int | None = None, quiet: bool = False) -> OpenAI | Local:
         """The server's model, or one on this machine."""
+        if not quiet:
+            warn_if_cold(self.temperature)
+        _refuse_strategy(self.model)
         common: dict[str, Any] = {
             "temperature": self.temperature, "top_p": self.top_p, "max_path_tokens": self.max_path_tokens,
             "chat": not self.completions, "timeouts": Timeouts(first_token=self.first_token, stall=self.stall),
             "window": window,
         }  # fmt: skip
         if self.url is None:
-            return _local(self.model, context=self.context, threads=self.threads, **common)
+            return _local(self.model, quiet, context=self.context, threads=self.threads, **common)
         if self.model is None:
             raise UsageError(
                 f"no model is named for {printable_url(self.url)}: give --model NAME, set SUREENOUGH_MODEL, or write "
@@ -103,14 +107,37 @@ def engine_options(leave_out: Collection[str] = (), **defaults: Any) -> OptionGr
     return OptionGroup(EngineOptions, flags).without(*leave_out)
 
 
+def warn_if_cold(temperature: float) -> None:
+    """Warn that voting is of no use at temperature 0."""
+    if temperature == 0:
+        typer.echo(
+            "Warning: with --temperature 0 all paths will be equal, so more than one path only costs tokens; "
+            "0.6 is the default.",
+            err=True,
+        )
+
+
+def _refuse_strategy(name: str | None) -> None:
+    """Refuse `built-in@ddc`, which only the endpoint of `sureenough serve` understands."""
+    model, at, spec = (name or "").rpartition("@")
+    strategy = spec.strip().partition(":")[0]
+    if at and strategy in STRATEGIES:
+        raise UsageError(
+            f"--model {name} ends in a strategy, and a strategy is not a model: give --model {model}, and choose the "
+            f"strategy where paths are voted on, as in `sureenough ask … -s {spec}`"
+        )
+
+
 OTHER_MODELS: Final = "for others give --model FILE.gguf, --model hf:OWNER/NAME or --url"
 GREETING: Final = f"The built-in model answers; it knows school arithmetic only ({OTHER_MODELS})."
 
 
-def _local(model: str | None, **options: Any) -> Local:
+def _local(model: str | None, quiet: bool, **options: Any) -> Local:
     """A model on this machine; the built-in one is announced."""
-    if model is None:
-        typer.echo(GREETING, err=True)
+    if model in (None, reasoner.NAME):
+        model = None
+        if not quiet:
+            typer.echo(GREETING, err=True)
     elif not model.startswith(hub.PREFIX) and not model.endswith(".gguf") and not Path(model).exists():
         raise UsageError(
             f"{model} is not a file: a server's model needs --url http://localhost:8000/v1 (or SUREENOUGH_URL, or url "

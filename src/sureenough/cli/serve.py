@@ -32,12 +32,17 @@ def _run_option(name: str, note: str) -> object:
 
 
 def command(
-    upstream: Annotated[
+    url: Annotated[
         str | None,
-        typer.Option(help="URL of the upstream, up to /v1; the built-in model by default.", envvar="SUREENOUGH_URL"),
+        typer.Option(
+            "--url",
+            "--upstream",
+            help="The server to sample from, up to /v1; the built-in model by default.",
+            envvar="SUREENOUGH_URL",
+        ),
     ] = None,
     model: Annotated[
-        list[str] | None, typer.Option(help="Offer only this model; repeatable. Without an upstream: FILE.gguf.")
+        list[str] | None, typer.Option(help="Offer only this model; repeatable. Without --url: FILE.gguf.")
     ] = None,
     strategy: Annotated[
         str, typer.Option("-s", "--strategy", help="Strategy of requests that ask for a vote and name none.")
@@ -81,17 +86,18 @@ def command(
 ) -> None:
     """Serve consensus to any OpenAI client, and a page that shows runs live."""
     check_installed()
+    engine.warn_if_cold(temperature)
     limits = ServerLimits(
         paths=max_paths, parallel=max_parallel, tokens=max_tokens, path_tokens=max_path_tokens, seconds=max_seconds,
         body=max_body, requests=max_requests,
     )  # fmt: skip
     settings = ServerSettings(
-        upstream=upstream, models=tuple(model or ()), strategy=strategy, paths=paths, parallel=parallel, window=window,
+        upstream=url, models=tuple(model or ()), strategy=strategy, paths=paths, parallel=parallel, window=window,
         temperature=temperature, top_p=top_p, template=template, host=host, port=port, hosts=tuple(allow_host or ()),
         keys=read_keys(key_file), insecure=insecure, limits=limits, cap_plain=cap_plain, keep_runs=keep_runs,
         grace=grace, log_requests=log_requests, first_token=first_token, stall=stall,
     )  # fmt: skip
-    run(settings, f"upstream {printable_url(upstream)}" if upstream else "with the model on this machine")
+    run(settings, f"upstream {printable_url(url)}" if url else "with the model on this machine")
 
 
 def _check_writable(folder: Path) -> None:

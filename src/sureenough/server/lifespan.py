@@ -103,8 +103,10 @@ async def _watch(server: SignalledServer, state: ServerState, ready: Callable[[]
     while not server.started:
         await asyncio.sleep(POLL)
     ready()
+    check = asyncio.create_task(_check_upstream(state))
     while not server.should_exit:
         await asyncio.sleep(POLL)
+    check.cancel()
     state.shutting_down = True
     grace = state.settings.grace
     log.info("shutting down: %d requests have %g s to finish", state.requests, grace)
@@ -114,6 +116,13 @@ async def _watch(server: SignalledServer, state: ServerState, ready: Callable[[]
     await _wait_for(lambda: not server.server_state.tasks, FORCED_SECONDS)
     for task in list(server.server_state.tasks):
         task.cancel()
+
+
+async def _check_upstream(state: ServerState) -> None:
+    """Say at once if the upstream is not there, instead of at the first request."""
+    problem = None if state.settings.view_only else await state.upstream.problem()
+    if problem is not None:
+        log.warning("the upstream is not ready: %s; requests fail until it is", problem)
 
 
 async def _wait_for(condition: Callable[[], bool], seconds: float) -> None:

@@ -79,7 +79,7 @@ class PageRoutes:
         """Start a run that a page watches; the body is that of a chat completion with a strategy."""
         with self.state.slot() as slot:
             body = parse_body(await read_body(request, self.state.settings.limits.body))
-            self.state.upstream.check_offered(split_model_name(body["model"]).model)
+            await self.state.upstream.check_model(split_model_name(body["model"]).model)
             consensus = self.api.read(body, chat=True)
             question = body["messages"][-1].get("content")
             run = self.runs.start_for_page(consensus, slot.pop_all(), "" if question is None else str(question))

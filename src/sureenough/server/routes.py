@@ -88,7 +88,7 @@ class CompletionEndpoint:
             raw = await read_body(Request(scope, receive), state.settings.limits.body)
             body = parse_body(raw)
             name = split_model_name(body["model"])
-            state.upstream.check_offered(name.model)
+            await state.upstream.check_model(name.model)
             response: ASGIApp
             if name.strategy is None and body.get("sureenough") is None:
                 if state.settings.cap_plain:

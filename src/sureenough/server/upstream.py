@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -18,9 +18,10 @@ from sureenough.api import TEMPLATE
 from sureenough.engines.local.engine import Local
 from sureenough.engines.openai.client import OpenAI, OpenAIConnection, Timeouts
 from sureenough.engines.openai.errors import TransportError
-from sureenough.errors import EngineRejected, EngineUnavailable
-from sureenough.server.errors import ApiError, unknown_model, upstream_unavailable
+from sureenough.errors import EngineError, EngineRejected, EngineUnavailable, UsageError
+from sureenough.server.errors import ApiError, bad_request, unknown_model, upstream_unavailable
 from sureenough.server.settings import ServerSettings
+from sureenough.spec import parse
 
 if TYPE_CHECKING:
     from yarl import URL
@@ -86,14 +87,34 @@ class Upstream:
         except TransportError as error:
             raise self.connected.errors.unreachable(error) from None
         if response.status != 200:
-            raise EngineUnavailable(f"the upstream returned status {response.status} for its list of models")
+            fix = "; check the key" if response.status in (401, 403) else "; check the URL, which usually ends in /v1"
+            raise EngineUnavailable(f"the upstream returned status {response.status} for its list of models{fix}")
         try:
             return [str(model["id"]) for model in msgspec.json.decode(response.body)["data"]]
         except (msgspec.DecodeError, KeyError, TypeError, RecursionError):
             raise EngineRejected("the upstream's list of models cannot be read") from None
 
-    def check_offered(self, model: str) -> None:
-        """Refuse a model that is not offered, if that is known without a request to the upstream."""
+    async def problem(self) -> str | None:
+        """What is wrong with the upstream, as far as its list of models tells; None if nothing is."""
+        try:
+            listed = await self._list()
+        except EngineError as error:
+            return str(error)
+        missing = [] if self.local else [model for model in self.settings.models if model not in listed]
+        return f"it does not list {', '.join(missing)}, only {', '.join(listed[:5])}" if missing else None
+
+    async def check_model(self, model: str) -> None:
+        """Refuse a model that is not offered, as far as that is known, and a model with an unknown strategy."""
+        base, at, spec = model.rpartition("@")
+        listed: Sequence[str] = self.offered
+        if at and not listed:
+            with suppress(EngineError):
+                listed = await self.models()
+        if at and base in listed and model not in listed:
+            try:
+                parse(spec)
+            except UsageError as error:
+                raise bad_request(f"{error}.", "model") from None
         if self.offered and model not in self.offered:
             raise unknown_model(model, f"; this server offers {', '.join(self.offered)}")
 

@@ -1,0 +1,45 @@
+"""Shell completion: it is offered, completes verbs and options, and imports no more than it needs."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+SCRIPT = """
+import sys
+sys.argv = ["sureenough"]
+from sureenough.cli import main
+try:
+    main()
+finally:
+    print("numpy" in sys.modules, file=sys.stderr)
+"""
+
+
+def complete(line: str, cwd: Path) -> tuple[set[str], bool]:
+    """The completions of the last word of a line in bash, and whether numpy was imported for them."""
+    words = {"COMP_WORDS": line, "COMP_CWORD": str(len(line.split(" ")) - 1), "_SUREENOUGH_COMPLETE": "complete_bash"}
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT], capture_output=True, text=True, timeout=60, env=os.environ | words, cwd=cwd,
+        check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return set(done.stdout.split()), done.stderr.split()[-1] == "True"
+
+
+def test_verbs_are_completed_without_importing_them(tmp_path: Path) -> None:
+    assert complete("sureenough re", tmp_path) == ({"record", "replay", "report"}, False)
+
+
+def test_options_are_completed_beside_a_bad_file_of_defaults(tmp_path: Path) -> None:
+    (tmp_path / "sureenough.toml").write_text("speed = 9")
+    assert complete("sureenough ask --max", tmp_path)[0] == {"--max-tokens", "--max-path-tokens"}
+
+
+def test_it_is_offered() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "sureenough", "--help"], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert "--install-completion" in done.stdout
