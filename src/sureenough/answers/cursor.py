@@ -5,6 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 from sureenough.answers.atoms import Unreadable
+from sureenough.answers.brackets import group_end
 from sureenough.answers.tokens import is_numeral
 
 MAX_DIGITS = 2000
@@ -53,14 +54,10 @@ class TokenCursor:
 
     def _script_end(self, at: int) -> int:
         """Where the script that starts at `at` with ^ or _ is over."""
-        if self.tokens[at + 1 : at + 2] != ["{"]:
-            return at + 2
-        depth = 0
-        for here in range(at + 1, len(self.tokens)):
-            depth += {"{": 1, "}": -1}.get(self.tokens[here], 0)
-            if depth == 0:
-                return here + 1
-        raise Unreadable("a script that is not closed")
+        end = group_end(self.tokens, at + 1, "{", "}") if self.tokens[at + 1 : at + 2] == ["{"] else at + 2
+        if end is None:
+            raise Unreadable("a script that is not closed")
+        return end
 
     def subscript(self) -> str:
         """The subscript and primes of a symbol, as part of its name."""
