@@ -37,6 +37,12 @@ class TokenCursor:
         self.at += 1
         return token
 
+    def accept(self, *tokens: str) -> str:
+        """The next token, taken, if it is one of these; else an empty text."""
+        token = self.peek() if self.peek() in tokens else ""
+        self.at += bool(token)
+        return token
+
     def expect(self, token: str) -> None:
         if self.take() != token:
             raise Unreadable(f"missing {token!r}")
@@ -62,11 +68,10 @@ class TokenCursor:
     def subscript(self) -> str:
         """The subscript and primes of a symbol, as part of its name."""
         name = ""
-        while self.peek() == "'":
-            name += self.take()
-        if self.peek() != "_":
+        while self.accept("'"):
+            name += "'"
+        if not self.accept("_"):
             return name
-        self.take()
         token = self.take()
         inside = [token]
         if token == "{":
@@ -103,17 +108,11 @@ class TokenCursor:
 
     def _whole(self) -> int | None:
         """A digit, or a whole number in braces."""
-        braced = self.peek() == "{"
-        if braced:
-            self.take()
-        else:
+        braced = self.accept("{")
+        if not braced:
             self.split_digits()
         token = self.peek()
         if not is_numeral(token) or not token.isdecimal() or len(token) > MAX_DIGITS:
             return None
         self.take()
-        if braced and self.peek() != "}":
-            return None
-        if braced:
-            self.take()
-        return int(token)
+        return None if braced and not self.accept("}") else int(token)
