@@ -8,17 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from fractions import Fraction
-from math import comb, gcd
+from math import comb, gcd, lcm
 
-from sureenough.answers.atoms import IMAGINARY, Atom, Monomial, Rational, Sum, Unreadable, narrow, prime_atom
-from sureenough.answers.primes import MAX_BITS, factors
+from sureenough.answers.atoms import IMAGINARY, Atom, Monomial, Rational, Sum, Unreadable, monomial_order, narrow
+from sureenough.answers.primes import MAX_BITS, prime_powers
 
 MAX_TERMS = 40  # of a power that is multiplied out
 MAX_EXPANDED = 12  # the exponent of one
 MAX_PRODUCT = 100  # terms of a product, before they are collected
 MAX_RATIONALISED = 4  # square roots cleared from one denominator
 
-ZERO: Sum = {}
 ONE: Sum = {(): 1}
 
 
@@ -150,14 +149,10 @@ def power(base: Sum, exponent: Rational) -> Sum:
     if len(base) == 1:
         ((monomial, value),) = base.items()
         return product([(a, e * whole) for a, e in monomial], bounded_power(value, whole))
-    if whole > 0:
-        if _expands(base, whole):
-            return whole_power(base, whole)
-        return _group(base, whole)
-    cleared = rationalised(base)
-    if cleared is not None:
-        return power(cleared, -whole)
-    return _group(base, whole)
+    if whole > 0 and _expands(base, whole):
+        return whole_power(base, whole)
+    cleared = rationalised(base) if whole < 0 else None
+    return _group(base, whole) if cleared is None else power(cleared, -whole)
 
 
 def inverse(base: Sum) -> Sum:
@@ -170,7 +165,7 @@ def rationalised(base: Sum) -> Sum | None:
     for _ in range(MAX_RATIONALISED + 1):
         value = constant(below)
         if value is not None:
-            return scale(above, narrow(Fraction(1) / value)) if value else None
+            return scale(above, Fraction(1) / value) if value else None
         pick = _surd(below)
         if pick is None:
             return None
@@ -196,11 +191,10 @@ def _root(base: Sum, exponent: Rational) -> Sum:
     ((monomial, value),) = base.items()
     positive = all(a.positive for a, _ in monomial)
     lone = len(monomial) == 1 and monomial[0][1] == 1 and monomial[0][0] is not IMAGINARY
-    out = radical(value, exponent) if positive or lone else radical(value if value >= 0 else -value, exponent)
     if positive or lone:
-        return multiply(out, product([(a, e * exponent) for a, e in monomial], 1))
+        return multiply(radical(value, exponent), product([(a, e * exponent) for a, e in monomial], 1))
     inside: Sum = {monomial: 1 if value > 0 else -1}
-    return multiply(out, atom_sum(Atom.group(inside), exponent))
+    return multiply(radical(-value if value < 0 else value, exponent), atom_sum(Atom.group(inside), exponent))
 
 
 def radical(value: Rational, exponent: Rational) -> Sum:
@@ -214,25 +208,20 @@ def radical(value: Rational, exponent: Rational) -> Sum:
         else:
             raise Unreadable("an even root of a negative number")
         value = -value
-    pairs = [(prime, times * exponent) for prime, times in factors(value.numerator)]
-    pairs += [(prime, -times * exponent) for prime, times in factors(value.denominator)]
-    return multiply(out, product([(prime_atom(p), e) for p, e in pairs], 1))
+    return multiply(out, product([(prime, times * exponent) for prime, times in prime_powers(value)], 1))
 
 
 def content(total: Sum, *, signed: bool) -> tuple[Rational, Sum]:
     """A sum as a rational times a primitive sum; `signed` also makes its first coefficient positive."""
-    above, below = 0, 1
-    for value in total.values():
-        above = gcd(above, value.numerator)
-        below = below * value.denominator // gcd(below, value.denominator)
+    above, below = gcd(*(v.numerator for v in total.values())), lcm(*(v.denominator for v in total.values()))
     unit: Rational = narrow(Fraction(above, below))
     if signed and total[first_monomial(total)] < 0:
         unit = -unit
-    return unit, scale(total, narrow(Fraction(1) / unit))
+    return unit, scale(total, Fraction(1) / unit)
 
 
 def first_monomial(total: Sum) -> Monomial:
-    return min(total, key=lambda monomial: [(a.text, -e) for a, e in monomial] or [("~", 0)])
+    return min(total, key=monomial_order)
 
 
 def _group(base: Sum, exponent: Rational) -> Sum:

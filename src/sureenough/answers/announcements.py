@@ -144,7 +144,7 @@ def _span(rest: str) -> str | None:
     match = _SPANS.match(rest)
     if not match:
         return None
-    inside = _inside(match)
+    inside = match[match.lastgroup or 0].strip()
     # "$5 and $7": those dollars are money, not mathematics.
     if match["b"] is not None and re.fullmatch(r"\d[\d,.]*\s.*", inside) and _PROSE.search(inside):
         return None
@@ -162,10 +162,6 @@ def _whole(value: str | None, rest: str, end: int) -> str | None:
     return compound if _COMPOUND.fullmatch(compound) else _NOT_WHOLE
 
 
-def _inside(match: re.Match[str]) -> str:
-    return next(group for group in match.groups() if group is not None).strip()
-
-
 def _others(rest: str, at: int) -> tuple[str, int]:
     """The parts that follow the first one in `$1$, $2$ and $3$`, each with its joint, and where they end."""
     joined = ""
@@ -173,8 +169,8 @@ def _others(rest: str, at: int) -> tuple[str, int]:
         match = _SPANS.match(rest, joint.end()) or _BARE.match(rest, joint.end())
         if not match or _CLAUSE.match(rest, match.end()):
             break
-        part = _inside(match) if match.re is _SPANS else match[0]
-        joined += f"{joint['mark'] or ''} {joint['word'] or ''}".rstrip() + " " + part
+        part = match[match.lastgroup or 0]  # without its dollars, if it has any
+        joined += f"{joint['mark'] or ''} {joint['word'] or ''}".rstrip() + " " + part.strip()
         at = match.end()
     return joined, at
 

@@ -62,11 +62,7 @@ class Atom:
     @classmethod
     def call(cls, name: str, *args: Sum) -> Atom:
         opening, closing = _BRACKETS.get(name, (f"\\{name}(", ")"))
-        if name == "binom":
-            text = f"\\binom{{{write(args[0])}}}{{{write(args[1])}}}"
-        else:
-            text = opening + write(args[0]) + closing
-        return cls(name, text, args)
+        return cls(name, opening + "}{".join(map(write, args)) + closing, args)
 
     @classmethod
     def applied(cls, name: str, value: Sum) -> Atom:
@@ -84,6 +80,7 @@ Sum = dict[Monomial, Rational]  # never changed once built
 
 _BRACKETS = {
     "abs": ("|", "|"),
+    "binom": ("\\binom{", "}"),
     "floor": ("\\lfloor ", "\\rfloor "),
     "ceil": ("\\lceil ", "\\rceil "),
     "factorial": ("(", ")!"),
@@ -93,17 +90,6 @@ PI = Atom("constant", "\\pi")
 EULER = Atom("constant", "e")
 INFINITY = Atom("symbol", "\\infty")
 IMAGINARY = Atom("imaginary", "i")
-_PRIME_ATOMS: dict[int, Atom] = {}
-
-
-def prime_atom(prime: int) -> Atom:
-    """The atom of a prime under a root; small ones are shared."""
-    known = _PRIME_ATOMS.get(prime)
-    if known is None:
-        known = Atom("prime", str(prime), prime=prime)
-        if prime < 1000:
-            _PRIME_ATOMS[prime] = known
-    return known
 
 
 def narrow(value: Rational) -> Rational:
@@ -144,13 +130,13 @@ def write(total: Sum) -> str:
     """The canonical LaTeX of a sum; reading it gives the same sum again."""
     if not total:
         return "0"
-    terms = sorted((_order(monomial), monomial) for monomial in total)
+    terms = sorted((monomial_order(monomial), monomial) for monomial in total)
     text = "+".join(_write_term(monomial, total[monomial]) for _, monomial in terms)
     return text.replace("+-", "-")
 
 
-def _order(monomial: Monomial) -> list[tuple[str, Rational]]:
-    # Plain numbers come last, as people write them: x^2 + 3.
+def monomial_order(monomial: Monomial) -> list[tuple[str, Rational]]:
+    """To sort by: plain numbers come last, as people write them, x^2 + 3."""
     return [(atom.text, -exponent) for atom, exponent in monomial] or [("~", 0)]
 
 
@@ -164,7 +150,3 @@ def symbols(total: Sum) -> set[str]:
             for inside in atom.args:
                 names |= symbols(inside)
     return names
-
-
-def has_symbols(total: Sum) -> bool:
-    return bool(symbols(total))

@@ -55,7 +55,7 @@ def boxed_contents(text: str, *, joined: bool = True) -> tuple[str | None, bool]
 def _balanced_boxes(text: str) -> tuple[list[_Box], bool]:
     """The last boxes that are closed, not empty and not inside another; found in one pass with one stack."""
     first = _FIRST.search(text)
-    boxes: list[tuple[int, int, int, int]] = []
+    boxes: list[_Box] = []
     seen = False
     stack: list[tuple[int, int] | None] = []  # None for a plain brace
     for mark in _MARK.finditer(text, first.start()) if first else ():
@@ -65,9 +65,9 @@ def _balanced_boxes(text: str) -> tuple[list[_Box], bool]:
         elif token == "}":
             opened = stack.pop() if stack else None
             if opened is not None and not _BLANK.fullmatch(text, opened[1], mark.start()):
-                while boxes and boxes[-1][0] > opened[0]:
+                while boxes and boxes[-1].command > opened[0]:
                     boxes.pop()
-                boxes.append((*opened, mark.start(), mark.end()))
+                boxes.append(_Box(*opened, mark.start(), mark.end()))
                 if len(boxes) > 2 * _MAX_JOINED:
                     del boxes[:_MAX_JOINED]
         elif mark[1]:
@@ -76,9 +76,9 @@ def _balanced_boxes(text: str) -> tuple[list[_Box], bool]:
         elif len(token) > 2:
             content = _unbraced(text, mark.end())
             if content:
-                boxes.append((mark.start(), *content, content[1]))
+                boxes.append(_Box(mark.start(), *content, content[1]))
             seen = seen or content is not None or bool(_BLANK.fullmatch(text, mark.end()))
-    return [_Box(*box) for box in boxes[-_MAX_JOINED:]], seen
+    return boxes[-_MAX_JOINED:], seen
 
 
 def _unbraced(text: str, start: int) -> tuple[int, int] | None:

@@ -13,25 +13,26 @@ def split_outside_brackets(tokens: list[str], separators: Collection[str]) -> li
     parts: list[list[str]] = [[]]
     depth = 0
     for token in tokens:
-        if token in OPEN:
-            depth += 1
-        elif token in CLOSE:
-            depth -= 1
-        elif depth == 0 and token in separators:
+        depth += (token in OPEN) - (token in CLOSE)
+        if depth == 0 and token in separators:
             parts.append([])
-            continue
-        parts[-1].append(token)
+        else:
+            parts[-1].append(token)
     return parts
+
+
+def group_end(
+    tokens: list[str], at: int, opening: Collection[str] = OPEN, closing: Collection[str] = CLOSE
+) -> int | None:
+    """The place after the bracket at `at` and all in it, or after the single token there; None if it is not closed."""
+    depth = 0
+    for here in range(at, len(tokens)):
+        depth += (tokens[here] in opening) - (tokens[here] in closing)
+        if depth <= 0:
+            return here + 1
+    return None
 
 
 def closes_at_end(tokens: list[str]) -> bool:
     """Whether the bracket that opens first is the one that closes last."""
-    depth = 0
-    for at, token in enumerate(tokens):
-        if token in OPEN:
-            depth += 1
-        elif token in CLOSE:
-            depth -= 1
-            if depth == 0:
-                return at == len(tokens) - 1
-    return False
+    return group_end(tokens, 0) == len(tokens)

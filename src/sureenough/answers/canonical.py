@@ -9,19 +9,19 @@ import logging
 import re
 from functools import lru_cache
 from itertools import product
+from math import prod
 
 from sureenough.answers import numerals
 from sureenough.answers.algebra import constant
 from sureenough.answers.atoms import Unreadable, write
 from sureenough.answers.brackets import CLOSE, OPEN, closes_at_end, split_outside_brackets
-from sureenough.answers.inequalities import is_range
 from sureenough.answers.intervals import interval_union
 from sureenough.answers.key_types import EMPTY, Key, row_key, set_key, text_key, unread_key
 from sureenough.answers.lists import MAX_PARTS, read_list, set_of_parts
 from sureenough.answers.matrix import ENVIRONMENT, read_matrix
 from sureenough.answers.names import is_symbol, subject
 from sureenough.answers.parse import MAX_TOKENS, parse_expression
-from sureenough.answers.relations import read_relation
+from sureenough.answers.relations import is_range, read_relation
 from sureenough.answers.tokens import is_numeral, is_word, tokenise, unwrapped
 from sureenough.answers.trimming import (
     choice_letter,
@@ -153,9 +153,7 @@ def _row(opening: str, parts: list[Key], closing: str) -> Key:
     """A tuple or interval; if \\pm made a set of an entry, the set of all the rows that it stands for."""
     interval = len(parts) == 2 and (opening == "[" or closing == "]")
     choices = [part.parts if part.kind == "set" else (part,) for part in parts]
-    count = 1
-    for choice in choices:
-        count *= len(choice)
+    count = prod(map(len, choices))
     if count == 1 or count > 2**MAX_SIGNS:
         choices = [(part,) for part in parts]
     kind, left, right = ("interval", opening, closing) if interval else ("tuple", "(", ")")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 from sureenough.answers.atoms import Unreadable
+from sureenough.answers.brackets import group_end
 from sureenough.answers.tokens import is_numeral
 
 MAX_DIGITS = 2000
@@ -36,6 +37,12 @@ class TokenCursor:
         self.at += 1
         return token
 
+    def accept(self, *tokens: str) -> str:
+        """The next token, taken, if it is one of these; else an empty text."""
+        token = self.peek() if self.peek() in tokens else ""
+        self.at += bool(token)
+        return token
+
     def expect(self, token: str) -> None:
         if self.take() != token:
             raise Unreadable(f"missing {token!r}")
@@ -53,23 +60,18 @@ class TokenCursor:
 
     def _script_end(self, at: int) -> int:
         """Where the script that starts at `at` with ^ or _ is over."""
-        if self.tokens[at + 1 : at + 2] != ["{"]:
-            return at + 2
-        depth = 0
-        for here in range(at + 1, len(self.tokens)):
-            depth += {"{": 1, "}": -1}.get(self.tokens[here], 0)
-            if depth == 0:
-                return here + 1
-        raise Unreadable("a script that is not closed")
+        end = group_end(self.tokens, at + 1, "{", "}") if self.tokens[at + 1 : at + 2] == ["{"] else at + 2
+        if end is None:
+            raise Unreadable("a script that is not closed")
+        return end
 
     def subscript(self) -> str:
         """The subscript and primes of a symbol, as part of its name."""
         name = ""
-        while self.peek() == "'":
-            name += self.take()
-        if self.peek() != "_":
+        while self.accept("'"):
+            name += "'"
+        if not self.accept("_"):
             return name
-        self.take()
         token = self.take()
         inside = [token]
         if token == "{":
@@ -106,17 +108,11 @@ class TokenCursor:
 
     def _whole(self) -> int | None:
         """A digit, or a whole number in braces."""
-        braced = self.peek() == "{"
-        if braced:
-            self.take()
-        else:
+        braced = self.accept("{")
+        if not braced:
             self.split_digits()
         token = self.peek()
         if not is_numeral(token) or not token.isdecimal() or len(token) > MAX_DIGITS:
             return None
         self.take()
-        if braced and self.peek() != "}":
-            return None
-        if braced:
-            self.take()
-        return int(token)
+        return None if braced and not self.accept("}") else int(token)

@@ -14,7 +14,7 @@ from fractions import Fraction
 from sureenough.answers import numerals
 from sureenough.answers.algebra import constant, scale
 from sureenough.answers.atoms import Unreadable, symbols, write
-from sureenough.answers.brackets import CLOSE, OPEN, split_outside_brackets
+from sureenough.answers.brackets import group_end, split_outside_brackets
 from sureenough.answers.canonical import canonical_key, key_of_tokens
 from sureenough.answers.compare import sum_of
 from sureenough.answers.evaluate import fingerprint
@@ -92,7 +92,7 @@ def is_label(tokens: list[str]) -> bool:
         token = tokens[at]
         following = tokens[at + 1] if at + 1 < len(tokens) else ""
         if token == "_" or (token == "(" and at):
-            at = _group_end(tokens, at + 1 if token == "_" else at)
+            at = group_end(tokens, at + 1 if token == "_" else at) or len(tokens)
             continue
         called = len(token) == 1 and token.isalpha() and following in ("(", "_")
         capitals = token.startswith("\\mathbf{") or (len(token) == 1 and "A" <= token <= "Z")
@@ -100,16 +100,6 @@ def is_label(tokens: list[str]) -> bool:
             return False
         at += 1
     return bool(tokens)
-
-
-def _group_end(tokens: list[str], at: int) -> int:
-    """Where the bracket that opens at `at` is closed, or the single token there is over."""
-    depth = 0
-    for here in range(at, len(tokens)):
-        depth += (tokens[here] in OPEN) - (tokens[here] in CLOSE)
-        if depth <= 0:
-            return here + 1
-    return len(tokens)
 
 
 def _range_of_label(tokens: list[str]) -> list[str] | None:

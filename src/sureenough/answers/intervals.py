@@ -6,7 +6,7 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from sureenough.answers import numerals
-from sureenough.answers.key_types import Key, row_key
+from sureenough.answers.key_types import Key, interval_key
 
 _ENDLESS = {"\\infty": True, "-\\infty": False}
 
@@ -67,5 +67,4 @@ def _merged(spans: list[_Span]) -> list[_Span]:
 def _row(span: _Span) -> Key:
     opening = "[" if span.low[0] == 0 and span.low[2] == 0 else "("
     closing = "]" if span.high[2] == 1 else ")"
-    kind = "tuple" if (opening, closing) == ("(", ")") else "interval"
-    return row_key(kind, opening, [span.first, span.last], closing)
+    return interval_key(opening, span.first, span.last, closing)

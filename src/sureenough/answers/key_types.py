@@ -80,6 +80,11 @@ def row_key(kind: str, opening: str, parts: list[Key], closing: str) -> Key:
     return Key(kind, opening + ",".join(part.text for part in parts) + closing, tuple(parts))
 
 
+def interval_key(opening: str, low: Key, high: Key, closing: str) -> Key:
+    """An open interval has the key of a pair: a question has either points or intervals for its answer."""
+    return row_key("tuple" if opening + closing == "()" else "interval", opening, [low, high], closing)
+
+
 def matrix_key(rows: list[list[Key]]) -> Key:
     body = "\\\\".join("&".join(entry.text for entry in row) for row in rows)
     return Key("matrix", f"\\begin{{pmatrix}}{body}\\end{{pmatrix}}", tuple(e for row in rows for e in row))

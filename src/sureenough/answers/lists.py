@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from sureenough.answers.brackets import closes_at_end, split_outside_brackets
-from sureenough.answers.inequalities import is_range
 from sureenough.answers.intervals import interval_union
 from sureenough.answers.key_types import Key, Read, row_key, set_key, sorted_set, unread_key
 from sureenough.answers.names import assignment, in_natural_order, natural_order, subject
+from sureenough.answers.relations import is_range
 from sureenough.answers.tokens import is_word
 from sureenough.answers.vocabulary import LISTING
 

@@ -23,12 +23,21 @@ from sureenough.answers.algebra import (
     radical,
     scale,
 )
-from sureenough.answers.atoms import EULER, IMAGINARY, PI, Atom, Rational, Sum, Unreadable, narrow, prime_atom
-from sureenough.answers.primes import factors
+from sureenough.answers.atoms import EULER, IMAGINARY, PI, Atom, Rational, Sum, Unreadable, narrow
+from sureenough.answers.primes import prime_powers
 
 MAX_FACTORIAL = 200
 MAX_BINOMIAL = 400
 _HALF = Fraction(1, 2)
+_COSINES: dict[Rational, Sum] = {  # of q pi, for the q whose cosine is known
+    0: ONE,
+    _HALF: number(0),
+    Fraction(1, 3): number(_HALF),
+    Fraction(1, 4): scale(radical(2, _HALF), _HALF),
+    Fraction(1, 5): scale(add(radical(5, _HALF), ONE), Fraction(1, 4)),
+    Fraction(1, 6): scale(radical(3, _HALF), _HALF),
+    Fraction(2, 5): scale(add(radical(5, _HALF), number(-1)), Fraction(1, 4)),
+}
 
 
 def power_of_sums(base: Sum, exponent: Sum) -> Sum:
@@ -42,9 +51,7 @@ def power_of_sums(base: Sum, exponent: Sum) -> Sum:
         monomial, value = ((Atom.group(base), 1),), 1
     if base == atom_sum(EULER) and (turn := _turn(exponent)) is not None:
         return add(_cosine_of(turn), multiply(atom_sum(IMAGINARY), _cosine_of(_HALF - turn)))
-    bases: list[tuple[Atom, Rational]] = list(monomial)
-    bases += [(prime_atom(p), times) for p, times in factors(abs(value.numerator))]
-    bases += [(prime_atom(p), -times) for p, times in factors(value.denominator)]
+    bases: list[tuple[Atom, Rational]] = [*monomial, *prime_powers(-value if value < 0 else value)]
     if value < 0:
         bases.append((Atom.group(number(-1)), 1))
     out = power(base, exponent[()]) if () in exponent else ONE
@@ -96,16 +103,8 @@ def _cosine_of(turn: Rational) -> Sum:
     turn = 2 - turn if turn > 1 else turn
     if turn > _HALF:
         return scale(_cosine_of(1 - turn), -1)
-    for angle, value in ((Fraction(0), Fraction(1)), (_HALF, Fraction(0)), (Fraction(1, 3), _HALF)):
-        if turn == angle:
-            return number(narrow(value))
-    for angle, square in ((Fraction(1, 4), 2), (Fraction(1, 6), 3)):
-        if turn == angle:
-            return scale(radical(square, _HALF), _HALF)
-    if turn in (Fraction(1, 5), Fraction(2, 5)):
-        sign = 1 if turn == Fraction(1, 5) else -1
-        return scale(add(radical(5, _HALF), number(sign)), Fraction(1, 4))
-    return atom_sum(Atom.call("cos", {((PI, 1),): turn}))
+    known = _COSINES.get(turn)
+    return atom_sum(Atom.call("cos", {((PI, 1),): turn})) if known is None else known
 
 
 def logarithm(value: Sum) -> Sum:
@@ -116,15 +115,9 @@ def logarithm(value: Sum) -> Sum:
     if coefficient <= 0 or any(not atom.positive for atom, _ in monomial):
         return atom_sum(Atom.call("ln", value))
     out: Sum = {}
-    pairs = [(prime_atom(p), times) for p, times in factors(coefficient.numerator)]
-    pairs += [(prime_atom(p), -times) for p, times in factors(coefficient.denominator)]
-    for atom, times in [*monomial, *pairs]:
-        piece = (
-            ONE
-            if atom is EULER
-            else atom_sum(Atom.call("ln", atom_sum(atom) if not atom.prime else number(atom.prime)))
-        )
-        out = add(out, scale(piece, times))
+    for atom, times in [*monomial, *prime_powers(coefficient)]:
+        inside = number(atom.prime) if atom.prime else atom_sum(atom)
+        out = add(out, scale(ONE if atom is EULER else atom_sum(Atom.call("ln", inside)), times))
     return out
 
 
@@ -133,15 +126,9 @@ def log(value: Sum, base: Sum | None) -> Sum:
 
 
 def absolute(value: Sum) -> Sum:
-    fixed = constant(value)
-    if fixed is not None:
-        return number(fixed if fixed >= 0 else -fixed)
-    if len(value) == 1:
-        ((monomial, coefficient),) = value.items()
-        if all(atom.positive for atom, _ in monomial):
-            return {monomial: coefficient if coefficient >= 0 else -coefficient}
-    unsigned, _ = _unsigned(value)
-    return atom_sum(Atom.call("abs", unsigned))
+    if len(value) <= 1 and all(atom.positive for monomial in value for atom, _ in monomial):
+        return {monomial: -times if times < 0 else times for monomial, times in value.items()}
+    return atom_sum(Atom.call("abs", _unsigned(value)[0]))
 
 
 def factorial_of(value: Sum) -> Sum:

@@ -15,12 +15,9 @@ def is_symbol(tokens: list[str]) -> bool:
     """One letter, Latin or Greek, with its subscript; y' is a derivative, and y' = 2 is not y = 2."""
     if not tokens or not ((len(tokens[0]) == 1 and tokens[0].isalpha()) or tokens[0] in GREEK):
         return False
-    rest = tokens[1:]
-    if not rest:
-        return True
-    return rest[0] == "_" and (
-        len(rest) == 2 or (rest[1] == "{" and rest.index("}") == len(rest) - 1 if "}" in rest else False)
-    )
+    script = tokens[1:]
+    braced = script[1:2] == ["{"] and "}" in script and script.index("}") == len(script) - 1
+    return not script or (script[0] == "_" and (len(script) == 2 or braced))
 
 
 def is_name(tokens: list[str]) -> bool:

@@ -7,6 +7,7 @@ exact, so 0.33 is not 1/3.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from fractions import Fraction
 
 from sureenough.answers.atoms import Rational, Unreadable, write_rational
@@ -27,15 +28,11 @@ _BASED = re.compile(r"([+-]?)\s{0,3}(\d{1,2000})\s{0,3}_\s{0,3}(?:\{\s{0,3}(\d{1
 
 def numeral_text(text: str) -> str | None:
     """The key text of an answer that is nothing but a number in one of the common forms; else None."""
-    if not text:
+    if not text or not (text[-1].isdigit() or text[-1] in ".}"):
         return None
-    if text[-1].isdigit() or text[-1] == ".":
-        match = _DECIMAL.fullmatch(text)
-        if match:
-            return decimal(*match.groups(default=""))
-        return _slashed(text)
-    if text[-1] == "}":
-        return _braced(text)
+    for pattern, read in _FORMS:
+        if match := pattern.fullmatch(text):
+            return read(match)
     return None
 
 
@@ -53,46 +50,44 @@ def decimal(sign: str, whole: str, part: str) -> str | None:
     return rational_text(Fraction(f"{sign}{whole}.{part}"))
 
 
-def _slashed(text: str) -> str | None:
-    match = _RATIO.fullmatch(text)
-    if match:
-        return _fraction(match[1], int(match[2]), int(match[3]))
-    match = _MIXED.fullmatch(text)
-    if match and int(match[3]) < int(match[4]):
-        return _fraction(match[1], int(match[2]) * int(match[4]) + int(match[3]), int(match[4]))
-    if "_" in text:
-        return _in_base(text)
-    match = _SCIENTIFIC.fullmatch(text)
-    if match and abs(int(match[2])) <= MAX_EXPONENT:
-        return rational_text(Fraction(match[1]) * Fraction(10) ** int(match[2]))
-    return None
+def _ratio(match: re.Match[str]) -> str | None:
+    return _fraction(match[1], int(match[2]), int(match[3]))
 
 
-def _braced(text: str) -> str | None:
-    match = _FRACTION.fullmatch(text)
-    if match:
-        return _fraction(match[1], int(match[2]), int(match[3]))
-    if (base := _in_base(text)) is not None:
-        return base
-    match = _REPEATING.fullmatch(text)
-    if match:
-        sign, whole, part, again = match.groups()
-        once = int((whole + part) or "0")
-        cycle = 10 ** len(again) - 1
-        return _fraction(sign, once * cycle + int(again), cycle * 10 ** len(part))
-    return None
+def _mixed(match: re.Match[str]) -> str | None:
+    whole, above, below = map(int, match.group(2, 3, 4))
+    return _fraction(match[1], whole * below + above, below) if above < below else None
 
 
-def _in_base(text: str) -> str | None:
+def _scientific(match: re.Match[str]) -> str | None:
+    exponent = int(match[2])
+    return rational_text(Fraction(match[1]) * Fraction(10) ** exponent) if abs(exponent) <= MAX_EXPONENT else None
+
+
+def _repeating(match: re.Match[str]) -> str | None:
+    sign, whole, part, again = match.groups()
+    cycle = 10 ** len(again) - 1
+    return _fraction(sign, int((whole + part) or "0") * cycle + int(again), cycle * 10 ** len(part))
+
+
+def _in_base(match: re.Match[str]) -> str:
     """Read 52_8 as its digits with the base as a note: the question says which base it wants."""
-    match = _BASED.fullmatch(text)
-    return f"{match[1].strip('+')}{int(match[2])}_{{{int(match[3] or match[4])}}}" if match else None
+    return f"{match[1].strip('+')}{int(match[2])}_{{{int(match[3] or match[4])}}}"
 
 
 def _fraction(sign: str, above: int, below: int) -> str | None:
-    if below == 0:
-        return None
-    return rational_text(Fraction(-above if sign == "-" else above, below))
+    return rational_text(Fraction(-above if sign == "-" else above, below)) if below else None
+
+
+_FORMS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], str | None]], ...] = (
+    (_DECIMAL, lambda match: decimal(*match.groups(default=""))),
+    (_RATIO, _ratio),
+    (_FRACTION, _ratio),
+    (_MIXED, _mixed),
+    (_BASED, _in_base),
+    (_SCIENTIFIC, _scientific),
+    (_REPEATING, _repeating),
+)
 
 
 def rational_text(value: Rational) -> str:

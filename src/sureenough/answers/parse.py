@@ -43,31 +43,23 @@ class ExpressionParser(TokenCursor):
 
     def sum(self) -> Sum:
         out = self.term()
-        while self.peek() in ("+", "-"):
-            sign = -1 if self.take() == "-" else 1
-            out = add(out, scale(self.term(), sign))
+        while sign := self.accept("+", "-"):
+            out = add(out, scale(self.term(), -1 if sign == "-" else 1))
         return out
 
     def term(self) -> Sum:
         sign = 1
-        while self.peek() in ("+", "-"):
-            sign = -sign if self.take() == "-" else sign
+        while token := self.accept("+", "-"):
+            sign = -sign if token == "-" else sign
         out = self.factor()
         while True:
-            token = self.peek()
-            if token in ("*", "/"):
-                self.take()
-                right = self.signed_factor()
+            if token := self.accept("*", "/"):
+                right = scale(self.factor(), -1) if self.accept("-", "+") == "-" else self.factor()
                 out = multiply(out, right if token == "*" else inverse(right))
-            elif self.starts_factor(token):
+            elif self.starts_factor(self.peek()):
                 out = multiply(out, self.factor())
             else:
                 return scale(out, sign)
-
-    def signed_factor(self) -> Sum:
-        if self.peek() in ("-", "+"):
-            return scale(self.factor(), -1) if self.take() == "-" else self.factor()
-        return self.factor()
 
     def starts_factor(self, token: str) -> bool:
         """Whether a token can follow another factor with no sign between them."""
@@ -92,23 +84,15 @@ class ExpressionParser(TokenCursor):
 
     def factor(self) -> Sum:
         out = self.primary()
-        while True:
-            token = self.peek()
-            if token == "!":
-                self.take()
-                if self.peek() == "!":
-                    raise Unreadable("a double factorial")
-                out = functions.factorial_of(out)
-            elif token == "^":
-                self.take()
-                out = self.raised(out)
-            else:
-                return out
+        while token := self.accept("!", "^"):
+            if token == "!" and self.peek() == "!":
+                raise Unreadable("a double factorial")
+            out = functions.factorial_of(out) if token == "!" else self.raised(out)
+        return out
 
     def raised(self, base: Sum) -> Sum:
         if self.peek() == "\\circ" or (self.peek() == "{" and self.peek(1) == "\\circ"):
-            braced = self.take() == "{"
-            if braced:
+            if self.take() == "{":
                 self.take()
                 self.expect("}")
             # Outside a sine a degree sign is a unit, and units are dropped: 336^\circ is 336.
@@ -116,8 +100,7 @@ class ExpressionParser(TokenCursor):
         outer, self.angle = self.angle, False
         self.deeper()
         exponent = self.argument()
-        if self.peek() == "^":  # 2^3^2, as plain text has it: from the right
-            self.take()
+        if self.accept("^"):  # 2^3^2, as plain text has it: from the right
             exponent = self.raised(exponent)
         self.left += 1
         self.angle = outer
@@ -125,15 +108,11 @@ class ExpressionParser(TokenCursor):
 
     def argument(self) -> Sum:
         """What follows ^ or a command: a braced expression, a signed number, or one token."""
-        if self.peek() == "{":
-            self.take()
+        if self.accept("{"):
             out = self.sum()
             self.expect("}")
             return out
-        if self.peek() == "-":
-            self.take()
-            return scale(self.primary(), -1)
-        return self.primary()
+        return scale(self.primary(), -1) if self.accept("-") else self.primary()
 
     def short_argument(self) -> Sum:
         """As `argument`, but of a number only the first digit: \\frac12 is a half."""
@@ -185,8 +164,7 @@ class ExpressionParser(TokenCursor):
             return multiply(above, inverse(self.short_argument()))
         if token == "\\sqrt":
             degree = number(2)
-            if self.peek() == "[":
-                self.take()
+            if self.accept("["):
                 degree = self.sum()
                 self.expect("]")
             return functions.power_of_sums(self.argument(), inverse(degree))
@@ -203,8 +181,7 @@ class ExpressionParser(TokenCursor):
         if closing is None:
             raise Unreadable("a function without its arguments")
         arguments = [self.sum()]
-        while self.peek() == ",":
-            self.take()
+        while self.accept(","):
             arguments.append(self.sum())
         self.expect(closing)
         return arguments
@@ -220,16 +197,10 @@ class ExpressionParser(TokenCursor):
         return number(value)
 
     def call(self, name: str) -> Sum:
-        base: Sum | None = None
-        exponent: Sum | None = None
-        if name == "\\log" and self.peek() == "_":
-            self.take()
-            base = self.argument()
-        if self.peek() == "^":
-            self.take()
-            exponent = self.argument()
-            if exponent == number(-1) and name in functions.INVERSES:
-                name, exponent = functions.INVERSES[name], None
+        base = self.argument() if name == "\\log" and self.accept("_") else None
+        exponent = self.argument() if self.accept("^") else None
+        if exponent == number(-1) and name in functions.INVERSES:
+            name, exponent = functions.INVERSES[name], None
         outer, self.angle = self.angle, name in functions.ANGULAR
         inside = self.call_argument()
         self.angle = outer

@@ -4,24 +4,31 @@ from __future__ import annotations
 
 from math import isqrt
 
-from sureenough.answers.atoms import Unreadable
+from sureenough.answers.atoms import Atom, Rational, Unreadable
 
 MAX_BITS = 4096
 _LARGEST = 1000
-_PRIMES = [n for n in range(2, _LARGEST) if all(n % d for d in range(2, int(n**0.5) + 1))]
+_PRIMES = {
+    n: Atom("prime", str(n), prime=n) for n in range(2, _LARGEST) if all(n % d for d in range(2, int(n**0.5) + 1))
+}
 
 
 def certainly_prime(lump: int) -> bool:
-    """Whether what `factors` left over is prime: it has no divisor below the largest one tried."""
+    """Whether what `prime_powers` left over is prime: it has no divisor below the largest one tried."""
     return lump < _LARGEST**2
 
 
-def factors(whole: int) -> list[tuple[int, int]]:
-    """Prime factors with their exponents; what is left after the primes below 1000 counts as one."""
-    powers: list[tuple[int, int]] = []
+def prime_powers(value: Rational) -> list[tuple[Atom, int]]:
+    """A positive number as a product: its primes, with negative exponents for those of the denominator."""
+    return [*_factors(value.numerator), *((prime, -times) for prime, times in _factors(value.denominator))]
+
+
+def _factors(whole: int) -> list[tuple[Atom, int]]:
+    """What is left after the primes below 1000 counts as one."""
+    powers: list[tuple[Atom, int]] = []
     if whole.bit_length() > MAX_BITS:
         raise Unreadable("a number too large to factor")
-    for prime in _PRIMES:
+    for prime, atom in _PRIMES.items():
         if prime * prime > whole:
             break
         times = 0
@@ -29,8 +36,9 @@ def factors(whole: int) -> list[tuple[int, int]]:
             whole //= prime
             times += 1
         if times:
-            powers.append((prime, times))
+            powers.append((atom, times))
     if whole > 1:
         root = isqrt(whole)
-        powers.append((root, 2) if root * root == whole else (whole, 1))
+        lump, times = (root, 2) if root * root == whole else (whole, 1)
+        powers.append((_PRIMES.get(lump) or Atom("prime", str(lump), prime=lump), times))
     return powers

@@ -1,19 +1,24 @@
 """Equations, inequalities, membership and approximation.
 
 `name = value` is its value if the name is one symbol, a tuple of symbols or an angle; every other
-equation is kept, up to a non-zero factor. An inequality in one symbol is the interval it describes.
+equation is kept, up to a non-zero factor. An inequality in one symbol is the interval it describes; others are kept, up
+to a positive factor.
 """
 
 from __future__ import annotations
 
-from sureenough.answers.algebra import atom_sum, inverse, multiply, subtract
-from sureenough.answers.atoms import Atom, Monomial, Sum, Unreadable, has_symbols, symbols, write
+from fractions import Fraction
+
+from sureenough.answers.algebra import atom_sum, content, inverse, multiply, subtract
+from sureenough.answers.atoms import INFINITY, Atom, Monomial, Sum, Unreadable, narrow, symbols, write
 from sureenough.answers.brackets import split_outside_brackets
-from sureenough.answers.inequalities import is_closed, read_inequality
-from sureenough.answers.key_types import Key, Read, row_key, set_key, unread_key
+from sureenough.answers.key_types import Key, Read, interval_key, row_key, set_key, unread_key
 from sureenough.answers.names import in_natural_order, is_name, is_symbol, natural_order
+from sureenough.answers.numerals import rational_text
 from sureenough.answers.parse import MAX_TOKENS, parse_expression
 from sureenough.answers.vocabulary import ORDER, RELATIONS
+
+_FLIPPED = {"<": ">", ">": "<", "\\le": "\\ge", "\\ge": "\\le"}
 
 
 def read_relation(tokens: list[str], depth: int, read: Read) -> Key | None:
@@ -34,9 +39,10 @@ def read_relation(tokens: list[str], depth: int, read: Read) -> Key | None:
             if sides[0][0] == "(":
                 return _ordered(sides[0], read(sides[-1], depth + 1)) or unread_key(tokens)
             return _named(sides[0], sides[-1], depth, read)
-        return _equation(sides) or unread_key(tokens)
+        difference = _difference(sides)
+        return (None if difference is None else equation_key(difference)) or unread_key(tokens)
     if all(sign in ORDER for sign in signs):
-        return read_inequality(sides, signs, depth, read) or unread_key(tokens)
+        return _interval(sides, signs, depth, read) or _inequality(sides, signs, read) or unread_key(tokens)
     return unread_key(tokens)
 
 
@@ -65,28 +71,24 @@ def _named(name: list[str], value: list[str], depth: int, read: Read) -> Key:
     inside = read(value, depth + 1)
     if inside.kind == "expression" and is_symbol(name):
         title = write(parse_expression(name)) if name[0] not in ("e", "i") else "".join(name)
-        if has_symbols(parse_expression(value)) and title not in symbols(parse_expression(value)):
-            return Key(
-                "named",
-                f"{title}={inside.text}",
-                (inside, Key.of_sum("expression", title, atom_sum(Atom.symbol(title)))),
-            )
+        names = symbols(parse_expression(value))
+        if names and title not in names:
+            label = Key.of_sum("expression", title, atom_sum(Atom.symbol(title)))
+            return Key("named", f"{title}={inside.text}", (inside, label))
     return inside
 
 
-def _equation(sides: list[list[str]]) -> Key | None:
-    if len(sides) != 2:
-        return None
+def _difference(sides: list[list[str]]) -> Sum | None:
+    """Left side minus right side; None if these are not two sides that can be read."""
     try:
-        difference = subtract(parse_expression(sides[0]), parse_expression(sides[1]))
+        return subtract(*map(parse_expression, sides)) if len(sides) == 2 else None
     except (Unreadable, ZeroDivisionError):
         return None
-    return equation_key(difference)
 
 
 def equation_key(difference: Sum) -> Key | None:
     """Difference = 0, divided by the coefficient of its first term; None if no symbol is in it."""
-    if not has_symbols(difference):
+    if not symbols(difference):
         return None
     scaled = monic(difference)
     text = write(scaled)
@@ -108,4 +110,72 @@ def _variables(monomial: Monomial) -> Monomial:
 
 
 def _open(monomial: Monomial) -> bool:
-    return any(atom.unknown or any(has_symbols(arg) for arg in atom.args) for atom, _ in monomial)
+    return any(atom.unknown or any(map(symbols, atom.args)) for atom, _ in monomial)
+
+
+# -- inequalities
+
+
+def is_range(tokens: list[str]) -> bool:
+    """Whether tokens say between what bounds one symbol lies: x > 2, 1 < x \\le 3."""
+    if ORDER.isdisjoint(tokens):
+        return False
+    sides = split_outside_brackets(tokens, ORDER)
+    return sum(map(is_symbol, sides)) == 1 and all(is_symbol(side) or is_closed(side) for side in sides)
+
+
+def is_closed(tokens: list[str]) -> bool:
+    try:
+        return not symbols(parse_expression(tokens)) - {"\\infty"}
+    except (Unreadable, ZeroDivisionError):
+        return False
+
+
+def _interval(sides: list[list[str]], signs: list[str], depth: int, read: Read) -> Key | None:
+    """A < x \\le b as (a, b]; None unless one side is a symbol and the others are constants."""
+    if len(sides) == 2:
+        if is_symbol(sides[1]):
+            sides, signs = sides[::-1], [_FLIPPED[signs[0]]]
+        described = is_symbol(sides[0]) and is_closed(sides[1])
+        return _ray(signs[0], read(sides[1], depth + 1), depth + 1, read) if described else None
+    if len(sides) != 3 or not (is_symbol(sides[1]) and is_closed(sides[0]) and is_closed(sides[2])):
+        return None
+    if all(sign in (">", "\\ge") for sign in signs):
+        sides, signs = sides[::-1], [_FLIPPED[sign] for sign in reversed(signs)]
+    if not all(sign in ("<", "\\le") for sign in signs):
+        return None
+    opening, closing = ("[" if signs[0] == "\\le" else "("), ("]" if signs[1] == "\\le" else ")")
+    return interval_key(opening, read(sides[0], depth + 1), read(sides[2], depth + 1), closing)
+
+
+def _ray(sign: str, bound: Key, depth: int, read: Read) -> Key:
+    """The interval of x > bound, x \\le bound and so on."""
+    if sign in (">", "\\ge"):
+        return interval_key("[" if sign == "\\ge" else "(", bound, read(["\\infty"], depth), ")")
+    return interval_key("(", read(["-", "\\infty"], depth), bound, "]" if sign == "\\le" else ")")
+
+
+def _solved(difference: Sum, sign: str, read: Read) -> Key | None:
+    """The interval that c x + d < 0 describes; None if it is not linear in one symbol."""
+    terms = [monomial for monomial in difference if monomial]
+    if len(terms) != 1 or len(terms[0]) != 1 or terms[0][0][1] != 1:
+        return None
+    symbol = terms[0][0][0]
+    if symbol.name != "symbol" or symbol is INFINITY:
+        return None
+    factor = difference[terms[0]]
+    bound = Key("number", rational_text(narrow(Fraction(-difference.get((), 0)) / factor)))
+    return _ray(sign if factor > 0 else _FLIPPED[sign], bound, 0, read)
+
+
+def _inequality(sides: list[list[str]], signs: list[str], read: Read) -> Key | None:
+    """The interval of an inequality that is linear in one symbol; else its two sides up to a positive factor."""
+    difference = _difference(sides)
+    if difference is None or not symbols(difference):
+        return None
+    if (solved := _solved(difference, signs[0], read)) is not None:
+        return solved
+    unit, primitive = content(difference, signed=True)
+    sign = signs[0] if unit > 0 else _FLIPPED[signs[0]]
+    text = write(primitive)
+    return Key.of_sum("inequality", f"{sign} {text}", primitive) if len(text) <= MAX_TOKENS else None

@@ -14,7 +14,7 @@ import signal
 import threading
 import time
 from collections import OrderedDict
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from sureenough.answers.child import HARD_SECONDS, Child
 
@@ -44,13 +44,17 @@ class WorkerReply:
     settled: bool = True
 
 
+Pair = tuple[str, str, bool]
+"""The gold text, the answer, and whether they are compared both ways."""
+
+
+@dataclass(slots=True)
 class _Request:
     """A comparison that one or several callers wait for."""
 
-    def __init__(self, gold: str, answer: str, both: bool) -> None:
-        self.gold, self.answer, self.both = gold, answer, both
-        self.done = threading.Event()
-        self.reply = WorkerReply(None, "timeout", settled=False)
+    pair: Pair
+    reply: WorkerReply = WorkerReply(None, "timeout", settled=False)
+    done: threading.Event = field(default_factory=threading.Event)
 
     def finish(self, reply: WorkerReply) -> None:
         self.reply = reply
@@ -110,9 +114,9 @@ class _WorkerServer:
         if child is None:
             return WorkerReply(None, _NO_CHILD, settled=False)
         number = next(self._numbers)
-        message = {"id": number, "gold": request.gold, "answer": request.answer, "both": request.both}
+        gold, answer, both = request.pair
         try:
-            reply = child.ask({**message, "steps": PAIR_STEPS})
+            reply = child.ask({"id": number, "gold": gold, "answer": answer, "both": both, "steps": PAIR_STEPS})
         except queue.Empty:
             child.kill()
             return WorkerReply(None, "timeout", settled=False)
@@ -135,8 +139,8 @@ class SymbolicWorker:
         self._lock = threading.Lock()
         self.requests: queue.SimpleQueue[_Request | None] = queue.SimpleQueue()
         self._servers: list[_WorkerServer] = []
-        self._waiting: dict[tuple[str, str, bool], _Request] = {}
-        self._known: OrderedDict[tuple[str, str, bool], WorkerReply] = OrderedDict()
+        self._waiting: dict[Pair, _Request] = {}
+        self._known: OrderedDict[Pair, WorkerReply] = OrderedDict()
 
     @property
     def pids(self) -> list[int]:
@@ -151,48 +155,38 @@ class SymbolicWorker:
 
     def ask(self, gold: str, answer: str, *, both: bool = True, patience: float = HARD_SECONDS) -> WorkerReply:
         """Whether two LaTeX texts are the same; waits at most `patience` seconds for the verdict."""
-        pair = (gold, answer, both)
-        with self._lock:
-            known = self._known.get(pair)
-            if known is not None:
-                self._known.move_to_end(pair)
-                return known
         if len(gold) + len(answer) > MAX_MESSAGE:
             return WorkerReply(None, "too long")
-        reply = self._submit(pair, patience)
-        if reply.settled:
-            self._keep(pair, reply)
-        return reply
-
-    def _submit(self, pair: tuple[str, str, bool], patience: float) -> WorkerReply:
-        began = time.monotonic()
+        pair, began = (gold, answer, both), time.monotonic()
         with self._lock:
+            if pair in self._known:
+                self._known.move_to_end(pair)
+                return self._known[pair]
             request = self._waiting.get(pair)
             if request is None:
                 if len(self._waiting) >= MAX_WAITING:
                     return WorkerReply(None, "timeout", settled=False)
-                self._first_server()
-                request = self._waiting[pair] = _Request(*pair)
-                self.requests.put(request)
-                if len(self._servers) < CHILDREN:
-                    self._servers.append(_WorkerServer(self))  # the spare
+                request = self._submit(pair)
         request.done.wait(patience)
         return replace(request.reply, seconds=time.monotonic() - began)
 
+    def _submit(self, pair: Pair) -> _Request:
+        self._first_server()
+        request = self._waiting[pair] = _Request(pair)
+        self.requests.put(request)
+        if len(self._servers) < CHILDREN:
+            self._servers.append(_WorkerServer(self))  # the spare
+        return request
+
     def finish(self, request: _Request, reply: WorkerReply) -> None:
         """Called by a server's thread; keeps the verdict even if no caller waits for it any longer."""
-        pair = (request.gold, request.answer, request.both)
         with self._lock:
-            self._waiting.pop(pair, None)
-        if reply.settled:
-            self._keep(pair, reply)
+            self._waiting.pop(request.pair, None)
+            if reply.settled:
+                self._known[request.pair] = reply
+                if len(self._known) > _KEPT:
+                    self._known.popitem(last=False)
         request.finish(reply)
-
-    def _keep(self, pair: tuple[str, str, bool], reply: WorkerReply) -> None:
-        with self._lock:
-            self._known[pair] = replace(reply, seconds=0.0)
-            if len(self._known) > _KEPT:
-                self._known.popitem(last=False)
 
     def _first_server(self) -> _WorkerServer:
         if not self._servers:

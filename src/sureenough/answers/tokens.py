@@ -8,32 +8,16 @@ from __future__ import annotations
 
 import re
 
-from sureenough.answers.vocabulary import (
-    ARGUMENT_DROPPED,
-    FONTS,
-    FUNCTIONS,
-    IGNORED,
-    NAME_COMMANDS,
-    NAMED,
-    ROMAN,
-    SHORT_WORDS,
-    SUBSCRIPTS,
-    SUPERSCRIPTS,
-    SYNONYMS,
-    TEXT_COMMANDS,
-    TYPED,
-    UNICODE,
-    UNITS,
-    VECTOR_COMMANDS,
-)
+from sureenough.answers import vocabulary
+from sureenough.answers.brackets import group_end
 
 WORD = '"'  # the first character of a word token; no other token starts with it
 
 _TOKEN = re.compile(r"\s+|\\[A-Za-z]+\*?|\\.|\d+(?:\.\d+)?|\.\d+|[A-Za-z]+|[\u00c0-\U0010ffff]+|.", re.DOTALL)
 CHAT_MARKER = re.compile(r"<\|[a-z_]{1,30}\|>|</s>|<eos>|<end_of_turn>|<｜[^<>｜]{1,40}｜>|\[/INST\]|</answer>")
 _RANGE = re.compile(r"(?<=\d) ?– ?(?=\d)")  # 5–7 is from 5 to 7, not a difference
-_RAISED = re.compile(f"[{''.join(map(chr, SUPERSCRIPTS))}]+")
-_LOWERED = re.compile(f"[{''.join(map(chr, SUBSCRIPTS))}]+")
+_RAISED = re.compile(f"[{''.join(map(chr, vocabulary.SUPERSCRIPTS))}]+")
+_LOWERED = re.compile(f"[{''.join(map(chr, vocabulary.SUBSCRIPTS))}]+")
 _COMMAND_ONCE = re.compile(r"(?<!\\)\\[A-Za-z]")
 _COMMAND_TWICE = re.compile(r"(?<!\\)\\\\[A-Za-z]{2}")
 _EXPLICIT_COMMA = re.compile(r"(?<=\d)\s*(?:,\\!|\{,\}(?:\\!)?|\\!,)\s*(?=\d{3})")
@@ -46,7 +30,8 @@ _OPENING = re.compile(r"[(\[]|\\\{|\\lbrace|\\begin|\\langle")
 _PROSE = re.compile(r"[A-Za-z][A-Za-z .,;'-]*")
 _RUN = re.compile(r"[A-Za-z]{3,}|[Nn]o")
 _RUNS = re.compile(r"[A-Za-z]+|[^\sA-Za-z]")
-_NOT_PROSE = FUNCTIONS | set(NAMED) | {"and", "or"}
+_WORDS = vocabulary.UNITS | vocabulary.SHORT_WORDS
+_NOT_PROSE = vocabulary.FUNCTIONS | set(vocabulary.NAMED) | {"and", "or"}
 _LONGEST_PRODUCT_OF_LETTERS = 3  # "abc" among other mathematics is a product, "apples" is a word
 
 
@@ -69,18 +54,18 @@ def unwrapped(text: str) -> str:
 def tokenise(text: str) -> list[str]:
     """The tokens of an answer, without spaces; `$` and `\\$` are gone."""
     if not text.isascii():
-        text = _RAISED.sub(lambda run: f"^{{{run[0].translate(SUPERSCRIPTS)}}}", text)
-        text = _LOWERED.sub(lambda run: f"_{{{run[0].translate(SUBSCRIPTS)}}}", text)
-        text = _RANGE.sub(r"\\text{to}", text).translate(UNICODE)
+        text = _RAISED.sub(lambda run: f"^{{{run[0].translate(vocabulary.SUPERSCRIPTS)}}}", text)
+        text = _LOWERED.sub(lambda run: f"_{{{run[0].translate(vocabulary.SUBSCRIPTS)}}}", text)
+        text = _RANGE.sub(r"\\text{to}", text).translate(vocabulary.UNICODE)
     if "\\\\" in text and _COMMAND_TWICE.search(text) and not _COMMAND_ONCE.search(text):
         text = text.replace("\\\\", "\\")  # LaTeX that was escaped once more, as in JSON
     if _PROSE.fullmatch(text) and any(run.casefold() not in _NOT_PROSE for run in _RUN.findall(text)):
         return [WORD + run.casefold() if len(run) > 1 else run for run in _RUNS.findall(text)]
     if "=" in text or "..." in text or "\\q" in text:
-        for typed, command in TYPED:
+        for typed, command in vocabulary.TYPED:
             text = text.replace(typed, command)
     raw = _TOKEN.findall(_join_thousands(text))
-    if "\\times" in raw and not VECTOR_COMMANDS.isdisjoint(raw):
+    if "\\times" in raw and not vocabulary.VECTOR_COMMANDS.isdisjoint(raw):
         # A cross product does not commute: keep it apart from multiplication, unread.
         raw = ["\\cross" if token == "\\times" else token for token in raw]
     return _fold(raw)
@@ -117,21 +102,21 @@ def _fold(raw: list[str]) -> list[str]:
 
 
 def _command(token: str, raw: list[str], at: int, out: list[str]) -> int:
-    if token in IGNORED:
+    if token in vocabulary.IGNORED:
         return at
-    if token in ARGUMENT_DROPPED:
+    if token in vocabulary.ARGUMENT_DROPPED:
         return _braced(raw, at)[1]
-    if token in TEXT_COMMANDS:
+    if token in vocabulary.TEXT_COMMANDS:
         inner, after = _braced(raw, at)
         _text(inner, out)
         return after
-    if token in NAME_COMMANDS:
+    if token in vocabulary.NAME_COMMANDS:
         inner, after = _braced(raw, at)
         letters = "".join(inner).strip()
         if len(letters) > 1:
             out.append(f"\\mathbf{{{token[1:]} {letters}}}")
             return after
-    if token in FONTS:
+    if token in vocabulary.FONTS:
         inner, after = _braced(raw, at)
         letters = "".join(inner).strip()
         if letters in ("i", "e"):  # in bold a vector or a name, not the imaginary unit or Euler's number
@@ -141,7 +126,7 @@ def _command(token: str, raw: list[str], at: int, out: list[str]) -> int:
             out.append(letters)
             return after
         return at
-    out.append(SYNONYMS.get(token, token))
+    out.append(vocabulary.SYNONYMS.get(token, token))
     return at
 
 
@@ -153,12 +138,8 @@ def _braced(raw: list[str], at: int) -> tuple[list[str], int]:
         return [], at
     if raw[at] != "{":
         return [raw[at]], at + 1
-    depth, start = 0, at + 1
-    for here in range(at, len(raw)):
-        depth += {"{": 1, "}": -1}.get(raw[here], 0)
-        if depth == 0:
-            return raw[start:here], here + 1
-    return raw[start:], len(raw)
+    end = group_end(raw, at, "{", "}")
+    return (raw[at + 1 :], len(raw)) if end is None else (raw[at + 1 : end - 1], end)
 
 
 def _text(inner: list[str], out: list[str]) -> None:
@@ -166,28 +147,28 @@ def _text(inner: list[str], out: list[str]) -> None:
     letters = [token for token in inner if token[0].isalpha()]
     capitals = all(len(token) == 1 and token.isupper() for token in letters)
     for token in inner:
-        if token.isspace() or token in "{}$" or token in IGNORED:
+        if token.isspace() or token in "{}$" or token in vocabulary.IGNORED:
             continue
         low = token.casefold()
-        if (low in NAMED and (len(low) > 1 or token == low)) or low in FUNCTIONS:
-            out.append(NAMED.get(low, "\\" + low))
+        if (low in vocabulary.NAMED and (len(low) > 1 or token == low)) or low in vocabulary.FUNCTIONS:
+            out.append(vocabulary.NAMED.get(low, "\\" + low))
         elif token[0].isalpha() and not capitals:
             out.append(WORD + low)
         else:
-            out.append(SYNONYMS.get(token, token))
+            out.append(vocabulary.SYNONYMS.get(token, token))
 
 
 def _letters(run: str, out: list[str]) -> None:
     low = run.casefold()
     if len(run) == 1:
         out.append(run)
-    elif low in NAMED:
-        out.append(NAMED[low])
-    elif low in FUNCTIONS and (run == low or run.istitle()):
+    elif low in vocabulary.NAMED:
+        out.append(vocabulary.NAMED[low])
+    elif low in vocabulary.FUNCTIONS and (run == low or run.istitle()):
         out.append("\\" + low)
-    elif len(run) > _LONGEST_PRODUCT_OF_LETTERS or low in UNITS or low in SHORT_WORDS or not run.isascii():
+    elif len(run) > _LONGEST_PRODUCT_OF_LETTERS or low in _WORDS or not run.isascii():
         out.append(WORD + low)
-    elif run.isupper() and not ROMAN.issuperset(run):
+    elif run.isupper() and not vocabulary.ROMAN.issuperset(run):
         out.append(f"\\mathbf{{{run}}}")  # one name, as of a segment: TF is not FT
     else:
         out.extend(run)

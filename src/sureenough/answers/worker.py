@@ -15,7 +15,7 @@ import signal
 import struct
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import IO, Any
 
@@ -67,7 +67,7 @@ def main() -> None:
     verify = _preload()
     send(replies, {"ready": True})
     while (request := receive(requests)) is not None:
-        with _CpuLimit(CPU_SECONDS):
+        with _cpu_limit(CPU_SECONDS):
             reply = _answer(request, verify)
         send(replies, reply)
 
@@ -101,27 +101,20 @@ def _limit_memory() -> None:
         resource.setrlimit(resource.RLIMIT_AS, (mapped + MEMORY, mapped + MEMORY))
 
 
-class _CpuLimit:
+@contextlib.contextmanager
+def _cpu_limit(seconds: float) -> Iterator[None]:
     """Ends this process when a request takes too long, even inside C code, where no Python handler runs."""
-
-    def __init__(self, seconds: float) -> None:
-        self.seconds = seconds
-        self.timer: threading.Timer | None = None
-
-    def __enter__(self) -> None:
-        if hasattr(signal, "setitimer"):
-            signal.signal(signal.SIGPROF, signal.SIG_DFL)
-            signal.setitimer(signal.ITIMER_PROF, self.seconds)  # CPU time: a busy machine does not shorten it
-        else:
-            self.timer = threading.Timer(self.seconds, os._exit, (1,))
-            self.timer.daemon = True
-            self.timer.start()
-
-    def __exit__(self, *_: object) -> None:
-        if self.timer is not None:
-            self.timer.cancel()
-        else:
-            signal.setitimer(signal.ITIMER_PROF, 0)
+    if hasattr(signal, "setitimer"):
+        signal.signal(signal.SIGPROF, signal.SIG_DFL)
+        signal.setitimer(signal.ITIMER_PROF, seconds)  # CPU time: a busy machine does not shorten it
+        yield
+        signal.setitimer(signal.ITIMER_PROF, 0)
+    else:
+        timer = threading.Timer(seconds, os._exit, (1,))
+        timer.daemon = True
+        timer.start()
+        yield
+        timer.cancel()
 
 
 def _preload() -> Verify:

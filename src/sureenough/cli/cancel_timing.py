@@ -14,13 +14,9 @@ from typing import Any, Final, Literal, NamedTuple
 
 OTHERS: Final = 4
 ROUNDS: Final = 3
-SLOWER: Final = 1.4
-"""A path beside others must take at least this many times as long as alone."""
-
-SHORT, LONG = 24, 512
-"""Tokens of the path that is timed, and of the others."""
-QUICK: Final = 0.3
-"""Seconds. A short path that takes less is made longer, so that it can be timed."""
+SLOWER: Final = 1.4  # a path beside others must take at least this many times as long as alone
+SHORT, LONG = 24, 512  # tokens of the path that is timed, and of the others
+QUICK: Final = 0.3  # seconds: a short path that takes less is made longer, so that it can be timed
 
 Path = Callable[[int, int, Callable[[], None]], Coroutine[Any, Any, None]]
 """Generates so many tokens of a path with this seed and calls back at the first. Cancelling closes its stream."""

@@ -8,8 +8,7 @@ from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from sureenough.core.events import Token
 from sureenough.engines.base import Engine, Prompt
 
-Step = Sequence[Token] | float | BaseException
-"""Tokens to send, seconds to wait, or an error to raise."""
+Step = Sequence[Token] | float | BaseException  # tokens to send, seconds to wait, or an error to raise
 
 
 class Fake(Engine):
@@ -25,7 +24,6 @@ class Fake(Engine):
         self.prompts: list[Prompt] = []
 
     async def stream(self, prompt: Prompt, *, seed: int) -> AsyncGenerator[Sequence[Token], None]:
-        """Play the steps of one path."""
         self.prompts.append(prompt)
         self.started += 1
         self.running += 1

@@ -15,8 +15,7 @@ from sureenough.core.events import Token
 from sureenough.engines.base import Engine, Prompt, SupportsStream, as_engine
 from sureenough.errors import EngineUnavailable, UsageError
 
-SKIP_SECONDS: Final = 30.0
-"""How long an engine that did not respond is skipped."""
+SKIP_SECONDS: Final = 30.0  # how long an engine that did not respond is skipped
 
 
 class LoadBalancer(Engine):
@@ -35,7 +34,6 @@ class LoadBalancer(Engine):
         self.stops_at_once = all(engine.stops_at_once for engine in self.engines)
 
     def prepare(self) -> None:
-        """Prepare all engines."""
         for engine in self.engines:
             engine.prepare()
 
@@ -45,7 +43,6 @@ class LoadBalancer(Engine):
 
     @asynccontextmanager
     async def open(self, *, parallel: int) -> AsyncIterator[Engine]:
-        """Open all engines."""
         async with AsyncExitStack() as stack:
             ready = [await stack.enter_async_context(engine.open(parallel=parallel)) for engine in self.engines]
             yield _OpenLoadBalancer(self, ready)
@@ -63,7 +60,6 @@ class LoadBalancer(Engine):
         return min(untried, key=lambda index: (self._skipped_until[index] > now, self.running[index], index))
 
     def skip(self, index: int) -> None:
-        """Skip an engine for a while: it did not respond."""
         self._skipped_until[index] = time.monotonic() + SKIP_SECONDS
 
 

@@ -52,8 +52,7 @@ class RecordedPath:
         return windows
 
 
-AT_ONCE: Final = 1 << 18
-"""Tokens scanned in one batch: enough for speed, little enough for memory."""
+AT_ONCE: Final = 1 << 18  # tokens scanned in one batch: enough for speed, little enough for memory
 
 
 def scan_together(paths: Sequence[RecordedPath], window: int) -> None:

@@ -16,6 +16,7 @@ from sureenough.problems.problem import GeneratedProblem, Task
 __all__ = ["FAMILIES", "LEVELS", "GeneratedProblem", "generate", "task"]
 
 LEVELS: Final = (1, 2, 3, 4, 5)
+MOST: Final = 2_000  # problems per level and seed; the easiest level has few more
 FAMILIES: Final[dict[str, Callable[[Random, int], Task]]] = {
     "nested": nested.make,
     "linear": linear.make,
@@ -51,7 +52,3 @@ def generate(level: int, seed: int = 0, n: int = 1) -> list[GeneratedProblem]:
             problem_id = f"arith-{level}-{seed}-{len(problems)}"
             problems[new.question] = GeneratedProblem(problem_id, level, family, new.question, new.gold)
     return list(problems.values())
-
-
-MOST: Final = 2_000
-"""Problems per level and seed; the easiest level has few more."""

@@ -25,17 +25,11 @@ class Equation:
 
 
 FORMS: Final = (
-    "Solve for x: {}.",
-    "Solve {}.",
-    "Find x if {}.",
-    "If {}, what is x?",
-    "What is x when {}?",
-    "Solve {} for x.",
-)
+    "Solve for x: {}.", "Solve {}.", "Find x if {}.", "If {}, what is x?", "What is x when {}?", "Solve {} for x.",
+)  # fmt: skip
 
 
 def make(rng: Random, level: int) -> Task:
-    """A linear equation to solve."""
     equation = MAKERS[level](rng)
     form = rng.choice(FORMS) if rng.random() < 0.5 else FORMS[0]
     written = write(equation)
@@ -97,9 +91,7 @@ def write(equation: Equation) -> str:
 
 def terms(factor: int, number: int) -> str:
     """`factor*x + number`, without terms that are zero."""
-    if not factor:
-        return str(number)
-    return _times(factor) + _signs(number)
+    return _times(factor) + _signs(number) if factor else str(number)
 
 
 def _times(factor: int) -> str:

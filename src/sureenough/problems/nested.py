@@ -37,7 +37,6 @@ SIGNS: Final = (
 
 
 def make(rng: Random, level: int) -> Task:
-    """An expression to evaluate."""
     size = SIZES[level]
     tree = grow(rng, rng.randint(*size.operations), size)
     form = rng.choice(FORMS) if rng.random() < 0.5 else FORMS[0]

@@ -20,32 +20,17 @@ FORMS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Division:
-    """An expression and its divisor."""
-
     tree: Tree
     divisor: int
 
 
 def make(rng: Random, level: int) -> Task:
-    """A remainder to find."""
     tree, divisor = MAKERS[level](rng)
     form = rng.choice(FORMS) if rng.random() < 0.5 else FORMS[0]
     written = write(tree)
     if " mod " in form and isinstance(tree, Op):
         written = f"({written})"
     return Task("remainder", form.format(written, divisor), str(value(tree) % divisor), Division(tree, divisor))
-
-
-def _small(rng: Random) -> tuple[Tree, int]:
-    return rng.randint(10, 150), rng.randint(2, 12)
-
-
-def _middle(rng: Random) -> tuple[Tree, int]:
-    return rng.randint(50, 999), rng.randint(3, 20)
-
-
-def _large(rng: Random) -> tuple[Tree, int]:
-    return rng.randint(1000, 9999), rng.randint(11, 60)
 
 
 def _product(rng: Random) -> tuple[Tree, int]:
@@ -60,5 +45,9 @@ def _products(rng: Random) -> tuple[Tree, int]:
 
 
 MAKERS: Final[dict[int, Callable[[Random], tuple[Tree, int]]]] = {
-    1: _small, 2: _middle, 3: _large, 4: _product, 5: _products,
-}  # fmt: skip
+    1: lambda rng: (rng.randint(10, 150), rng.randint(2, 12)),
+    2: lambda rng: (rng.randint(50, 999), rng.randint(3, 20)),
+    3: lambda rng: (rng.randint(1000, 9999), rng.randint(11, 60)),
+    4: _product,
+    5: _products,
+}

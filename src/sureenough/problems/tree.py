@@ -24,7 +24,6 @@ Tree = int | Op
 
 
 def value(tree: Tree) -> int:
-    """The value of the expression."""
     if isinstance(tree, int):
         return tree
     return APPLY[tree.sign](value(tree.left), value(tree.right))
@@ -59,5 +58,4 @@ def step(tree: Op) -> tuple[Op, Tree]:
 
 
 def operations(tree: Tree) -> int:
-    """The number of operations."""
     return 0 if isinstance(tree, int) else 1 + operations(tree.left) + operations(tree.right)

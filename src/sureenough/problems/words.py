@@ -46,7 +46,6 @@ class Story:
     sentences: list[str] = field(default_factory=list)
 
     def begin(self) -> None:
-        """Add the first sentence: what the person has."""
         if self.rng.random() < 0.5:
             case, cases, each = self._cases()
             self.tree = Op("*", cases, each)
@@ -56,7 +55,6 @@ class Story:
             self.sentences.append(f"{self.who} has {self.tree} {self.things}.")
 
     def event(self) -> None:
-        """Add an event."""
         roll = self.rng.random()
         if roll < 0.3 and value(self.tree) > 1:
             self._lose()
@@ -78,7 +76,6 @@ class Story:
         self.sentences.append(f"Then {self.who} {self.rng.choice(ways).format(number, self.things)}.")
 
     def end(self) -> None:
-        """Add the question."""
         if self.rng.random() < 0.5:
             price = self.rng.randint(2, self.scale.times)
             self.tree = Op("*", self.tree, price)
@@ -92,7 +89,6 @@ class Story:
 
 
 def make(rng: Random, level: int) -> Task:
-    """A word problem."""
     story = Story(rng, SCALES[level], rng.choice(PEOPLE), rng.choice(THINGS))
     story.begin()
     for _ in range(rng.randint(*story.scale.events)):

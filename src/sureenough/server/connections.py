@@ -9,8 +9,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from sureenough.server.settings import ServerLimits
 
-KEEP_ALIVE: Final = 30
-"""Seconds for which a connection stays open between requests."""
+KEEP_ALIVE: Final = 30  # seconds for which a connection stays open between requests
 
 
 class LimitedConnection(H11Protocol):
@@ -39,13 +38,11 @@ class LimitedConnection(H11Protocol):
         self._end_wait_if_busy()
 
     def on_response_complete(self) -> None:
-        """Wait for the next request."""
         self._wait(KEEP_ALIVE)
         super().on_response_complete()
         self._end_wait_if_busy()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Stop every timer."""
         self._end_wait()
         self.resume_writing()
         super().connection_lost(exc)
@@ -56,7 +53,6 @@ class LimitedConnection(H11Protocol):
         self._stalled = self.loop.call_later(self.limits.send, self._drop)
 
     def resume_writing(self) -> None:
-        """The client reads again."""
         super().resume_writing()
         if self._stalled is not None:
             self._stalled.cancel()

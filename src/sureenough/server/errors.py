@@ -4,24 +4,15 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
-from sureenough.errors import (
-    EngineError,
-    EngineRejected,
-    EngineUnavailable,
-    MissingLogprobs,
-    SureEnoughError,
-    UsageError,
-)
+from sureenough.errors import EngineError, EngineRejected, EngineUnavailable, MissingLogprobs, SureEnoughError
 
 TYPES: Final = {403: "permission_error", 429: "rate_limit_error"}
 """OpenAI's `type` of an error, for statuses other than the usual ones."""
 
 
 class ErrorDetail(Struct):
-    """OpenAI's error object."""
-
     message: str
     type: str
     param: str | None = None
@@ -51,18 +42,15 @@ class ApiError(Exception):
         self.headers = headers or {}
 
     def body(self) -> ErrorBody:
-        """The error object."""
         kind = TYPES.get(self.status, "api_error" if self.status >= 500 else "invalid_request_error")
         return ErrorBody(ErrorDetail(self.message, kind, self.param, self.code))
 
     def to_json(self) -> dict[str, Any]:
         """The error as a page's run stores it."""
-        detail = self.body().error
-        return {name: getattr(detail, name) for name in detail.__struct_fields__}
+        return structs.asdict(self.body().error)
 
 
 def bad_request(message: str, param: str | None = None, code: str | None = "invalid_value") -> ApiError:
-    """A 400 response."""
     return ApiError(400, message, code=code, param=param)
 
 
@@ -104,6 +92,6 @@ def api_error(error: BaseException, model: str) -> ApiError:
             return upstream_unavailable(str(error))
         case EngineError():
             return ApiError(502, str(error), code="upstream_error")
-        case UsageError() | SureEnoughError():
+        case SureEnoughError():
             return bad_request(str(error))
     return ApiError(500, "The server failed; the log has the details.", code="internal_error")

@@ -41,7 +41,6 @@ class ServerMetrics:
         Gauge(f"sureenough_{name}", help, registry=self.registry).set_function(value)
 
     def count_response(self, route: str, status: int, seconds: float) -> None:
-        """Count a response."""
         self.requests.labels(route, str(status)).inc()
         self._seconds.observe(seconds)
 

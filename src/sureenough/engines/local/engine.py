@@ -28,10 +28,8 @@ from sureenough.errors import UsageError
 DEFAULT_CONTEXT: Final = 4096
 """Tokens of context per path, question included, unless set otherwise or the model was trained for fewer."""
 LEAST_CONTEXT: Final = 1024
-QUESTION_TOKENS: Final = 512
-"""Context for the question if only the length of paths is given."""
-CONTEXT_STEP: Final = 256
-"""llama.cpp rounds a slot's context up to a multiple of this."""
+QUESTION_TOKENS: Final = 512  # context for the question if only the length of paths is given
+CONTEXT_STEP: Final = 256  # llama.cpp rounds a slot's context up to a multiple of this
 SAMPLERS: Final = {"samplers": ["temperature", "top_p"], "top_k": 0, "min_p": 0.0}
 """Temperature, then top-p, as in vLLM. llama.cpp by default keeps the 40 likeliest tokens, with temperature last."""
 
@@ -153,7 +151,6 @@ class Local(Engine):
                 yield chunk
 
     def sampling(self) -> dict[str, Any]:
-        """The sampling parameters of the request."""
         return self.wire().sampling()
 
 

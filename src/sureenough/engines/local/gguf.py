@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, Final
@@ -98,26 +97,19 @@ class _Reader:
             raise ValueError(f"version {version}; 2 and 3 are known")
         if keys > _MOST_KEYS:
             raise ValueError(f"{keys} keys")
-        return dict(self._pairs(keys))
-
-    def _pairs(self, many: int) -> Iterable[tuple[str, Any]]:
-        for _ in range(many):
-            key = self._string()
-            yield key, self._value(*self._take("I"))
+        return {self._string(): self._value(*self._take("I")) for _ in range(keys)}
 
     def _take(self, form: str) -> tuple[Any, ...]:
         form = "<" + form
         return struct.unpack(form, self._source.read(struct.calcsize(form)))
 
     def _string(self) -> str:
-        return self._bytes(*self._take("Q")).decode("utf-8", "replace")
+        return self._source.read(self._length()).decode("utf-8", "replace")
 
-    def _bytes(self, many: int) -> bytes:
-        return self._source.read(self._checked(many))
-
-    def _checked(self, many: int) -> int:
+    def _length(self) -> int:
+        many: int = self._take("Q")[0]
         if many > self._size - self._source.tell():
-            raise ValueError("a text is longer than the file")
+            raise ValueError("a text or a list is longer than the file")
         return many
 
     def _value(self, kind: int) -> Any:
@@ -126,20 +118,19 @@ class _Reader:
         if kind == _STRING:
             return self._string()
         if kind == _ARRAY:
-            return self._list(*self._take("IQ"))
+            return self._list(*self._take("I"))
         raise ValueError(f"a value of unknown kind {kind}")
 
-    def _list(self, kind: int, many: int) -> Any:
+    def _list(self, kind: int) -> Any:
         """The values of a short list of numbers; of any other list its length."""
-        if many > self._size - self._source.tell():
-            raise ValueError("a list is longer than the file")
+        many = self._length()
         if kind in _FIXED and many <= 1024:
             return list(self._take(f"{many}{_FIXED[kind]}"))
         if kind in _FIXED:
             self._source.seek(many * struct.calcsize("<" + _FIXED[kind]), 1)
         elif kind == _STRING:
             for _ in range(many):
-                self._source.seek(self._checked(*self._take("Q")), 1)
+                self._source.seek(self._length(), 1)
         else:
             raise ValueError("a list of lists")
         return many

@@ -25,7 +25,6 @@ class HubFile(NamedTuple):
 
 
 def parse_hub_name(text: str) -> HubFile:
-    """Read `hf:OWNER/NAME[:FILE]`."""
     match = _FORM.match(text.removeprefix(PREFIX))
     if match is None:
         raise UsageError(
@@ -93,9 +92,5 @@ def _call_hub(name: HubFile, call: Callable[[], T]) -> T:
             f"{name.repository} has no file {name.file}; hf:{name.repository} alone lists its files"
         ) from None
     except Exception as error:  # the hub's client does not say which HTTP library it uses
-        raise _unreachable(name, error) from None
-
-
-def _unreachable(name: HubFile, error: Exception) -> EngineUnavailable:
-    reason = " ".join(str(error).split())[:120] or type(error).__name__
-    return EngineUnavailable(f"the hub cannot be reached for {name.repository} ({reason}); {INSTEAD}")
+        reason = " ".join(str(error).split())[:120] or type(error).__name__
+        raise EngineUnavailable(f"the hub cannot be reached for {name.repository} ({reason}); {INSTEAD}") from None
