@@ -33,6 +33,8 @@ WARM_UP = 0.4
 SETTLE = 40.0
 """Seconds within which idle connections and slots must be gone at the end."""
 MOST_GROWTH = 5e6
+LOAD_NICE = 5
+"""Priority of the upstream and the clients: they stand for other machines, and must not take the server's processor."""
 FEW_FILES = 24
 """Open files of a server that does nothing, and the connection that measures it."""
 
@@ -114,6 +116,7 @@ async def soak(load: Load, clients: int, seconds: float, seed: int) -> bool:
     context = multiprocessing.get_context("spawn")
     with ThreadPoolExecutor(clients) as threads, ProcessPoolExecutor(1, mp_context=context) as checker:
         health = asyncio.get_running_loop().run_in_executor(checker, check_health, load.url, seconds)
+        os.nice(LOAD_NICE)  # after the checker has started
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(measure())
             for number in range(clients):
@@ -144,7 +147,8 @@ def main() -> int:
     options.add_argument("--seed", type=int, default=0)
     args = options.parse_args()
     os.environ["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parent.parent), os.environ.get("PYTHONPATH", "")])
-    with process("-m", "tests.adversarial.hostile_upstream", "0.5") as (upstream, _):
+    with process("-m", "tests.adversarial.hostile_upstream", "0.5") as (upstream, upstream_process):
+        upstream_process.nice(LOAD_NICE)
         serve = ("-m", "sureenough", "serve", "--upstream", f"{upstream}/v1", "--model", "tiny", "--port", "0",
                  "--max-requests", str(args.clients * 2), "--first-token", "2", "--stall", "1",
                  "--max-seconds", "10")  # fmt: skip

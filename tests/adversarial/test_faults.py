@@ -12,6 +12,7 @@ import os
 import random
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import httpx
@@ -20,6 +21,7 @@ import pytest
 import sureenough as se
 from sureenough.core.outcome import BUCKETS
 from sureenough.engines.openai.client import Timeouts
+from sureenough.engines.openai.sse import SSEParser
 from sureenough.errors import EngineError
 from sureenough.server import ServerLimits, ServerSettings
 from sureenough.server.state import ServerState
@@ -76,6 +78,23 @@ def test_ask_survives_an_upstream(fault: str, strategy: str) -> None:
     assert result.answer != "666", "an answer of bytes that no request asked for"
     assert all(note.isprintable() for note in result.notes)
     result.to_json()
+
+
+@pytest.mark.parametrize("fault", ["endless_data_lines", "endless_line", "deep_nesting", "odd_finish_reasons"])
+def test_14_5_what_a_lost_path_received_is_freed_without_the_garbage_collector(fault: str) -> None:
+    async def use() -> int:
+        async with raw_server(with_fault(fault)) as server:
+            engine = se.OpenAI(server.url, "tiny", timeouts=TIMES, retries=0)
+            with suppress(EngineError):
+                await se.aask("3 + 4?", engine, "ddc:warmup=2", paths=4, parallel=2, window=4)
+            return sum(isinstance(item, SSEParser) for item in gc.get_objects())
+
+    gc.collect()
+    gc.disable()
+    try:
+        assert asyncio.run(asyncio.wait_for(use(), SLOWEST)) == 0
+    finally:
+        gc.enable()
 
 
 async def send(http: httpx.AsyncClient, url: str, **fields: Any) -> None:

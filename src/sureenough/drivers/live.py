@@ -54,7 +54,11 @@ async def run(
     observers: Iterable[Observer] = (),
 ) -> Outcome:
     """Run a new session to its end. Cancelling this ends the run with the vote so far."""
-    return await _LiveRun(prompt, session, extract, group, tuple(observers)).run(engine)
+    live = _LiveRun(prompt, session, extract, group, tuple(observers))
+    try:
+        return await live.run(engine)
+    finally:
+        live.error = live.lost = None  # what is raised refers to frames, and these to the run and all its buffers
 
 
 class _LiveRun:
@@ -97,9 +101,10 @@ class _LiveRun:
         while cancels and task is not None:  # the vote so far is the reply to a cancellation
             task.uncancel()
             cancels -= 1
-        error = self.error if self.work.cancelled() else self.work.exception() or self.error
-        if error is not None:
-            raise error
+        if not self.work.cancelled():
+            self.work.result()
+        if self.error is not None:
+            raise self.error
         return self.outcome()
 
     async def run_paths(self, engine: Engine) -> None:
@@ -263,5 +268,7 @@ class _LiveRun:
 
 
 def _located(error: EngineError, start: Start) -> EngineError:
+    """The error with its path, and without the frames that it passed through, which hold all that was received."""
     error.path, error.seed = start.path, start.seed
-    return error
+    error.__context__ = error.__cause__ = None
+    return error.with_traceback(None)

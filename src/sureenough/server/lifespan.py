@@ -7,8 +7,11 @@ vote so far, so that every client receives a response. A second signal ends them
 from __future__ import annotations
 
 import asyncio
+import ctypes
+import gc
 import logging
 import socket
+import sys
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -26,6 +29,15 @@ VOTE_SHARE: Final = 0.25
 """Share of the grace period that remains for votes to be sent."""
 FORCED_SECONDS: Final = 2.0
 """Seconds for votes to be sent after a second signal."""
+SWITCH_SECONDS: Final = 0.001
+"""Seconds for which another thread may keep the event loop waiting for the interpreter; Python's own value is 0.005."""
+YOUNG_OBJECTS: Final = 20_000
+"""Objects after which the garbage collector runs. Most are gone by then, so that the collections of all objects, during
+which nothing is served, become rare."""
+M_MMAP_THRESHOLD: Final = -3
+M_ARENA_MAX: Final = -8
+LARGE_BLOCK: Final = 1 << 17
+"""Bytes from which a block of memory is mapped on its own and returned to the system when it is freed."""
 log: Final = logging.getLogger("sureenough.server")
 
 
@@ -59,6 +71,16 @@ def raise_file_limit(wanted: int) -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
 
 
+def tune_process() -> None:
+    """Short pauses, and memory that returns to the system: for a process that does nothing but serve."""
+    sys.setswitchinterval(SWITCH_SECONDS)
+    gc.set_threshold(YOUNG_OBJECTS, *gc.get_threshold()[1:])
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None
+    if mallopt is not None:  # glibc would else raise its threshold with every large block, and keep one heap per thread
+        mallopt(M_MMAP_THRESHOLD, LARGE_BLOCK)
+        mallopt(M_ARENA_MAX, 2)
+
+
 def uvicorn_config(app: ASGIApp, settings: ServerSettings, **more: Any) -> uvicorn.Config:
     """How uvicorn serves the application."""
     options: dict[str, Any] = {
@@ -86,6 +108,7 @@ async def serve_until_stopped(
     """Serve until a signal. The upstream is opened first, so that its errors are reported before anything is served."""
     limits = settings.limits
     raise_file_limit(limits.requests * (limits.parallel + 2) + limits.idle + 256)
+    tune_process()
     app, state = create(settings)
     server = SignalledServer(uvicorn_config(app, settings))
     async with state.opened():
@@ -102,6 +125,8 @@ async def serve_until_stopped(
 async def _watch(server: SignalledServer, state: ServerState, ready: Callable[[], None]) -> None:
     while not server.started:
         await asyncio.sleep(POLL)
+    gc.collect()
+    gc.freeze()  # a full collection would visit every imported module each time, during which nothing is served
     ready()
     check = asyncio.create_task(_check_upstream(state))
     while not server.should_exit:

@@ -31,10 +31,13 @@ if TYPE_CHECKING:
 
     from sureenough.engines.openai.transport import Transport
 
-LONGEST_PATH: Final = 32_768
-"""Tokens after which a path is closed if the caller sets no limit; servers with less context end it themselves."""
 LARGEST_ERROR: Final = 65_536
 """Bytes of an error response that are read."""
+READ_PIECE: Final = 1 << 17
+SMALL_PIECE: Final = 1 << 14
+"""Bytes of a response that are parsed in one go: fewer once a server sends many small events together."""
+MANY_EVENTS: Final = 100
+"""Events in one piece after which other paths have their turn. With log-probabilities, they rarely come so fast."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,7 +170,7 @@ class OpenAIConnection(Engine):
         body = request(prompt, seed, model=engine.model, chat=engine.chat, k=engine.k, sampling=engine.sampling())
         while True:
             watch = self.monitor.watch_request(prompt, engine.k) if engine.inside else None
-            parser = ReplyParser(engine.k, prompt.signals, engine.max_path_tokens or LONGEST_PATH)
+            parser = ReplyParser(engine.k, prompt.signals, engine.max_path_tokens)
             try:
                 async with aclosing(self.read(body, parser, watch)) as chunks:
                     async for chunk in chunks:
@@ -200,7 +203,7 @@ class OpenAIConnection(Engine):
         self, body: bytes, parser: ReplyParser, watch: WatchRequest | None = None
     ) -> AsyncGenerator[Chunk, None]:
         """Send one request and parse its response into chunks."""
-        limits = self.engine.timeouts
+        limits, size = self.engine.timeouts, READ_PIECE
         try:
             with StallTimer(limits.first_token) as timer:
                 timer.waiting = True
@@ -210,17 +213,18 @@ class OpenAIConnection(Engine):
                     if watch is not None and is_watched(response.headers):
                         parser.leave_to_server()
                         self.monitor.present = True
-                    while raw := await response.content.readany():
+                    while raw := await response.content.read(size):
                         timer.waiting = False
                         chunk = parser.feed(raw)
                         if chunk is not None:
                             timer.restart(limits.stall)
                             yield chunk
-                            self._apply_default_limit(parser)
-                        if parser.error is not None and not parser.full:  # what came before it has been passed on
-                            raise parser.error
+                        parser.raise_error()  # what came before it has been passed on
                         if parser.full or parser.done:
                             break
+                        if parser.event_count > MANY_EVENTS:
+                            size = SMALL_PIECE
+                            await asyncio.sleep(0)
                         timer.waiting = True
                     if parser.done:
                         await self.transport.finish(response)
@@ -239,11 +243,6 @@ class OpenAIConnection(Engine):
         last = parser.last()
         last.closed = parser.full
         yield last
-
-    def _apply_default_limit(self, parser: ReplyParser) -> None:
-        """End a path at LONGEST_PATH, which the server does not know; it ends paths at max_path_tokens itself."""
-        if self.engine.max_path_tokens is None and parser.finish is None and parser.tokens >= parser.limit:
-            parser.finish, parser.full = "length", True
 
     @property
     def url(self) -> URL:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any, Final
 
 from sureenough.core.events import Token
@@ -39,6 +38,8 @@ FINISH_REASONS: Final = {
 Any other, such as "abort", "content_filter" or "error", means that the text is not the model's whole reply: the path
 has failed and does not vote.
 """
+LONGEST_PATH: Final = 32_768
+"""Tokens after which a path is closed if the caller sets no limit; servers with less context end it themselves."""
 LARGEST_COUNT: Final = 1 << 31
 """A `usage` number that is negative or not below this is ignored."""
 
@@ -55,12 +56,15 @@ class StreamError(Exception):
 class ReplyParser:
     """Parses one reply; `feed` returns what arrived, `last` ends the path."""
 
-    def __init__(self, k: int, signals: bool, limit: int = sys.maxsize) -> None:
-        self.k, self.signals, self.limit = k, signals, limit
+    def __init__(self, k: int, signals: bool, limit: int | None = None) -> None:
+        self.k, self.signals = k, signals
+        self.limit = limit or LONGEST_PATH
+        self._closes_at_limit = limit is None  # else the server knows the limit, and ends the path there itself
         self.watched = False  # by the server, which then sends no candidates, and all text in one event
         self.record: dict[str, Any] | None = None  # of a watched path
         self.done = False  # [DONE] arrived: whatever follows is ignored
         self.full = False  # the limit was reached before the server ended the path
+        self.event_count = 0  # in the bytes of the latest `feed`
         self.tokens = 0  # passed on so far, with or without signals
         self.finish: str | None = None
         self.error: Exception | None = None  # ends the path, after the chunk that `feed` returned with it
@@ -94,11 +98,36 @@ class ReplyParser:
     def feed(self, raw: bytes) -> Chunk | None:
         """What these bytes add to the path, if anything. After an error, what came before it; see `error`."""
         try:
-            for data in self._events.feed(raw):
+            events = self._events.feed(raw)
+            self.event_count = len(events)
+            for data in events:
                 self.receive(data)
         except (StreamError, EngineError) as error:
-            self.error = error
-        return self._chunk()
+            self.error = error.with_traceback(None)
+        if self._closes_at_limit and self.tokens >= self.limit and self.finish is None:
+            self.finish, self.full = "length", True
+        tokens = self._tokens
+        if not tokens and not self._text and not self._beyond and not self._unread:
+            return None
+        if self._loose and tokens:
+            tokens[-1] = tokens[-1]._replace(text=tokens[-1].text + self._loose)
+        self._loose = ""
+        text, unread, beyond = "".join(self._text), self._unread, self._beyond
+        self._tokens, self._text, self._unread, self._beyond = [], [], 0, 0
+        estimated = not self.signals and not self.watched
+        return Chunk(tokens, text=text, unread=unread, estimated=estimated, beyond=beyond)
+
+    def raise_error(self) -> None:
+        """Raise the error, unless the path is complete without what caused it.
+
+        It is forgotten, because from then on it refers to frames, and these to the parser and all that it received.
+        """
+        error, self.error = self.error, None
+        try:
+            if error is not None and not self.full:
+                raise error
+        finally:
+            del error
 
     def end_of_stream(self) -> None:
         """Parse what is left when the response ends."""
@@ -107,9 +136,7 @@ class ReplyParser:
 
     def receive(self, data: bytes) -> None:
         """Parse one event."""
-        if self.done:
-            return
-        if data == DONE:
+        if self.done or data == DONE:
             self.done = True
             return
         message = decode(data)
@@ -139,18 +166,6 @@ class ReplyParser:
         return Chunk(text=text, unread=unseen, finish=finish, prompt_tokens=prompt, estimated=estimated)
 
     # -- parts of a reply
-
-    def _chunk(self) -> Chunk | None:
-        if not self._tokens and not self._text and not self._beyond and not self._unread:
-            return None
-        if self._loose and self._tokens:
-            self._tokens[-1] = self._tokens[-1]._replace(text=self._tokens[-1].text + self._loose)
-        self._loose = ""
-        chunk = Chunk(self._tokens, text="".join(self._text), unread=self._unread)
-        chunk.estimated = not self.signals and not self.watched
-        chunk.beyond = self._beyond
-        self._tokens, self._text, self._unread, self._beyond = [], [], 0, 0
-        return chunk
 
     def _follow(self, path: Monitored) -> None:
         """The server's own count of a path that it watches."""

@@ -24,32 +24,19 @@ class SSEParser:
     def feed(self, raw: bytes) -> list[bytes]:
         """The data of every event that these bytes complete."""
         events: list[bytes] = []
-        if b"\r" in raw or (self._partial and self._partial[-1].endswith(b"\r")):
-            raw = self._take_partial() + raw
+        if self._partial:
+            self._keep(raw)
+            if b"\n" in raw or b"\r" in raw or self._partial[-2].endswith(b"\r"):
+                raw = b"".join(self._partial)  # not before the line ends: it may come in many pieces
+                self._partial.clear()
+                self._partial_size = 0
+            else:
+                raw = b""
+        if b"\r" in raw:
             whole = raw[:-1] if raw.endswith(b"\r") else raw  # its line feed may still come
             raw = whole.replace(b"\r\n", b"\n").replace(b"\r", b"\n") + raw[len(whole) :]
-            self._parse(raw, 0, events)
-        elif not self._partial:
-            self._parse(raw, 0, events)
-        elif end := raw.find(b"\n") + 1:
-            self._parse(self._take_partial() + raw[:end], 0, events)
-            self._parse(raw, end, events)
-        else:
-            self._keep(raw)
-        if self._partial_size + self._data_size > LARGEST_EVENT:
-            raise EngineError(f"the server sent an event of more than {LARGEST_EVENT:,} bytes, which is the limit")
-        return events
-
-    def end(self) -> list[bytes]:
-        """The event that is left when the stream ends: some servers omit the last blank line."""
-        events: list[bytes] = []
-        self._parse(self._take_partial().rstrip(b"\r") + b"\n\n", 0, events)
-        return events
-
-    def _parse(self, raw: bytes, at: int, events: list[bytes]) -> None:
-        """Parse lines from an offset. They are searched for instead of split off, which would visit every byte."""
-        data, find, starts = self._data, raw.find, raw.startswith
-        while (end := find(b"\n", at)) >= 0:
+        data, find, starts, at = self._data, raw.find, raw.startswith, 0
+        while (end := find(b"\n", at)) >= 0:  # lines are searched for instead of split off, which visits every byte
             if at == end:
                 if data:
                     events.append(data[0] if len(data) == 1 else b"\n".join(data))
@@ -61,13 +48,14 @@ class SSEParser:
             at = end + 1
         if at < len(raw):
             self._keep(raw[at:])
+        if self._partial_size + self._data_size > LARGEST_EVENT:
+            raise EngineError(f"the server sent an event of more than {LARGEST_EVENT:,} bytes, which is the limit")
+        return events
+
+    def end(self) -> list[bytes]:
+        """The event that is left when the stream ends: some servers omit the last blank line."""
+        return self.feed(b"\n\n")
 
     def _keep(self, piece: bytes) -> None:
         self._partial.append(piece)
         self._partial_size += len(piece)
-
-    def _take_partial(self) -> bytes:
-        partial = b"".join(self._partial)
-        self._partial.clear()
-        self._partial_size = 0
-        return partial

@@ -6,6 +6,7 @@ The decoder skips all other fields, which are most of what a server sends.
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from typing import Any, Final
 
 import msgspec
@@ -84,22 +85,15 @@ DONE: Final = b"[DONE]"
 
 def decode(data: bytes) -> Message:
     """Decode one event. NaN and Infinity, which are not JSON but are sent, are accepted."""
-    try:
-        return _decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        pass
-    except RecursionError:
-        raise _not_an_event(data) from None
-    try:
-        return msgspec.convert(_without_nulls(json.loads(data.decode("utf-8", "replace"))), Message)
-    except (ValueError, msgspec.ValidationError, RecursionError):
-        raise _not_an_event(data) from None
-
-
-def _not_an_event(data: bytes) -> EngineError:
-    return EngineError(
-        f"the server sent an event that is not part of a reply: {data[:80].decode('utf-8', 'replace')!r}"
-    )
+    with suppress(RecursionError):
+        try:
+            return _decode(data)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            pass
+        with suppress(ValueError, msgspec.ValidationError):
+            return msgspec.convert(_without_nulls(json.loads(data.decode("utf-8", "replace"))), Message)
+    # Raised out here, so that a thousand frames of a RecursionError are not kept with it.
+    raise EngineError(f"the server sent an event that is not part of a reply: {data[:80].decode('utf-8', 'replace')!r}")
 
 
 def _without_nulls(value: Any) -> Any:
