@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from math import exp, sqrt
+from math import exp, nan, sqrt
 from typing import Final, NamedTuple, Protocol
 
 from sureenough.core.events import Answer
@@ -18,6 +18,8 @@ class Ballot(NamedTuple):
     answer: Answer
     lowest: float  # C_path
     tail: float  # group conf of its last window
+    mean_peak: float = nan  # over all tokens; NaN if the engine does not sum it
+    mean_conf: float = nan
 
 
 class Weigh(Protocol):
