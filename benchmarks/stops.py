@@ -20,7 +20,8 @@ def poll_of(name: str, paths: int) -> tuple[Poll, list[Ballot]]:
     rng = np.random.default_rng(0)
     poll = Poll(STRATEGIES[name].weigh, 2 * paths)
     answers = rng.choice(["a", *map(str, range(12))], size=paths, p=[0.5] + [0.5 / 12] * 12)
-    ballots = [Ballot(i, str(answer), 9.0, float(rng.normal(9, 1))) for i, answer in enumerate(answers)]
+    signals = rng.normal(9, 1, (paths, 2)).tolist()
+    ballots = [Ballot(i, str(answer), 9.0, *signals[i]) for i, answer in enumerate(answers)]
     return poll, ballots
 
 

@@ -20,7 +20,7 @@ from sureenough.answers import classes
 from sureenough.bench import compare
 from sureenough.core.expected_gain import ExpectedGain
 from sureenough.core.votes import Poll
-from sureenough.core.weights import Ballot, ByTail
+from sureenough.core.weights import Ballot, BySignals
 from sureenough.data import BUILTIN_POOL
 from sureenough.pools import Pool, Question
 
@@ -41,7 +41,7 @@ def style() -> None:
 def worths(question: Question) -> list[float]:
     """What going on is worth after each path, to the end of the budget."""
     numbers = classes([path.answer for path in question.paths])
-    poll, rule, out = Poll(ByTail(), len(question.paths)), ExpectedGain(), []
+    poll, rule, out = Poll(BySignals(), len(question.paths)), ExpectedGain(), []
     for i, (path, number) in enumerate(zip(question.paths, numbers, strict=True)):
         tail = path.windows(64).tail
         poll.add(i, None if number is None else Ballot(i, str(number), 0.0, tail))

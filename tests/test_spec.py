@@ -28,7 +28,7 @@ DOCUMENTED = {
     "ddc-no-width": "warmup weight eta trust drop risk",
     "ddc-no-trend": "warmup weight gamma tau trust drop",
     "ddc-no-depth": "warmup weight gamma tau",
-    "sure": "delta beta least",
+    "sure": "delta least weigh beta",
 }
 
 

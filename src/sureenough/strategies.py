@@ -13,7 +13,7 @@ from sureenough.core.expected_gain import ExpectedGain
 from sureenough.core.pruning import Keep, Stratified, TwoTiers, no_gate
 from sureenough.core.stop_rules import Posterior, Share, TwoLargest, Unanimous, never
 from sureenough.core.strategy import Strategy
-from sureenough.core.weights import ByConfidence, ByLowest, ByTail
+from sureenough.core.weights import ByConfidence, ByLowest, BySignals
 
 DDC: Final = Strategy(
     "ddc",
@@ -61,8 +61,8 @@ STRATEGIES: Final[dict[str, Strategy]] = {
     "sure": Strategy(
         "sure",
         stop=ExpectedGain(),
-        weigh=ByTail(),
-        summary="stop when more paths would gain too little; votes weigh by confidence at the path's end",
+        weigh=BySignals(),
+        summary="stop when more paths would gain too little; weights learn which confidence to trust",
     ),
 }
 

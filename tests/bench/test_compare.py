@@ -137,7 +137,7 @@ def test_a_table_says_what_it_was_made_with() -> None:
     assert {name: line[name] for name in made} == {name: str(value) for name, value in made.items()}
     assert "strings are equal" in line["notes"]
     assert "200 paths (64 recorded)" in plain_table(result)
-    assert "at most 900 tokens per question, guarded" in plain_table(result)
+    assert "at most 900 tokens per question" in plain_table(result)
     assert "the cap on tokens cut runs of sure" in plain_table(result)
 
 

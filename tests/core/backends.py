@@ -10,7 +10,14 @@ import numpy as np
 
 from sureenough.core.confidence.array import Windows, scan
 from sureenough.core.confidence.batched import BatchArrays, Ints, batch_shapes, push_batch
-from sureenough.core.confidence.columns import RESULT_COLUMNS, RESULT_LOWEST, RESULT_TAIL, RESULT_TIER, TIER_NONE
+from sureenough.core.confidence.columns import (
+    RESULT_COLUMNS,
+    RESULT_LOWEST,
+    RESULT_TAIL,
+    RESULT_TIER,
+    RESULT_TOTAL_PEAK,
+    TIER_NONE,
+)
 from sureenough.core.confidence.instability import Floats
 from sureenough.core.confidence.streaming import Monitor
 from sureenough.core.pruning import Closed, Gate
@@ -47,15 +54,18 @@ class Case(NamedTuple):
 
 
 class Observed(NamedTuple):
-    """C_path and tail after every token, and where the gate closed."""
+    """C_path, tail and the means of peak and conf after every token, and where the gate closed."""
 
     lowest: list[float]
     tail: list[float]
+    means: list[list[float]]
     closed: Closed | None
 
 
 def by_array(cases: Sequence[Case]) -> list[Observed]:
-    known: dict[tuple[int, int], tuple[Windows, list[float], list[float]]] = {}  # cases often share a path
+    known: dict[
+        tuple[int, int], tuple[Windows, list[float], list[float], list[list[float]]]
+    ] = {}  # cases often share a path
     observed = []
     for peak, conf, window, gate in cases:
         if (id(conf), window) not in known:
@@ -63,9 +73,12 @@ def by_array(cases: Sequence[Case]) -> list[Observed]:
             short = [scan(peak[:n], conf[:n], window) for n in range(1, min(window, len(conf) + 1))]
             full: Floats = windows.conf if windows.watched else np.empty(0)
             lowest = [part.lowest for part in short] + np.minimum.accumulate(full).tolist()
-            known[id(conf), window] = windows, lowest, [part.tail for part in short] + full.tolist()
-        windows, lowest, tail = known[id(conf), window]
-        observed.append(Observed(lowest, tail, gate.first_closed(windows)))
+            means = np.cumsum([peak, conf], axis=1) / np.arange(1, len(conf) + 1)
+            assert [windows.mean_peak, windows.mean_conf] == means[:, -1].tolist()
+            tail = [part.tail for part in short] + full.tolist()
+            known[id(conf), window] = windows, lowest, tail, means.T.tolist()
+        windows, lowest, tail, by_token = known[id(conf), window]
+        observed.append(Observed(lowest, tail, by_token, gate.first_closed(windows)))
     return observed
 
 
@@ -73,13 +86,14 @@ def by_streaming(cases: Sequence[Case]) -> list[Observed]:
     observed = []
     for peak, conf, window, gate in cases:
         monitor, closed = Monitor(window), None
-        lowest, tail = [], []
+        lowest, tail, means = [], [], []
         for p, c in zip(peak.tolist(), conf.tolist(), strict=True):
             tier = gate.tier(monitor) if monitor.push(p, c) else None
             closed = closed or (None if tier is None else Closed(monitor.tokens, tier))
             lowest.append(monitor.lowest)
             tail.append(monitor.tail)
-        observed.append(Observed(lowest, tail, closed))
+            means.append([monitor.mean_peak, monitor.mean_conf])
+        observed.append(Observed(lowest, tail, means, closed))
     return observed
 
 
@@ -102,7 +116,9 @@ def by_steps(cases: Sequence[Case], step: Step) -> list[Observed]:
         first = int((tiers != TIER_NONE).argmax())
         tier = TIERS[tiers[first]]
         closed = None if tier is None else Closed(first + 1, tier)
-        observed.append(Observed(rows[:n, RESULT_LOWEST].tolist(), rows[:n, RESULT_TAIL].tolist(), closed))
+        means = rows[:n, RESULT_TOTAL_PEAK:] / np.arange(1, n + 1)[:, None]
+        lowest, tail = rows[:n, RESULT_LOWEST].tolist(), rows[:n, RESULT_TAIL].tolist()
+        observed.append(Observed(lowest, tail, means.tolist(), closed))
     return observed
 
 

@@ -87,6 +87,7 @@ def test_many_paths_in_one_array_are_the_same_as_one_at_a_time() -> None:
         for one, other in zip(alone, scan_all(peaks, confs, window), strict=True):
             assert values_of(one) == values_of(other)
             assert (one.tokens, one.lowest, one.tail) == (other.tokens, other.lowest, other.tail)
+            assert (one.mean_peak, one.mean_conf) == (other.mean_peak, other.mean_conf)
     assert scan_all([], [], 4) == []
 
 
@@ -238,6 +239,7 @@ def compare_pool(pool: Path, calibrate: Calibrate, questions: int) -> tuple[int,
         windows = scan(case.peak, case.conf, 64)
         assert one.closed == case.gate.first_closed(windows)
         assert (one.lowest[-1], one.tail[-1]) == (windows.lowest, windows.tail)
+        assert one.means[-1] == [windows.mean_peak, windows.mean_conf]
         pruned += one.closed is not None
     return sum(len(case.conf) for case in cases), pruned
 

@@ -17,12 +17,14 @@ from sureenough.core.session import Session
 from sureenough.core.stop_rules import Posterior, Share, StopRule, TwoLargest, Unanimous, fewest_votes, never
 from sureenough.core.strategy import Strategy
 from sureenough.core.votes import Poll
-from sureenough.core.weights import Ballot, ByCount, ByLowest, ByTail, Weigh, standardised
+from sureenough.core.weights import Ballot, ByCount, ByLowest, BySignals, Weigh
 from sureenough.errors import UsageError
+
+TAIL = BySignals("tail", 0.6)
 
 
 def poll(votes: str, budget: int = 64, tails: list[float] | None = None, weigh: Weigh | None = None) -> Poll:
-    made = Poll(weigh or ByTail(), budget)
+    made = Poll(weigh or TAIL, budget)
     for path, answer in enumerate(votes):
         tail = 1.0 if tails is None else tails[path]
         made.add(path, None if answer == "." else Ballot(path, answer, tail, tail))
@@ -89,7 +91,7 @@ def test_it_stops_at_delta_from_the_least_paths_on_and_not_without_a_vote() -> N
 
 def test_weights_grow_with_the_tail_and_sum_to_the_effective_number() -> None:
     tails = [3.0, 5.0, 9.0, 40.0]
-    weights = list(ByTail()([Ballot(i, "a", 0.0, t) for i, t in enumerate(tails)], []))
+    weights = list(TAIL([Ballot(i, "a", 0.0, t) for i, t in enumerate(tails)], []))
     z = np.clip((np.array(tails) - np.mean(tails)) / np.std(tails), -2.5, 2.5)
     raw = np.exp(0.6 * 4 / 12 * z)
     assert weights == pytest.approx((raw * raw.sum() / (raw**2).sum()).tolist(), abs=1e-12)
@@ -99,34 +101,17 @@ def test_weights_grow_with_the_tail_and_sum_to_the_effective_number() -> None:
 
 def test_one_outlier_counts_for_no_more_than_the_cap() -> None:
     tails = [0.0] * 50 + [1e6]
-    weights = list(ByTail()([Ballot(i, "a", 0.0, t) for i, t in enumerate(tails)], []))
+    weights = list(TAIL([Ballot(i, "a", 0.0, t) for i, t in enumerate(tails)], []))
     z_low = (0.0 - np.mean(tails)) / np.std(tails)
     strength = 0.6 * 51 / 59
     assert weights[-1] / weights[0] == pytest.approx(exp(strength * (2.5 - z_low)))
 
 
 def test_equal_tails_or_no_beta_weigh_alike() -> None:
-    assert list(ByTail()([Ballot(i, "a", 0.0, 7.0) for i in range(5)], [])) == [1.0] * 5
-    flat = ByTail(beta=0.0)([Ballot(i, "a", 0.0, float(i)) for i in range(5)], [])
+    assert list(TAIL([Ballot(i, "a", 0.0, 7.0) for i in range(5)], [])) == [1.0] * 5
+    flat = BySignals("tail", 0.0)([Ballot(i, "a", 0.0, float(i)) for i in range(5)], [])
     assert list(flat) == pytest.approx([1.0] * 5)
-    assert list(ByTail()([], [])) == []
-    assert standardised([]) is None
-
-
-def test_agreement_tells_informative_confidence_from_misleading() -> None:
-    tails = [9.0, 8.0, 9.5, 8.5, 3.0, 4.0, 3.5]
-    assert (poll("aaaabcd", tails=tails).agreement() or 0) > 0.9
-    assert (poll("aaaabcd", tails=[-t for t in tails]).agreement() or 0) < -0.9
-    assert poll("aaaab", tails=tails[:5]).agreement() is None, "five votes are too few"
-    assert poll("aaaabc", tails=tails[:6]).agreement() is not None, "six are enough"
-    assert poll("aaaaaaa", tails=tails).agreement() is None, "all agree"
-    assert poll("aaaabcd").agreement() is None, "all are equally confident"
-
-
-def test_agreement_is_the_correlation() -> None:
-    tails = [9.0, 8.0, 9.5, 8.5, 3.0, 4.0, 9.2]
-    others = [c / 6 for c in (3, 3, 3, 3, 1, 1, 0)]
-    assert poll("aaaabbc", tails=tails).agreement() == pytest.approx(np.corrcoef(tails, others)[0, 1])
+    assert list(TAIL([], [])) == []
 
 
 # -- need
@@ -145,7 +130,7 @@ RULES: dict[str, tuple[StopRule, Weigh]] = {
     "ddc-unweighted": (Posterior(weighted=False), ByLowest()),
     "deepconf": (Share(), ByLowest()),
     "esc": (Unanimous(), ByCount()),
-    "sure": (ExpectedGain(), ByTail()),
+    "sure": (ExpectedGain(), TAIL),
 }
 
 
@@ -247,7 +232,12 @@ def test_why(rule: StopRule, votes: str, says: str) -> None:
 
 @pytest.mark.parametrize(
     "make",
-    [lambda: ExpectedGain(delta=2), lambda: ExpectedGain(least=0), lambda: ByTail(beta=-1), lambda: ByTail(beta=1e308)],
+    [
+        lambda: ExpectedGain(delta=2),
+        lambda: ExpectedGain(least=0),
+        lambda: BySignals(beta=-1),
+        lambda: BySignals(beta=1e308),
+    ],
 )
 def test_impossible_settings_are_refused(make: object) -> None:
     with pytest.raises(UsageError, match="will not do"):

@@ -7,7 +7,9 @@ import math
 import pytest
 from scipy.stats import beta as beta_distribution
 
+from sureenough.core.learning import LearnerState
 from sureenough.core.options import RunOptions
+from sureenough.core.strategy import Strategy
 from sureenough.drivers import replay
 from sureenough.drivers.fast_replay import fast_replay
 from sureenough.drivers.lockstep import lockstep
@@ -15,18 +17,23 @@ from sureenough.pools import Question, RecordedPath
 from sureenough.spec import parse
 from tests.drivers.test_literal_runs import random_paths
 
+Vote = tuple[str, float, float]
 
-def literal_sure(paths: list[RecordedPath], window: int, delta: float) -> tuple[str | None, int, int]:
+
+def literal_sure(
+    paths: list[RecordedPath], window: int, delta: float, betas: tuple[float, float]
+) -> tuple[str | None, int, int]:
     """Answer, paths started and tokens spent, by the rule written out."""
     budget = len(paths)
-    votes: list[tuple[str, float]] = []
+    votes: list[Vote] = []
     tokens = 0
     for ended, path in enumerate(paths, start=1):
         tokens += path.tokens
         if path.answer is not None:
             last = list(path.conf)[-window:]
-            votes.append((path.answer, sum(last) / len(last) if last else 0.0))
-        held = effective(votes)
+            peak = sum(path.peak) / path.tokens if path.tokens else 0.0
+            votes.append((path.answer, sum(last) / len(last) if last else 0.0, peak))
+        held = effective(votes, betas)
         if not held or ended < 3:
             continue
         n, total = len(votes), sum(held.values())
@@ -35,19 +42,24 @@ def literal_sure(paths: list[RecordedPath], window: int, delta: float) -> tuple[
         future = (budget - ended) * (total / n) * (n + 1) / (ended + 1)
         if future <= 0 or worth(v1, v2, total, future) <= delta:
             return leader(held), ended, tokens
-    return leader(effective(votes)), budget, tokens
+    return leader(effective(votes, betas)), budget, tokens
 
 
-def effective(votes: list[tuple[str, float]]) -> dict[str, float]:
+def effective(votes: list[Vote], betas: tuple[float, float]) -> dict[str, float]:
     if not votes:
         return {}
     n = len(votes)
-    mean = sum(tail for _, tail in votes) / n
-    sd = math.sqrt(sum((tail - mean) ** 2 for _, tail in votes) / n)
-    w = [1.0 if sd < 1e-9 else math.exp(0.6 * n / (n + 8) * max(-2.5, min(2.5, (t - mean) / sd))) for _, t in votes]
+    sums = [0.0] * n
+    for signal, beta in zip((1, 2), betas, strict=True):
+        values = [vote[signal] for vote in votes]
+        mean = sum(values) / n
+        sd = math.sqrt(sum((value - mean) ** 2 for value in values) / n)
+        if sd >= 1e-9:
+            sums = [old + beta * max(-2.5, min(2.5, (x - mean) / sd)) for old, x in zip(sums, values, strict=True)]
+    w = [math.exp(n / (n + 8) * max(-2.0, min(2.0, total))) for total in sums]
     scale = sum(w) / sum(x * x for x in w)
     held: dict[str, float] = {}
-    for (answer, _), weight in zip(votes, w, strict=True):
+    for (answer, _, _), weight in zip(votes, w, strict=True):
         held[answer] = held.get(answer, 0.0) + scale * weight
     return held
 
@@ -66,21 +78,31 @@ def leader(held: dict[str, float]) -> str | None:
     return max(held, key=lambda answer: held[answer]) if held else None
 
 
-@pytest.mark.parametrize("delta", [0.01, 0.02])
+DOUBTFUL = LearnerState(16, (-0.9, -1.9), (16, 16))
+"""r is 0.0125 for the tail and below 0 for the peak, so that the tail has all of a small weight."""
+CASES: list[tuple[Strategy, float, tuple[float, float]]] = [
+    (parse("sure"), 0.01, (0.4, 0.4)),
+    (parse("sure:delta=0.02"), 0.02, (0.4, 0.4)),
+    (parse("sure:weigh=tail,beta=0.6"), 0.01, (0.6, 0.0)),
+    (parse("sure:weigh=count"), 0.01, (0.0, 0.0)),
+    (parse("sure").with_state(DOUBTFUL), 0.01 * (0.5 + 0.5 * 0.0125 / 0.15), (0.8 * 0.0125 / 0.15, 0.0)),
+]
+
+
+@pytest.mark.parametrize("case", range(len(CASES)))
 @pytest.mark.parametrize("seed", range(10))
-def test_random_paths(seed: int, delta: float) -> None:
-    check(random_paths(seed), 12, delta)
+def test_random_paths(seed: int, case: int) -> None:
+    check(random_paths(seed), 12, *CASES[case])
 
 
-@pytest.mark.parametrize("delta", [0.01, 0.02])
-def test_real_paths(delta: float, real_questions: list[Question]) -> None:
+@pytest.mark.parametrize("case", range(len(CASES)))
+def test_real_paths(case: int, real_questions: list[Question]) -> None:
     for question in real_questions:
-        check(question.paths, 64, delta)
+        check(question.paths, 64, *CASES[case])
 
 
-def check(paths: list[RecordedPath], window: int, delta: float) -> None:
-    answer, started, tokens = literal_sure(paths, window, delta)
-    strategy = parse(f"sure:delta={delta}")
+def check(paths: list[RecordedPath], window: int, strategy: Strategy, delta: float, betas: tuple[float, float]) -> None:
+    answer, started, tokens = literal_sure(paths, window, delta, betas)
     for driver in (fast_replay, lockstep) if len(paths) < 50 else (fast_replay,):
         out = replay(paths, strategy, RunOptions(paths=len(paths), window=window), driver=driver)
         assert (out.answer, out.started, out.tokens.total) == (answer, started, tokens)

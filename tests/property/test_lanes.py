@@ -9,6 +9,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sureenough.core.learning import LearnerState
 from sureenough.core.options import RunOptions
 from sureenough.core.outcome import Outcome
 from sureenough.core.strategy import Strategy
@@ -37,6 +38,9 @@ def questions(draw: st.DrawFn) -> list[RecordedPath]:
 @st.composite
 def strategies(draw: st.DrawFn, most: int) -> Strategy:
     strategy = STRATEGIES[draw(st.sampled_from(sorted(STRATEGIES)))]
+    if strategy.state is not None:
+        sums = draw(st.tuples(st.floats(-9, 9), st.floats(-9, 9)))
+        strategy = strategy.with_state(LearnerState(9, sums, (9, 9)))
     warmup = draw(st.integers(1, max(1, min(most, 6))))
     return replace(strategy, warmup=warmup) if strategy.warmup else strategy
 

@@ -9,13 +9,13 @@ from zlib import crc32
 
 import numpy as np
 
-from sureenough.bench.guard import ConfidenceGuard
 from sureenough.bench.judging import JudgedAnswers
-from sureenough.bench.pipeline import OpenPool, PoolResults, Progress, Task, map_questions
-from sureenough.bench.score import Row, ScoredRun, StrategyRuns, rows
+from sureenough.bench.pipeline import OpenPool, PathCounter, Progress, open_pool, run_tasks
+from sureenough.bench.score import Row, ScoredRun, StrategyRuns, join_repeats, mean_state, rows
 from sureenough.bench.settings import ReplaySettings
 from sureenough.bench.source import Source
 from sureenough.core.confidence.array import Windows
+from sureenough.core.learning import LearnerState
 from sureenough.core.options import RunOptions
 from sureenough.core.pruning import Calibrate, Gate
 from sureenough.core.strategy import Strategy
@@ -40,14 +40,22 @@ class CellResult(NamedTuple):
     row: Row
     runs: StrategyRuns
     first: StrategyRuns  # of the source's first cell, to which differences are taken
+    states: list[list[LearnerState]]  # after each question, in every repeat, if the cell learns
+
+
+class ReplayUnit(NamedTuple):
+    """What one process does without a break: a cell in some repeats; one repeat of a cell that learns."""
+
+    cell: int
+    repeats: tuple[int, ...]
 
 
 class QuestionRuns(NamedTuple):
-    """All cells on one question."""
+    """All units of a task on one question."""
 
     runs: list[StrategyRuns]
     recorded: int  # paths of the question
-    beliefs: list[float]  # of each cell's guards so far
+    states: list[LearnerState | None]  # of each unit, after the question
 
 
 class CalibrationCache:
@@ -83,36 +91,36 @@ class CalibrationCache:
 
 @dataclass(slots=True)
 class ReplayCells:
-    """The pipeline's task: all cells on one question. With a guard it must see the questions in order."""
+    """The pipeline's task: units on one question. If a cell learns, it must see the questions in order."""
 
     cells: tuple[ReplayCell, ...]
-    repeats: int
-    guard: bool
-    _guards: list[list[ConfidenceGuard]] = field(default_factory=list)  # by cell and repeat
+    units: tuple[ReplayUnit, ...]
+    _states: list[LearnerState | None] = field(default_factory=list)  # by unit
 
     def __call__(self, question: Question, judged: JudgedAnswers) -> QuestionRuns:
-        strategies = [resolve(cell.strategy) for cell in self.cells]
-        if not self._guards:
-            self._guards = [[ConfidenceGuard(strategy) for _ in range(self.repeats)] for strategy in strategies]
-        by_cell: list[list[ScoredRun]] = [[] for _ in self.cells]
+        strategies = [resolve(self.cells[unit.cell].strategy) for unit in self.units]
+        self._states = self._states or [strategy.state for strategy in strategies]
+        by_unit: list[list[ScoredRun]] = [[] for _ in self.units]
         cache = CalibrationCache()
-        for repeat in range(self.repeats):
+        for repeat in sorted({repeat for unit in self.units for repeat in unit.repeats}):
             orders: dict[tuple[int, int | None], list[RecordedPath]] = {}
-            for cell, guards, scored in zip(self.cells, self._guards, by_cell, strict=True):
-                key = cell.options.seed, cell.options.paths
+            for number, (unit, strategy) in enumerate(zip(self.units, strategies, strict=True)):
+                if repeat not in unit.repeats:
+                    continue
+                options = self.cells[unit.cell].options
+                key = options.seed, options.paths
                 if key not in orders:
                     orders[key] = in_order(question, repeat, *key)
-                strategy = guards[repeat].current() if self.guard else guards[repeat].strategy
-                scored.append(score_run(orders[key], cache.wrap(strategy), cell.options, judged))
-                if self.guard:
-                    guards[repeat].learn(scored[-1].outcome.agreement)
+                state = self._states[number]
+                current = cache.wrap(strategy if state is None else strategy.with_state(state))
+                scored = score_run(orders[key], current, options, judged)
+                by_unit[number].append(scored)
+                if state is not None:
+                    self._states[number] = state.receive(scored.outcome)
         runs = [StrategyRuns(render(strategy)) for strategy in strategies]
-        for total, scored in zip(runs, by_cell, strict=True):
-            total.add(scored)
-        for total, guards in zip(runs, self._guards, strict=True):
-            total.sums["without confidence"] = sum(guard.take_wary() for guard in guards)
-        beliefs = [sum(guard.belief for guard in guards) / len(guards) for guards in self._guards]
-        return QuestionRuns(runs, len(question.paths), beliefs)
+        for total, scored_runs in zip(runs, by_unit, strict=True):
+            total.add(scored_runs)
+        return QuestionRuns(runs, len(question.paths), [*self._states])
 
 
 def in_order(question: Question, repeat: int, seed: int, budget: int | None) -> list[RecordedPath]:
@@ -137,7 +145,6 @@ class Replayed(NamedTuple):
     results: list[CellResult]
     opened: OpenPool
     recorded: list[int]  # paths per question
-    beliefs: list[float]  # of each cell's guards, at the end
 
 
 def replay_cells(
@@ -149,60 +156,66 @@ def replay_cells(
     progress: Progress = lambda done, total: None,
 ) -> list[Replayed]:
     """Replay every source under its cells."""
-    cells: dict[int, tuple[ReplayCell, ...]] = {}
-
-    def task_of(opened: OpenPool) -> Task[QuestionRuns]:
-        chosen = cells[id(opened)] = tuple(cells_of(opened))
-        for cell in chosen:
-            cell.options.check_budget(resolve(cell.strategy))
-        return ReplayCells(chosen, settings.repeats, settings.guard)
-
-    passes = map_questions(sources, task_of, settings, window=window, in_order=settings.guard, progress=progress)
-    return [_replayed(one, cells[id(one.opened)], settings.repeats) for one in passes]
-
-
-def _replayed(questions: PoolResults[QuestionRuns], cells: tuple[ReplayCell, ...], repeats: int) -> Replayed:
-    totals = [StrategyRuns(render(resolve(cell.strategy))) for cell in cells]
-    for value in questions.values:
-        for total, more in zip(totals, value.runs, strict=True):
-            total.join(more)
-    table = rows(totals, repeats, cells[0].options.seed)
-    source = questions.opened.source
-    results = [CellResult(source, *one, totals[0]) for one in zip(cells, table, totals, strict=True)]
-    recorded = [value.recorded for value in questions.values]
-    return Replayed(results, questions.opened, recorded, questions.values[-1].beliefs)
+    opened = [open_pool(source, settings, window) for source in sources]
+    cells = [tuple(cells_of(pool)) for pool in opened]
+    for cell in (cell for of_pool in cells for cell in of_pool):
+        cell.options.check_budget(resolve(cell.strategy))
+    plans = [_passes(of_pool, settings) for of_pool in cells]
+    rows = [pool.pool.rows * sum(map(len, plan)) for pool, plan in zip(opened, plans, strict=True)]
+    counter = PathCounter(progress, sum(rows))
+    values: list[list[tuple[ReplayCells, list[QuestionRuns]]]] = [[] for _ in opened]
+    for number in (0, 1):  # the first pass judges all answers, before processes read the same pool side by side
+        owners = [i for i, plan in enumerate(plans) for _ in plan[number]]
+        tasks = [(opened[i], task) for i, plan in enumerate(plans) for task in plan[number]]
+        for owner, (_, task), one in zip(
+            owners, tasks, run_tasks(tasks, settings.jobs, counter, whole=number == 1), strict=True
+        ):
+            values[owner].append((task, one.values))
+    return [_replayed(*one, settings.repeats) for one in zip(opened, cells, values, strict=True)]
 
 
-def replay_notes(replayed: Replayed, settings: ReplaySettings) -> list[str]:
-    """What a reader of the table should know."""
-    opened, recorded = replayed.opened, replayed.recorded
-    cells = [result.cell for result in replayed.results]
-    notes = []
-    budget = max(cell.options.paths or 0 for cell in cells)
-    short = sum(n < budget for n in recorded)
-    if short:
-        most = max(recorded)
-        notes.append(f"{short} questions have fewer than {budget} recorded paths ({most} at most); all were used")
-    warmup = max(resolve(cell.strategy).warmup for cell in cells)
-    few = sum(n < warmup for n in recorded)
-    if few:
-        notes.append(f"{few} questions have fewer paths than a warm-up of {warmup}; all their paths warmed up")
-    if settings.equal == "string":
-        notes.append("answers were one candidate only if their strings are equal")
-    if opened.judge.undecided:
-        notes.append(
-            f"{opened.judge.undecided} pairs of answers were undecided after {settings.symbolic_seconds:g} s "
-            "per question and count as different; more symbolic_seconds may decide them"
+def _passes(cells: tuple[ReplayCell, ...], settings: ReplaySettings) -> tuple[list[ReplayCells], list[ReplayCells]]:
+    """The tasks that may be split over processes, and the whole ones.
+
+    A repeat of a cell that learns is never split; with several processes, such repeats are dealt out to them.
+    """
+    every = tuple(range(settings.repeats))
+    learns = [resolve(cell.strategy).state is not None for cell in cells]
+    plain = [ReplayUnit(cell, every) for cell in range(len(cells)) if not learns[cell]]
+    learning = [ReplayUnit(cell, (repeat,)) for repeat in every for cell in range(len(cells)) if learns[cell]]
+    if settings.jobs == 1 or not learning:
+        return [ReplayCells(cells, (*plain, *learning))], []
+    dealt = [learning[start :: settings.jobs] for start in range(min(settings.jobs, len(learning)))]
+    return [ReplayCells(cells, tuple(plain))], [ReplayCells(cells, tuple(units)) for units in dealt]
+
+
+def _replayed(
+    opened: OpenPool,
+    cells: tuple[ReplayCell, ...],
+    values: list[tuple[ReplayCells, list[QuestionRuns]]],
+    repeats: int,
+) -> Replayed:
+    """Join the units of each cell, question by question."""
+    totals, states = [], []
+    recorded = [question.recorded for question in values[0][1]]
+    for cell in range(len(cells)):
+        units = sorted(
+            (unit.repeats, number, questions)
+            for task, questions in values
+            for number, unit in enumerate(task.units)
+            if unit.cell == cell
         )
-    if opened.damaged:
-        notes.append(f"{opened.damaged} damaged rows were left out")
-    return notes + _guard_notes(replayed)
-
-
-def _guard_notes(replayed: Replayed) -> list[str]:
-    return [
-        f"{result.runs.strategy}: confidence misled (correlation with agreement {belief:+.2f}); "
-        f"{result.runs.sums['without confidence']} of {result.runs.runs} runs did not use it, at a quarter of delta"
-        for result, belief in zip(replayed.results, replayed.beliefs, strict=True)
-        if result.runs.sums["without confidence"]
+        total, learned = StrategyRuns(render(resolve(cells[cell].strategy))), []
+        for question in range(len(recorded)):
+            total.join(join_repeats([questions[question].runs[number] for _, number, questions in units]))
+            learned.append([questions[question].states[number] for _, number, questions in units])
+        totals.append(total)
+        states.append([[state for state in of_question if state is not None] for of_question in learned])
+    table = rows(totals, repeats, cells[0].options.seed)
+    table = [
+        replace(row, learned=mean_state(resolve(cell.strategy), of_cell[-1]))
+        for cell, row, of_cell in zip(cells, table, states, strict=True)
     ]
+    joined = zip(cells, table, totals, states, strict=True)
+    results = [CellResult(opened.source, cell, row, total, totals[0], of_cell) for cell, row, total, of_cell in joined]
+    return Replayed(results, opened, recorded)

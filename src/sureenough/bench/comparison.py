@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from sureenough.answers import REPLAY_SECONDS
-from sureenough.bench.cells import ReplayCell, Replayed, replay_cells, replay_notes
+from sureenough.bench.cells import ReplayCell, Replayed, replay_cells
 from sureenough.bench.judging import Equal
 from sureenough.bench.pipeline import OpenPool, Progress
+from sureenough.bench.replay_notes import replay_notes
 from sureenough.bench.score import Row
 from sureenough.bench.settings import DEFAULT_REPEATS, ReplaySettings
 from sureenough.bench.source import Source
@@ -73,7 +74,7 @@ def compare(
         max_tokens: cap on the tokens of a question.
         count: the order in which votes are counted.
         planned: run no more paths at once than twice what a strategy still needs.
-        guard: let `sure` stop using confidence that has misled it on earlier questions; uses one process.
+        guard: deprecated and without effect; `sure` learns which confidence to trust.
         equal: whether answers are one candidate by their "meaning" or by their "string", as other tools vote.
         symbolic_seconds: time per question to compare answers symbolically; undecided pairs count as different.
         skip_damaged: leave damaged rows out instead of refusing the pool.

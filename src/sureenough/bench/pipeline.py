@@ -2,8 +2,8 @@
 
 `compare`, `replay` and every experiment of `bench` run through here, with any number of processes. A task is a
 picklable callable of one question, so that the number of processes does not change a bit of the result. Workers are
-fresh interpreters (spawn) and read their own part of a file. A task that carries state from question to question asks
-for `in_order`: one process then reads the pool from beginning to end.
+fresh interpreters (spawn) and read their own part of a file. A task that learns from question to question is `whole`:
+one process reads the pool for it from beginning to end; several such tasks may run at once.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class PoolResults(Generic[T]):
 class _Part(NamedTuple, Generic[T]):
     """A worker's share: rows of one pool, and the answers that are judged already."""
 
-    source: int
+    task_number: int
     number: int
     file: Path
     first: int
@@ -73,7 +73,7 @@ class _Part(NamedTuple, Generic[T]):
 
 
 class _PartResult(NamedTuple, Generic[T]):
-    source: int
+    task_number: int
     number: int
     values: list[T]
     judged: dict[str, JudgedAnswers]  # in this part
@@ -96,39 +96,53 @@ def map_questions(
     settings: ReplaySettings,
     *,
     window: int | None = None,
-    in_order: bool = False,
     progress: Progress = lambda done, total: None,
 ) -> list[PoolResults[T]]:
     """Apply a task to every question of every source."""
-    results: list[PoolResults[T]] = [PoolResults(_open(source, settings, window)) for source in sources]
-    most = 1 if in_order or settings.jobs == 1 else settings.jobs * PARTS_PER_JOB
-    parts = [part for i, one in enumerate(results) for part in _parts(i, one.opened, task_of(one.opened), most)]
-    total, done = sum(one.opened.pool.rows for one in results), 0
+    opened = [open_pool(source, settings, window) for source in sources]
+    tasks = [(pool, task_of(pool)) for pool in opened]
+    counter = PathCounter(progress, sum(pool.pool.rows for pool in opened))
+    return run_tasks(tasks, settings.jobs, counter)
 
-    def advance(paths: int) -> None:
-        nonlocal done
-        done += paths
-        progress(done, total)
 
-    finished = sorted(_run_all(parts, settings.jobs, advance), key=lambda part: (part.source, part.number))
+class PathCounter:
+    """Reports progress over one or several passes."""
+
+    def __init__(self, progress: Progress, total: int) -> None:
+        self._progress, self._total, self._done = progress, total, 0
+
+    def __call__(self, paths: int) -> None:
+        self._done += paths
+        self._progress(self._done, self._total)
+
+
+def run_tasks(
+    tasks: Sequence[tuple[OpenPool, Task[T]]], jobs: int, advance: Callable[[int], None], *, whole: bool = False
+) -> list[PoolResults[T]]:
+    """Apply each task to every question of its pool. Several whole tasks of one pool need its answers judged before."""
+    most = 1 if whole or jobs == 1 else jobs * PARTS_PER_JOB
+    results: list[PoolResults[T]] = [PoolResults(opened) for opened, _ in tasks]
+    parts = [part for i, (opened, task) in enumerate(tasks) for part in _parts(i, opened, task, most)]
+    finished = sorted(_run_all(parts, jobs, advance), key=lambda part: (part.task_number, part.number))
+    damaged = [0] * len(tasks)
     for part in finished:
-        result = results[part.source]
-        result.values += part.values
-        result.opened.judge.add(part.judged)
-        result.opened.damaged += part.damaged
-        result.opened.questions = len(result.values)
-    for result in results:
+        results[part.task_number].values += part.values
+        results[part.task_number].opened.judge.add(part.judged)
+        damaged[part.task_number] += part.damaged
+    for result, rows in zip(results, damaged, strict=True):
+        result.opened.questions, result.opened.damaged = len(result.values), rows
         result.opened.judge.save()
     return results
 
 
-def _open(source: Source, settings: ReplaySettings, window: int | None) -> OpenPool:
+def open_pool(source: Source, settings: ReplaySettings, window: int | None) -> OpenPool:
+    """A pool, its judge, and the caller's window or what the pool suggests."""
     pool = Pool(source.pool, skip_damaged=settings.skip_damaged)
     size = window if window is not None else pool.info.window or DEFAULT_WINDOW
     return OpenPool(source, pool, PoolJudge(pool, settings.symbolic_seconds, settings.equal), size)
 
 
-def _parts(source: int, opened: OpenPool, task: Task[T], most: int) -> Iterator[_Part[T]]:
+def _parts(task_number: int, opened: OpenPool, task: Task[T], most: int) -> Iterator[_Part[T]]:
     """The pool cut between questions; a damaged one is read by one process, from beginning to end."""
     pool, judge = opened.pool, opened.judge
     starts = [0] if pool.skip_damaged or most == 1 else pool.starts()
@@ -140,7 +154,7 @@ def _parts(source: int, opened: OpenPool, task: Task[T], most: int) -> Iterator[
     cuts.append(pool.rows)
     common = (pool.skip_damaged, judge.judged, judge.symbolic_seconds, judge.equal, task)
     for number, (first, last) in enumerate(pairwise(cuts)):
-        yield _Part(source, number, pool.file, first, last, *common)
+        yield _Part(task_number, number, pool.file, first, last, *common)
 
 
 def _run_all(parts: list[_Part[T]], jobs: int, advance: Callable[[int], None]) -> Iterator[_PartResult[T]]:
@@ -179,4 +193,4 @@ def _run_part(part: _Part[T], advance: Callable[[int], None] = lambda paths: Non
             judged = newly_judged[question.id] = judge_question(question, part.symbolic_seconds, part.equal)
         values.append(part.task(question, judged))
         advance(len(question.paths))
-    return _PartResult(part.source, part.number, values, newly_judged, pool.damaged)
+    return _PartResult(part.task_number, part.number, values, newly_judged, pool.damaged)

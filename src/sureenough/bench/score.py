@@ -6,7 +6,9 @@ A question's repeats stay together: they share its difficulty, so they are one u
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from statistics import fmean
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -14,8 +16,11 @@ import numpy as np
 from sureenough.bench.result import finite
 from sureenough.core.confidence.instability import Floats
 from sureenough.core.events import Json, Tier
+from sureenough.core.learning import SIGNALS, LearnerState
 from sureenough.core.outcome import BUCKETS, Outcome
 from sureenough.core.stop_rules import exceeds_share
+from sureenough.core.strategy import Strategy
+from sureenough.core.weights import BySignals
 
 RESAMPLES: Final = 2000
 CONFIDENT: Final = 0.95
@@ -59,6 +64,7 @@ class Row:
     graded: int  # questions with a gold answer
     repeats: int
     weight: str | None = None  # how votes were scaled
+    learned: Json | None = None  # by signal: r, beta and questions, if the strategy learns
     notes: tuple[str, ...] = ()
 
     def to_json(self) -> Json:
@@ -132,6 +138,32 @@ class StrategyRuns:
     def mean(self, name: str) -> float:
         """Mean per run."""
         return self.sums[name] / self.runs
+
+
+def join_repeats(parts: list[StrategyRuns]) -> StrategyRuns:
+    """One question's runs, if its repeats were counted apart."""
+    if len(parts) == 1:
+        return parts[0]
+    total = StrategyRuns(parts[0].strategy)
+    for part in parts:
+        total.join(part)
+    total.right, total.questions = [float(np.mean(total.right))], 1
+    return total
+
+
+def mean_state(strategy: Strategy, states: Sequence[LearnerState]) -> Json | None:
+    """What a strategy learned, by signal and on average over repeats; None if it does not learn."""
+    if not states or not isinstance(strategy.weigh, BySignals):
+        return None
+    most = strategy.weigh.beta
+    return {
+        name: {
+            "r": fmean(state.correlations[name] for state in states),
+            "beta": fmean(state.betas(most)[name] for state in states),
+            "questions": fmean(state.counts[number] for state in states),
+        }
+        for number, name in enumerate(SIGNALS)
+    }
 
 
 def posterior(outcome: Outcome) -> float:

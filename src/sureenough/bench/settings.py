@@ -19,7 +19,7 @@ class ReplaySettings:
     """Everything but `jobs` can change numbers."""
 
     repeats: int = DEFAULT_REPEATS  # orders of every question's paths
-    guard: bool = False  # `sure` stops using confidence that has misled it on earlier questions
+    guard: bool = False  # deprecated: `sure` learns which confidence to trust, and this changes nothing
     equal: Equal = "meaning"
     symbolic_seconds: float = REPLAY_SECONDS  # per question; pairs of answers still undecided count as different
     skip_damaged: bool = False

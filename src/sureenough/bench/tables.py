@@ -74,8 +74,6 @@ def headline(result: Comparison) -> str:
     pool = "built-in pool" if result.pool == str(BUILTIN_POOL) else result.pool
     if options.max_tokens is not None:
         width += f", at most {options.max_tokens:,} tokens per question"
-    if result.settings.guard:
-        width += ", guarded"
     short = f" ({result.recorded} recorded)" if result.recorded < (options.paths or 0) else ""
     return (
         f"{pool}: {first.questions} questions, budget {options.paths} paths{short}, window {options.window}, "

@@ -63,6 +63,9 @@ def command(
     kind: Annotated[str, typer.Option(help="Kind of answer: math or choice.")] = "math",
     template: Template = None,
     server: EngineOptions,
+    learn: Annotated[
+        Path | None, typer.Option(help="Keep what is learned about the model's confidence in this file.")
+    ] = None,
     price_in: PriceIn = None,
     price_out: PriceOut = None,
     show_path: Annotated[bool, typer.Option("--show-path", help="Print the path that the answer is from.")] = False,
@@ -83,7 +86,9 @@ def command(
     head: RunHead = {"question": question, "model": server.model or "built-in", "strategy": strategy}
     with display(as_json or quiet) as readers, _logged(head, log, readers) as writer:
         observers: list[Observer] = [winner, writer]
-        out = ask(question, engine, strategy, kind=kind, template=template, observers=observers, **asdict(run))
+        out = ask(
+            question, engine, strategy, kind=kind, template=template, observers=observers, learn=learn, **asdict(run)
+        )
         writer.end(out)
     money = cost(out.tokens.prompt, out.tokens.total, price_in, price_out)
     transcript = winner.of(out.answer) if out.answer is not None else None

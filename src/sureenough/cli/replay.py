@@ -48,7 +48,7 @@ def command(
     repeats: Annotated[
         int, typer.Option(help="Orders of the paths to replay, the same for every strategy.")
     ] = DEFAULT_REPEATS,
-    guard: Annotated[bool, typer.Option("--guard", help="Let sure ignore confidence that misled it before.")] = False,
+    guard: Annotated[bool, typer.Option("--guard", hidden=True, help="Deprecated; it has no effect.")] = False,
     equal: Annotated[str, typer.Option(help="When answers are the same: by meaning, or by string.")] = "meaning",
     symbolic_seconds: Annotated[
         float,

@@ -53,6 +53,8 @@ class Summary(NamedTuple):
     tail: float = nan  # group conf of the last window
     tier: Tier | None = None  # the test that pruned it
     windows: Windows | None = None  # every window's values, for warm-up paths
+    mean_peak: float = nan  # over all tokens; NaN from engines that do not sum it
+    mean_conf: float = nan
 
 
 class Tokens(NamedTuple):

@@ -6,7 +6,7 @@ votes that the two hold. docs/sure.md derives it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from sureenough.core.stop_rules import NO_VOTES, StopRule, betainc, fewest_votes
 from sureenough.core.strategy_options import COUNT, PROBABILITY, check_options, option
@@ -33,6 +33,7 @@ class ExpectedGain(StopRule):
 
     delta: float = option(0.01, "vote share that the rest of the budget must be worth", PROBABILITY)
     least: int = option(3, "paths before the first test", COUNT)
+    trust: float = field(default=1.0, compare=False)  # in the weights, 0 to 1: with none, delta is halved
     counts_paths: bool = True  # each path that ends leaves fewer to come
     quantity: str = "expected_gain"
     stops_above: bool = False
@@ -42,14 +43,14 @@ class ExpectedGain(StopRule):
 
     @property
     def threshold(self) -> float:
-        return self.delta
+        return self.delta * (0.5 + 0.5 * self.trust)
 
     def __call__(self, poll: Poll) -> bool:
-        """At delta or below; never without a vote, before `least` paths, or at the end of the budget."""
+        """At the threshold or below; never without a vote, before `least` paths, or at the end of the budget."""
         if not self.least <= poll.counted < poll.budget:
             return False
         measured = self.measure(poll)
-        return measured is not None and measured <= self.delta
+        return measured is not None and measured <= self.threshold
 
     def measure(self, poll: Poll) -> float | None:
         """The expected gain of the rest of the budget, in vote share."""
@@ -68,13 +69,13 @@ class ExpectedGain(StopRule):
         return gain(lead.first + more * each, lead.second, lead.total + more * each, future)
 
     def need(self, poll: Poll, most: int) -> int:
-        """Enough for the first test, and for the expected gain to fall to delta."""
+        """Enough for the first test, and for the expected gain to fall to the threshold."""
         if not poll.ballots:
             return min(most, max(1, self.least - poll.counted))
 
         def settles(more: int) -> bool:
             gained = self._measure_after(poll, more)
-            return poll.counted + more >= self.least and gained is not None and gained <= self.delta
+            return poll.counted + more >= self.least and gained is not None and gained <= self.threshold
 
         return fewest_votes(most, settles)
 
@@ -83,8 +84,8 @@ class ExpectedGain(StopRule):
         if measured is None:
             return NO_VOTES
         remaining = poll.budget - poll.counted
-        side = "no more than" if measured <= self.delta else "more than"
+        side = "no more than" if measured <= self.threshold else "more than"
         return (
             f"The {remaining} remaining paths would gain {100 * measured:.2f} points of vote share on average, "
-            f"{side} delta = {100 * self.delta:g} points."
+            f"{side} delta = {100 * self.threshold:g} points."
         )

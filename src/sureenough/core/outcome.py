@@ -8,6 +8,7 @@ from math import isnan
 from typing import Any, Final
 
 from sureenough.core.events import Answer, Fate, Json, Reason, Stop
+from sureenough.core.learning import LearnerState
 from sureenough.core.options import RunOptions, suggested_window
 from sureenough.core.path import PathState
 from sureenough.core.pruning import Gate, Tier
@@ -65,7 +66,8 @@ class Outcome:
     measure: float | None = None  # what the stop rule measured last
     quantity: str | None = None  # what that is: "posterior", "leader_share" or "expected_gain"
     why: str = ""  # the same in a sentence
-    agreement: float | None = None  # correlation of confidence with leave-one-out agreement, from six votes on
+    correlations: dict[str, float] = field(default_factory=dict)  # of signals with leave-one-out agreement
+    learned: LearnerState | None = None  # what a strategy that learns knew at the start
     gate: Gate | None = None  # the thresholds of this question, if it was calibrated
     tiers: dict[Tier, int] = field(default_factory=dict)  # paths pruned by each test
     counted: int = 0  # paths whose end was counted, with a vote or without
@@ -83,6 +85,7 @@ class Outcome:
         data["tokens"]["total"] = self.tokens.total
         data["tiers"] = {str(tier): n for tier, n in self.tiers.items()}
         data["notes"] = list(self.notes)
+        data["learned"] = None if self.learned is None else self.learned.to_json()
         data["measure"] = None if self.measure is None or isnan(self.measure) else self.measure
         data["votes"] = {answer: None if isnan(weight) else weight for answer, weight in self.votes.items()}
         if self.gate is not None:
@@ -184,7 +187,8 @@ def build_outcome(
         measure=strategy.stop.measure(poll),
         quantity=strategy.stop.quantity,
         why=strategy.stop.why(poll),
-        agreement=None if strategy.weigh.settled else poll.agreement(),
+        correlations=poll.correlations() if strategy.reads_confidence else {},
+        learned=strategy.state,
         gate=gate,
         notes=_notes(strategy, options, paths),
         **_path_counts(paths),

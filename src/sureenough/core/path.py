@@ -28,6 +28,8 @@ class PathState:
     windows: Windows | None = None
     lowest = 0.0
     tail = 0.0
+    mean_peak = 0.0
+    mean_conf = 0.0
     _lacks_signals = False  # tokens came without signals: only a summary can replace them
     _monitor: Monitor | None = None
     _signals: list[tuple[float, float]] | None = None  # of warm-up paths, until they end
@@ -108,15 +110,20 @@ class PathState:
     def summarise(self, window: int, summary: Summary | None) -> None:
         """The confidence of a path that ran to its end, from its own signals or from the engine's summary."""
         if summary is not None:
-            self.lowest, self.tail, self.windows = summary.lowest, summary.tail, summary.windows
+            self.windows = summary.windows
+            self._take(summary)
         elif self._lacks_signals:
             raise ProtocolError(f"path {self.number} ended with neither signals nor a summary")
         elif self._monitor is not None:
-            self.lowest, self.tail = self._monitor.lowest, self._monitor.tail
+            self._take(self._monitor)
         else:
             both = np.array(self._signals or [], dtype=np.float64).reshape(-1, 2)
             self.windows = scan(both[:, 0], both[:, 1], window)
-            self.lowest, self.tail = self.windows.lowest, self.windows.tail
+            self._take(self.windows)
+
+    def _take(self, source: Summary | Monitor | Windows) -> None:
+        self.lowest, self.tail = source.lowest, source.tail
+        self.mean_peak, self.mean_conf = source.mean_peak, source.mean_conf
 
     def discard(self) -> None:
         """The run ended before this path was counted."""
@@ -136,4 +143,4 @@ class PathState:
         self.counted = True
         if self.answer is None or self.fate is not Fate.KEPT or (self.warmup and self.lowest < gate.floor):
             return None
-        return Ballot(self.number, self.answer, self.lowest, self.tail)
+        return Ballot(self.number, self.answer, self.lowest, self.tail, self.mean_peak, self.mean_conf)

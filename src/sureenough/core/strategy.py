@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from sureenough.core.expected_gain import ExpectedGain
+from sureenough.core.learning import LearnerState
 from sureenough.core.pruning import Calibrate, no_gate
 from sureenough.core.stop_rules import PlainStopRule, StopRule, never
-from sureenough.core.weights import PlainWeigh, Weigh, by_count
+from sureenough.core.weights import BySignals, PlainWeigh, Weigh, by_count
 from sureenough.errors import UsageError
 
 
@@ -44,3 +46,15 @@ class Strategy:
     def reads_confidence(self) -> bool:
         """Whether it needs log-probabilities at all."""
         return self.prunes or self.weigh.reads
+
+    @property
+    def state(self) -> LearnerState | None:
+        """What it has learned from earlier questions; None if it does not learn."""
+        return self.weigh.state if isinstance(self.weigh, BySignals) and self.weigh.weigh == "learned" else None
+
+    def with_state(self, state: LearnerState) -> Strategy:
+        """The strategy with what was learned; a strategy that does not learn is returned unchanged."""
+        if not isinstance(self.weigh, BySignals) or self.state is None:
+            return self
+        stop = replace(self.stop, trust=state.trust) if isinstance(self.stop, ExpectedGain) else self.stop
+        return replace(self, weigh=replace(self.weigh, state=state), stop=stop)

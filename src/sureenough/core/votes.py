@@ -6,7 +6,8 @@ from collections.abc import Hashable, Mapping, Sequence
 from typing import NamedTuple
 
 from sureenough.core.events import Answer
-from sureenough.core.weights import Ballot, Weigh, standardised
+from sureenough.core.learning import FEWEST_VOTES, SIGNALS, correlation
+from sureenough.core.weights import Ballot, Weigh
 
 
 class Lead(NamedTuple):
@@ -98,17 +99,17 @@ class Poll:
         """For every path with a vote, the answer that its candidate is named by."""
         return {ballot.path: owner.answer for ballot, owner in zip(self.ballots, self._owners, strict=True)}
 
-    def agreement(self) -> float | None:
-        """How far confidence goes with agreement: the correlation of tails with leave-one-out agreement.
+    def correlations(self) -> dict[str, float]:
+        """How far each signal goes with leave-one-out agreement, by name.
 
-        None with fewer than six votes, or if all are equally confident or all agree.
+        A signal that does not vary is left out; all are if there are fewer than five votes or all of them agree.
         """
         n = len(self.ballots)
-        others = standardised([(owner.count - 1) / (n - 1) for owner in self._owners]) if n >= 6 else None
-        scores = standardised([ballot.tail for ballot in self.ballots])
-        if others is None or scores is None:
-            return None
-        return sum(a * b for a, b in zip(scores, others, strict=True)) / n
+        if n < FEWEST_VOTES:
+            return {}
+        agreement = [(owner.count - 1) / (n - 1) for owner in self._owners]
+        values = {name: correlation([getattr(one, name) for one in self.ballots], agreement) for name in SIGNALS}
+        return {name: value for name, value in values.items() if value is not None}
 
     def _class(self, answer: Answer) -> Hashable:
         return answer if self._classes is None else self._classes.get(answer, answer)

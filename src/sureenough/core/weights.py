@@ -1,13 +1,15 @@
-"""Weights of votes: 1, the path's confidence, or how confident the path ended."""
+"""Weights of votes: 1, the path's C_path, or by signals that proved to be worth it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from math import exp, sqrt
+from dataclasses import dataclass, field
+from math import copysign, exp, inf, nan, sqrt
+from operator import attrgetter
 from typing import Final, NamedTuple, Protocol
 
 from sureenough.core.events import Answer
+from sureenough.core.learning import LearnerState
 from sureenough.core.strategy_options import MODERATE, check_options, one_of, option
 
 
@@ -18,6 +20,8 @@ class Ballot(NamedTuple):
     answer: Answer
     lowest: float  # C_path
     tail: float  # group conf of its last window
+    mean_peak: float = nan  # over all tokens; NaN if the engine does not sum it
+    mean_conf: float = nan
 
 
 class Weigh(Protocol):
@@ -97,36 +101,62 @@ class ByConfidence:
 by_count: Final = ByCount()
 
 
-def standardised(values: Sequence[float]) -> list[float] | None:
-    """Values in standard deviations from their mean (the population's); None if they do not differ."""
-    n = len(values)
-    if n == 0:
-        return None
-    mean = sum(values) / n
-    spread = sqrt(sum((value - mean) ** 2 for value in values) / n)
-    return None if spread < 1e-9 else [(value - mean) / spread for value in values]
+DAMPING: Final = 8.0
+"""Votes at which half of beta is believed."""
+Z_CAP: Final = 2.5
+"""Standard deviations beyond which nothing is gained."""
+SUM_CAP: Final = 2.0
+"""The most that all signals together add to the logarithm of a weight."""
 
 
 @dataclass(frozen=True, slots=True)
-class ByTail:
-    """Paths that end more confident than the others weigh more; all votes sum to the effective number of paths."""
+class BySignals:
+    """Paths more confident than the others weigh more; all votes sum to the effective number of paths."""
 
-    beta: float = option(0.6, "how much a path's last window counts; 0 weighs all paths alike", MODERATE)
-    damping: float = 8.0  # votes at which half of beta is believed
-    cap: float = 2.5  # standard deviations beyond which nothing is gained
-    settled: bool = False
-    reads: bool = True
+    weigh: str = option("learned", "learned: by the signals that go with agreement; tail: by the last window; "
+                        "count: all paths alike", one_of("learned", "tail", "count"))  # fmt: skip
+    beta: float = option(0.8, "how much confidence counts at most; 0 weighs all paths alike", MODERATE)
+    state: LearnerState = field(default=LearnerState(), compare=False)
+    betas: dict[str, float] = field(init=False, compare=False, repr=False)  # of each signal that weighs
 
     def __post_init__(self) -> None:
         check_options(self)
+        learned = {"learned": self.state.betas(self.beta), "tail": {"tail": self.beta}, "count": {}}[self.weigh]
+        object.__setattr__(self, "betas", {name: beta for name, beta in learned.items() if beta > 0.0})
+
+    @property
+    def settled(self) -> bool:
+        return self.weigh == "count"
+
+    @property
+    def reads(self) -> bool:
+        return self.weigh != "count"
 
     def __call__(self, ballots: Sequence[Ballot], warmup: Sequence[float]) -> Sequence[float]:
-        """exp(beta n/(n + damping) z), scaled to the effective number of votes."""
+        """exp(n/(n + damping) sum of beta z), scaled to the effective number of votes."""
         n = len(ballots)
-        scores = standardised([ballot.tail for ballot in ballots])
-        if scores is None:
+        parts = [part for name, beta in self.betas.items() if (part := _scores(ballots, name, beta)) is not None]
+        if not parts:
             return [1.0] * n
-        strength = self.beta * n / (n + self.damping)
-        raw = [exp(strength * min(self.cap, max(-self.cap, z))) for z in scores]
-        scale = sum(raw) / sum(weight * weight for weight in raw)
+        totals = parts[0] if len(parts) == 1 else list(map(sum, zip(*parts, strict=True)))
+        strength = n / (n + DAMPING)
+        raw = [
+            exp(strength * (total if -SUM_CAP <= total <= SUM_CAP else copysign(SUM_CAP, total))) for total in totals
+        ]
+        scale = sum(raw) / sum([weight * weight for weight in raw])
         return [weight * scale for weight in raw]
+
+
+def _scores(ballots: Sequence[Ballot], name: str, beta: float) -> list[float] | None:
+    """A signal as beta z: z in (population) standard deviations from its mean, clipped.
+
+    None if the signal does not vary, or if a value is not finite.
+    """
+    values = list(map(attrgetter(name), ballots))
+    mean = sum(values) / (len(values) or 1)
+    centred = [value - mean for value in values]
+    spread = sqrt(sum([value * value for value in centred]) / (len(values) or 1))
+    if not 1e-9 <= spread < inf:
+        return None
+    factor, cap = beta / spread, beta * Z_CAP
+    return [score if -cap <= (score := factor * value) <= cap else copysign(cap, score) for value in centred]

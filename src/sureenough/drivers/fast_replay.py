@@ -101,7 +101,8 @@ class _FastReplay:
             summary = Summary(closed.tokens, tier=closed.tier)
             return _RunningPath(self.tick, closed.tokens, Ended(number, Fate.PRUNED, None, summary))
         tokens = windows.tokens
-        summary = Summary(tokens, windows.lowest, windows.tail, None, windows)
+        means = windows.mean_peak, windows.mean_conf
+        summary = Summary(tokens, windows.lowest, windows.tail, None, windows, *means)
         return _RunningPath(self.tick, tokens, Ended(number, Fate.KEPT, path.answer, summary))
 
     def generated(self, number: int, path: _RunningPath) -> int:

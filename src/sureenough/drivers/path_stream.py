@@ -74,5 +74,5 @@ class PathStream:
         if self._window is None or self._tokens or self.summary is not None or chunk.finish is None:
             return False
         none = np.empty(0)
-        self.summary = Summary(chunk.unread, 0.0, 0.0, None, scan(none, none, self._window))
+        self.summary = Summary(chunk.unread, 0.0, 0.0, None, scan(none, none, self._window), 0.0, 0.0)
         return True

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from sureenough.core.confidence.columns import RESULT_COLUMNS, RESULT_LOWEST, RESULT_TAIL
 from sureenough.core.pruning import Gate
 from sureenough.engines.base import Chunk
 from sureenough.engines.openai.parser import ReplyParser, StreamError
@@ -51,7 +52,8 @@ def grow(records: PathRecords, *, start: int, end: int) -> None:
     if start == 0:
         records.start_path(1, KEY, trace=False)
     for before in range(start, end):
-        results = np.array([[0.5, 10.0, 3.0, 4.0, 0.0]])
+        results = np.zeros((1, RESULT_COLUMNS))
+        results[0, [RESULT_LOWEST, RESULT_TAIL]] = 3.0, 4.0
         records.add_step(np.array([1]), np.array([before], dtype=np.int32), results)
 
 

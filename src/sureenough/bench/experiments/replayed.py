@@ -6,9 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from sureenough.bench.cells import CellResult, ReplayCell, Replayed, replay_cells, replay_notes
+from sureenough.bench.cells import CellResult, ReplayCell, Replayed, replay_cells
 from sureenough.bench.experiments.experiment import Findings, Inputs, need_pools
 from sureenough.bench.pipeline import OpenPool
+from sureenough.bench.replay_notes import replay_notes
 from sureenough.bench.result import Figure, Table
 from sureenough.core.options import RunOptions
 

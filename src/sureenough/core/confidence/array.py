@@ -28,6 +28,8 @@ class Windows:
     fall: Floats  # penalty if confidence fell, which eta multiplies
     lowest: float  # C_path: the lowest group confidence; 0 for an empty path
     tail: float  # group confidence of the last window; 0 for an empty path
+    mean_peak: float  # over all tokens, summed in their order; 0 for an empty path
+    mean_conf: float
     _riskiest: dict[float, float] = field(default_factory=dict, repr=False)
 
     @property
@@ -57,7 +59,7 @@ def scan_all(peaks: Sequence[Floats], confs: Sequence[Floats], window: int) -> l
     # A block longer than every path would only be padding.
     layout = _Layout(lengths, min(window, max(lengths, default=0)) or 1, window)
     if not layout.ends.size:
-        return list(layout.split(*[np.empty(0)] * 4))
+        return list(layout.split(*[np.empty(0)] * 6))
     conf, peak = layout.pad(confs), layout.pad(peaks)
     conf_shift, peak_shift = layout.before_blocks(conf), layout.before_blocks(peak)
     velocity = np.diff(conf, prepend=conf[0])
@@ -81,7 +83,7 @@ def scan_all(peaks: Sequence[Floats], confs: Sequence[Floats], window: int) -> l
     block = layout.ends // layout.size  # a window is shifted by the value before the block in which it ends
     mean_peak = (p + n * peak_shift[block]) / n
     mean_conf = (d + n * conf_shift[block]) / n
-    return list(layout.split(mean_peak, mean_conf, isotropy, penalty))
+    return list(layout.split(peak, conf, mean_peak, mean_conf, isotropy, penalty))
 
 
 class _Layout:
@@ -126,12 +128,22 @@ class _Layout:
         at_ends: Floats = sums.reshape(-1)[self.ends]
         return at_ends
 
-    def split(self, peak: Floats, conf: Floats, isotropy: Floats, penalty: Floats) -> Iterator[Windows]:
-        """The windows of each path."""
+    def split(
+        self, peaks: Floats, confs: Floats, peak: Floats, conf: Floats, isotropy: Floats, penalty: Floats
+    ) -> Iterator[Windows]:
+        """The windows of each path, from the signals of all tokens and the values of all windows."""
         start = 0
-        for tokens, count in zip(self.lengths, self.window_counts, strict=True):
+        for tokens, count, path in zip(self.lengths, self.window_counts, self.spans, strict=True):
             span = slice(start, start + count)
             start += count
             of_path = conf[span]
             lowest, tail = (float(of_path.min()), float(of_path[-1])) if count else (0.0, 0.0)
-            yield Windows(tokens, self.window, peak[span], of_path, isotropy[span], penalty[span], lowest, tail)
+            yield Windows(
+                tokens, self.window, peak[span], of_path, isotropy[span], penalty[span], lowest, tail,
+                _mean_in_order(peaks[path]), _mean_in_order(confs[path]),
+            )  # fmt: skip
+
+
+def _mean_in_order(values: Floats) -> float:
+    """The mean, summed from first to last as a growing path is; `np.sum` would sum in pairs."""
+    return float(np.cumsum(values)[-1]) / len(values) if len(values) else 0.0

@@ -37,6 +37,8 @@ from sureenough.core.confidence.columns import (
     TIER_DROP,
     TIER_NONE,
     TIER_RISK,
+    TOTAL_CONF,
+    TOTAL_PEAK,
 )  # fmt: skip
 from sureenough.core.confidence.instability import (
     Floats,
@@ -88,6 +90,8 @@ def push_batch(arrays: BatchArrays, slots: Ints, tokens_before: Ints, peak: Floa
     new[:, SUM_DV] += d * v
     new[:, SUM_VV] += v * v
     new[:, SUM_PEAK] += peak - peak_shift
+    new[:, TOTAL_PEAK] = total_peak = np.where(first, 0.0, old[:, TOTAL_PEAK]) + peak
+    new[:, TOTAL_CONF] = total_conf = np.where(first, 0.0, old[:, TOTAL_CONF]) + conf
     blocks[slots, CONF_BLOCKS + (block & 1), position] = conf
     blocks[slots, PEAK_BLOCKS + (block & 1), position] = peak
     suffix = np.where((block > 0)[:, None], suffixes[slots, :, position + 1], 0.0)
@@ -105,7 +109,8 @@ def push_batch(arrays: BatchArrays, slots: Ints, tokens_before: Ints, peak: Floa
     untested = full & (tier == TIER_NONE)
     new[:, TIER] = tier = np.where(untested, _tier(gates[slots], group_peak, group_conf, instability), tier)
     states[(tokens_before + 1) & 1, slots] = new
-    return np.stack([peak, conf, np.where(full, new[:, LOWEST], group_conf), group_conf, tier], axis=1)
+    lowest = np.where(full, new[:, LOWEST], group_conf)
+    return np.stack([peak, conf, lowest, group_conf, tier, total_peak, total_conf], axis=1)
 
 
 def _tier(gates: Floats, peak: Floats, conf: Floats, instability: Callable[[Ints], tuple[Floats, Floats]]) -> Floats:

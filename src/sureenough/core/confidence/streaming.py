@@ -20,7 +20,8 @@ class Monitor:
 
     __slots__ = (
         "_conf", "_conf_shift", "_d", "_dd", "_dv", "_last", "_lowest", "_p", "_peak", "_peak_shift", "_previous_conf",
-        "_suffix_d", "_suffix_dd", "_suffix_dv", "_suffix_p", "_suffix_vv", "_vv", "conf", "tokens", "window",
+        "_suffix_d", "_suffix_dd", "_suffix_dv", "_suffix_p", "_suffix_vv", "_total_conf", "_total_peak", "_vv", "conf",
+        "tokens", "window",
     )  # fmt: skip
 
     def __init__(self, window: int) -> None:
@@ -36,6 +37,7 @@ class Monitor:
         self._suffix_d = self._suffix_dd = self._suffix_dv = self._suffix_vv = self._suffix_p = nothing
         self._d = self._dd = self._dv = self._vv = self._p = 0.0
         self._conf_shift = self._peak_shift = self._last = 0.0
+        self._total_peak = self._total_conf = 0.0  # of all tokens
 
     def push(self, peak: float, conf: float) -> bool:
         """Take one token; True from the L-th on, when there is a full window."""
@@ -55,6 +57,8 @@ class Monitor:
         self._dv += d * v
         self._vv += v * v
         self._p += peak - self._peak_shift
+        self._total_peak += peak
+        self._total_conf += conf
         self._conf.append(conf)
         self._peak.append(peak)
         self.tokens += 1
@@ -96,6 +100,16 @@ class Monitor:
     def tail(self) -> float:
         """Group confidence of the last window, full or short; 0 for an empty path."""
         return self.conf if self.tokens >= self.window else self._short_mean()
+
+    @property
+    def mean_peak(self) -> float:
+        """Over all tokens, summed in their order; 0 for an empty path."""
+        return self._total_peak / self.tokens if self.tokens else 0.0
+
+    @property
+    def mean_conf(self) -> float:
+        """Over all tokens, summed in their order; 0 for an empty path."""
+        return self._total_conf / self.tokens if self.tokens else 0.0
 
     def _short_mean(self) -> float:
         n = self.tokens

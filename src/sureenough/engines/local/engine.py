@@ -150,6 +150,9 @@ class Local(Engine):
             async for chunk in chunks:
                 yield chunk
 
+    def model_name(self) -> str:
+        return self.name
+
     def sampling(self) -> dict[str, Any]:
         return self.wire().sampling()
 

@@ -12,7 +12,7 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from math import inf, isfinite
+from math import inf, isfinite, nan
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -59,6 +59,7 @@ PROGRESS_SECONDS: Final = 0.5
 """Time between two events of a watched path that grows; nothing else is sent before its end."""
 MAX_KEYS: Final = 4096
 """Paths in one request for their progress."""
+MEANS: Final = ("mean_peak", "mean_conf")
 UNKNOWN_PATH: Final = "no path of that name was watched"
 
 
@@ -179,10 +180,13 @@ class PathRecord(NamedTuple):
     tail: float
     tier: int
     signals: Floats | None  # peak and conf of every token, if the request set `trace`
+    mean_peak: float = nan  # over all tokens
+    mean_conf: float = nan
 
     def to_json(self) -> dict[str, Any]:
         """Signals are base64 of little-endian doubles."""
         record: dict[str, Any] = {"tokens": self.tokens, "lowest": self.lowest, "tail": self.tail, "tier": self.tier}
+        record |= {name: getattr(self, name) for name in MEANS if isfinite(getattr(self, name))}
         if self.signals is not None:
             record["signals"] = base64.b64encode(self.signals.astype("<f8").tobytes()).decode()
         return record
@@ -210,6 +214,7 @@ def parse_summary(record: Mapping[str, Any], window: int) -> Summary:
     try:
         tokens, tier = record["tokens"], TIERS[record["tier"]]
         lowest, tail = float(record["lowest"]), float(record["tail"])
+        means = [float(record.get(name, nan)) for name in MEANS]  # servers of version 0.1 do not send them
     except (KeyError, TypeError, OverflowError) as error:
         raise ValueError(f"malformed record ({type(error).__name__})") from None
     if type(tokens) is not int or tokens < 0:
@@ -222,4 +227,4 @@ def parse_summary(record: Mapping[str, Any], window: int) -> Summary:
         if len(signals) != tokens or not np.isfinite(signals).all():
             raise ValueError("malformed record (signals)")
         windows = scan(np.ascontiguousarray(signals[:, 0]), np.ascontiguousarray(signals[:, 1]), window)
-    return Summary(tokens, lowest, tail, tier, windows)
+    return Summary(tokens, lowest, tail, tier, windows, *means)

@@ -22,11 +22,13 @@ ILL_CONDITIONED, TIER_NONE, TIER_DROP, TIER_RISK = _constants("ILL_CONDITIONED",
 SUM_D, SUM_DD, SUM_DV, SUM_VV, SUM_PEAK = _constants("SUM_D", "SUM_DD", "SUM_DV", "SUM_VV", "SUM_PEAK")
 CONF_SHIFT, PEAK_SHIFT, LAST_CONF = _constants("CONF_SHIFT", "PEAK_SHIFT", "LAST_CONF")
 LOWEST, TIER, STATE_COLUMNS, SUFFIX_COLUMNS = _constants("LOWEST", "TIER", "STATE_COLUMNS", "SUFFIX_COLUMNS")
+TOTAL_PEAK, TOTAL_CONF = _constants("TOTAL_PEAK", "TOTAL_CONF")
 CONF_BLOCKS, PEAK_BLOCKS, BLOCK_ROWS = _constants("CONF_BLOCKS", "PEAK_BLOCKS", "BLOCK_ROWS")
 GATE_TRUST, GATE_DROP, GATE_RISK, GATE_ETA = _constants("GATE_TRUST", "GATE_DROP", "GATE_RISK", "GATE_ETA")
 GATE_COLUMNS, RESULT_COLUMNS = _constants("GATE_COLUMNS", "RESULT_COLUMNS")
 RESULT_PEAK, RESULT_CONF, RESULT_LOWEST = _constants("RESULT_PEAK", "RESULT_CONF", "RESULT_LOWEST")
 RESULT_TAIL, RESULT_TIER = _constants("RESULT_TAIL", "RESULT_TIER")
+RESULT_TOTAL_PEAK, RESULT_TOTAL_CONF = _constants("RESULT_TOTAL_PEAK", "RESULT_TOTAL_CONF")
 LOADS_AHEAD = tl.constexpr(32)  # loads in flight while suffix sums are added up one after the other
 CHUNK = tl.constexpr(256)
 
@@ -120,7 +122,9 @@ def _step(
     d, dd, dv, vv, p, tier = zero, zero, zero, zero, zero, zero + TIER_NONE
     conf_shift, last_conf, peak_shift = conf, conf, peak
     lowest = zero + float("inf")
+    total_peak, total_conf = peak, conf
     if tokens_before > 0:
+        total_peak, total_conf = tl.load(old + TOTAL_PEAK) + peak, tl.load(old + TOTAL_CONF) + conf
         last_conf, lowest, tier = tl.load(old + LAST_CONF), tl.load(old + LOWEST), tl.load(old + TIER)
         if position == 0:
             _end_block(blocks, suffixes, longest, size, block)
@@ -176,12 +180,16 @@ def _step(
     tl.store(new + LAST_CONF, conf)
     tl.store(new + LOWEST, lowest)
     tl.store(new + TIER, tier)
+    tl.store(new + TOTAL_PEAK, total_peak)
+    tl.store(new + TOTAL_CONF, total_conf)
     results += program * RESULT_COLUMNS
     tl.store(results + RESULT_PEAK, peak)
     tl.store(results + RESULT_CONF, conf)
     tl.store(results + RESULT_LOWEST, path_lowest)
     tl.store(results + RESULT_TAIL, group_conf)
     tl.store(results + RESULT_TIER, tier)
+    tl.store(results + RESULT_TOTAL_PEAK, total_peak)
+    tl.store(results + RESULT_TOTAL_CONF, total_conf)
     if tier != TIER_NONE:
         tl.store(logits + row * stride + tl.load(end_tokens + slot), END)
 

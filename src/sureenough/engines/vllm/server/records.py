@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sureenough.core.confidence.batched import Ints
-from sureenough.core.confidence.columns import RESULT_CONF, RESULT_LOWEST, RESULT_TIER
+from sureenough.core.confidence.columns import RESULT_COLUMNS, RESULT_CONF, RESULT_LOWEST
 from sureenough.core.confidence.instability import Floats
 from sureenough.engines.vllm.protocol import UNKNOWN_PATH, MissingRecord, PathRecord, Progress, record_bytes
 
@@ -36,7 +36,7 @@ class _StoredPath(NamedTuple):
     """What is kept of a path."""
 
     tokens: int
-    states: Floats  # lowest, tail and tier after an even and an odd number of tokens
+    states: Floats  # lowest, tail, tier, sums of peak and conf after an even and an odd number of tokens
     trace: Floats | None  # peak and conf of every token
 
     def record(self, tokens: int | None) -> PathRecord | MissingRecord | None:
@@ -46,9 +46,9 @@ class _StoredPath(NamedTuple):
             return None
         if self.tokens - tokens > 1:
             return MissingRecord(f"the path has {self.tokens} tokens, and only its last two states are kept")
-        lowest, tail, tier = self.states[tokens & 1] if tokens else (0.0, 0.0, 0.0)
+        lowest, tail, tier, peak, conf = self.states[tokens & 1].tolist() if tokens else (0.0,) * 5
         signals = None if self.trace is None else self.trace[:tokens].copy()
-        return PathRecord(tokens, float(lowest), float(tail), int(tier), signals)
+        return PathRecord(tokens, lowest, tail, int(tier), signals, peak / max(1, tokens), conf / max(1, tokens))
 
 
 class _PendingUpdate(NamedTuple):
@@ -71,7 +71,7 @@ class PathRecords:
 
     def __init__(self, slots: int, max_bytes: int | None = None) -> None:
         self._tokens = np.zeros(slots, dtype=np.int64)
-        self._states = np.zeros((slots, 2, 3))
+        self._states = np.zeros((slots, 2, RESULT_COLUMNS - RESULT_LOWEST))
         self._traces: dict[int, Floats] = {}
         self._keys: dict[int, str] = {}
         self._slots: dict[str, int] = {}
@@ -149,7 +149,7 @@ class PathRecords:
         tokens_before = update.tokens_before.astype(np.int64)
         if states:
             self._tokens[update.slots] = tokens_before + 1
-            self._states[update.slots, (tokens_before + 1) & 1] = rows[:, RESULT_LOWEST : RESULT_TIER + 1]
+            self._states[update.slots, (tokens_before + 1) & 1] = rows[:, RESULT_LOWEST:]
         if self._traces:
             for i, slot in enumerate(update.slots.tolist()):
                 if slot in self._traces:

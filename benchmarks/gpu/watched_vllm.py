@@ -1,10 +1,10 @@
 """vLLM with the monitor inside, on a GPU: what watched paths reach of vLLM's own speed, and questions by strategy.
 
-    python benchmarks/gpu/vllm.py offline MODEL            # vLLM's own `generate`: the speed to reach
-    python benchmarks/gpu/vllm.py inprocess MODEL          # watched paths of `se.VLLM`
+    python benchmarks/gpu/watched_vllm.py offline MODEL            # vLLM's own `generate`: the speed to reach
+    python benchmarks/gpu/watched_vllm.py inprocess MODEL          # watched paths of `se.VLLM`
     sureenough serve-vllm MODEL --served-model-name m ...  # then, beside it:
-    python benchmarks/gpu/vllm.py http m                   # watched paths over HTTP, with the CPU time of all processes
-    python benchmarks/gpu/vllm.py questions m --dataset FILE.jsonl
+    python benchmarks/gpu/watched_vllm.py http m           # watched paths over HTTP, and CPU time
+    python benchmarks/gpu/watched_vllm.py questions m --dataset FILE.jsonl
 
 Every phase prints lines of JSON and needs no network. Rates are medians of three.
 """
@@ -23,6 +23,7 @@ from typing import Any
 
 import sureenough as se
 from sureenough.engines.openai.client import OpenAI
+from sureenough.engines.vllm.in_process import VLLM
 
 QUESTION = (
     "Find the number of ordered pairs of positive integers (a, b) with a + b = 1000 such that neither a nor b has a "
@@ -78,7 +79,7 @@ def inprocess(options: argparse.Namespace) -> None:
     """Watched paths of the engine in this process; the client's CPU time is that of this process."""
 
     async def measure() -> None:
-        vllm = se.VLLM(options.model, max_path_tokens=options.max_path_tokens, **SAMPLING, **engine_arguments(options))
+        vllm = VLLM(options.model, max_path_tokens=options.max_path_tokens, **SAMPLING, **engine_arguments(options))
         async with vllm as loaded:
             for seeded in (False, True):
                 engine = loaded if seeded else loaded.sampled(seed=None)
@@ -140,7 +141,7 @@ def questions(options: argparse.Namespace) -> None:
         options.url, options.model, max_path_tokens=options.max_path_tokens, extra={"seed": None}, **SAMPLING
     )
     for strategy in options.strategies.split(","):
-        for name, width in (("all at once", {"planned": False}), ("planned", {"planned": True})):
+        for name, planned in (("all at once", False), ("planned", True)):
             rows = []
             for number, line in enumerate(lines[: options.questions]):
                 start = time.perf_counter()
@@ -152,7 +153,7 @@ def questions(options: argparse.Namespace) -> None:
                     parallel=options.paths,
                     window=64,
                     seed=number,
-                    **width,
+                    planned=planned,
                 )
                 right = out.answer is not None and se.grade(str(line["answer"]), out.answer)
                 rows.append((time.perf_counter() - start, out.tokens.total, out.tokens.discarded, right))

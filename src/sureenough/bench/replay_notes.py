@@ -1,0 +1,46 @@
+"""What a reader of a table of replays should know."""
+
+from __future__ import annotations
+
+from sureenough.bench.cells import Replayed
+from sureenough.bench.score import Row
+from sureenough.bench.settings import ReplaySettings
+from sureenough.spec import resolve
+
+
+def replay_notes(replayed: Replayed, settings: ReplaySettings) -> list[str]:
+    """What a reader of the table should know."""
+    opened, recorded = replayed.opened, replayed.recorded
+    cells = [result.cell for result in replayed.results]
+    notes = []
+    budget = max(cell.options.paths or 0 for cell in cells)
+    short = sum(n < budget for n in recorded)
+    if short:
+        most = max(recorded)
+        notes.append(f"{short} questions have fewer than {budget} recorded paths ({most} at most); all were used")
+    warmup = max(resolve(cell.strategy).warmup for cell in cells)
+    few = sum(n < warmup for n in recorded)
+    if few:
+        notes.append(f"{few} questions have fewer paths than a warm-up of {warmup}; all their paths warmed up")
+    if settings.equal == "string":
+        notes.append("answers were one candidate only if their strings are equal")
+    if opened.judge.undecided:
+        notes.append(
+            f"{opened.judge.undecided} pairs of answers were undecided after {settings.symbolic_seconds:g} s "
+            "per question and count as different; more symbolic_seconds may decide them"
+        )
+    if opened.damaged:
+        notes.append(f"{opened.damaged} damaged rows were left out")
+    if settings.guard:
+        notes.append("guard has no effect any more: `sure` learns which confidence to trust")
+    return notes + [note for result in replayed.results if (note := _learned_note(result.row)) is not None]
+
+
+def _learned_note(row: Row) -> str | None:
+    if row.learned is None:
+        return None
+    parts = [
+        f"{name.replace('_', ' ')} {one['r']:+.2f} from {one['questions']:.0f} questions, weight {one['beta']:.2f}"
+        for name, one in row.learned.items()
+    ]
+    return f"{row.strategy} learned how far confidence goes with agreement: {'; '.join(parts)}"

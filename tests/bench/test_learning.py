@@ -1,0 +1,93 @@
+"""Comparisons learn which confidence to trust; outcomes explain themselves."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+import sureenough as se
+from sureenough.bench.cells import ReplayCell, in_order, replay_cells
+from sureenough.bench.settings import ReplaySettings
+from sureenough.bench.source import Source
+from sureenough.core.learning import LearnerState
+from sureenough.core.options import RunOptions
+from sureenough.drivers import replay as run_recorded
+from sureenough.pools import Pool, PoolInfo, Question, RecordedPath, write_pool
+from sureenough.spec import parse
+
+
+def pool_with(confidence: float, folder: Path) -> Path:
+    """Questions whose right paths are more (or, negative, less) confident than the others."""
+    rng = np.random.default_rng(1)
+    questions = []
+    for q in range(30):
+        paths = []
+        for _ in range(24):
+            right = rng.random() < 0.6
+            level = 9 + confidence * (1 if right else -1) + rng.normal(0, 0.5)
+            answer = "right" if right else str(rng.choice(["x", "y", "z"]))
+            paths.append(RecordedPath(answer, [0.5] * 8, np.full(8, level)))
+        questions.append(Question(f"q{q}", "right", None, paths))
+    write_pool(folder / "made.parquet", questions, PoolInfo(window=4))
+    return folder / "made.parquet"
+
+
+def learned_of(pool: Path, spec: str = "sure") -> dict[str, float]:
+    row = se.compare(pool, [spec], repeats=2).rows[0]
+    assert row.learned is not None
+    return {name: signal["beta"] for name, signal in row.learned.items()}
+
+
+def test_a_comparison_learns_which_confidence_to_trust(tmp_path: Path) -> None:
+    assert learned_of(pool_with(+1.5, tmp_path))["tail"] > 0.6
+    assert learned_of(pool_with(-1.5, tmp_path))["tail"] == 0.0
+    misled = se.compare(pool_with(-1.5, tmp_path), ["sc", "sure", "sure:weigh=tail,beta=0.6"], repeats=2)
+    assert misled.rows[1].accuracy > misled.rows[2].accuracy
+    (note,) = [note for note in misled.notes if "learned" in note]
+    assert note.startswith("sure learned how far confidence goes with agreement: tail -0.")
+    assert misled.rows[0].learned is None
+
+
+def test_repeats_learn_alone_and_in_the_order_of_the_pass(tmp_path: Path) -> None:
+    """By hand: the states of a pass, question by question."""
+    pool, settings = pool_with(1.5, tmp_path), ReplaySettings(repeats=2)
+    options = RunOptions(paths=24, window=4)
+    (replayed,) = replay_cells([Source.of(pool)], lambda _: [ReplayCell("sure", "sure", options)], settings)
+    for repeat in range(2):
+        state = LearnerState()
+        for number, question in enumerate(Pool(pool)):
+            paths = in_order(question, repeat, 0, 24)
+            state = state.receive(run_recorded(paths, parse("sure").with_state(state), options))
+            assert replayed.results[0].states[number][repeat] == state
+
+
+def test_guard_is_accepted_with_a_note(tmp_path: Path) -> None:
+    pool = pool_with(1.5, tmp_path)
+    plain, guarded = (se.compare(pool, ["sc", "sure"], repeats=1, guard=guard) for guard in (False, True))
+    assert plain.rows == guarded.rows
+    assert [note for note in guarded.notes if note not in plain.notes] == [
+        "guard has no effect any more: `sure` learns which confidence to trust"
+    ]
+
+
+def test_an_outcome_explains_itself() -> None:
+    paths = [RecordedPath("42" if i % 4 else "41", [0.5] * 6, [9.0] * 6) for i in range(20)]
+    text = se.replay(paths, "sure", window=4).explain()
+    assert text.splitlines()[0].startswith("Answer: 42 (sure, ")
+    assert "Votes: 42 " in text
+    assert "The vote was settled when " in text
+    wide = se.replay(paths, "sure", window=4, parallel=20)
+    assert f"when {wide.counted} paths had been counted; {20 - wide.counted} more had been started." in wide.explain()
+    assert "points of vote share" in text
+    assert "tokens (" in text
+    nothing = se.replay([RecordedPath(None, [], [])], "ddc:warmup=1").explain()
+    assert nothing.startswith("No answer (ddc:warmup=1, 1 of 1 paths).")
+    assert "There are no votes yet." in nothing
+    assert "Note: no path was watched" in nothing
+
+
+def test_many_answers_are_summed_up() -> None:
+    paths = [RecordedPath(str(i), [0.5], [9.0]) for i in range(9)]
+    assert "and 4 more" in se.replay(paths, "sc").explain()
+    assert "more;" not in se.replay(paths[:5], "sc").explain()

@@ -1,0 +1,151 @@
+"""Learning which confidence to trust: the rule by its numbers, its laws, and what it makes of damaged states."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sureenough.core.expected_gain import ExpectedGain
+from sureenough.core.learning import SIGNALS, LearnerState, correlation
+from sureenough.core.options import RunOptions
+from sureenough.core.outcome import Outcome
+from sureenough.core.votes import Poll
+from sureenough.core.weights import Ballot, BySignals
+from sureenough.drivers import replay
+from sureenough.errors import UsageError
+from sureenough.pools import RecordedPath
+from sureenough.spec import parse, render
+
+VOTES = [("a", 12.0, 0.9), ("a", 11.0, 0.95), ("b", 8.0, 0.7), ("a", 10.0, 0.92), ("c", 9.0, 0.6)]
+
+
+def poll_of(votes: list[tuple[str, float, float]], state: LearnerState | None = None) -> Poll:
+    poll = Poll(BySignals(state=state or LearnerState()), 64)
+    for path, (answer, tail, peak) in enumerate(votes):
+        poll.add(path, Ballot(path, answer, 0.0, tail, peak))
+    return poll
+
+
+def outcome_of(votes: list[tuple[str, float, float]]) -> Outcome:
+    """A run over paths of one token, whose tails and peaks are these, that counts them all."""
+    paths = [RecordedPath(answer, [peak], [tail]) for answer, tail, peak in votes]
+    return replay(paths, parse("sure:delta=0"), RunOptions(paths=len(paths), window=1))
+
+
+def test_the_prior_trusts_both_signals_alike() -> None:
+    state = LearnerState()
+    assert list(state.correlations.values()) == pytest.approx([0.15, 0.15])
+    assert state.betas(0.8) == pytest.approx({"tail": 0.4, "mean_peak": 0.4})
+    assert state.trust == 1.0
+
+
+def test_one_question_by_its_numbers() -> None:
+    state = LearnerState().receive(outcome_of(VOTES))
+    assert list(state.correlations.values()) == pytest.approx([0.229558, 0.240754], abs=1e-6)
+    assert list(state.betas(0.8).values()) == pytest.approx([0.380968, 0.419032], abs=1e-6)
+    poll = poll_of(VOTES, state)
+    assert list(poll.votes().values()) == pytest.approx([3.391208, 0.636901, 0.628831], abs=1e-6)
+    assert ExpectedGain().measure(poll) == pytest.approx(0.013237, abs=1e-6)
+
+
+def test_the_correlation_is_that_of_raw_signals_with_leave_one_out_agreement() -> None:
+    votes = [("a", 90.0, 0.9), ("a", 3.0, 0.8), ("b", 4.0, 0.3), ("b", 5.0, 0.2), ("c", 2.0, 0.6), ("a", 4.0, 0.7)]
+    others = [2 / 5, 2 / 5, 1 / 5, 1 / 5, 0, 2 / 5]
+    for column, value in enumerate(outcome_of(votes).correlations.values(), start=1):
+        assert value == pytest.approx(np.corrcoef([vote[column] for vote in votes], others)[0, 1])
+
+
+def test_some_questions_teach_nothing() -> None:
+    state = LearnerState()
+    for votes in (VOTES[:4], [("a", tail, peak) for _, tail, peak in VOTES]):
+        assert outcome_of(votes).correlations == {}
+        state = state.receive(outcome_of(votes))
+    assert (state.questions, state.counts) == (2, (0, 0))
+    assert state.correlations == LearnerState().correlations
+
+
+def test_a_signal_that_does_not_vary_or_is_missing_is_left_out() -> None:
+    assert list(outcome_of([(answer, 7.0, peak) for answer, _, peak in VOTES]).correlations) == ["mean_peak"]
+    nan = poll_of([(answer, tail, float("nan") if i == 2 else peak) for i, (answer, tail, peak) in enumerate(VOTES)])
+    assert list(nan.correlations()) == ["tail"]
+    alone = Poll(BySignals("tail", 0.4), 64)
+    for path, (answer, tail, _) in enumerate(VOTES):
+        alone.add(path, Ballot(path, answer, 0.0, tail))
+    assert nan.votes() == pytest.approx(alone.votes()), "only the tail weighs"
+    assert correlation([1.0, 2.0, float("inf")], [1.0, 2.0, 3.0]) is None
+
+
+def test_signals_that_mislead_weigh_nothing_and_the_stop_rule_is_twice_as_careful() -> None:
+    state = LearnerState(40, (-8.0, -8.0), (40, 40))
+    strategy = parse("sure").with_state(state)
+    assert state.trust == 0.0
+    assert set(poll_of(VOTES, state).votes().values()) == {3.0, 1.0}
+    assert strategy.stop.threshold == pytest.approx(0.005)
+    assert parse("sure:weigh=tail").with_state(state) == parse("sure:weigh=tail")
+    assert parse("ddc").with_state(state) is parse("ddc")
+
+
+def test_a_state_does_not_change_the_name_of_a_strategy() -> None:
+    strategy = parse("sure:delta=0.02").with_state(LearnerState(40, (-8.0, 20.0), (40, 40)))
+    assert render(strategy) == "sure:delta=0.02"
+    assert strategy.state is not None
+    assert parse("sure:weigh=count").state is None
+    assert parse("sc").state is None
+
+
+def test_an_outcome_keeps_the_state_it_used_and_can_be_replayed_with_it() -> None:
+    state = LearnerState().receive(outcome_of(VOTES))
+    paths = [RecordedPath(answer, [peak], [tail]) for answer, tail, peak in VOTES]
+    out = replay(paths, parse("sure").with_state(state), RunOptions(paths=5, window=1))
+    assert out.learned == state
+    kept = LearnerState.from_json(json.loads(json.dumps(out.to_json()))["learned"])
+    assert replay(paths, parse("sure").with_state(kept), RunOptions(paths=5, window=1)) == out
+    assert replay(paths, parse("ddc:warmup=2"), RunOptions(paths=5, window=1)).learned is None
+
+
+states = st.integers(0, 10**6).flatmap(
+    lambda n: st.builds(
+        lambda counts, shares: LearnerState(n, tuple(c * s for c, s in zip(counts, shares, strict=True)), counts),
+        st.tuples(*[st.integers(0, n)] * len(SIGNALS)),
+        st.tuples(*[st.floats(-1, 1)] * len(SIGNALS)),
+    )
+)
+
+
+@given(states)
+def test_any_state_survives_json_and_gives_bounded_weights(state: LearnerState) -> None:
+    assert LearnerState.from_json(json.loads(json.dumps(state.to_json()))) == state
+    betas = list(state.betas(0.8).values())
+    assert min(betas) >= 0.0
+    assert sum(betas) <= 0.8 + 1e-12
+    assert all(beta == 0.0 for beta, r in zip(betas, state.correlations.values(), strict=True) if r <= 0)
+    assert 0.0 <= state.trust <= 1.0
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"version": 2},
+        {"questions": -1},
+        {"questions": True},
+        {"questions": "40"},
+        {"signals": {}},
+        {"signals": None},
+        {"signals": {"tail": {"sum": "x", "questions": 3}, "mean_peak": {"sum": 0, "questions": 0}}},
+        {"signals": {"tail": {"sum": float("nan"), "questions": 3}, "mean_peak": {"sum": 0, "questions": 0}}},
+        {"signals": {"tail": {"sum": 9.0, "questions": 3}, "mean_peak": {"sum": 0, "questions": 0}}},
+        {"signals": {"tail": {"sum": 1.0, "questions": 50}, "mean_peak": {"sum": 0, "questions": 0}}},
+    ],
+)
+def test_damaged_states_are_refused(damage: dict[str, Any]) -> None:
+    good = LearnerState(9, (1.0, 2.0), (8, 9)).to_json()
+    with pytest.raises(UsageError):
+        LearnerState.from_json(good | damage)
+    for other in (None, [], "x", 3):
+        with pytest.raises(UsageError):
+            LearnerState.from_json(other)
