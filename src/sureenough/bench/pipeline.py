@@ -22,7 +22,6 @@ from sureenough.answers import warm_up
 from sureenough.bench.judging import Equal, JudgedAnswers, PoolJudge, judge_question
 from sureenough.bench.settings import ReplaySettings
 from sureenough.bench.source import Source
-from sureenough.core.options import DEFAULT_WINDOW
 from sureenough.errors import SureEnoughError
 from sureenough.pools import Pool, Question
 
@@ -124,7 +123,7 @@ def map_questions(
 
 def _open(source: Source, settings: ReplaySettings, window: int | None) -> OpenPool:
     pool = Pool(source.pool, skip_damaged=settings.skip_damaged)
-    size = window if window is not None else pool.info.window or DEFAULT_WINDOW
+    size = pool.window() if window is None else window
     return OpenPool(source, pool, PoolJudge(pool, settings.symbolic_seconds, settings.equal), size)
 
 

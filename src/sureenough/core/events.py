@@ -9,6 +9,7 @@ from math import nan
 from typing import Any, Literal, NamedTuple
 
 from sureenough.core.confidence.array import Windows
+from sureenough.core.confidence.instability import Floats
 from sureenough.core.pruning import OPEN_GATE, Gate, Tier
 
 __all__ = [
@@ -53,6 +54,7 @@ class Summary(NamedTuple):
     tail: float = nan  # group conf of the last window
     tier: Tier | None = None  # the test that pruned it
     windows: Windows | None = None  # every window's values, for warm-up paths
+    signals: Floats | None = None  # rows of peak and conf, if the session's window was not known to the engine
 
 
 class Tokens(NamedTuple):

@@ -13,7 +13,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import inf, isfinite
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
@@ -23,6 +23,9 @@ from sureenough.core.confidence.instability import Floats
 from sureenough.core.events import Summary, Tier
 from sureenough.core.pruning import Gate
 from sureenough.errors import UsageError
+
+if TYPE_CHECKING:
+    from sureenough.engines.base import WatchOptions
 
 PROTOCOL_VERSION: Final = 2
 K: Final = 20
@@ -97,7 +100,12 @@ class WatchRequest:
     key: str  # names the path's record; whoever knows it may read the record
     window: int
     gate: Gate = NEVER_CLOSES
-    trace: bool = False  # keep every token's signals, for the windows of a warm-up path
+    trace: bool = False  # keep every token's signals, for a warm-up path or one whose window is not known yet
+
+    @classmethod
+    def of(cls, key: str, watch: WatchOptions) -> WatchRequest:
+        """The request for a path; one whose window is not known is traced, and any window will do."""
+        return cls(key, watch.window or 1, watch.gate or NEVER_CLOSES, trace=watch.gate is None)
 
     def to_arguments(self) -> dict[str, str | float | int]:
         """As `vllm_xargs`; thresholds that never close are left out, since JSON has no infinity."""
@@ -214,7 +222,7 @@ def parse_summary(record: Mapping[str, Any], window: int) -> Summary:
         raise ValueError(f"malformed record ({type(error).__name__})") from None
     if type(tokens) is not int or tokens < 0:
         raise ValueError("malformed record (tokens)")
-    windows = None
+    windows = signals = None
     if "signals" in record:
         if not isinstance(record["signals"], str):
             raise ValueError("malformed record (signals)")
@@ -222,4 +230,4 @@ def parse_summary(record: Mapping[str, Any], window: int) -> Summary:
         if len(signals) != tokens or not np.isfinite(signals).all():
             raise ValueError("malformed record (signals)")
         windows = scan(np.ascontiguousarray(signals[:, 0]), np.ascontiguousarray(signals[:, 1]), window)
-    return Summary(tokens, lowest, tail, tier, windows)
+    return Summary(tokens, lowest, tail, tier, windows, signals)
