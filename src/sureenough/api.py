@@ -15,7 +15,7 @@ from typing import Any, Final, TypedDict, TypeVar, Unpack
 
 from sureenough.answers import REPLAY_PATIENCE, REPLAY_SECONDS, Judge
 from sureenough.core.learning import LearnerState
-from sureenough.core.options import DEFAULT_WINDOW, LIVE_DEFAULTS, Count, RunOptions
+from sureenough.core.options import LIVE_DEFAULTS, Count, RunOptions, with_implied
 from sureenough.core.outcome import Outcome
 from sureenough.core.session import Session
 from sureenough.core.strategy import Strategy
@@ -28,6 +28,7 @@ from sureenough.errors import UsageError
 from sureenough.pools import Learner, RecordedPath
 from sureenough.pools.learner import LearnerKey, as_learner
 from sureenough.spec import render, resolve
+from sureenough.strategies import DEFAULT_STRATEGY
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -43,6 +44,7 @@ class RunKeywords(TypedDict, total=False):
     deadline: float | None
     count: Count
     planned: bool
+    hurry: float
 
 
 class AskKeywords(RunKeywords, total=False):
@@ -53,6 +55,7 @@ class AskKeywords(RunKeywords, total=False):
     extract: Extract | None
     observers: Iterable[Observer]
     learn: Learner | LearnerState | str | Path | None
+    gives_up: bool
 
 
 def _show_run_options(defaults: RunOptions) -> Callable[[F], F]:
@@ -81,20 +84,21 @@ def _run_options(defaults: RunOptions, options: Mapping[str, Any], *others: str)
     unknown = next((name for name in options if name not in known), None)
     if unknown is not None:
         raise UsageError(f"unknown option {unknown!r}; known: {', '.join(known)}")
-    return replace(defaults, **options)
+    return replace(defaults, **with_implied(options))
 
 
 @_show_run_options(RunOptions())
 def replay(
     recorded: Sequence[RecordedPath],
-    strategy: str | Strategy = "ddc",
+    strategy: str | Strategy = DEFAULT_STRATEGY,
     *,
     learn: LearnerState | None = None,
     **options: Unpack[RunKeywords],
 ) -> Outcome:
     """What `strategy` would have answered on these recorded paths, taken in the order given.
 
-    By default the budget is all paths and the window 2048 tokens. The seed is only kept in the outcome.
+    By default the budget is all paths, and the window is chosen from their lengths. The seed is only kept in the
+    outcome.
 
     Args:
         recorded: the paths of one question.
@@ -108,7 +112,7 @@ def replay(
     if wrong is not None:
         raise UsageError(f"replay takes RecordedPath objects, not {type(wrong).__name__}")
     run = _run_options(RunOptions(), options)
-    run = replace(run, paths=run.paths or len(recorded), window=run.window or DEFAULT_WINDOW)
+    run = replace(run, paths=run.paths or len(recorded))
     answers = sorted({path.answer for path in recorded if path.answer is not None})
     judge = Judge(REPLAY_SECONDS, patience=REPLAY_PATIENCE)
     classes = dict(zip(answers, judge.classes(answers), strict=True))
@@ -124,18 +128,19 @@ TEMPLATE: Final = "{question}\n\nPlease reason step by step, and put your final 
 async def aask(
     question: str | Prompt,
     engine: SupportsStream | None = None,
-    strategy: str | Strategy = "ddc",
+    strategy: str | Strategy = DEFAULT_STRATEGY,
     *,
     template: str | None = None,
     kind: str = "math",
     extract: Extract | None = None,
     observers: Iterable[Observer] = (),
     learn: Learner | LearnerState | str | Path | None = None,
+    gives_up: bool = True,
     **options: Unpack[RunKeywords],
 ) -> Outcome:
     """Ask a live engine. Cancelling it closes every stream and returns the vote so far.
 
-    The window is what the engine suggests by default, else 2048 tokens.
+    If neither the options nor the engine has a window, it is chosen from the lengths of the first paths.
 
     Args:
         question: rendered with the template; a Prompt is sent as it is.
@@ -146,18 +151,18 @@ async def aask(
         extract: finds the answer in a path's text, instead of the kind's extractor.
         observers: called with every event.
         learn: a Learner or the name of its file, read before the run and updated after it; or a LearnerState to use.
+        gives_up: end the run with reason "no_answer" if the first paths, eight or the whole warm-up, give no answer.
     """
-    run = _run_options(LIVE_DEFAULTS, options, "template", "kind", "extract", "observers", "learn")
+    run = _run_options(LIVE_DEFAULTS, options, "template", "kind", "extract", "observers", "learn", "gives_up")
     notes: tuple[str, ...] = ()
     if engine is None:
         engine, notes = _builtin(question)
     engine = as_engine(engine)
-    window = run.window or engine.window or DEFAULT_WINDOW
-    run = replace(run, paths=run.paths or LIVE_DEFAULTS.paths, window=window)
+    run = replace(run, paths=run.paths or LIVE_DEFAULTS.paths, window=run.window or engine.window)
     template = template if template is not None else engine.template or TEMPLATE
     chosen = resolve(strategy)
     learner = None if learn is None or isinstance(learn, LearnerState) else as_learner(learn)
-    key = LearnerKey(engine.model_name(), window, render(chosen))
+    key = LearnerKey(engine.model_name(), run.window or 0, render(chosen))
     if isinstance(learn, LearnerState):
         chosen = chosen.with_state(learn)
     elif learner is not None:
@@ -165,7 +170,7 @@ async def aask(
     out = await run_live(
         question if isinstance(question, Prompt) else render_prompt(question, template),
         engine,
-        Session(chosen, run),
+        Session(chosen, run, longest_window=engine.longest_window, gives_up=gives_up),
         extract=extract or extractor_for(kind),
         group=new_grouper(),
         observers=observers,
@@ -198,7 +203,7 @@ def _builtin(question: str | Prompt) -> tuple[Engine, tuple[str, ...]]:
 def ask(
     question: str | Prompt,
     engine: SupportsStream | None = None,
-    strategy: str | Strategy = "ddc",
+    strategy: str | Strategy = DEFAULT_STRATEGY,
     **options: Unpack[AskKeywords],
 ) -> Outcome:
     """Ask a live engine and wait; the options are those of `aask`. Ctrl-C returns the vote so far."""

@@ -66,5 +66,8 @@ STRATEGIES: Final[dict[str, Strategy]] = {
     ),
 }
 
+DEFAULT_STRATEGY: Final = "sure"
+"""Of every verb, of Python, of the server and of its page."""
+
 COMPARED: Final = tuple(name for name in STRATEGIES if not name.startswith("ddc-"))
 """The strategies that `replay` and `bench` compare by default: all but the ablations."""

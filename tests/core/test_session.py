@@ -22,7 +22,7 @@ from sureenough.core.events import (
     Tokens,
     path_seed,
 )
-from sureenough.core.options import RunOptions, suggested_window
+from sureenough.core.options import RunOptions
 from sureenough.core.session import Session
 from sureenough.core.strategy import Strategy
 from sureenough.errors import ProtocolError, UsageError
@@ -245,11 +245,6 @@ def test_without_a_calibration_the_warm_up_still_comes_first_and_nothing_is_prun
     assert (out.pruned, out.gate, out.votes) == (0, None, {"a": 9.0, "b": 8.0})
 
 
-@pytest.mark.parametrize(("longest", "window"), [(0, 1), (19, 1), (20, 2), (640, 64), (9000, 512)])
-def test_a_window_that_paths_fill_several_times(longest: int, window: int) -> None:
-    assert suggested_window(longest) == window
-
-
 # -- what the outcome says
 
 
@@ -257,7 +252,7 @@ def test_no_path_was_watched() -> None:
     run = session(ddc(1), paths=1, window=2048)
     run.receive(Tokens(0, [Token("", 0.5, 5.0)] * 640))
     run.receive(ended(0))
-    assert run.outcome().notes == ("no path was watched: the longest has 640 tokens, the window 2048; try window=64",)
+    assert run.outcome().notes == ("no path was watched: the longest has 640 tokens, the window 2048; try window=128",)
 
 
 def test_a_path_that_just_fills_a_window_was_watched() -> None:

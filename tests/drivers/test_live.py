@@ -40,7 +40,7 @@ def scripted(play: Callable[[int], Iterable[Step]]) -> Fake:
 def go(
     engine: Engine, strategy: str = "sc", *, paths: int = 8, parallel: int = 4, window: int = 4, **more: Any
 ) -> Outcome:
-    options = {name: more.pop(name) for name in ("max_tokens", "count", "planned", "deadline") if name in more}
+    options = {name: more.pop(name) for name in ("max_tokens", "count", "planned", "hurry", "deadline") if name in more}
     session = Session(resolve(strategy), RunOptions(paths=paths, window=window, parallel=parallel, **options))
     return asyncio.run(
         asyncio.wait_for(

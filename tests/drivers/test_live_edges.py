@@ -64,7 +64,7 @@ def test_no_delay_of_engine_or_grouping_changes_a_decision(strategy: str, seed: 
         (draw.choice([*MEANING, "1/2", "1/2", None]), draw.uniform(2.0, 12.0), draw.randint(1, 9)) for _ in range(14)
     ]
 
-    def decided(parallel: int, planned: bool) -> tuple[Any, ...]:
+    def decided(parallel: int, planned: bool, hurry: float = 0.25) -> tuple[Any, ...]:
         delays = random.Random(f"{parallel} {seed}")
 
         def play(n: int) -> Iterable[Step]:
@@ -76,12 +76,14 @@ def test_no_delay_of_engine_or_grouping_changes_a_decision(strategy: str, seed: 
             time.sleep(delays.random() * 0.01)
             return by_meaning(known)
 
-        out = go(scripted(play), strategy, paths=14, parallel=parallel, planned=planned, group=slow)
+        out = go(scripted(play), strategy, paths=14, parallel=parallel, planned=planned, hurry=hurry, group=slow)
         return out.answer, out.votes, out.reason, out.counted, out.tokens.init, out.tokens.kept
 
     alone = decided(1, False)
-    for parallel, planned in ((2, False), (6, False), (16, False), (6, True)):
-        assert decided(parallel, planned) == alone
+    for parallel in (2, 6, 16):
+        assert decided(parallel, False) == alone
+    for hurry in (0.0, 0.25, 1.0, 10.0):
+        assert decided(6, True, hurry) == alone
 
 
 def test_a_grouping_that_raises_costs_votes_and_not_the_run() -> None:

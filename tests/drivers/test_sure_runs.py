@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
 from scipy.stats import beta as beta_distribution
@@ -109,13 +110,31 @@ def check(paths: list[RecordedPath], window: int, strategy: Strategy, delta: flo
 
 
 @pytest.mark.parametrize("parallel", [2, 7, 40])
-@pytest.mark.parametrize("planned", [False, True])
+@pytest.mark.parametrize("hurry", [None, 0.0, 0.25, 2.0])
 @pytest.mark.parametrize("seed", range(5))
-def test_any_width_planned_or_not_gives_the_same_answer(seed: int, parallel: int, planned: bool) -> None:
+def test_any_width_planned_or_not_gives_the_same_answer(seed: int, parallel: int, hurry: float | None) -> None:
     paths = random_paths(seed)
+    width: dict[str, Any] = {} if hurry is None else {"planned": True, "hurry": hurry}
     alone = replay(paths, parse("sure"), RunOptions(paths=40, window=12))
-    wide = replay(paths, parse("sure"), RunOptions(paths=40, window=12, parallel=parallel, planned=planned))
+    wide = replay(paths, parse("sure"), RunOptions(paths=40, window=12, parallel=parallel, **width))
     assert (wide.answer, wide.votes, wide.reason) == (alone.answer, alone.votes, alone.reason)
+
+
+def test_more_hurry_spends_tokens_and_saves_steps(real_questions: list[Question]) -> None:
+    """At hurry 0 only the need counts; from hurry 64 on, the first path that ends lets all run."""
+    spent = []
+    widths: list[dict[str, Any]] = [*({"planned": True, "hurry": hurry} for hurry in (0.0, 0.25, 1.0, 64.0)), {}]
+    for options in widths:
+        runs = [
+            replay(question.paths, parse("sure"), RunOptions(paths=64, window=64, parallel=64, **options))
+            for question in real_questions[:20]
+        ]
+        spent.append((sum(out.tokens.total for out in runs), sum(out.steps for out in runs)))
+    tokens, steps = zip(*spent, strict=True)
+    assert list(tokens) == sorted(tokens)
+    assert tokens[0] < tokens[2] < tokens[4]
+    assert list(steps) == sorted(steps, reverse=True)
+    assert steps[0] > steps[2] > steps[4]
 
 
 @pytest.mark.parametrize("name", ["ac", "esc", "ddc", "deepconf-low", "sure"])

@@ -14,7 +14,7 @@ from sureenough.bench.replay_notes import replay_notes
 from sureenough.bench.score import Row
 from sureenough.bench.settings import DEFAULT_REPEATS, ReplaySettings
 from sureenough.bench.source import Source
-from sureenough.core.options import Count, RunOptions
+from sureenough.core.options import Count, RunOptions, with_implied
 from sureenough.core.strategy import Strategy
 from sureenough.errors import UsageError
 from sureenough.pools import Pool
@@ -51,7 +51,8 @@ def compare(
     seed: int = 0,
     max_tokens: int | None = None,
     count: Count = "start",
-    planned: bool = False,
+    planned: bool | None = None,
+    hurry: float | None = None,
     guard: bool = False,
     equal: Equal = "meaning",
     symbolic_seconds: float = REPLAY_SECONDS,
@@ -67,13 +68,14 @@ def compare(
         pool: a Parquet file of recorded paths.
         strategies: specs such as "ddc:tau=0.99"; differences are to the first.
         paths: the budget; the pool's own size by default.
-        window: tokens per window; by default what the pool suggests, else 2048.
+        window: tokens per window; by default what the pool suggests, else chosen from the lengths of its paths.
         parallel: paths that run at once.
         repeats: the number of orders.
         seed: of the orders and of the bootstrap.
         max_tokens: cap on the tokens of a question.
         count: the order in which votes are counted.
-        planned: run no more paths at once than twice what a strategy still needs.
+        planned: run no more paths at once than the vote may still need; on if `hurry` is given.
+        hurry: with planned width, paths that may run at once per path that has ended; 0.25 by default.
         guard: deprecated and without effect; `sure` learns which confidence to trust.
         equal: whether answers are one candidate by their "meaning" or by their "string", as other tools vote.
         symbolic_seconds: time per question to compare answers symbolically; undecided pairs count as different.
@@ -85,9 +87,11 @@ def compare(
         repeats=repeats, guard=guard, equal=equal, symbolic_seconds=symbolic_seconds,
         skip_damaged=skip_damaged or (isinstance(pool, Pool) and pool.skip_damaged), jobs=jobs,
     )  # fmt: skip
+    given = {"planned": planned, "hurry": hurry}
     options = RunOptions(
-        paths=paths, window=window, parallel=parallel, seed=seed, max_tokens=max_tokens, count=count, planned=planned
-    )
+        paths=paths, window=window, parallel=parallel, seed=seed, max_tokens=max_tokens, count=count,
+        **with_implied({name: value for name, value in given.items() if value is not None}),
+    )  # fmt: skip
     resolved = [resolve(one) for one in ([strategies] if isinstance(strategies, str | Strategy) else strategies)]
     if not resolved:
         raise UsageError("name at least one strategy to compare")

@@ -194,7 +194,9 @@ async def _run(job: LiveJob, engine: Engine, options: RunOptions) -> LiveRun:
     question = job.question
     log = RunLogWriter({"question": question.id, "model": job.cell.model.name, "strategy": job.strategy}, interval=inf)
     own = {name: getattr(options, name) for name in RunOptions.fields()} | {"seed": options.seed + job.repeat}
-    outcome = await aask(question.prompt, engine, job.strategy, extract=question.extract, observers=[log], **own)
+    outcome = await aask(
+        question.prompt, engine, job.strategy, extract=question.extract, observers=[log], gives_up=False, **own
+    )
     _refuse_unfinished(outcome, job)
     right = None if question.gold is None else await asyncio.to_thread(grade, question.gold, outcome.answer)
     return LiveRun(*job.key, right, *log.view.seconds(), outcome.to_json())

@@ -22,7 +22,6 @@ from sureenough.answers import warm_up
 from sureenough.bench.judging import Equal, JudgedAnswers, PoolJudge, judge_question
 from sureenough.bench.settings import ReplaySettings
 from sureenough.bench.source import Source
-from sureenough.core.options import DEFAULT_WINDOW
 from sureenough.errors import SureEnoughError
 from sureenough.pools import Pool, Question
 
@@ -138,7 +137,7 @@ def run_tasks(
 def open_pool(source: Source, settings: ReplaySettings, window: int | None) -> OpenPool:
     """A pool, its judge, and the caller's window or what the pool suggests."""
     pool = Pool(source.pool, skip_damaged=settings.skip_damaged)
-    size = window if window is not None else pool.info.window or DEFAULT_WINDOW
+    size = pool.window() if window is None else window
     return OpenPool(source, pool, PoolJudge(pool, settings.symbolic_seconds, settings.equal), size)
 
 

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 
 from sureenough.bench.settings import ReplaySettings
-from sureenough.core.options import LIVE_DEFAULTS, RunOptions, check_count
+from sureenough.core.options import LIVE_DEFAULTS, RunOptions, check_count, with_implied
 from sureenough.errors import UsageError
 from sureenough.spec import options, parse, render
 
@@ -64,8 +64,9 @@ class BenchPlan:
     strategies: tuple[str, ...] | None = None
     sweeps: dict[str, tuple[int | float | str, ...]] = field(default_factory=dict)  # options of strategies
     sweep: tuple[float, ...] | None = None  # the values of the experiment's own sweep
-    options: RunOptions = field(default_factory=lambda: RunOptions(parallel=LIVE_DEFAULTS.parallel))
+    options: RunOptions = field(default_factory=lambda: replace(LIVE_DEFAULTS, paths=None))
     replay_parallel: int = 1  # `parallel` is for live engines
+    replay_planned: bool = False  # live engines run planned by default, recorded paths only if the plan says so
     settings: ReplaySettings = field(default_factory=ReplaySettings)
     live: bool = False  # also run every strategy on a live engine
     live_repeats: int = 1
@@ -149,11 +150,13 @@ def _plan(table: dict[str, Any], limit: int | None, where: str, *, override: boo
     if isinstance(engines := table.get("engines"), list | tuple):
         for one in engines:
             _refuse_unknown(one, _names(EngineChoice), f"{where}, engines")
-    own = [name for name in _names(BenchPlan) if name not in ("options", "settings")]
+    own = [name for name in _names(BenchPlan) if name not in ("options", "settings", "replay_planned")]
     _refuse_unknown(table, [*own, *RunOptions.fields(), *ReplaySettings.fields()], where)
     nested = {name: value for name, value in table.items() if name in own}
-    run_options = {"parallel": LIVE_DEFAULTS.parallel} | _only(table, RunOptions.fields())
+    given = with_implied(_only(table, RunOptions.fields()))
+    run_options = {"parallel": LIVE_DEFAULTS.parallel, "planned": LIVE_DEFAULTS.planned} | given
     nested |= {"options": run_options, "settings": _only(table, ReplaySettings.fields())}
+    nested["replay_planned"] = given.get("planned", False)
     try:
         return msgspec.convert(nested, BenchPlan, strict=True)
     except msgspec.ValidationError as error:

@@ -68,7 +68,7 @@ def headline(result: Comparison) -> str:
     first, options = result.rows[0], result.options
     width = "one path at a time" if options.parallel == 1 else f"{options.parallel} paths at once"
     if options.planned:
-        width += ", planned"
+        width += f" at most, planned with hurry {options.hurry:g}"
     if options.count == "finish":
         width += ", votes counted as paths finish"
     pool = "built-in pool" if result.pool == str(BUILTIN_POOL) else result.pool

@@ -42,13 +42,12 @@ from sureenough.drivers.run_log_writer import LineReader, RunLogWriter
 from sureenough.drivers.transcripts import WinnerTranscript
 from sureenough.engines.local.engine import Local
 from sureenough.errors import EngineError, UsageError
+from sureenough.strategies import DEFAULT_STRATEGY
 
 
 @with_options(
     server=engine_options(),
-    run=run_options(
-        LIVE_DEFAULTS, notes={"window": "what the model suggests, else 2048, by default"}, env=("paths", "parallel")
-    ),
+    run=run_options(LIVE_DEFAULTS, env=("paths", "parallel")),
 )
 def command(
     *,
@@ -58,7 +57,7 @@ def command(
     file: Annotated[Path | None, typer.Option("-f", "--file", help="Read the question from a file.")] = None,
     strategy: Annotated[
         str, typer.Option("-s", "--strategy", help=STRATEGY_HELP, envvar="SUREENOUGH_STRATEGY")
-    ] = "ddc",
+    ] = DEFAULT_STRATEGY,
     run: RunOptions,
     kind: Annotated[str, typer.Option(help="Kind of answer: math or choice.")] = "math",
     template: Template = None,

@@ -37,11 +37,11 @@ SAMPLING: Final = ("temperature", "top_p", "max_path_tokens", "completions", "fi
     server=engine_options(leave_out=("url", "metrics", "context", "threads")),
     run=run_options(
         None,
-        only=("paths", "window", "parallel", "seed"),
+        only=("paths", "window", "parallel", "seed", "planned", "hurry"),
         notes={
             "paths": "512 are recorded by default",
-            "window": "what the pool or the engine suggests by default",
             "parallel": "per server, 16 by default",
+            "planned": "the default of live runs, not of recorded paths",
         },
     ),
 )

@@ -17,12 +17,13 @@ from sureenough.core.options import RunOptions
 from sureenough.data import BUILTIN_POOL
 from sureenough.errors import UsageError
 from sureenough.pools import Pool, Question
+from sureenough.strategies import DEFAULT_STRATEGY
 
 
 @with_options(
     run=run_options(
         RunOptions(),
-        notes={"paths": "all recorded paths by default", "window": "what the pool suggests, else 2048, by default"},
+        notes={"paths": "all recorded paths by default"},
     ).without("seed", "deadline")
 )
 def command(
@@ -33,15 +34,14 @@ def command(
     question: Annotated[
         str | None, typer.Option("-q", "--question", help="The question's id, or its position from 1 on.")
     ] = None,
-    strategy: Annotated[str, typer.Option("-s", "--strategy", help=STRATEGY_HELP)] = "sure",
+    strategy: Annotated[str, typer.Option("-s", "--strategy", help=STRATEGY_HELP)] = DEFAULT_STRATEGY,
     run: RunOptions,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Explain what a strategy decided on one recorded question, and why it stopped."""
     source = Pool(pool or BUILTIN_POOL)
     recorded = _find(source, question)
-    window = run.window if run.window is not None else source.info.window
-    out = replay(recorded.paths, strategy, **asdict(replace(run, window=window)))
+    out = replay(recorded.paths, strategy, **asdict(replace(run, window=run.window or source.window())))
     if as_json:
         typer.echo(json.dumps({"question": recorded.id, "gold": recorded.gold} | out.to_json(), allow_nan=False))
         return

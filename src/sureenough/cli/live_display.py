@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from sureenough.cli.terminal import printable
+from sureenough.core.stop_rules import describe_measure
 from sureenough.drivers.run_log import LogLine, PathChange, RunView
 
 BARS: Final = "▁▂▃▄▅▆▇█"
@@ -92,9 +93,10 @@ def stop_status(view: RunView) -> str:
     paths = f"{summary['started']} of {summary['budget']} paths"
     if summary["measure"] is None:
         return paths
-    quantity, threshold = (stop["quantity"] or "stop rule").replace("_", " "), stop["threshold"]
+    measured = describe_measure(summary["measure"], stop["quantity"], summary.get("posterior"))
+    threshold = stop["threshold"]
     against = "" if threshold is None else f", stops {'above' if stop['stops_above'] else 'below'} {threshold:g}"
-    return f"{paths}; {quantity} {summary['measure']:.4f}{against}"
+    return f"{paths}; {measured}{against}"
 
 
 def token_count(view: RunView) -> str:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Collection, Mapping, Sequence
-from functools import wraps
+from dataclasses import replace
+from functools import partial, wraps
 from typing import Annotated, Any, Final, Literal, NamedTuple, get_origin, get_type_hints
 
 import typer
 
-from sureenough.core.options import RunOptions
+from sureenough.core.options import RunOptions, with_implied
 from sureenough.strategies import COMPARED, STRATEGIES
 
-SHORT: Final = {"paths": ["-n"]}
+ALIASES: Final = {"paths": ["-n"], "planned": [" /--all-at-once"]}
+IMPLIED: Final = ("planned", "hurry")
+"""If width is not planned by default, a verb must know whether these were given."""
 STRATEGY_HELP: Final = f"One of {', '.join(STRATEGIES)}, with options such as ddc:tau=0.99."
 STRATEGIES_HELP: Final = (
     f"{STRATEGY_HELP[:-1]}; repeat it, or give several in quotes. By default: {', '.join(COMPARED)}."
@@ -81,12 +84,17 @@ def run_options(
             continue
         kind = str if get_origin(hints[name]) is Literal else hints[name]
         flag = "--" + name.replace("_", "-")
-        names = [f"{flag}/--no-{flag[2:]}"] if kind is bool else [flag, *SHORT.get(name, ())]
+        names = [f"{flag}/--no-{flag[2:]}"] if kind is bool else [flag]
         help = "; ".join([field.metadata["help"], *([notes[name]] if notes and name in notes else [])])
         variable = f"SUREENOUGH_{name.upper()}" if name in env else None
-        option = typer.Option(*names, help=f"{help[0].upper()}{help[1:]}.", envvar=variable)
-        flags[name] = (Annotated[kind if defaults else kind | None, option], getattr(defaults, name, None))
-    return OptionGroup(RunOptions if defaults is not None else _checked, flags)
+        option = typer.Option(*names, *ALIASES.get(name, ()), help=f"{help[0].upper()}{help[1:]}.", envvar=variable)
+        default = None if name in IMPLIED and not (defaults and defaults.planned) else getattr(defaults, name, None)
+        flags[name] = (Annotated[kind | None if default is None else kind, option], default)
+    return OptionGroup(partial(_with_defaults, defaults) if defaults is not None else _checked, flags)
+
+
+def _with_defaults(defaults: RunOptions, **values: Any) -> RunOptions:
+    return replace(defaults, **with_implied({name: value for name, value in values.items() if value is not None}))
 
 
 def _checked(**values: Any) -> dict[str, Any]:

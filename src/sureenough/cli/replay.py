@@ -33,7 +33,6 @@ from sureenough.strategies import COMPARED
         RunOptions(),
         notes={
             "paths": "all recorded paths by default",
-            "window": "what the pool suggests, else 2048, by default",
             "parallel": "1 is the paper's algorithm",
         },
     ).without("deadline")

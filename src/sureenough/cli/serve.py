@@ -15,7 +15,8 @@ from typing import Annotated, Final
 import typer
 
 from sureenough.cli import engine
-from sureenough.core.options import RunOptions
+from sureenough.cli.option_groups import run_options, with_options
+from sureenough.core.options import LIVE_DEFAULTS, RunOptions
 from sureenough.errors import UsageError
 from sureenough.redact import printable_url
 from sureenough.server.settings import ServerLimits, ServerSettings, read_keys
@@ -24,14 +25,17 @@ DEFAULTS: Final = ServerSettings()
 LIMITS: Final = DEFAULTS.limits
 
 
-def _run_option(name: str, note: str) -> object:
-    """A flag for the default of a run option, with the help text of RunOptions."""
-    option = RunOptions.fields()[name]
-    text: str = option.metadata["help"]
-    return typer.Option(help=f"{text[0].upper()}{text[1:]}; {note}.", min=option.metadata["schema"].get("minimum"))
+DEFAULT_OPTIONS: Final = ("paths", "parallel", "window", "planned", "hurry")
+"""Run options whose defaults a server may set."""
 
 
+@with_options(
+    options=run_options(
+        LIVE_DEFAULTS, only=DEFAULT_OPTIONS, notes=dict.fromkeys(DEFAULT_OPTIONS, "if a request does not say")
+    )
+)
 def command(
+    *,
     url: Annotated[
         str | None,
         typer.Option(
@@ -47,9 +51,7 @@ def command(
     strategy: Annotated[
         str, typer.Option("-s", "--strategy", help="Strategy of requests that ask for a vote and name none.")
     ] = DEFAULTS.strategy,
-    paths: Annotated[int, _run_option("paths", "if a request does not say")] = DEFAULTS.paths,
-    parallel: Annotated[int, _run_option("parallel", "if a request does not say")] = DEFAULTS.parallel,
-    window: Annotated[int | None, _run_option("window", "2048 by default")] = None,
+    options: RunOptions,
     temperature: engine.Temperature = DEFAULTS.temperature,
     top_p: engine.TopP = DEFAULTS.top_p,
     template: engine.Template = None,
@@ -95,8 +97,9 @@ def command(
         body=max_body, requests=max_requests,
     )  # fmt: skip
     settings = ServerSettings(
-        upstream=url, models=tuple(model or ()), strategy=strategy, paths=paths, parallel=parallel, window=window,
-        temperature=temperature, top_p=top_p, template=template, host=host, port=port, hosts=tuple(allow_host or ()),
+        upstream=url, models=tuple(model or ()), strategy=strategy,
+        **{name: getattr(options, name) for name in DEFAULT_OPTIONS}, temperature=temperature, top_p=top_p,
+        template=template, host=host, port=port, hosts=tuple(allow_host or ()),
         keys=read_keys(key_file), insecure=insecure, limits=limits, cap_plain=cap_plain, keep_runs=keep_runs,
         state=state, grace=grace, log_requests=log_requests, first_token=first_token, stall=stall,
     )  # fmt: skip

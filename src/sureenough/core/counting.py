@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import islice, takewhile
 
 from sureenough.core.events import Action, Answer, Classify, Fate
 from sureenough.core.options import Count
@@ -33,6 +34,12 @@ class CountingOrder:
     def pass_turn(self) -> None:
         """The next path has its turn."""
         self._turn += 1
+
+    def awaiting_class(self) -> int:
+        """Ended paths that wait for the class of an answer only, not for a path that runs."""
+        if not self.classifying:
+            return 0
+        return sum(1 for _ in takewhile(lambda path: path.fate is not None, islice(self._queue, self._turn, None)))
 
     def passed(self) -> list[PathState]:
         """The paths that had their turn, by number."""

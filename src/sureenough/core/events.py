@@ -9,6 +9,7 @@ from math import nan
 from typing import Any, Literal, NamedTuple
 
 from sureenough.core.confidence.array import Windows
+from sureenough.core.confidence.instability import Floats
 from sureenough.core.pruning import OPEN_GATE, Gate, Tier
 
 __all__ = [
@@ -55,6 +56,7 @@ class Summary(NamedTuple):
     windows: Windows | None = None  # every window's values, for warm-up paths
     mean_peak: float = nan  # over all tokens; NaN from engines that do not sum it
     mean_conf: float = nan
+    signals: Floats | None = None  # rows of peak and conf, if the session's window was not known to the engine
 
 
 class Tokens(NamedTuple):

@@ -5,9 +5,10 @@ Each field carries its help text and the rule for its values; `RunOptions` check
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields
 from numbers import Integral
+from statistics import median
 from typing import TYPE_CHECKING, Any, Final, Literal, Self, SupportsInt, TypeGuard
 
 from sureenough.errors import UsageError
@@ -45,6 +46,11 @@ def check_seconds(name: str, value: object) -> None:
         raise UsageError(f"{name} is {value!r}; it must be a number of seconds, 0 or more")
 
 
+def _check_hurry(name: str, value: object) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1e9:
+        raise UsageError(f"{name} is {value!r}; it must be a number of at least 0, such as 0.25")
+
+
 def check_seed(name: str, value: object) -> None:
     """Refuse anything but a whole number of at least 0."""
     if not _is_integer(value) or int(value) < 0:
@@ -69,7 +75,11 @@ class RunOptions:
         None, "budget: the most paths to start per question", _optional(check_count), minimum=1
     )
     window: int | None = _run_option(
-        None, "tokens per window over which confidence is averaged", _optional(check_count), minimum=1
+        None,
+        "tokens per window over which confidence is averaged; by default what the pool or the model suggests, else "
+        "chosen from the lengths of the paths",
+        _optional(check_count),
+        minimum=1,
     )
     parallel: int = _run_option(1, "the most paths that run at once", check_count, minimum=1)
     seed: int = _run_option(0, "seed of the run; each path derives its own", check_seed, minimum=0)
@@ -83,7 +93,14 @@ class RunOptions:
         "start", "order in which votes are counted: start or finish", _check_order, enum=["start", "finish"]
     )
     planned: bool = _run_option(
-        False, "run no more paths at once than twice what the strategy still needs", _check_flag
+        False, "run no more paths at once than the vote may still need, instead of all that may run", _check_flag
+    )
+    hurry: float = _run_option(
+        0.25,
+        "with planned width: paths that may run at once per path that has ended; 0 spends the fewest tokens, more "
+        "takes less time",
+        _check_hurry,
+        minimum=0,
     )
 
     def __post_init__(self) -> None:
@@ -116,16 +133,22 @@ class RunOptions:
         return cls(**values)
 
 
-LIVE_DEFAULTS: Final = RunOptions(paths=64, parallel=16)
+def with_implied(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The options that a caller gave; `hurry` alone implies planned width."""
+    return {"planned": True, **values} if values.get("hurry") is not None else dict(values)
+
+
+LIVE_DEFAULTS: Final = RunOptions(paths=64, parallel=16, planned=True)
 """What `ask`, `serve` and the page start from."""
 
 DEFAULT_WINDOW: Final = 2048
-"""The paper's window, if neither caller, pool nor engine suggests one."""
+"""The paper's window: the longest that is chosen, and the one that is chosen from no lengths at all."""
+SMALLEST_WINDOW: Final = 16
+"""The shortest window that is chosen."""
 
 
-def suggested_window(longest: int) -> int:
-    """A window that paths of this length fill several times: a power of two near a tenth of it."""
-    size = 1
-    while size * 2 <= longest // 10:
-        size *= 2
-    return size
+def choose_window(lengths: Sequence[int], longest: int = DEFAULT_WINDOW) -> int:
+    """The largest power of two that is not above a quarter of the median length, nor above `longest`."""
+    longest = min(longest, DEFAULT_WINDOW)
+    most = min(longest, int(median(lengths) / 4)) if lengths else longest
+    return max(min(SMALLEST_WINDOW, longest), 1 << max(0, most.bit_length() - 1))

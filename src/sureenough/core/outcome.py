@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from sureenough.core.events import Answer, Fate, Json, Reason, Stop
 from sureenough.core.learning import LearnerState
-from sureenough.core.options import RunOptions, suggested_window
+from sureenough.core.options import RunOptions, choose_window
 from sureenough.core.path import PathState
 from sureenough.core.pruning import Gate, Tier
 from sureenough.core.snapshot import PathSnapshot
@@ -59,12 +59,15 @@ class Outcome:
     paths: int  # the budget
     window: int
     parallel: int
+    window_paths: int = 0  # paths whose lengths chose the window; 0: it was given
     seed: int = 0
     count: str = "start"  # the order in which votes were counted
     weight: str | None = None  # how votes were scaled, if the strategy weighs them
     planned: bool = False  # whether the stop rule's need limited the width
+    hurry: float | None = None  # if it did: paths that might run at once per path that had ended
     measure: float | None = None  # what the stop rule measured last
-    quantity: str | None = None  # what that is: "posterior", "leader_share" or "expected_gain"
+    quantity: str | None = None  # what that is: one of stop_rules.QUANTITIES
+    posterior: float | None = None  # probability that the leader leads, every path one vote; None if the rule has none
     why: str = ""  # the same in a sentence
     correlations: dict[str, float] = field(default_factory=dict)  # of signals with leave-one-out agreement
     learned: LearnerState | None = None  # what a strategy that learns knew at the start
@@ -120,6 +123,8 @@ def _sentences(out: Outcome) -> list[str]:
     spent = out.tokens
     parts = ", ".join(f"{getattr(spent, name):,} {name}" for name in BUCKETS if getattr(spent, name))
     lines.append(f"It took {spent.total:,} tokens ({parts or 'none'}) in {out.steps:,} steps.")
+    if out.window_paths:
+        lines.append(f"Window: {out.window:,} tokens, chosen from the lengths of {out.window_paths} paths.")
     return [*lines, *(f"Note: {note}." for note in out.notes)]
 
 
@@ -150,11 +155,11 @@ def _path_counts(paths: Sequence[PathState]) -> dict[str, Any]:
 def _notes(strategy: Strategy, options: RunOptions, paths: Sequence[PathState]) -> tuple[str, ...]:
     """What a reader of the outcome should know."""
     notes = []
-    longest = max((path.tokens for path in paths), default=0)
-    if strategy.prunes and longest < (options.window or 1):
+    lengths = [path.tokens for path in paths]
+    if strategy.prunes and lengths and max(lengths) < (options.window or 1):
         notes.append(
-            f"no path was watched: the longest has {longest} tokens, the window {options.window}; "
-            f"try window={suggested_window(longest)}"
+            f"no path was watched: the longest has {max(lengths)} tokens, the window {options.window}; "
+            f"try window={choose_window(lengths)}"
         )
     if options.count == "finish":
         notes.append("votes were counted as paths finished, which favours short paths")
@@ -184,8 +189,10 @@ def build_outcome(
         count=options.count,
         weight=getattr(strategy.weigh, "weight", None),
         planned=options.planned,
+        hurry=options.hurry if options.planned else None,
         measure=strategy.stop.measure(poll),
         quantity=strategy.stop.quantity,
+        posterior=strategy.stop.posterior(poll),
         why=strategy.stop.why(poll),
         correlations=poll.correlations() if strategy.reads_confidence else {},
         learned=strategy.state,

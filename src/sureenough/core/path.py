@@ -32,16 +32,20 @@ class PathState:
     mean_conf = 0.0
     _lacks_signals = False  # tokens came without signals: only a summary can replace them
     _monitor: Monitor | None = None
-    _signals: list[tuple[float, float]] | None = None  # of warm-up paths, until they end
+    _signals: list[tuple[float, float]] | None = None  # of traced paths, until they are summarised
+    _summary: Summary | None = None
 
-    def __init__(self, number: int, chain: int, warmup: bool) -> None:
+    def __init__(self, number: int, chain: int, warmup: bool, traced: bool) -> None:
         self.number = number
         self.chain = chain  # the run's longest chain of tokens when this path was started
         self.warmup = warmup
+        self.traced = traced  # its signals are kept to its end: for the calibration, or since the window is not known
 
     # -- growing
 
-    def grow(self, tokens: Sequence[Token], unread: int, room: float, gate: Gate, window: int, reads: bool) -> None:
+    def grow(
+        self, tokens: Sequence[Token], unread: int, room: float, gate: Gate, window: int | None, reads: bool
+    ) -> None:
         """Take tokens until the gate closes or `room` is used up; all further ones are overrun."""
         generated = len(tokens) + unread
         taken = 0
@@ -49,7 +53,7 @@ class PathState:
             taken = int(min(generated, room))
             if tokens and reads:
                 readable = tokens[:taken]
-                if self.warmup:
+                if self.traced or window is None:
                     self._record(readable)
                 else:
                     watched = self._watch(readable, gate, window)
@@ -61,7 +65,6 @@ class PathState:
         self.overrun += generated - taken
 
     def _record(self, tokens: Iterable[Token]) -> None:
-        """Keep a warm-up path's signals for the calibration."""
         if self._signals is None:
             self._signals = []
         for _, peak, conf in tokens:
@@ -104,22 +107,29 @@ class PathState:
     def end(self, fate: Fate) -> None:
         """The path runs no more."""
         self.fate = fate
-        if self._monitor is not None or self._signals is not None:
+        if fate is not Fate.KEPT and (self._monitor is not None or self._signals is not None):
             self._monitor = self._signals = None
 
-    def summarise(self, window: int, summary: Summary | None) -> None:
-        """The confidence of a path that ran to its end, from its own signals or from the engine's summary."""
-        if summary is not None:
+    def take_summary(self, summary: Summary | None) -> None:
+        """What an engine that watched the path knows of it; without that, its own signals are needed."""
+        if summary is None and self._lacks_signals:
+            raise ProtocolError(f"path {self.number} ended with neither signals nor a summary")
+        self._summary = summary
+
+    def summarise(self, window: int) -> None:
+        """The confidence of a path that ran to its end, from the engine's summary or from its own signals."""
+        summary = self._summary
+        if summary is not None and (summary.signals is None or _is_of(summary.windows, window)):
             self.windows = summary.windows
             self._take(summary)
-        elif self._lacks_signals:
-            raise ProtocolError(f"path {self.number} ended with neither signals nor a summary")
-        elif self._monitor is not None:
+        elif summary is None and self._monitor is not None:
             self._take(self._monitor)
         else:
-            both = np.array(self._signals or [], dtype=np.float64).reshape(-1, 2)
+            signals = self._signals or [] if summary is None else summary.signals
+            both = np.array(signals, dtype=np.float64).reshape(-1, 2)
             self.windows = scan(both[:, 0], both[:, 1], window)
             self._take(self.windows)
+        self._monitor = self._signals = self._summary = None
 
     def _take(self, source: Summary | Monitor | Windows) -> None:
         self.lowest, self.tail = source.lowest, source.tail
@@ -144,3 +154,7 @@ class PathState:
         if self.answer is None or self.fate is not Fate.KEPT or (self.warmup and self.lowest < gate.floor):
             return None
         return Ballot(self.number, self.answer, self.lowest, self.tail, self.mean_peak, self.mean_conf)
+
+
+def _is_of(windows: Windows | None, window: int) -> bool:
+    return windows is not None and windows.window == window

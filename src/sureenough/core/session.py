@@ -7,6 +7,7 @@ live engines, recorded paths and tests all loop over `receive`; observers see `s
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from math import inf
 from typing import Final
 
@@ -26,7 +27,8 @@ from sureenough.core.events import (
     Tokens,
     path_seed,
 )
-from sureenough.core.options import RunOptions
+from sureenough.core.first_paths import FirstPaths
+from sureenough.core.options import DEFAULT_WINDOW, RunOptions
 from sureenough.core.outcome import Outcome, build_outcome
 from sureenough.core.path import PathState
 from sureenough.core.pruning import OPEN_GATE, Tier
@@ -46,11 +48,23 @@ TRANSITIONS: Final = {
 class Session:
     """One question, one strategy, one budget."""
 
-    def __init__(self, strategy: Strategy, options: RunOptions) -> None:
-        if options.paths is None or options.window is None:
-            raise UsageError("a session needs a budget and a window: RunOptions(paths=…, window=…)")
+    def __init__(
+        self, strategy: Strategy, options: RunOptions, *, longest_window: int = DEFAULT_WINDOW, gives_up: bool = False
+    ) -> None:
+        """A new session.
+
+        Args:
+            strategy: what decides.
+            options: without a window, it is chosen from the lengths of the first paths.
+            longest_window: the most tokens of a window that is chosen.
+            gives_up: end the run if the first paths give no answer.
+        """
+        if options.paths is None:
+            raise UsageError("a session needs a budget: RunOptions(paths=…)")
         options.check_budget(strategy)
         self.strategy, self.options = strategy, options
+        self._longest_window, self._gives_up = longest_window, gives_up
+        self._window_paths = 0  # paths whose lengths chose the window
         self._budget, self._window = options.paths, options.window
         self._max_tokens = inf if options.max_tokens is None else options.max_tokens
         self._reads = strategy.reads_confidence
@@ -59,6 +73,7 @@ class Session:
         self._poll = Poll(strategy.weigh, self._budget)
         self._paths: list[PathState] = []
         self._order = CountingOrder(options.count, self._paths)
+        self._first = FirstPaths(self._paths, strategy.warmup, self._budget)
         self._calibrated = False
         self._settled = False
         self._running = 0
@@ -138,7 +153,9 @@ class Session:
             return self._finish_at_cap()
         path.answer = answer
         if fate is Fate.KEPT and self._reads:
-            path.summarise(self._window, summary)
+            path.take_summary(summary)
+            if self._window is not None:
+                path.summarise(self._window)
         elif fate is Fate.PRUNED:
             path.tier = (summary.tier if summary else None) or Tier.DROP
         return self._end_path(path, fate)
@@ -165,12 +182,29 @@ class Session:
         request = self._count_in_warmup() if self._phase is Phase.WARMUP else self._count_votes()
         if self._settled:
             return self._finish("settled")
+        if self._gives_up and self._first.gave_no_answer():
+            return self._finish("no_answer")
         if self._generated >= self._max_tokens:
             return self._finish("max_tokens")
         return [*request, *self._start_paths()]
 
+    def _pass_ended(self) -> Sequence[Action] | None:
+        """Give ended paths their turn, without counting them; the request for a class, if one is missing."""
+        while (path := self._order.next()) is not None:
+            request = self._order.request_class(path, self._poll)
+            if request is not None:
+                return request
+            self._order.pass_turn()
+        return None
+
     def _count_votes(self) -> Sequence[Action]:
         """Count paths in their order, one at a time, until the stop rule is satisfied or a class is missing."""
+        if self._window is None and self._reads:
+            request = self._pass_ended()
+            if request is not None or not self._first.have_ended():
+                return request or ()
+            self._choose_window()
+            self._count_passed()
         while not self._settled and (path := self._order.next()) is not None:
             request = self._order.request_class(path, self._poll)
             if request is not None:
@@ -189,17 +223,29 @@ class Session:
 
     def _count_in_warmup(self) -> Sequence[Action]:
         """Nothing is counted before all warm-up paths have ended and their classes are known; then all are."""
-        while (path := self._order.next()) is not None:
-            request = self._order.request_class(path, self._poll)
-            if request is not None:
-                return request
-            self._order.pass_turn()
-        if self._warmed_up == self.strategy.warmup:
+        request = self._pass_ended()
+        if request is None and self._warmed_up == self.strategy.warmup:
             self._calibrate()
-        return ()
+        return request or ()
+
+    def _count_passed(self) -> None:
+        """Count the paths that had their turn while nothing was counted."""
+        for path in self._order.passed():
+            if not self._settled:
+                self._count(path)
+
+    def _choose_window(self) -> None:
+        self._window, self._window_paths = self._first.choose_window(self._order.passed(), self._longest_window)
+        self.options = replace(self.options, window=self._window)
+        if self._reads:
+            for path in self._paths:
+                if path.fate is Fate.KEPT:
+                    path.summarise(self._window)
 
     def _calibrate(self) -> None:
-        """The warm-up has ended: thresholds, weights, votes, and the first stop test."""
+        """The warm-up has ended: window, thresholds, weights, votes, and the first stop test."""
+        if self._window is None:
+            self._choose_window()
         self._calibrated = True
         kept = [path for path in self._paths if path.fate is Fate.KEPT]
         if self.strategy.prunes:
@@ -219,22 +265,32 @@ class Session:
         if warmup:
             wanted = min(wanted, self.strategy.warmup - self._warmed_up - running)
         elif wanted and self.options.planned:
-            wanted = min(wanted, 2 * self.strategy.stop.need(self._poll, parallel) - running)
+            # Votes that wait for the class of an answer may settle it: their paths are not replaced before.
+            wanted = min(wanted, self._planned_width() - self._running - self._order.awaiting_class())
         starts: list[Action] = []
         for number in range(started, started + min(wanted, parallel - running)):
-            self._paths.append(PathState(number, self._steps, warmup))
+            self._paths.append(PathState(number, self._steps, warmup, warmup or self._window is None))
             starts.append(Start(number, path_seed(self.options.seed, number), warmup, self._gate))
         self._running += len(starts)
         return starts if self._running or self._order.classifying else self._finish("budget")
+
+    def _planned_width(self) -> int:
+        """Twice what could settle the vote, or more as paths end without settling it."""
+        ended = len(self._paths) - self._running
+        need = self.strategy.stop.need(self._poll, self.options.parallel)
+        return max(1, 2 * need, int(self.options.hurry * ended))
 
     def _finish_at_cap(self) -> list[Action]:
         return self._finish("max_tokens") if self._generated >= self._max_tokens and not self.done else []
 
     def _finish(self, reason: Reason) -> list[Action]:
+        window_was_known = self._window is not None or not self._reads
+        if self._window is None:
+            self._choose_window()
         if self._phase is Phase.WARMUP:  # the vote so far, with nothing calibrated
-            ended = self._order.passed()
-            self._poll.warmup = [path.lowest for path in ended if path.fate is Fate.KEPT]
-            for path in ended:
+            self._poll.warmup = [path.lowest for path in self._order.passed() if path.fate is Fate.KEPT]
+        if self._phase is Phase.WARMUP or not window_was_known:
+            for path in self._order.passed():
                 self._count(path)
         running = [path.number for path in self._paths if path.fate is None]
         for path in self._paths:
@@ -257,4 +313,5 @@ class Session:
         if self._stop is None:
             raise ProtocolError("outcome() before the run has ended")
         gate = self._gate if self._calibrated and self.strategy.prunes else None
-        return build_outcome(self.strategy, self.options, self._paths, self._poll, self._stop, self._steps, gate)
+        out = build_outcome(self.strategy, self.options, self._paths, self._poll, self._stop, self._steps, gate)
+        return replace(out, window_paths=self._window_paths) if self._window_paths else out

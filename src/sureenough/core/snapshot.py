@@ -8,10 +8,10 @@ from enum import Enum
 from typing import NamedTuple
 
 from sureenough.core.events import Answer, Fate, Stop
-from sureenough.core.options import RunOptions
+from sureenough.core.options import SMALLEST_WINDOW, RunOptions
 from sureenough.core.path import PathState
 from sureenough.core.pruning import Gate, Tier
-from sureenough.core.stop_rules import StopRule
+from sureenough.core.stop_rules import StopRule, describe_measure
 from sureenough.core.strategy import Strategy
 from sureenough.core.votes import Poll
 
@@ -52,12 +52,13 @@ class VoteSnapshot:
     counted: int  # paths counted, with a vote or without
     measure: float | None  # what the stop rule measured
     why: str  # the same in a sentence
+    posterior: float | None = None  # probability that the leader leads, every path one vote
 
     @classmethod
     def of(cls, poll: Poll, stop: StopRule) -> VoteSnapshot:
         """A poll as it is now."""
         why = stop.why(poll) if poll.counted else ""
-        return cls(poll.votes(), poll.candidates(), poll.counted, stop.measure(poll), why)
+        return cls(poll.votes(), poll.candidates(), poll.counted, stop.measure(poll), why, stop.posterior(poll))
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,13 +81,20 @@ class Snapshot:
 
     @property
     def window(self) -> int:
-        """Tokens per window."""
-        return self.options.window or 1
+        """Tokens per window; before it is chosen, the smallest that may be."""
+        return self.options.window or SMALLEST_WINDOW
 
     @property
     def generated(self) -> int:
         """All tokens so far."""
         return sum(path.tokens + path.overrun for path in self.paths)
+
+    def measured(self) -> str | None:
+        """What the stop rule measured, for people; None before the first vote."""
+        votes = self.votes
+        if votes.measure is None:
+            return None
+        return describe_measure(votes.measure, self.strategy.stop.quantity, votes.posterior)
 
     def full_budget_tokens(self) -> float | None:
         """About what the whole budget would take, from the paths that ran to their end; None before the first."""

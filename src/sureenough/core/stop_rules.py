@@ -15,7 +15,21 @@ from typing import Any, Final, Protocol
 from sureenough.core.strategy_options import COUNT, PROBABILITY, SHARE, check_options, option
 from sureenough.core.votes import Poll
 
+QUANTITIES: Final = {
+    "posterior": "posterior",
+    "weighted_posterior": "posterior by the paper's weights",
+    "leader_share": "leader share",
+    "expected_gain": "expected gain",
+}
+"""What stop rules measure, with names for people. Only a posterior with every path counted as one vote is a probability
+that can be trusted: raw confidences of 15 count a path as 15 votes."""
 NO_VOTES: Final = "There are no votes yet."
+
+
+def describe_measure(value: float, quantity: str | None, posterior: float | None) -> str:
+    """What a rule measured, for people; beside a posterior by weights stands the one that can be trusted."""
+    beside = f" ({posterior:.4f} with every path one vote)" if quantity == "weighted_posterior" and posterior else ""
+    return f"{QUANTITIES.get(quantity or '', 'stop rule')} {value:.4f}{beside}"
 
 
 class StopRule(Protocol):
@@ -28,7 +42,7 @@ class StopRule(Protocol):
 
     @property
     def quantity(self) -> str | None:
-        """What `measure` returns: "posterior", "leader_share" or "expected_gain"; None if it measures nothing."""
+        """What `measure` returns: one of QUANTITIES; None if it measures nothing."""
         return None
 
     @property
@@ -50,6 +64,10 @@ class StopRule(Protocol):
 
     def measure(self, poll: Poll) -> float | None:
         """The quantity that is compared with the threshold; None before the first vote."""
+        return None
+
+    def posterior(self, poll: Poll) -> float | None:
+        """The probability that the leader leads, with every path counted as one vote; None if the rule has none."""
         return None
 
     def need(self, poll: Poll, most: int) -> int:
@@ -95,10 +113,13 @@ class Posterior(StopRule):
     tau: float = option(0.95, "probability at which sampling stops", PROBABILITY)
     weighted: bool = True  # False: the test counts each path as 1
     counts_paths: bool = False
-    quantity: str = "posterior"
 
     def __post_init__(self) -> None:
         check_options(self)
+
+    @property
+    def quantity(self) -> str:
+        return "weighted_posterior" if self.weighted else "posterior"
 
     @property
     def threshold(self) -> float:
@@ -111,6 +132,11 @@ class Posterior(StopRule):
     def measure(self, poll: Poll) -> float | None:
         """1 - I_gamma(1 + weight of the leader, 1 + weight of all the others)."""
         return self._measure_after(poll, 0)
+
+    def posterior(self, poll: Poll) -> float | None:
+        """The same with every path counted as one vote."""
+        lead = poll.lead_by_count()
+        return None if lead is None else exceeds_share(1.0 + lead.first, 1.0 + lead.total - lead.first, self.gamma)
 
     def need(self, poll: Poll, most: int) -> int:
         """With further paths of the mean weight so far."""
@@ -128,9 +154,12 @@ class Posterior(StopRule):
         if measured is None:
             return NO_VOTES
         side = "above" if measured > self.tau else "not above"
+        claim = f"the leader holds more than {self.gamma:.0%} of the votes with probability"
+        if not self.weighted:
+            return f"{claim.capitalize()} {measured:.4f}, {side} tau = {self.tau:g}."
         return (
-            f"The leader holds more than {self.gamma:.0%} of the votes with probability {measured:.4f}, "
-            f"{side} tau = {self.tau:g}."
+            f"By the paper's weights {claim} {measured:.4f}, {side} tau = {self.tau:g}; "
+            f"with every path counted as one vote, {self.posterior(poll):.4f}."
         )
 
 
@@ -153,6 +182,8 @@ class TwoLargest(StopRule):
         """1 - I_0.5(v1 + 1, v2 + 1) over the two largest counts."""
         lead = poll.lead_by_count()
         return None if lead is None else exceeds_share(lead.first + 1.0, lead.second + 1.0, 0.5)
+
+    posterior = measure
 
     def need(self, poll: Poll, most: int) -> int:
         """More votes for the leader, none for the others."""

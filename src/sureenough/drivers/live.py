@@ -40,6 +40,9 @@ INLINE_EXTRACTION: Final = 4_000
 """Characters of text up to which an answer is extracted on the event loop."""
 CLOSE_SECONDS: Final = 15.0
 """How long streams may take to close before they are abandoned."""
+HELD_START: Final = 0.02
+"""Seconds for which the request of a path beyond the first ones is held back if width is planned. Paths of equal length
+end at the same moment, and their votes are received one by one: the last of them may settle what the first started."""
 COUNTER_SECONDS: Final = 2.0
 """The longest wait for a server's counters after a run; the answer must not be held back by them."""
 
@@ -80,6 +83,7 @@ class _LiveRun:
         self.prompt_tokens = 0
         self.server_count: int | None = None  # tokens by the server's own counters
         self.estimated = self.cut = False
+        self.unanswered = {False: 0, True: 0}  # paths without an answer, by whether their limit of tokens cut them
         self.timers: list[asyncio.TimerHandle] = []
         self.notes: dict[str, None] = {}
 
@@ -130,12 +134,13 @@ class _LiveRun:
         self.carry_out(event, self.session.receive(event), current)
 
     def carry_out(self, event: ObservedEvent, actions: Sequence[Action], current: int | None = None) -> None:
+        planned = self.session.options.planned
         for action in actions:
             match action:
                 case Start(number):
-                    window = self.session.options.window if self.prompt.signals else None
-                    stream = self.streams[number] = PathStream(action, window)
-                    stream.task = self.tasks.create_task(self.grow(stream), name=f"path {number}")
+                    held = planned and bool(self.streams.keys() - {current}) and not isinstance(event, RunStarted)
+                    stream = self.streams[number] = PathStream(action, self.prompt.signals)
+                    stream.task = self.tasks.create_task(self.grow(stream, held), name=f"path {number}")
                 case Cancel(number) if number in self.streams:
                     self.close(self.streams[number], interrupt=number != current)
                 case Classify(answers):
@@ -174,11 +179,13 @@ class _LiveRun:
 
     # -- one path
 
-    async def grow(self, stream: PathStream) -> None:
+    async def grow(self, stream: PathStream, held: bool) -> None:
         """Stream one path to its end, to its cancel, or to the error that loses it."""
         start = stream.start
         assert self.engine is not None
         try:
+            if held:
+                await asyncio.sleep(HELD_START)
             async with aclosing(self.engine.stream(self.prompt_for(stream), seed=start.seed)) as chunks:
                 async for chunk in chunks:
                     self.read(stream, chunk)
@@ -203,9 +210,9 @@ class _LiveRun:
         """The prompt, with this path's gate for engines that watch their own paths."""
         if not self.prompt.signals:
             return self.prompt
-        gate = None if stream.start.warmup else stream.start.gate
-        watch = WatchOptions(self.session.options.window or 1, gate, stream.count_unheard)
-        return replace(self.prompt, watch=watch)
+        window = self.session.options.window
+        gate = None if stream.start.warmup or window is None else stream.start.gate
+        return replace(self.prompt, watch=WatchOptions(window, gate, stream.count_unheard))
 
     def read(self, stream: PathStream, chunk: Sequence[Token]) -> None:
         self.accepted += not stream.begun
@@ -226,6 +233,8 @@ class _LiveRun:
         text = stream.text
         inline = len(text) <= INLINE_EXTRACTION
         answer = self.extract(text) if inline else await asyncio.to_thread(self.extract, text)
+        if answer is None:
+            self.unanswered[stream.truncated] += 1
         self.receive(Ended(number, Fate.KEPT, answer, summary), number)
 
     async def classify(self, answers: Sequence[str]) -> None:
@@ -260,11 +269,27 @@ class _LiveRun:
         overrun = out.tokens.overrun + max(0, (self.server_count or 0) - out.tokens.total)
         prompt = self.prompt_tokens * self.accepted
         tokens = replace(out.tokens, prompt=prompt, overrun=overrun, overrun_known=known)
+        if out.answer is None and any(self.unanswered.values()):
+            self.notes[_no_answer(cut=self.unanswered[True], ended=self.unanswered[False])] = None
         if self.estimated:
             self.notes["the server did not count its tokens; the numbers here are estimated from its chunks"] = None
         if self.lost is not None:
             self.notes[f"paths were lost to the engine; the latest: {self.lost}"] = None
         return replace(out, tokens=tokens, strategy=render(self.session.strategy), notes=(*out.notes, *self.notes))
+
+
+def _no_answer(cut: int, ended: int) -> str:
+    """Why paths gave no answer, and what to do."""
+    if cut > ended:
+        return (
+            f"{cut} of {cut + ended} paths were cut at their limit of tokens before they gave an answer: allow more "
+            "tokens per path (max_path_tokens, or max_tokens in a request)"
+        )
+    return (
+        f"none of {cut + ended} paths has an answer in a box or announces one (\\boxed{{…}}, Answer: …): ask for that "
+        "in the prompt or the template. If the question has no short answer of this kind, choose another kind; if it "
+        "has none at all, paths cannot vote on it, and the model without a strategy is the one to ask"
+    )
 
 
 def _located(error: EngineError, start: Start) -> EngineError:

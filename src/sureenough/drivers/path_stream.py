@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from sureenough.core.confidence.array import scan
 from sureenough.core.events import Start, Summary, Token, Tokens
 from sureenough.drivers.observers import PathText, PathTruncated
 from sureenough.engines.base import Chunk
@@ -17,11 +16,11 @@ class PathStream:
     """A path that is being streamed."""
 
     __slots__ = (
-        "_texts", "_tokens", "_window", "begun", "beyond", "closed", "counted", "estimated", "may_overrun", "number",
-        "prompt_tokens", "start", "summary", "task",
+        "_signals", "_texts", "_tokens", "begun", "beyond", "closed", "counted", "estimated", "may_overrun", "number",
+        "prompt_tokens", "start", "summary", "task", "truncated",
     )  # fmt: skip
 
-    def __init__(self, start: Start, window: int | None) -> None:
+    def __init__(self, start: Start, signals: bool) -> None:
         self.start, self.number = start, start.path
         self.task: asyncio.Task[None] | None = None
         self.begun = False  # the engine has sent something
@@ -32,7 +31,8 @@ class PathStream:
         self.counted = False  # after a cancel: the engine knows how many tokens were generated in all
         self.estimated = False  # its token count is a guess
         self.may_overrun = False  # the engine closed the stream itself; the server may have generated more
-        self._window = window  # None: no confidence is read
+        self.truncated = False  # its limit of tokens cut it
+        self._signals = signals  # whether confidence is read
         self._texts: list[str] = []
         self._tokens = 0
 
@@ -65,14 +65,14 @@ class PathStream:
         elif chunk.text:
             yield PathText(self.number, chunk.text)
         if chunk.finish == "length":
+            self.truncated = True
             yield PathTruncated(self.number)
         if chunk.unread and not self._is_end_token_only(chunk):
             yield Tokens(self.number, unread=chunk.unread)
 
     def _is_end_token_only(self, chunk: Chunk) -> bool:
         """Nothing but an end token without signals is a path without windows, like an empty one."""
-        if self._window is None or self._tokens or self.summary is not None or chunk.finish is None:
+        if not self._signals or self._tokens or self.summary is not None or chunk.finish is None:
             return False
-        none = np.empty(0)
-        self.summary = Summary(chunk.unread, 0.0, 0.0, None, scan(none, none, self._window), 0.0, 0.0)
+        self.summary = Summary(chunk.unread, 0.0, 0.0, mean_peak=0.0, mean_conf=0.0, signals=np.empty((0, 2)))
         return True

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
 
 from sureenough.core.events import Regrouped
-from sureenough.core.options import RunOptions
+from sureenough.core.options import RunOptions, choose_window
 from sureenough.core.outcome import Outcome
 from sureenough.core.session import Session
 from sureenough.core.strategy import Strategy
@@ -27,6 +27,8 @@ def replay(
     driver: ReplayDriver = fast_replay,
 ) -> Outcome:
     """Run recorded paths in lockstep; a budget above what was recorded uses what there is."""
+    if options.window is None:
+        options = dataclasses.replace(options, window=choose_window([path.tokens for path in recorded]))
     recorded = recorded[: options.paths]
     run_options = options if options.paths == len(recorded) else dataclasses.replace(options, paths=len(recorded))
     session = Session(strategy, run_options)

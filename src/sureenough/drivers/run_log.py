@@ -37,6 +37,7 @@ class PathChange(TypedDict, total=False):
     counted: bool
     vote: PathNumber | None  # the lowest-numbered path with the same answer
     points: list[float]  # mean confidence of the window before every `stride`-th token
+    redrawn: bool  # the window was chosen now: these points replace the earlier ones
     confidence: float  # mean confidence of the last window
 
 
@@ -62,6 +63,7 @@ class RunSummary(TypedDict, total=False):
     counted: int
     votes: list[tuple[PathNumber, float | None]]  # answers by their lowest-numbered path, and weights, heaviest first
     measure: float | None
+    posterior: float | None  # with every path one vote
     why: str
     tokens: int
     full_budget_tokens: float | None
@@ -118,7 +120,7 @@ class RunView:
         self.run = line.get("run", self.run)
         for change in line.get("paths", ()):
             path = self.paths.setdefault(change["path"], new_path(change["path"]))
-            points = path["points"]
+            points = [] if change.get("redrawn") else path["points"]
             points += change.get("points", ())
             path.update(change)
             path["points"] = points

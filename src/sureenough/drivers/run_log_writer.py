@@ -95,7 +95,7 @@ class RunLogWriter:
             return
         names = _candidate_paths(snapshot)
         voted = {path: names[answer] for path, answer in snapshot.votes.candidates.items()}
-        paths = [self._changes(path, voted.get(path.number)) for path in snapshot.paths]
+        paths = [self._changes(path, voted.get(path.number), snapshot.window) for path in snapshot.paths]
         parts = {
             "paths": [change for change in paths if len(change) > 1],
             "steps": self._steps,
@@ -106,13 +106,16 @@ class RunLogWriter:
         if len(line) > 1:
             self._write(line)
 
-    def _changes(self, path: PathSnapshot, vote: int | None) -> Json:
+    def _changes(self, path: PathSnapshot, vote: int | None, window: int) -> Json:
         current = {
             "warmup": path.warmup, "tokens": path.tokens, "fate": path.fate and str(path.fate),
             "tier": path.tier and str(path.tier), "answer": path.answer, "counted": path.counted, "vote": vote,
         }  # fmt: skip
         change: Json = {"path": path.number} | _changed(self.view.paths.get(path.number, {}), current)
         record = self._tokens.get(path.number)
+        if record is not None and record.window not in (0, window):
+            record.redraw(window)
+            change["redrawn"] = True
         if record is not None and record.points:
             change["points"], record.points = record.points, []
         if record is not None and "tokens" in change and record.conf:
@@ -127,26 +130,33 @@ def _changed(old: Mapping[str, Any], new: Json) -> Json:
 class _TokenRecord:
     """One path's tokens: their texts, their confidence, and the points that no line has yet."""
 
-    __slots__ = ("_window", "conf", "points", "texts")
+    __slots__ = ("conf", "points", "texts", "window")
 
     def __init__(self, window: int) -> None:
-        self._window = window  # 0: confidence is not used
+        self.window = window  # 0: confidence is not used
         self.texts: list[str] = []
         self.conf = array("f")
         self.points: list[float] = []
 
     def extend(self, event: Tokens) -> None:
         self.texts += [token.text for token in event.tokens]
-        if self._window:
-            stride = stride_of(self._window)
+        if self.window:
+            stride = stride_of(self.window)
             for token in event.tokens:
                 self.conf.append(token.conf)
                 if len(self.conf) % stride == 0:
                     self.points.append(self.mean())
 
-    def mean(self) -> float:
-        """Mean confidence of the last window, or of all tokens before one is full."""
-        window = self.conf[-self._window :]
+    def redraw(self, window: int) -> None:
+        """Form all points anew: the session has chosen its window."""
+        self.window = window
+        stride = stride_of(window)
+        self.points = [self.mean(end) for end in range(stride, len(self.conf) + 1, stride)]
+
+    def mean(self, end: int | None = None) -> float:
+        """Mean confidence of the window before `end`, the last one by default, or of all tokens before one is full."""
+        end = len(self.conf) if end is None else end
+        window = self.conf[max(0, end - self.window) : end]
         return round(_number(sum(window) / len(window)) or 0.0, 3)
 
     def to_json(self, path: int) -> PathTokens:
@@ -185,6 +195,7 @@ def _summary(snapshot: Snapshot, names: Mapping[str, int]) -> Json:
         "counted": votes.counted,
         "votes": [(names[answer], _number(weight)) for answer, weight in votes.weights.items()],
         "measure": _number(votes.measure),
+        "posterior": votes.posterior,
         "why": votes.why,
         "tokens": snapshot.generated,
         "full_budget_tokens": snapshot.full_budget_tokens(),

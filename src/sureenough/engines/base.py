@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, Protocol, Self
 
 from sureenough.core.events import Summary, Token
+from sureenough.core.options import DEFAULT_WINDOW
 from sureenough.core.pruning import Gate
 
 Message = Mapping[str, Any]
@@ -21,8 +22,8 @@ Message = Mapping[str, Any]
 class WatchOptions(NamedTuple):
     """How a path is watched. Engines that watch paths themselves send a summary in place of signals."""
 
-    window: int
-    gate: Gate | None  # None: a warm-up path, whose windows will be needed
+    window: int | None  # None: not known yet
+    gate: Gate | None  # None: every token's signals will be needed
     report_unheard: Callable[[int], None] | None = None  # takes a cancelled path's tokens beyond those passed on
 
 
@@ -87,6 +88,7 @@ class Engine:
 
     stops_at_once: bool = False  # whether closing a path ends its generation without further, uncounted tokens
     window: int | None = None  # tokens per window that suit the model
+    longest_window: int = DEFAULT_WINDOW  # tokens per window that it can watch
     template: str | None = None  # wording of questions that suits the model, with a place for {question}
 
     def stream(self, prompt: Prompt, *, seed: int) -> AsyncGenerator[Sequence[Token], None]:
@@ -119,7 +121,8 @@ class Engine:
 
 
 _OPTIONAL: Final = (
-    "stops_at_once", "window", "template", "open", "prepare", "model_name", "sampling", "generated_tokens"
+    "stops_at_once", "window", "longest_window", "template", "open", "prepare", "model_name", "sampling",
+    "generated_tokens",
 )  # fmt: skip
 
 

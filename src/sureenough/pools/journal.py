@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol, Self
 
 import numpy as np
 
+from sureenough.core.options import choose_window
 from sureenough.errors import TraceError, UsageError
 from sureenough.pools.json_lines import JsonLinesFile, Line
 from sureenough.pools.path import RecordedPath
@@ -92,6 +94,9 @@ def write_journal_pool(
 ) -> None:
     """Write the pool of the journal's paths. It is on disk when this returns, so the journal may be removed."""
     by_id = {question.id: question for question in questions}
+    if info.window is None:
+        lengths = [path.tokens for _, paths in by_question(journal.paths, by_id) for path in paths]
+        info = replace(info, window=choose_window(lengths))
     optional = ("text", "seed", "tokens") if keep_text else ("seed", "tokens")
     try:
         with PoolWriter(pool, info, optional=optional) as writer:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -10,8 +11,10 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from sureenough.core.options import choose_window
 from sureenough.errors import TraceError
 from sureenough.pools.path import RecordedPath
 from sureenough.pools.schema import KEY, REQUIRED, PoolInfo
@@ -59,6 +62,18 @@ class Pool:
             raise self._scattered(ids.dictionary[int(twice)].as_py() if twice >= 0 else None)
         rows: list[int] = starts.tolist()
         return rows
+
+    def window(self) -> int:
+        """Tokens per window: what the pool suggests, else chosen from the lengths of all its paths."""
+        return self.info.window or choose_window(self._lengths())
+
+    def _lengths(self) -> list[int]:
+        """Whoever reads the paths reports damage; here it is left out."""
+        lengths: list[int] = []
+        with suppress(pa.ArrowException, OSError):
+            for batch in self._open().iter_batches(BATCH, columns=["conf"]):
+                lengths += pc.list_value_length(batch.column(0)).drop_null().to_pylist()
+        return lengths
 
     def part(self, first: int, last: int) -> Iterator[Question]:
         """The questions from row `first` up to row `last`, both where a question starts."""

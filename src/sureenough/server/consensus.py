@@ -57,8 +57,8 @@ class ProgressLine:
         if votes:
             leader, weight = next(iter(votes.items()))
             line += f"; leading: {leader[:60]} ({weight / (sum(votes.values()) or 1.0):.0%})"
-        measured = snapshot.votes.measure
-        return line if measured is None else f"{line}; stop rule at {measured:.4f}"
+        measured = snapshot.measured()
+        return line if measured is None else f"{line}; {measured}"
 
 
 class ConsensusResponse:

@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple
 
 from sureenough.answers import split_thinking
 from sureenough.core.outcome import BUCKETS, Outcome
+from sureenough.core.stop_rules import QUANTITIES
 from sureenough.drivers.transcripts import Transcript
 from sureenough.server.request_reader import ConsensusRequest
 from sureenough.server.responses import sse_comment, sse_event
@@ -16,8 +17,6 @@ from sureenough.server.responses import sse_comment, sse_event
 CHUNK: Final = 96
 """Characters per chunk of the winning text."""
 DONE: Final = b"data: [DONE]\n\n"
-MEASURES: Final = ("posterior", "leader_share", "expected_gain")
-"""Fields of a response for what stop rules measure; those of other rules are null."""
 
 
 class RunResult(NamedTuple):
@@ -41,7 +40,7 @@ class ReplyWriter:
         choice: dict[str, Any] = {"index": 0, "finish_reason": reason, "logprobs": None}
         reasoning, content = split_reasoning(result.transcript)
         if self.request.chat:
-            message: dict[str, Any] = {"role": "assistant", "content": content, "refusal": None}
+            message: dict[str, Any] = {"role": "assistant", "content": content, "refusal": refusal(result.outcome)}
             choice["message"] = message | ({"reasoning_content": reasoning} if reasoning is not None else {})
         else:
             choice["text"] = "" if result.transcript is None else result.transcript.text
@@ -69,6 +68,8 @@ class ReplyWriter:
             reasoning, content = split_reasoning(result.transcript)
             yield from (self._chunk({"reasoning_content": piece}) for piece in _pieces(reasoning or ""))
             yield from (self._chunk({"content": piece}) for piece in _pieces(content))
+            if (text := refusal(result.outcome)) is not None:
+                yield self._chunk({"refusal": text})
         elif result.transcript is not None:
             yield from (self._chunk(piece) for piece in _pieces(result.transcript.text))
         reason = finish_reason(result, self.request.path_tokens)
@@ -108,6 +109,11 @@ def finish_reason(result: RunResult, path_tokens: int | None) -> str:
     return "length" if out.answer is None and out.reason in ("max_tokens", "deadline", "interrupted") else "stop"
 
 
+def refusal(out: Outcome) -> str | None:
+    """Why there is no answer, for clients that read OpenAI's fields only; None if there is one."""
+    return None if out.reason != "no_answer" else "; ".join(out.notes) or out.why
+
+
 def usage(out: Outcome) -> dict[str, int]:
     """Every token of every path, and the prompt as often as it was sent."""
     completion, prompt = out.tokens.total, max(0, out.tokens.prompt)
@@ -118,10 +124,12 @@ def consensus_details(result: RunResult) -> dict[str, Any]:
     """The `sureenough` object of a response."""
     out = result.outcome.to_json()
     names = ("answer", "votes", "reason", "why", "strategy", "started", "pruned", "failed", "abstained", "counted",
-             "steps", "paths", "window", "parallel", "seed", "gate", "tiers", "notes")  # fmt: skip
+             "steps", "paths", "window", "window_paths", "parallel", "planned", "hurry", "seed", "gate", "tiers",
+             "notes")  # fmt: skip
     tokens = {name: out["tokens"][name] for name in (*BUCKETS, "total", "prompt", "overrun_known")}
     tokens["prompt"] = max(0, tokens["prompt"])
-    measures = {name: out["measure"] if name == result.outcome.quantity else None for name in MEASURES}
+    measures = {name: out["measure"] if name == result.outcome.quantity else None for name in QUANTITIES}
+    measures["posterior"] = out["posterior"]
     path = None if result.transcript is None else result.transcript.path
     return {name: out[name] for name in names} | measures | {"tokens": tokens, "path": path}
 

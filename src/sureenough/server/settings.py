@@ -17,6 +17,7 @@ from sureenough.core.options import LIVE_DEFAULTS, RunOptions
 from sureenough.engines.openai.client import check_sampling
 from sureenough.errors import UsageError
 from sureenough.spec import parse
+from sureenough.strategies import DEFAULT_STRATEGY
 
 KEYS_VARIABLE: Final = "SUREENOUGH_SERVE_KEYS"
 SHORTEST_KEY: Final = 16
@@ -54,9 +55,11 @@ class ServerSettings:
 
     upstream: str | None = None  # URL that ends in /v1; None: a model on this machine
     models: tuple[str, ...] = ()  # the only models that are offered; by default all of the upstream
-    strategy: str = "ddc"  # if a request has options but no strategy
-    paths: int = LIVE_DEFAULTS.paths or 64
+    strategy: str = DEFAULT_STRATEGY  # if a request has options but no strategy
+    paths: int | None = LIVE_DEFAULTS.paths
     parallel: int = LIVE_DEFAULTS.parallel
+    planned: bool = LIVE_DEFAULTS.planned
+    hurry: float = LIVE_DEFAULTS.hurry
     temperature: float = 0.6
     top_p: float = 0.95
     window: int | None = None
@@ -110,7 +113,7 @@ class ServerSettings:
     def run_options(self) -> RunOptions:
         """The run options of a request that sets none."""
         return RunOptions(
-            paths=self.paths, parallel=self.parallel, window=self.window,
+            paths=self.paths, parallel=self.parallel, planned=self.planned, hurry=self.hurry, window=self.window,
             max_tokens=self.limits.tokens, deadline=self.limits.seconds,
         )  # fmt: skip
 

@@ -11,6 +11,7 @@ from typing import Final
 
 from sureenough import answers
 from sureenough.api import aask
+from sureenough.core.outcome import Outcome
 from sureenough.core.stop_rules import betainc
 from sureenough.drivers.observers import Observer
 from sureenough.drivers.transcripts import WinnerTranscript
@@ -27,6 +28,10 @@ from sureenough.server.upstream import Upstream, open_upstream
 LEARNED_FILE: Final = "learned.json"
 LOGGED_QUESTION: Final = 2_000
 """Characters of a question that are logged."""
+MOST_WINDOWS: Final = 1_000
+"""Models whose windows are remembered: clients choose the names."""
+COMPLETE: Final = ("settled", "budget")
+"""Reasons of runs that chose their window from all the paths that should."""
 log: Final = logging.getLogger("sureenough.server")
 
 
@@ -50,6 +55,7 @@ class ServerState:
         self.learner.notes = ()  # replies need not repeat it
         self.metrics = ServerMetrics(lambda: self.requests, lambda: len(self.runs), self.learner)
         self._upstream: Upstream | None = None
+        self._windows: dict[str, int] = {}  # of each model, once a run has chosen one
 
     @asynccontextmanager
     async def opened(self) -> AsyncIterator[None]:
@@ -115,15 +121,26 @@ class ServerState:
         transcript = WinnerTranscript()
         upstream = self.upstream
         engine = upstream.engine(request.model, request.sampling)
+        options = request.options
+        if options["window"] is None:
+            options = options | {"window": self._windows.get(request.model)}
         out = await aask(
-            request.prompt, engine, request.strategy, observers=(transcript, *observers), learn=self.learner,
-            **request.options,
-        )  # fmt: skip
+            request.prompt, engine, request.strategy, observers=(transcript, *observers), learn=self.learner, **options
+        )
+        self._keep_window(request, out)
         self.metrics.count_run(out)
         out = replace(out, notes=tuple(upstream.redact(note) for note in out.notes))
         winner = transcript.of(out.answer)
         winner = None if winner is None else winner._replace(text=mend(winner.text))
         return RunResult(out, winner)
+
+    def _keep_window(self, request: ConsensusRequest, out: Outcome) -> None:
+        """One window per model, so that its runs can be compared: the first that paths of full length have chosen."""
+        full_length = request.path_tokens in (None, self.settings.limits.path_tokens)
+        if out.window_paths and full_length and request.strategy.reads_confidence and out.reason in COMPLETE:
+            if len(self._windows) >= MOST_WINDOWS:
+                self._windows.clear()
+            self._windows.setdefault(request.model, out.window)
 
     def stop_runs(self) -> None:
         """End every run with the vote so far."""

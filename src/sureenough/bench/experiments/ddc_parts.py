@@ -78,13 +78,12 @@ WINDOW_AXIS: Final = Axis("tokens per window", "log")
 
 
 def windows_for(inputs: Inputs, pool: OpenPool) -> list[int]:
-    """The caller's, else fractions of the suggested window; the paper's if nothing smaller is suggested."""
+    """The caller's, else fractions and multiples of the pool's own; the paper's if that is not smaller."""
     if inputs.sweep:
         return whole_numbers("a window", inputs.sweep)
-    suggested = pool.pool.info.window if inputs.options.window is None else inputs.options.window
-    if suggested is None or suggested >= PAPER_WINDOWS[-1]:
+    if pool.window >= PAPER_WINDOWS[-1]:
         return list(PAPER_WINDOWS)
-    return [max(1, suggested // 4), max(1, suggested // 2), suggested, 2 * suggested]
+    return [max(1, pool.window // 4), max(1, pool.window // 2), pool.window, 2 * pool.window]
 
 
 def _window_cells(inputs: Inputs, pool: OpenPool) -> list[ReplayCell]:

@@ -13,7 +13,6 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from sureenough.core.events import Summary
-from sureenough.core.pruning import Gate
 from sureenough.engines.base import Prompt, WatchOptions
 from sureenough.engines.openai.errors import TransportError
 from sureenough.engines.vllm.protocol import (
@@ -56,7 +55,7 @@ class MonitorClient:
         watch = prompt.watch
         if self._unreadable or not prompt.signals or watch is None or k != K:
             return None
-        return WatchRequest(secrets.token_urlsafe(18), watch.window, watch.gate or Gate(), trace=watch.gate is None)
+        return WatchRequest.of(secrets.token_urlsafe(18), watch)
 
     def summary(self, watch: WatchRequest, record: Mapping[str, Any] | None) -> Summary:
         """The path as the server saw it, from the record that came with its last event.

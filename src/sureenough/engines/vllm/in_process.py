@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any, Self
 
 from sureenough.core.events import Summary, Token
-from sureenough.core.pruning import Gate
 from sureenough.engines.base import Chunk, Prompt
 from sureenough.engines.openai.logprobs import token_signals
 from sureenough.engines.openai.parser import FINISH_REASONS
@@ -56,7 +55,7 @@ class VLLM:
             raise UsageError("model is empty; give the name or the folder of a model")
         self.model, self.window, self._arguments = model, window, arguments
         self._sampling = {"temperature": temperature, "top_p": top_p, **(extra or {})}
-        self._max_path_tokens, self._longest_window = max_path_tokens, longest_window
+        self._max_path_tokens, self.longest_window = max_path_tokens, longest_window
         self._engine: Any = None
         self._socket_path = ""
         self._resources = ExitStack()
@@ -79,7 +78,7 @@ class VLLM:
         with ExitStack() as resources:  # a failed start leaves neither its folder nor its environment behind
             folder = resources.enter_context(tempfile.TemporaryDirectory(prefix="sureenough-"))
             socket_path = str(Path(folder) / "records.sock")
-            resources.enter_context(_environment(server_environment(socket_path, self._longest_window)))
+            resources.enter_context(_environment(server_environment(socket_path, self.longest_window)))
             from vllm.engine.arg_utils import AsyncEngineArgs
             from vllm.v1.engine.async_llm import AsyncLLM
 
@@ -122,7 +121,7 @@ class VLLM:
         watch = prompt.watch if prompt.signals else None
         request = None
         if watch is not None:
-            request = WatchRequest(request_id, watch.window, watch.gate or Gate(), trace=watch.gate is None)
+            request = WatchRequest.of(request_id, watch)
         prompt_ids = self._prompt_ids(prompt)
         path = _GrowingPath()
         params = self._params(len(prompt_ids), seed, signals=prompt.signals and request is None, request=request)

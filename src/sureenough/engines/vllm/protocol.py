@@ -13,7 +13,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import inf, isfinite, nan
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
@@ -23,6 +23,9 @@ from sureenough.core.confidence.instability import Floats
 from sureenough.core.events import Summary, Tier
 from sureenough.core.pruning import Gate
 from sureenough.errors import UsageError
+
+if TYPE_CHECKING:
+    from sureenough.engines.base import WatchOptions
 
 PROTOCOL_VERSION: Final = 2
 K: Final = 20
@@ -98,7 +101,12 @@ class WatchRequest:
     key: str  # names the path's record; whoever knows it may read the record
     window: int
     gate: Gate = NEVER_CLOSES
-    trace: bool = False  # keep every token's signals, for the windows of a warm-up path
+    trace: bool = False  # keep every token's signals, for a warm-up path or one whose window is not known yet
+
+    @classmethod
+    def of(cls, key: str, watch: WatchOptions) -> WatchRequest:
+        """The request for a path; one whose window is not known is traced, and any window will do."""
+        return cls(key, watch.window or 1, watch.gate or NEVER_CLOSES, trace=watch.gate is None)
 
     def to_arguments(self) -> dict[str, str | float | int]:
         """As `vllm_xargs`; thresholds that never close are left out, since JSON has no infinity."""
@@ -214,12 +222,14 @@ def parse_summary(record: Mapping[str, Any], window: int) -> Summary:
     try:
         tokens, tier = record["tokens"], TIERS[record["tier"]]
         lowest, tail = float(record["lowest"]), float(record["tail"])
-        means = [float(record.get(name, nan)) for name in MEANS]  # servers of version 0.1 do not send them
+        mean_peak, mean_conf = (
+            float(record.get(name, nan)) for name in MEANS
+        )  # servers of version 0.1 do not send them
     except (KeyError, TypeError, OverflowError) as error:
         raise ValueError(f"malformed record ({type(error).__name__})") from None
     if type(tokens) is not int or tokens < 0:
         raise ValueError("malformed record (tokens)")
-    windows = None
+    windows = signals = None
     if "signals" in record:
         if not isinstance(record["signals"], str):
             raise ValueError("malformed record (signals)")
@@ -227,4 +237,4 @@ def parse_summary(record: Mapping[str, Any], window: int) -> Summary:
         if len(signals) != tokens or not np.isfinite(signals).all():
             raise ValueError("malformed record (signals)")
         windows = scan(np.ascontiguousarray(signals[:, 0]), np.ascontiguousarray(signals[:, 1]), window)
-    return Summary(tokens, lowest, tail, tier, windows, *means)
+    return Summary(tokens, lowest, tail, tier, windows, mean_peak, mean_conf, signals)

@@ -23,8 +23,12 @@ export function showTiles(state) {
   setText("paths-started", String(summary.started));
   setText("budget", `of ${summary.budget} at most`);
   const plain = summary.full_budget_tokens, saved = plain ? 1 - summary.tokens / plain : null;
+  const discarded = state.result?.tokens?.discarded ?? 0;
   setText("tokens", number.format(summary.tokens));
-  setText("plain-tokens", plain ? `plain voting: about ${number.format(Math.round(plain))}` : "");
+  setText("plain-tokens", [
+    ...(discarded ? [`${number.format(discarded)} discarded: running, or not yet counted, at the end`] : []),
+    ...(plain ? [`plain voting: about ${number.format(Math.round(plain))}`] : []),
+  ].join("; "));
   setText("saved", saved === null ? "–" : saved > 0 ? `${Math.round(saved * 100)} %` : "0 %");
   setText("saved-note", `${state.result ? "" : "so far, "}compared with plain voting on the whole budget`);
   showFates(state.counts());
@@ -47,6 +51,8 @@ function showMeter(state, summary) {
   setText("measure-name", state.measureName ?? "Stop rule");
   setText("measure", value === null ? "–" : value.toFixed(value > 0.99 && value < 1 ? 4 : 3));
   setText("threshold", threshold === null ? "" : above ? `stops above ${threshold}` : `stops at ${threshold} or less`);
+  const equal = state.equalPosterior;
+  setText("equal-posterior", equal === null ? "" : `${equal.toFixed(equal > 0.99 && equal < 1 ? 4 : 3)} with every path counted as one vote`);
   $("run").toggleAttribute("data-settled", state.settled);
   const scale = above ? 1 : Math.max(threshold ?? 0, ...state.steps.map(step => step[2] ?? 0)) || 1;
   $("meter-fill").style.width = `${Math.min(100, 100 * (value ?? 0) / scale)}%`;
@@ -101,7 +107,7 @@ export function showStatus(state) {
   if (!summary) { setText("status", "Waiting for the first token."); return; }
   const counts = state.counts();
   if (result) {
-    const notes = (result.notes ?? []).filter(note => note.startsWith("paths were lost"));
+    const notes = (result.notes ?? []).filter(note => result.answer === null || note.startsWith("paths were lost"));
     setText("status", `${ENDINGS[result.reason] ?? "Ended"} after ${summary.counted} paths. ${result.why ?? ""} ${notes.join(" ")}`);
   } else if (summary.counted === 0 && summary.warmup) {
     setText("status", `Warm-up: ${counts.waiting} of ${summary.warmup} paths have ended. After it paths below a threshold are pruned.`);

@@ -1,8 +1,9 @@
 // What the page knows of a run: the lines of its log in, numbers out. Nothing here touches the document.
 
-const QUANTITIES = { posterior: "Posterior of the leader", expected_gain: "Expected gain of more paths", leader_share: "Leader's share of the votes" };
+const QUANTITIES = { posterior: "Posterior of the leader", weighted_posterior: "Posterior by the paper's weights",
+  expected_gain: "Expected gain of more paths", leader_share: "Leader's share of the votes" };
 const EMPTY = { votes: [], started: 0, counted: 0, budget: 0, warmup: 0, window: 1, stride: 1, tokens: 0, full_budget_tokens: null,
-  measure: null, why: "", gate: { drop: null }, reads_confidence: true, stop: { quantity: null, threshold: null, stops_above: true } };
+  measure: null, posterior: null, why: "", gate: { drop: null }, reads_confidence: true, stop: { quantity: null, threshold: null, stops_above: true } };
 
 export class RunState {
   constructor() {
@@ -26,9 +27,10 @@ export class RunState {
     if (line.error) this.error = line.error;
   }
 
-  #applyPath({ points, ...fields }) {
+  #applyPath({ points, redrawn, ...fields }) {
     const path = (this.paths[fields.path] ??= { number: fields.path, tokens: 0, fate: null, tier: null, answer: null, counted: false, vote: null, points: [] });
     Object.assign(path, fields);
+    if (redrawn) path.points = [];  // the window was chosen now
     for (const y of points ?? []) { path.points.push(y); this.#extendRange(y); }
     if (fields.confidence !== undefined) this.#extendRange(fields.confidence);
     if (fields.tokens > this.longest) this.longest = fields.tokens;
@@ -64,6 +66,9 @@ export class RunState {
   get stop() { return this.summary?.stop ?? EMPTY.stop; }
 
   get measureName() { return this.stop.threshold === null ? null : (QUANTITIES[this.stop.quantity] ?? "Stop rule"); }
+
+  // A posterior by weights is not a probability to trust: the one with every path as one vote is shown beside it.
+  get equalPosterior() { return this.stop.quantity === "weighted_posterior" ? (this.summary?.posterior ?? null) : null; }
 
   get settled() {
     return this.result?.reason === "settled";

@@ -1,0 +1,73 @@
+"""Tokens against steps: recorded paths under planned width, from the fewest tokens to all paths at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+from typing import Final
+
+from sureenough.bench.cells import CellResult, ReplayCell
+from sureenough.bench.experiments import columns as c
+from sureenough.bench.experiments.experiment import Experiment, Findings, Inputs
+from sureenough.bench.experiments.figures import STEPS, series
+from sureenough.bench.experiments.replayed import cell_options, replay_findings, replay_inputs
+from sureenough.bench.pipeline import OpenPool
+from sureenough.bench.result import Axis, Figure, ResultColumn
+from sureenough.bench.source import Source
+
+NAMES: Final = ("ac", "ddc", "sure")
+PARALLEL: Final = 64
+VALUES: Final = (0.0, 0.1, 0.25, 0.5, 1.0, 2.0)
+ALL_AT_ONCE: Final = "all at once"
+
+HURRY: Final = c.Column(
+    ResultColumn("hurry"),
+    lambda line: f"{line.cell.options.hurry:g}" if line.cell.options.planned else ALL_AT_ONCE,
+)
+DISCARDED: Final = c.Column(
+    ResultColumn("discarded", "tokens", "per question"), lambda line: line.row.buckets["discarded"]
+)
+MEANING: Final = (
+    "hurry: with planned width, paths that may run at once per path that has ended, beside twice what could settle the "
+    "vote; the answers are the same in every row of a strategy"
+)
+
+
+def _measure(inputs: Inputs) -> Findings:
+    replayed = replay_inputs(inputs, _cells)
+    results = [one.results for one in replayed]
+    title = f"Tokens and steps, at most {results[0][0].cell.options.parallel} paths at once"
+    table = c.table("hurry", title, [*c.NAMES, HURRY, c.ACCURACY, c.TOKENS, DISCARDED, c.STEPS, c.WIDTH], [MEANING])
+    figures = [_figure(number, lines[0].source, lines) for number, lines in enumerate(results, 1)]
+    return replay_findings(inputs, replayed, [table(results)], figures)
+
+
+def _cells(inputs: Inputs, pool: OpenPool) -> list[ReplayCell]:
+    parallel = inputs.options.parallel if inputs.options.parallel > 1 else PARALLEL
+    cells = []
+    for name in inputs.strategies or NAMES:
+        for hurry in inputs.sweep or VALUES:
+            options = cell_options(inputs, pool.window, parallel=parallel, planned=True, hurry=hurry)
+            cells.append(ReplayCell(f"{name}/{hurry:g}", name, options))
+        options = cell_options(inputs, pool.window, parallel=parallel, planned=False)
+        cells.append(ReplayCell(f"{name}/{ALL_AT_ONCE}", name, options))
+    return cells
+
+
+def _figure(number: int, source: Source, lines: Sequence[CellResult]) -> Figure:
+    curves = []
+    for name, group in groupby(lines, key=c.strategy_name):
+        own = list(group)
+        labels = [line.cell.label for line in own]
+        curves.append(series(name, own, [line.row.tokens for line in own], STEPS, labels))
+    title = f"{source.dataset}, {source.model}: steps against tokens"
+    return Figure(f"hurry-{number}", title, "line", Axis("tokens per question", "log"), STEPS.axis, curves)
+
+
+EXPERIMENT: Final = Experiment(
+    "hurry",
+    "tokens against steps under planned width (not in the paper)",
+    "Hurry: tokens against steps",
+    _measure,
+    reads=("strategies", "sweep"),
+)

@@ -1,0 +1,100 @@
+"""What a request gets that says nothing: the strategy, planned width, a window; and what its reply tells about them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import httpx
+import pytest
+
+from sureenough.server import ServerSettings
+from sureenough.strategies import DEFAULT_STRATEGY
+from tests.engines.misbehaving import Manner
+from tests.server.serving import ours
+from tests.server.upstream import KEY, Upstream, an_upstream
+
+
+def ask(url: str, model: str = "tiny@sure", **options: Any) -> dict[str, Any]:
+    body = {"model": model, "messages": [{"role": "user", "content": "3 + 4?"}], "sureenough": options}
+    response = httpx.post(f"{url}/v1/chat/completions", json=body, timeout=60)
+    assert response.status_code == 200, response.text
+    reply: dict[str, Any] = response.json()
+    return reply
+
+
+def test_width_is_planned_and_the_reply_says_what_was_discarded(served: str) -> None:
+    consensus = ask(served)["sureenough"]
+    assert (consensus["planned"], consensus["hurry"], consensus["parallel"]) == (True, 0.25, 16)
+    assert "discarded" in consensus["tokens"]
+    at_once = ask(served, planned=False)["sureenough"]
+    assert (at_once["planned"], at_once["hurry"]) == (False, None)
+    assert at_once["started"] > consensus["started"]
+    assert at_once["answer"] == consensus["answer"]
+    assert ask(served, hurry=1)["sureenough"]["hurry"] == 1
+
+
+def test_a_request_without_a_strategy_uses_the_default_one(served: str) -> None:
+    assert ask(served, "tiny", paths=20)["sureenough"]["strategy"] == DEFAULT_STRATEGY == "sure"
+    assert httpx.get(f"{served}/api/options").json()["strategy"] == DEFAULT_STRATEGY
+
+
+def test_the_form_and_the_schema_have_the_dial(served: str) -> None:
+    fields = {field["name"]: field for field in httpx.get(f"{served}/api/options").json()["options"]}
+    assert (fields["hurry"]["default"], fields["hurry"]["minimum"], fields["hurry"]["fractional"]) == (0.25, 0, True)
+    assert (fields["planned"]["default"], fields["planned"]["flag"]) == (True, True)
+    assert '"hurry"' in httpx.get(f"{served}/openapi.json").text
+
+
+@pytest.mark.parametrize(("hurry", "status"), [(-1, 400), ("fast", 400), (2.5, 200)])
+def test_hurry_is_checked(served: str, hurry: object, status: int) -> None:
+    body = {"model": "tiny@ac", "messages": [{"role": "user", "content": "?"}], "sureenough": {"hurry": hurry}}
+    assert httpx.post(f"{served}/v1/chat/completions", json=body, timeout=60).status_code == status
+
+
+def test_the_papers_posterior_is_called_so_and_the_one_by_counts_stands_beside_it(served: str) -> None:
+    consensus = ask(served, "tiny@ddc")["sureenough"]
+    assert consensus["weighted_posterior"] > consensus["posterior"] > 0.5
+    assert "By the paper's weights" in consensus["why"]
+    assert f"with every path counted as one vote, {consensus['posterior']:.4f}" in consensus["why"]
+    unweighted = ask(served, "tiny@ddc-unweighted")["sureenough"]
+    assert unweighted["weighted_posterior"] is None
+    assert unweighted["posterior"] > 0.5
+
+
+def settings(upstream: Upstream, **more: Any) -> ServerSettings:
+    return ServerSettings(upstream=upstream.url, upstream_key=KEY, **more)
+
+
+def test_a_server_has_one_window_per_model() -> None:
+    """The paths have about 200 tokens; a request with a limit on them chooses for itself only."""
+    with an_upstream(Manner(tokens=200)) as (upstream, _), ours(settings(upstream)) as (url, _):
+        body = {"model": "tiny@sure", "messages": [{"role": "user", "content": "?"}], "max_tokens": 60}
+        cut = httpx.post(f"{url}/v1/chat/completions", json=body | {"sureenough": {"paths": 4}}, timeout=60).json()
+        assert cut["sureenough"]["window"] == 16
+        first, second, other = ask(url)["sureenough"], ask(url)["sureenough"], ask(url, window=64)["sureenough"]
+        assert (first["window"], first["window_paths"]) == (32, 3)
+        assert (second["window"], second["window_paths"]) == (32, 0)
+        assert other["window"] == 64
+
+
+def test_a_server_with_a_window_uses_it() -> None:
+    with an_upstream(Manner(tokens=200)) as (upstream, _), ours(settings(upstream, window=8)) as (url, _):
+        assert ask(url)["sureenough"]["window"] == 8
+
+
+def test_a_question_that_no_path_answers_is_not_paid_for_in_silence(served: str) -> None:
+    reply = ask(served, kind="choice")
+    consensus, message = reply["sureenough"], reply["choices"][0]["message"]
+    assert (consensus["reason"], consensus["answer"]) == ("no_answer", None)
+    assert consensus["started"] < 24
+    assert any("announces one" in note for note in consensus["notes"])
+    assert "announces one" in message["refusal"]
+    assert ask(served)["choices"][0]["message"]["refusal"] is None
+
+
+def test_a_stream_says_why_there_is_no_answer(served: str) -> None:
+    body = {"model": "tiny@sc", "messages": [{"role": "user", "content": "?"}], "stream": True}
+    body["sureenough"] = {"kind": "choice"}
+    text = httpx.post(f"{served}/v1/chat/completions", json=body, timeout=60).text
+    assert '"refusal":' in text
+    assert "announces one" in text
