@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from sureenough.api import aask, ask, replay
     from sureenough.bench import Comparison, Row, compare
     from sureenough.core.events import Fate, Tier, Token
+    from sureenough.core.learning import LearnerState
     from sureenough.core.outcome import Outcome, Spent
     from sureenough.core.session import Session
     from sureenough.core.strategy import Strategy
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
         TraceError,
         UsageError,
     )
-    from sureenough.pools import Pool, RecordedPath
+    from sureenough.pools import Learner, Pool, RecordedPath
     from sureenough.strategies import STRATEGIES
 
 __all__ = [
@@ -40,6 +41,8 @@ __all__ = [
     "EngineRejected",
     "EngineUnavailable",
     "Fate",
+    "Learner",
+    "LearnerState",
     "Local",
     "MissingLogprobs",
     "OpenAI",
@@ -67,6 +70,7 @@ _MODULES: Final = {
     "api": ("aask", "ask", "replay"),
     "bench": ("Comparison", "Row", "compare"),
     "core.events": ("Fate", "Tier", "Token"),
+    "core.learning": ("LearnerState",),
     "core.outcome": ("Outcome", "Spent"),
     "core.session": ("Session",),
     "core.strategy": ("Strategy",),
@@ -84,7 +88,7 @@ _MODULES: Final = {
         "UsageError",
     ),
     "strategies": ("STRATEGIES",),
-    "pools": ("Pool", "RecordedPath"),
+    "pools": ("Learner", "Pool", "RecordedPath"),
 }
 _MODULE_OF: Final = {name: module for module, names in _MODULES.items() for name in names}
 

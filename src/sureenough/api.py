@@ -10,9 +10,11 @@ from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Se
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any, Final, TypedDict, TypeVar, Unpack
 
 from sureenough.answers import REPLAY_PATIENCE, REPLAY_SECONDS, Judge
+from sureenough.core.learning import LearnerState
 from sureenough.core.options import DEFAULT_WINDOW, LIVE_DEFAULTS, Count, RunOptions
 from sureenough.core.outcome import Outcome
 from sureenough.core.session import Session
@@ -23,8 +25,9 @@ from sureenough.drivers.live import run as run_live
 from sureenough.drivers.observers import Observer
 from sureenough.engines.base import Engine, Prompt, SupportsStream, as_engine
 from sureenough.errors import UsageError
-from sureenough.pools import RecordedPath
-from sureenough.spec import resolve
+from sureenough.pools import Learner, RecordedPath
+from sureenough.pools.learner import LearnerKey, as_learner
+from sureenough.spec import render, resolve
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -49,6 +52,7 @@ class AskKeywords(RunKeywords, total=False):
     kind: str
     extract: Extract | None
     observers: Iterable[Observer]
+    learn: Learner | LearnerState | str | Path | None
 
 
 def _show_run_options(defaults: RunOptions) -> Callable[[F], F]:
@@ -82,7 +86,11 @@ def _run_options(defaults: RunOptions, options: Mapping[str, Any], *others: str)
 
 @_show_run_options(RunOptions())
 def replay(
-    recorded: Sequence[RecordedPath], strategy: str | Strategy = "ddc", **options: Unpack[RunKeywords]
+    recorded: Sequence[RecordedPath],
+    strategy: str | Strategy = "ddc",
+    *,
+    learn: LearnerState | None = None,
+    **options: Unpack[RunKeywords],
 ) -> Outcome:
     """What `strategy` would have answered on these recorded paths, taken in the order given.
 
@@ -91,6 +99,7 @@ def replay(
     Args:
         recorded: the paths of one question.
         strategy: a spec such as "ddc:warmup=8,tau=0.99", or a Strategy.
+        learn: what was learned before, such as `outcome.learned` of the run to repeat; used if the strategy learns.
     """
     recorded = list(recorded)
     if not recorded:
@@ -103,7 +112,8 @@ def replay(
     answers = sorted({path.answer for path in recorded if path.answer is not None})
     judge = Judge(REPLAY_SECONDS, patience=REPLAY_PATIENCE)
     classes = dict(zip(answers, judge.classes(answers), strict=True))
-    return run_recorded(recorded, resolve(strategy), run, classes=classes)
+    chosen = resolve(strategy)
+    return run_recorded(recorded, chosen if learn is None else chosen.with_state(learn), run, classes=classes)
 
 
 TEMPLATE: Final = "{question}\n\nPlease reason step by step, and put your final answer within \\boxed{{}}."
@@ -120,6 +130,7 @@ async def aask(
     kind: str = "math",
     extract: Extract | None = None,
     observers: Iterable[Observer] = (),
+    learn: Learner | LearnerState | str | Path | None = None,
     **options: Unpack[RunKeywords],
 ) -> Outcome:
     """Ask a live engine. Cancelling it closes every stream and returns the vote so far.
@@ -134,8 +145,9 @@ async def aask(
         kind: kind of answer, "math" or "choice".
         extract: finds the answer in a path's text, instead of the kind's extractor.
         observers: called with every event.
+        learn: a Learner or the name of its file, read before the run and updated after it; or a LearnerState to use.
     """
-    run = _run_options(LIVE_DEFAULTS, options, "template", "kind", "extract", "observers")
+    run = _run_options(LIVE_DEFAULTS, options, "template", "kind", "extract", "observers", "learn")
     notes: tuple[str, ...] = ()
     if engine is None:
         engine, notes = _builtin(question)
@@ -143,15 +155,34 @@ async def aask(
     window = run.window or engine.window or DEFAULT_WINDOW
     run = replace(run, paths=run.paths or LIVE_DEFAULTS.paths, window=window)
     template = template if template is not None else engine.template or TEMPLATE
+    chosen = resolve(strategy)
+    learner = None if learn is None or isinstance(learn, LearnerState) else as_learner(learn)
+    key = LearnerKey(engine.model_name(), window, render(chosen))
+    if isinstance(learn, LearnerState):
+        chosen = chosen.with_state(learn)
+    elif learner is not None:
+        chosen = chosen.with_state(learner.state(key))
     out = await run_live(
         question if isinstance(question, Prompt) else render_prompt(question, template),
         engine,
-        Session(resolve(strategy), run),
+        Session(chosen, run),
         extract=extract or extractor_for(kind),
         group=new_grouper(),
         observers=observers,
     )
+    if learner is not None and chosen.reads_confidence:
+        notes += await _learn_from(out, learner, key)
     return replace(out, notes=(*out.notes, *notes)) if notes else out
+
+
+async def _learn_from(out: Outcome, learner: Learner, key: LearnerKey) -> tuple[str, ...]:
+    """Update the learner, and its file if it has one; notes on what went wrong."""
+    learner.receive(key, out)
+    try:
+        await asyncio.to_thread(learner.save)
+    except OSError as error:
+        return (*learner.notes, f"what was learned could not be saved: {error.strerror or error}")
+    return learner.notes
 
 
 def _builtin(question: str | Prompt) -> tuple[Engine, tuple[str, ...]]:

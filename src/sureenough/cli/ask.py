@@ -55,6 +55,9 @@ def command(
     kind: Annotated[str, typer.Option(help="Kind of answer: math or choice.")] = "math",
     template: Template = None,
     server: EngineOptions,
+    learn: Annotated[
+        Path | None, typer.Option(help="Keep what is learned about the model's confidence in this file.")
+    ] = None,
     price_in: PriceIn = None,
     price_out: PriceOut = None,
     show_path: Annotated[bool, typer.Option("--show-path", help="Print the path that the answer is from.")] = False,
@@ -69,7 +72,9 @@ def command(
     started = time.monotonic()
     with display(run.paths or 0, as_json) as observer:
         observers: list[Observer] = [*([observer] if observer else []), *([texts] if show_path or as_json else [])]
-        out = ask(question, engine, strategy, kind=kind, template=template, observers=observers, **asdict(run))
+        out = ask(
+            question, engine, strategy, kind=kind, template=template, observers=observers, learn=learn, **asdict(run)
+        )
     money = cost(out.tokens.prompt, out.tokens.total, price_in, price_out)
     number, text = texts.of(out.answer) or (None, None)
     if as_json:

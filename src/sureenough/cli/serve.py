@@ -72,6 +72,9 @@ def command(
     keep_runs: Annotated[
         Path | None, typer.Option(help="Keep every run in this folder, with questions and texts.")
     ] = None,
+    state: Annotated[
+        Path | None, typer.Option(help="Keep in this folder what is learned about each model's confidence.")
+    ] = None,
     grace: Annotated[
         float, typer.Option(help="Seconds for running requests to finish at shutdown.", min=1)
     ] = DEFAULTS.grace,
@@ -89,19 +92,19 @@ def command(
         upstream=upstream, models=tuple(model or ()), strategy=strategy, paths=paths, parallel=parallel, window=window,
         temperature=temperature, top_p=top_p, template=template, host=host, port=port, hosts=tuple(allow_host or ()),
         keys=read_keys(key_file), insecure=insecure, limits=limits, cap_plain=cap_plain, keep_runs=keep_runs,
-        grace=grace, log_requests=log_requests, first_token=first_token, stall=stall,
+        state=state, grace=grace, log_requests=log_requests, first_token=first_token, stall=stall,
     )  # fmt: skip
     run(settings, f"upstream {printable_url(upstream)}" if upstream else "with the model on this machine")
 
 
-def _check_writable(folder: Path) -> None:
-    """Refuse a folder in which runs could not be kept, before anything runs."""
+def _check_writable(folder: Path, what: str) -> None:
+    """Refuse a folder in which nothing could be kept, before anything runs."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with TemporaryFile(dir=folder):
             pass
     except OSError as error:
-        raise UsageError(f"runs cannot be kept in {folder}: {error.strerror or error}") from None
+        raise UsageError(f"{what} cannot be kept in {folder}: {error.strerror or error}") from None
 
 
 def run(
@@ -114,7 +117,9 @@ def run(
     if level not in logging.getLevelNamesMapping():
         raise UsageError(f"SUREENOUGH_LOG is {level}; it must be DEBUG, INFO, WARNING, ERROR or CRITICAL")
     if settings.keep_runs is not None and not settings.view_only:
-        _check_writable(settings.keep_runs)
+        _check_writable(settings.keep_runs, "runs")
+    if settings.state is not None:
+        _check_writable(settings.state, "what is learned")
     logging.basicConfig(level=level, format="%(asctime)s %(message)s")
     listening = listen(settings)
     host = f"[{settings.host}]" if ":" in settings.host else settings.host

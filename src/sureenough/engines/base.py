@@ -104,6 +104,10 @@ class Engine:
         """Download or check what a run needs. Called before the event loop starts, so that Ctrl-C works."""
         return None
 
+    def model_name(self) -> str:
+        """The model, as far as the engine knows it; what is learned of its confidence is kept under this name."""
+        return type(self).__name__
+
     def sampling(self) -> dict[str, Any]:
         """The parameters with which tokens are sampled, as they are sent."""
         return {}
@@ -113,7 +117,9 @@ class Engine:
         return None
 
 
-_OPTIONAL: Final = ("stops_at_once", "window", "template", "open", "prepare", "sampling", "generated_tokens")
+_OPTIONAL: Final = (
+    "stops_at_once", "window", "template", "open", "prepare", "model_name", "sampling", "generated_tokens"
+)  # fmt: skip
 
 
 class _Adapted(Engine):

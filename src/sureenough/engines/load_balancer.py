@@ -39,6 +39,9 @@ class LoadBalancer(Engine):
         for engine in self.engines:
             engine.prepare()
 
+    def model_name(self) -> str:
+        return self.engines[0].model_name()
+
     def sampling(self) -> dict[str, Any]:
         """The first engine's parameters, which all engines share."""
         return self.engines[0].sampling()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from sureenough.pools.durable import OutputLock
 from sureenough.pools.journal import Journal, write_journal_pool
+from sureenough.pools.learner import Learner
 from sureenough.pools.path import RecordedPath, scan_together
 from sureenough.pools.read import Pool, Question
 from sureenough.pools.schema import PoolInfo
@@ -11,6 +12,7 @@ from sureenough.pools.write import PoolWriter, write_pool
 
 __all__ = [
     "Journal",
+    "Learner",
     "OutputLock",
     "Pool",
     "PoolInfo",

@@ -42,6 +42,7 @@ def endpoint_table(api: ApiRoutes, page: PageRoutes) -> list[Endpoint]:
         Endpoint("GET", "/metrics", api.metrics, "Metrics for Prometheus.", media_types=("text/plain",)),
         Endpoint("GET", "/openapi.json", openapi, "This document."),
         Endpoint("GET", "/api/options", page.options, "Models, strategies and run options of this server."),
+        Endpoint("GET", "/api/learned", page.learned, "What was learned of each model's confidence."),
         Endpoint("POST", "/api/runs", page.start_run, "Start a run that a page watches.", 201, body=chat),
         Endpoint("GET", "/api/runs", page.list_runs, "The runs that were kept."),
         Endpoint("DELETE", "/api/runs/{id}", page.stop_run, "End a run with the vote so far.", 204, ()),

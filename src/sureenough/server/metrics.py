@@ -1,23 +1,52 @@
-"""What the server has done, for Prometheus. Labels are of small, known sets; none holds text of a request."""
+"""What the server has done, for Prometheus. Labels are of small, bounded sets; none holds text of a question."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics, generate_latest
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
 
 from sureenough.core.outcome import BUCKETS, Outcome
+from sureenough.pools import Learner
+from sureenough.server.learned import learned_signals
 
 BOUNDS: Final = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 25.0, 60.0, 120.0, 300.0, 600.0)
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 
+class LearnedCollector(Collector):
+    """What was learned of each model's confidence, read when the metrics are. The learner bounds how many there are."""
+
+    def __init__(self, learner: Learner) -> None:
+        self._learner = learner
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        """One gauge for r, for beta and for the number of questions."""
+        labels = ("model", "window", "strategy", "signal")
+        helps = {
+            "r": "Correlation of a signal with agreement, the prior included.",
+            "beta": "Weight of a signal in the vote.",
+            "questions": "Questions from which a signal's correlation was learned.",
+        }
+        states = learned_signals(self._learner)
+        for quantity, help in helps.items():
+            gauge = GaugeMetricFamily(f"sureenough_learned_{quantity}", help, labels=labels)
+            for one in states:
+                for signal, values in one["signals"].items():
+                    gauge.add_metric([one["model"], str(one["window"]), one["strategy"], signal], values[quantity])
+            yield gauge
+
+
 class ServerMetrics:
     """The counters of one server, in a registry of its own."""
 
-    def __init__(self, requests_in_flight: Callable[[], int], runs_in_flight: Callable[[], int]) -> None:
+    def __init__(
+        self, requests_in_flight: Callable[[], int], runs_in_flight: Callable[[], int], learner: Learner
+    ) -> None:
         disable_created_metrics()  # type: ignore[no-untyped-call]
         self.registry = CollectorRegistry()
         self.requests = self._counter("requests", "Responses by route and status.", "route", "status")
@@ -32,6 +61,7 @@ class ServerMetrics:
         )  # fmt: skip
         self._gauge("requests_in_flight", "Requests being served.", requests_in_flight)
         self._gauge("runs_in_flight", "Runs in progress.", runs_in_flight)
+        self.registry.register(LearnedCollector(learner))
         self._gauge("tasks", "Tasks of the event loop.", lambda: len(asyncio.all_tasks()))
 
     def _counter(self, name: str, help: str, *labels: str) -> Counter:

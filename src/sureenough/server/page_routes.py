@@ -13,6 +13,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from sureenough.core.options import RunOptions
 from sureenough.server.errors import ApiError
+from sureenough.server.learned import learned_signals
 from sureenough.server.model_names import LISTED_STRATEGIES, split_model_name
 from sureenough.server.request_reader import parse_body
 from sureenough.server.responses import (
@@ -70,6 +71,10 @@ class PageRoutes:
             {"view_only": settings.view_only, "models": models, "strategy": settings.strategy,
              "strategies": _strategies(), "options": _run_options(settings)}
         )  # fmt: skip
+
+    async def learned(self, request: Request) -> Response:
+        """How far each model's signals go with agreement, their weights, and the questions behind them."""
+        return json_response({"learned": learned_signals(self.state.learner)})
 
     async def start_run(self, request: Request) -> Response:
         """Start a run that a page watches; the body is that of a chat completion with a strategy."""

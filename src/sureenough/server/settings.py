@@ -69,6 +69,7 @@ class ServerSettings:
     limits: ServerLimits = field(default_factory=ServerLimits)
     cap_plain: bool = True  # whether the limits apply to requests with a plain model name
     keep_runs: Path | None = None
+    state: Path | None = None  # folder for what is learned; by default it is forgotten at the end
     view_only: bool = False  # show kept runs, without an upstream
     grace: float = 20.0  # seconds for running requests when the server shuts down
     log_requests: bool = False  # whether questions are logged

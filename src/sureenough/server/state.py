@@ -14,6 +14,7 @@ from sureenough.api import aask
 from sureenough.core.stop_rules import betainc
 from sureenough.drivers.observers import Observer
 from sureenough.drivers.transcripts import WinnerTranscript
+from sureenough.pools import Learner
 from sureenough.server.errors import ApiError, api_error, shutting_down
 from sureenough.server.metrics import ServerMetrics
 from sureenough.server.replies import RunResult
@@ -22,6 +23,7 @@ from sureenough.server.responses import cancel_once, mend
 from sureenough.server.settings import ServerSettings
 from sureenough.server.upstream import Upstream, open_upstream
 
+LEARNED_FILE: Final = "learned.json"
 LOGGED_QUESTION: Final = 2_000
 """Characters of a question that are logged."""
 log: Final = logging.getLogger("sureenough.server")
@@ -41,7 +43,11 @@ class ServerState:
         self.requests = 0  # that hold a slot
         self.runs: set[asyncio.Task[RunResult]] = set()
         self.shutting_down = False
-        self.metrics = ServerMetrics(lambda: self.requests, lambda: len(self.runs))
+        self.learner = Learner(None if settings.state is None else settings.state / LEARNED_FILE)
+        for note in self.learner.notes:
+            log.warning("%s", note)
+        self.learner.notes = ()  # replies need not repeat it
+        self.metrics = ServerMetrics(lambda: self.requests, lambda: len(self.runs), self.learner)
         self._upstream: Upstream | None = None
 
     @asynccontextmanager
@@ -109,8 +115,9 @@ class ServerState:
         upstream = self.upstream
         engine = upstream.engine(request.model, request.sampling)
         out = await aask(
-            request.prompt, engine, request.strategy, observers=(transcript, *observers), **request.options
-        )
+            request.prompt, engine, request.strategy, observers=(transcript, *observers), learn=self.learner,
+            **request.options,
+        )  # fmt: skip
         self.metrics.count_run(out)
         out = replace(out, notes=tuple(upstream.redact(note) for note in out.notes))
         winner = transcript.of(out.answer)

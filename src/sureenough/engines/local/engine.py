@@ -152,6 +152,9 @@ class Local(Engine):
             async for chunk in chunks:
                 yield chunk
 
+    def model_name(self) -> str:
+        return self.name
+
     def sampling(self) -> dict[str, Any]:
         """The sampling parameters of the request."""
         return self.wire().sampling()

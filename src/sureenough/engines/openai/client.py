@@ -129,6 +129,9 @@ class OpenAI(Engine):
             async for chunk in chunks:
                 yield chunk
 
+    def model_name(self) -> str:
+        return self.model
+
     def sampling(self) -> dict[str, Any]:
         """The sampling parameters of the request."""
         limit = {} if self.max_path_tokens is None else {"max_tokens": self.max_path_tokens}
@@ -149,6 +152,9 @@ class OpenAIConnection(Engine):
         other = OpenAIConnection(engine, self.transport, self.address, self.errors.for_model(engine.model))
         other.monitor = self.monitor  # remembers whether the server's records can be read
         return other
+
+    def model_name(self) -> str:
+        return self.engine.model
 
     def sampling(self) -> dict[str, Any]:
         """The sampling parameters of the request."""

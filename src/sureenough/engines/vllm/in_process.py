@@ -61,6 +61,10 @@ class VLLM:
 
     # -- loading
 
+    def model_name(self) -> str:
+        """The name or folder of the model."""
+        return self.model
+
     async def __aenter__(self) -> Self:
         with ExitStack() as resources:  # a failed start leaves neither its folder nor its environment behind
             folder = resources.enter_context(tempfile.TemporaryDirectory(prefix="sureenough-"))

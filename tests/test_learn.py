@@ -1,0 +1,142 @@
+"""`learn=`: a learner in memory or in a file, over several questions; damaged files cost what they held, no more."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+import sureenough as se
+from sureenough.cli import app
+from sureenough.engines import Fake
+from sureenough.pools.learner import MOST_STATES, LearnerKey
+
+KEY = LearnerKey("Fake", 2, "sure")
+
+
+def script(seed: int) -> Iterator[list[se.Token]]:
+    """Two of three paths say 7 and are sure of it; the others say what comes to mind."""
+    right = seed % 3 > 0
+    level = 0.9 if right else 0.5 + seed % 7 / 100
+    for text in ("The answer is ", "\\boxed{7}" if right else f"\\boxed{{{seed % 11 + 20}}}"):
+        yield [se.Token(text, level, 10 * level)]
+
+
+def ask(learn: Any, **options: Any) -> se.Outcome:
+    return se.ask("?", Fake(script), "sure:delta=0", paths=12, window=2, learn=learn, **options)
+
+
+def learned(state: se.LearnerState) -> tuple[int, tuple[int, ...]]:
+    return state.questions, state.counts
+
+
+def test_a_learner_in_memory_learns_from_run_to_run() -> None:
+    learner, key = se.Learner(), LearnerKey("Fake", 2, "sure:delta=0")
+    first = ask(learner, seed=1)
+    assert first.learned == se.LearnerState()
+    assert learner.state(key) == se.LearnerState().receive(first)
+    second = ask(learner, seed=2)
+    assert second.learned == se.LearnerState().receive(first)
+    assert learned(learner.state(key)) == (2, (2, 2))
+    assert se.ask("?", Fake(script), "sc", paths=4, window=2, learn=learner).learned is None
+    assert list(learner.known()) == [key], "sc reads no confidence"
+
+
+def test_a_state_is_used_as_it_is() -> None:
+    state = se.LearnerState(9, (4.0, 5.0), (9, 9))
+    out = ask(state)
+    assert out.learned == state
+    paths = [se.RecordedPath(str(i % 3), [0.5, i / 20], [9.0, i]) for i in range(12)]
+    with_it, without = (se.replay(paths, "sure", window=2, learn=learn) for learn in (state, None))
+    assert with_it.learned == state
+    assert with_it.votes != without.votes
+    assert se.replay(paths, "sure", window=2, learn=with_it.learned) == with_it
+
+
+def test_a_file_is_read_and_written(tmp_path: Path) -> None:
+    file = tmp_path / "learned.json"
+    ask(file, seed=1)
+    out = ask(str(file), seed=2)
+    assert out.learned is not None
+    assert out.learned.questions == 1
+    assert [state.questions for state in se.Learner(file).known().values()] == [2]
+    assert list(tmp_path.iterdir()) == [file]
+    assert "boxed" not in file.read_text()
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"", b"\xff\xfe", b"{", b"[" * 100_000, b"null", b"[]", b'{"format": "sureenough learner", "version": 9}',
+        b'{"format": "sureenough learner", "version": 1}',
+        b'{"format": "sureenough learner", "version": 1, "models": [3]}',
+        b'{"format": "sureenough learner", "version": 1, "models": [{"model": 1, "window": 2, "strategy": "sure"}]}',
+        b" " * (1 << 20) + b"{}",
+    ],
+)  # fmt: skip
+def test_a_damaged_file_is_kept_aside_with_a_note(content: bytes, tmp_path: Path) -> None:
+    file = tmp_path / "learned.json"
+    file.write_bytes(content)
+    out = ask(file)
+    assert any("is damaged" in note for note in out.notes)
+    assert out.learned == se.LearnerState()
+    assert (tmp_path / "learned.json.damaged").read_bytes() == content
+    assert not any("is damaged" in note for note in ask(file).notes)
+
+
+def test_a_damaged_entry_costs_only_itself(tmp_path: Path) -> None:
+    file = tmp_path / "learned.json"
+    good = {"model": "m", "window": 2, "strategy": "sure", "state": se.LearnerState(3, (1.0, 1.0), (3, 3)).to_json()}
+    content = {
+        "format": "sureenough learner",
+        "version": 1,
+        "models": [good | {"state": {}}, good | {"model": "other"}],
+    }
+    file.write_text(json.dumps(content))
+    learner = se.Learner(file)
+    assert [key.model for key in learner.known()] == ["other"]
+    assert len(learner.notes) == 1
+
+
+def test_what_cannot_be_read_or_saved(tmp_path: Path) -> None:
+    with pytest.raises(se.UsageError, match="cannot be read"):
+        ask(tmp_path)
+    with pytest.raises(se.UsageError, match="learn is 3"):
+        ask(3)
+    out = ask(tmp_path / "missing" / "learned.json")
+    assert any("could not be saved" in note for note in out.notes)
+
+
+def test_updates_are_atomic_and_states_are_bounded(tmp_path: Path) -> None:
+    learner, out = se.Learner(tmp_path / "learned.json"), ask(None)
+
+    def work() -> None:
+        for _ in range(50):
+            learner.receive(KEY, out)
+            learner.save()
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert learner.state(KEY).questions == 200
+    assert se.Learner(tmp_path / "learned.json").state(KEY).questions == 200
+    for number in range(MOST_STATES + 5):
+        learner.receive(KEY._replace(model=f"m{number}"), out)
+    assert len(learner.known()) == MOST_STATES
+    assert KEY not in learner.known(), "the one used least recently is dropped"
+
+
+def test_the_command_line_keeps_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sureenough.cli.engine.EngineOptions.engine", lambda self: Fake(script))
+    file = tmp_path / "learned.json"
+    result = CliRunner().invoke(app, ["ask", "2?", "-s", "sure", "--window", "2", "--json", "--learn", str(file)])
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.output)["learned"]["questions"] == 0
+    assert se.Learner(file).state(KEY).questions == 1
