@@ -84,6 +84,18 @@ def test_json_and_the_text_of_the_answer(url: str) -> None:
     assert "--- path 0\n" in shown
 
 
+def test_the_log_of_a_run(url: str, serve: Serve, tmp_path: Path) -> None:
+    words = ("--model", "tiny", "-s", "sc", "-n", "2", "--log", str(tmp_path / "run.jsonl"))
+    assert ask("3 + 4?", "--url", url, *words).returncode == 0
+    head, *_, last = [json.loads(line) for line in (tmp_path / "run.jsonl").read_text().splitlines()]
+    assert (head["schema"], head["run"]["question"], head["run"]["model"]) == (2, "3 + 4?", "tiny")
+    assert (last["result"]["answer"], last["result"]["started"]) == ("7", 2)
+    assert ask("?", "--url", serve(status=404), *words).returncode == 3
+    assert "error" in json.loads((tmp_path / "run.jsonl").read_text().splitlines()[-1]), "an error is logged, too"
+    refused = ask("?", "--url", url, *words[:-1], str(tmp_path / "none" / "run.jsonl"))
+    assert (refused.returncode, "is not a folder" in refused.stderr) == (2, True)
+
+
 def test_the_question_from_a_file_and_defaults_from_a_file_and_the_environment(url: str, tmp_path: Path) -> None:
     (tmp_path / "question.txt").write_text("3 + 4?")
     (tmp_path / "sureenough.toml").write_text(f'url = "{url}"\nmodel = "tiny"\n[ask]\nstrategy = "ac"\npaths = 9\n')
