@@ -224,7 +224,7 @@ def parse_summary(record: Mapping[str, Any], window: int) -> Summary:
         lowest, tail = float(record["lowest"]), float(record["tail"])
         mean_peak, mean_conf = (
             float(record.get(name, nan)) for name in MEANS
-        )  # servers of version 0.1 do not send them
+        )  # 0.1 does not send them
     except (KeyError, TypeError, OverflowError) as error:
         raise ValueError(f"malformed record ({type(error).__name__})") from None
     if type(tokens) is not int or tokens < 0:
