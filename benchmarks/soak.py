@@ -1,7 +1,7 @@
 """A mixed load with every fault at random, on this machine only: does the server keep its memory, sockets and slots?
 
 Half of the upstream's replies are faulty, a quarter of the clients are hostile, and `/healthz` is timed throughout.
-    python benchmarks/soak.py [--seconds 60] [--clients 50] [--paths 16] [--seed 0]
+    python benchmarks/soak.py [--seconds 60] [--clients 50] [--paths 16] [--pause 0.5] [--seed 0]
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ FEW_FILES = 24
 class Load:
     """What the clients have seen."""
 
-    def __init__(self, url: str, server: psutil.Process, paths: int) -> None:
-        self.url, self.server, self.paths = url, server, paths
+    def __init__(self, url: str, server: psutil.Process, paths: int, pause: float) -> None:
+        self.url, self.server, self.paths, self.pause = url, server, paths, pause
         self.ended: Counter[str] = Counter()
         self.unaccounted = 0
 
@@ -74,6 +74,7 @@ class Load:
                     self.ended["attack"] += 1
                 else:
                     await self.friendly(http, draw)
+                await asyncio.sleep(draw.uniform(0, 2 * self.pause))
 
     def in_flight(self) -> int:
         """Slots that are held."""
@@ -104,7 +105,7 @@ def check_health(url: str, seconds: float) -> tuple[list[float], int]:
 async def soak(load: Load, clients: int, seconds: float, seed: int) -> bool:
     """The load. True: nothing is lost and nothing leaks."""
     end = time.monotonic() + seconds
-    idle_files = load.server.num_fds()
+    idle_files, began, used = load.server.num_fds(), time.monotonic(), sum(load.server.cpu_times()[:2])
     memory: list[int] = []
 
     async def measure() -> None:
@@ -122,6 +123,7 @@ async def soak(load: Load, clients: int, seconds: float, seed: int) -> bool:
             for number in range(clients):
                 tasks.create_task(load.client(number, end, threads, seed))
         ranked, failed = await health
+    busy = (sum(load.server.cpu_times()[:2]) - used) / (time.monotonic() - began)
     slots, files = await load.settle()
     last = load.server.memory_info().rss
     ranked.sort()
@@ -129,6 +131,7 @@ async def soak(load: Load, clients: int, seconds: float, seed: int) -> bool:
     tenth = max(1, len(memory) // 10)
     warm, late = sorted(memory[:tenth])[tenth // 2], sorted(memory[-tenth:])[tenth // 2]
     print("responses: " + ", ".join(f"{count} x {name}" for name, count in sorted(load.ended.items())))
+    print(f"server: {busy:.0%} of one core")
     print(f"memory: {warm / 1e6:.1f} MB after warm-up, {late / 1e6:.1f} MB at the end, {last / 1e6:.1f} MB when idle")
     print(f"open files: {idle_files} before, {files} afterwards; slots held: {slots}")
     print(f"unaccounted tokens: {load.unaccounted}")
@@ -144,6 +147,7 @@ def main() -> int:
     options.add_argument("--seconds", type=float, default=60.0)
     options.add_argument("--clients", type=int, default=50)
     options.add_argument("--paths", type=int, default=16)
+    options.add_argument("--pause", type=float, default=0.5, help="mean seconds between the requests of a client")
     options.add_argument("--seed", type=int, default=0)
     args = options.parse_args()
     os.environ["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parent.parent), os.environ.get("PYTHONPATH", "")])
@@ -153,7 +157,7 @@ def main() -> int:
                  "--max-requests", str(args.clients * 2), "--first-token", "2", "--stall", "1",
                  "--max-seconds", "10")  # fmt: skip
         with process(*serve) as (url, server):
-            clean = asyncio.run(soak(Load(url, server, args.paths), args.clients, args.seconds, args.seed))
+            clean = asyncio.run(soak(Load(url, server, args.paths, args.pause), args.clients, args.seconds, args.seed))
     print("nothing leaks" if clean else "SOMETHING LEAKS")
     return 0 if clean else 1
 

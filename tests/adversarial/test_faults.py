@@ -80,7 +80,9 @@ def test_ask_survives_an_upstream(fault: str, strategy: str) -> None:
     result.to_json()
 
 
-@pytest.mark.parametrize("fault", ["endless_data_lines", "endless_line", "deep_nesting", "odd_finish_reasons"])
+@pytest.mark.parametrize(
+    "fault", ["endless_data_lines", "endless_line", "endless_head", "deep_nesting", "odd_finish_reasons", "cut_off"]
+)
 def test_14_5_what_a_lost_path_received_is_freed_without_the_garbage_collector(fault: str) -> None:
     async def use() -> int:
         async with raw_server(with_fault(fault)) as server:

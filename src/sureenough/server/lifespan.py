@@ -31,9 +31,8 @@ FORCED_SECONDS: Final = 2.0
 """Seconds for votes to be sent after a second signal."""
 SWITCH_SECONDS: Final = 0.001
 """Seconds for which another thread may keep the event loop waiting for the interpreter; Python's own value is 0.005."""
-YOUNG_OBJECTS: Final = 20_000
-"""Objects after which the garbage collector runs. Most are gone by then, so that the collections of all objects, during
-which nothing is served, become rare."""
+COLLECT_AFTER: Final = (5_000, 10, 10)
+"""When the garbage collector runs, during which nothing is served: often among few objects, rarely among all."""
 M_MMAP_THRESHOLD: Final = -3
 M_ARENA_MAX: Final = -8
 LARGE_BLOCK: Final = 1 << 17
@@ -74,7 +73,7 @@ def raise_file_limit(wanted: int) -> None:
 def tune_process() -> None:
     """Short pauses, and memory that returns to the system: for a process that does nothing but serve."""
     sys.setswitchinterval(SWITCH_SECONDS)
-    gc.set_threshold(YOUNG_OBJECTS, *gc.get_threshold()[1:])
+    gc.set_threshold(*COLLECT_AFTER)
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None
     if mallopt is not None:  # glibc would else raise its threshold with every large block, and keep one heap per thread
         mallopt(M_MMAP_THRESHOLD, LARGE_BLOCK)

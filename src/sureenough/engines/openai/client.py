@@ -34,10 +34,11 @@ if TYPE_CHECKING:
 LARGEST_ERROR: Final = 65_536
 """Bytes of an error response that are read."""
 READ_PIECE: Final = 1 << 17
-SMALL_PIECE: Final = 1 << 14
-"""Bytes of a response that are parsed in one go: fewer once a server sends many small events together."""
-MANY_EVENTS: Final = 100
-"""Events in one piece after which other paths have their turn. With log-probabilities, they rarely come so fast."""
+"""Bytes of a response that are parsed in one go."""
+SMALL_PIECE: Final = 1 << 12
+"""The same once a server sends many small events together, each of which costs as much as a large one."""
+SMALL_EVENT: Final = 512
+"""Bytes per event on average; one with log-probabilities has more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -228,9 +229,9 @@ class OpenAIConnection(Engine):
                         parser.raise_error()  # what came before it has been passed on
                         if parser.full or parser.done:
                             break
-                        if parser.event_count > MANY_EVENTS:
+                        if len(raw) >= SMALL_PIECE and len(raw) < parser.event_count * SMALL_EVENT:
                             size = SMALL_PIECE
-                            await asyncio.sleep(0)
+                            await asyncio.sleep(0)  # other paths have their turn
                         timer.waiting = True
                     if parser.done:
                         await self.transport.finish(response)

@@ -219,6 +219,7 @@ def _ssl_context() -> ssl.SSLContext:
 
 def _converted(error: Exception) -> TransportError:
     """The error in words of our own: those of aiohttp may quote the URL."""
+    _forget_frames(error)
     match error:
         case aiohttp.ConnectionTimeoutError():
             return ConnectError("no connection in time")
@@ -239,6 +240,13 @@ def _converted(error: Exception) -> TransportError:
         case OSError():
             return TransportError(_reason(error))
     return TransportError(type(error).__name__)
+
+
+def _forget_frames(error: BaseException | None) -> None:
+    """Free what the frames of an error hold, such as all that was received: aiohttp keeps the error."""
+    while error is not None:
+        error.__traceback__ = None
+        error = error.__cause__ or error.__context__
 
 
 def _reason(error: OSError) -> str:
