@@ -11,7 +11,7 @@ from functools import lru_cache
 from itertools import product
 from math import prod
 
-from sureenough.answers import numerals
+from sureenough.answers import numerals, trimming
 from sureenough.answers.algebra import constant
 from sureenough.answers.atoms import Unreadable, write
 from sureenough.answers.brackets import CLOSE, OPEN, closes_at_end, split_outside_brackets
@@ -23,14 +23,6 @@ from sureenough.answers.names import is_symbol, subject
 from sureenough.answers.parse import MAX_TOKENS, parse_expression
 from sureenough.answers.relations import is_range, read_relation
 from sureenough.answers.tokens import is_numeral, is_word, tokenise, unwrapped
-from sureenough.answers.trimming import (
-    choice_letter,
-    has_prose,
-    read_number_words,
-    singular_negation,
-    strip_punctuation,
-    strip_units,
-)
 from sureenough.answers.vocabulary import NUMBER_WORDS, RELATIONS, ROMAN
 
 _LOG = logging.getLogger(__name__)
@@ -83,14 +75,14 @@ def _cached_key(answer: str) -> Key:
 
 def key_of_tokens(tokens: list[str], depth: int = 0) -> Key:
     """The key of a token list: the whole answer, or one part of it."""
-    tokens = strip_punctuation(tokens)
+    tokens = trimming.strip_punctuation(tokens)
     if not tokens:
         return EMPTY
     if depth > MAX_NESTING:
         return unread_key(tokens)
     if is_word(tokens[0]) and tokens[0][1:] in NUMBER_WORDS:
-        tokens = read_number_words(tokens)
-    letter = choice_letter(tokens)
+        tokens = trimming.read_number_words(tokens)
+    letter = trimming.choice_letter(tokens)
     if letter is not None:
         return Key("choice", letter)
     if len(tokens) > 1 and ROMAN.issuperset(tokens):
@@ -102,11 +94,11 @@ def _single(tokens: list[str], depth: int) -> Key:
     known = _KNOWN.get(tuple(tokens)) if len(tokens) <= _LONGEST_KNOWN else None
     if known is not None:
         return key_of_tokens(known, depth + 1)
-    if any(map(is_word, tokens)) and ENVIRONMENT not in tokens and has_prose(tokens):
+    if any(map(is_word, tokens)) and ENVIRONMENT not in tokens and trimming.has_prose(tokens):
         if tokens[0] in OPEN and closes_at_end(tokens) and (inside := _bracketed(tokens, depth)) is not None:
             return inside
-        core = strip_units(tokens)
-        return unread_key(singular_negation(tokens)) if core is None else key_of_tokens(core, depth + 1)
+        core = trimming.strip_units(tokens)
+        return unread_key(trimming.singular_negation(tokens)) if core is None else key_of_tokens(core, depth + 1)
     if "\\cup" in tokens and len(parts := split_outside_brackets(tokens, ("\\cup",))) > 1:
         return interval_union([key_of_tokens(part, depth + 1) for part in parts])
     if not RELATIONS.isdisjoint(tokens) and (related := read_relation(tokens, depth, key_of_tokens)) is not None:

@@ -135,12 +135,14 @@ class Judge:
 
     def _representatives(self, distinct: set[Key]) -> dict[Key, Key]:
         representatives: dict[Key, Key] = {}
-        members: dict[str, list[list[Key]]] = {}  # of each class, by the pile of its representative, who comes first
+        members: dict[
+            str, list[list[Key]]
+        ] = {}  # of each class, by the bucket of its representative, its first
         for key in sorted(distinct, key=lambda key: key.order):
-            classes = (group for pile in _comparable(key) for group in members.get(pile, ()))
+            classes = (group for bucket in _comparable(key) for group in members.get(bucket, ()))
             joined = next((group for group in classes if self._belongs(key, group)), None)
             if joined is None:
-                members.setdefault(_pile(key), []).append([key])
+                members.setdefault(_bucket(key), []).append([key])
             else:
                 joined.append(key)
             representatives[key] = key if joined is None else joined[0]
@@ -220,15 +222,15 @@ class Judge:
         return Verdict(False, f"no verdict: {reply.why}", settled=False) if reply.settled else NOT_READY
 
 
-def _pile(key: Key) -> str:
-    """Plain numbers are a pile of their own: two of them are never the same, so they are not compared."""
+def _bucket(key: Key) -> str:
+    """Plain numbers are a bucket of their own: two of them are never the same, so they are not compared."""
     return "plain" if key.kind == "number" and key.text.lstrip("-").replace("/", "").isdigit() else key.kind
 
 
 def _comparable(key: Key) -> list[str]:
-    pile = _pile(key)
+    bucket = _bucket(key)
     kinds = [kind for kind in _ORDER if kind in COMPATIBLE.get(key.kind, ())]
-    if key.kind in ("expression", "number") and pile != "plain":
+    if key.kind in ("expression", "number") and bucket != "plain":
         kinds.insert(0, "plain")
     return kinds
 

@@ -1,4 +1,4 @@
-"""Prime factors by trial division, bounded: exact for numbers below a million, one lump at the end beyond."""
+"""Prime factors by trial division, bounded: exact for numbers below a million, one cofactor is left beyond."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ _PRIMES = {
 }
 
 
-def certainly_prime(lump: int) -> bool:
+def certainly_prime(cofactor: int) -> bool:
     """Whether what `prime_powers` left over is prime: it has no divisor below the largest one tried."""
-    return lump < _LARGEST**2
+    return cofactor < _LARGEST**2
 
 
 def prime_powers(value: Rational) -> list[tuple[Atom, int]]:
@@ -39,6 +39,6 @@ def _factors(whole: int) -> list[tuple[Atom, int]]:
             powers.append((atom, times))
     if whole > 1:
         root = isqrt(whole)
-        lump, times = (root, 2) if root * root == whole else (whole, 1)
-        powers.append((_PRIMES.get(lump) or Atom("prime", str(lump), prime=lump), times))
+        cofactor, times = (root, 2) if root * root == whole else (whole, 1)
+        powers.append((_PRIMES.get(cofactor) or Atom("prime", str(cofactor), prime=cofactor), times))
     return powers

@@ -31,12 +31,14 @@ class DemoSize(NamedTuple):
 
 def demo_size(rate: float, lengths: Mapping[int, float], seconds: float) -> DemoSize:
     """The first choice that fits the time, else the last; `lengths` are tokens per path of the known levels."""
+    size = None
     for problems, paths, mix in CHOICES:
         levels = tuple(mix[n % len(mix)] for n in range(problems))
         tokens = paths * sum(length(level, lengths) for level in levels)
         size = DemoSize(levels, paths, round(tokens), rate)
         if tokens <= rate * seconds:
             break
+    assert size is not None
     return size
 
 
@@ -58,6 +60,7 @@ class RateMeter:
         self._since: float | None = None
 
     def __call__(self, event: ObservedEvent, actions: Sequence[Action], snapshot: Snapshot) -> None:
+        """An observer."""
         if isinstance(event, Tokens):
             now = time.monotonic()
             if not any(path.fate for path in snapshot.paths):

@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from sureenough.bench import Comparison, Row
 from sureenough.core.outcome import Outcome
 
-FEW = 100  # with fewer questions, differences of a few points are chance
+FEW = 100
+"""With fewer questions, differences of a few points are chance."""
 
 
 def answer_lines(out: Outcome, gold: str, right: bool, seconds: float) -> str:

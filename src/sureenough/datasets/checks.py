@@ -10,8 +10,7 @@ from sureenough.datasets.dataset import Dataset
 from sureenough.datasets.files import DatasetProblem
 from sureenough.errors import UsageError
 
-ALLOWED: Final = "\n\t"
-"""Control characters that questions may have; MATH-500 has tabs."""
+ALLOWED: Final = "\n\t"  # control characters that questions may have; MATH-500 has tabs
 
 
 def refuse_bad_problem(problem: DatasetProblem, dataset: Dataset, where: str) -> None:

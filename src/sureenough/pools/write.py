@@ -19,8 +19,7 @@ from sureenough.pools.path import RecordedPath
 from sureenough.pools.read import Question
 from sureenough.pools.schema import OPTIONAL, PoolInfo, pool_schema
 
-ROWS: Final = 2048
-"""Rows per row group: a few megabytes."""
+ROWS: Final = 2048  # rows per row group: a few megabytes
 
 
 class PoolWriter:

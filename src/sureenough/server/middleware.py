@@ -28,8 +28,7 @@ from sureenough.server.state import ServerState
 
 log: Final = logging.getLogger("sureenough.server")
 WITHOUT_KEY: Final = frozenset({"/healthz"})
-CLIENT_CLOSED: Final = 499
-"""The status in logs and metrics of a request whose client disconnected before its response."""
+CLIENT_CLOSED: Final = 499  # the status in logs and metrics of a request whose client disconnected before its response
 POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"

@@ -20,8 +20,7 @@ from sureenough.server.responses import json_response
 from sureenough.server.runs import RunRegistry
 from sureenough.server.state import ServerState
 
-UPLOAD_SECONDS: Final = 60
-"""Seconds that the body of a request may take to arrive."""
+UPLOAD_SECONDS: Final = 60  # seconds that the body of a request may take to arrive
 
 
 class ApiRoutes:

@@ -28,12 +28,9 @@ if TYPE_CHECKING:
 
     from sureenough.engines.openai.transport import Transport
 
-MODELS_SECONDS: Final = 30.0
-"""Seconds for which a list of models is reused."""
-READY_SECONDS: Final = 2.0
-"""Seconds for which the result of a readiness probe is reused."""
-LOCAL_PATHS: Final = 32
-"""Paths at once of a model on this machine, over all requests; further ones wait."""
+MODELS_SECONDS: Final = 30.0  # seconds for which a list of models is reused
+READY_SECONDS: Final = 2.0  # seconds for which the result of a readiness probe is reused
+LOCAL_PATHS: Final = 32  # paths at once of a model on this machine, over all requests; further ones wait
 
 
 class Upstream:

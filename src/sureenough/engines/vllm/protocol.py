@@ -32,13 +32,11 @@ K: Final = 20
 """Candidates over which a token's confidence is a mean."""
 WATCH_HEADER: Final = "sureenough-watch"
 """Header of a request: watch this path with these arguments if you can, and leave out its log-probabilities."""
-WATCHED_HEADER: Final = "sureenough-watched"
-"""Header of the reply: the path is watched."""
+WATCHED_HEADER: Final = "sureenough-watched"  # header of the reply: the path is watched
 
 WINDOW_ENV: Final = "SUREENOUGH_VLLM_WINDOW"
 """Environment: tokens of the longest window that the server has memory for; 2048 by default."""
-SOCKET_ENV: Final = "SUREENOUGH_VLLM_SOCKET"
-"""Environment: path of the Unix socket at which the monitor serves records."""
+SOCKET_ENV: Final = "SUREENOUGH_VLLM_SOCKET"  # environment: path of the Unix socket at which the monitor serves records
 RECORDS_ENV: Final = "SUREENOUGH_VLLM_RECORDS_MB"
 """Environment: megabytes that records of finished paths may take; 256 by default. The oldest are dropped first."""
 

@@ -133,8 +133,7 @@ class TileShape:
 
 
 # A warp reads 16 bytes per lane: if that fills the width exactly, a column stays in one thread.
-BEST_TILES = {4: TileShape(8, 512, 4), 2: TileShape(4, 1024, 4)}
-"""By the number of bytes of a logit."""
+BEST_TILES = {4: TileShape(8, 512, 4), 2: TileShape(4, 1024, 4)}  # by the number of bytes of a logit
 
 
 class Workspace:
