@@ -141,7 +141,7 @@ def questions(options: argparse.Namespace) -> None:
         options.url, options.model, max_path_tokens=options.max_path_tokens, extra={"seed": None}, **SAMPLING
     )
     for strategy in options.strategies.split(","):
-        for name, planned in (("all at once", False), ("planned", True)):
+        for name, planned in (("all at once", False), ("hurry 0.25", True)):
             rows = []
             for number, line in enumerate(lines[: options.questions]):
                 start = time.perf_counter()
