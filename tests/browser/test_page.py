@@ -112,6 +112,7 @@ def test_stopping_takes_the_vote_so_far(browser: Browser, recorded: str) -> None
     [
         ("sure", "stops at 0.01 or less", "Expected gain of more paths"),
         ("ac", "stops above 0.95", "Posterior of the leader"),
+        ("ddc", "stops above 0.95", "Posterior by the paper's weights"),
         ("esc", "", "Stop rule"),
     ],
 )
@@ -123,6 +124,7 @@ def test_14_21_every_stop_rule_is_drawn_and_named(
     visit.state("over")
     assert visit.text("#threshold") == threshold
     assert visit.text("#measure-name") == visit.text("#stop-chart-name") == measure
+    assert ("with every path counted as one vote" in visit.text("#equal-posterior")) is (strategy == "ddc")
     visit.quiet()
     visit.page.close()
 

@@ -52,7 +52,8 @@ def ask(*words: str, given: str | None = None, cwd: Path | None = None, **env: s
 
 
 def test_plain_lines_in_a_pipe(url: str) -> None:
-    done = ask("3 + 4?", "--url", url, "--model", "tiny", "--window", "8", "--price-in", "1", "--price-out", "2")
+    prices = ("--price-in", "1", "--price-out", "2")
+    done = ask("3 + 4?", "--url", url, "--model", "tiny", "-s", "ddc", "--window", "8", *prices)
     assert (done.returncode, done.stdout) == (0, "7\n")
     lines = done.stderr.splitlines()
     assert sum(line.endswith("kept, 43 tokens, answer 7") for line in lines) >= 16
@@ -60,6 +61,32 @@ def test_plain_lines_in_a_pipe(url: str) -> None:
     assert "Prompt: 144 tokens in all completed requests, not included in the tokens above." in lines
     assert f"Cost: {(144 + 2 * 688) / 1e6:.6f} at the given prices." in lines
     assert "\x1b" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("flags", "planned", "hurry"),
+    [
+        ([], True, 0.25),
+        (["--hurry", "1"], True, 1.0),
+        (["--all-at-once"], False, None),
+        (["--no-planned"], False, None),
+    ],
+)
+def test_sure_and_planned_width_are_the_defaults(
+    url: str, flags: list[str], planned: bool, hurry: float | None
+) -> None:
+    result = json.loads(ask("?", "--url", url, "--model", "tiny", "--json", *flags).stdout)
+    assert (result["strategy"], result["answer"]) == ("sure", "7")
+    assert (result["planned"], result["hurry"], result["window"], result["window_paths"]) == (planned, hurry, 16, 3)
+    assert (result["started"] < 16) is planned
+    assert "discarded" in result["tokens"]
+
+
+def test_a_question_that_no_path_answers_says_why(serve: Serve) -> None:
+    done = ask("?", "--url", serve(answer=""), "--model", "tiny", "-s", "sc")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "No path gave an answer" in done.stderr
+    assert "Note: none of" in done.stderr
 
 
 def test_quiet_prints_only_the_answer(url: str, serve: Serve) -> None:
@@ -210,8 +237,10 @@ def test_ctrl_c_takes_the_vote_so_far(serve: Serve) -> None:
 
 
 def test_on_a_terminal_it_draws(url: str) -> None:
-    done = ask("?", "--url", url, "--model", "tiny", "--window", "8", FORCE_COLOR="1", COLUMNS="120", LINES="40")
+    terminal = {"FORCE_COLOR": "1", "COLUMNS": "120", "LINES": "40"}
+    done = ask("?", "--url", url, "--model", "tiny", "-s", "ddc", "--window", "8", **terminal)
     assert done.returncode == 0, done.stderr
     assert "confidence" in done.stderr
-    assert "posterior 1.0000, stops above 0.95" in done.stderr
+    posteriors = "posterior by the paper's weights 1.0000 (1.0000 with every path one vote), stops above 0.95"
+    assert posteriors in done.stderr
     assert "saved" in done.stderr

@@ -5,9 +5,10 @@ from __future__ import annotations
 import random
 from typing import Any
 
+import numpy as np
 import pytest
 
-from sureenough.core.events import Ended, Expired, Fate, Start, Stop, Token, Tokens
+from sureenough.core.events import Ended, Expired, Fate, Start, Stop, Summary, Token, Tokens
 from sureenough.core.options import RunOptions, choose_window
 from sureenough.core.outcome import Outcome
 from sureenough.core.session import Session
@@ -90,6 +91,26 @@ def test_failed_paths_are_left_out() -> None:
         session.receive(Tokens(path, [Token("", 0.5, 9.0)] * length))
         session.receive(Ended(path, Fate.KEPT, "1"))
     assert session.options.window == 64
+
+
+def test_an_engine_that_watches_paths_sends_their_signals_instead() -> None:
+    """Its own C_path and tail are of a window that is not the session's."""
+    rng = np.random.default_rng(0)
+    traces = [np.column_stack([rng.random(n), 5 + rng.random(n)]) for n in (200, 260, 300, 280)]
+    outs = []
+    for watched in (False, True):
+        session = Session(resolve("sure"), RunOptions(paths=4))
+        session.begin()
+        for path, trace in enumerate(traces):
+            answer = "ab"[path % 2]
+            if watched:
+                session.receive(Ended(path, Fate.KEPT, answer, Summary(len(trace), 1.0, 1.0, signals=trace)))
+            else:
+                session.receive(Tokens(path, [Token("", peak, conf) for peak, conf in trace.tolist()]))
+                session.receive(Ended(path, Fate.KEPT, answer))
+        outs.append(session.outcome())
+    assert outs[0].votes == outs[1].votes
+    assert outs[0].window == outs[1].window == 64
 
 
 def test_there_is_no_stop_test_before_the_first_three_have_ended() -> None:

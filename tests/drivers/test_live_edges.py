@@ -86,6 +86,20 @@ def test_no_delay_of_engine_or_grouping_changes_a_decision(strategy: str, seed: 
         assert decided(6, True, hurry) == alone
 
 
+@pytest.mark.parametrize("seconds", [0.0, 0.1])
+def test_paths_that_end_together_are_not_replaced_before_their_votes_are_counted(seconds: float) -> None:
+    """Six paths of 58 tokens: what the first of them would start is thrown away when the third is counted."""
+
+    def slow(known: Sequence[str]) -> Mapping[str, str]:
+        time.sleep(seconds)
+        return by_meaning(known)
+
+    engine = scripted(lambda n: [0.05, tokens(r"\boxed{42}", 58)])
+    out = go(engine, "sure", paths=64, parallel=16, window=16, planned=True, group=slow)
+    assert (out.answer, out.counted, engine.started) == ("42", 3, 6)
+    assert out.tokens.total == 6 * 58
+
+
 def test_a_grouping_that_raises_costs_votes_and_not_the_run() -> None:
     def broken(answers: Sequence[str]) -> Mapping[str, str]:
         raise ValueError("no such number")

@@ -33,7 +33,8 @@ class Scripted(Engine):
 
 def run(strategy: str = "ddc:warmup=4", interval: float = 0.0, **options: Any) -> tuple[RunLogWriter, se.Outcome]:
     log = RunLogWriter({"question": "?", "strategy": strategy}, interval=interval)
-    out = se.ask("?", Scripted(), strategy, paths=12, parallel=4, window=8, observers=[log], **options)
+    given = {"paths": 12, "parallel": 4, "window": 8} | options
+    out = se.ask("?", Scripted(), strategy, observers=[log], **given)
     log.end(out)
     return log, out
 
@@ -73,6 +74,25 @@ def test_lines_that_are_written_rarely_add_up_to_the_same() -> None:
     assert [json.loads(line)["summary"]["phase"] for line in rarely[0].lines[1:3]] == ["sampling", "stopped"]
     for name in ("votes", "counted", "stop", "measure", "why"):
         assert often[0].view.summary[name] == rarely[0].view.summary[name]
+
+
+@pytest.mark.parametrize("strategy", ["ddc:warmup=4", "sure"])
+def test_paths_are_redrawn_when_the_window_is_chosen(strategy: str) -> None:
+    """The points of early paths had the stride of the smallest window."""
+
+    class Long(Scripted):
+        async def stream(self, prompt: Any, *, seed: int) -> Any:
+            for token in range(300):
+                yield [se.Token(f"{token} ", 0.9, 9.0 - token / 100)]
+            yield [se.Token(r"\boxed{7}", 0.9, 9.0)]
+
+    log = RunLogWriter({"question": "?", "strategy": strategy}, interval=0.0)
+    out = se.ask("?", Long(), strategy, paths=12, parallel=4, observers=[log])
+    log.end(out)
+    view = folded(log.lines)
+    assert state(view) == state(log.view)
+    assert (view.summary["window"], view.summary["stride"]) == (out.window, out.window // 8) == (64, 8)
+    assert {len(path["points"]) for path in view.paths.values() if path["fate"] == "kept"} == {301 // 8}
 
 
 def test_votes_name_answers_by_their_lowest_path() -> None:

@@ -77,6 +77,12 @@ def test_a_server_has_one_window_per_model() -> None:
         assert other["window"] == 64
 
 
+def test_a_server_may_run_all_at_once_and_a_request_may_still_plan() -> None:
+    with an_upstream(Manner()) as (upstream, _), ours(settings(upstream, planned=False, window=4)) as (url, _):
+        assert not ask(url)["sureenough"]["planned"]
+        assert ask(url, hurry=0.5)["sureenough"]["hurry"] == 0.5
+
+
 def test_a_server_with_a_window_uses_it() -> None:
     with an_upstream(Manner(tokens=200)) as (upstream, _), ours(settings(upstream, window=8)) as (url, _):
         assert ask(url)["sureenough"]["window"] == 8

@@ -31,6 +31,15 @@ class CountingOrder:
         path = self._queue[self._turn] if self._turn < len(self._queue) else None
         return None if path is None or path.fate is None else path
 
+    def pass_ended(self, poll: Poll) -> Sequence[Action] | None:
+        """Give all ended paths their turn; the request for a class, if one is missing."""
+        while (path := self.next()) is not None:
+            request = self.request_class(path, poll)
+            if request is not None:
+                return request
+            self.pass_turn()
+        return None
+
     def pass_turn(self) -> None:
         """The next path has its turn."""
         self._turn += 1

@@ -51,14 +51,7 @@ class Session:
     def __init__(
         self, strategy: Strategy, options: RunOptions, *, longest_window: int = DEFAULT_WINDOW, gives_up: bool = False
     ) -> None:
-        """A new session.
-
-        Args:
-            strategy: what decides.
-            options: without a window, it is chosen from the lengths of the first paths.
-            longest_window: the most tokens of a window that is chosen.
-            gives_up: end the run if the first paths give no answer.
-        """
+        """Without a window in the options, the first paths choose one; `gives_up`: end if they give no answer."""
         if options.paths is None:
             raise UsageError("a session needs a budget: RunOptions(paths=…)")
         options.check_budget(strategy)
@@ -188,19 +181,10 @@ class Session:
             return self._finish("max_tokens")
         return [*request, *self._start_paths()]
 
-    def _pass_ended(self) -> Sequence[Action] | None:
-        """Give ended paths their turn, without counting them; the request for a class, if one is missing."""
-        while (path := self._order.next()) is not None:
-            request = self._order.request_class(path, self._poll)
-            if request is not None:
-                return request
-            self._order.pass_turn()
-        return None
-
     def _count_votes(self) -> Sequence[Action]:
         """Count paths in their order, one at a time, until the stop rule is satisfied or a class is missing."""
         if self._window is None and self._reads:
-            request = self._pass_ended()
+            request = self._order.pass_ended(self._poll)
             if request is not None or not self._first.have_ended():
                 return request or ()
             self._choose_window()
@@ -223,7 +207,7 @@ class Session:
 
     def _count_in_warmup(self) -> Sequence[Action]:
         """Nothing is counted before all warm-up paths have ended and their classes are known; then all are."""
-        request = self._pass_ended()
+        request = self._order.pass_ended(self._poll)
         if request is None and self._warmed_up == self.strategy.warmup:
             self._calibrate()
         return request or ()
@@ -284,14 +268,13 @@ class Session:
         return self._finish("max_tokens") if self._generated >= self._max_tokens and not self.done else []
 
     def _finish(self, reason: Reason) -> list[Action]:
-        window_was_known = self._window is not None or not self._reads
+        uncounted = self._phase is Phase.WARMUP or (self._window is None and self._reads)
         if self._window is None:
             self._choose_window()
         if self._phase is Phase.WARMUP:  # the vote so far, with nothing calibrated
             self._poll.warmup = [path.lowest for path in self._order.passed() if path.fate is Fate.KEPT]
-        if self._phase is Phase.WARMUP or not window_was_known:
-            for path in self._order.passed():
-                self._count(path)
+        if uncounted:
+            self._count_passed()
         running = [path.number for path in self._paths if path.fate is None]
         for path in self._paths:
             path.discard()

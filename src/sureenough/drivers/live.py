@@ -40,6 +40,8 @@ INLINE_EXTRACTION: Final = 4_000
 """Characters of text up to which an answer is extracted on the event loop."""
 CLOSE_SECONDS: Final = 15.0
 """How long streams may take to close before they are abandoned."""
+FEWEST_REFUSALS: Final = 4
+"""A server that refuses all first paths at once, and not fewer than these, is gone."""
 HELD_START: Final = 0.02
 """Seconds for which the request of a path beyond the first ones is held back if width is planned. Paths of equal length
 end at the same moment, and their votes are received one by one: the last of them may settle what the first started."""
@@ -78,7 +80,7 @@ class _LiveRun:
         self.engine: Engine | None = None  # once it is open
         self.error: Exception | None = None  # ends the run
         self.lost: EngineError | None = None  # the latest path that failed
-        self.unavailable = 0  # paths in a row that found no server
+        self.unavailable = self.gone_after = 0  # paths in a row that found no server, and how many mean that it is gone
         self.accepted = 0  # paths that the server began
         self.prompt_tokens = 0
         self.server_count: int | None = None  # tokens by the server's own counters
@@ -115,7 +117,9 @@ class _LiveRun:
         async with opened(engine, self.session.options.parallel) as self.engine:
             async with asyncio.TaskGroup() as self.tasks:
                 self.session.receive(self.classes)  # from now on, no vote is counted before its class is known
-                self.carry_out(RunStarted(), self.session.begin())
+                first = self.session.begin()
+                self.gone_after = min(self.session.options.parallel, max(FEWEST_REFUSALS, len(first)))
+                self.carry_out(RunStarted(), first)
                 await self.stopped.wait()
                 self.close_streams()
             if self.cut:
@@ -250,7 +254,7 @@ class _LiveRun:
         self.lost = error
         self.unavailable += isinstance(error, EngineUnavailable)
         self.receive(Ended(number, Fate.FAILED), number)
-        if self.unavailable >= self.session.options.parallel:
+        if self.unavailable >= self.gone_after:
             self.expire("engine")
 
     def fail(self, error: Exception) -> None:

@@ -124,6 +124,7 @@ class RunView:
             points += change.get("points", ())
             path.update(change)
             path["points"] = points
+            path.pop("redrawn", None)
         self.steps += line.get("steps", ())
         self.summary.update(line.get("summary", {}))
         if "phase" in self.summary:

@@ -110,7 +110,7 @@ def finish_reason(result: RunResult, path_tokens: int | None) -> str:
 
 
 def refusal(out: Outcome) -> str | None:
-    """Why there is no answer, for clients that read OpenAI's fields only; None if there is one."""
+    """Why no path gave an answer, for clients that read OpenAI's fields only; None if one did."""
     return None if out.reason != "no_answer" else "; ".join(out.notes) or out.why
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from sureenough.api import render_prompt
-from sureenough.core.options import RunOptions
+from sureenough.core.options import RunOptions, with_implied
 from sureenough.core.strategy import Strategy
 from sureenough.engines.base import Message, Prompt
 from sureenough.errors import UsageError
@@ -162,9 +162,10 @@ class RequestReader:
             if value is not None and value > cap:
                 raise bad_request(f"{name} is {value:g}; this server allows {cap:g}.", f"sureenough.{name}")
         defaults = self.settings.run_options()
-        chosen = {name: getattr(options, name) for name in RunOptions.fields()}
-        values = {name: getattr(defaults, name) if value is None else value for name, value in chosen.items()}
-        return values | ({"seed": seed} if chosen["seed"] is None and seed is not None else {})
+        given = {name: value for name in RunOptions.fields() if (value := getattr(options, name)) is not None}
+        if seed is not None:
+            given.setdefault("seed", seed)
+        return {name: getattr(defaults, name) for name in RunOptions.fields()} | with_implied(given)
 
 
 def _path_tokens(request: CompletionFields, limits: ServerLimits) -> int | None:
