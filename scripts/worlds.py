@@ -1,6 +1,6 @@
 """Made-up worlds in which the truth about confidence is known: what `sure` gains or loses by its learned weights.
 
-    python scripts/worlds.py [--questions 200] [--repeats 20] [--jobs 1]
+    python scripts/worlds.py [--questions 200] [--repeats 20] [--jobs 1] [--mix mixed]
 
 In each world right paths differ from wrong ones in the tail, in the mean peak, in both or in neither; if confidence
 drifts, it changes from informative to inverted over the questions. One row per world: accuracy of `sure` without
@@ -40,20 +40,21 @@ CHANCES: Final = {
     "hopeless": (0.05, 0.06),
 }
 MIXES: Final = {"mixed": tuple(CHANCES), "contested": ("contested",)}
+PATHS: Final = 32
 LENGTH: Final = 8
 STRATEGIES: Final = ("sure:weigh=count", "sure", "sure:weigh=tail,beta=0.6")
 
 
 def world(name: str, mix: str, questions: int, seed: int) -> list[Question]:
-    """Questions of 64 paths each; every question's chances vary a little around those of its difficulty."""
+    """Questions of 32 paths each; every question's chances vary a little around those of its difficulty."""
     rng = np.random.default_rng(seed)
     made = []
     for number in range(questions):
         right, rival = CHANCES[MIXES[mix][number % len(MIXES[mix])]]
         shares = rng.dirichlet(40 * np.array([right, rival, *[(1 - right - rival) / 20] * 20]))
-        answers = rng.choice(len(shares), size=64, p=shares)
+        answers = rng.choice(len(shares), size=PATHS, p=shares)
         advantages = [first + (last - first) * number / max(1, questions - 1) for first, last in WORLDS[name]]
-        tails, peaks = (rng.normal(0, 1, 64) + np.where(answers == 0, gap, 0.0) for gap in advantages)
+        tails, peaks = (rng.normal(0, 1, PATHS) + np.where(answers == 0, gap, 0.0) for gap in advantages)
         paths = [
             RecordedPath("right" if a == 0 else f"wrong {a}", np.full(LENGTH, 0.5 + peak / 20), np.full(LENGTH, tail))
             for a, tail, peak in zip(answers, 9 + tails, peaks, strict=True)
@@ -76,12 +77,13 @@ def main() -> None:
     parser.add_argument("--questions", type=int, default=200)
     parser.add_argument("--repeats", type=int, default=20)
     parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--mix", choices=MIXES, action="append", help="mixed, contested; by default both")
     options = parser.parse_args()
     print("| confidence | questions | without weights % | learned | r of tail, peak | tail 0.6 |")
     print("|---|---|---|---|---|---|")
     worst = 0.0
     for name in WORLDS:
-        for mix in MIXES:
+        for mix in options.mix or MIXES:
             plain, learned, tail = rows(name, mix, options.questions, options.repeats, options.jobs)
             worst = min(worst, learned.difference)
             r = ", ".join(f"{signal['r']:+.2f}" for signal in (learned.learned or {}).values())

@@ -18,9 +18,11 @@ from sureenough.spec import options, parse, render, resolve
 from sureenough.strategies import STRATEGIES
 
 DOCUMENTED = {
-    "sc": "",
-    "ac": "tau",
-    "esc": "batch",
+    "sc": "weigh beta",
+    "ac": "tau weigh beta",
+    "esc": "batch weigh beta",
+    "cisc": "signal temperature",
+    "reasc": "gate tau signal temperature",
     "deepconf-low": "warmup tau keep",
     "deepconf-high": "warmup tau keep",
     "ddc": "warmup weight gamma tau eta trust drop risk",
@@ -50,6 +52,9 @@ def test_the_options_are_the_documented_ones(name: str) -> None:
         "esc:batch=7",
         "deepconf-low:keep=20",
         "ac:tau=0.9",
+        "sc:weigh=learned",
+        "ac:weigh=tail,beta=0.6",
+        "cisc:signal=tail,temperature=2",
     ],
 )
 def test_a_string_comes_back_as_it_was(text: str) -> None:
@@ -123,7 +128,7 @@ def test_a_warmup_that_the_builtin_strategy_lacks_is_marked() -> None:
         ("ddc:tau", "expected option=value"),
         ("ddc:=1", "expected option=value"),
         ("ddc:taw=1", "no option 'taw' (did you mean 'tau'?); known: warmup, trust"),
-        ("sc:tau=0.9", "sc takes no options"),
+        ("sc:tau=0.9", "sc has no option 'tau'; known: weigh, beta"),
         ("ddc-no-trend:risk=p90", "no option 'risk'"),
         ("ddc:tau=high", "tau is a number"),
         ("ddc:tau=nan", "tau is a finite number"),

@@ -1,7 +1,8 @@
 """Every built-in strategy by name. To add one, add an entry to `STRATEGIES`.
 
-sc: Wang et al., 2023. ac: Aggarwal et al., 2023. esc: Li et al., 2024. deepconf: Fu et al., 2025. The ddc-… entries are
-the paper's ablations, each with one part replaced. sure is our own: docs/sure.md.
+sc: Wang et al., 2023. ac: Aggarwal et al., 2023. esc: Li et al., 2024. cisc: Taubenfeld et al., 2025. reasc: the two
+stages of reliability-aware self-consistency, with constants of our own. deepconf: Fu et al., 2025. The ddc-… entries
+are the paper's ablations, each with one part replaced. sure is our own: docs/sure.md.
 """
 
 from __future__ import annotations
@@ -10,10 +11,14 @@ from dataclasses import replace
 from typing import Final
 
 from sureenough.core.expected_gain import ExpectedGain
+from sureenough.core.one_sample_gate import OneSampleGate
 from sureenough.core.pruning import Keep, Stratified, TwoTiers, no_gate
 from sureenough.core.stop_rules import Posterior, Share, TwoLargest, Unanimous, never
 from sureenough.core.strategy import Strategy
-from sureenough.core.weights import ByConfidence, ByLowest, BySignals
+from sureenough.core.weights import ByConfidence, ByLowest, BySignals, BySoftmax
+
+BY_COUNT: Final = BySignals("count")
+"""Every path alike, unless the caller sets `weigh`; the stop test counts paths either way."""
 
 DDC: Final = Strategy(
     "ddc",
@@ -25,13 +30,30 @@ DDC: Final = Strategy(
 )
 
 STRATEGIES: Final[dict[str, Strategy]] = {
-    "sc": Strategy("sc", summary="self-consistency: the whole budget, then the majority"),
+    "sc": Strategy("sc", weigh=BY_COUNT, summary="self-consistency: the whole budget, then the majority"),
     "ac": Strategy(
         "ac",
         stop=TwoLargest(),
+        weigh=BY_COUNT,
         summary="adaptive-consistency: stop when the leader is almost certain to beat the next answer",
     ),
-    "esc": Strategy("esc", stop=Unanimous(), summary="early-stopping SC: stop when a whole batch of paths agrees"),
+    "esc": Strategy(
+        "esc",
+        stop=Unanimous(),
+        weigh=BY_COUNT,
+        summary="early-stopping SC: stop when a whole batch of paths agrees",
+    ),
+    "cisc": Strategy(
+        "cisc",
+        weigh=BySoftmax(),
+        summary="confidence-informed SC: the whole budget; votes weigh the softmax of confidence",
+    ),
+    "reasc": Strategy(
+        "reasc",
+        stop=OneSampleGate(),
+        weigh=BySoftmax(),
+        summary="reliability-aware SC: one confident path decides, else a Beta test on weighed votes",
+    ),
     "deepconf-low": Strategy(
         "deepconf-low",
         warmup=16,
@@ -69,5 +91,5 @@ STRATEGIES: Final[dict[str, Strategy]] = {
 DEFAULT_STRATEGY: Final = "sure"
 """Of every verb, of Python, of the server and of its page."""
 
-COMPARED: Final = tuple(name for name in STRATEGIES if not name.startswith("ddc-"))
-"""The strategies that `replay` and `bench` compare by default: all but the ablations."""
+COMPARED: Final = ("sc", "ac", "esc", "deepconf-low", "deepconf-high", "ddc", "sure")
+"""The strategies that `replay` and `bench` compare by default."""

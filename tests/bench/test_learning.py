@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 import sureenough as se
 from sureenough.bench.cells import ReplayCell, in_order, replay_cells
+from sureenough.bench.experiments import experiment
 from sureenough.bench.settings import ReplaySettings
 from sureenough.bench.source import Source
 from sureenough.core.learning import LearnerState
@@ -15,6 +17,7 @@ from sureenough.core.options import RunOptions
 from sureenough.drivers import replay as run_recorded
 from sureenough.pools import Pool, PoolInfo, Question, RecordedPath, write_pool
 from sureenough.spec import parse
+from tests.bench.making import inputs
 
 
 def pool_with(confidence: float, folder: Path) -> Path:
@@ -60,6 +63,20 @@ def test_repeats_learn_alone_and_in_the_order_of_the_pass(tmp_path: Path) -> Non
             paths = in_order(question, repeat, 0, 24)
             state = state.receive(run_recorded(paths, parse("sure").with_state(state), options))
             assert replayed.results[0].states[number][repeat] == state
+
+
+def test_the_learning_curve_has_a_point_for_every_question(tmp_path: Path) -> None:
+    source = Source.of(pool_with(1.5, tmp_path))
+    result = experiment("learning").run(inputs(source, repeats=2, paths=24))
+    (table,) = result.tables
+    assert [row[2] for row in table.rows] == ["sc", "sure:weigh=count", "sure:weigh=tail,beta=0.6", "sure"]
+    difference, weights = result.figures
+    assert [len(series.x) for series in difference.series] == [30] * 3
+    row = se.compare(source.pool, ["sc", "sure"], repeats=2, paths=24).rows[1]
+    assert difference.series[-1].y[-1] == pytest.approx(row.difference)
+    assert [series.name for series in weights.series] == ["sure: tail", "sure: mean peak", "sure: trust"]
+    assert row.learned is not None
+    assert weights.series[0].y[-1] == row.learned["tail"]["beta"]
 
 
 def test_guard_is_accepted_with_a_note(tmp_path: Path) -> None:

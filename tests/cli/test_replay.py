@@ -85,7 +85,7 @@ def test_csv_for_spreadsheets_with_two_pools() -> None:
 def test_the_other_verbs() -> None:
     assert sureenough("--version").stdout.startswith("sureenough ")
     listed = sureenough("strategies").stdout
-    assert "sc: self-consistency: the whole budget, then the majority (no options)" in listed
+    assert "sc: self-consistency: the whole budget, then the majority\n  weigh=count  " in listed
     assert "  risk=tukey  fence" in listed
     assert "replay" in sureenough("--help").stdout
 

@@ -15,7 +15,7 @@ from sureenough.core.learning import SIGNALS, LearnerState, correlation
 from sureenough.core.options import RunOptions
 from sureenough.core.outcome import Outcome
 from sureenough.core.votes import Poll
-from sureenough.core.weights import Ballot, BySignals
+from sureenough.core.weights import Ballot, BySignals, BySoftmax
 from sureenough.drivers import replay
 from sureenough.errors import UsageError
 from sureenough.pools import RecordedPath
@@ -149,3 +149,47 @@ def test_damaged_states_are_refused(damage: dict[str, Any]) -> None:
     for other in (None, [], "x", 3):
         with pytest.raises(UsageError):
             LearnerState.from_json(other)
+
+
+# -- weights for other strategies
+
+
+PATHS = [RecordedPath(answer, [peak], [tail]) for answer, tail, peak in VOTES]
+
+
+@pytest.mark.parametrize("name", ["sc", "ac", "esc"])
+def test_learned_weights_change_the_vote_of_others_and_not_when_they_stop(name: str) -> None:
+    plain, weighed = (parse(spec) for spec in (name, f"{name}:weigh=learned"))
+    assert not plain.reads_confidence
+    assert weighed.state == LearnerState()
+    outs = [replay(PATHS, strategy, RunOptions(paths=5, window=1)) for strategy in (plain, weighed)]
+    assert (outs[0].started, outs[0].tokens, outs[0].reason) == (outs[1].started, outs[1].tokens, outs[1].reason)
+    assert outs[0].votes["a"] == 3.0
+    assert outs[1].votes["a"] != 3.0
+    assert outs[1].learned == LearnerState()
+
+
+def test_cisc_weighs_by_the_softmax_of_confidence() -> None:
+    out = replay(PATHS, parse("cisc:signal=mean_peak,temperature=0.1"), RunOptions(paths=5, window=1))
+    soft = np.exp(np.array([peak for _, _, peak in VOTES]) / 0.1)
+    soft /= soft.sum()
+    total = sum(out.votes.values())
+    assert out.votes["a"] / total == pytest.approx(soft[[0, 1, 3]].sum())
+    assert out.votes["b"] / total == pytest.approx(soft[2])
+    assert total == pytest.approx(1 / (soft**2).sum())
+    assert out.started == 5
+    missing = BySoftmax()([Ballot(0, "a", 1.0, 1.0), Ballot(1, "b", 1.0, 1.0)], [])
+    assert list(missing) == [1.0, 1.0], "without the signal all weigh alike"
+    assert list(BySoftmax()([], [])) == []
+
+
+def test_one_confident_path_decides_alone() -> None:
+    options = RunOptions(paths=5, window=1)
+    out = replay(PATHS, parse("reasc:gate=0.9"), options)
+    assert (out.answer, out.started, out.reason) == ("a", 1, "settled")
+    assert "mean peak of 0.9000" in out.why
+    out = replay(PATHS[2:] + PATHS[:2], parse("reasc:gate=0.9"), options)
+    assert out.started == 5, "only the first path may decide alone"
+    agreed = [RecordedPath("a", [0.5], [9.0]) for _ in range(9)]
+    assert replay(agreed, parse("reasc"), RunOptions(paths=9, window=1)).started == 4, "as adaptive-consistency"
+    assert replay(agreed, parse("ac"), RunOptions(paths=9, window=1)).started == 4

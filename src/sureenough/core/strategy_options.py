@@ -49,6 +49,7 @@ PERCENT: Final = Rule("a number from 0 to 100", lambda q: 0 <= q <= 100)
 SHARE: Final = Rule("a number between 0 and 1, both excluded", lambda x: 0 < x < 1)
 PROBABILITY: Final = Rule("a number from 0 to 1", lambda x: 0 <= x <= 1)
 MODERATE: Final = Rule("a number from 0 to 10", lambda x: 0 <= x <= 10)
+TEMPERATURE: Final = Rule("a number from 0.0001 to 1000", lambda x: 0.0001 <= x <= 1000)
 NOT_NEGATIVE: Final = Rule("a number of at least 0", lambda x: 0 <= x < float("inf"))
 FENCE: Final = Rule("tukey, or p and a percentile such as p90", _is_fence)
 

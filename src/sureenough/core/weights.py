@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from math import copysign, exp, inf, nan, sqrt
+from math import copysign, exp, inf, isfinite, nan, sqrt
 from operator import attrgetter
 from typing import Final, NamedTuple, Protocol
 
 from sureenough.core.events import Answer
 from sureenough.core.learning import LearnerState
-from sureenough.core.strategy_options import MODERATE, check_options, one_of, option
+from sureenough.core.strategy_options import MODERATE, TEMPERATURE, check_options, one_of, option
 
 
 class Ballot(NamedTuple):
@@ -143,8 +143,7 @@ class BySignals:
         raw = [
             exp(strength * (total if -SUM_CAP <= total <= SUM_CAP else copysign(SUM_CAP, total))) for total in totals
         ]
-        scale = sum(raw) / sum([weight * weight for weight in raw])
-        return [weight * scale for weight in raw]
+        return _effective(raw)
 
 
 def _scores(ballots: Sequence[Ballot], name: str, beta: float) -> list[float] | None:
@@ -160,3 +159,31 @@ def _scores(ballots: Sequence[Ballot], name: str, beta: float) -> list[float] | 
         return None
     factor, cap = beta / spread, beta * Z_CAP
     return [score if -cap <= (score := factor * value) <= cap else copysign(cap, score) for value in centred]
+
+
+def _effective(weights: list[float]) -> list[float]:
+    """Weights scaled to the effective number of votes, (sum w)^2 / sum w^2."""
+    scale = sum(weights) / sum([weight * weight for weight in weights])
+    return [weight * scale for weight in weights]
+
+
+@dataclass(frozen=True, slots=True)
+class BySoftmax:
+    """CISC: a ballot weighs the softmax of its confidence among the ballots of the question."""
+
+    signal: str = option("mean_peak", "confidence of a path: mean_peak, mean_conf, tail or lowest (C_path)",
+                         one_of("mean_peak", "mean_conf", "tail", "lowest"))  # fmt: skip
+    temperature: float = option(0.02, "of the softmax; the lower, the more confidence counts", TEMPERATURE)
+    settled: bool = False
+    reads: bool = True
+
+    def __post_init__(self) -> None:
+        check_options(self)
+
+    def __call__(self, ballots: Sequence[Ballot], warmup: Sequence[float]) -> Sequence[float]:
+        """exp(confidence / temperature), scaled to the effective number of votes; all 1 if a value is not finite."""
+        values = list(map(attrgetter(self.signal), ballots))
+        if not all(map(isfinite, values)):
+            return [1.0] * len(values)
+        largest = max(values, default=0.0)
+        return _effective([exp((value - largest) / self.temperature) for value in values]) if values else []

@@ -1,4 +1,4 @@
-"""The paper's tables and figures, each a named experiment."""
+"""The paper's tables and figures and our own, each a named experiment."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from sureenough.bench.experiments import (
     failure_modes,
     hurry,
     latency,
+    learning,
     main,
     overhead,
     scaling,
@@ -35,6 +36,7 @@ EXPERIMENTS: Final[dict[str, Experiment]] = {
         theorem.EXPERIMENT,
         overhead.EXPERIMENT,
         failure_modes.EXPERIMENT,
+        learning.EXPERIMENT,
     )
 }
 
