@@ -64,20 +64,20 @@ def interrupted(run: str, closing: float, times: int) -> tuple[int, list[str], s
 
 
 @pytest.mark.parametrize("run", LOOPS.values(), ids=LOOPS)
-def test_the_first_interrupt_takes_the_vote_so_far(run: str) -> None:
+def test_14_20_the_first_interrupt_takes_the_vote_so_far(run: str) -> None:
     code, output, err = interrupted(run, closing=0, times=1)
     assert (code, output, err) == (0, ["interrupted 7 True 0", "the loop goes on"], "")
 
 
 @pytest.mark.parametrize("run", LOOPS.values(), ids=LOOPS)
-def test_a_second_one_is_not_waited_for(run: str) -> None:
+def test_14_20_after_a_second_interrupt_nothing_is_waited_for(run: str) -> None:
     code, output, err = interrupted(run, closing=60, times=2)
     assert code != 0
     assert "the loop goes on" not in output
     assert "KeyboardInterrupt" in err
 
 
-def test_an_interrupt_right_after_the_start_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_14_20_an_interrupt_right_after_the_start_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     class Interrupted(api._ThreadedRun):
         def start(self) -> None:
             super().start()

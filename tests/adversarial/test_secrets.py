@@ -13,9 +13,6 @@ import re
 import signal
 import subprocess
 import sys
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -27,6 +24,7 @@ from sureenough.__main__ import main
 from tests.adversarial.hostile_upstream import USAGE, tokens, whole
 from tests.bench.typed import environ, questions
 from tests.engines.raw_server import Answer, RawServer, raw_server
+from tests.in_thread import in_thread
 
 USER, PASSWORD, QUERY, KEY, SERVE_KEY = (
     "planted-user", "planted p@ss/word", "planted-query&=", "planted-key-0123456789", "planted-serve-key-0123",
@@ -64,30 +62,6 @@ def quoting(mode: str) -> Answer:
             writer.write(content)
 
     return answer
-
-
-@contextmanager
-def beside(answer: Answer) -> Iterator[RawServer]:
-    """The upstream on a loop in a thread of its own."""
-    ready, over = threading.Event(), asyncio.Event()
-    held: list[tuple[RawServer, asyncio.AbstractEventLoop]] = []
-
-    async def serve() -> None:
-        async with raw_server(answer) as server:
-            held.append((server, asyncio.get_running_loop()))
-            ready.set()
-            await over.wait()
-        for task in asyncio.all_tasks() - {asyncio.current_task()}:
-            task.cancel()
-
-    thread = threading.Thread(target=lambda: asyncio.run(serve()), daemon=True)
-    thread.start()
-    assert ready.wait(10)
-    try:
-        yield held[0][0]
-    finally:
-        held[0][1].call_soon_threadsafe(over.set)
-        thread.join(10)
 
 
 def with_secrets(url: str) -> str:
@@ -140,7 +114,7 @@ def test_verbs_print_and_write_no_secret(
     if mode == "without a key":
         monkeypatch.delenv("SUREENOUGH_API_KEY")
     monkeypatch.chdir(tmp_path)
-    with beside(quoting(mode)) as server:
+    with in_thread(raw_server(quoting(mode))) as server:
         for name, words in commands(with_secrets(server.url), tmp_path).items():
             monkeypatch.setattr(sys, "argv", ["sureenough", *words])
             with pytest.raises(SystemExit) as ended:
@@ -158,7 +132,7 @@ def test_verbs_print_and_write_no_secret(
 
 @pytest.mark.parametrize("mode", ["refuses", "breaks off", "healthy"])
 def test_serve_prints_writes_and_answers_no_secret(mode: str, tmp_path: Path) -> None:
-    with beside(quoting(mode)) as server:
+    with in_thread(raw_server(quoting(mode))) as server:
         upstream = with_secrets(server.url)
         command = ["serve", "--upstream", upstream, "--port", "0", "--log-requests", "--keep-runs", "runs"]
         with subprocess.Popen(

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.bench.serving import in_a_thread
 from tests.bench.typed import MANNER, SMALL, bench, on, questions
+from tests.engines.misbehaving import serving
+from tests.in_thread import in_thread
 
 
 def test_an_estimate_of_nothing_known_is_a_bound(tmp_path: Path) -> None:
@@ -24,7 +25,7 @@ def test_an_estimate_of_nothing_known_is_a_bound(tmp_path: Path) -> None:
 def test_sampled_paths_make_an_estimate_and_are_not_sampled_again(tmp_path: Path) -> None:
     dataset, folder = questions(tmp_path / "sums.jsonl", 4), tmp_path / "run"
     money = ("--price-in", "1000", "--price-out", "1000")
-    with in_a_thread(MANNER) as server:
+    with in_thread(serving(MANNER)) as server:
         command = (*on(server.url, dataset, folder), "--live")
         done = bench(*command, "--dry-run", "--sample", "3", *money)
         assert done.returncode == 0, done.stderr
@@ -93,7 +94,7 @@ def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
 
 def test_the_environment_names_a_server_only_where_questions_are_asked(tmp_path: Path) -> None:
     dataset = questions(tmp_path / "sums.jsonl", 1)
-    with in_a_thread(MANNER) as server:
+    with in_thread(serving(MANNER)) as server:
         said = {"SUREENOUGH_URL": server.url, "SUREENOUGH_MODEL": "named", "SUREENOUGH_TEMPERATURE": "0.3"}
         replayed = bench("main", "-s", "sc", "--repeats", "1", "-o", tmp_path / "replayed", "--jobs", "1", **said)
         assert replayed.returncode == 0, replayed.stderr
@@ -112,7 +113,7 @@ def test_the_environment_names_a_server_only_where_questions_are_asked(tmp_path:
 def test_what_is_typed_wins_over_a_plans_engines(tmp_path: Path) -> None:
     dataset = questions(tmp_path / "sums.jsonl", 1)
     plan = tmp_path / "plan.toml"
-    with in_a_thread(MANNER) as server:
+    with in_thread(serving(MANNER)) as server:
         plan.write_text(f"datasets = ['{dataset}']\n[[engines]]\nmodel = 'planned'\nurl = '{server.url}'\n")
         said = {"SUREENOUGH_URL": "http://127.0.0.1:9/v1", "SUREENOUGH_MODEL": "elsewhere"}
         one = bench("--plan", plan, *SMALL, "--temperature", "0.9", "-o", tmp_path / "one", **said)

@@ -7,17 +7,17 @@ from pathlib import Path
 
 from sureenough.bench.result import read
 from tests.bench.making import make_pool
-from tests.bench.serving import in_a_thread
 from tests.bench.typed import bench, questions
 from tests.cli.test_replay import sureenough
-from tests.engines.misbehaving import Manner
+from tests.engines.misbehaving import Manner, serving
+from tests.in_thread import in_thread
 
 SMALL = ("--paths", "8", "--window", "8", "-s", "sc ddc:warmup=4", "--jobs", "1")
 
 
 def test_live_seconds_reach_the_report(tmp_path: Path) -> None:
     dataset, folder = questions(tmp_path / "sums.jsonl", 3), tmp_path / "run"
-    with in_a_thread(Manner(tokens=12, by_prompt=True)) as server:
+    with in_thread(serving(Manner(tokens=12, by_prompt=True))) as server:
         words = ("latency", "--dataset", dataset, "--url", server.url, "--model", "org/tiny", "-o", folder, *SMALL)
         done = bench(*words, "--live", "--parallel", "2")
         assert done.returncode == 0, done.stderr

@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from tests.bench.serving import in_a_thread
 from tests.bench.typed import bench, environ, live_runs, questions, result, until, words
-from tests.engines.misbehaving import Manner
+from tests.engines.misbehaving import Manner, serving
+from tests.in_thread import in_thread
 
 KILLS = int(os.environ.get("SUREENOUGH_KILLS", "2"))
 QUESTIONS, PATHS = 4, 8
@@ -80,7 +80,7 @@ def test_killed_at_random_moments(parallel: str, live: tuple[str, ...], tmp_path
     dataset = questions(tmp_path / "sums.jsonl", QUESTIONS)
     whole, folder = tmp_path / "whole", tmp_path / "killed"
     lines = QUESTIONS * PATHS + (3 * QUESTIONS if live else 0)
-    with in_a_thread(MANNER) as server:
+    with in_thread(serving(MANNER)) as server:
         began = time.monotonic()
         assert bench(*plan(server.url, dataset, whole, "--parallel", parallel, *live)).returncode == 0
         asked, took = len(server.requests), time.monotonic() - began
@@ -105,7 +105,7 @@ def test_killed_at_random_moments(parallel: str, live: tuple[str, ...], tmp_path
 
 def test_a_finished_run_is_not_run_again(tmp_path: Path) -> None:
     dataset = questions(tmp_path / "sums.jsonl", 2)
-    with in_a_thread(MANNER) as server:
+    with in_thread(serving(MANNER)) as server:
         command = plan(server.url, dataset, tmp_path / "run")
         first = bench(*command, "--json")
         asked = len(server.requests)

@@ -9,8 +9,9 @@ from pathlib import Path
 from sureenough.bench.live import read_runs
 from sureenough.bench.report import build, saved
 from sureenough.bench.result import read
-from tests.bench.serving import in_a_thread
 from tests.bench.typed import MANNER, bench, on
+from tests.engines.misbehaving import serving
+from tests.in_thread import in_thread
 
 OLD = Path(__file__).parent / "data" / "run-0.1"
 COMMAND = ("--live", "--paths", "4", "--parallel", "2")
@@ -21,7 +22,7 @@ def test_a_run_folder_of_0_1_goes_on(tmp_path: Path) -> None:
     folder = tmp_path / "old" / "run"
     (folder / "results" / "main.json").unlink()
     plan = json.loads((folder / "plan.json").read_text())
-    with in_a_thread(MANNER) as server:
+    with in_thread(serving(MANNER)) as server:
         command = (*on(server.url, tmp_path / "old" / "sums.jsonl", folder), *COMMAND)
         done = bench(*command)
         assert done.returncode == 0, done.stderr

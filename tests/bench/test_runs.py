@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 
 from sureenough.pools import Pool
-from tests.bench.serving import in_a_thread
 from tests.bench.test_datasets import gpqa
 from tests.bench.typed import MANNER, bench, environ, live_runs, on, questions, result, until, words
-from tests.engines.misbehaving import Manner
+from tests.engines.misbehaving import Manner, serving
+from tests.in_thread import in_thread
 
 
 def lines_of(file: Path) -> int:
@@ -38,7 +38,7 @@ def process(*manner: str) -> Iterator[tuple[str, subprocess.Popen[str]]]:
 
 def test_record_once_compare_all_and_live_beside_it(tmp_path: Path) -> None:
     dataset, folder = questions(tmp_path / "sums.jsonl", 4), tmp_path / "run"
-    with in_a_thread(MANNER) as server:
+    with in_thread(serving(MANNER)) as server:
         done = bench(*on(server.url, dataset, folder), "--live", "--live-repeats", "2", "--parallel", "2")
         assert done.returncode == 0, done.stderr
         # Every path is sampled once for all replays; live runs are paid apart.
@@ -63,7 +63,7 @@ def test_record_once_compare_all_and_live_beside_it(tmp_path: Path) -> None:
 
 def test_two_datasets_two_engines_two_servers_each(tmp_path: Path) -> None:
     one, two = questions(tmp_path / "one.jsonl", 2), questions(tmp_path / "two.jsonl", 3)
-    with in_a_thread(MANNER) as a, in_a_thread(MANNER) as b:
+    with in_thread(serving(MANNER)) as a, in_thread(serving(MANNER)) as b:
         plan = tmp_path / "plan.toml"
         plan.write_text(
             f"experiment = 'main'\ndatasets = ['{one}', '{two}']\nstrategies = ['sc', 'ac']\npaths = 4\nwindow = 8\n"
@@ -82,7 +82,7 @@ def test_two_datasets_two_engines_two_servers_each(tmp_path: Path) -> None:
 
 def test_another_plan_in_the_same_folder_is_refused_with_what_changed(tmp_path: Path) -> None:
     dataset, folder = questions(tmp_path / "sums.jsonl", 2), tmp_path / "run"
-    with in_a_thread(MANNER) as server:
+    with in_thread(serving(MANNER)) as server:
         command = on(server.url, dataset, folder)
         assert bench(*command).returncode == 0
         for more, says in {
@@ -108,7 +108,7 @@ def test_another_plan_in_the_same_folder_is_refused_with_what_changed(tmp_path: 
 
 def test_one_at_a_time_in_a_folder(tmp_path: Path) -> None:
     dataset, folder = questions(tmp_path / "sums.jsonl", 4), tmp_path / "run"
-    with in_a_thread(Manner(tokens=500, delay=0.05)) as server:
+    with in_thread(serving(Manner(tokens=500, delay=0.05))) as server:
         with subprocess.Popen(words(*on(server.url, dataset, folder)), env=environ(), stderr=subprocess.DEVNULL) as one:
             until(lambda: server.running)
             done = bench(*on(server.url, dataset, folder))
@@ -157,7 +157,7 @@ FULL = {
 def test_a_full_disk_loses_nothing(place: str, tmp_path: Path) -> None:
     room, number, more = FULL[place]
     dataset, folder = questions(tmp_path / "sums.jsonl", number), tmp_path / "run"
-    with in_a_thread(MANNER) as server:
+    with in_thread(serving(MANNER)) as server:
         command = [*on(server.url, dataset, folder), "--parallel", "2", *more]
         full = subprocess.run(
             words(*command), capture_output=True, text=True, timeout=60, check=False, env=environ(),
@@ -179,7 +179,7 @@ def test_a_full_disk_loses_nothing(place: str, tmp_path: Path) -> None:
 def test_ctrl_c_keeps_what_there_is(tmp_path: Path) -> None:
     dataset, folder = questions(tmp_path / "sums.jsonl", 4), tmp_path / "run"
     journal = folder / "pools" / "sums--org-tiny.parquet.journal"
-    with in_a_thread(Manner(tokens=20, delay=0.002)) as server:
+    with in_thread(serving(Manner(tokens=20, delay=0.002))) as server:
         command = words(*on(server.url, dataset, folder), "--parallel", "2")
         with subprocess.Popen(command, env=environ(), stderr=subprocess.PIPE, text=True) as running:
             until(lambda: lines_of(journal) > 2)
@@ -192,7 +192,7 @@ def test_ctrl_c_keeps_what_there_is(tmp_path: Path) -> None:
 
 def test_text_that_its_authors_keep_unpublished_is_nowhere(tmp_path: Path) -> None:
     folder = tmp_path / "run"
-    with in_a_thread(Manner(tokens=4, answer="B")) as server:
+    with in_thread(serving(Manner(tokens=4, answer="B"))) as server:
         done = bench(*on(server.url, f"gpqa-diamond={gpqa(tmp_path / 'gpqa.csv')}", folder), "--limit", "2", "--live")
         assert done.returncode == 0, done.stderr
         assert "Which is 0?" in json.dumps(server.requests[0])

@@ -9,16 +9,17 @@ import pytest
 from sureenough.bench.result import read
 from sureenough.redact import printable_command, printable_url
 from tests.bench.making import hostile_result, provenance
-from tests.bench.serving import in_a_thread
 from tests.bench.typed import MANNER, bench, on, questions
 from tests.cli.test_replay import sureenough
+from tests.engines.misbehaving import serving
+from tests.in_thread import in_thread
 
 SECRETS = ("hunter2", "sk-planted")
 
 
 def test_14_4_bench_writes_no_secret_anywhere(tmp_path: Path) -> None:
     dataset, folder = questions(tmp_path / "sums.jsonl", 2), tmp_path / "run"
-    with in_a_thread(MANNER) as server:
+    with in_thread(serving(MANNER)) as server:
         url = server.url.replace("http://", f"http://user:{SECRETS[0]}@") + f"?token={SECRETS[1]}"
         command = (*on(url, dataset, folder), "--live", "--json")
         done = bench(*command)

@@ -38,7 +38,7 @@ def by_meaning(answers: Sequence[str]) -> Mapping[str, str]:
 
 
 @pytest.mark.parametrize("parallel", [2, 6, 16])
-def test_a_slow_grouping_does_not_change_the_answer(parallel: int) -> None:
+def test_14_12_a_slow_grouping_does_not_change_the_answer(parallel: int) -> None:
     """The answers 1/2 and 0.5 are one class, which is known 0.05 s late; 42 comes four times."""
     answers = ["1/2", "0.5", "42", "1/2", "0.5", "42", "1/2", "42", "0.5", "42", "1/2", "0.5"]
 
@@ -58,7 +58,7 @@ def test_a_slow_grouping_does_not_change_the_answer(parallel: int) -> None:
     "strategy", ["sc", "ac", "esc", "ddc:warmup=4", "deepconf-low:warmup=4", "sure", "ddc-no-depth:warmup=3"]
 )
 @pytest.mark.parametrize("seed", range(4))
-def test_no_delay_of_engine_or_grouping_changes_a_decision(strategy: str, seed: int) -> None:
+def test_14_12_no_delay_of_engine_or_grouping_changes_a_decision(strategy: str, seed: int) -> None:
     draw = random.Random(f"{strategy} {seed}")
     scripts = [
         (draw.choice([*MEANING, "1/2", "1/2", None]), draw.uniform(2.0, 12.0), draw.randint(1, 9)) for _ in range(14)
@@ -100,7 +100,7 @@ def test_paths_that_end_together_are_not_replaced_before_their_votes_are_counted
     assert out.tokens.total == 6 * 58
 
 
-def test_a_grouping_that_raises_costs_votes_and_not_the_run() -> None:
+def test_14_0_a_grouping_that_raises_costs_votes_and_not_the_run() -> None:
     def broken(answers: Sequence[str]) -> Mapping[str, str]:
         raise ValueError("no such number")
 
@@ -112,7 +112,7 @@ def test_a_grouping_that_raises_costs_votes_and_not_the_run() -> None:
 # -- issue 14, item 13: observers
 
 
-def test_an_observer_that_raises_when_the_deadline_falls_does_not_hang_the_run() -> None:
+def test_14_13_an_observer_that_raises_at_the_deadline_does_not_hang_the_run() -> None:
     def observer(event: ObservedEvent, actions: Sequence[Action], snapshot: Snapshot) -> None:
         if snapshot.stop is not None:
             raise RuntimeError("too late")
@@ -158,14 +158,14 @@ def timed(engine: Engine, strategy: str = "sc", **options: Any) -> tuple[Outcome
     return out, time.monotonic() - began
 
 
-def test_the_deadline_counts_from_before_the_engine_opens() -> None:
+def test_14_14_the_deadline_counts_from_before_the_engine_opens() -> None:
     engine = Slow(opening=LONG)
     out, seconds = timed(engine, deadline=0.1)
     assert (out.reason, out.started, engine.opened) == ("deadline", 0, 0)
     assert seconds < LONG / 2
 
 
-def test_slow_counters_neither_lose_a_settled_answer_nor_hold_it_back() -> None:
+def test_14_14_slow_counters_neither_lose_nor_delay_a_settled_answer() -> None:
     out, seconds = timed(Slow(counting=LONG), "ac", paths=8, parallel=8)
     assert (out.answer, out.reason, out.tokens.overrun_known) == ("7", "settled", False)
     assert seconds < LONG / 2
@@ -186,18 +186,18 @@ async def cancelled(engine: Engine, times: int, after: float) -> Outcome:
 
 
 @pytest.mark.parametrize("times", [1, 2, 3])
-def test_cancels_while_streams_close_slowly_give_the_vote_so_far(times: int) -> None:
+def test_14_14_cancels_while_streams_close_slowly_give_the_vote_so_far(times: int) -> None:
     engine = Slow(closing=0.1)
     out = asyncio.run(cancelled(engine, times, 0.2))
     assert (out.answer, out.reason, engine.closed) == ("7", "interrupted", 8)
 
 
-def test_a_cancel_while_the_engine_opens_is_an_outcome_too() -> None:
+def test_14_14_a_cancel_while_the_engine_opens_gives_an_outcome() -> None:
     out = asyncio.run(cancelled(Slow(opening=LONG), 1, 0.05))
     assert (out.answer, out.reason, out.started) == (None, "interrupted", 0)
 
 
-def test_long_texts_are_read_off_the_event_loop() -> None:
+def test_14_1_long_texts_are_read_off_the_event_loop() -> None:
     import threading
 
     threads: list[bool] = []
@@ -214,7 +214,7 @@ def test_long_texts_are_read_off_the_event_loop() -> None:
 # -- issue 14, item 15: a recording gives up a path that never ends
 
 
-def test_a_recording_gives_up_a_path_that_does_not_end(tmp_path: Path) -> None:
+def test_14_15_a_recording_gives_up_a_path_that_does_not_end(tmp_path: Path) -> None:
     engine = Fake(lambda seed: [tokens(r"\boxed{1}")] if NUMBER[seed] == 0 else [tokens("a"), LONG])
     question = RecordQuestion("q", Prompt.user("?"))
 

@@ -25,7 +25,7 @@ from starlette.routing import Route, Router
 from sureenough.errors import UsageError
 from sureenough.json_text import encode
 from sureenough.server import ServerLimits, ServerSettings
-from sureenough.server.passthrough import _headers
+from sureenough.server.passthrough import KeyMask, _headers
 from tests.engines.misbehaving import Manner
 from tests.server.serving import ours, serving_app, until
 from tests.server.upstream import KEY, Upstream, an_upstream
@@ -271,6 +271,27 @@ def test_14_9_a_line_break_in_an_upstreams_header(caplog: pytest.LogCaptureFixtu
         response = post(url, model="tiny", sureenough=None)
     assert response.status_code in (200, 503)
     assert "\n" not in response.headers.get("x-request-id", "")
+
+
+@pytest.mark.parametrize("size", range(1, 60))
+def test_14_4_the_key_is_masked_however_a_response_is_split(size: int) -> None:
+    key = "sk-abab-abab-0123"
+    text = f"sk-{key} {key}{key} sk-abab-ababsk-abab-abab-0123 sk-abab-abab-012".encode()
+    mask = KeyMask(key)
+    sent = b"".join(mask.feed(text[at : at + size]) for at in range(0, len(text), size)) + mask.held
+    assert sent == text.replace(key.encode(), b"*" * len(key))
+
+
+def test_14_4_a_successful_response_that_quotes_the_key() -> None:
+    key = "planted-key-0123456789"
+    content = json.dumps({"choices": [], "note": f"Bearer {key}", "short": "EMPTY"}).encode()
+    reply = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(content) + content
+    with raw_upstream(reply) as up:
+        with ours(ServerSettings(upstream=up, upstream_key=key, retries=0)) as (url, _):
+            response = post(url, model="tiny", sureenough=None)
+        assert response.json() == {"choices": [], "note": f"Bearer {'*' * len(key)}", "short": "EMPTY"}
+        with ours(ServerSettings(upstream=up, upstream_key="EMPTY", retries=0)) as (url, _):
+            assert post(url, model="tiny", sureenough=None).content == content
 
 
 def test_14_9_control_characters_in_forwarded_headers_are_replaced() -> None:

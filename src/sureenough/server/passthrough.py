@@ -1,6 +1,6 @@
 """Requests with a plain model name: sent to the upstream unchanged, and its response is sent back unchanged.
 
-Only the key differs: the client's key ends here, and the upstream's never reaches the client.
+Only the key differs: the client's key ends here, and the upstream's is masked should a response quote it.
 """
 
 from __future__ import annotations
@@ -26,6 +26,28 @@ FORWARDED: Final = ("content-type", "cache-control", "x-request-id", "retry-afte
 """Headers of the upstream's response that the client receives."""
 CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]+")
 LARGEST_ERROR: Final = 65_536
+LEAST_KEY: Final = 16
+"""Characters of a key that is masked in responses; a shorter one, such as EMPTY, may be an ordinary word."""
+
+
+class KeyMask:
+    """Replaces the upstream's key by asterisks in a stream of bytes, wherever the stream is split."""
+
+    def __init__(self, key: str | None) -> None:
+        self._key = key.encode() if key is not None and len(key) >= LEAST_KEY else b""
+        self.held = b""  # the end of what was received, if it may be the beginning of the key
+
+    def feed(self, part: bytes) -> bytes:
+        """What may be sent now."""
+        key = self._key
+        if not key:
+            return part
+        part = (self.held + part).replace(key, b"*" * len(key))
+        at = part.find(key[:1], max(0, len(part) - len(key) + 1))
+        while at >= 0 and not key.startswith(part[at:]):
+            at = part.find(key[:1], at + 1)
+        self.held = part[at:] if at >= 0 else b""
+        return part[:at] if at >= 0 else part
 
 
 class PassthroughResponse:
@@ -55,10 +77,11 @@ class PassthroughResponse:
 
     async def _send_back(self, response: aiohttp.ClientResponse, send: Send) -> None:
         await send(start(_status(response.status), self._forwarded(response)))
+        mask = KeyMask(self.state.upstream.connected.errors.key)
         while part := await response.content.readany():
-            await send(body(part, more=True))
+            await send(body(mask.feed(part), more=True))
         self.slot.close()  # first: a client that has its response must find a slot for the next request
-        await send(body())
+        await send(body(mask.held))
 
     async def _send_error(self, response: aiohttp.ClientResponse, send: Send) -> None:
         """The upstream's error without its secrets; one about its key is for the operator to fix."""

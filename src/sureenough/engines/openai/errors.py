@@ -44,6 +44,7 @@ class ServerErrors:
         self.shown = str(without_secrets(url))
         self.host = url.host
         self.model = model
+        self.key = key
         self.proxy = None if proxy is None else str(without_secrets(proxy))
         self._secrets = tuple(_secrets(url, key, proxy))
 
