@@ -39,8 +39,10 @@ class TokenCursor:
 
     def accept(self, *tokens: str) -> str:
         """The next token, taken, if it is one of these; else an empty text."""
-        token = self.peek() if self.peek() in tokens else ""
-        self.at += bool(token)
+        token = self.peek()
+        if token not in tokens:
+            return ""
+        self.at += 1
         return token
 
     def expect(self, token: str) -> None:

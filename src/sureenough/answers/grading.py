@@ -49,7 +49,7 @@ def readings(gold: str, answer: str, policy: GradingPolicy) -> Iterator[tuple[Ke
         yield _hundredth(gold), canonical_key(answer)
         yield canonical_key(gold), _hundredth(answer)
     if policy.decimal_comma:
-        points = [_DECIMAL_COMMA.sub(_with_point, text) for text in (gold, answer)]
+        points = [_DECIMAL_COMMA.sub(lambda m: f"{m[1].replace('.', '')}.{m[2]}", text) for text in (gold, answer)]
         yield canonical_key(points[0]), canonical_key(answer)
         yield canonical_key(gold), canonical_key(points[1])
 
@@ -122,10 +122,6 @@ def _hundredth(text: str) -> Key:
     if value is None:
         return Key.of_sum("expression", write(total), total)
     return Key("number", numerals.rational_text(Fraction(value)))
-
-
-def _with_point(number: re.Match[str]) -> str:
-    return f"{number[1].replace('.', '')}.{number[2]}"
 
 
 def same_when_rounded(one: Key, two: Key) -> bool:

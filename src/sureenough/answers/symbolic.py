@@ -155,38 +155,45 @@ class SymbolicWorker:
 
     def ask(self, gold: str, answer: str, *, both: bool = True, patience: float = HARD_SECONDS) -> WorkerReply:
         """Whether two LaTeX texts are the same; waits at most `patience` seconds for the verdict."""
-        if len(gold) + len(answer) > MAX_MESSAGE:
-            return WorkerReply(None, "too long")
-        pair, began = (gold, answer, both), time.monotonic()
+        pair = (gold, answer, both)
         with self._lock:
             if pair in self._known:
                 self._known.move_to_end(pair)
                 return self._known[pair]
+        if len(gold) + len(answer) > MAX_MESSAGE:
+            return WorkerReply(None, "too long")
+        reply = self._submit(pair, patience)
+        self._keep(pair, reply)
+        return reply
+
+    def _submit(self, pair: Pair, patience: float) -> WorkerReply:
+        began = time.monotonic()
+        with self._lock:
             request = self._waiting.get(pair)
             if request is None:
                 if len(self._waiting) >= MAX_WAITING:
                     return WorkerReply(None, "timeout", settled=False)
-                request = self._submit(pair)
+                self._first_server()
+                request = self._waiting[pair] = _Request(pair)
+                self.requests.put(request)
+                if len(self._servers) < CHILDREN:
+                    self._servers.append(_WorkerServer(self))  # the spare
         request.done.wait(patience)
         return replace(request.reply, seconds=time.monotonic() - began)
-
-    def _submit(self, pair: Pair) -> _Request:
-        self._first_server()
-        request = self._waiting[pair] = _Request(pair)
-        self.requests.put(request)
-        if len(self._servers) < CHILDREN:
-            self._servers.append(_WorkerServer(self))  # the spare
-        return request
 
     def finish(self, request: _Request, reply: WorkerReply) -> None:
         """Called by a server's thread; keeps the verdict even if no caller waits for it any longer."""
         with self._lock:
             self._waiting.pop(request.pair, None)
-            if reply.settled:
-                self._known[request.pair] = reply
+        self._keep(request.pair, reply)
+        request.finish(reply)
+
+    def _keep(self, pair: Pair, reply: WorkerReply) -> None:
+        if reply.settled:
+            with self._lock:
+                self._known[pair] = replace(reply, seconds=0.0)
                 if len(self._known) > _KEPT:
                     self._known.popitem(last=False)
-        request.finish(reply)
 
     def _first_server(self) -> _WorkerServer:
         if not self._servers:

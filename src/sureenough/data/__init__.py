@@ -9,4 +9,3 @@ BUILTIN_POOL: Final = Path(__file__).with_name("builtin.parquet")
 """Recorded paths of a small real model; README.md beside it says what they are."""
 REASONER: Final = Path(__file__).with_name("reasoner.gguf")
 """The built-in model; reasoner.json beside it has its checksum and what it suggests."""
-REASONER_CARD: Final = REASONER.with_suffix(".json")

@@ -8,6 +8,7 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from math import isnan
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -209,10 +210,6 @@ def _csv(file: Path, delimiter: str = ",") -> Iterator[RowAt]:
             raise UsageError(f"{file}, line {rows.reader.line_num} is not CSV: {error}") from None
 
 
-def _tsv(file: Path) -> Iterator[RowAt]:
-    return _csv(file, "\t")
-
-
 def _parquet(file: Path) -> Iterator[RowAt]:
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -234,6 +231,6 @@ READERS: Final[dict[str, Callable[[Path], Iterator[RowAt]]]] = {
     ".ndjson": _json_lines,
     ".json": _json,
     ".csv": _csv,
-    ".tsv": _tsv,
+    ".tsv": partial(_csv, delimiter="\t"),
     ".parquet": _parquet,
 }

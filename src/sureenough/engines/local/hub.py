@@ -45,7 +45,8 @@ def fetch(text: str) -> Path:
     cached = None if name.file is None else [_cached(hub, name.repository, part) for part in parts(Path(name.file))]
     if cached and None not in cached:
         return Path(str(cached[0]))
-    file = choose_file(_call_hub(name, lambda: _files(hub.HfApi(), name.repository)), name)
+    info = _call_hub(name, lambda: hub.HfApi().model_info(name.repository, timeout=10))
+    file = choose_file([str(sibling.rfilename) for sibling in info.siblings or []], name)
     for part in reversed(parts(Path(file))):
         downloaded = _call_hub(name, partial(hub.hf_hub_download, name.repository, part.as_posix()))
     return Path(downloaded)
@@ -55,10 +56,6 @@ def _cached(hub: Any, repository: str, part: Path) -> str | None:
     """The path of a file that was downloaded before."""
     path = hub.try_to_load_from_cache(repository, part.as_posix())
     return path if isinstance(path, str) else None
-
-
-def _files(api: Any, repository: str) -> list[str]:
-    return [str(sibling.rfilename) for sibling in api.model_info(repository, timeout=10).siblings or []]
 
 
 def choose_file(files: list[str], name: HubFile) -> str:
