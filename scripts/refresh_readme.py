@@ -11,14 +11,15 @@ README = Path(__file__).parent.parent / "README.md"
 
 
 def main() -> None:
-    """Replace the table and the output of the example."""
+    """Replace the output of the demo and of the example."""
     text = README.read_text()
-    table = subprocess.run([sys.executable, "-m", "sureenough", "replay"], capture_output=True, text=True, check=True)
+    command = [sys.executable, "-m", "sureenough", "demo", "--no-live"]
+    demo = subprocess.run(command, capture_output=True, text=True, check=True)
     code = re.search(r"```python\n(.*?)```\n```text", text, re.DOTALL)
     if code is None:
         raise SystemExit("README.md has no example with its output")
     output = subprocess.run([sys.executable, "-c", code[1]], capture_output=True, text=True, check=True)
-    blocks = iter([table.stdout.rstrip(), output.stdout.rstrip()])
+    blocks = iter([demo.stdout.rstrip(), output.stdout.rstrip()])
     README.write_text(re.sub(r"```text\n.*?```", lambda _: f"```text\n{next(blocks)}\n```", text, flags=re.DOTALL))
 
 

@@ -11,6 +11,7 @@ import re
 import subprocess
 import sys
 import tokenize
+import tomllib
 import types
 from collections.abc import Iterator
 from functools import cache
@@ -159,11 +160,11 @@ def test_the_finish_reasons_are_those_of_the_parser() -> None:
     assert {reason: finish for reasons, finish in table for reason in re.findall(r"`(\w+)`", reasons)} == FINISH_REASONS
 
 
-def test_the_readme_shows_what_replay_prints() -> None:
+def test_the_readme_shows_what_the_demo_prints() -> None:
     text = (ROOT / "README.md").read_text()
-    shown = re.search(r"```text\n(built-in pool.*?)```", text, re.DOTALL)
+    shown = re.search(r"```text\n(Strategies on the same.*?)```", text, re.DOTALL)
     assert shown is not None
-    command = [sys.executable, "-m", "sureenough", "replay"]
+    command = [sys.executable, "-m", "sureenough", "demo", "--no-live"]
     done = subprocess.run(
         command, capture_output=True, text=True, timeout=120, check=True, env=os.environ | {"NO_COLOR": "1"}
     )
@@ -175,6 +176,17 @@ def test_the_two_commands_of_the_readme() -> None:
              for line in block.splitlines() if "pip install" in line]  # fmt: skip
     assert lines[0] == "pip install '.[local]' && sureenough demo"
     assert lines[1] == "pip install -e '.[dev]' && pytest -n auto"
+
+
+def test_every_extra_exists() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"]
+    used = {name for page in DOCUMENTS for names in re.findall(r"'\.\[([\w,-]+)\]'", page.read_text())
+            for name in names.split(",")}  # fmt: skip
+    assert used <= extras.keys()
+    required = [*project["dependencies"], *(one for many in extras.values() for one in many)]
+    foreign = [one for one in required if "[" in one and not one.startswith("sureenough[")]
+    assert foreign == [], "pip warns about extras that a package spells differently in its own metadata"
 
 
 @pytest.mark.parametrize("page", ["troubleshooting.md", "local.md"])

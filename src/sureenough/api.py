@@ -6,7 +6,7 @@ import asyncio
 import inspect
 import signal
 import threading
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -113,11 +113,16 @@ def replay(
         raise UsageError(f"replay takes RecordedPath objects, not {type(wrong).__name__}")
     run = _run_options(RunOptions(), options)
     run = replace(run, paths=run.paths or len(recorded))
+    chosen = resolve(strategy)
+    chosen = chosen if learn is None else chosen.with_state(learn)
+    return run_recorded(recorded, chosen, run, classes=answer_classes(recorded))
+
+
+def answer_classes(recorded: Iterable[RecordedPath]) -> dict[str, Hashable]:
+    """The class of every answer of these paths."""
     answers = sorted({path.answer for path in recorded if path.answer is not None})
     judge = Judge(REPLAY_SECONDS, patience=REPLAY_PATIENCE)
-    classes = dict(zip(answers, judge.classes(answers), strict=True))
-    chosen = resolve(strategy)
-    return run_recorded(recorded, chosen if learn is None else chosen.with_state(learn), run, classes=classes)
+    return dict(zip(answers, judge.classes(answers), strict=True))
 
 
 TEMPLATE: Final = "{question}\n\nPlease reason step by step, and put your final answer within \\boxed{{}}."

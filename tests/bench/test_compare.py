@@ -36,6 +36,10 @@ def tiny_pool(folder: Path, sizes: list[int], gold: str | None = "a") -> Path:
     return folder / "tiny.parquet"
 
 
+def test_it_prints_as_a_table(table: se.Comparison) -> None:
+    assert str(table) == plain_table(table)
+
+
 def test_a_row_a_strategy(table: se.Comparison) -> None:
     assert [row.strategy for row in table] == ["sc", "ac", "ddc", "ddc-no-trend"]
     assert len(table) == 4

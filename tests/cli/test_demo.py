@@ -1,4 +1,4 @@
-"""`sureenough demo`, and `ask` without a server: sizes by the measured speed, the summary, and whole runs."""
+"""`sureenough demo`, and `ask` without a server: what the demo says, and whole runs."""
 
 from __future__ import annotations
 
@@ -7,20 +7,24 @@ import os
 import signal
 import subprocess
 import sys
+import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 import sureenough as se
 from sureenough import reasoner
-from sureenough.cli.demo_size import CHOICES, demo_size, length
-from sureenough.cli.demo_summary import answer_lines, demo_summary
+from sureenough.bench import Comparison, Row
+from sureenough.bench.score import Interval
+from sureenough.cli import app, demo
+from sureenough.cli.demo_summary import advice, comparison_lines, live_lines
 from sureenough.cli.engine import GREETING
-from sureenough.data import BUILTIN_POOL
+from sureenough.data import BUILTIN_POOL, PROBLEMS_POOL
 from sureenough.problems import generate
 
 CLEAN = {name: value for name, value in os.environ.items() if not name.startswith(("SUREENOUGH", "OPENAI"))}
-LENGTHS = {1: 60.0, 3: 120.0, 5: 300.0}
 
 
 def command(*words: str) -> list[str]:
@@ -33,38 +37,73 @@ def run(*words: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.parametrize(("level", "tokens"), [(1, 60), (2, 90), (3, 120), (4, 210), (5, 300)])
-def test_lengths_between_known_levels(level: int, tokens: float) -> None:
-    assert length(level, LENGTHS) == tokens
-    assert length(level, {3: 100.0}) == 100
+def row(strategy: str, difference: float, saving: float, spread: float = 0.02) -> Row:
+    interval = Interval(difference - spread, difference + spread)
+    return Row(
+        strategy, 0.7 + difference, Interval(0.5, 0.9), difference, interval, 1000 / saving, saving, 0, 0, 0, {}, {},
+        {}, 50, 50, 5,
+    )  # fmt: skip
+
+
+def comparison(*rows: Row) -> Comparison:
+    return replace(se.compare(BUILTIN_POOL, "sc", paths=1, repeats=1), rows=[row("sc", 0.0, 1.0), *rows])
 
 
 @pytest.mark.parametrize(
-    ("rate", "problems", "paths"), [(10_000, 20, 32), (2200, 16, 32), (1700, 12, 32), (1200, 12, 24), (1, 5, 24)]
+    ("rows", "text"),
+    [
+        (
+            [row("ac", -0.004, 2.1), row("ddc", -0.032, 3.0), row("sure", -0.016, 4.5)],
+            "Use sure: 4.5 times fewer tokens than plain voting, with 1.6 points less accuracy, a difference that 50 "
+            "questions cannot tell from chance.\nCloser to plain voting: ac, 2.1 times fewer, with 0.4 points less "
+            "accuracy.",
+        ),
+        (
+            [row("ac", 0.0, 2.0), row("sure", 0.012, 4.0, 0.01)],
+            "Use sure: 4.0 times fewer tokens than plain voting, with 1.2 points more accuracy.",
+        ),
+        (
+            [row("ac", 0.0, 2.0), row("sure", -0.09, 4.0)],
+            "Use ac: 2.0 times fewer tokens than plain voting, with the same accuracy.",
+        ),
+        ([row("sure", -0.09, 4.0)], "Use sc: here, no cheaper strategy came within 2 points of it."),
+    ],
 )
-def test_a_slower_machine_samples_less(rate: float, problems: int, paths: int) -> None:
-    size = demo_size(rate, LENGTHS, 50)
-    assert (len(size.levels), size.paths) == (problems, paths)
-    assert size.tokens <= rate * 50 or rate == 1, "it fits the time, unless nothing does"
+def test_the_advice_follows_from_the_numbers(rows: list[Row], text: str) -> None:
+    assert advice(comparison(*rows)) == text
 
 
-def test_every_choice_leaves_paths_beyond_the_warm_up() -> None:
-    assert all(paths > se.STRATEGIES["ddc"].warmup for _, paths, _ in CHOICES)
+def test_the_comparison_has_bars_and_a_legend() -> None:
+    lines = list(comparison_lines(comparison(row("sure", -0.016, 4.0))))
+    assert [len(line.split("x  ")[1]) for line in lines if "x  " in line] == [28, 7]
+    for column in lines[2].split("  "):
+        assert f"{column.strip()}:" in "\n".join(lines[-2:]) or column.strip() in ("", "strategy")
 
 
-def test_sentences() -> None:
-    result = se.compare(BUILTIN_POOL, ["sc", "ac", "ddc", "sure"], paths=32)
-    output = demo_summary(result)
-    assert output.startswith(
-        f"Plain voting (sc) was right on {result.rows[0].accuracy:.0%} of these 50 questions; ddc on "
-    )
-    assert output.endswith("times fewer tokens; with so few questions, differences of a few points are chance.")
-    assert demo_summary(se.compare(BUILTIN_POOL, ["sc", "ac"], paths=8)).count("ac on ") == 1
+def test_the_live_question_in_sentences() -> None:
     out = se.replay([se.RecordedPath("5", [0.5], [5.0])] * 3, "sc")
-    assert answer_lines(out, "5", True, 1.0).startswith("Answer: 5 (right).")
-    assert answer_lines(out, "6", False, 1.0).startswith("Answer: 5 (wrong, it is 6).")
+    assert list(live_lines(out, "5", True, 90.0, 1.0)) == [
+        "Answer: 5 (right), with 100% of the votes.",
+        "3 of 3 paths were started.",
+        "It took 3 tokens in 1.0 s; all 3 paths to their end would have taken about 100.",
+    ]
+    assert next(live_lines(out, "6", False, None, 1.0)).startswith("Answer: 5 (wrong, it is 6)")
+    late = replace(out, reason="deadline", pruned=2)
+    assert list(live_lines(late, "5", True, None, None))[1:] == [
+        "3 of 3 paths were started; 2 were cut off when their confidence dropped.",
+        "This machine is slow or busy: the run was ended here, with the vote so far.",
+        "It took 3 tokens.",
+    ]
     none = se.replay([se.RecordedPath(None, [0.5], [5.0])], "sc")
-    assert answer_lines(none, "6", False, 1.0).startswith("No answer (it is 6).")
+    assert next(live_lines(none, "6", False, None, 1.0)) == "No answer; it is 6."
+
+
+def test_the_question_settles_and_shows_pruning() -> None:
+    pool = se.Pool(PROBLEMS_POOL)
+    question = next(iter(pool))
+    assert question.id == f"arith-{demo.LEVEL}-{demo.PROBLEM_SEED}-{demo.NUMBER}"
+    out = se.replay(question.paths, demo.LIVE_STRATEGY, window=pool.info.window)
+    assert (out.answer, out.reason, out.pruned > 3) == (question.gold, "settled", True)
 
 
 @pytest.mark.parametrize("level", [1, 2, 3, 4, 5])
@@ -97,13 +136,15 @@ def test_a_question_with_no_server() -> None:
     assert done.stderr == GREETING + "\n"
     strange = run("ask", "Who wrote Faust?", "-s", "sc", "--paths", "1")
     assert strange.stderr.startswith(GREETING + "\nHint: the built-in model has never seen 'who'")
+    named = run("ask", "What is 3+4?", "--model", "built-in", "-s", "sc", "--paths", "1")
+    assert (named.stdout, GREETING in named.stderr) == ("7\n", True)
 
 
 def test_a_model_of_ones_own(tmp_path: Path) -> None:
     done = run("ask", "What is (3+4)*12-7?", "--model", str(reasoner.FILE), "-s", "sc", "--paths", "4", "--template",
                "{question}", "--max-path-tokens", "200")  # fmt: skip
-    assert (done.returncode, done.stderr) == (0, "")
-    assert "Answer: 77" in done.stdout
+    assert (done.returncode, done.stdout) == (0, "77\n")
+    assert "Answer: 77" in done.stderr
     questions = tmp_path / "questions.jsonl"
     questions.write_text('{"id": "1", "question": "What is 3+4?", "gold": "7"}\n')
     pool = tmp_path / "pool.parquet"
@@ -114,31 +155,49 @@ def test_a_model_of_ones_own(tmp_path: Path) -> None:
     assert info.prompt == reasoner.card().template
 
 
-def test_the_whole_demo(tmp_path: Path) -> None:
-    pool = tmp_path / "pool.parquet"
-    done = run("demo", "--json", "--seed", "4", "--seconds", "1", "--keep", str(pool))
+def test_the_comparison_is_the_same_for_everybody() -> None:
+    done = run("demo", "--no-live")
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert [line.split()[0] for line in lines[3:8]] == ["sc", "ac", "deepconf-low", "ddc", "sure"]
+    assert lines[3].split()[1] != "100.0"
+    assert lines[-2].startswith("Use ")
+
+
+def test_the_whole_demo() -> None:
+    done = run("demo", "--json")
     assert done.returncode == 0, done.stderr
     output = json.loads(done.stdout)
-    assert [one["level"] for one in output["live"]] == [1, 3, 5]
-    assert output["live"][0]["right"]
-    rows = {row["strategy"]: row for row in output["comparison"]["pools"][0]["rows"]}
-    assert list(rows) == ["sc", "ac", "deepconf-low", "ddc", "sure"]
-    assert rows["sure"]["tokens"] < rows["sc"]["tokens"]
-    assert len(list(se.Pool(pool))) == rows["sc"]["questions"]
-    again = run("demo", "--keep", str(pool))
-    assert (again.returncode, "exists already" in again.stderr) == (2, True)
+    assert output["live"]["gold"] == "219"
+    assert output["live"]["reason"] in ("settled", "deadline")
+    assert len(output["comparison"]["pools"][0]["rows"]) == 5
+    assert output["advice"].startswith("Use ")
 
 
-def test_ctrl_c_shows_the_results_so_far() -> None:
+def test_without_an_engine_the_question_is_shown_as_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(self: object) -> None:
+        raise se.UsageError("the local engine needs the package xllamacpp")
+
+    monkeypatch.setattr(se.Local, "prepare", missing)
+    done = CliRunner().invoke(app, ["demo"])
+    assert done.exit_code == 0
+    assert "It cannot be asked live: the local engine needs the package xllamacpp." in done.stderr
+    assert "The same question as it was recorded:\nAnswer: 219 (right)" in done.stdout
+    assert "Then the vote was settled." in done.stdout
+
+
+def test_ctrl_c_gives_the_vote_so_far() -> None:
     with subprocess.Popen(
         command("demo"), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         env=CLEAN | {"PYTHONUNBUFFERED": "1"},
     ) as process:  # fmt: skip
         assert process.stdout is not None
-        while not process.stdout.readline().startswith("Answer: "):
+        while not process.stdout.readline().startswith("  Solve"):
             pass
+        time.sleep(2)
         process.send_signal(signal.SIGINT)
         output, errors = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert "Interrupted. The results so far:" in output
+    assert "The run was interrupted; this is the vote so far." in output
+    assert "strategy" not in output
     assert "Traceback" not in errors

@@ -22,19 +22,36 @@ def test_one_question_in_sentences() -> None:
 
 
 def test_by_place_and_as_json() -> None:
-    result = json.loads(sureenough("explain", "-q", "2", "-s", "ddc", "--json").stdout)
+    result = json.loads(sureenough("explain", str(BUILTIN_POOL), "-q", "2", "-s", "ddc", "--json").stdout)
     assert result["question"] == "gsm8k-test-0007"
     assert result["strategy"] == "ddc"
     assert result["tokens"]["total"] > 0
 
 
-def test_without_words_it_takes_the_first() -> None:
-    assert sureenough("explain").stdout.startswith("Question gsm8k-test-0000")
+def test_without_words_it_takes_a_question_with_its_text() -> None:
+    lines = sureenough("explain").stdout.splitlines()
+    assert lines[:2] == [
+        "Question arith-5-3-1, gold answer 219.",
+        "Solve 76(51x+929)+124x+6756=3875x+104735 for x.",
+    ]
+
+
+def test_every_path_in_full() -> None:
+    words = ["explain", "-s", "ddc:warmup=8,weight=mean,drop=1", "--show-paths"]
+    output, data = sureenough(*words).stdout, json.loads(sureenough(*words, "--json").stdout)
+    assert data["question_text"].startswith("Solve 76(51x+929)")
+    assert data["reason"] == "settled"
+    assert output.count("\nPath ") == data["started"] == len(data["path_list"])
+    assert output.count("pruned by the drop test") == data["tiers"]["drop"] > 0
+    assert "Path 1: kept, 389 of 389 tokens, answer 219\n76*51=3876\n" in output
+    pruned = next(path for path in data["path_list"] if path["fate"] == "pruned")
+    text = output.split(f"\nPath {pruned['number']}: ")[1].split("\n", 1)[1].split("\n\nPath ")[0]
+    assert len(text.rstrip("\n")) in (pruned["tokens"], pruned["tokens"] - 1), "its text ends at the token of the cut"
 
 
 def test_bad_words() -> None:
     assert "did you mean 'gsm8k-test-0007'?" in refused("explain", "-q", "gsm8k-test-007")
-    assert "it has 50, from" in refused("explain", "-q", "????")
+    assert "it has 62, from" in refused("explain", "-q", "????")
     assert "did you mean 'ddc'" in refused("explain", "-s", "dcc")
     assert "no such file" in refused("explain", "nowhere.parquet")
 

@@ -125,6 +125,7 @@ def bad(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ("file", "says"),
     [
         ("none.parquet", "no such file"),
+        ("none.csv", "`sureenough record none.csv -o pool.parquet` makes one from a file of questions"),
         ("cut.parquet", "not a whole Parquet file"),
         ("column.parquet", "has no column conf; a pool needs question"),
         ("nan.parquet", "row 3: its signals hold NaN or infinite values; --skip-damaged"),

@@ -86,6 +86,26 @@ def test_a_port_that_is_taken() -> None:
     assert "try another --port" in said
 
 
+def test_view_shows_a_recorded_question() -> None:
+    command = [sys.executable, "-m", "sureenough", "view", "-s", "ddc:warmup=8,weight=mean,drop=1", "--no-browser"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as server:
+        try:
+            assert server.stdout is not None
+            line = server.stdout.readline()
+            url, _, name = line.split("the page is ")[1].strip().rpartition("/runs/")
+            events = httpx.get(f"{url}/api/runs/{name}/events").text
+            path = httpx.get(f"{url}/api/runs/{name}/paths/1").json()
+        finally:
+            server.send_signal(signal.SIGINT)
+            server.communicate(timeout=20)
+    assert "showing arith-5-3-1 of problems.parquet" in line
+    assert '"question":"Solve 76(51x+929)+124x+6756=3875x+104735 for x."' in events
+    assert '"answer":"219"' in events
+    assert '"fate":"pruned"' in events
+    assert "".join(path["texts"]).rstrip().endswith("\\boxed{219}.")
+    assert len(path["texts"]) == len(path["confidence"]) == 389
+
+
 def test_view_shows_a_run(tmp_path: Path) -> None:
     (tmp_path / "mine.json").write_text(json.dumps(RUN))
     (tmp_path / "main.html").write_text("<p>report")

@@ -11,10 +11,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sureenough.data import BUILTIN_POOL
+from sureenough.data import BUILTIN_POOL, PROBLEMS, PROBLEMS_POOL
+from sureenough.datasets.files import load
 from sureenough.errors import TraceError, UsageError
 from sureenough.pools import Pool, PoolInfo, PoolWriter, Question, RecordedPath, write_pool
 from sureenough.pools.schema import REQUIRED
+from sureenough.problems import generate
 
 
 def question(name: str = "q1", paths: int = 3, tokens: int = 5) -> Question:
@@ -22,7 +24,7 @@ def question(name: str = "q1", paths: int = 3, tokens: int = 5) -> Question:
     made = [
         RecordedPath(str(i % 2), rng.random(tokens), rng.normal(9, 1, tokens), text="t", seed=i) for i in range(paths)
     ]
-    return Question(name, "1", 3, made)
+    return Question(name, "1", 3, made, f"What is {name}?")
 
 
 def table(rows: list[dict[str, Any]], **changes: Any) -> pa.Table:
@@ -42,10 +44,11 @@ def pool_file(tmp_path: Path, rows: list[dict[str, Any]], **changes: Any) -> Pat
 def test_what_is_written_is_read_back(tmp_path: Path) -> None:
     info = PoolInfo(dataset="made up", model="none", window=7, sampling={"temperature": 0.6}, more={"by": "test"})
     written = [question("q1"), question("q2", paths=2, tokens=0), question("q3", tokens=9)]
-    write_pool(tmp_path / "p.parquet", written, info, optional=["text", "seed", "tokens"])
+    write_pool(tmp_path / "p.parquet", written, info, optional=["text", "seed", "tokens", "question_text"])
     pool = Pool(tmp_path / "p.parquet")
     assert (pool.info, pool.rows) == (info, 8)
     for before, after in zip(written, pool, strict=True):
+        assert before.text == after.text
         assert (before.id, before.gold, before.level) == (after.id, after.gold, after.level)
         for a, b in zip(before.paths, after.paths, strict=True):
             assert (a.answer, a.text, a.seed, a.finish) == (b.answer, b.text, b.seed, b.finish)
@@ -69,6 +72,25 @@ def test_the_built_in_pool_is_what_its_card_says() -> None:
     assert pool.info.window == 64
     assert all(path.text is None for q in questions for path in q.paths)
     assert BUILTIN_POOL.stat().st_size < 4e6
+
+
+def test_the_pool_with_texts_is_what_its_card_says() -> None:
+    pool = Pool(PROBLEMS_POOL)
+    questions = list(pool)
+    for question, problem in zip(questions, load(PROBLEMS), strict=True):
+        level, seed, number = map(int, problem.id.split("-")[1:])
+        made = generate(level, seed, number + 1)[-1]
+        assert (question.id, question.text, question.gold) == (problem.id, problem.question, problem.gold)
+        assert (made.question, made.gold, made.level) == (question.text, question.gold, question.level)
+    assert {len(q.paths) for q in questions} == {32}
+    assert all(len(path.text or "") == path.tokens for q in questions for path in q.paths), "one token per character"
+    assert (pool.tokens, pool.info.window, pool.info.model) == (77_812, 32, "built-in")
+    assert PROBLEMS_POOL.stat().st_size < 1.5e6
+
+
+def test_questions_are_not_a_pool() -> None:
+    with pytest.raises(TraceError, match=r"is not a pool; a pool is .*: `sureenough record problems\.csv -o pool"):
+        Pool(PROBLEMS)
 
 
 def test_nothing_appears_when_writing_breaks_off(tmp_path: Path) -> None:
@@ -111,7 +133,7 @@ def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
 
 
 def test_no_such_file(tmp_path: Path) -> None:
-    with pytest.raises(TraceError, match=r"no such file: .*nowhere\.parquet"):
+    with pytest.raises(TraceError, match=r"no such file: .*nowhere\.parquet; a pool is a Parquet file of paths"):
         Pool(tmp_path / "nowhere.parquet")
 
 

@@ -39,6 +39,11 @@ class Comparison:
     def __len__(self) -> int:
         return len(self.rows)
 
+    def __str__(self) -> str:
+        from sureenough.bench.tables import plain_table
+
+        return plain_table(self)
+
 
 def compare(
     pool: str | Path | Pool,

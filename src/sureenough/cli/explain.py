@@ -3,21 +3,36 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from sureenough.api import replay
+from sureenough.api import answer_classes
 from sureenough.cli.option_groups import STRATEGY_HELP, run_options, with_options
 from sureenough.cli.terminal import echo
 from sureenough.core.options import RunOptions
-from sureenough.data import BUILTIN_POOL
+from sureenough.core.session import Session
+from sureenough.core.snapshot import PathSnapshot
+from sureenough.data import BUILTIN_POOL, PROBLEMS_POOL
+from sureenough.drivers import replay
+from sureenough.drivers.fast_replay import fast_replay
+from sureenough.engines.recorded import token_texts
 from sureenough.errors import UsageError
-from sureenough.pools import Pool, Question
+from sureenough.pools import Pool, Question, RecordedPath
+from sureenough.spec import resolve
 from sureenough.strategies import DEFAULT_STRATEGY
+
+PoolArgument = Annotated[
+    Path | None,
+    typer.Argument(metavar="POOL", help="A Parquet file; by default the pools that come with the package."),
+]
+QuestionOption = Annotated[
+    str | None, typer.Option("-q", "--question", help="The question's id, or its position from 1 on.")
+]
 
 
 @with_options(
@@ -28,33 +43,63 @@ from sureenough.strategies import DEFAULT_STRATEGY
 )
 def command(
     *,
-    pool: Annotated[
-        Path | None, typer.Argument(metavar="POOL", help="A Parquet file; the built-in pool by default.")
-    ] = None,
-    question: Annotated[
-        str | None, typer.Option("-q", "--question", help="The question's id, or its position from 1 on.")
-    ] = None,
+    pool: PoolArgument = None,
+    question: QuestionOption = None,
     strategy: Annotated[str, typer.Option("-s", "--strategy", help=STRATEGY_HELP)] = DEFAULT_STRATEGY,
     run: RunOptions,
+    show_paths: Annotated[bool, typer.Option("--show-paths", help="Print every path that was started.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Explain what a strategy decided on one recorded question, and why it stopped."""
-    source = Pool(pool or BUILTIN_POOL)
-    recorded = _find(source, question)
-    out = replay(recorded.paths, strategy, **asdict(replace(run, window=run.window or source.window())))
+    source, recorded = find_question(pool, question)
+    run = replace(run, paths=run.paths or len(recorded.paths), window=run.window or source.window())
+    ended = _EndedPaths()
+    out = replay(recorded.paths, resolve(strategy), run, classes=answer_classes(recorded.paths), driver=ended)
     if as_json:
-        typer.echo(json.dumps({"question": recorded.id, "gold": recorded.gold} | out.to_json(), allow_nan=False))
+        head = {"question": recorded.id, "question_text": recorded.text, "gold": recorded.gold}
+        paths = {"path_list": [path._asdict() for path in ended.paths]} if show_paths else {}
+        typer.echo(json.dumps(head | out.to_json() | paths, allow_nan=False))
         return
     echo(f"Question {recorded.id}" + (f", gold answer {recorded.gold}." if recorded.gold is not None else "."))
+    if recorded.text is not None:
+        echo(f"{recorded.text}\n")
     echo(out.explain())
+    for path in ended.paths if show_paths else ():
+        echo("\n" + _path_lines(path, recorded.paths[path.number]))
 
 
-def _find(pool: Pool, name: str | None) -> Question:
-    ids = []
-    for position, question in enumerate(pool, start=1):
-        if name in (None, question.id, str(position)):
-            return question
-        ids.append(question.id)
+class _EndedPaths:
+    """A driver of replays that keeps what became of each path."""
+
+    def __init__(self) -> None:
+        self.paths: Sequence[PathSnapshot] = ()
+
+    def __call__(self, recorded: Sequence[RecordedPath], session: Session, expired: Callable[[], bool]) -> int:
+        steps = fast_replay(recorded, session, expired)
+        self.paths = session.snapshot().paths
+        return steps
+
+
+def _path_lines(path: PathSnapshot, recorded: RecordedPath) -> str:
+    """What became of a path, and its text as far as it was generated."""
+    fate = f"{path.fate} by the {path.tier} test" if path.tier is not None else f"{path.fate}"
+    head = f"Path {path.number}: {fate}, {path.tokens:,} of {recorded.tokens:,} tokens, "
+    head += "no answer" if path.answer is None else f"answer {path.answer}"
+    if recorded.text is None:
+        return head
+    generated = token_texts(recorded)
+    return f"{head}\n{recorded.text if generated is None else generated[: path.tokens]}"
+
+
+def find_question(file: Path | None, name: str | None) -> tuple[Pool, Question]:
+    """A question by its id or position, and its pool; without a file, in the pools of the package."""
+    pools = [Pool(file)] if file is not None else [Pool(PROBLEMS_POOL), Pool(BUILTIN_POOL)]
+    ids: list[str] = []
+    for pool in pools:
+        for position, question in enumerate(pool, start=1):
+            if name in (None, question.id, str(position)):
+                return pool, question
+            ids.append(question.id)
     close = get_close_matches(str(name), ids, n=1)
     hint = f"did you mean {close[0]!r}?" if close else f"it has {len(ids)}, from {ids[0]!r} to {ids[-1]!r}"
-    raise UsageError(f"{pool.file} has no question {name!r}; {hint}")
+    raise UsageError(f"{file or 'the package'} has no question {name!r}; {hint}")

@@ -173,7 +173,7 @@ def _questions(dataset: Path, columns: str | None, template: str, kind: str) -> 
         own_kind = problem.kind or kind
         extract = extractors.setdefault(own_kind, extractor_for(own_kind))
         prompt = render_prompt(problem.question, template)
-        questions.append(RecordQuestion(problem.id, prompt, problem.gold, problem.level, extract))
+        questions.append(RecordQuestion(problem.id, prompt, problem.gold, problem.level, extract, problem.question))
     return questions
 
 

@@ -1,43 +1,100 @@
-"""`sureenough view`: kept runs and bench reports on a page of this machine."""
+"""`sureenough view`: kept runs, bench reports and recorded questions on a page of this machine."""
 
 from __future__ import annotations
 
+import tempfile
+import time
 import webbrowser
+from math import inf
 from pathlib import Path
 from typing import Annotated
 from urllib.parse import quote
 
 import typer
 
+from sureenough.api import ask
 from sureenough.cli import serve
+from sureenough.cli.explain import QuestionOption, find_question
+from sureenough.cli.option_groups import STRATEGY_HELP
+from sureenough.drivers.run_log_files import read_ends
+from sureenough.drivers.run_log_writer import RunLogWriter
+from sureenough.engines.base import Prompt
+from sureenough.engines.recorded import Recorded, path_text
 from sureenough.errors import TraceError, UsageError
+from sureenough.pools import Pool, Question
 
 
 def command(
-    run: Annotated[Path, typer.Argument(help="A run that serve kept, a report or run of bench, or a folder of these.")],
+    run: Annotated[
+        Path | None,
+        typer.Argument(
+            help="A run that serve kept, a report or run of bench, a folder of these, or a pool; by default the "
+            "pools that come with the package."
+        ),
+    ] = None,
+    question: QuestionOption = None,
+    strategy: Annotated[str, typer.Option("-s", "--strategy", help=f"Of a pool's question. {STRATEGY_HELP}")] = "ddc",
     port: Annotated[int, typer.Option(help="Port to listen on; 0: any free one.", min=0, max=65535)] = 0,
     browser: Annotated[bool, typer.Option(help="Open it in a browser.")] = True,
 ) -> None:
-    """Show a kept run again: every path, the votes, the stop rule."""
+    """Show a kept run again, or a strategy on a recorded question: every path, the votes, the stop rule."""
     serve.check_installed()
-    from sureenough.drivers.run_log_files import read_ends
+    if run is not None and not run.exists():
+        raise UsageError(f"{run} does not exist; `sureenough serve --keep-runs FOLDER` keeps runs")
+    if run is None or run.suffix == ".parquet":
+        _view_question(run, question, strategy, port, browser)
+    elif question is not None:
+        raise UsageError(f"--question is for pools, which end in .parquet; {run} is not one")
+    else:
+        _view(run if run.is_dir() else run.absolute().parent, _page(run), "showing kept runs", port, browser)
+
+
+def _view_question(file: Path | None, name: str | None, strategy: str, port: int, browser: bool) -> None:
+    from sureenough.server.kept_runs import KeptRuns
+
+    pool, question = find_question(file, name)
+    log = _run_on_recorded(pool, question, strategy)
+    with tempfile.TemporaryDirectory() as folder:
+        KeptRuns(Path(folder)).save("recorded", log)
+        _view(Path(folder), "/runs/recorded", f"showing {question.id} of {pool.file.name}", port, browser)
+
+
+def _run_on_recorded(pool: Pool, question: Question, strategy: str) -> RunLogWriter:
+    """The log of a strategy's run on recorded paths, one at a time."""
+    text = question.text or f"Question {question.id} (its text is not in the pool)"
+    log = RunLogWriter(
+        {"question": text, "model": pool.info.model or "unknown", "strategy": strategy, "begun": time.time()},
+        interval=inf,
+    )
+    answers = {path_text(path): path.answer for path in question.paths}
+    engine = Recorded(question.paths, window=pool.info.window)
+    out = ask(Prompt.user(text), engine, strategy, parallel=1, paths=len(question.paths), extract=answers.get,
+              observers=[log])  # fmt: skip
+    log.end(out)
+    return log
+
+
+def _page(run: Path) -> str:
+    """The page that shows a file or a folder."""
     from sureenough.server.kept_runs import NAME, SUFFIXES
+
+    if run.suffix == ".html":
+        return f"/reports/{quote(run.name)}"
+    if (run / "report" / "report.html").is_file():
+        return "/reports/report/report.html"
+    if run.is_dir():
+        return "/runs"
+    try:
+        read_ends(run)
+    except TraceError as error:
+        raise UsageError(f"{error}; `sureenough serve --keep-runs FOLDER` keeps runs") from None
+    if run.suffix not in SUFFIXES or NAME.fullmatch(run.stem) is None:
+        raise UsageError(f"{run}: rename it, to run-1.jsonl for example; only letters, digits, - and _ work here")
+    return f"/runs/{run.stem}"
+
+
+def _view(folder: Path, page: str, description: str, port: int, browser: bool) -> None:
     from sureenough.server.settings import ServerSettings
 
-    if not run.exists():
-        raise UsageError(f"{run} does not exist; `sureenough serve --keep-runs FOLDER` keeps runs")
-    page = "/runs"
-    if run.suffix == ".html":
-        page = f"/reports/{quote(run.name)}"
-    elif (run / "report" / "report.html").is_file():
-        page = "/reports/report/report.html"
-    elif run.is_file():
-        try:
-            read_ends(run)
-        except TraceError as error:
-            raise UsageError(f"{error}; `sureenough serve --keep-runs FOLDER` keeps runs") from None
-        if run.suffix not in SUFFIXES or NAME.fullmatch(run.stem) is None:
-            raise UsageError(f"{run}: rename it, to run-1.jsonl for example; only letters, digits, - and _ work here")
-        page = f"/runs/{run.stem}"
-    settings = ServerSettings(port=port, keep_runs=run if run.is_dir() else run.absolute().parent, view_only=True)
-    serve.run(settings, "showing kept runs", page, webbrowser.open if browser else None)
+    settings = ServerSettings(port=port, keep_runs=folder, view_only=True)
+    serve.run(settings, description, page, webbrowser.open if browser else None)

@@ -7,5 +7,9 @@ from typing import Final
 
 BUILTIN_POOL: Final = Path(__file__).with_name("builtin.parquet")
 """Recorded paths of a small real model; README.md beside it says what they are."""
+PROBLEMS: Final = Path(__file__).with_name("problems.csv")
+"""Generated problems that the built-in model can solve."""
+PROBLEMS_POOL: Final = PROBLEMS.with_suffix(".parquet")
+"""Its recorded paths on these problems, with all texts."""
 REASONER: Final = Path(__file__).with_name("reasoner.gguf")
 """The built-in model; reasoner.json beside it has its checksum and what it suggests."""

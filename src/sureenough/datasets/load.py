@@ -39,6 +39,7 @@ class Loaded:
                 problem.gold,
                 problem.level,
                 extractor_for(problem.kind or own.kind),
+                problem.question,
             )
             for problem in self.problems
         ]

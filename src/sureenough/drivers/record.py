@@ -24,6 +24,7 @@ class RecordQuestion(NamedTuple):
     gold: str | None = None
     level: int | None = None
     extract: Extract = extract_answer
+    text: str | None = None  # without the template
 
 
 class RecordResult(NamedTuple):

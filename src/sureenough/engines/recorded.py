@@ -37,16 +37,23 @@ class Recorded(Engine):
             raise MissingLogprobs("this path was recorded without signals; use sc, ac or esc", seed=seed)
         self.running += 1
         try:
-            tokens = [Token("", float(peak), float(conf)) for peak, conf in zip(path.peak, path.conf, strict=True)]
+            texts = token_texts(path)
+            signals = zip(texts or [""] * path.tokens, path.peak, path.conf, strict=True)
+            tokens = [Token(text, float(peak), float(conf)) for text, peak, conf in signals]
             for start in range(0, len(tokens), self._chunk):
                 await asyncio.sleep(0)
-                yield Chunk(tokens[start : start + self._chunk], text="")
-            yield Chunk(text=_text(path), finish=path.finish)
+                yield Chunk(tokens[start : start + self._chunk])
+            yield Chunk(text="" if texts else path_text(path), finish=path.finish)
         finally:
             self.running -= 1
 
 
-def _text(path: RecordedPath) -> str:
+def token_texts(path: RecordedPath) -> str | None:
+    """The text of every token, if each is one character, as the built-in model's are; pools keep only whole texts."""
+    return path.text if path.text is not None and len(path.text) == path.tokens else None
+
+
+def path_text(path: RecordedPath) -> str:
     if path.text is not None:
         return path.text
     return "" if path.answer is None else f"\\boxed{{{path.answer}}}"

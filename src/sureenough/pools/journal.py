@@ -87,6 +87,8 @@ class Recordable(Protocol):
     def gold(self) -> str | None: ...
     @property
     def level(self) -> int | None: ...
+    @property
+    def text(self) -> str | None: ...
 
 
 def write_journal_pool(
@@ -97,11 +99,12 @@ def write_journal_pool(
     if info.window is None:
         lengths = [path.tokens for _, paths in by_question(journal.paths, by_id) for path in paths]
         info = replace(info, window=choose_window(lengths))
-    optional = ("text", "seed", "tokens") if keep_text else ("seed", "tokens")
+    optional = ("question_text", "text", "seed", "tokens") if keep_text else ("seed", "tokens")
     try:
         with PoolWriter(pool, info, optional=optional) as writer:
             for name, paths in by_question(journal.paths, by_id):
-                writer.write(Question(name, by_id[name].gold, by_id[name].level, paths))
+                question = by_id[name]
+                writer.write(Question(name, question.gold, question.level, paths, question.text))
     except (OSError, TraceError) as error:
         cause = error if isinstance(error, OSError) else error.__cause__
         if not isinstance(cause, OSError):

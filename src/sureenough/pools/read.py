@@ -23,6 +23,17 @@ BATCH: Final = 512
 """Rows decoded at once."""
 
 
+QUESTIONS: Final = (".csv", ".tsv", ".json", ".jsonl")
+"""Files of questions, which are not pools yet."""
+
+
+def _what_a_pool_is(questions: str) -> str:
+    return (
+        "a pool is a Parquet file of paths that a model has sampled: "
+        f"`sureenough record {questions} -o pool.parquet` makes one from a file of questions"
+    )
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Question:
     """All recorded paths of one question."""
@@ -31,6 +42,7 @@ class Question:
     gold: str | None
     level: int | None
     paths: list[RecordedPath]
+    text: str | None = None  # the question as it was written
 
 
 class Pool:
@@ -87,7 +99,7 @@ class Pool:
                 if row.question in finished:
                     raise self._scattered(row.question)
                 finished.add(row.question)
-                question = Question(row.question, row.gold, row.level, [])
+                question = Question(row.question, row.gold, row.level, [], row.question_text)
             question.paths.append(row.path)
         if question is None:
             raise TraceError(f"{self.file}: all of its {self.rows} rows are damaged; record the pool again")
@@ -97,8 +109,11 @@ class Pool:
         return TraceError(f"{self.file}: the rows of question {question!r} are not together; sort the pool by question")
 
     def _open(self) -> pq.ParquetFile:
+        questions = self.file.name if self.file.suffix.lower() in QUESTIONS else "questions.csv"
         if not self.file.exists():
-            raise TraceError(f"no such file: {self.file}")
+            raise TraceError(f"no such file: {self.file}; {_what_a_pool_is(questions)}")
+        if questions == self.file.name:
+            raise TraceError(f"{self.file} is not a pool; {_what_a_pool_is(questions)}")
         if self.file.is_dir():
             raise TraceError(f"{self.file} is a folder; name the Parquet file in it")
         try:
@@ -113,16 +128,21 @@ class Pool:
     def _checked_columns(self, schema: pa.Schema) -> list[str]:
         missing = [name for name in REQUIRED if name not in schema.names]
         if missing:
-            raise TraceError(f"{self.file} has no column {', '.join(missing)}; a pool needs {', '.join(REQUIRED)}")
+            raise TraceError(
+                f"{self.file} has no column {', '.join(missing)}; a pool needs {', '.join(REQUIRED)}: "
+                + _what_a_pool_is(self.file.name)
+            )
         for name in ("peak", "conf"):
             kind = schema.field(name).type
             if not _is_list_of_floats(kind):
                 raise TraceError(f"{self.file}: column {name} is {kind}; it must be a list of floats")
-        for name in ("question", "gold", "answer", "finish"):
+        for name in ("question", "gold", "answer", "finish", "text", "question_text"):
+            if name not in schema.names:
+                continue
             kind = schema.field(name).type
             if not (pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_null(kind)):
                 raise TraceError(f"{self.file}: column {name} is {kind}; it must be a string")
-        return [name for name in (*REQUIRED, "text", "seed") if name in schema.names]
+        return [name for name in (*REQUIRED, "text", "seed", "question_text") if name in schema.names]
 
     def _rows(self, first: int, last: int) -> Iterator[_Row]:
         parquet, start = self._open(), 0
@@ -167,6 +187,7 @@ class _Row:
     gold: str | None
     level: int | None
     path: RecordedPath
+    question_text: str | None
 
 
 def _row(values: dict[str, Any], peak: Any, conf: Any) -> _Row:
@@ -179,7 +200,7 @@ def _row(values: dict[str, Any], peak: Any, conf: Any) -> _Row:
         text=values.get("text"),
         seed=values.get("seed"),
     )
-    return _Row(values["question"], values["gold"], values["level"], path)
+    return _Row(values["question"], values["gold"], values["level"], path, values.get("question_text"))
 
 
 def _signals(column: pa.ListArray) -> Iterator[Any]:

@@ -24,7 +24,7 @@ REQUIRED: Final = {
     "peak": _SIGNAL,
     "conf": _SIGNAL,
 }
-OPTIONAL: Final = {"text": pa.string(), "seed": pa.int64(), "tokens": pa.int32()}
+OPTIONAL: Final = {"text": pa.string(), "seed": pa.int64(), "tokens": pa.int32(), "question_text": pa.string()}
 
 
 @dataclass(frozen=True, slots=True)

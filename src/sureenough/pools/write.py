@@ -116,6 +116,7 @@ def _row(question: Question, number: int, path: RecordedPath) -> dict[str, Any]:
         "text": path.text,
         "seed": path.seed,
         "tokens": path.tokens,
+        "question_text": question.text,
     }
 
 
