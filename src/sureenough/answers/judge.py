@@ -135,9 +135,7 @@ class Judge:
 
     def _representatives(self, distinct: set[Key]) -> dict[Key, Key]:
         representatives: dict[Key, Key] = {}
-        members: dict[
-            str, list[list[Key]]
-        ] = {}  # of each class, by the bucket of its representative, its first
+        members: dict[str, list[list[Key]]] = {}  # of each class, by the bucket of its representative, its first
         for key in sorted(distinct, key=lambda key: key.order):
             classes = (group for bucket in _comparable(key) for group in members.get(bucket, ()))
             joined = next((group for group in classes if self._belongs(key, group)), None)

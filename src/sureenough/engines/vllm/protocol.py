@@ -220,9 +220,7 @@ def parse_summary(record: Mapping[str, Any], window: int) -> Summary:
     try:
         tokens, tier = record["tokens"], TIERS[record["tier"]]
         lowest, tail = float(record["lowest"]), float(record["tail"])
-        mean_peak, mean_conf = (
-            float(record.get(name, nan)) for name in MEANS
-        )  # 0.1 does not send them
+        mean_peak, mean_conf = (float(record.get(name, nan)) for name in MEANS)  # 0.1 does not send them
     except (KeyError, TypeError, OverflowError) as error:
         raise ValueError(f"malformed record ({type(error).__name__})") from None
     if type(tokens) is not int or tokens < 0:
