@@ -11,18 +11,18 @@ import pytest
 import sureenough as se
 from sureenough.bench.experiments import EXPERIMENTS
 from sureenough.bench.recommendation import DETECT, IMAGINED, advice, judge, paired, sentences, to_json, with_margin
-from sureenough.bench.result import Candidate, Measure, Recommendation
+from sureenough.bench.result import ComparedStrategy, Measure, Recommendation
 from sureenough.bench.strategy_lists import fitting
 from sureenough.errors import UsageError
 from sureenough.pools import Pool, write_pool
 from tests.bench.making import inputs, make_pool
 
 
-def candidate(name: str, tokens: float, value: float, low: float, high: float, error: float = 0.01) -> Candidate:
-    return Candidate(name, tokens, Measure(value, low, high), error)
+def candidate(name: str, tokens: float, value: float, low: float, high: float, error: float = 0.01) -> ComparedStrategy:
+    return ComparedStrategy(name, tokens, Measure(value, low, high), error)
 
 
-def of(*candidates: Candidate, questions: int = 100, basis: str = "accuracy") -> Recommendation:
+def of(*candidates: ComparedStrategy, questions: int = 100, basis: str = "accuracy") -> Recommendation:
     return Recommendation("d", "m", basis, questions, "sc", 1000.0, list(candidates))  # type: ignore[arg-type]
 
 

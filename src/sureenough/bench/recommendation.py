@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 
 from sureenough.bench.cells import CellResult, reference_cell
-from sureenough.bench.result import Candidate, ExperimentResult, Measure, Recommendation
+from sureenough.bench.result import ComparedStrategy, ExperimentResult, Measure, Recommendation
 from sureenough.bench.score import agreement
 from sureenough.core.confidence.instability import Floats
 from sureenough.core.events import Json
@@ -41,7 +41,7 @@ def recommend(lines: Sequence[CellResult]) -> Recommendation | None:
             by_accuracy = np.array(line.runs.right)[graded] - right[graded]
             differences = by_accuracy if basis == "accuracy" else agreement(line.runs, reference.runs) - 1.0
             measure, error = paired(differences, IMAGINED[basis])
-            candidates.append(Candidate(line.cell.label, line.row.tokens, measure, error))
+            candidates.append(ComparedStrategy(line.cell.label, line.row.tokens, measure, error))
     return Recommendation(
         reference.source.dataset,
         reference.source.model,
@@ -68,17 +68,17 @@ def with_margin(recommendation: Recommendation, points: float) -> Recommendation
     return msgspec.structs.replace(recommendation, margin=points / 100)
 
 
-class Verdict(NamedTuple):
+class Advice(NamedTuple):
     """What the rule says."""
 
     kind: Literal["shown", "undecided", "excluded"]
     strategy: str  # to use
-    best: Candidate | None  # the one that is shown; else the one to look at next
+    best: ComparedStrategy | None  # the one that is shown; else the one to look at next
     detectable: float  # difference that so many questions tell apart from none, in 80% of cases
     needed: int | None  # questions that would detect the margin; None if these do
 
 
-def judge(recommendation: Recommendation) -> Verdict:
+def judge(recommendation: Recommendation) -> Advice:
     """Apply the rule."""
     margin = recommendation.margin
     cheaper = [one for one in recommendation.candidates if one.tokens < recommendation.tokens]
@@ -87,11 +87,11 @@ def judge(recommendation: Recommendation) -> Verdict:
     closest = max(cheaper, key=lambda one: one.difference.value or 0.0, default=None)
     best = shown or likely or closest
     if best is None:
-        return Verdict("excluded", recommendation.reference, None, 0.0, None)
+        return Advice("excluded", recommendation.reference, None, 0.0, None)
     excluded = all((one.difference.high or 0.0) < -margin for one in cheaper)
     detectable = DETECT * best.error
     needed = recommendation.questions * (detectable / margin) ** 2 if detectable > margin else None
-    return Verdict(
+    return Advice(
         "shown" if shown else "excluded" if excluded else "undecided",
         shown.strategy if shown else recommendation.reference,
         best,
@@ -100,7 +100,7 @@ def judge(recommendation: Recommendation) -> Verdict:
     )
 
 
-def _low(candidate: Candidate) -> float:
+def _low(candidate: ComparedStrategy) -> float:
     return -1.0 if candidate.difference.low is None else candidate.difference.low
 
 
@@ -140,7 +140,7 @@ def sentences(recommendation: Recommendation) -> list[str]:
     return lines
 
 
-def _cost(candidate: Candidate, recommendation: Recommendation) -> str:
+def _cost(candidate: ComparedStrategy, recommendation: Recommendation) -> str:
     """Tokens saved, at what difference."""
     times = recommendation.tokens / candidate.tokens if candidate.tokens else float("inf")
     saved = f"{times:.1f}x fewer tokens than {recommendation.reference}"

@@ -151,7 +151,7 @@ class Provenance(_Strict, frozen=True):
     date: str  # ISO 8601, UTC
 
 
-class Candidate(_Strict, frozen=True):
+class ComparedStrategy(_Strict, frozen=True):
     """A strategy in comparison with the reference, on the same questions."""
 
     strategy: str
@@ -169,7 +169,7 @@ class Recommendation(_Strict, frozen=True):
     questions: int  # that the differences rest on
     reference: str
     tokens: float  # of the reference, per question
-    candidates: list[Candidate]  # the cheapest first
+    candidates: list[ComparedStrategy]  # the cheapest first
     margin: float = 0.02  # the largest loss to accept
 
 

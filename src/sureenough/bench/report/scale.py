@@ -11,7 +11,7 @@ from sureenough.bench.result import Axis
 
 
 @dataclass(slots=True)
-class Scale:
+class PlotScale:
     """From values to pixels, or to columns of text."""
 
     axis: Axis
@@ -22,7 +22,9 @@ class Scale:
     names: list[str] = field(default_factory=list)
 
     @classmethod
-    def over(cls, axis: Axis, values: Iterable[float | None], start: float, end: float, *, zero: bool = False) -> Scale:
+    def over(
+        cls, axis: Axis, values: Iterable[float | None], start: float, end: float, *, zero: bool = False
+    ) -> PlotScale:
         """A scale that holds the values with some room; with `zero` it begins at 0."""
         log = axis.scale == "log"
         known = [log10(v) if log else v for v in values if v is not None and isfinite(v) and (v > 0 or not log)]

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from sureenough.bench.report.cells import one_line
 from sureenough.bench.report.plots import COLOURS, categories, legend_text
-from sureenough.bench.report.scale import Scale
+from sureenough.bench.report.scale import PlotScale
 from sureenough.bench.result import Axis, Figure, Series
 
 WIDTH: Final = 480
@@ -39,10 +39,10 @@ def _chart(figure: Figure) -> str:
     long = sum(len(name[:24]) for name in names) * CHARACTER > WIDTH - 90
     bottom = TOP + PLOT_HEIGHT
     values = [v for series in figure.series for v in (*series.y, *series.low, *series.high)]
-    y = Scale.over(figure.y, values, bottom, TOP, zero=figure.kind in ("bar", "steps"))
+    y = PlotScale.over(figure.y, values, bottom, TOP, zero=figure.kind in ("bar", "steps"))
     left = 26 + CHARACTER * max((len(text) for _, text in y.ticks()), default=0)
     xs = [v for series in figure.series for v in series.x if not isinstance(v, str)]
-    x = Scale.over(figure.x, () if names else xs, left, WIDTH - 8)
+    x = PlotScale.over(figure.x, () if names else xs, left, WIDTH - 8)
     x.names = names
     depth = 70 if long else 18
     legend = _legend_rows(figure.series) if len(figure.series) > 1 or figure.series[0].paper else []
@@ -63,7 +63,7 @@ def _intervals(figure: Figure) -> str:
     series = figure.series[0]
     left = 10 + CHARACTER * max((min(len(str(name)), 34) for name in series.x), default=0)
     bottom = TOP + 22.0 * len(series.x)
-    x = Scale.over(figure.y, [*series.y, *series.low, *series.high, *figure.limits], left, WIDTH - 12)
+    x = PlotScale.over(figure.y, [*series.y, *series.low, *series.high, *figure.limits], left, WIDTH - 12)
     svg = _canvas(figure, bottom + 38)
     for value, text in x.ticks():
         _add(svg, "path", d=f"M{x.at(value):.1f} {TOP}V{bottom}", stroke="currentColor", stroke_opacity="0.15")
@@ -104,7 +104,7 @@ def _text(parent: ET.Element, x: float, y: float, text: str, *, anchor: str = "s
     element.text = one_line(text)
 
 
-def _grid(svg: ET.Element, x: Scale, y: Scale, bottom: float, left: float, *, rotate: bool) -> None:
+def _grid(svg: ET.Element, x: PlotScale, y: PlotScale, bottom: float, left: float, *, rotate: bool) -> None:
     for value, text in y.ticks():
         _add(svg, "path", d=f"M{left:.1f} {y.at(value):.1f}H{WIDTH - 8}", stroke="currentColor", stroke_opacity="0.15")
         _text(svg, left - 4, (y.at(value) or 0.0) + 4, text, anchor="end")
@@ -117,12 +117,12 @@ def _grid(svg: ET.Element, x: Scale, y: Scale, bottom: float, left: float, *, ro
         _text(svg, x.at(value) or 0.0, bottom + 16, text, anchor="middle")
 
 
-def _points(series: Series, x: Scale, y: Scale) -> list[tuple[int, float, float]]:
+def _points(series: Series, x: PlotScale, y: PlotScale) -> list[tuple[int, float, float]]:
     places = [(k, x.at(a), y.at(b)) for k, (a, b) in enumerate(zip(series.x, series.y, strict=True))]
     return [(k, a, b) for k, a, b in places if a is not None and b is not None]
 
 
-def _draw_line(group: ET.Element, figure: Figure, i: int, x: Scale, y: Scale) -> None:
+def _draw_line(group: ET.Element, figure: Figure, i: int, x: PlotScale, y: PlotScale) -> None:
     points = _points(figure.series[i], x, y)
     dash = DASHES[-1 if figure.series[i].paper else i // len(COLOURS) % 2]
     path = "M" + "L".join(f"{a:.1f} {b:.1f}" for _, a, b in points) if points else ""
@@ -130,7 +130,7 @@ def _draw_line(group: ET.Element, figure: Figure, i: int, x: Scale, y: Scale) ->
     _draw_points(group, figure, i, x, y, bars=len(figure.series) <= 5)
 
 
-def _draw_points(group: ET.Element, figure: Figure, i: int, x: Scale, y: Scale, bars: bool = True) -> None:
+def _draw_points(group: ET.Element, figure: Figure, i: int, x: PlotScale, y: PlotScale, bars: bool = True) -> None:
     series = figure.series[i]
     for k, a, b in _points(series, x, y):
         if bars and series.low:
@@ -140,7 +140,7 @@ def _draw_points(group: ET.Element, figure: Figure, i: int, x: Scale, y: Scale, 
         _mark(group, i, a, b, hover_text(figure, series, k))
 
 
-def _draw_bars(group: ET.Element, figure: Figure, i: int, x: Scale, y: Scale) -> None:
+def _draw_bars(group: ET.Element, figure: Figure, i: int, x: PlotScale, y: PlotScale) -> None:
     series, number = figure.series[i], len(figure.series)
     width = 0.8 * (x.end - x.start) / len(x.names) / number
     base = y.at(0.0) if y.axis.scale != "log" else y.start
@@ -155,7 +155,7 @@ def _draw_bars(group: ET.Element, figure: Figure, i: int, x: Scale, y: Scale) ->
             _error_bar(group, series, k, left + width * 0.46, y, colour="currentColor")
 
 
-def _draw_steps(group: ET.Element, figure: Figure, i: int, x: Scale, y: Scale) -> None:
+def _draw_steps(group: ET.Element, figure: Figure, i: int, x: PlotScale, y: PlotScale) -> None:
     points = _points(figure.series[i], x, y)
     path, half = "", abs(points[1][1] - points[0][1]) / 2 if len(points) > 1 else 4.0
     for n, (_, a, b) in enumerate(points):
@@ -169,7 +169,7 @@ DRAW: Final[dict[str, Callable[..., None]]] = {
 }  # fmt: skip
 
 
-def _error_bar(group: ET.Element, series: Series, k: int, at: float, y: Scale, colour: str = "") -> None:
+def _error_bar(group: ET.Element, series: Series, k: int, at: float, y: PlotScale, colour: str = "") -> None:
     low, high = y.at(series.low[k]), y.at(series.high[k])
     if low is not None and high is not None:
         own = {"stroke": colour} if colour else {"stroke_opacity": "0.4"}

@@ -6,7 +6,7 @@ from string import ascii_lowercase
 from typing import Final
 
 from sureenough.bench.report.cells import one_line
-from sureenough.bench.report.scale import Scale
+from sureenough.bench.report.scale import PlotScale
 from sureenough.bench.result import Figure
 
 COLUMNS: Final = 64
@@ -15,8 +15,8 @@ ROWS: Final = 16
 
 def text_plot(figure: Figure) -> list[str]:
     """For a terminal or a pipe."""
-    x = Scale.over(figure.x, [v for s in figure.series for v in s.x if not isinstance(v, str)], 0, COLUMNS - 1)
-    y = Scale.over(figure.y, [v for s in figure.series for v in s.y], ROWS - 1, 0)
+    x = PlotScale.over(figure.x, [v for s in figure.series for v in s.x if not isinstance(v, str)], 0, COLUMNS - 1)
+    y = PlotScale.over(figure.y, [v for s in figure.series for v in s.y], ROWS - 1, 0)
     grid = [[" "] * COLUMNS for _ in range(ROWS)]
     for letter, series in zip(ascii_lowercase, figure.series, strict=False):
         for k, (a, b) in enumerate(zip(series.x, series.y, strict=True)):
