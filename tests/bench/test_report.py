@@ -9,18 +9,26 @@ import re
 import struct
 import sys
 import xml.etree.ElementTree as ET
-from html import escape
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
+from sureenough.bench.experiments import EXPERIMENTS
+from sureenough.bench.recommendation import sentences
 from sureenough.bench.report import build, saved
-from sureenough.bench.report.cells import heading, printed, slug
+from sureenough.bench.report.cells import heading, printed, slug, without_constants
+from sureenough.bench.report.svg import figure_svg
+from sureenough.bench.report.text_plot import text_plot
 from sureenough.bench.report.text_tables import comma_separated, latex, markdown
-from sureenough.bench.result import Cell, Measure, ResultColumn, Table
+from sureenough.bench.result import Axis, Cell, Figure, Measure, ResultColumn, Series, Table
 from sureenough.errors import UsageError
-from tests.bench.making import FORMULA, HOSTILE, hostile_result, provenance
+from tests.bench.making import FORMULA, HOSTILE, hostile_result, inputs, make_pool, provenance
+
+KINDS: tuple[Literal["line", "bar", "points", "steps", "intervals"], ...] = (
+    "line", "bar", "points", "steps", "intervals",
+)  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -154,18 +162,82 @@ def test_an_empty_table_is_still_a_table() -> None:
     assert r"\bottomrule" in latex(table, provenance())
 
 
-def test_without_matplotlib_the_page_has_tables_and_says_what_to_install(
+def test_without_matplotlib_the_page_has_its_figures_and_says_what_files_need(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    with_it = build([hostile_result()], tmp_path / "with", title="A run").page.read_text()
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    built = build([hostile_result()], tmp_path, title="A run")
-    text = built.page.read_text()
+    built = build([hostile_result()], tmp_path / "without", title="A run")
     assert built.figures == []
-    assert "matplotlib is not installed: pip install" in built.missing
-    assert escape(built.missing) in text
-    assert "<table" in text
-    assert "<svg" not in text
-    assert "switched off" in build([hostile_result()], tmp_path, title="A run", plots=False).page.read_text()
+    assert "PNG and SVG files need matplotlib: pip install" in built.missing
+    assert built.page.read_text() == with_it
+    assert with_it.count("<svg") == 4
+    assert build([hostile_result()], tmp_path / "off", title="A run", plots=False).missing == ""
+
+
+def test_counts_are_of_tables_and_figures_not_of_files(tmp_path: Path) -> None:
+    built = build([hostile_result()], tmp_path, title="A run")
+    assert built.summary([hostile_result()]) == f"{built.page}: 1 experiment, 2 tables, 4 figures"
+
+
+def test_columns_that_are_the_same_in_all_rows_move_to_the_caption() -> None:
+    columns = [ResultColumn("model"), ResultColumn("strategy"), ResultColumn("questions", "count")]
+    table = Table("t", "T", columns, [["m", "sc", 50], ["m", "ac", 50]])
+    short, caption = without_constants(table)
+    assert [column.title for column in short.columns] == ["strategy"]
+    assert short.rows == [["sc"], ["ac"]]
+    assert caption == "In all rows: model: m; questions: 50"
+    one_row = Table("t", "T", columns, [["m", "sc", 50]])
+    assert without_constants(one_row) == (one_row, "")
+    same = Table("t", "T", columns, [["m", "sc", 50]] * 2)
+    assert without_constants(same) == (same, "")
+
+
+def test_the_verdict_is_on_top_and_questions_unfold_to_their_paths(tmp_path: Path) -> None:
+    result = EXPERIMENTS["main"].run(inputs(make_pool(tmp_path), repeats=1))
+    text = build([result], tmp_path / "report", title="A run", plots=False).page.read_text()
+    assert 'id="verdict"' in text
+    assert text.index('id="verdict"') < text.index("<figure>") < text.index("<table")
+    assert html.unescape(text).count(sentences(result.recommendations[0])[0]) == 1
+    assert result.figures[0].kind == "intervals"
+    assert text.count("<summary>q") == 8
+    numbers = [
+        number for answers, _ in result.questions[0].questions for group in answers.answers for number in group.paths
+    ]
+    assert sorted(numbers) == sorted(list(range(24)) * 8)
+
+
+def test_a_result_keeps_at_most_a_hundred_questions(tmp_path: Path) -> None:
+    source = make_pool(tmp_path, questions=103, paths=4)
+    (pool,) = EXPERIMENTS["main"].run(inputs(source, strategies=("sc", "ac"), repeats=1)).questions
+    assert (len(pool.questions), pool.total) == (100, 103)
+
+
+@pytest.mark.parametrize("values", [[], [None], [0.0], [float("nan")], [1e-300, 1e300], [5.0, 5.0], [-1.0, 0.0]])
+@pytest.mark.parametrize("scale", ["linear", "log"])
+def test_any_values_can_be_drawn(values: list[float | None], scale: Literal["linear", "log"]) -> None:
+    for kind in KINDS:
+        x = [str(i) for i in range(len(values))] if kind in ("bar", "intervals") else list(range(1, len(values) + 1))
+        axis = Axis("y", scale)
+        figure = Figure("f", "F", kind, Axis("x"), axis, [Series("s", [*x], values, values, values)], limits=[0.0])
+        svg = figure_svg(figure)
+        assert "nan" not in svg
+        assert "inf" not in svg
+        ET.fromstring(svg)
+
+
+def test_the_frontier_as_text() -> None:
+    axis = Axis("accuracy, %", percent=True)
+    series = [
+        Series("sc", [100.0, 1000.0], [0.5, 0.7], marked=[True, False]),
+        Series("sure", [200.0], [0.75], marked=[True]),
+    ]
+    figure = Figure("f", "Frontier", "line", Axis("tokens per question", "log"), axis, series)
+    lines = text_plot(figure)
+    assert lines[0] == "Frontier"
+    assert lines[-1] == "accuracy, % against tokens per question: a sc, b sure; capitals: not beaten"
+    drawn = "".join(line.partition("│")[2] for line in lines)
+    assert sorted(drawn.replace(" ", "")) == ["A", "B", "a"]
 
 
 def test_points_and_bars_have_their_values_as_titles(tmp_path: Path) -> None:

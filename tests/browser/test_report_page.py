@@ -11,7 +11,7 @@ import pytest
 
 from sureenough.bench.experiments import EXPERIMENTS
 from sureenough.bench.report import build, saved
-from sureenough.bench.report.cells import printed, slug, value_of
+from sureenough.bench.report.cells import printed, slug, value_of, without_constants
 from sureenough.bench.result import ExperimentResult
 from tests.bench.making import HOSTILE, hostile_result, inputs, make_pool
 
@@ -67,23 +67,25 @@ def test_the_page_is_silent_and_asks_for_nothing_but_itself(
 def test_every_figure_is_drawn(visit: Visit, results: tuple[Path, list[ExperimentResult]]) -> None:
     drawn = visit.page.eval_on_selector_all(
         "figure",
-        "all => all.map(f => [f.querySelector('h3').textContent, f.querySelectorAll('svg path, svg use').length])",
+        "all => all.map(f => [f.querySelector('h3').textContent, f.querySelectorAll('svg path, svg rect').length])",
     )
     figures = [figure for result in results[1] for figure in result.figures]
     assert [title.removesuffix("live") for title, _ in drawn] == [figure.title for figure in figures]
     assert min(marks for _, marks in drawn) > 5
-    assert not visit.page.locator("svg [d*=nan], svg [y*=nan], svg [x*=nan]").count()
+    assert not visit.page.locator("svg [d*=nan], svg [y*=nan], svg [x*=nan], svg [d*=None]").count()
     sizes = visit.page.eval_on_selector_all(".plot svg", "all => all.map(s => s.getBoundingClientRect().height)")
     assert min(sizes) > 150
     colours = visit.page.eval_on_selector_all(
-        ".plot svg [id*=series-0]", "all => all.map(s => getComputedStyle(s.querySelector('path')).stroke)"
+        ".plot svg g path, .plot svg g rect", "all => all.map(s => getComputedStyle(s).fill)"
     )
-    assert colours, "the policy of the page blocks no colour"
+    assert "rgb(0, 114, 178)" in colours, "the policy of the page blocks no colour"
 
 
 def test_tables_equal_the_json(visit: Visit, results: tuple[Path, list[ExperimentResult]]) -> None:
     for result in results[1]:
-        for table in result.tables:
+        for full in result.tables:
+            table, caption = without_constants(full)
+            assert not caption or visit.page.get_by_text(caption, exact=True).count()
             place = f"#{slug(result.name)}-table-{slug(table.name)}"
             cells = visit.page.eval_on_selector_all(
                 f"{place} tbody tr",
@@ -134,8 +136,8 @@ def test_points_and_bars_say_their_numbers(visit: Visit, results: tuple[Path, li
     main = next(one for one in results[1] if one.name == "main")
     series = main.figures[0].series[-1]
     titles = visit.page.eval_on_selector_all("#main figure:first-child svg title", "all => all.map(t => t.textContent)")
-    assert any(series.name in title and f"{100 * (series.y[0] or 0):.1f} %" in title for title in titles)
-    bars = visit.page.eval_on_selector_all("#ablation svg g > title", "all => all.length")
+    assert any(str(series.x[0]) in title and f"{100 * (series.y[0] or 0):.1f} %" in title for title in titles)
+    bars = visit.page.eval_on_selector_all("#ablation svg rect > title", "all => all.length")
     assert bars >= 2 * 2 * 5
 
 
@@ -157,6 +159,27 @@ def test_it_reads_without_scripts(browser: Browser, results: tuple[Path, list[Ex
     main = json.loads(next(one for one in results[1] if one.name == "main").to_json())
     assert visit.page.locator("#main-table-main tbody tr").count() == len(main["tables"][0]["rows"])
     visit.page.close()
+
+
+def test_the_verdict_and_the_saving_are_seen_without_scrolling_sideways(
+    browser: Browser, results: tuple[Path, list[ExperimentResult]]
+) -> None:
+    visit = Visit(browser, results[0], viewport={"width": 1400, "height": 900})
+    box = visit.page.locator("#verdict").bounding_box()
+    assert box is not None
+    assert box["y"] < 300
+    heads = visit.page.locator("#main-table-main th", has_text="saving")
+    place = heads.first.bounding_box()
+    assert place is not None
+    assert place["x"] + place["width"] < 1290, "within the page's 1180 px"
+    visit.page.close()
+
+
+def test_a_question_unfolds_to_its_paths(visit: Visit) -> None:
+    visit.page.locator("#main > details > summary", has_text="Single questions of aime25").click()
+    visit.page.locator("#main details details > summary").first.click()
+    heads = visit.page.locator("#main details details th:visible").all_text_contents()
+    assert heads == ["strategy", "right, %", "tokens", "answer", "right", "paths", "mean tokens", "path numbers"]
 
 
 def test_a_narrow_screen_does_not_scroll_sideways(

@@ -19,6 +19,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from sureenough.pools import Pool
+from tests.bench.serving import in_a_thread
+from tests.engines.misbehaving import Manner
 
 CLEAN = {name: value for name, value in os.environ.items() if not name.startswith(("SUREENOUGH", "OPENAI"))}
 
@@ -277,3 +279,84 @@ def test_14_10_two_recordings_of_one_output(url: str, dataset: Path, tmp_path: P
 def test_14_22_a_negative_seed_is_refused(url: str, dataset: Path, tmp_path: Path) -> None:
     done = record(url, dataset, tmp_path / "pool.parquet", "--seed", "-5")
     assert (done.returncode, "--seed is -5" in done.stderr) == (2, True)
+
+
+def grown(dataset: Path, questions: int) -> Path:
+    """The same questions with more after them."""
+    rows = [{"id": f"q{n}", "question": f"{n} + 1?", "gold": str(n + 1), "level": 1} for n in range(questions)]
+    dataset.write_text("\n".join(map(json.dumps, rows)) + "\n")
+    return dataset
+
+
+def test_a_finished_pool_is_extended_by_paths_and_by_questions(dataset: Path, tmp_path: Path) -> None:
+    whole, pool = tmp_path / "whole.parquet", tmp_path / "pool.parquet"
+    with in_a_thread(Manner(tokens=8)) as server:
+        assert record(server.url, dataset, pool, "--paths", "3").returncode == 0
+        before = rows(pool)
+        done = record(server.url, dataset, pool, "--paths", "8")
+        assert (done.returncode, done.stdout) == (0, f"{pool}: 6 questions, 48 paths.\n"), done.stderr
+        assert len(server.requests) == 48, "no path is paid for twice"
+        assert all(row in rows(pool) for row in before)
+        assert record(server.url, grown(dataset, 7), pool).returncode == 0
+        assert len(server.requests) == 56
+        assert record(server.url, dataset, whole).returncode == 0
+        assert rows(pool) == rows(whole)
+        assert not (tmp_path / "pool.parquet.journal").exists()
+        # A part of the questions: the others stay in the pool.
+        assert record(server.url, dataset, pool, "--limit", "2", "--paths", "9").returncode == 0
+        assert [(q.id, len(q.paths)) for q in Pool(pool)][-2:] == [("q0", 9), ("q1", 9)]
+        assert sum(len(q.paths) for q in Pool(pool)) == 58
+        complete = record(server.url, dataset, pool)
+        assert (complete.returncode, "exists and is complete; more --paths" in complete.stderr) == (2, True)
+
+
+@pytest.mark.parametrize("enough", [0, 49, 60])
+def test_an_extension_that_is_killed_goes_on(url: str, dataset: Path, tmp_path: Path, enough: int) -> None:
+    whole, pool = tmp_path / "whole.parquet", tmp_path / "pool.parquet"
+    assert record(url, dataset, whole, "--paths", "16").returncode == 0
+    assert record(url, dataset, pool).returncode == 0
+    before, journal = pool.read_bytes(), tmp_path / "pool.parquet.journal"
+    command = words(url, dataset, pool, "--paths", "16", "--parallel", "2")
+    running = subprocess.Popen(command, env=CLEAN, stderr=subprocess.DEVNULL)
+    while running.poll() is None and not (list(tmp_path.glob("*.part")) if not enough else journal.exists()):
+        pass
+    while enough and running.poll() is None and journal.read_bytes().count(b"\n") <= enough:
+        pass
+    running.kill()
+    running.wait(30)
+    assert pool.read_bytes() == before or running.returncode == 0
+    done = record(url, dataset, pool, "--paths", "16")
+    assert done.returncode == 0 or "is complete" in done.stderr, done.stderr
+    assert rows(pool) == rows(whole)
+    assert not journal.exists()
+
+
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        (("--temperature", "1.5"), "it was recorded with sampling"),
+        (("--seed", "7"), "it was recorded with seed 0, not 7"),
+        (("--template", "Really: {question}"), "it was recorded with prompt"),
+        (("--kind", "choice"), "it was recorded with kind 'math', not 'choice'"),
+    ],
+)
+def test_only_the_same_recording_is_extended(
+    url: str, dataset: Path, tmp_path: Path, more: tuple[str, ...], says: str
+) -> None:
+    pool = tmp_path / "pool.parquet"
+    assert record(url, dataset, pool, "--paths", "1").returncode == 0
+    before = pool.read_bytes()
+    done = record(url, dataset, pool, *more)
+    assert (done.returncode, says in done.stderr) == (2, True), done.stderr
+    assert pool.read_bytes() == before
+    assert not list(tmp_path.glob("*.journal"))
+
+
+def test_questions_that_changed_are_not_extended(url: str, dataset: Path, tmp_path: Path) -> None:
+    pool = tmp_path / "pool.parquet"
+    assert record(url, dataset, pool, "--paths", "1").returncode == 0
+    text = dataset.read_text()
+    dataset.write_text(text.replace("0 + 1?", "0 plus 1?"))
+    assert "question 'q0' has another text in it" in record(url, dataset, pool).stderr
+    dataset.write_text(text.replace('"gold": "1"', '"gold": "11"'))
+    assert "question 'q0' has another gold answer in it" in record(url, dataset, pool).stderr

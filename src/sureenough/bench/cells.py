@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from math import inf
 from typing import NamedTuple
 from zlib import crc32
 
@@ -11,6 +12,7 @@ import numpy as np
 
 from sureenough.bench.judging import JudgedAnswers
 from sureenough.bench.pipeline import OpenPool, PathCounter, Progress, open_pool, run_tasks
+from sureenough.bench.result import AnswerGroup, QuestionAnswers
 from sureenough.bench.score import Row, ScoredRun, StrategyRuns, join_repeats, mean_state, rows
 from sureenough.bench.settings import ReplaySettings
 from sureenough.bench.source import Source
@@ -41,6 +43,7 @@ class CellResult(NamedTuple):
     runs: StrategyRuns
     first: StrategyRuns  # of the source's first cell, to which differences are taken
     states: list[list[LearnerState]]  # after each question, in every repeat, if the cell learns
+    by_question: list[StrategyRuns]  # the same runs, one question each
 
 
 class ReplayUnit(NamedTuple):
@@ -54,7 +57,7 @@ class QuestionRuns(NamedTuple):
     """All units of a task on one question."""
 
     runs: list[StrategyRuns]
-    recorded: int  # paths of the question
+    recorded: QuestionAnswers
     states: list[LearnerState | None]  # of each unit, after the question
 
 
@@ -120,7 +123,25 @@ class ReplayCells:
         runs = [StrategyRuns(render(strategy)) for strategy in strategies]
         for total, scored_runs in zip(runs, by_unit, strict=True):
             total.add(scored_runs)
-        return QuestionRuns(runs, len(question.paths), [*self._states])
+        return QuestionRuns(runs, answers_of(question, judged), [*self._states])
+
+
+def reference_cell(cells: Sequence[ReplayCell]) -> int:
+    """The cell that others are measured against: sc with the largest budget, else the first."""
+    plain = [i for i, cell in enumerate(cells) if resolve(cell.strategy).name == "sc"]
+    return max(plain, key=lambda i: cells[i].options.paths or inf, default=0)
+
+
+def answers_of(question: Question, judged: JudgedAnswers) -> QuestionAnswers:
+    """A question's paths by what they answer, the most frequent answer first."""
+    groups: dict[int | None, AnswerGroup] = {}
+    for position, path in enumerate(question.paths):
+        right = judged.right.get(path.answer or "", False) if judged.right is not None else None
+        group = groups.setdefault(judged.classes.get(path.answer or ""), AnswerGroup(path.answer, right, [], []))
+        group.paths.append(position if path.number is None else path.number)
+        group.tokens.append(path.tokens)
+    answers = sorted(groups.values(), key=lambda group: -len(group.paths))
+    return QuestionAnswers(question.id, question.gold, answers)
 
 
 def in_order(question: Question, repeat: int, seed: int, budget: int | None) -> list[RecordedPath]:
@@ -136,7 +157,9 @@ def score_run(paths: list[RecordedPath], strategy: Strategy, options: RunOptions
     outcome = run_recorded(paths, strategy, replace(options, paths=len(paths)), classes=judged.classes)
     right = None if judged.right is None else float(outcome.answer is not None and judged.right[outcome.answer])
     all_tokens = sum(path.tokens for path in paths)
-    return ScoredRun(right, outcome.tokens.total, min(all_tokens, options.max_tokens or all_tokens), outcome)
+    spent = outcome.tokens.total
+    answer_class = None if outcome.answer is None else judged.classes.get(outcome.answer)
+    return ScoredRun(right, spent, min(all_tokens, options.max_tokens or all_tokens), outcome, answer_class)
 
 
 class Replayed(NamedTuple):
@@ -144,7 +167,12 @@ class Replayed(NamedTuple):
 
     results: list[CellResult]
     opened: OpenPool
-    recorded: list[int]  # paths per question
+    questions: list[QuestionAnswers]
+
+    @property
+    def recorded(self) -> list[int]:
+        """Paths per question."""
+        return [sum(len(group.paths) for group in question.answers) for question in self.questions]
 
 
 def replay_cells(
@@ -196,7 +224,7 @@ def _replayed(
     repeats: int,
 ) -> Replayed:
     """Join the units of each cell, question by question."""
-    totals, states = [], []
+    totals, states, by_question = [], [], []
     recorded = [question.recorded for question in values[0][1]]
     for cell in range(len(cells)):
         units = sorted(
@@ -205,17 +233,22 @@ def _replayed(
             for number, unit in enumerate(task.units)
             if unit.cell == cell
         )
-        total, learned = StrategyRuns(render(resolve(cells[cell].strategy))), []
+        total, learned, single = StrategyRuns(render(resolve(cells[cell].strategy))), [], []
         for question in range(len(recorded)):
-            total.join(join_repeats([questions[question].runs[number] for _, number, questions in units]))
+            single.append(join_repeats([questions[question].runs[number] for _, number, questions in units]))
+            total.join(single[-1])
             learned.append([questions[question].states[number] for _, number, questions in units])
         totals.append(total)
+        by_question.append(single)
         states.append([[state for state in of_question if state is not None] for of_question in learned])
     table = rows(totals, repeats, cells[0].options.seed)
     table = [
         replace(row, learned=mean_state(resolve(cell.strategy), of_cell[-1]))
         for cell, row, of_cell in zip(cells, table, states, strict=True)
     ]
-    joined = zip(cells, table, totals, states, strict=True)
-    results = [CellResult(opened.source, cell, row, total, totals[0], of_cell) for cell, row, total, of_cell in joined]
+    joined = zip(cells, table, totals, states, by_question, strict=True)
+    results = [
+        CellResult(opened.source, cell, row, total, totals[0], of_cell, single)
+        for cell, row, total, of_cell, single in joined
+    ]
     return Replayed(results, opened, recorded)

@@ -10,15 +10,19 @@ from sureenough.answers import REPLAY_SECONDS
 from sureenough.bench.cells import ReplayCell, Replayed, replay_cells
 from sureenough.bench.judging import Equal
 from sureenough.bench.pipeline import OpenPool, Progress
+from sureenough.bench.recommendation import recommend
 from sureenough.bench.replay_notes import replay_notes
+from sureenough.bench.result import Recommendation
 from sureenough.bench.score import Row
 from sureenough.bench.settings import DEFAULT_REPEATS, ReplaySettings
 from sureenough.bench.source import Source
+from sureenough.bench.strategy_lists import fitting_pool
 from sureenough.core.options import Count, RunOptions, with_implied
 from sureenough.core.strategy import Strategy
 from sureenough.errors import UsageError
 from sureenough.pools import Pool
-from sureenough.spec import resolve
+from sureenough.spec import render, resolve
+from sureenough.strategies import COMPARED
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +36,7 @@ class Comparison:
     recorded: int  # most paths of any question
     damaged: int  # rows left out
     notes: tuple[str, ...]
+    recommendation: Recommendation | None  # None if there is one strategy only
 
     def __iter__(self) -> Iterator[Row]:
         return iter(self.rows)
@@ -47,7 +52,7 @@ class Comparison:
 
 def compare(
     pool: str | Path | Pool,
-    strategies: str | Strategy | Sequence[str | Strategy],
+    strategies: str | Strategy | Sequence[str | Strategy] | None = None,
     *,
     paths: int | None = None,
     window: int | None = None,
@@ -71,7 +76,7 @@ def compare(
 
     Args:
         pool: a Parquet file of recorded paths.
-        strategies: specs such as "ddc:tau=0.99"; differences are to the first.
+        strategies: specs such as "ddc:tau=0.99"; differences are to the first. By default those that `replay` compares.
         paths: the budget; the pool's own size by default.
         window: tokens per window; by default what the pool suggests, else chosen from the lengths of its paths.
         parallel: paths that run at once.
@@ -97,27 +102,27 @@ def compare(
         paths=paths, window=window, parallel=parallel, seed=seed, max_tokens=max_tokens, count=count,
         **with_implied({name: value for name, value in given.items() if value is not None}),
     )  # fmt: skip
-    resolved = [resolve(one) for one in ([strategies] if isinstance(strategies, str | Strategy) else strategies)]
-    if not resolved:
+    named = [strategies] if isinstance(strategies, str | Strategy) else strategies
+    if named is not None and not named:
         raise UsageError("name at least one strategy to compare")
-    for strategy in resolved:
+    for strategy in map(resolve, named or ()):
         options.check_budget(strategy)
 
     def cells(opened: OpenPool) -> list[ReplayCell]:
-        return [ReplayCell(strategy.name, strategy, replace(options, window=opened.window)) for strategy in resolved]
+        chosen = fitting_pool(COMPARED, opened, paths) if named is None else named
+        run = replace(options, window=opened.window)
+        return [ReplayCell(render(strategy), strategy, run) for strategy in map(resolve, chosen)]
 
     source = Source.of(pool.file if isinstance(pool, Pool) else pool)
     (replayed,) = replay_cells(
         [source], cells, settings, window=window, progress=progress or (lambda done, total: None)
     )
-    return _comparison(replayed, options, settings, resolved)
+    return _comparison(replayed, options, settings)
 
 
-def _comparison(
-    replayed: Replayed, options: RunOptions, settings: ReplaySettings, strategies: list[Strategy]
-) -> Comparison:
+def _comparison(replayed: Replayed, options: RunOptions, settings: ReplaySettings) -> Comparison:
     recorded = max(replayed.recorded)
-    longest = max(strategies, key=lambda strategy: strategy.warmup)
+    longest = max((resolve(one.cell.strategy) for one in replayed.results), key=lambda strategy: strategy.warmup)
     if recorded < longest.warmup:
         replace(options, paths=recorded).check_budget(longest)
     return Comparison(
@@ -128,4 +133,5 @@ def _comparison(
         recorded=recorded,
         damaged=replayed.opened.damaged,
         notes=tuple(replay_notes(replayed, settings)),
+        recommendation=recommend(replayed.results),
     )

@@ -22,12 +22,13 @@ from sureenough.bench.result import ExperimentResult
 from sureenough.bench.result import read as read_result
 from sureenough.bench.settings import changed_settings
 from sureenough.bench.source import Source
+from sureenough.bench.strategy_lists import fitting
 from sureenough.core.options import RunOptions
 from sureenough.data import BUILTIN_POOL
 from sureenough.datasets.load import Loaded, load
 from sureenough.errors import EngineError, TraceError, UsageError
 from sureenough.pools.json_lines import JsonLinesFile
-from sureenough.spec import parse, render
+from sureenough.spec import parse
 from sureenough.strategies import COMPARED
 from sureenough.version import __version__
 
@@ -54,7 +55,7 @@ class PreparedPlan:
     @property
     def strategies(self) -> tuple[str, ...]:
         """What runs live."""
-        return self.plan.specs() or tuple(render(parse(name)) for name in COMPARED)
+        return self.plan.specs() or tuple(fitting(COMPARED, self.plan.budget)[0])
 
     @property
     def live_options(self) -> RunOptions:

@@ -46,6 +46,7 @@ class OpenPool:
     window: int  # the caller's, else what the pool suggests
     questions: int = 0
     damaged: int = 0
+    notes: list[str] = field(default_factory=list)  # about the choice of strategies
 
 
 @dataclass(slots=True)

@@ -12,7 +12,7 @@ def replay_notes(replayed: Replayed, settings: ReplaySettings) -> list[str]:
     """What a reader of the table should know."""
     opened, recorded = replayed.opened, replayed.recorded
     cells = [result.cell for result in replayed.results]
-    notes = []
+    notes = list(opened.notes)
     budget = max(cell.options.paths or 0 for cell in cells)
     short = sum(n < budget for n in recorded)
     if short:

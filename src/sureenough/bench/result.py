@@ -64,6 +64,7 @@ class Series(_Strict, frozen=True):
     low: list[float | None] = []  # 95% intervals, if there are any
     high: list[float | None] = []
     labels: list[str] = []  # one name per point
+    marked: list[bool] = []  # points to stand out, such as those that no other point beats
     paper: str = msgspec.field(default="", name="theirs")  # likewise: which figure or table
 
 
@@ -76,16 +77,56 @@ class Axis(_Strict, frozen=True):
 
 
 class Figure(_Strict, frozen=True):
-    """One set of axes. A line joins its points, bars stand on categories, steps draw a histogram."""
+    """One set of axes. A line joins its points, bars stand on categories, steps draw a histogram.
+
+    Intervals lie side by side, one per category of x, with their values (y) along the horizontal axis.
+    """
 
     name: str
     title: str
-    kind: Literal["line", "bar", "points", "steps"]
+    kind: Literal["line", "bar", "points", "steps", "intervals"]
     x: Axis
     y: Axis
     series: list[Series]
     notes: list[str] = []
     live: bool = False
+    limits: list[float] = []  # of intervals: values that are drawn as lines across the figure
+
+
+class AnswerGroup(_Strict, frozen=True):
+    """The recorded paths of a question that gave the same answer."""
+
+    answer: str | None
+    right: bool | None  # None if the question has no gold answer
+    paths: list[int]  # their numbers
+    tokens: list[int]
+
+
+class QuestionAnswers(_Strict, frozen=True):
+    """A recorded question."""
+
+    id: str
+    gold: str | None
+    answers: list[AnswerGroup]  # the most frequent first
+
+
+class StrategyOnQuestion(_Strict, frozen=True):
+    """What a strategy did on one question, mean over the repeats."""
+
+    right: float | None
+    agreed: float  # share of repeats with the answer of the reference
+    tokens: float
+
+
+class PoolQuestions(_Strict, frozen=True):
+    """Single questions of a pool, for readers who want to look behind a mean."""
+
+    dataset: str
+    model: str
+    file: str
+    strategies: list[str]
+    total: int  # questions of the pool; those on which strategies differ most are kept
+    questions: list[tuple[QuestionAnswers, list[StrategyOnQuestion]]]
 
 
 class PoolUsed(_Strict, frozen=True):
@@ -110,6 +151,28 @@ class Provenance(_Strict, frozen=True):
     date: str  # ISO 8601, UTC
 
 
+class ComparedStrategy(_Strict, frozen=True):
+    """A strategy in comparison with the reference, on the same questions."""
+
+    strategy: str
+    tokens: float  # per question
+    difference: Measure  # of accuracy; without gold answers, of agreement with the reference
+    error: float  # standard error of the difference
+
+
+class Recommendation(_Strict, frozen=True):
+    """Which strategy to use for one model and dataset; `bench.recommendation` makes it and puts it into words."""
+
+    dataset: str
+    model: str
+    basis: Literal["accuracy", "agreement"]
+    questions: int  # that the differences rest on
+    reference: str
+    tokens: float  # of the reference, per question
+    candidates: list[ComparedStrategy]  # the cheapest first
+    margin: float = 0.02  # the largest loss to accept
+
+
 class ExperimentResult(_Strict, frozen=True):
     """One experiment's outcome."""
 
@@ -120,6 +183,8 @@ class ExperimentResult(_Strict, frozen=True):
     notes: list[str]
     provenance: Provenance
     schema: int = 1
+    recommendations: list[Recommendation] = []  # one per pool, if strategies were compared
+    questions: list[PoolQuestions] = []
 
     def to_json(self) -> bytes:
         """As JSON; numbers that are not finite become null."""
@@ -148,6 +213,11 @@ def read(file: Path) -> ExperimentResult:
             raise UsageError(f"{file}: a row of table {table.name!r} does not fit its columns; run it again")
     clean = msgspec.structs.replace(result.provenance, command=redact(result.provenance.command))
     return msgspec.structs.replace(result, provenance=clean)
+
+
+def number(value: float) -> float | None:
+    """None for NaN."""
+    return None if math.isnan(value) else value
 
 
 def finite(value: Any) -> Any:

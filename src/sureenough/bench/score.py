@@ -41,6 +41,7 @@ class ScoredRun(NamedTuple):
     tokens: int
     all_tokens: int  # what plain voting would have spent on the same paths
     outcome: Outcome
+    answer_class: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +84,7 @@ class StrategyRuns:
 
     strategy: str
     right: list[float] = field(default_factory=list)  # by question, mean over repeats; NaN if ungraded
+    answers: list[list[int | None]] = field(default_factory=list)  # by question and repeat, the class of the answer
     runs: int = 0
     questions: int = 0
     weight: str | None = None
@@ -95,6 +97,7 @@ class StrategyRuns:
         """Add all repeats of one question."""
         graded = [run.right for run in runs if run.right is not None]
         self.right.append(float(np.mean(graded)) if graded else float("nan"))
+        self.answers.append([run.answer_class for run in runs])
         self.questions += 1
         for run in runs:
             self._count(run)
@@ -128,6 +131,7 @@ class StrategyRuns:
     def join(self, more: StrategyRuns) -> None:
         """Add the runs of further questions."""
         self.right += more.right
+        self.answers += more.answers
         self.runs += more.runs
         self.questions += more.questions
         self.weight = more.weight
@@ -148,7 +152,14 @@ def join_repeats(parts: list[StrategyRuns]) -> StrategyRuns:
     for part in parts:
         total.join(part)
     total.right, total.questions = [float(np.mean(total.right))], 1
+    total.answers = [[answer for part in parts for answer in part.answers[0]]]
     return total
+
+
+def agreement(runs: StrategyRuns, reference: StrategyRuns) -> Floats:
+    """By question, the share of repeats in which both strategies give the same answer."""
+    pairs = zip(runs.answers, reference.answers, strict=True)
+    return np.array([np.mean([a == b for a, b in zip(*pair, strict=True)]) for pair in pairs])
 
 
 def mean_state(strategy: Strategy, states: Sequence[LearnerState]) -> Json | None:

@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from sureenough.bench.comparison import Comparison
+from sureenough.bench.recommendation import sentences, to_json
 from sureenough.bench.score import Interval, Row
 from sureenough.bench.settings import ReplaySettings
 from sureenough.core.events import Json
@@ -133,7 +134,7 @@ def rich_table(result: Comparison, width: int) -> RenderableType:
     lines = footnotes(result)
     if left_out:
         lines.append(f"not shown, the terminal is too narrow: {', '.join(left_out)}; --csv or --json has them")
-    return Group(table, *(Text(line, style="dim") for line in lines))
+    return Group(table, *(Text(line, style="dim") for line in lines), *map(Text, advice(result)))
 
 
 def plain_table(result: Comparison) -> str:
@@ -142,7 +143,12 @@ def plain_table(result: Comparison) -> str:
     cells += [[column.cell(row) for column in COLUMNS] for row in result.rows]
     widths = [max(len(line[i]) for line in cells) for i in range(len(COLUMNS))]
     body = ["  ".join(cell.ljust(w) for cell, w in zip(line, widths, strict=True)).rstrip() for line in cells]
-    return "\n".join([headline(result), *body, *footnotes(result)])
+    return "\n".join([headline(result), *body, *footnotes(result), *advice(result)])
+
+
+def advice(result: Comparison) -> list[str]:
+    """Which strategy to use, after an empty line."""
+    return ["", *sentences(result.recommendation)] if result.recommendation else []
 
 
 def csv_table(results: Sequence[Comparison]) -> str:
@@ -166,6 +172,7 @@ def json_table(results: Sequence[Comparison]) -> Json:
                 "damaged": result.damaged,
                 "notes": list(result.notes),
                 "rows": [row.to_json() for row in result.rows],
+                "recommendation": to_json(result.recommendation) if result.recommendation else None,
             }
             for result in results
         ]

@@ -20,6 +20,7 @@ VERBS: Final = {
     "doctor": "Check that a server returns what strategies need.",
     "record": "Sample many questions into a pool.",
     "replay": "Compare strategies on recorded paths.",
+    "recommend": "Say which strategy to use for a pool or a run.",
     "serve": "Serve consensus to OpenAI clients.",
     "view": "Look at recorded runs and reports in a browser.",
     "bench": "Run an experiment of the paper.",

@@ -16,7 +16,9 @@ from rich.progress import BarColumn, Progress, TextColumn
 from sureenough.bench.estimate import save_rate
 from sureenough.bench.folder import RunFolder
 from sureenough.bench.progress import ProgressMeter
-from sureenough.bench.report.cells import heading, printed
+from sureenough.bench.recommendation import advice
+from sureenough.bench.report.cells import heading, printed, without_constants
+from sureenough.bench.report.text_plot import text_plot
 from sureenough.bench.result import ExperimentResult, Table
 
 INTERVAL: Final = 10.0
@@ -81,14 +83,15 @@ class _ProgressLines:
 def tables(result: ExperimentResult, folder: Path) -> str:
     """The result as text."""
     lines = [result.title]
-    for table in result.tables:
-        lines += [
-            "",
-            table.title + (" (live)" if table.live and "live" not in table.title else ""),
-            *_aligned(table),
-            *table.notes,
-        ]
-    return "\n".join([*lines, "", *result.notes, f"`sureenough report {folder}` writes pages and figures."])
+    for full in result.tables:
+        table, constants = without_constants(full)
+        title = table.title + (" (live)" if table.live and "live" not in table.title else "")
+        lines += ["", title, *([constants] if constants else []), *_aligned(table), *table.notes]
+    for figure in result.figures:
+        if any(series.marked for series in figure.series) and figure.kind == "line":
+            lines += ["", *text_plot(figure)]
+    lines += ["", *result.notes, f"`sureenough report {folder}` writes pages and figures."]
+    return "\n".join([*lines, *advice([result])])
 
 
 def _aligned(table: Table) -> list[str]:

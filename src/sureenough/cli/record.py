@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 from rich.console import Console
@@ -22,6 +22,7 @@ from sureenough.cli.option_groups import run_options, with_options
 from sureenough.cli.terminal import echo
 from sureenough.core.options import LIVE_DEFAULTS, RunOptions
 from sureenough.datasets.files import columns_of, load
+from sureenough.drivers.extend import PoolExtension, recorded_with
 from sureenough.drivers.judging import KINDS, extractor_for
 from sureenough.drivers.record import PathCallback, RecordQuestion, RecordResult, record
 from sureenough.engines.base import Engine
@@ -29,7 +30,7 @@ from sureenough.engines.openai.client import OpenAI
 from sureenough.errors import TraceError, UsageError
 from sureenough.pools import Journal, OutputLock, PoolInfo, RecordedPath, write_journal_pool
 
-SAMPLED_FIRST = 4
+SAMPLED_FIRST: Final = 4
 """Paths that a dry run samples to estimate from."""
 
 
@@ -70,17 +71,23 @@ def command(
         raise UsageError(f"{output} is a folder; name the file to write, such as {output / 'pool.parquet'}")
     call.with_resource(OutputLock(output.with_name(output.name + ".lock"), output))
     journal_file = output.with_name(output.name + ".journal")
-    if output.exists() and not journal_file.exists():
-        raise TraceError(f"{output} exists and is complete; name another output, or move it away")
     client = engine.client(sampled)
     terms = {"dataset": dataset.name, "template": template, "seed": run.seed, "kind": kind, **_sampling(client)}
+    info = PoolInfo(dataset.stem, client.model, engine.kind(sampled), client.k, sampling=client.sampling(),
+                    prompt=template, window=client.window, more=recorded_with(terms, questions))  # fmt: skip
+    earlier = PoolExtension(output, questions, info) if output.exists() else None
+    if earlier is not None and not journal_file.exists():
+        if not job.missing(earlier.paths):
+            raise TraceError(
+                f"{output} exists and is complete; more --paths or more questions extend it, or name another output"
+            )
+        earlier.reopen(journal_file, terms)
     with Journal(journal_file, terms) as journal:
         result = job.run(journal)
-        info = PoolInfo(dataset.stem, client.model, engine.kind(sampled), client.k, sampling=client.sampling(),
-                        prompt=template, window=client.window)  # fmt: skip
         if journal.paths:
-            write_journal_pool(output, questions, journal, info, keep_text=text)
-    missing = job.total - job.recorded(journal)
+            others, has_text = (earlier.others, earlier.text) if earlier else ([], False)
+            write_journal_pool(output, [*others, *questions], journal, info, keep_text=text or has_text)
+    missing = job.missing(journal.paths)
     if missing or result is None:
         failure = f"; the latest failure: {result.lost}" if result is not None and result.lost is not None else ""
         echo(f"{missing} paths are missing{failure}. The same command continues; {output} holds those recorded so far.")
@@ -109,13 +116,13 @@ class _Job:
         """Paths of all questions."""
         return len(self.questions) * self.paths
 
-    def recorded(self, journal: Journal) -> int:
-        """Wanted paths that the journal has; an earlier command may have wanted more."""
-        return sum((question.id, n) in journal.paths for question in self.questions for n in range(self.paths))
+    def missing(self, recorded: Container[tuple[str, int]]) -> int:
+        """Wanted paths that are not recorded; an earlier command may have recorded more."""
+        return sum((question.id, n) not in recorded for question in self.questions for n in range(self.paths))
 
     def run(self, journal: Journal) -> RecordResult | None:
         """Sample what is missing; None if Ctrl-C ends it."""
-        with progress(self.total, self.recorded(journal)) as on_path:
+        with progress(self.total, self.total - self.missing(journal.paths)) as on_path:
             try:
                 return asyncio.run(self._sample(self.questions, self.paths, journal, on_path))
             except KeyboardInterrupt:

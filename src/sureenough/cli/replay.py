@@ -25,7 +25,6 @@ from sureenough.cli.terminal import echo
 from sureenough.core.options import RunOptions
 from sureenough.data import BUILTIN_POOL
 from sureenough.errors import UsageError
-from sureenough.strategies import COMPARED
 
 
 @with_options(
@@ -67,10 +66,10 @@ def command(
     del options["deadline"]  # recorded paths take no time
     results = []
     for pool in pools or [BUILTIN_POOL]:
-        with _progress(pool.name) as progress:
+        with progress_bar(pool.name) as progress:
             result = compare(
                 pool,
-                split_strategies(strategy or COMPARED),
+                split_strategies(strategy) if strategy else None,
                 **options,
                 repeats=repeats,
                 guard=guard,
@@ -99,7 +98,7 @@ def show(result: Comparison) -> None:
 
 
 @contextmanager
-def _progress(name: str) -> Iterator[ProgressCallback | None]:
+def progress_bar(name: str) -> Iterator[ProgressCallback | None]:
     """A progress bar on a terminal, nothing in a pipe."""
     if not sys.stderr.isatty():
         yield None

@@ -7,7 +7,9 @@ from typing import Annotated
 
 import typer
 
+from sureenough.bench.recommendation import advice
 from sureenough.bench.report import build, saved
+from sureenough.cli.terminal import echo
 
 
 def command(
@@ -17,12 +19,14 @@ def command(
     ] = None,
     title: Annotated[str | None, typer.Option(help="The page's title.")] = None,
     plots: Annotated[
-        bool, typer.Option("--plots/--no-plots", help="Draw PNG and SVG figures (needs matplotlib).")
+        bool, typer.Option("--plots/--no-plots", help="Also write figures as PNG and SVG files (needs matplotlib).")
     ] = True,
 ) -> None:
     """Write a run's report: a self-contained page, tables as Markdown, LaTeX and CSV, figures as PNG and SVG."""
     results = saved(run)
     built = build(results, output or run / "report", title=title or f"sureenough: {run.resolve().name}", plots=plots)
-    typer.echo(f"{built.page}: {len(results)} experiments, {len(built.tables)} tables, {len(built.figures)} figures")
-    if built.missing and plots:
+    echo(built.summary(results))
+    for text in advice(results):
+        echo(text)
+    if built.missing:
         typer.echo(built.missing, err=True)

@@ -15,9 +15,9 @@ import numpy as np
 
 from sureenough.core.options import choose_window
 from sureenough.errors import TraceError, UsageError
-from sureenough.pools.json_lines import JsonLinesFile, Line
+from sureenough.pools.json_lines import JsonLinesFile, Line, write_lines
 from sureenough.pools.path import RecordedPath
-from sureenough.pools.read import Question
+from sureenough.pools.read import Pool, Question
 from sureenough.pools.schema import PoolInfo
 from sureenough.pools.write import PoolWriter, system_message
 
@@ -64,9 +64,7 @@ class Journal:
     def add(self, question: str, path: RecordedPath) -> None:
         """Append one path; it is on disk when this returns."""
         assert path.number is not None
-        line = {"question": question, "path": path.number, "answer": path.answer, "finish": path.finish}
-        line |= {"seed": path.seed, "text": path.text, "peak": _packed(path.peak), "conf": _packed(path.conf)}
-        self.paths.add((question, path.number), line)
+        self.paths.add((question, path.number), _line(question, path))
 
     def close(self) -> None:
         self._lines.close()
@@ -76,6 +74,11 @@ class Journal:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def reopen(pool: Pool, file: Path, terms: dict[str, Any]) -> None:
+    """Write the journal of a finished pool, so that recording can go on; it appears whole or not at all."""
+    write_lines(file, terms, (_line(question.id, path) for question in pool for path in question.paths))
 
 
 class Recordable(Protocol):
@@ -123,6 +126,11 @@ def by_question(paths: Mapping[Key, RecordedPath], ids: Iterable[str]) -> Iterat
     for name in ids:
         if name in numbers:
             yield name, [paths[name, number] for number in sorted(numbers[name])]
+
+
+def _line(question: str, path: RecordedPath) -> Line:
+    line = {"question": question, "path": path.number, "answer": path.answer, "finish": path.finish}
+    return line | {"seed": path.seed, "text": path.text, "peak": _packed(path.peak), "conf": _packed(path.conf)}
 
 
 def _key(line: Line, file: Path, offset: int) -> Key:

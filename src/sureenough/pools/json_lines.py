@@ -10,14 +10,14 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO, Final, Self
 from zlib import crc32
 
 from sureenough.errors import TraceError
-from sureenough.pools.durable import sync_folder
+from sureenough.pools.durable import publish, sync_folder
 
 Line = dict[str, Any]
 
@@ -77,8 +77,7 @@ class JsonLinesFile:
 
     def _write(self, line: Line) -> None:
         """Append a line and its checksum; after a failure nothing of it stays, however often writing fails."""
-        body = json.dumps(line, ensure_ascii=False).encode()
-        data = remaining = b'%s, "crc32": "%08x"}\n' % (body[:-1], crc32(body))
+        data = remaining = encode(line)
         descriptor = self._handle.fileno()
         if os.fstat(descriptor).st_size > self._end:
             os.ftruncate(descriptor, self._end)  # what a failed write left, if it could not be removed then
@@ -104,6 +103,25 @@ class JsonLinesFile:
                 self.count += 1
             else:
                 _check_terms(line["terms"], json.loads(json.dumps(terms)), self.file)
+
+
+def encode(line: Line) -> bytes:
+    """A line with its checksum, as it is in the file."""
+    body = json.dumps(line, ensure_ascii=False).encode()
+    return b'%s, "crc32": "%08x"}\n' % (body[:-1], crc32(body))
+
+
+def write_lines(file: Path, terms: dict[str, Any], lines: Iterable[Line]) -> None:
+    """Write a whole file; it appears when all of it is on disk."""
+    part = file.with_name(file.name + ".part")
+    try:
+        with open(part, "wb") as handle:
+            handle.write(encode({"terms": terms}))
+            handle.writelines(map(encode, lines))
+        publish(part, file)
+    except OSError as error:
+        part.unlink(missing_ok=True)
+        raise TraceError(f"cannot write {file}: {error.strerror or error}; make room and try again") from None
 
 
 def has_checksums(file: Path) -> bool:

@@ -8,6 +8,7 @@ from sureenough.bench.experiments import (
     calibration,
     ddc_parts,
     failure_modes,
+    frontier,
     hurry,
     latency,
     learning,
@@ -24,6 +25,7 @@ EXPERIMENTS: Final[dict[str, Experiment]] = {
     one.name: one
     for one in (
         main.EXPERIMENT,
+        frontier.EXPERIMENT,
         ddc_parts.ABLATION,
         width.EXPERIMENT,
         hurry.EXPERIMENT,

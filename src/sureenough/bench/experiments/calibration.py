@@ -6,11 +6,11 @@ from typing import Final
 
 import numpy as np
 
-from sureenough.bench.experiments.columns import measure, number
+from sureenough.bench.experiments.columns import measure
 from sureenough.bench.experiments.experiment import Experiment, Findings, Inputs, over_pools
 from sureenough.bench.experiments.figures import CATEGORIES
 from sureenough.bench.experiments.paths import SIGNAL_NAMES, SIGNALS, PathSignals, ReadSignals, area, by_difficulty
-from sureenough.bench.result import Axis, Cell, Figure, ResultColumn, Series, Table
+from sureenough.bench.result import Axis, Cell, Figure, ResultColumn, Series, Table, number
 from sureenough.bench.score import intervals
 from sureenough.bench.source import Source
 from sureenough.core.confidence.instability import Floats

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from sureenough.bench import paper
 from sureenough.bench.cells import CellResult
 from sureenough.bench.experiments.replayed import Results, TableOf
-from sureenough.bench.result import Cell, Kind, Measure, ResultColumn, Table
+from sureenough.bench.result import Cell, Kind, Measure, ResultColumn, Table, number
 from sureenough.bench.score import Interval, StrategyRuns
 
 
@@ -23,11 +23,6 @@ class Column(NamedTuple):
 def measure(value: float, interval: Interval) -> Measure:
     """A value with its interval."""
     return Measure(number(value), number(interval.low), number(interval.high))
-
-
-def number(value: float) -> float | None:
-    """None for NaN."""
-    return None if isnan(value) else value
 
 
 def changed(runs: StrategyRuns, first: StrategyRuns) -> tuple[int, int]:
@@ -98,7 +93,7 @@ def paper_pair(table: int, setting: Callable[[CellResult], str] = strategy_name)
 
 def all_columns(table: int) -> list[Column]:
     """Everything about a strategy, with the paper's numbers of this table."""
-    return [*NAMES, QUESTIONS, ACCURACY, *PAIRED, TOKENS, TOTAL, *paper_pair(table), SAVING, STEPS, WIDTH, DROPPED,
+    return [*NAMES, QUESTIONS, ACCURACY, *PAIRED, TOKENS, SAVING, TOTAL, *paper_pair(table), STEPS, WIDTH, DROPPED,
             RISKY, SETTLED]  # fmt: skip
 
 

@@ -16,7 +16,7 @@ import scipy
 
 from sureenough.bench.live import LiveRun
 from sureenough.bench.pipeline import OpenPool, PoolResults, Progress, Task, map_questions
-from sureenough.bench.result import ExperimentResult, Figure, PoolUsed, Provenance, Table
+from sureenough.bench.result import ExperimentResult, Figure, PoolQuestions, PoolUsed, Provenance, Recommendation, Table
 from sureenough.bench.settings import ReplaySettings, changed_settings
 from sureenough.bench.source import Source
 from sureenough.core.options import RunOptions
@@ -60,6 +60,8 @@ class Findings:
     figures: Sequence[Figure] = ()
     notes: Sequence[str] = ()
     pools: Sequence[OpenPool] = ()
+    recommendations: Sequence[Recommendation] = ()
+    questions: Sequence[PoolQuestions] = ()
 
 
 READS: Final = {
@@ -108,7 +110,10 @@ class Experiment:
             date=datetime.now(UTC).isoformat(timespec="seconds"),
         )
         notes = list(dict.fromkeys(found.notes))
-        return ExperimentResult(self.name, self.title, list(found.tables), list(found.figures), notes, provenance)
+        return ExperimentResult(
+            self.name, self.title, list(found.tables), list(found.figures), notes, provenance,
+            recommendations=list(found.recommendations), questions=list(found.questions),
+        )  # fmt: skip
 
 
 def _pool_used(opened: OpenPool) -> PoolUsed:

@@ -7,9 +7,8 @@ from statistics import fmean
 from typing import Final, NamedTuple
 
 from sureenough.bench.cells import CellResult
-from sureenough.bench.experiments.columns import number
 from sureenough.bench.experiments.replayed import FigureOf, Results
-from sureenough.bench.result import Axis, Figure, Series
+from sureenough.bench.result import Axis, Figure, Recommendation, Series, number
 
 CATEGORIES: Final = Axis("", "category")
 
@@ -64,6 +63,35 @@ def sweep(name: str, title: str, x: Axis, y: Measured) -> FigureOf:
         return Figure(name, title, "line", x, y.axis, every)
 
     return build
+
+
+def differences(name: str, recommendation: Recommendation) -> Figure:
+    """How much each strategy differs from the reference on the same questions, the cheapest first."""
+    every = recommendation.candidates
+    saved = [recommendation.tokens / one.tokens if one.tokens else 1.0 for one in every]
+    measures = [one.difference for one in every]
+    noun = "accuracy" if recommendation.basis == "accuracy" else "agreement"
+    margin = f"{100 * recommendation.margin:g} points"
+    return Figure(
+        name,
+        f"{recommendation.dataset}, {recommendation.model}: {noun} compared with {recommendation.reference}",
+        "intervals",
+        CATEGORIES,
+        Axis(f"difference of {noun}, points", percent=True),
+        [
+            Series(
+                "difference",
+                [f"{one.strategy}, {times:.1f}x" for one, times in zip(every, saved, strict=True)],
+                [one.value for one in measures],
+                [one.low for one in measures],
+                [one.high for one in measures],
+                marked=[(one.low or 0.0) >= -recommendation.margin for one in measures],
+            )
+        ],
+        [f"cautious 95% intervals; behind each name how many times fewer tokens it spends; dashed: a loss of {margin}, "
+         "which coloured intervals exclude"],
+        limits=[0.0, -recommendation.margin],
+    )  # fmt: skip
 
 
 def legend(lines: Sequence[CellResult], results: Results) -> str:

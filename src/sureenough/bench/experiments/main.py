@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from math import isnan
 from typing import Final
 
 from sureenough.bench.cells import CellResult
 from sureenough.bench.experiments import columns as c
 from sureenough.bench.experiments.experiment import Experiment, Findings, Inputs
-from sureenough.bench.experiments.figures import ACCURACY, series
+from sureenough.bench.experiments.figures import ACCURACY, differences, series
 from sureenough.bench.experiments.live_tables import live_tables
-from sureenough.bench.experiments.replayed import Results, replay_findings, replay_inputs, strategy_cells
+from sureenough.bench.experiments.replayed import (
+    Results,
+    questions_of,
+    replay_findings,
+    replay_inputs,
+    strategy_cells,
+)
 from sureenough.bench.paper import AVERAGE
-from sureenough.bench.result import Axis, Cell, Figure, ResultColumn, Table
+from sureenough.bench.recommendation import recommend
+from sureenough.bench.result import Axis, Cell, Figure, ResultColumn, Table, number
 
 METHODS: Final = (
     "sc", "ac", "esc", "deepconf-low", "deepconf-high", "ddc", "ddc:weight=mean", "ddc:weight=unit", "sure",
@@ -35,15 +43,18 @@ def _measure(inputs: Inputs) -> Findings:
     replayed = replay_inputs(inputs, strategy_cells(METHODS))
     results = [one.results for one in replayed]
     layouts = [_paper_layout(f"paper-layout-{i}", group) for i, group in enumerate(_by_model(results), 1)]
-    figures = [_tradeoff(f"tradeoff-{i}", lines) for i, lines in enumerate(results, 1)]
-    return replay_findings(inputs, replayed, [TABLE(results), *layouts, *live], figures)
+    advised = [one for one in map(recommend, results) if one is not None]
+    figures = [differences(f"differences-{i}", one) for i, one in enumerate(advised, 1)]
+    figures += [_tradeoff(f"tradeoff-{i}", lines) for i, lines in enumerate(results, 1)]
+    found = replay_findings(inputs, replayed, [TABLE(results), *layouts, *live], figures)
+    return replace(found, recommendations=advised, questions=[questions_of(one) for one in replayed])
 
 
 def _by_model(results: Results) -> list[list[list[CellResult]]]:
-    """The sources of each model together."""
-    models: dict[str, list[list[CellResult]]] = {}
+    """The sources of each model together, if their methods are the same."""
+    models: dict[tuple[str, ...], list[list[CellResult]]] = {}
     for lines in results:
-        models.setdefault(lines[0].source.model, []).append(lines)
+        models.setdefault((lines[0].source.model, *(line.cell.label for line in lines)), []).append(lines)
     return list(models.values())
 
 
@@ -59,7 +70,7 @@ def _paper_layout(name: str, results: Results) -> Table:
         tokens = [line.row.tokens * line.row.questions for line in same]
         row: list[Cell] = [same[0].cell.label]
         for a, t in zip(accuracy, tokens, strict=True):
-            row += [c.number(a), t]
+            row += [number(a), t]
         graded = [a for a in accuracy if not isnan(a)]
         row += [sum(graded) / len(graded) if graded else None, sum(tokens) / len(tokens)]
         rows.append(row)

@@ -6,14 +6,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from sureenough.bench.cells import CellResult, ReplayCell, Replayed, replay_cells
+from sureenough.bench.cells import CellResult, ReplayCell, Replayed, reference_cell, replay_cells
 from sureenough.bench.experiments.experiment import Findings, Inputs, need_pools
 from sureenough.bench.pipeline import OpenPool
 from sureenough.bench.replay_notes import replay_notes
-from sureenough.bench.result import Figure, Table
+from sureenough.bench.result import Figure, PoolQuestions, StrategyOnQuestion, Table, number
+from sureenough.bench.score import agreement
+from sureenough.bench.strategy_lists import fitting_pool
 from sureenough.core.options import RunOptions
 
 PAPER_BUDGET: Final = 512
+MOST_QUESTIONS: Final = 100
+"""Single questions that a result keeps per pool."""
 
 Results = Sequence[list[CellResult]]
 """The cells of every source."""
@@ -29,11 +33,12 @@ def cell_options(inputs: Inputs, window: int, **changes: Any) -> RunOptions:
 
 
 def strategy_cells(names: Sequence[str]) -> CellsOf:
-    """One cell per strategy: the caller's strategies, else these."""
+    """One cell per strategy: the caller's strategies, else those of these that fit."""
 
     def cells(inputs: Inputs, pool: OpenPool) -> list[ReplayCell]:
         options = cell_options(inputs, pool.window)
-        return [ReplayCell(name, name, options) for name in inputs.strategies or names]
+        chosen = inputs.strategies or fitting_pool(names, pool, options.paths)
+        return [ReplayCell(name, name, options) for name in chosen]
 
     return cells
 
@@ -53,6 +58,29 @@ def replay_findings(
     """Tables and figures with the notes and pools of their replay."""
     notes = [f"{one.opened.source.dataset}: {note}" for one in replayed for note in replay_notes(one, inputs.settings)]
     return Findings(tables, figures, notes, [one.opened for one in replayed])
+
+
+def questions_of(replayed: Replayed) -> PoolQuestions:
+    """Single questions, those on which the strategies differ most first."""
+    lines = replayed.results
+    reference = lines[reference_cell([line.cell for line in lines])].runs
+    agreed = [agreement(line.runs, reference) for line in lines]
+    done = [
+        [
+            StrategyOnQuestion(number(line.runs.right[k]), float(share[k]), line.by_question[k].mean("tokens"))
+            for line, share in zip(lines, agreed, strict=True)
+        ]
+        for k in range(len(replayed.questions))
+    ]
+
+    def spread(k: int) -> float:
+        values = [one.agreed if one.right is None else one.right for one in done[k]]
+        return min(values) - max(values)
+
+    kept = sorted(range(len(done)), key=spread)[:MOST_QUESTIONS]
+    source, names = lines[0].source, [line.runs.strategy for line in lines]
+    questions = [(replayed.questions[k], done[k]) for k in kept]
+    return PoolQuestions(source.dataset, source.model, source.pool.name, names, len(done), questions)
 
 
 def replay_experiment(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import pairwise
 from statistics import fmean
 from typing import Final, NamedTuple
 
@@ -13,8 +12,9 @@ from sureenough.bench.experiments.experiment import Experiment, Findings, Inputs
 from sureenough.bench.experiments.figures import ACCURACY, series
 from sureenough.bench.experiments.replayed import PAPER_BUDGET, Results, cell_options, replay_findings, replay_inputs
 from sureenough.bench.pipeline import OpenPool
-from sureenough.bench.result import Axis, Figure, ResultColumn, Series
+from sureenough.bench.result import Axis, Figure, ResultColumn, Series, number
 from sureenough.bench.source import Source
+from sureenough.bench.strategy_lists import recorded_paths
 from sureenough.errors import UsageError
 from sureenough.pools import Pool
 from sureenough.spec import resolve
@@ -61,10 +61,10 @@ def _measure(inputs: Inputs) -> Findings:
     free = [[line for line in one.results if line.cell.options.max_tokens is None] for one in replayed]
     capped = [[line for line in one.results if line.cell.options.max_tokens is not None] for one in replayed]
     figures = _averages(free, capped) if len(replayed) > 1 else []
-    for number, (by_paths, by_tokens) in enumerate(zip(free, capped, strict=True), 1):
-        figures += _figures(number, by_paths[0].source, by_paths, by_tokens)
+    for place, (by_paths, by_tokens) in enumerate(zip(free, capped, strict=True), 1):
+        figures += _figures(place, by_paths[0].source, by_paths, by_tokens)
     found = replay_findings(inputs, replayed, [BUDGETS_TABLE(free), CAPS_TABLE(capped)], figures)
-    above = max(budgets) > min(map(_recorded, pools), default=0)
+    above = max(budgets) > min(map(recorded_paths, pools), default=0)
     notes = [
         *(note for note in found.notes if above or "recorded paths" not in note),
         f"budgets: {', '.join(map(str, budgets))} paths; a method with an init phase starts at budgets that hold it",
@@ -92,14 +92,9 @@ def _cells(inputs: Inputs, pool: OpenPool, budgets: Sequence[int], caps: Sequenc
 
 def _budgets(inputs: Inputs, pools: Sequence[Pool]) -> list[int]:
     """Powers of two up to the most that all pools have."""
-    recorded = min((_recorded(pool) for pool in pools), default=1)
+    recorded = min((recorded_paths(pool) for pool in pools), default=1)
     most = min(inputs.options.paths or PAPER_BUDGET, recorded)
     return [*(1 << i for i in range(most.bit_length()) if 1 << i < most), most]
-
-
-def _recorded(pool: Pool) -> int:
-    """Most paths of any question."""
-    return max(b - a for a, b in pairwise([*pool.starts(), pool.rows]))
 
 
 def _caps(pools: Sequence[Pool], budgets: Sequence[int]) -> list[int]:
@@ -129,7 +124,7 @@ def _averages(free: Results, capped: Results) -> list[Figure]:
         for name in sources[0]:
             points = list(zip(*(lines[name] for lines in sources), strict=True))
             x = [fmean(view.x(line) or 0.0 for line in same) for same in points]
-            y = [c.number(fmean(line.row.accuracy for line in same)) for same in points]
+            y = [number(fmean(line.row.accuracy for line in same)) for same in points]
             curves.append(Series(name, [*x], [*y], labels=[same[0].cell.label for same in points]))
         title = f"Mean of {len(sources)} datasets: {view.title}"
         figures.append(Figure(f"{key}-mean", title, "line", view.axis, ACCURACY.axis, curves))

@@ -6,7 +6,9 @@ import re
 from collections.abc import Callable
 from typing import Final
 
-from sureenough.bench.result import Cell, Measure, Provenance, ResultColumn
+import msgspec
+
+from sureenough.bench.result import Cell, Measure, Provenance, ResultColumn, Table
 
 MISSING: Final = "–"
 
@@ -65,6 +67,19 @@ def heading(column: ResultColumn) -> str:
 def value_of(cell: Cell) -> str | int | float | None:
     """The bare value, for programs."""
     return cell.value if isinstance(cell, Measure) else cell
+
+
+def without_constants(table: Table) -> tuple[Table, str]:
+    """The table less the columns that are the same in every row, and their values."""
+    by_column = list(enumerate(zip(*table.rows, strict=True))) if len(table.rows) > 1 else []
+    constant = [i for i, cells in by_column if not isinstance(cells[0], Measure) and len(set(cells)) == 1]
+    if not constant or len(constant) == len(table.columns):
+        return table, ""
+    shown = [i for i in range(len(table.columns)) if i not in constant]
+    values = [f"{heading(table.columns[i])}: {printed(table.rows[0][i], table.columns[i])}" for i in constant]
+    rows = [[row[i] for i in shown] for row in table.rows]
+    columns = [table.columns[i] for i in shown]
+    return msgspec.structs.replace(table, columns=columns, rows=rows), f"In all rows: {'; '.join(values)}"
 
 
 def origin(provenance: Provenance) -> str:

@@ -7,21 +7,27 @@ from pathlib import Path
 from typing import NamedTuple
 
 from sureenough.bench.report.cells import slug
-from sureenough.bench.report.inline_svg import inline_svg
-from sureenough.bench.report.page import FigureKey, page
-from sureenough.bench.report.plots import MATPLOTLIB_MISSING, can_draw, draw, hover_texts
+from sureenough.bench.report.page import page
+from sureenough.bench.report.plots import MATPLOTLIB_MISSING, can_draw, draw
 from sureenough.bench.report.text_tables import comma_separated, latex, markdown
 from sureenough.bench.result import ExperimentResult, Provenance, Table, read
 from sureenough.errors import UsageError
 
 
 class Built(NamedTuple):
-    """The files of a report, and why figures are missing, if they are."""
+    """The files of a report, and why those of figures are missing, if they are."""
 
     page: Path
     tables: list[Path]
     figures: list[Path]
     missing: str = ""
+
+    def summary(self, results: Sequence[ExperimentResult]) -> str:
+        """What was written, in one line."""
+        tables = sum(len(one.tables) for one in results)
+        figures = sum(len(one.figures) for one in results)
+        counts = {"experiment": len(results), "table": tables, "figure": figures}
+        return f"{self.page}: " + ", ".join(f"{n} {noun}{'s' * (n != 1)}" for noun, n in counts.items())
 
 
 FORMS: dict[str, Callable[[Table, Provenance], str]] = {"md": markdown, "tex": latex, "csv": comma_separated}
@@ -40,7 +46,7 @@ def saved(run: Path) -> list[ExperimentResult]:
 
 
 def build(results: Sequence[ExperimentResult], out: Path, *, title: str, plots: bool = True) -> Built:
-    """Write the report into a folder; without matplotlib, or without plots, the page has tables only."""
+    """Write the report into a folder; without matplotlib, or without plots, figures are in the page only."""
     (out / "tables").mkdir(parents=True, exist_ok=True)
     tables = [
         _write(out / "tables" / f"{slug(result.name)}-{slug(table.name)}.{form}", render(table, result.provenance))
@@ -48,27 +54,19 @@ def build(results: Sequence[ExperimentResult], out: Path, *, title: str, plots: 
         for table in result.tables
         for form, render in FORMS.items()
     ]
-    missing = ""
-    if not plots:
-        missing = "Figures were switched off: `sureenough report RUN --plots` draws them."
-    elif not can_draw():
-        missing = MATPLOTLIB_MISSING
-    files, svgs = ([], None) if missing else _draw_all(results, out / "figures")
-    return Built(_write(out / "report.html", page(results, title, svgs, missing)), tables, files, missing)
+    missing = MATPLOTLIB_MISSING if plots and not can_draw() else ""
+    figures = _draw_all(results, out / "figures") if plots and not missing else []
+    return Built(_write(out / "report.html", page(results, title)), tables, figures, missing)
 
 
-def _draw_all(results: Sequence[ExperimentResult], folder: Path) -> tuple[list[Path], dict[FigureKey, str]]:
+def _draw_all(results: Sequence[ExperimentResult], folder: Path) -> list[Path]:
     folder.mkdir(exist_ok=True)
-    files: list[Path] = []
-    svgs: dict[FigureKey, str] = {}
-    for result in results:
-        for figure in result.figures:
-            name = f"{slug(result.name)}-{slug(figure.name)}"
-            png, svg = draw(figure, result.provenance, folder, name)
-            files += [png, svg]
-            text = svg.read_text(encoding="utf-8")
-            svgs[result.name, figure.name] = inline_svg(text, figure.title, f"{name}-", hover_texts(figure))
-    return files, svgs
+    return [
+        file
+        for result in results
+        for figure in result.figures
+        for file in draw(figure, result.provenance, folder, f"{slug(result.name)}-{slug(figure.name)}")
+    ]
 
 
 def _write(file: Path, text: str) -> Path:

@@ -9,27 +9,25 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from html import escape
 from importlib.resources import files
 
-from sureenough.bench.report.cells import interval, slug, value_of, value_text
+from sureenough.bench.recommendation import sentences
+from sureenough.bench.report.cells import interval, slug, value_of, value_text, without_constants
+from sureenough.bench.report.questions import question_list
+from sureenough.bench.report.svg import figure_svg
 from sureenough.bench.result import Cell, ExperimentResult, Figure, Measure, ResultColumn, Table
 
-FigureKey = tuple[str, str]
-"""The names of an experiment and of its figure."""
 
-
-def page(
-    results: Sequence[ExperimentResult], title: str, figures: Mapping[FigureKey, str] | None = None, missing: str = ""
-) -> str:
-    """The document; without SVG for the figures, `missing` says why there are none."""
+def page(results: Sequence[ExperimentResult], title: str) -> str:
+    """The document."""
     here = files("sureenough.bench.report")
     style, script = ((here / name).read_text(encoding="utf-8") for name in ("page.css", "page.js"))
     own = f"style-src {_hash(style)}; script-src {_hash(script)}"
     policy = f"default-src 'none'; img-src data:; {own}; base-uri 'none'; form-action 'none'"
     links = "".join(f'<li><a href="#{slug(one.name)}">{escape(one.name)}</a></li>' for one in results)
-    sections = "".join(_section(one, figures, missing) for one in results)
+    sections = "".join(map(_section, results))
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         f'<meta http-equiv="Content-Security-Policy" content="{escape(policy)}">'
@@ -38,7 +36,7 @@ def page(
         f"<title>{escape(title)}</title><style>{style}</style></head><body>"
         f'<header><div class="top"><h1>{escape(title)}</h1><button type="button" id="theme">Light / dark</button></div>'
         f'<p class="muted">{_summary(results)}</p><nav aria-label="Experiments"><ul>{links}</ul></nav></header>'
-        f"<main>{sections}</main>"
+        f"<main>{_verdict(results)}{sections}</main>"
         '<footer class="muted">Made by <code>sureenough report</code>. Replayed and live numbers are never mixed; '
         "columns marked “paper” are the paper's printed numbers.</footer>"
         f"<script>{script}</script></body></html>\n"
@@ -47,25 +45,34 @@ def page(
 
 def _summary(results: Sequence[ExperimentResult]) -> str:
     made = sorted({f"{k} {v}" for one in results for k, v in one.provenance.versions.items()})
-    return escape(f"{len(results)} experiments; {', '.join(made)}")
+    return escape(f"{len(results)} experiment{'s' * (len(results) != 1)}; {', '.join(made)}")
+
+
+def _verdict(results: Sequence[ExperimentResult]) -> str:
+    """Which strategy to use, by every result that compares some."""
+    parts = []
+    for result in results:
+        for one in result.recommendations:
+            first, *more = map(escape, sentences(one))
+            name = escape(f"{one.dataset}, {one.model}")
+            link = f'<a href="#{slug(result.name)}">{escape(result.name)}</a>'
+            parts.append(f'<p class="muted">{name} ({link})</p><p><strong>{first}</strong> {" ".join(more)}</p>')
+    head = '<section class="verdict" id="verdict"><h2>Which strategy to use</h2>'
+    return f"{head}{''.join(parts)}</section>" if parts else ""
 
 
 def _hash(text: str) -> str:
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 
-def _section(result: ExperimentResult, svgs: Mapping[FigureKey, str] | None, missing: str) -> str:
-    figures = ""
-    if svgs is not None:
-        figures = "".join(_figure(one, svgs[result.name, one.name]) for one in result.figures)
-    elif result.figures:
-        figures = f'<p class="muted missing">{escape(missing)}</p>'
+def _section(result: ExperimentResult) -> str:
+    figures = "".join(map(_figure, result.figures))
+    drawn = f'<div class="figures">{figures}</div>' if figures else ""
     tables = "".join(_table(result, table) for table in result.tables)
-    notes = _notes(result.notes)
-    drawn = f'<div class="figures">{figures}</div>' if svgs and figures else figures
     return (
-        f'<section id="{slug(result.name)}"><h2>{escape(result.title)}</h2>'
-        f"<pre>{escape(result.provenance.command)}</pre>{_origin(result)}{drawn}{tables}{notes}</section>"
+        f'<section id="{slug(result.name)}"><h2>{escape(result.title)}</h2>{drawn}{tables}'
+        f"{''.join(map(question_list, result.questions))}{_notes(result.notes)}"
+        f"<pre>{escape(result.provenance.command)}</pre>{_origin(result)}</section>"
     )
 
 
@@ -85,21 +92,24 @@ def _origin(result: ExperimentResult) -> str:
     )
 
 
-def _figure(figure: Figure, svg: str) -> str:
+def _figure(figure: Figure) -> str:
     live = '<span class="badge">live</span>' if figure.live else ""
     caption = f"<figcaption>{escape(' '.join(figure.notes))}</figcaption>" if figure.notes else ""
-    return f'<figure><h3>{escape(figure.title)}{live}</h3><div class="plot">{svg}</div>{caption}</figure>'
+    plot = f'<div class="plot">{figure_svg(figure)}</div>'
+    return f"<figure><h3>{escape(figure.title)}{live}</h3>{plot}{caption}</figure>"
 
 
 def _table(result: ExperimentResult, table: Table) -> str:
     live = '<span class="badge">live</span>' if table.live else ""
+    table, constants = without_constants(table)
+    caption = f'<p class="muted">{escape(constants)}</p>' if constants else ""
     head = "".join(_head(column) for column in table.columns)
     rows = "".join(
         f"<tr>{''.join(_cell(cell, column) for cell, column in zip(row, table.columns, strict=True))}</tr>"
         for row in table.rows
     )
     return (
-        f"<h3>{escape(table.title)}{live}</h3>"
+        f"<h3>{escape(table.title)}{live}</h3>{caption}"
         f'<div class="scroll" tabindex="0"><table id="{slug(result.name)}-table-{slug(table.name)}">'
         f"<thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>{_notes(table.notes)}"
     )

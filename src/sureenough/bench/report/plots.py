@@ -12,7 +12,7 @@ from typing import Any, Final
 from sureenough.bench.report.cells import one_line, origin
 from sureenough.bench.result import Axis, Figure, Provenance, Series
 
-COLOURS: Final = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#595959", "#8c510a")
+COLOURS: Final = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#808080", "#8c510a")
 MARKERS: Final = "osD^vPX*"
 STYLE: Final[dict[Any, Any]] = {
     "font.size": 8, "axes.titlesize": 9, "axes.labelsize": 8, "legend.fontsize": 7, "xtick.labelsize": 7,
@@ -23,7 +23,9 @@ STYLE: Final[dict[Any, Any]] = {
 }  # fmt: skip
 
 
-MATPLOTLIB_MISSING: Final = "Figures are missing because matplotlib is not installed: pip install 'sureenough[bench]'"
+MATPLOTLIB_MISSING: Final = (
+    "PNG and SVG files need matplotlib: pip install 'sureenough[bench]'. The figures are in the page."
+)
 
 
 def can_draw() -> bool:
@@ -55,28 +57,36 @@ def _canvas() -> Iterator[Any]:
 
 def _figure(plt: Any, figure: Figure) -> Any:
     drawn, axes = plt.subplots(figsize=(6.2 if len(figure.series) > 1 else 4.6, 3.1), layout="constrained")
-    {"line": _lines, "points": _points, "bar": _bars, "steps": _steps}[figure.kind](axes, figure)
-    _axis(axes, axes.xaxis, figure.x, "x", [x for series in figure.series for x in series.x])
-    _axis(axes, axes.yaxis, figure.y, "y", [])
-    axes.set_title(one_line(figure.title) + (" (live)" if figure.live else ""), loc="left", wrap=True, gid="title")
+    if figure.kind == "intervals":
+        _intervals(axes, figure)
+        _axis(axes, axes.xaxis, figure.y, "x", [])
+        for limit in figure.limits:
+            axes.axvline(limit, color="#333333", linestyle="--", linewidth=0.8)
+    else:
+        {"line": _lines, "points": _points, "bar": _bars, "steps": _steps}[figure.kind](axes, figure)
+        _axis(axes, axes.xaxis, figure.x, "x", [x for series in figure.series for x in series.x])
+        _axis(axes, axes.yaxis, figure.y, "y", [])
+    axes.set_title(one_line(figure.title) + (" (live)" if figure.live else ""), loc="left", wrap=True)
     if len(figure.series) > 1 or figure.series[0].paper:
         axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
     return drawn
 
 
-def _legend(series: Series) -> str:
+def legend_text(series: Series) -> str:
     return one_line(series.name) + (f" (paper, {series.paper})" if series.paper else "")
 
 
 def _look(i: int, series: Series) -> dict[str, Any]:
-    return {"color": "#000000" if series.paper else COLOURS[i % len(COLOURS)], "label": _legend(series)}
+    return {"color": "#000000" if series.paper else COLOURS[i % len(COLOURS)], "label": legend_text(series)}
 
 
 def _lines(axes: Any, figure: Figure) -> None:
     for i, series in enumerate(figure.series):
         style = "--" if series.paper or i >= len(COLOURS) else "-"
         x, y = _numbers(series.x), _numbers(series.y)
-        axes.plot(x, y, marker=MARKERS[i % len(MARKERS)], linestyle=style, gid=f"series-{i}", **_look(i, series))
+        axes.plot(x, y, marker=MARKERS[i % len(MARKERS)], linestyle=style, **_look(i, series))
+        best = [k for k, marked in enumerate(series.marked) if marked]
+        axes.plot([x[k] for k in best], [y[k] for k in best], "o", markersize=10, fillstyle="none", color="#000000")
         if series.low and len(figure.series) <= 5:
             band = _numbers(series.low), _numbers(series.high)
             axes.fill_between(x, *band, color=COLOURS[i % len(COLOURS)], alpha=0.12, linewidth=0)
@@ -89,8 +99,8 @@ def _points(axes: Any, figure: Figure) -> None:
             axes.vlines(x, _numbers(series.low), _numbers(series.high), color=COLOURS[i % len(COLOURS)], alpha=0.35,
                         linewidth=1)  # fmt: skip
         hollow = {"markerfacecolor": "white"} if i >= len(COLOURS) else {}
-        axes.plot(x, y, linestyle="none", marker=MARKERS[i % len(MARKERS)], markersize=6, gid=f"series-{i}", **hollow,
-                  **_look(i, series))  # fmt: skip
+        look = hollow | _look(i, series)
+        axes.plot(x, y, linestyle="none", marker=MARKERS[i % len(MARKERS)], markersize=6, **look)
 
 
 def _bars(axes: Any, figure: Figure) -> None:
@@ -99,9 +109,7 @@ def _bars(axes: Any, figure: Figure) -> None:
     for i, series in enumerate(figure.series):
         at = [places.index(str(x)) - 0.4 + width * (i + 0.5) for x in series.x]
         heights = _numbers(series.y)
-        bars = axes.bar(at, heights, width * 0.92, **_look(i, series))
-        for k, bar in enumerate(bars):
-            bar.set_gid(f"series-{i}-{k}")
+        axes.bar(at, heights, width * 0.92, **_look(i, series))
         if series.low:
             axes.vlines(at, _numbers(series.low), _numbers(series.high), color="#333333", linewidth=0.8)
 
@@ -109,8 +117,17 @@ def _bars(axes: Any, figure: Figure) -> None:
 def _steps(axes: Any, figure: Figure) -> None:
     for i, series in enumerate(figure.series):
         x, y = _numbers(series.x), _numbers(series.y)
-        axes.step(x, y, where="mid", gid=f"series-{i}", **_look(i, series))
+        axes.step(x, y, where="mid", **_look(i, series))
         axes.fill_between(x, y, step="mid", color=COLOURS[i % len(COLOURS)], alpha=0.12, linewidth=0)
+
+
+def _intervals(axes: Any, figure: Figure) -> None:
+    for i, series in enumerate(figure.series):
+        places = list(range(len(series.x)))
+        axes.hlines(places, _numbers(series.low), _numbers(series.high), color=COLOURS[i % len(COLOURS)], linewidth=1.5)
+        axes.plot(_numbers(series.y), places, "o", **_look(i, series))
+        axes.set_yticks(places, [one_line(str(name))[:40] for name in series.x])
+    axes.invert_yaxis()
 
 
 def categories(figure: Figure) -> list[str]:
@@ -141,11 +158,11 @@ def _axis(axes: Any, axis: Any, spec: Axis, which: str, places: list[Any]) -> No
         else:
             axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
         axis.set_minor_formatter(NullFormatter())
-        axis.set_major_formatter(FuncFormatter(lambda value, _: _short(value)))
+        axis.set_major_formatter(FuncFormatter(lambda value, _: short_number(value)))
     elif spec.percent:
         axis.set_major_formatter(FuncFormatter(lambda value, _: f"{100 * value:g}"))
     else:
-        axis.set_major_formatter(FuncFormatter(lambda value, _: _short(value)))
+        axis.set_major_formatter(FuncFormatter(lambda value, _: short_number(value)))
 
 
 def _drawn_values(axes: Any, which: str) -> list[float]:
@@ -157,48 +174,10 @@ def _round(value: float) -> bool:
     return float(f"{value:.2g}") == value or log2(value).is_integer()
 
 
-def _short(value: float) -> str:
+def short_number(value: float) -> str:
     if value == int(value) and abs(value) < 1e4 and value % 100:
         return f"{value:.0f}"
     for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if abs(value) >= size:
             return f"{value / size:.3g}{letter}"
     return f"{value:.3g}"
-
-
-def hover_texts(figure: Figure) -> dict[str, list[str]]:
-    """The texts of the drawn points and bars, by the id of their SVG element."""
-    texts: dict[str, list[str]] = {}
-    for i, series in enumerate(figure.series):
-        points = [k for k, (x, y) in enumerate(zip(series.x, series.y, strict=True)) if _is_drawn(figure, x, y)]
-        if figure.kind == "bar":
-            texts |= {f"series-{i}-{k}": [_hover_text(figure, series, k)] for k in points}
-        else:
-            steps = figure.kind == "steps"
-            texts[f"series-{i}"] = [_legend(series)] if steps else [_hover_text(figure, series, k) for k in points]
-    return texts
-
-
-def _is_drawn(figure: Figure, x: float | str | None, y: float | None) -> bool:
-    return (
-        y is not None
-        and x is not None
-        and not (figure.x.scale == "log" and isinstance(x, int | float) and x <= 0)
-        and not (figure.y.scale == "log" and y <= 0)
-    )
-
-
-def _hover_text(figure: Figure, series: Series, k: int) -> str:
-    x, name = series.x[k], series.labels[k] if series.labels else _legend(series)
-    place = x if isinstance(x, str) else _number_text(x, figure.x)
-    value = _number_text(series.y[k], figure.y)
-    text = f"{one_line(name)}\n{figure.x.title or 'at'}: {place}\n{figure.y.title}: {value}"
-    if series.low and series.low[k] is not None:
-        text += f" [{_number_text(series.low[k], figure.y)}, {_number_text(series.high[k], figure.y)}]"
-    return text
-
-
-def _number_text(value: float | None, axis: Axis) -> str:
-    if value is None:
-        return "–"
-    return f"{100 * value:.1f} %" if axis.percent else f"{value:,.4g}"

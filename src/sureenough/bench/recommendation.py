@@ -1,0 +1,166 @@
+"""Which strategy to use for this model and data, and how sure the data can be about it.
+
+The rule: the cheapest strategy whose paired 95% interval of accuracy, against sc, stays above minus the margin. If none
+does, sc is the safe choice, and the text says whether the data excludes the others or cannot tell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import ceil, floor, log10, sqrt
+from typing import Final, Literal, NamedTuple
+
+import msgspec
+import numpy as np
+
+from sureenough.bench.cells import CellResult, reference_cell
+from sureenough.bench.result import ComparedStrategy, ExperimentResult, Measure, Recommendation
+from sureenough.bench.score import agreement
+from sureenough.core.confidence.instability import Floats
+from sureenough.core.events import Json
+from sureenough.errors import UsageError
+
+Z: Final = 1.96  # of a 95% interval
+DETECT: Final = Z + 0.84  # standard errors between two strategies that a test tells apart in 80% of cases
+IMAGINED: Final[dict[str, tuple[float, ...]]] = {"accuracy": (1.0, -1.0), "agreement": (0.0, 0.0, -1.0, -1.0)}
+"""Questions that are added to the measured ones, as in the intervals of Bonett and Price (paired differences) and of
+Agresti and Coull (shares): without them, questions that never changed would give an interval of no width."""
+
+
+def recommend(lines: Sequence[CellResult]) -> Recommendation | None:
+    """From the cells of one source; None if there is nothing to compare."""
+    if len(lines) < 2:
+        return None
+    reference = lines[reference_cell([line.cell for line in lines])]
+    right = np.array(reference.runs.right)
+    graded = np.isfinite(right)
+    basis: Literal["accuracy", "agreement"] = "accuracy" if graded.any() else "agreement"
+    candidates = []
+    for line in lines:
+        if line is not reference:
+            by_accuracy = np.array(line.runs.right)[graded] - right[graded]
+            differences = by_accuracy if basis == "accuracy" else agreement(line.runs, reference.runs) - 1.0
+            measure, error = paired(differences, IMAGINED[basis])
+            candidates.append(ComparedStrategy(line.cell.label, line.row.tokens, measure, error))
+    return Recommendation(
+        reference.source.dataset,
+        reference.source.model,
+        basis,
+        int(graded.sum()) if basis == "accuracy" else len(right),
+        reference.cell.label,
+        reference.row.tokens,
+        sorted(candidates, key=lambda candidate: candidate.tokens),
+    )
+
+
+def paired(differences: Floats, imagined: Sequence[float]) -> tuple[Measure, float]:
+    """The mean difference with its 95% interval, and its standard error; the last two with the imagined questions."""
+    values = np.concatenate([differences, imagined])
+    middle, error = float(values.mean()), float(values.std()) / sqrt(len(values))
+    highest = max(imagined)
+    return Measure(float(differences.mean()), max(-1.0, middle - Z * error), min(highest, middle + Z * error)), error
+
+
+def with_margin(recommendation: Recommendation, points: float) -> Recommendation:
+    """The same with another margin, in points."""
+    if not 0 < points < 100:
+        raise UsageError(f"margin={points:g} is not possible: it is a number of points above 0 and below 100")
+    return msgspec.structs.replace(recommendation, margin=points / 100)
+
+
+class Advice(NamedTuple):
+    """What the rule says."""
+
+    kind: Literal["shown", "undecided", "excluded"]
+    strategy: str  # to use
+    best: ComparedStrategy | None  # the one that is shown; else the one to look at next
+    detectable: float  # difference that so many questions tell apart from none, in 80% of cases
+    needed: int | None  # questions that would detect the margin; None if these do
+
+
+def judge(recommendation: Recommendation) -> Advice:
+    """Apply the rule."""
+    margin = recommendation.margin
+    cheaper = [one for one in recommendation.candidates if one.tokens < recommendation.tokens]
+    shown = next((one for one in cheaper if _low(one) >= -margin), None)
+    likely = next((one for one in cheaper if (one.difference.value or 0.0) >= -margin), None)
+    closest = max(cheaper, key=lambda one: one.difference.value or 0.0, default=None)
+    best = shown or likely or closest
+    if best is None:
+        return Advice("excluded", recommendation.reference, None, 0.0, None)
+    excluded = all((one.difference.high or 0.0) < -margin for one in cheaper)
+    detectable = DETECT * best.error
+    needed = recommendation.questions * (detectable / margin) ** 2 if detectable > margin else None
+    return Advice(
+        "shown" if shown else "excluded" if excluded else "undecided",
+        shown.strategy if shown else recommendation.reference,
+        best,
+        detectable,
+        _rounded_up(needed) if needed else None,
+    )
+
+
+def _low(candidate: ComparedStrategy) -> float:
+    return -1.0 if candidate.difference.low is None else candidate.difference.low
+
+
+def _rounded_up(number: float) -> int:
+    """To two digits."""
+    unit: int = 10 ** max(0, floor(log10(number)) - 1)
+    return ceil(number / unit) * unit
+
+
+def sentences(recommendation: Recommendation) -> list[str]:
+    """The recommendation in two or three lines."""
+    verdict, reference, n = judge(recommendation), recommendation.reference, recommendation.questions
+    margin, best = f"{100 * recommendation.margin:g} points", verdict.best
+    if best is None:
+        return [f"Use {reference}: no strategy of this list spends fewer tokens."]
+    detected = f"{100 * verdict.detectable:.1f} points"
+    record = f"record about {verdict.needed:,}" if verdict.needed else ""
+    if verdict.kind == "shown":
+        more = f"; to detect {margin}, {record}" if record else ""
+        lines = [
+            f"Use {best.strategy}: {_cost(best, recommendation)}.",
+            f"{n:,} questions can detect differences of about {detected}{more}.",
+        ]
+    elif verdict.kind == "excluded":
+        lines = [f"Use {reference}: all cheaper strategies lose more than {margin}. The closest is {best.strategy}: "
+                 f"{_cost(best, recommendation)}."]  # fmt: skip
+    else:
+        lines = [
+            f"The data cannot say which cheaper strategy loses at most {margin}; {reference} is the safe choice.",
+            f"Most promising is {best.strategy}: {_cost(best, recommendation)}.",
+            f"{n:,} questions cannot tell {margin} apart (they can detect about {detected}); {record}."
+            if record
+            else f"More questions than these {n:,} would make the interval narrower.",
+        ]
+    if recommendation.basis == "agreement":
+        lines.append(f"There are no gold answers: this is agreement with {reference}, not accuracy.")
+    return lines
+
+
+def _cost(candidate: ComparedStrategy, recommendation: Recommendation) -> str:
+    """Tokens saved, at what difference."""
+    times = recommendation.tokens / candidate.tokens if candidate.tokens else float("inf")
+    saved = f"{times:.1f}x fewer tokens than {recommendation.reference}"
+    value, low, high = (100 * (x or 0.0) for x in msgspec.structs.astuple(candidate.difference))
+    if recommendation.basis == "agreement":
+        return f"{saved}, the same answer on {100 + value:.1f}% [{100 + low:.1f}, {100 + high:.1f}] of questions"
+    return f"{saved}, accuracy {round(value, 1) + 0.0:+.1f} [{low:+.1f}, {high:+.1f}] points"
+
+
+def advice(results: Sequence[ExperimentResult]) -> list[str]:
+    """The recommendations of all results, each under the name of its data."""
+    lines: list[str] = []
+    for result in results:
+        for one in result.recommendations:
+            lines += ["", f"{one.dataset}, {one.model} ({result.name}):", *sentences(one)]
+    return lines
+
+
+def to_json(recommendation: Recommendation) -> Json:
+    """For programs: the rule's inputs, its verdict and the sentences."""
+    plain: Json = msgspec.to_builtins(recommendation)
+    verdict: Json = msgspec.to_builtins(judge(recommendation)._asdict())
+    return plain | {"verdict": verdict, "text": sentences(recommendation)}

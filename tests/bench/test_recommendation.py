@@ -1,0 +1,180 @@
+"""Which strategy to use: the rule, its intervals, and lists of strategies that fit a pool."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import sureenough as se
+from sureenough.bench.experiments import EXPERIMENTS
+from sureenough.bench.recommendation import DETECT, IMAGINED, advice, judge, paired, sentences, to_json, with_margin
+from sureenough.bench.result import ComparedStrategy, Measure, Recommendation
+from sureenough.bench.strategy_lists import fitting
+from sureenough.errors import UsageError
+from sureenough.pools import Pool, write_pool
+from tests.bench.making import inputs, make_pool
+
+
+def candidate(name: str, tokens: float, value: float, low: float, high: float, error: float = 0.01) -> ComparedStrategy:
+    return ComparedStrategy(name, tokens, Measure(value, low, high), error)
+
+
+def of(*candidates: ComparedStrategy, questions: int = 100, basis: str = "accuracy") -> Recommendation:
+    return Recommendation("d", "m", basis, questions, "sc", 1000.0, list(candidates))  # type: ignore[arg-type]
+
+
+def test_the_cheapest_whose_interval_stays_above_the_margin() -> None:
+    bad = candidate("bad", 100.0, 0.0, -0.05, 0.05)
+    good = candidate("good", 200.0, -0.005, -0.019, 0.01)
+    dear = candidate("dear", 500.0, 0.0, -0.001, 0.001)
+    verdict = judge(of(bad, good, dear))
+    assert (verdict.kind, verdict.strategy) == ("shown", "good")
+    assert sentences(of(bad, good, dear)) == [
+        "Use good: 5.0x fewer tokens than sc, accuracy -0.5 [-1.9, +1.0] points.",
+        "100 questions can detect differences of about 2.8 points; to detect 2 points, record about 200.",
+    ]
+
+
+def test_what_the_data_cannot_say_is_not_recommended() -> None:
+    verdict = judge(
+        of(candidate("cheap", 100.0, -0.03, -0.1, 0.02), candidate("likely", 200.0, 0.0, -0.05, 0.05, 0.05))
+    )
+    assert (verdict.kind, verdict.strategy, verdict.best and verdict.best.strategy) == ("undecided", "sc", "likely")
+    text = sentences(of(candidate("likely", 200.0, 0.0, -0.05, 0.05, 0.05)))
+    assert text[0] == "The data cannot say which cheaper strategy loses at most 2 points; sc is the safe choice."
+    assert (
+        text[2] == "100 questions cannot tell 2 points apart (they can detect about 14.0 points); record about 4,900."
+    )
+    certain = sentences(of(candidate("near", 200.0, -0.019, -0.021, -0.017, 0.001)))
+    assert certain[-1] == "More questions than these 100 would make the interval narrower."
+
+
+def test_cheaper_ones_that_are_shown_to_lose() -> None:
+    text = sentences(of(candidate("worse", 200.0, -0.1, -0.12, -0.08), candidate("dearer", 2000.0, 0.0, 0.0, 0.0)))
+    assert text[0].startswith("Use sc: all cheaper strategies lose more than 2 points. The closest is worse: 5.0x")
+    assert sentences(of(candidate("dearer", 2000.0, 0.0, 0.0, 0.0))) == [
+        "Use sc: no strategy of this list spends fewer tokens."
+    ]
+
+
+def test_another_margin_another_verdict() -> None:
+    one = of(candidate("cheap", 100.0, -0.03, -0.04, -0.02))
+    assert judge(one).kind == "undecided"
+    assert judge(with_margin(one, 5)).strategy == "cheap"
+    for points in (0.0, -1.0, 100.0, float("nan")):
+        with pytest.raises(UsageError, match="margin"):
+            with_margin(one, points)
+
+
+def test_30_questions_without_a_change_do_not_show_that_nothing_changes() -> None:
+    measure, error = paired(np.zeros(30), IMAGINED["accuracy"])
+    assert measure.value == 0.0
+    assert measure.low is not None
+    assert -0.1 < measure.low < -0.08
+    assert 0.1 < DETECT * error < 0.15
+    many, _ = paired(np.zeros(400), IMAGINED["accuracy"])
+    assert many.low is not None
+    assert many.low > -0.01
+
+
+@pytest.mark.parametrize("questions", [30, 150, 500])
+def test_the_interval_holds_what_it_promises(questions: int) -> None:
+    """Coverage of a true difference of -3 points, with 5% of questions won and 8% lost."""
+    rng = np.random.default_rng(0)
+    draws = rng.choice([1.0, -1.0, 0.0], p=[0.05, 0.08, 0.87], size=(2000, questions))
+    measures = [paired(draw, IMAGINED["accuracy"])[0] for draw in draws]
+    assert np.mean([(m.low or 0.0) <= -0.03 <= (m.high or 0.0) for m in measures]) >= 0.94
+
+
+def test_agreement_is_never_above_all() -> None:
+    measure, _ = paired(np.zeros(50), IMAGINED["agreement"])
+    assert measure.high == 0.0
+    assert measure.low is not None
+    assert -0.12 < measure.low < -0.05
+
+
+def test_a_pool_without_gold_answers_is_judged_by_agreement(tmp_path: Path) -> None:
+    source = make_pool(tmp_path, questions=12)
+    pool = Pool(source.pool)
+    write_pool(tmp_path / "bare.parquet", [replace(q, gold=None) for q in pool], pool.info)
+    compared = se.compare(tmp_path / "bare.parquet", ["sc", "ac"], repeats=2)
+    recommendation = compared.recommendation
+    assert recommendation is not None
+    assert (recommendation.basis, recommendation.questions) == ("agreement", 12)
+    assert "the same answer on" in " ".join(sentences(recommendation))
+    assert sentences(recommendation)[-1] == "There are no gold answers: this is agreement with sc, not accuracy."
+    assert to_json(recommendation)["verdict"]["kind"] == "undecided"
+    result = EXPERIMENTS["frontier"].run(inputs(replace(source, pool=tmp_path / "bare.parquet"), repeats=1))
+    assert result.figures[0].y.title == "agreement with sc, %"
+
+
+def test_sc_is_the_reference_wherever_it_stands(tmp_path: Path) -> None:
+    source = make_pool(tmp_path)
+    last = se.compare(source.pool, ["ac", "sc"], repeats=2).recommendation
+    first = se.compare(source.pool, ["sc", "ac"], repeats=2).recommendation
+    assert last == first
+    without = se.compare(source.pool, ["ac", "esc"], repeats=2).recommendation
+    assert without is not None
+    assert without.reference == "ac"
+    assert se.compare(source.pool, ["sc"], repeats=1).recommendation is None
+
+
+def test_lists_that_fit() -> None:
+    assert fitting(["sc", "ddc"], 64) == (["sc", "ddc"], [])
+    specs, notes = fitting(["sc", "ddc", "ddc:weight=mean"], 8)
+    assert specs == ["sc", "ddc:warmup=4", "ddc:weight=mean,warmup=4"]
+    assert notes == ["there are 8 paths per question, fewer than the warm-up of ddc, ddc:weight=mean: 4 paths warm up"]
+    specs, notes = fitting(["sc", "ddc"], 7)
+    assert (specs, notes) == (["sc"], ["there are 7 paths per question, fewer than the warm-up of ddc: left out"])
+
+
+def test_a_small_pool_is_compared_by_what_it_can_run(tmp_path: Path) -> None:
+    source = make_pool(tmp_path, paths=6)
+    compared = se.compare(source.pool, repeats=1)
+    assert [row.strategy for row in compared] == ["sc", "ac", "esc", "sure"]
+    assert "left out" in compared.notes[0]
+    assert [row.strategy for row in se.compare(source.pool, paths=4, repeats=1)] == ["sc", "ac", "esc", "sure"]
+    with pytest.raises(UsageError, match="warms up with 16 paths"):
+        se.compare(source.pool, ["ddc"], repeats=1)
+    result = EXPERIMENTS["main"].run(inputs(source, make_pool(tmp_path, name="large.parquet"), repeats=1))
+    assert any("left out" in note for note in result.notes)
+    assert len(result.tables) == 3, "pools with other methods have a paper layout of their own"
+
+
+def test_the_frontier_marks_what_nothing_beats(tmp_path: Path) -> None:
+    result = EXPERIMENTS["frontier"].run(inputs(make_pool(tmp_path), repeats=2))
+    (table,), (figure, differences) = result.tables, result.figures
+    titles = [column.title for column in table.columns]
+    points = [(row[titles.index("tokens")], row[titles.index("accuracy")]) for row in table.rows]
+    for row, (tokens, accuracy) in zip(table.rows, points, strict=True):
+        beaten = any(
+            t <= tokens and a.value >= accuracy.value and (t, a.value) != (tokens, accuracy.value)  # type: ignore
+            for t, a in points
+        )
+        assert not (beaten and row[titles.index("not beaten")]), row
+    assert table.rows[0][titles.index("strategy")] == "sc"
+    assert sum(sum(series.marked) for series in figure.series) == sum(
+        bool(row[titles.index("not beaten")]) for row in table.rows
+    )
+    assert {series.name for series in figure.series} == {
+        "sc",
+        "ac",
+        "esc",
+        "deepconf-low",
+        "deepconf-high",
+        "ddc",
+        "sure",
+    }
+    assert differences.kind == "intervals"
+    assert len(advice([result])) > 2
+
+
+def test_a_typed_option_is_one_point_of_the_frontier(tmp_path: Path) -> None:
+    result = EXPERIMENTS["frontier"].run(inputs(make_pool(tmp_path), strategies=("sure:delta=0.03", "ac"), repeats=1))
+    names = [str(row[2]) for row in result.tables[0].rows]
+    assert names[:2] == ["sc", "sc, 12 paths"]
+    assert names.count("sure:delta=0.03") == 1
+    assert [name for name in names if name.startswith("ac")] == [f"ac:tau={x}" for x in (0.7, 0.8, 0.9, 0.95, 0.99)]
