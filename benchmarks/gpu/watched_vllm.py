@@ -73,7 +73,15 @@ def engine_arguments(options: argparse.Namespace) -> dict[str, Any]:
 async def watched(engine: Any, options: argparse.Namespace, seed: int) -> se.Outcome:
     """One question with all its paths at once."""
     return await se.aask(
-        QUESTION, engine, STRATEGY, paths=options.paths, parallel=options.paths, window=64, seed=seed, gives_up=False
+        QUESTION,
+        engine,
+        STRATEGY,
+        paths=options.paths,
+        parallel=options.paths,
+        window=64,
+        seed=seed,
+        planned=False,
+        gives_up=False,
     )
 
 
