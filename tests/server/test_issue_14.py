@@ -447,7 +447,7 @@ def test_14_22_proxies_must_not_buffer_events(served: str) -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"paths": 8}, "warms up with 16"),
+        ({"paths": 8, "strategy": "ddc"}, "warms up with 16"),
         ({"paths": 600}, "paths=600"),
         ({"parallel": 65}, "parallel=65"),
         ({"limits": ServerLimits(paths=32)}, "limit of 32"),
