@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
 from pathlib import Path
 from typing import NamedTuple
@@ -126,8 +126,17 @@ class LiveJob(NamedTuple):
 
 def live_terms(options: RunOptions) -> Json:
     """The options that decide outcomes; those that version 0.1 did not have only if they are not at their default."""
-    always = {name: getattr(options, name) for name in ("paths", "window", "parallel", "seed")}
+    always = {name: getattr(options, name) for name in ("paths", "window", "parallel", "seed", "planned")}
     return {**changed_settings(options), **always}
+
+
+def resumed(options: RunOptions, file: Path, *, planned: bool) -> tuple[RunOptions, Json]:
+    """The options and terms of a file of runs: one of version 0.1 goes on all at once unless `planned` is given."""
+    first = next((line for _, line in read_lines(file)), {}) if file.exists() else None
+    if first is None or "planned" in first.get("terms", {}):
+        return options, live_terms(options)
+    options = replace(options, planned=planned)
+    return options, {name: value for name, value in live_terms(options).items() if value or name != "planned"}
 
 
 def run_cell(
