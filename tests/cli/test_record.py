@@ -19,8 +19,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from sureenough.pools import Pool
-from tests.bench.serving import in_a_thread
-from tests.engines.misbehaving import Manner
+from tests.engines.misbehaving import Manner, serving
+from tests.in_thread import in_thread
 
 CLEAN = {name: value for name, value in os.environ.items() if not name.startswith(("SUREENOUGH", "OPENAI"))}
 
@@ -290,7 +290,7 @@ def grown(dataset: Path, questions: int) -> Path:
 
 def test_a_finished_pool_is_extended_by_paths_and_by_questions(dataset: Path, tmp_path: Path) -> None:
     whole, pool = tmp_path / "whole.parquet", tmp_path / "pool.parquet"
-    with in_a_thread(Manner(tokens=8)) as server:
+    with in_thread(serving(Manner(tokens=8))) as server:
         assert record(server.url, dataset, pool, "--paths", "3").returncode == 0
         before = rows(pool)
         done = record(server.url, dataset, pool, "--paths", "8")

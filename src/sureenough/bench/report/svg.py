@@ -62,7 +62,8 @@ def _intervals(figure: Figure) -> str:
     """One line per category, its value along the horizontal axis."""
     series = figure.series[0]
     left = 10 + CHARACTER * max((min(len(str(name)), 34) for name in series.x), default=0)
-    bottom = TOP + 22.0 * len(series.x)
+    height = max(22.0, 110.0 / max(1, len(series.x)))  # of a line
+    bottom = TOP + height * len(series.x)
     x = PlotScale.over(figure.y, [*series.y, *series.low, *series.high, *figure.limits], left, WIDTH - 12)
     svg = _canvas(figure, bottom + 38)
     for value, text in x.ticks():
@@ -74,7 +75,7 @@ def _intervals(figure: Figure) -> str:
             _add(svg, "path", d=f"M{place:.1f} {TOP}V{bottom}", stroke="currentColor", **dash)
     _text(svg, (left + WIDTH) / 2, bottom + 30, figure.y.title, anchor="middle")
     for k, name in enumerate(series.x):
-        middle, place = TOP + 22.0 * k + 11, x.at(series.y[k])
+        middle, place = TOP + height * (k + 0.5), x.at(series.y[k])
         _text(svg, left - 6, middle + 4, str(name)[:34], anchor="end")
         if place is None:
             continue
