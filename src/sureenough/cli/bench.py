@@ -19,7 +19,7 @@ from sureenough.bench.recording import Model
 from sureenough.cli import engine
 from sureenough.cli.bench_view import show_progress, tables
 from sureenough.cli.engine import EngineOptions, engine_options
-from sureenough.cli.option_groups import STRATEGIES_HELP, run_options, split_strategies, with_options
+from sureenough.cli.option_groups import STRATEGIES_HELP, PoolKind, run_options, split_strategies, with_options
 from sureenough.cli.terminal import echo
 from sureenough.datasets import DATASETS
 from sureenough.datasets.files import columns_of
@@ -64,7 +64,7 @@ def command(
     replay_parallel: Annotated[int | None, typer.Option(help="Paths at once in replay; 1 by default.")] = None,
     limit: Annotated[int | None, typer.Option(help="Only the first LIMIT questions of each dataset.")] = None,
     columns: Annotated[str | None, typer.Option("--map", help="A file's columns: question=problem,gold=key.")] = None,
-    kind: Annotated[str | None, typer.Option(help="Kind of answer if not the dataset's: math, choice.")] = None,
+    kind: PoolKind = None,
     template: Annotated[str | None, typer.Option(help="Prompt if not the dataset's, with {question}.")] = None,
     equal: Annotated[str | None, typer.Option(help="Compare answers by meaning or by string.")] = None,
     live: Annotated[bool | None, typer.Option("--live", help="Run every strategy live as well.")] = None,
@@ -94,8 +94,8 @@ def command(
         "experiment": experiment, "pools": pool, "datasets": _datasets(dataset, columns, kind, template),
         "engines": engines if typed else None, "strategies": split_strategies(strategy or ()) or None,
         "sweeps": option_sweeps, "sweep": own_sweep, **run, "repeats": repeats, "replay_parallel": replay_parallel,
-        "limit": limit, "equal": equal, "live": live, "live_repeats": live_repeats, "at_once": at_once, "text": text,
-        "jobs": jobs,
+        "limit": limit, "equal": equal, "kind": None if dataset else kind, "live": live, "live_repeats": live_repeats,
+        "at_once": at_once, "text": text, "jobs": jobs,
     }, sampling={name: value for name, value in sampling.items() if _is_typed(context, name)},
        fallback={"jobs": cores(), **({"engines": engines} if engines and not typed else {})})  # fmt: skip
     prepared = prepare(chosen, _models(chosen))
@@ -132,9 +132,9 @@ def _list() -> str:
 
 def _datasets(names: Texts, columns: str | None, kind: str | None, template: str | None) -> list[Any] | None:
     if not names:
-        if columns or kind or template:
+        if columns or template:
             raise UsageError(
-                "--map, --kind and --template belong to a --dataset; in a plan, write them into the table of a dataset"
+                "--map and --template belong to a --dataset; in a plan, write them into the table of a dataset"
             )
         return None
     settings = {"columns": columns_of(columns), "kind": kind, "template": template}
