@@ -73,7 +73,8 @@ class Registry(Generic[T]):
         raise UsageError(self._unknown(name) + reason)
 
     def _unknown(self, name: str) -> str:
-        return f"unknown {self.noun} {name!r}{hint(name, self.names())}; known: {', '.join(self.names())}"
+        names = self.names()
+        return f"unknown {self.noun} {name!r}{hint(name, names)}; known: {', '.join(names) or 'none'}"
 
 
 def hint(word: str, known: list[str]) -> str:

@@ -197,7 +197,8 @@ def test_the_laws_of_a_kind(kind: str, texts: list[str], order: random.Random) -
 
 REPEATED = [
     "1,", "a, ", "[", "{", '{"', '{"a":', '{"a": 1} ', "[1) ", "```", "Answer: ", "answer", "- a\n", "1 Jan ",
-    "2024-01-02 ", "\\boxed{", "(A) ", "1", "e", ".", "-", " ", "\n", "yes ", "\\text{", "**", "\u0301\u0315", "[1, ", "```\n",
+    "2024-01-02 ", "\\boxed{", "(A) ", "1", "e", ".", "-", " ", "\n", "yes ", "\\text{", "**", "[1, ", "```\n",
+    "\u0301\u0315",
 ]  # fmt: skip
 
 

@@ -77,7 +77,7 @@ def command(
     """Ask a model and watch the vote. Ctrl-C ends the run with the vote so far."""
     check_prices(price_in, price_out)
     question = _question(question, file)
-    engine = server.engine(quiet=quiet)
+    engine = server.any_engine(quiet=quiet)
     if not quiet:
         print_hint(engine, question)
     winner = WinnerTranscript()

@@ -87,8 +87,9 @@ def command(
         return
     engine.check_prices(price_in, price_out)
     sampling = {name: value for name, value in asdict(server).items() if name in SAMPLING}
-    engines = [{"url": list(url or ()), "model": server.model, **sampling}] if url or server.model else None
-    typed = _is_typed(context, "url") or _is_typed(context, "model")
+    named = {"engine": server.plugin} if server.plugin else {"url": list(url or ()), "model": server.model}
+    engines = [{**named, **sampling}] if url or server.model or server.plugin else None
+    typed = any(_is_typed(context, name) for name in ("url", "model", "plugin"))
     option_sweeps, own_sweep = _sweeps(sweep)
     chosen = read_plan(plan, {
         "experiment": experiment, "pools": pool, "datasets": _datasets(dataset, columns, kind, template),
@@ -168,8 +169,9 @@ def _models(plan: BenchPlan) -> list[Model]:
 def _model(choice: EngineChoice) -> Model:
     sampling = {name: getattr(choice, name) for name in SAMPLING}
     engines: list[Any] = [
-        EngineOptions(url=url, model=choice.model, **sampling).engine() for url in choice.urls or (None,)
+        EngineOptions(url=url, model=choice.model, plugin=choice.engine, **sampling).any_engine()
+        for url in choice.urls or (None,)
     ]
-    name = choice.name or choice.model or getattr(engines[0], "name", "built-in")
+    name = choice.name or choice.model or choice.engine or getattr(engines[0], "name", "built-in")
     balanced: Engine = engines[0] if len(engines) == 1 else LoadBalancer(engines)
     return Model(str(name), balanced, len(engines))
