@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 import sureenough as se
 from sureenough.answers import extract, resolve_kind
-from sureenough.answers.json_kind import last_json
-from sureenough.answers.kinds import BUILTIN, Choice, Json, Judge, Limits, for_question, offered_letters
+from sureenough.answers.json_kind import Json, last_json
+from sureenough.answers.kinds import BUILTIN, Judge, LetterChoice, Limits, for_question, offered_letters
 from sureenough.errors import UsageError
 
 KINDS = [
@@ -237,7 +237,7 @@ def test_numbers_within_a_tolerance_are_never_chained(values: list[int]) -> None
 def test_letters_come_from_the_question() -> None:
     question = "Which one?\nA) red\nB) green\n(C) blue"
     assert offered_letters(question) == "ABC"
-    judge = for_question(Choice(), question)
+    judge = for_question(LetterChoice(), question)
     assert (judge.extract("Answer: C"), judge.extract("Answer: D")) == ("C", None)
     assert offered_letters("Is vitamin C good?") == ""
     assert offered_letters("(A) x (B) y (C) z (D) u (E) v (F) w (G) a (H) b (I) c (J) d") == "ABCDEFGHIJ"
@@ -246,7 +246,7 @@ def test_letters_come_from_the_question() -> None:
 @pytest.mark.parametrize("letter", "ABCDEFGHIJ")
 def test_ten_choices(letter: str) -> None:
     for text in (f"\\boxed{{{letter}}}", f"Answer: {letter}", f"The correct answer is ({letter})."):
-        assert Choice().extract(text) == letter
+        assert LetterChoice().extract(text) == letter
 
 
 # -- JSON

@@ -111,7 +111,7 @@ LETTERS: Final = Rule("different letters, such as ABCD", _are_letters)
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class LetterChoice:
     """One of several choices, by its letter."""
 
     letters: str = option("", "the letters that were offered; by default those in the question, or A to J", LETTERS)
@@ -130,8 +130,8 @@ class Choice:
     def grade(self, gold: str, answer: str) -> bool:
         return gold.strip().casefold() == answer.strip().casefold()
 
-    def for_question(self, question: str | None, limits: Limits) -> Choice:
-        return self if self.letters or question is None else Choice(offered_letters(question))
+    def for_question(self, question: str | None, limits: Limits) -> LetterChoice:
+        return self if self.letters or question is None else LetterChoice(offered_letters(question))
 
 
 def offered_letters(question: str) -> str:
@@ -202,7 +202,7 @@ def classes_by_same(answers: Sequence[str], same: Same) -> list[int | None]:
 # -- by name
 
 BUILTIN: Final[dict[str, Judge]] = {
-    "math": Math(), "choice": Choice(), "text": Text(), "exact": Exact(), "number": Number(), "date": Date(),
+    "math": Math(), "choice": LetterChoice(), "text": Text(), "exact": Exact(), "number": Number(), "date": Date(),
     "list": Items(), "set": Items(ordered=False), "json": Json(),
 }  # fmt: skip
 
@@ -274,5 +274,5 @@ def extract(
     if fallback not in (None, "last-number"):
         raise UsageError(f"unknown fallback {fallback!r}; known: None, last-number")
     if kind == "choice":
-        return Choice("".join(letters)).extract(text)
+        return LetterChoice("".join(letters)).extract(text)
     return Math(fallback=fallback or "none").extract(text) if kind == "math" else resolve_kind(kind).extract(text)

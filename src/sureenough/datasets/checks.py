@@ -6,7 +6,7 @@ from typing import Final
 from unicodedata import category
 
 from sureenough.answers import canonical_key, extract
-from sureenough.answers.kinds import ALL_LETTERS, Choice, Math, offered_letters
+from sureenough.answers.kinds import ALL_LETTERS, LetterChoice, Math, offered_letters
 from sureenough.datasets.dataset import Dataset
 from sureenough.datasets.files import DatasetProblem
 from sureenough.errors import UsageError
@@ -50,7 +50,7 @@ def control_character(text: str) -> str | None:
 
 def _unreadable(problem: DatasetProblem, gold: str, dataset: Dataset) -> str | None:
     judge = dataset.judge(problem)
-    if isinstance(judge, Choice):
+    if isinstance(judge, LetterChoice):
         letters = judge.letters or offered_letters(problem.question) or ALL_LETTERS
         one_of_them = len(gold) == 1 and gold in letters
         return None if one_of_them else f"is not a choice; it must be one of {', '.join(letters)}"

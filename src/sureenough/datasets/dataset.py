@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sureenough.answers import Judge, resolve_kind
-from sureenough.answers.kinds import Choice
+from sureenough.answers.kinds import LetterChoice
 from sureenough.datasets.files import DatasetProblem
 
 Row = Mapping[str, Any]
@@ -51,7 +51,8 @@ class Dataset:
     def judge(self, problem: DatasetProblem) -> Judge:
         """The judge of a question."""
         judge = resolve_kind(problem.kind or self.kind)
-        return Choice(self.choices) if isinstance(judge, Choice) and self.choices and not judge.letters else judge
+        unset = isinstance(judge, LetterChoice) and not judge.letters
+        return LetterChoice(self.choices) if unset and self.choices else judge
 
 
 def renamed(**columns: str) -> Callable[[Row, int], Row]:
