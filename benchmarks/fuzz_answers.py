@@ -124,9 +124,9 @@ def pairs_that_break_a_law(count: int, seed: int) -> list[str]:
     broken: list[str] = []
     for _ in range(count):
         one, two = pair(rng)
-        judge = answers.Judge(0)
+        judge = answers.MathJudge(0)
         try:
-            forward, backward = judge.explain(one, two), answers.Judge(0).explain(two, one)
+            forward, backward = judge.explain(one, two), answers.MathJudge(0).explain(two, one)
             if str(forward) != str(backward):
                 broken.append(f"{one!r} | {two!r}: {forward} / {backward}")
             together = len(set(judge.classes([one, two]))) == 1
@@ -155,7 +155,7 @@ def partitions(groups: int, size: int, seed: int, order: int) -> list[str]:
         members = group_of(rng, size)
         places = list(range(len(members)))
         shuffler.shuffle(places)
-        judge = answers.Judge(REPLAY_SECONDS, patience=REPLAY_PATIENCE)
+        judge = answers.MathJudge(REPLAY_SECONDS, patience=REPLAY_PATIENCE)
         classes = dict(zip(places, judge.classes([members[place] for place in places]), strict=True))
         first: dict[int | None, int] = {}
         partition = [first.setdefault(classes[place], place) for place in range(len(members))]

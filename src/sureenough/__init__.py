@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sureenough.version import __version__ as __version__
 
 if TYPE_CHECKING:
+    from sureenough.answers.kinds import Judge, judge
     from sureenough.api import aask, ask, replay
     from sureenough.bench import Comparison, Row, compare
     from sureenough.core.events import Fate, Tier, Token
@@ -41,6 +42,7 @@ __all__ = [
     "EngineRejected",
     "EngineUnavailable",
     "Fate",
+    "Judge",
     "Learner",
     "LearnerState",
     "Local",
@@ -63,10 +65,12 @@ __all__ = [
     "aask",
     "ask",
     "compare",
+    "judge",
     "replay",
 ]
 
 _MODULES: Final = {
+    "answers.kinds": ("Judge", "judge"),
     "api": ("aask", "ask", "replay"),
     "bench": ("Comparison", "Row", "compare"),
     "core.events": ("Fate", "Tier", "Token"),

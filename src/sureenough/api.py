@@ -13,14 +13,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypedDict, TypeVar, Unpack
 
-from sureenough.answers import REPLAY_PATIENCE, REPLAY_SECONDS, Judge
+from sureenough.answers import REPLAY_LIMITS, Judge, for_question, resolve_kind
+from sureenough.answers.kinds import Extract, FunctionJudge, Math
 from sureenough.core.learning import LearnerState
 from sureenough.core.options import LIVE_DEFAULTS, Count, RunOptions, with_implied
 from sureenough.core.outcome import Outcome
 from sureenough.core.session import Session
 from sureenough.core.strategy import Strategy
 from sureenough.drivers import replay as run_recorded
-from sureenough.drivers.judging import Extract, extractor_for, new_grouper
+from sureenough.drivers.judging import classes_or_own
 from sureenough.drivers.live import run as run_live
 from sureenough.drivers.observers import Observer
 from sureenough.engines.base import Engine, Prompt, SupportsStream, as_engine
@@ -31,6 +32,10 @@ from sureenough.spec import render, resolve
 from sureenough.strategies import DEFAULT_STRATEGY
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+
+Kind = str | Judge | tuple[Extract, Callable[[str, str], bool]] | type
+"""A kind of answer: a name such as "number:rel=1e-3", a judge, a class of judges, or two functions (extract, same)."""
 
 
 class RunKeywords(TypedDict, total=False):
@@ -51,7 +56,7 @@ class AskKeywords(RunKeywords, total=False):
     """The keyword arguments of `aask`."""
 
     template: str | None
-    kind: str
+    kind: Kind
     extract: Extract | None
     observers: Iterable[Observer]
     learn: Learner | LearnerState | str | Path | None
@@ -92,6 +97,7 @@ def replay(
     recorded: Sequence[RecordedPath],
     strategy: str | Strategy = DEFAULT_STRATEGY,
     *,
+    kind: Kind = "math",
     learn: LearnerState | None = None,
     **options: Unpack[RunKeywords],
 ) -> Outcome:
@@ -103,6 +109,7 @@ def replay(
     Args:
         recorded: the paths of one question.
         strategy: a spec such as "ddc:warmup=8,tau=0.99", or a Strategy.
+        kind: kind of answer, which says when two of them are the same; see docs/tasks.md.
         learn: what was learned before, such as `outcome.learned` of the run to repeat; used if the strategy learns.
     """
     recorded = list(recorded)
@@ -111,21 +118,30 @@ def replay(
     wrong = next((path for path in recorded if not isinstance(path, RecordedPath)), None)
     if wrong is not None:
         raise UsageError(f"replay takes RecordedPath objects, not {type(wrong).__name__}")
-    run = _run_options(RunOptions(), options)
+    run = _run_options(RunOptions(), options, "kind", "learn")
     run = replace(run, paths=run.paths or len(recorded))
     chosen = resolve(strategy)
     chosen = chosen if learn is None else chosen.with_state(learn)
-    return run_recorded(recorded, chosen, run, classes=answer_classes(recorded))
+    classes, note = answer_classes(recorded, kind)
+    out = run_recorded(recorded, chosen, run, classes=classes)
+    return out if note is None else replace(out, notes=(*out.notes, note))
 
 
-def answer_classes(recorded: Iterable[RecordedPath]) -> dict[str, Hashable]:
-    """The class of every answer of these paths."""
+def answer_classes(recorded: Iterable[RecordedPath], kind: Kind = "math") -> tuple[dict[str, Hashable], str | None]:
+    """The class of every answer of these paths, and a note if the judge failed."""
     answers = sorted({path.answer for path in recorded if path.answer is not None})
-    judge = Judge(REPLAY_SECONDS, patience=REPLAY_PATIENCE)
-    return dict(zip(answers, judge.classes(answers), strict=True))
+    return classes_or_own(for_question(resolve_kind(kind), None, REPLAY_LIMITS), answers)
 
 
-TEMPLATE: Final = "{question}\n\nPlease reason step by step, and put your final answer within \\boxed{{}}."
+def template_of(judge: Judge, engine_template: str | None = None) -> str:
+    """The template for a kind of answer. An engine may suggest one that suits its model, for mathematics only."""
+    if engine_template is not None and isinstance(judge, Math):
+        return engine_template
+    ask = getattr(judge, "ask", "")
+    return "{question}" + (f"\n\n{ask.replace('{', '{{').replace('}', '}}')}" if ask else "")
+
+
+TEMPLATE: Final = template_of(Math())
 """The prompt, unless the caller or the engine has a template of its own."""
 
 
@@ -136,7 +152,7 @@ async def aask(
     strategy: str | Strategy = DEFAULT_STRATEGY,
     *,
     template: str | None = None,
-    kind: str = "math",
+    kind: Kind = "math",
     extract: Extract | None = None,
     observers: Iterable[Observer] = (),
     learn: Learner | LearnerState | str | Path | None = None,
@@ -151,8 +167,8 @@ async def aask(
         question: rendered with the template; a Prompt is sent as it is.
         engine: what samples the paths, such as an OpenAI-compatible server; the built-in model by default.
         strategy: a spec such as "ddc:warmup=8,tau=0.99", or a Strategy.
-        template: contains {question}; by default what the engine suggests, else a request to reason and box the answer.
-        kind: kind of answer, "math" or "choice".
+        template: contains {question}; by default what the engine suggests for mathematics, else what the kind asks for.
+        kind: kind of answer: "math", "choice", "text", "number:rel=1e-3" and more, or a judge; see docs/tasks.md.
         extract: finds the answer in a path's text, instead of the kind's extractor.
         observers: called with every event.
         learn: a Learner or the name of its file, read before the run and updated after it; or a LearnerState to use.
@@ -164,7 +180,11 @@ async def aask(
         engine, notes = _builtin(question)
     engine = as_engine(engine)
     run = replace(run, paths=run.paths or LIVE_DEFAULTS.paths, window=run.window or engine.window)
-    template = template if template is not None else engine.template or TEMPLATE
+    judge = resolve_kind(kind)
+    template = template if template is not None else template_of(judge, engine.template)
+    judge = for_question(judge, question if isinstance(question, str) else question.last_text)
+    if extract is not None:
+        judge = FunctionJudge(extract, judge.classes, judge.grade)
     chosen = resolve(strategy)
     learner = None if learn is None or isinstance(learn, LearnerState) else as_learner(learn)
     key = LearnerKey(engine.model_name(), run.window or 0, render(chosen))
@@ -176,8 +196,7 @@ async def aask(
         question if isinstance(question, Prompt) else render_prompt(question, template),
         engine,
         Session(chosen, run, longest_window=engine.longest_window, gives_up=gives_up),
-        extract=extract or extractor_for(kind),
-        group=new_grouper(),
+        judge=judge,
         observers=observers,
     )
     if learner is not None and chosen.reads_confidence:

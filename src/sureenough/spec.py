@@ -6,41 +6,41 @@ The options of a strategy are the marked fields of its parts (`core.strategy_opt
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Mapping
 from dataclasses import Field, dataclass, fields, replace
-from difflib import get_close_matches
 from functools import lru_cache
-from typing import Any, Final, get_type_hints
+from typing import Any, Final, get_origin, get_type_hints
 
 from sureenough.core.strategy import Strategy
 from sureenough.core.strategy_options import COUNT, options_of
 from sureenough.errors import UsageError
+from sureenough.plugins import Named, Registry, hint
 from sureenough.strategies import STRATEGIES
 
 PARTS: Final = tuple(part.name for part in fields(Strategy) if part.compare and part.name != "name")
 """The fields that make strategies differ: warmup, calibrate, stop, weigh."""
-LONGEST_SPEC: Final = 500
-"""Characters of a spec string, which error messages quote."""
+_FLAGS: Final = {"1": True, "true": True, "0": False, "false": False}
 
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """An option of a strategy: its type, its help text, and the part of the strategy that holds it."""
+    """An option of a strategy or a judge: its type, its help text, and the part that holds it."""
 
     name: str
-    part: str | None  # the strategy's field that holds it; None: the strategy itself
-    type: type
+    part: str | None  # the field whose value holds it; None: the owner itself
+    type: Any
     help: str
 
-    def read(self, strategy: Strategy) -> Any:
-        """Its value in this strategy."""
-        return getattr(strategy if self.part is None else getattr(strategy, self.part), self.name)
+    def read(self, owner: Any) -> Any:
+        """Its value in this strategy or judge."""
+        return getattr(owner if self.part is None else getattr(owner, self.part), self.name)
 
-    def write(self, strategy: Strategy, value: Any) -> Strategy:
-        """The strategy with this value."""
+    def write(self, owner: Any, value: Any) -> Any:
+        """The strategy or judge with this value."""
         if self.part is None:
-            return replace(strategy, **{self.name: value})
-        part = replace(getattr(strategy, self.part), **{self.name: value})
-        return replace(strategy, **{self.part: part})
+            return replace(owner, **{self.name: value})
+        part = replace(getattr(owner, self.part), **{self.name: value})
+        return replace(owner, **{self.part: part})
 
 
 def options(strategy: Strategy) -> dict[str, Option]:
@@ -49,12 +49,16 @@ def options(strategy: Strategy) -> dict[str, Option]:
     if strategy.warmup:
         known["warmup"] = Option("warmup", None, int, "paths that run to their end before anything is decided")
     for name in PARTS:
-        part = getattr(strategy, name)
-        known |= {field.name: _option(field, name, part) for field in options_of(part)}
+        known |= marked_options(getattr(strategy, name), name)
     return known
 
 
-def _option(field: Field[Any], part: str, owner: object) -> Option:
+def marked_options(owner: object, part: str | None = None) -> dict[str, Option]:
+    """The options among the fields of a dataclass."""
+    return {field.name: _option(field, part, owner) for field in options_of(owner)}
+
+
+def _option(field: Field[Any], part: str | None, owner: object) -> Option:
     kind = type(owner)
     if kind not in _types:
         _types[kind] = get_type_hints(kind)
@@ -64,38 +68,67 @@ def _option(field: Field[Any], part: str, owner: object) -> Option:
 _types: dict[type, dict[str, Any]] = {}  # get_type_hints is slow, and every replay renders its strategy
 
 
-def resolve(strategy: str | Strategy) -> Strategy:
-    """A strategy from its spec string; a Strategy is returned unchanged."""
+def _accepted(thing: object) -> Strategy:
+    if not isinstance(thing, Strategy):
+        raise UsageError(f"it is {type(thing).__name__}, not a sureenough.Strategy")
+    return thing
+
+
+REGISTRY: Final = Registry("strategy", "strategies", STRATEGIES, _accepted)
+"""The strategies, those of other packages included."""
+_others: dict[str, Strategy] = {}  # those that were used, by the name that led to them
+
+
+def resolve(strategy: str | Strategy, *, registered_only: bool = False) -> Strategy:
+    """A strategy from its spec string; a Strategy is returned unchanged. See `parse`."""
     if isinstance(strategy, Strategy):
         return strategy
     if not isinstance(strategy, str):
         raise UsageError(f"a strategy is a string such as 'ddc:tau=0.99' or a Strategy, not {strategy!r}")
-    return parse(strategy)
+    return parse(strategy, registered_only=registered_only)
 
 
-def parse(text: str) -> Strategy:
-    """`name` or `name:option=value,…`; unknown names are refused with the known ones."""
-    if len(text) > LONGEST_SPEC:
-        raise UsageError(f"the strategy has {len(text):,} characters; a spec has at most {LONGEST_SPEC}")
-    name, colon, rest = text.strip().partition(":")
-    if name not in STRATEGIES:
-        raise UsageError(f"unknown strategy {name!r}{_hint(name, STRATEGIES)}; known: {', '.join(STRATEGIES)}")
-    strategy = STRATEGIES[name]
-    if not colon:
+def parse(text: str, *, registered_only: bool = False) -> Strategy:
+    """`name` or `name:option=value,…`; unknown names are refused with the known ones.
+
+    `module:attribute` names a strategy of another package, unless only registered names are allowed.
+    """
+    named = REGISTRY.find(text, registered_only=registered_only)
+    strategy = named.thing
+    if named.name not in STRATEGIES:
+        strategy = _others[named.name] = replace(strategy, name=named.name)
+    if named.options is None:
         return strategy
-    known = options(strategy)
     explicit: list[str] = []
-    for item in rest.split(","):
-        key, equals, value = (piece.strip() for piece in item.partition("="))
-        if not equals or not key:
-            raise UsageError(f"{text!r}: expected option=value, got {item!r}; {_known(name, known)}")
-        if key not in known:
-            raise UsageError(f"{name} has no option {key!r}{_hint(key, known)}; {_known(name, known)}")
-        if key in explicit:
-            raise UsageError(f"{text!r}: {key} is given twice")
-        strategy = known[key].write(strategy, _convert(name, known[key], value))
-        explicit.append(key)
+    for option, value in read_options(named, text, options(strategy)):
+        strategy = option.write(strategy, value)
+        explicit.append(option.name)
     return replace(strategy, explicit_options=tuple(explicit))
+
+
+def read_options(named: Named[Any], text: str, known: Mapping[str, Option]) -> Iterator[tuple[Option, Any]]:
+    """The options of a spec, each with its value; unknown ones are refused with the known ones."""
+    given: dict[str, str] = {}
+    key = ""
+    for item in (named.options or "").split(","):
+        before, equals, value = (piece.strip() for piece in item.partition("="))
+        if not equals and key and _is_list(known[key]):
+            given[key] += f",{before}"
+            continue
+        if not equals or not before:
+            raise UsageError(f"{text!r}: expected option=value, got {item!r}; {_known(named.name, known)}")
+        key = before
+        if key not in known:
+            raise UsageError(f"{named.name} has no option {key!r}{hint(key, list(known))}; {_known(named.name, known)}")
+        if key in given:
+            raise UsageError(f"{text!r}: {key} is given twice")
+        given[key] = value
+    for key, value in given.items():
+        yield known[key], _convert(named.name, known[key], value)
+
+
+def _is_list(option: Option) -> bool:
+    return get_origin(option.type) is tuple
 
 
 def render(strategy: Strategy) -> str:
@@ -111,7 +144,7 @@ def render(strategy: Strategy) -> str:
 
 def _render(strategy: Strategy, explicit: tuple[str, ...]) -> str:
     known, modified = options(strategy), list[str]()
-    builtin = STRATEGIES.get(strategy.name)
+    builtin = STRATEGIES.get(strategy.name) or _others.get(strategy.name)
     shown = list(explicit)
     if builtin is not None:
         known, modified = _compare(strategy, builtin)
@@ -141,6 +174,12 @@ _cached_render = lru_cache(maxsize=256)(_render)
 
 def _convert(name: str, option: Option, text: str) -> Any:
     refusal = f"{name}: {option.name}={text} will not do: {option.name} is"
+    if _is_list(option):
+        return tuple(part.strip() for part in text.split(",") if part.strip())
+    if option.type is bool:
+        if text.lower() not in _FLAGS:
+            raise UsageError(f"{refusal} 1 or 0")
+        return _FLAGS[text.lower()]
     try:
         value = option.type(text)
     except ValueError:
@@ -156,10 +195,5 @@ def _show(value: object) -> str:
     return f"{value:g}" if isinstance(value, float) and float(f"{value:g}") == value else str(value)
 
 
-def _known(name: str, known: dict[str, Option]) -> str:
+def _known(name: str, known: Mapping[str, Option]) -> str:
     return f"known: {', '.join(known)}" if known else f"{name} takes no options"
-
-
-def _hint(word: str, known: dict[str, Any]) -> str:
-    close = get_close_matches(word, known, n=1)
-    return f" (did you mean {close[0]!r}?)" if close else ""

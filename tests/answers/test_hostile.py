@@ -98,7 +98,7 @@ def test_nothing_large_is_handed_over(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(WORKER, "ask", spy)
     for answer in HOSTILE:
         for other in ("x+1", f"{answer}+0", f"\\sqrt{{({answer})^2}}"):
-            answers.Judge(symbolic_seconds=0.5).explain(answer, other)
+            answers.MathJudge(symbolic_seconds=0.5).explain(answer, other)
     assert all(len(text) <= bounds.MAX_TEXT for text in handed)
     assert not any(re.search(r"\d{70}", text) for text in handed)
     assert not any("_import_" in text for text in handed)

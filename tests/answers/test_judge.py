@@ -71,19 +71,19 @@ def test_a_generator_will_do() -> None:
 
 def test_a_verdict_is_asked_for_once() -> None:
     worker = Scripted(steps(0.01))
-    judge = answers.Judge(worker=worker)
+    judge = answers.MathJudge(worker=worker)
     for _ in range(3):
         assert judge.same(ONE, TWO)
         assert judge.same(TWO, ONE)
         assert judge.classes([ONE, TWO]) == [0, 0]
-    assert answers.Judge(worker=worker).same(ONE, TWO)  # nor again for another question
+    assert answers.MathJudge(worker=worker).same(ONE, TWO)  # nor again for another question
     assert len(worker.requested) == 1
     assert judge.unsettled == 0
 
 
 def test_a_timeout_means_different_and_is_counted() -> None:
     worker = Scripted(TIMEOUT)
-    judge = answers.Judge(worker=worker)
+    judge = answers.MathJudge(worker=worker)
     assert str(judge.explain(ONE, TWO)) == "different, no verdict in time"
     assert judge.classes([ONE, TWO]) == [0, 1]
     assert judge.unsettled == 1
@@ -91,7 +91,7 @@ def test_a_timeout_means_different_and_is_counted() -> None:
 
 def test_a_verdict_that_comes_late_is_used_by_the_next_call() -> None:
     worker = Scripted(TIMEOUT, steps(0.1))
-    judge = answers.Judge(worker=worker)
+    judge = answers.MathJudge(worker=worker)
     assert not judge.same(ONE, TWO)
     assert judge.unsettled == 1
     assert judge.same(ONE, TWO)
@@ -106,7 +106,7 @@ def test_a_judge_waits_for_its_patience_in_all() -> None:
             waits.append(patience)
             return WorkerReply(None, "timeout", seconds=0.75, settled=False)
 
-    judge = answers.Judge(worker=Slow())
+    judge = answers.MathJudge(worker=Slow())
     judge.classes(_agreeing(4))
     assert waits[:4] == [2.0, 1.25, 0.5, 0.0]
     assert judge.unready
@@ -123,7 +123,7 @@ def test_a_judge_waits_for_its_patience_in_all() -> None:
     ],
 )
 def test_a_judge_reports_verdicts_that_another_run_may_not_give(reply: WorkerReply, unready: bool) -> None:
-    judge = answers.Judge(worker=Scripted(reply))
+    judge = answers.MathJudge(worker=Scripted(reply))
     assert not judge.unready
     judge.classes([ONE, TWO])
     assert judge.unready is unready
@@ -131,7 +131,7 @@ def test_a_judge_reports_verdicts_that_another_run_may_not_give(reply: WorkerRep
 
 def test_the_budget_counts_steps_and_not_seconds() -> None:
     worker = Scripted(steps(0.15, same=False))
-    judge = answers.Judge(0.2, worker=worker)
+    judge = answers.MathJudge(0.2, worker=worker)
     judge.classes(_agreeing(5))
     assert len(worker.requested) == 2
     assert judge.spent == pytest.approx(0.3)
@@ -141,11 +141,11 @@ def test_the_budget_counts_steps_and_not_seconds() -> None:
 def test_known_verdicts_cost_what_they_cost_at_first() -> None:
     """Classes are those of a fresh process, whatever earlier questions have already found out."""
     worker = Scripted(steps(0.15, same=False), steps(0.05), steps(0.15), steps(0.01, same=False))
-    fresh = answers.Judge(0.2, worker=worker)
+    fresh = answers.MathJudge(0.2, worker=worker)
     first = fresh.classes(_agreeing(5))
     assert fresh.classes(_agreeing(5)) == first
-    answers.Judge(10.0, worker=worker).classes(_agreeing(5))  # every verdict is known now
-    assert answers.Judge(0.2, worker=worker).classes(_agreeing(5)) == first
+    answers.MathJudge(10.0, worker=worker).classes(_agreeing(5))  # every verdict is known now
+    assert answers.MathJudge(0.2, worker=worker).classes(_agreeing(5)) == first
 
 
 def _agreeing(count: int) -> list[str]:
@@ -155,14 +155,14 @@ def _agreeing(count: int) -> list[str]:
 
 def test_without_symbolic_seconds_the_worker_is_not_used() -> None:
     worker = Scripted(steps(0.1))
-    judge = answers.Judge(0, worker=worker)
+    judge = answers.MathJudge(0, worker=worker)
     assert str(judge.explain(ONE, TWO)) == "different, no symbolic seconds left"
     assert (judge.unsettled, worker.requested) == (1, [])
 
 
 def test_grade_puts_the_gold_first_and_asks_one_way() -> None:
     worker = Scripted(steps(0.1))
-    judge = answers.Judge(worker=worker)
+    judge = answers.MathJudge(worker=worker)
     assert judge.grade(ONE, TWO)
     assert judge.grade(TWO, ONE)
     gold, answer = answers.canonical_key(ONE).text, answers.canonical_key(TWO).text
@@ -174,7 +174,7 @@ def test_an_internal_error_counts_as_different_with_a_note(monkeypatch: pytest.M
         raise KeyError("a defect")
 
     monkeypatch.setattr("sureenough.answers.compare.fingerprints_differ", broken)
-    judge = answers.Judge(0)
+    judge = answers.MathJudge(0)
     assert judge.classes(["x+1", "x+2", "5"]) == [0, 1, 2]
     assert str(judge.explain("x+1", "x+2")) == "different, internal error: KeyError"
     assert not judge.grade("x+1", "x+2")
@@ -189,14 +189,14 @@ def test_no_answer_is_never_right() -> None:
 
 def test_a_set_costs_no_symbolic_time_where_one_element_settles_it() -> None:
     worker = Scripted(steps(0.1))
-    judge = answers.Judge(worker=worker)
+    judge = answers.MathJudge(worker=worker)
     assert not judge.same(f"({ONE}, 1)", f"({TWO}, 2)")
     assert worker.requested == []
 
 
 def test_bounds_are_asked_before_the_worker() -> None:
     worker = Scripted(steps(0.1))
-    judge = answers.Judge(worker=worker)
+    judge = answers.MathJudge(worker=worker)
     big = r"\cos(2x)^{60}"
     assert str(judge.explain(big, big + r" + |x|^2 - x^2")) == "different, too large for symbolic code"
     assert (judge.unsettled, worker.requested) == (1, [])

@@ -58,7 +58,7 @@ def test_policies_of_grading(one: str, two: str, policy: str) -> None:
 @pytest.mark.parametrize(("one", "two", "same", "rule"), [row for row in PAIRS if row[3] != SYMBOLIC])
 def test_pair_without_a_worker(one: str, two: str, same: bool, rule: str) -> None:
     """Keys, numbers and exact arithmetic settle nearly the whole table by themselves."""
-    judge = answers.Judge(symbolic_seconds=0)
+    judge = answers.MathJudge(symbolic_seconds=0)
     needs_worker = answers.explain(one, two).by == "symbolically" or r"\sqrt{3+2\sqrt2}" in one
     assert judge.same(one, two) is same or needs_worker, rule
 

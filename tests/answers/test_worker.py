@@ -259,7 +259,7 @@ def test_a_worker_that_cannot_start_is_given_up(monkeypatch: pytest.MonkeyPatch)
         reply = own.ask("x+x", "2x")
     assert (reply.same, reply.why) == (None, "no worker")
     assert time.monotonic() - began < SLACK
-    judge = answers.Judge(worker=own)
+    judge = answers.MathJudge(worker=own)
     assert str(judge.explain(r"\sqrt{7+2\sqrt{6}}", r"1+\sqrt{6}")) == "different, no verdict in time"
     assert judge.unsettled == 1
 

@@ -44,7 +44,7 @@ def test_every_dataset_says_what_it_is() -> None:
     }  # fmt: skip
     for name, one in DATASETS.items():
         assert one.name == name
-        assert "{question}" in one.template
+        assert one.template is None or "{question}" in one.template
         assert (one.hub is None) == (one.make is not None)
 
 
@@ -95,7 +95,7 @@ def test_choices_are_shuffled_by_the_seed_and_the_letter_follows(tmp_path: Path)
     # A part of it asks the same questions in the same way.
     assert load(f"gpqa-diamond={file}", limit=5).problems == one.problems[:5]
     assert "letter" in one.record_questions()[0].prompt.text
-    assert one.record_questions()[0].extract("so the answer is B") == "B"
+    assert one.record_questions()[0].judge.extract("so the answer is B") == "B"
 
 
 def test_arith_is_made_by_the_seed() -> None:
@@ -148,9 +148,26 @@ def test_a_bad_row_is_named(tmp_path: Path, dataset: str, bad: Any, says: str) -
 
 
 def test_a_choice_that_is_none(tmp_path: Path) -> None:
-    file = json_lines(tmp_path / "own.jsonl", [GOOD | {"kind": "choice", "answer": "E"}])
-    with pytest.raises(UsageError, match=r"line 1: the answer 'E' is not a choice; it must be one of A, B, C, D"):
+    offered = "Which one?\nA) a\nB) b\nC) c\nD) d"
+    file = json_lines(tmp_path / "own.jsonl", [GOOD | {"kind": "choice", "question": offered, "answer": "E"}])
+    with pytest.raises(UsageError, match=r"line 1: the answer 'E' is not a choice; it must be one of A, B, C, D$"):
         load(str(file))
+    for answer, kind in (("K", "choice"), ("E", "choice:letters=ABCD")):
+        file = json_lines(tmp_path / "own.jsonl", [GOOD | {"kind": kind, "answer": answer}])
+        with pytest.raises(UsageError, match=r"is not a choice; it must be one of A, B, C, D"):
+            load(str(file))
+    assert load(str(json_lines(tmp_path / "own.jsonl", [GOOD | {"kind": "choice", "answer": "J"}]))).problems
+
+
+def test_answers_of_a_file_must_be_of_their_kind(tmp_path: Path) -> None:
+    file = json_lines(tmp_path / "own.jsonl", [GOOD | {"kind": "date", "answer": "soon"}])
+    with pytest.raises(UsageError, match="the answer 'soon' is not of the kind date"):
+        load(str(file))
+    file = json_lines(tmp_path / "own.jsonl", [GOOD | {"kind": "os:system", "answer": "5"}])
+    with pytest.raises(UsageError, match="line 1: unknown kind of answer 'os'"):
+        load(str(file))
+    loaded = load(str(json_lines(tmp_path / "own.jsonl", [GOOD | {"kind": "date", "answer": "2 Jan 2024"}])))
+    assert "YYYY-MM-DD" in loaded.record_questions()[0].prompt.text
 
 
 def test_a_wrong_count_is_refused_unless_a_part_is_asked_for(tmp_path: Path) -> None:

@@ -82,7 +82,11 @@ def test_json_lines_in_a_json_file(tmp_path: Path) -> None:
         ("q.jsonl", '{"question": "?", "gold": {}}', "line 1: gold is {}; it must be"),
         ("q.jsonl", '{"question": "?", "level": 1.5}', "line 1: level is 1.5; it must be"),
         ("q.jsonl", '{"question": "?", "level": 1000}', "line 1: level is 1000"),
-        ("q.jsonl", '{"question": "?", "kind": "essay"}', "line 1: unknown kind 'essay'; known: math, choice"),
+        (
+            "q.jsonl",
+            '{"question": "?", "kind": "essay"}',
+            "line 1: unknown kind of answer 'essay'; known: math, choice",
+        ),
         ("q.jsonl", '{"question": "?"}\n{"id": 1, "question": "?"}', "line 2: the id '1' is used twice"),
         ("q.jsonl", b"\xff\xfe", "is not UTF-8 text"),
         ("q.json", "[1]", "row 1 is not a question"),

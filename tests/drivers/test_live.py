@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import pytest
 
-from sureenough.answers import extract
+from sureenough.answers import Judge, extract, for_question
+from sureenough.answers.kinds import FunctionJudge, Math
 from sureenough.api import replay
 from sureenough.core.events import Action, Ended, Expired, Regrouped, Token, Tokens, path_seed
 from sureenough.core.options import RunOptions
 from sureenough.core.outcome import Outcome
 from sureenough.core.session import Session
 from sureenough.core.snapshot import Snapshot
-from sureenough.drivers.judging import new_grouper
 from sureenough.drivers.live import run
 from sureenough.drivers.observers import ObservedEvent, PathText, RunStarted
 from sureenough.engines import Chunk, Engine, Fake, Prompt, Recorded
@@ -37,17 +37,22 @@ def scripted(play: Callable[[int], Iterable[Step]]) -> Fake:
     return Fake(lambda seed: play(NUMBER[seed]))
 
 
+def live_judge(
+    extract: Callable[[str], str | None] = extract, group: Callable[[Sequence[str]], Mapping[str, Any]] | None = None
+) -> Judge:
+    """The judge of a live run on mathematics, with parts of it replaced."""
+    math = for_question(Math())
+    by_group = group and (lambda answers: [group(answers)[answer] for answer in answers])
+    return FunctionJudge(extract, by_group or math.classes, math.grade)
+
+
 def go(
     engine: Engine, strategy: str = "sc", *, paths: int = 8, parallel: int = 4, window: int = 4, **more: Any
 ) -> Outcome:
     options = {name: more.pop(name) for name in ("max_tokens", "count", "planned", "hurry", "deadline") if name in more}
     session = Session(resolve(strategy), RunOptions(paths=paths, window=window, parallel=parallel, **options))
-    return asyncio.run(
-        asyncio.wait_for(
-            run(Prompt.user("?"), engine, session, **({"extract": extract, "group": new_grouper()} | more)),
-            timeout=LONG,
-        )
-    )
+    judge = live_judge(more.pop("extract", extract), more.pop("group", None))
+    return asyncio.run(asyncio.wait_for(run(Prompt.user("?"), engine, session, judge=judge, **more), timeout=LONG))
 
 
 def test_every_path_votes() -> None:
@@ -152,7 +157,7 @@ def test_cancellation_from_outside_returns_the_vote_so_far() -> None:
 
     async def cancelled() -> Outcome:
         session = Session(resolve("sc"), RunOptions(paths=8, window=4, parallel=4))
-        task = asyncio.create_task(run(Prompt.user("?"), engine, session, extract=extract, group=new_grouper()))
+        task = asyncio.create_task(run(Prompt.user("?"), engine, session, judge=live_judge()))
         while engine.started < 7:
             await asyncio.sleep(0.001)
         task.cancel()

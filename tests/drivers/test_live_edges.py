@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from sureenough.answers import extract
 from sureenough.core.events import Action, Token
 from sureenough.core.options import RunOptions
 from sureenough.core.outcome import Outcome
@@ -25,7 +24,7 @@ from sureenough.engines import Engine, Fake, Prompt
 from sureenough.engines.fake import Step
 from sureenough.pools.journal import Journal
 from sureenough.spec import resolve
-from tests.drivers.test_live import LONG, NUMBER, go, scripted, tokens
+from tests.drivers.test_live import LONG, NUMBER, go, live_judge, scripted, tokens
 
 MEANING = {"0.5": "1/2", "2/4": "1/2", "42": "42", "6*7": "42", "7": "7"}
 
@@ -173,7 +172,7 @@ def test_14_14_slow_counters_neither_lose_nor_delay_a_settled_answer() -> None:
 
 async def cancelled(engine: Engine, times: int, after: float) -> Outcome:
     session = Session(resolve("sc"), RunOptions(paths=8, window=4, parallel=8))
-    task = asyncio.create_task(run(Prompt.user("?"), engine, session, extract=extract, group=by_meaning))
+    task = asyncio.create_task(run(Prompt.user("?"), engine, session, judge=live_judge(group=by_meaning)))
     await asyncio.sleep(after)
     for _ in range(times):
         task.cancel()

@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 
 from sureenough.answers import extract
+from sureenough.answers.kinds import Math
 from sureenough.core.options import RunOptions
 from sureenough.core.session import Session
-from sureenough.drivers.judging import new_grouper
 from sureenough.drivers.live import run
 from sureenough.engines import Chunk, Engine, Prompt
 from sureenough.engines.base import opened
@@ -123,7 +123,7 @@ def test_a_path_that_breaks_is_an_engine_error(make: Any) -> None:
 def test_a_whole_run(make: Any, strategy: str) -> None:
     async def use(held: Held) -> None:
         session = Session(resolve(strategy), RunOptions(paths=16, window=4, parallel=4))
-        out = await run(PROMPT, held.engine, session, extract=extract, group=new_grouper())
+        out = await run(PROMPT, held.engine, session, judge=Math())
         assert out.answer == held.answer
         assert out.tokens.total <= held.tokens * out.started
 
@@ -134,7 +134,7 @@ def test_a_whole_run(make: Any, strategy: str) -> None:
 def test_a_deadline_frees_every_slot(make: Any) -> None:
     async def use(held: Held) -> None:
         session = Session(resolve("ddc:warmup=4"), RunOptions(paths=16, window=4, parallel=4, deadline=0.05))
-        out = await run(PROMPT, held.engine, session, extract=extract, group=new_grouper())
+        out = await run(PROMPT, held.engine, session, judge=Math())
         assert (out.reason, out.answer) == ("deadline", None)
 
     bounded(make, "endless", use)

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from sureenough.answers import extract
+from sureenough.answers.kinds import judge
 from sureenough.core.events import Action, Tokens
 from sureenough.core.options import RunOptions
 from sureenough.core.session import Session
@@ -82,8 +83,7 @@ async def one(connected: OpenAIConnection, number: int) -> str:
             Prompt.user("?"),
             connected,
             session,
-            extract=extract,
-            group=lambda answers: {answer: answer for answer in answers},
+            judge=judge(extract=extract, key=str),
             observers=[told],
         )
     )

@@ -18,16 +18,24 @@ from dataclasses import dataclass
 
 from sureenough.answers.canonical import canonical_key
 from sureenough.answers.compare import Verdict
-from sureenough.answers.extract import extract, split_thinking
+from sureenough.answers.extract import split_thinking
 from sureenough.answers.judge import (
     LIVE_PATIENCE,
     REPLAY_PATIENCE,
     REPLAY_SECONDS,
     SYMBOLIC_SECONDS,
     VERSION,
-    Judge,
+    MathJudge,
 )
 from sureenough.answers.key_types import Key
+from sureenough.answers.kinds import (
+    REPLAY_LIMITS,
+    Judge,
+    Limits,
+    extract,
+    for_question,
+    resolve_kind,
+)
 from sureenough.answers.symbolic import WORKER, SymbolicWorker
 
 
@@ -50,16 +58,16 @@ def group(
     classes: dict[str, list[int | None]] = {}
     unsettled, spent = 0, 0.0
     for question, given in answers.items():
-        judge = Judge(symbolic_seconds, patience=REPLAY_PATIENCE, worker=worker)
-        classes[question] = judge.classes(given)
-        unsettled += judge.unsettled
-        spent += judge.spent
+        math = MathJudge(symbolic_seconds, patience=REPLAY_PATIENCE, worker=worker)
+        classes[question] = math.classes(given)
+        unsettled += math.unsettled
+        spent += math.spent
     return Grouped(classes, unsettled, spent)
 
 
 def classes(answers: Iterable[str | None], *, symbolic_seconds: float = SYMBOLIC_SECONDS) -> list[int | None]:
     """The class of each answer to one question, numbered by first appearance; None for None."""
-    return Judge(symbolic_seconds, patience=REPLAY_PATIENCE).classes(answers)
+    return MathJudge(symbolic_seconds, patience=REPLAY_PATIENCE).classes(answers)
 
 
 def same(a: str, b: str) -> bool:
@@ -75,16 +83,17 @@ def grade(
     rounding: bool = False,
     decimal_comma: bool = False,
 ) -> bool:
-    """Whether an answer is the gold one; no answer never is. The options are those of `Judge.grade`."""
+    """Whether an answer is the gold one; no answer never is. The options are those of `MathJudge.grade`."""
     if answer is None:
         return False
-    judge = Judge(patience=REPLAY_PATIENCE)
-    return judge.grade(gold, answer, percent=percent, rounding=rounding, decimal_comma=decimal_comma)
+    return MathJudge(patience=REPLAY_PATIENCE).grade(
+        gold, answer, percent=percent, rounding=rounding, decimal_comma=decimal_comma
+    )
 
 
 def explain(a: str, b: str) -> Verdict:
     """Same or different, and how that was decided: `str(explain(a, b))` is "same, by keys" and the like."""
-    return Judge(patience=REPLAY_PATIENCE).explain(a, b)
+    return MathJudge(patience=REPLAY_PATIENCE).explain(a, b)
 
 
 def warm_up(timeout: float = 30.0) -> bool:
@@ -94,6 +103,7 @@ def warm_up(timeout: float = 30.0) -> bool:
 
 __all__ = [
     "LIVE_PATIENCE",
+    "REPLAY_LIMITS",
     "REPLAY_PATIENCE",
     "REPLAY_SECONDS",
     "SYMBOLIC_SECONDS",
@@ -101,13 +111,17 @@ __all__ = [
     "Grouped",
     "Judge",
     "Key",
+    "Limits",
+    "MathJudge",
     "Verdict",
     "canonical_key",
     "classes",
     "explain",
     "extract",
+    "for_question",
     "grade",
     "group",
+    "resolve_kind",
     "same",
     "split_thinking",
     "warm_up",

@@ -1,66 +1,37 @@
-"""`extract(text)`: the answer that a reply commits to, or None; in time linear in the text.
+"""What a reply commits to: its text after the thinking, and the mathematical answer in it; in time linear in the text.
 
-Only what follows the thinking counts, and an explicit form is required: a box or, if there is none, an announcement.
-Nothing is picked out of prose unless the caller asks for it.
+An explicit form is required: a box or, if there is none, an announcement. Nothing is picked out of prose unless the
+caller asks for it.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 
 from sureenough.answers.announcements import announced_answer, last_number
 from sureenough.answers.boxed import boxed_contents
-from sureenough.answers.choice import choose
 from sureenough.answers.tokens import CHAT_MARKER
-from sureenough.errors import UsageError
-
-KINDS = ("math", "choice")
-FALLBACKS = (None, "last-number")
 
 _THOUGHT = re.compile(r"</think>|<\|channel\|>\s{0,8}final\b(?:<\|message\|>)?")
 _THINKING = re.compile(r"<think>|<\|channel\|>")
 
 
-def extract(
-    text: str, kind: str = "math", *, choices: Iterable[str] = "ABCD", fallback: str | None = None
-) -> str | None:
-    """The answer in a model's reply; None if it has none.
-
-    kind "math": the last balanced box, else an announced answer. kind "choice": one of `choices`, a text or list of
-    letters. fallback "last-number": if a mathematical reply announces nothing, its last number.
-    """
-    letters = _letters(choices)
-    _check(kind, fallback)
-    reply = split_thinking(text)[1]
+def mathematical_answer(text: str, *, last_number_too: bool = False) -> str | None:
+    """The last balanced box, else an announced answer, else the last number if the caller asks for it."""
+    reply = reply_of(text)
     if reply is None:
         return None
-    reply = CHAT_MARKER.sub(" ", reply)
-    if kind == "choice":
-        return choose(reply, letters)
     content, any_box = boxed_contents(reply)
     if any_box:
         return content
     answer = announced_answer(reply)
-    if answer is None and fallback == "last-number":
-        answer = last_number(reply)
-    return answer
+    return last_number(reply) if answer is None and last_number_too else answer
 
 
-def _check(kind: str, fallback: str | None) -> None:
-    if kind not in KINDS:
-        raise UsageError(f"unknown kind {kind!r}; known kinds: {', '.join(KINDS)}")
-    if fallback not in FALLBACKS:
-        raise UsageError(f"unknown fallback {fallback!r}; known: None, last-number")
-
-
-def _letters(choices: Iterable[str]) -> str:
-    """The offered letters as one text; refused unless they are single letters, all different."""
-    given = list(choices) if isinstance(choices, Iterable) else []
-    single = all(isinstance(letter, str) and len(letter) == 1 and letter.isalpha() for letter in given)
-    if not given or not single or len({letter.casefold() for letter in given}) != len(given):
-        raise UsageError(f"choices must be different letters, such as 'ABCD' or ['A', 'B'], not {choices!r}")
-    return "".join(given)
+def reply_of(text: str) -> str | None:
+    """A model's text without its thinking and without chat markers; None if the thinking was never closed."""
+    reply = split_thinking(text)[1]
+    return None if reply is None else CHAT_MARKER.sub(" ", reply)
 
 
 def split_thinking(text: str) -> tuple[str | None, str | None]:

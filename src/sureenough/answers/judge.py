@@ -44,7 +44,7 @@ TOO_LARGE = Verdict(False, "too large to compare", settled=False)
 _PASSING = (NOT_READY, OUT_OF_BUDGET)  # verdicts that another call may replace
 
 
-class Judge:
+class MathJudge:
     """Judges the answers to one question, and remembers what it has judged.
 
     `symbolic_seconds` limits the work of symbolic code in one call of `classes`, `explain` or `grade`; `patience`

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from sureenough.answers import REPLAY_SECONDS
+from sureenough.api import Kind
 from sureenough.bench.cells import ReplayCell, Replayed, replay_cells
 from sureenough.bench.judging import Equal
 from sureenough.bench.pipeline import OpenPool, Progress
@@ -65,6 +66,7 @@ def compare(
     hurry: float | None = None,
     guard: bool = False,
     equal: Equal = "meaning",
+    kind: Kind | None = None,
     symbolic_seconds: float = REPLAY_SECONDS,
     skip_damaged: bool = False,
     jobs: int = 1,
@@ -87,6 +89,8 @@ def compare(
         planned: run no more paths at once than the vote may still need; on if `hurry` is given.
         hurry: with planned width, paths that may run at once per path that has ended; 0.25 by default.
         guard: deprecated and without effect; `sure` learns which confidence to trust.
+        kind: kind of answer of questions that have none of their own, such as "number:rel=1e-3", or a judge; by default
+            what the pool says. Answers are extracted again if the pool has the texts.
         equal: whether answers are one candidate by their "meaning" or by their "string", as other tools vote.
         symbolic_seconds: time per question to compare answers symbolically; undecided pairs count as different.
         skip_damaged: leave damaged rows out instead of refusing the pool.
@@ -94,7 +98,7 @@ def compare(
         progress: called with the paths done and all paths.
     """
     settings = ReplaySettings(
-        repeats=repeats, guard=guard, equal=equal, symbolic_seconds=symbolic_seconds,
+        repeats=repeats, guard=guard, equal=equal, kind=kind, symbolic_seconds=symbolic_seconds,
         skip_damaged=skip_damaged or (isinstance(pool, Pool) and pool.skip_damaged), jobs=jobs,
     )  # fmt: skip
     given = {"planned": planned, "hurry": hurry}

@@ -10,11 +10,24 @@ import hashlib
 import json
 import os
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
-from sureenough.answers import REPLAY_PATIENCE, REPLAY_SECONDS, VERSION, Judge, warm_up
+from sureenough.answers import (
+    REPLAY_PATIENCE,
+    REPLAY_SECONDS,
+    VERSION,
+    Judge,
+    Limits,
+    for_question,
+    resolve_kind,
+    warm_up,
+)
+from sureenough.answers.kinds import BUILTIN, Math, MathQuestion
+from sureenough.answers.statements import number_classes
+from sureenough.answers.word_kinds import Regex
+from sureenough.drivers.judging import extract_or_abstain
 from sureenough.errors import UsageError
 from sureenough.pools import Pool, Question
 
@@ -35,17 +48,55 @@ class JudgedAnswers:
     right: dict[str, bool] | None  # None if the question has no gold answer
     undecided: int = 0  # pairs of answers without a verdict in time; they count as different
     worker_missing: bool = False  # some because the symbolic worker was not ready: another run may do better
+    cached: bool = True  # False for judges of other packages, whose code may change
 
 
-def judge_question(question: Question, symbolic_seconds: float, equal: Equal) -> JudgedAnswers:
+def judge_question(
+    question: Question, symbolic_seconds: float, equal: Equal, judge: Judge = BUILTIN["math"]
+) -> JudgedAnswers:
     """Voting and grading have separate time budgets, so that neither starves the other."""
     answers = list(dict.fromkeys(path.answer for path in question.paths if path.answer is not None))
-    voting, grading = (Judge(symbolic_seconds, patience=REPLAY_PATIENCE) for _ in range(2))
-    numbers = voting.classes(answers) if equal == "meaning" else _by_string(answers)
-    classes = {answer: number for answer, number in zip(answers, numbers, strict=True) if number is not None}
+    limits = Limits(symbolic_seconds, REPLAY_PATIENCE)
+    voting, grading = (for_question(judge, None, limits) for _ in range(2))
     gold = question.gold
-    right = None if gold is None else {answer: grading.grade(gold, answer) for answer in answers}
-    return JudgedAnswers(classes, right, voting.unsettled + grading.unsettled, voting.unready or grading.unready)
+    try:
+        numbers = number_classes(voting.classes(answers)) if equal == "meaning" else _by_string(answers)
+        right = None if gold is None else {answer: bool(grading.grade(gold, answer)) for answer in answers}
+        classes = {answer: number for answer, number in zip(answers, numbers, strict=True) if number is not None}
+    except Exception as error:  # a judge may be the caller's own
+        raise UsageError(f"the judge failed on question {question.id!r}: {type(error).__name__}: {error}") from error
+    memories = [one.memory for one in (voting, grading) if isinstance(one, MathQuestion)]
+    undecided = sum(memory.unsettled for memory in memories)
+    return JudgedAnswers(classes, right, undecided, any(memory.unready for memory in memories), _is_builtin(judge))
+
+
+def _is_builtin(judge: Judge) -> bool:
+    return isinstance(judge, (Regex, *map(type, BUILTIN.values())))
+
+
+def judge_of(question: Question, kind: Any, pool: Pool) -> Judge:
+    """The judge of a recorded question: its own kind, else the caller's, else the pool's."""
+    if question.kind is None and kind is not None:
+        return resolve_kind(kind)
+    recorded = question.kind or pool.info.kind
+    try:
+        return resolve_kind(recorded, registered_only=True)
+    except UsageError as error:
+        raise UsageError(
+            f"{pool.file} was recorded with kind={recorded}, which a file cannot choose: {error}. "
+            f"If you trust it, give kind={recorded}"
+        ) from None
+
+
+def read_again(question: Question, kind: Any, pool: Pool) -> Question:
+    """The question with its answers extracted by the caller's kind, if that is not the pool's and texts were kept."""
+    texts = [path.text for path in question.paths]
+    if question.kind is not None or kind in (None, pool.info.kind) or None in texts:
+        return question
+    judge = for_question(resolve_kind(kind))
+    answers = [extract_or_abstain(judge, text or "") for text in texts]
+    paths = [replace(path, answer=answer) for path, (answer, _) in zip(question.paths, answers, strict=True)]
+    return replace(question, paths=paths)
 
 
 def _by_string(answers: list[str]) -> list[int]:
@@ -56,18 +107,22 @@ def _by_string(answers: list[str]) -> list[int]:
 class PoolJudge:
     """The judged answers of a pool, with their cache."""
 
-    def __init__(self, pool: Pool, symbolic_seconds: float = REPLAY_SECONDS, equal: Equal = "meaning") -> None:
+    def __init__(
+        self, pool: Pool, symbolic_seconds: float = REPLAY_SECONDS, equal: Equal = "meaning", kind: Any = None
+    ) -> None:
         check_equal(equal)
+        self.kind = kind
         self.symbolic_seconds: float = symbolic_seconds
         self.equal: Equal = equal
         with pool.file.open("rb") as file:
             content = hashlib.file_digest(file, "sha256")
         self.sha256 = content.hexdigest()  # of the pool
-        content.update(f"{symbolic_seconds} {pool.skip_damaged} {equal}".encode())
+        chosen = "" if kind is None else f" {resolve_kind(kind)!r}"
+        content.update(f"{symbolic_seconds} {pool.skip_damaged} {equal}{chosen}".encode())
         self._file = cache_folder() / f"answers-{VERSION}-{content.hexdigest()[:32]}.json"
         self._judged = _read(self._file)
         self._changed = False
-        if not self._judged:
+        if not self._judged and isinstance(resolve_kind(kind or "math"), Math):
             warm_up(0)  # starts in the background, to be ready when the first pair needs it
 
     @property
@@ -89,7 +144,7 @@ class PoolJudge:
         entries = {
             name: [judged.classes, judged.right, judged.undecided]
             for name, judged in self._judged.items()
-            if not judged.worker_missing
+            if judged.cached and not judged.worker_missing
         }
         if not self._changed or not entries:
             return

@@ -12,7 +12,6 @@ from math import inf
 from pathlib import Path
 from typing import NamedTuple
 
-from sureenough.answers import grade
 from sureenough.api import aask
 from sureenough.bench.progress import ProgressMeter
 from sureenough.bench.recording import RecordingCell
@@ -204,11 +203,15 @@ async def _run(job: LiveJob, engine: Engine, options: RunOptions) -> LiveRun:
     log = RunLogWriter({"question": question.id, "model": job.cell.model.name, "strategy": job.strategy}, interval=inf)
     own = {name: getattr(options, name) for name in RunOptions.fields()} | {"seed": options.seed + job.repeat}
     outcome = await aask(
-        question.prompt, engine, job.strategy, extract=question.extract, observers=[log], gives_up=False, **own
+        question.prompt, engine, job.strategy, kind=question.judge, observers=[log], gives_up=False, **own
     )
     _refuse_unfinished(outcome, job)
-    right = None if question.gold is None else await asyncio.to_thread(grade, question.gold, outcome.answer)
+    right = None if question.gold is None else await asyncio.to_thread(_grade, question, outcome.answer)
     return LiveRun(*job.key, right, *log.view.seconds(), outcome.to_json())
+
+
+def _grade(question: RecordQuestion, answer: str | None) -> bool:
+    return question.gold is not None and answer is not None and question.judge.grade(question.gold, answer)
 
 
 def _refuse_unfinished(outcome: Outcome, job: LiveJob) -> None:

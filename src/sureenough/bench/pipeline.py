@@ -16,10 +16,11 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Final, Generic, NamedTuple, TypeVar
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from sureenough.answers import warm_up
-from sureenough.bench.judging import Equal, JudgedAnswers, PoolJudge, judge_question
+from sureenough.answers.kinds import Math
+from sureenough.bench.judging import Equal, JudgedAnswers, PoolJudge, judge_of, judge_question, read_again
 from sureenough.bench.settings import ReplaySettings
 from sureenough.bench.source import Source
 from sureenough.errors import SureEnoughError
@@ -69,6 +70,7 @@ class _Part(NamedTuple, Generic[T]):
     judged: dict[str, JudgedAnswers]
     symbolic_seconds: float
     equal: Equal
+    kind: Any
     task: Task[T]
 
 
@@ -138,8 +140,9 @@ def run_tasks(
 def open_pool(source: Source, settings: ReplaySettings, window: int | None) -> OpenPool:
     """A pool, its judge, and the caller's window or what the pool suggests."""
     pool = Pool(source.pool, skip_damaged=settings.skip_damaged)
+    kind = source.kind if settings.kind is None else settings.kind
     size = pool.window() if window is None else window
-    return OpenPool(source, pool, PoolJudge(pool, settings.symbolic_seconds, settings.equal), size)
+    return OpenPool(source, pool, PoolJudge(pool, settings.symbolic_seconds, settings.equal, kind), size)
 
 
 def _parts(task_number: int, opened: OpenPool, task: Task[T], most: int) -> Iterator[_Part[T]]:
@@ -152,7 +155,7 @@ def _parts(task_number: int, opened: OpenPool, task: Task[T], most: int) -> Iter
         if start - cuts[-1] >= rows_per_part:
             cuts.append(start)
     cuts.append(pool.rows)
-    common = (pool.skip_damaged, judge.judged, judge.symbolic_seconds, judge.equal, task)
+    common = (pool.skip_damaged, judge.judged, judge.symbolic_seconds, judge.equal, judge.kind, task)
     for number, (first, last) in enumerate(pairwise(cuts)):
         yield _Part(task_number, number, pool.file, first, last, *common)
 
@@ -187,10 +190,13 @@ def _run_part(part: _Part[T], advance: Callable[[int], None] = lambda paths: Non
     values: list[T] = []
     newly_judged: dict[str, JudgedAnswers] = {}
     for question in pool.part(part.first, part.last):
+        question = read_again(question, part.kind, pool)
         judged = part.judged.get(question.id)
         if judged is None:
-            warm_up()  # otherwise the speed of its start would decide which pairs get a verdict
-            judged = newly_judged[question.id] = judge_question(question, part.symbolic_seconds, part.equal)
+            judge = judge_of(question, part.kind, pool)
+            if isinstance(judge, Math):
+                warm_up()  # otherwise the speed of its start would decide which pairs get a verdict
+            judged = newly_judged[question.id] = judge_question(question, part.symbolic_seconds, part.equal, judge)
         values.append(part.task(question, judged))
         advance(len(question.paths))
     return _PartResult(part.task_number, part.number, values, newly_judged, pool.damaged)

@@ -39,6 +39,7 @@ class EngineChoice:
     """An engine of the plan: a model behind one URL or several; without any, the built-in one."""
 
     model: str | None = None
+    engine: str | None = None  # of another package: its name, or module:attribute
     url: str | tuple[str, ...] = ()
     name: str | None = None  # in tables and file names; the model's by default
     temperature: float = 0.6
@@ -77,7 +78,7 @@ class BenchPlan:
         for name in ("replay_parallel", "live_repeats", "at_once"):
             if getattr(self, name) is not None:
                 check_count(name, getattr(self, name))
-        names = [engine.name or engine.model for engine in self.engines]
+        names = [engine.name or engine.model or engine.engine for engine in self.engines]
         twice = next((name for name in names if names.count(name) > 1), None)
         if twice is not None:
             raise UsageError(f'two engines are called {twice!r}; give each a name of its own: name = "…"')

@@ -64,7 +64,7 @@ class RecordingCell:
     def template(self) -> str:
         """The caller's template, else for mathematics the engine's, else the dataset's."""
         suggested: str | None = getattr(self.model.engine, "template", None)
-        own = self.data.dataset.template
+        own = self.data.template
         use_own = self.data.own_template or suggested is None or self.data.dataset.kind != "math"
         return own if use_own or suggested is None else suggested
 
@@ -100,7 +100,8 @@ def record_cell(
                 raise EngineError(f"{missing} paths of {cell.label} are missing; the latest failure: {result.lost}")
             write_journal_pool(pool, questions, journal, _info(cell), keep_text=text)
         journal_of(pool).unlink()
-    return Source(cell.data.name, cell.model.name, pool)
+    kind = cell.data.dataset.kind
+    return Source(cell.data.name, cell.model.name, pool, None if kind == "math" else kind)
 
 
 def journal_of(pool: Path) -> Path:
@@ -135,5 +136,5 @@ def _info(cell: RecordingCell) -> PoolInfo:
     engine: Any = cell.model.engine
     return PoolInfo(
         cell.data.name, cell.model.name, type(engine).__name__.lower(), getattr(engine, "k", 20),
-        sampling=cell.model.sampling(), prompt=cell.template, window=engine.window,
+        sampling=cell.model.sampling(), prompt=cell.template, window=engine.window, kind=cell.data.dataset.kind,
     )  # fmt: skip

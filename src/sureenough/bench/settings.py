@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import pickle
 from dataclasses import Field, dataclass, fields
 from typing import Any, Final
 
-from sureenough.answers import REPLAY_SECONDS
+from sureenough.answers import REPLAY_SECONDS, resolve_kind
 from sureenough.bench.judging import Equal, check_equal
 from sureenough.core.options import RunOptions, check_count, check_seconds
 from sureenough.errors import UsageError
@@ -21,6 +22,7 @@ class ReplaySettings:
     repeats: int = DEFAULT_REPEATS  # orders of every question's paths
     guard: bool = False  # deprecated: `sure` learns which confidence to trust, and this changes nothing
     equal: Equal = "meaning"
+    kind: Any = None  # of answer, of questions that have none of their own; what the pool says by default
     symbolic_seconds: float = REPLAY_SECONDS  # per question; pairs of answers still undecided count as different
     skip_damaged: bool = False
     jobs: int = 1  # processes; more than one needs `if __name__ == "__main__":` in a script
@@ -30,6 +32,10 @@ class ReplaySettings:
         check_count("jobs", self.jobs)
         check_seconds("symbolic_seconds", self.symbolic_seconds)
         check_equal(self.equal)
+        if self.kind is not None:
+            resolve_kind(self.kind)
+        if self.jobs > 1 and not isinstance(self.kind, str | None):
+            _refuse_local(self.kind)
         if self.repeats > MOST_REPEATS:
             raise UsageError(f"repeats is {self.repeats}; at most {MOST_REPEATS:,} are allowed, and ten are plenty")
 
@@ -38,7 +44,19 @@ class ReplaySettings:
         return {setting.name: setting for setting in fields(cls)}
 
 
+def _refuse_local(judge: Any) -> None:
+    try:
+        pickle.dumps(judge)
+    except Exception:
+        raise UsageError(
+            "this judge cannot be sent to other processes: use jobs=1, or name it as kind='module:attribute'"
+        ) from None
+
+
 def changed_settings(*parts: RunOptions | ReplaySettings) -> dict[str, Any]:
     """The values that differ from their defaults, by name; `jobs` changes no number and is left out."""
     values = [(field, getattr(part, name)) for part in parts for name, field in part.fields().items()]
-    return {field.name: value for field, value in values if value != field.default and field.name != "jobs"}
+    changed = {field.name: value for field, value in values if value != field.default and field.name != "jobs"}
+    if "kind" in changed and not isinstance(changed["kind"], str):
+        changed["kind"] = repr(changed["kind"])
+    return changed

@@ -16,6 +16,7 @@ class Source:
     dataset: str
     model: str
     pool: Path
+    kind: str | None = None  # of answer, if it is known from elsewhere than the file
 
     @classmethod
     def of(cls, pool: str | Path, *, dataset: str | None = None, model: str | None = None) -> Source:

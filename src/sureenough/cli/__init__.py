@@ -28,6 +28,7 @@ VERBS: Final = {
     "answers": "Compare two answers, or extract one from a text.",
     "explain": "Explain what a strategy decided on a recorded question.",
     "strategies": "List the strategies and their options.",
+    "plugins": "List what other packages add, and what failed to load.",
     "serve-vllm": "Serve a model with vLLM that watches its own paths.",
 }
 """Every verb in a line; its `command` is in the file of the same name."""

@@ -9,7 +9,8 @@ from typing import Annotated
 
 import typer
 
-from sureenough.answers import canonical_key, explain, extract, warm_up
+from sureenough.answers import canonical_key, explain, extract, resolve_kind, warm_up
+from sureenough.cli.option_groups import Kind
 from sureenough.errors import UsageError
 
 
@@ -18,7 +19,7 @@ def command(
     file: Annotated[
         Path | None, typer.Option("--extract", metavar="FILE", help="Print the answer in this text; - reads stdin.")
     ] = None,
-    kind: Annotated[str, typer.Option(help="With --extract: math or choice.")] = "math",
+    kind: Kind = "math",
     choices: Annotated[str, typer.Option(help="With --kind choice: the letters that were offered.")] = "ABCD",
     fallback: Annotated[str | None, typer.Option(help="With --extract: last-number reads prose, too.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
@@ -27,7 +28,11 @@ def command(
     if file is not None and not pair:
         _extract(file, kind, choices, fallback, as_json=as_json)
     elif file is None and pair and len(pair) == 2:
-        _compare(*pair, as_json=as_json)
+        if kind == "math":
+            _compare(*pair, as_json=as_json)
+        else:
+            same = len(set(resolve_kind(kind).classes(pair))) == 1
+            typer.echo(json.dumps({"same": same}) if as_json else ("same" if same else "different"))
     else:
         raise UsageError("give two answers to compare, or --extract FILE")
 

@@ -31,7 +31,7 @@ from sureenough.cli.engine import (
     print_hint,
 )
 from sureenough.cli.live_display import LiveDisplay, PlainDisplay
-from sureenough.cli.option_groups import STRATEGY_HELP, run_options, with_options
+from sureenough.cli.option_groups import STRATEGY_HELP, Kind, run_options, with_options
 from sureenough.cli.terminal import echo
 from sureenough.core.options import LIVE_DEFAULTS, RunOptions
 from sureenough.core.outcome import Outcome
@@ -59,7 +59,7 @@ def command(
         str, typer.Option("-s", "--strategy", help=STRATEGY_HELP, envvar="SUREENOUGH_STRATEGY")
     ] = DEFAULT_STRATEGY,
     run: RunOptions,
-    kind: Annotated[str, typer.Option(help="Kind of answer: math or choice.")] = "math",
+    kind: Kind = "math",
     template: Template = None,
     server: EngineOptions,
     learn: Annotated[
@@ -77,7 +77,7 @@ def command(
     """Ask a model and watch the vote. Ctrl-C ends the run with the vote so far."""
     check_prices(price_in, price_out)
     question = _question(question, file)
-    engine = server.engine(quiet=quiet)
+    engine = server.any_engine(quiet=quiet)
     if not quiet:
         print_hint(engine, question)
     winner = WinnerTranscript()

@@ -19,7 +19,7 @@ from sureenough.bench.recording import Model
 from sureenough.cli import engine
 from sureenough.cli.bench_view import show_progress, tables
 from sureenough.cli.engine import EngineOptions, engine_options
-from sureenough.cli.option_groups import STRATEGIES_HELP, run_options, split_strategies, with_options
+from sureenough.cli.option_groups import STRATEGIES_HELP, PoolKind, run_options, split_strategies, with_options
 from sureenough.cli.terminal import echo
 from sureenough.datasets import DATASETS
 from sureenough.datasets.files import columns_of
@@ -64,7 +64,7 @@ def command(
     replay_parallel: Annotated[int | None, typer.Option(help="Paths at once in replay; 1 by default.")] = None,
     limit: Annotated[int | None, typer.Option(help="Only the first LIMIT questions of each dataset.")] = None,
     columns: Annotated[str | None, typer.Option("--map", help="A file's columns: question=problem,gold=key.")] = None,
-    kind: Annotated[str | None, typer.Option(help="Kind of answer if not the dataset's: math, choice.")] = None,
+    kind: PoolKind = None,
     template: Annotated[str | None, typer.Option(help="Prompt if not the dataset's, with {question}.")] = None,
     equal: Annotated[str | None, typer.Option(help="Compare answers by meaning or by string.")] = None,
     live: Annotated[bool | None, typer.Option("--live", help="Run every strategy live as well.")] = None,
@@ -87,15 +87,16 @@ def command(
         return
     engine.check_prices(price_in, price_out)
     sampling = {name: value for name, value in asdict(server).items() if name in SAMPLING}
-    engines = [{"url": list(url or ()), "model": server.model, **sampling}] if url or server.model else None
-    typed = _is_typed(context, "url") or _is_typed(context, "model")
+    named = {"engine": server.plugin} if server.plugin else {"url": list(url or ()), "model": server.model}
+    engines = [{**named, **sampling}] if url or server.model or server.plugin else None
+    typed = any(_is_typed(context, name) for name in ("url", "model", "plugin"))
     option_sweeps, own_sweep = _sweeps(sweep)
     chosen = read_plan(plan, {
         "experiment": experiment, "pools": pool, "datasets": _datasets(dataset, columns, kind, template),
         "engines": engines if typed else None, "strategies": split_strategies(strategy or ()) or None,
         "sweeps": option_sweeps, "sweep": own_sweep, **run, "repeats": repeats, "replay_parallel": replay_parallel,
-        "limit": limit, "equal": equal, "live": live, "live_repeats": live_repeats, "at_once": at_once, "text": text,
-        "jobs": jobs,
+        "limit": limit, "equal": equal, "kind": None if dataset else kind, "live": live, "live_repeats": live_repeats,
+        "at_once": at_once, "text": text, "jobs": jobs,
     }, sampling={name: value for name, value in sampling.items() if _is_typed(context, name)},
        fallback={"jobs": cores(), **({"engines": engines} if engines and not typed else {})})  # fmt: skip
     prepared = prepare(chosen, _models(chosen))
@@ -132,9 +133,9 @@ def _list() -> str:
 
 def _datasets(names: Texts, columns: str | None, kind: str | None, template: str | None) -> list[Any] | None:
     if not names:
-        if columns or kind or template:
+        if columns or template:
             raise UsageError(
-                "--map, --kind and --template belong to a --dataset; in a plan, write them into the table of a dataset"
+                "--map and --template belong to a --dataset; in a plan, write them into the table of a dataset"
             )
         return None
     settings = {"columns": columns_of(columns), "kind": kind, "template": template}
@@ -168,8 +169,9 @@ def _models(plan: BenchPlan) -> list[Model]:
 def _model(choice: EngineChoice) -> Model:
     sampling = {name: getattr(choice, name) for name in SAMPLING}
     engines: list[Any] = [
-        EngineOptions(url=url, model=choice.model, **sampling).engine() for url in choice.urls or (None,)
+        EngineOptions(url=url, model=choice.model, plugin=choice.engine, **sampling).any_engine()
+        for url in choice.urls or (None,)
     ]
-    name = choice.name or choice.model or getattr(engines[0], "name", "built-in")
+    name = choice.name or choice.model or choice.engine or getattr(engines[0], "name", "built-in")
     balanced: Engine = engines[0] if len(engines) == 1 else LoadBalancer(engines)
     return Model(str(name), balanced, len(engines))

@@ -20,7 +20,7 @@ MARKS: Final = {True: "✓", False: "✗", None: "?"}
 
 @with_options(
     server=engine_options(
-        leave_out=("temperature", "top_p", "max_path_tokens", "metrics"), first_token=60.0, stall=30.0
+        leave_out=("temperature", "top_p", "max_path_tokens", "metrics", "plugin"), first_token=60.0, stall=30.0
     )
 )
 def command(

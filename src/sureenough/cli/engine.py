@@ -6,6 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, fields
 from math import inf
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Annotated, Any, Final, get_type_hints
 
 import typer
@@ -14,9 +15,11 @@ from sureenough import reasoner
 from sureenough.cli.config import CONFIG
 from sureenough.cli.option_groups import OptionGroup
 from sureenough.cli.terminal import echo
+from sureenough.engines.base import Engine
 from sureenough.engines.local import hub
 from sureenough.engines.local.engine import Local
 from sureenough.engines.openai.client import OpenAI, Timeouts
+from sureenough.engines.plugins import named_engine
 from sureenough.errors import UsageError
 from sureenough.redact import printable_url
 from sureenough.strategies import STRATEGIES
@@ -76,6 +79,17 @@ class EngineOptions:
         int | None, typer.Option(help="Without --url: tokens of context for all paths together.", min=1)
     ] = None
     threads: Annotated[int | None, typer.Option(help="Without --url: threads; all cores by default.", min=1)] = None
+    plugin: Annotated[
+        str | None, typer.Option("--engine", help="An engine of another package: its name, or module:attribute.")
+    ] = None
+
+    def any_engine(self, window: int | None = None, quiet: bool = False) -> Engine:
+        """The engine of another package if one is named, else as `engine`."""
+        if self.plugin is None:
+            return self.engine(window, quiet)
+        if self.url is not None or self.model is not None:
+            raise UsageError("--engine cannot be combined with --url or --model: it is the model")
+        return named_engine(self.plugin)
 
     def engine(self, window: int | None = None, quiet: bool = False) -> OpenAI | Local:
         """The server's model, or one on this machine."""
@@ -148,21 +162,23 @@ def _local(model: str | None, quiet: bool, **options: Any) -> Local:
     return engine
 
 
-def print_hint(engine: OpenAI | Local, question: str) -> None:
+def print_hint(engine: Engine, question: str) -> None:
     """Warn if the built-in model is asked a question unlike any that it was trained on."""
     hint = reasoner.hint(question) if isinstance(engine, Local) and engine.builtin else None
     if hint is not None:
         echo(f"Hint: {hint} ({OTHER_MODELS}).", err=True)
 
 
-def client(engine: OpenAI | Local) -> OpenAI:
+def client(engine: Engine) -> Any:
     """The engine as a client of a server: its settings as they are sent."""
-    return engine if isinstance(engine, OpenAI) else engine.wire()
+    if isinstance(engine, OpenAI | Local):
+        return engine if isinstance(engine, OpenAI) else engine.wire()
+    return SimpleNamespace(model=engine.model_name(), k=20, chat=True, window=engine.window, sampling=engine.sampling)
 
 
-def kind(engine: OpenAI | Local) -> str:
+def kind(engine: Engine) -> str:
     """The engine's name in the metadata of a pool."""
-    return "openai" if isinstance(engine, OpenAI) else "local"
+    return {OpenAI: "openai", Local: "local"}.get(type(engine), "plug-in")
 
 
 def cost(prompt: int, generated: int, price_in: float | None, price_out: float | None) -> float | None:

@@ -12,7 +12,8 @@ from typing import Annotated
 import typer
 
 from sureenough.api import answer_classes
-from sureenough.cli.option_groups import STRATEGY_HELP, run_options, with_options
+from sureenough.bench.judging import judge_of, read_again
+from sureenough.cli.option_groups import STRATEGY_HELP, PoolKind, run_options, with_options
 from sureenough.cli.terminal import echo
 from sureenough.core.options import RunOptions
 from sureenough.core.session import Session
@@ -47,6 +48,7 @@ def command(
     question: QuestionOption = None,
     strategy: Annotated[str, typer.Option("-s", "--strategy", help=STRATEGY_HELP)] = DEFAULT_STRATEGY,
     run: RunOptions,
+    kind: PoolKind = None,
     show_paths: Annotated[bool, typer.Option("--show-paths", help="Print every path that was started.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
@@ -54,7 +56,9 @@ def command(
     source, recorded = find_question(pool, question)
     run = replace(run, paths=run.paths or len(recorded.paths), window=run.window or source.window())
     ended = _EndedPaths()
-    out = replay(recorded.paths, resolve(strategy), run, classes=answer_classes(recorded.paths), driver=ended)
+    recorded = read_again(recorded, kind, source)
+    classes, _ = answer_classes(recorded.paths, judge_of(recorded, kind, source))
+    out = replay(recorded.paths, resolve(strategy), run, classes=classes, driver=ended)
     if as_json:
         head = {"question": recorded.id, "question_text": recorded.text, "gold": recorded.gold}
         paths = {"path_list": [path._asdict() for path in ended.paths]} if show_paths else {}

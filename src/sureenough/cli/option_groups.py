@@ -22,6 +22,13 @@ STRATEGIES_HELP: Final = (
 )
 
 
+KIND_HELP: Final = "math, choice, text, exact, number, date, list, set or json, with options such as number:rel=1e-3"
+Kind = Annotated[str, typer.Option("--kind", help=f"Kind of answer: {KIND_HELP}.", envvar="SUREENOUGH_KIND")]
+PoolKind = Annotated[
+    str | None, typer.Option("--kind", help=f"Kind of answer, by default that of the dataset or the pool: {KIND_HELP}.")
+]
+
+
 def split_strategies(texts: Sequence[str]) -> list[str]:
     """The strategies of `-s "sc ac" -s ddc`."""
     return [name for text in texts for name in text.split()]

@@ -15,15 +15,15 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from sureenough.api import TEMPLATE, render_prompt
+from sureenough.answers import resolve_kind
+from sureenough.api import render_prompt, template_of
 from sureenough.cli import engine
 from sureenough.cli.engine import EngineOptions, engine_options
-from sureenough.cli.option_groups import run_options, with_options
+from sureenough.cli.option_groups import KIND_HELP, run_options, with_options
 from sureenough.cli.terminal import echo
 from sureenough.core.options import LIVE_DEFAULTS, RunOptions
 from sureenough.datasets.files import columns_of, load
 from sureenough.drivers.extend import PoolExtension, recorded_with
-from sureenough.drivers.judging import KINDS, extractor_for
 from sureenough.drivers.record import PathCallback, RecordQuestion, RecordResult, record
 from sureenough.engines.base import Engine
 from sureenough.engines.openai.client import OpenAI
@@ -49,7 +49,7 @@ def command(
     columns: Annotated[str | None, typer.Option("--map", help="Columns, such as question=problem,gold=answer.")] = None,
     run: RunOptions,
     limit: Annotated[int | None, typer.Option(help="Only the first LIMIT questions.", min=1)] = None,
-    kind: Annotated[str, typer.Option(help="Kind of answer of rows that have none: math or choice.")] = "math",
+    kind: Annotated[str, typer.Option(help=f"Kind of answer of rows that have none: {KIND_HELP}.")] = "math",
     template: engine.Template = None,
     window: Annotated[int | None, typer.Option(help="The window that the pool suggests.", min=1)] = None,
     text: Annotated[bool, typer.Option("--text/--no-text", help="Keep the text of paths.")] = True,
@@ -60,9 +60,9 @@ def command(
 ) -> None:
     """Sample paths of many questions into a pool that `replay` reads."""
     engine.check_prices(price_in, price_out)
-    sampled = server.engine(window)
-    template = template if template is not None else sampled.template or TEMPLATE
-    questions = _questions(dataset, columns, template, kind)[:limit]
+    sampled = server.any_engine(window)
+    prompt = template if template is not None else template_of(resolve_kind(kind), sampled.template)
+    questions = _questions(dataset, columns, prompt, kind, own_template=template is not None)[:limit]
     job = _Job(sampled, questions, run, text)
     if dry_run:
         typer.echo(job.estimate(price_in, price_out))
@@ -72,9 +72,9 @@ def command(
     call.with_resource(OutputLock(output.with_name(output.name + ".lock"), output))
     journal_file = output.with_name(output.name + ".journal")
     client = engine.client(sampled)
-    terms = {"dataset": dataset.name, "template": template, "seed": run.seed, "kind": kind, **_sampling(client)}
+    terms = {"dataset": dataset.name, "template": prompt, "seed": run.seed, "kind": kind, **_sampling(client)}
     info = PoolInfo(dataset.stem, client.model, engine.kind(sampled), client.k, sampling=client.sampling(),
-                    prompt=template, window=client.window, more=recorded_with(terms, questions))  # fmt: skip
+                    prompt=prompt, window=client.window, kind=kind, more=recorded_with(terms, questions))  # fmt: skip
     earlier = PoolExtension(output, questions, info) if output.exists() else None
     if earlier is not None and not journal_file.exists():
         if not job.missing(earlier.paths):
@@ -172,15 +172,18 @@ class _NoJournal:
     def add(self, question: str, path: RecordedPath) -> None: ...
 
 
-def _questions(dataset: Path, columns: str | None, template: str, kind: str) -> list[RecordQuestion]:
-    """The questions of a file, each with its prompt and the extractor of its kind."""
-    extractors = {kind: extractor_for(kind)}
+def _questions(
+    dataset: Path, columns: str | None, template: str, kind: str, *, own_template: bool
+) -> list[RecordQuestion]:
+    """The questions of a file, each with its prompt and its judge."""
+    common = resolve_kind(kind)
     questions = []
-    for problem in load(dataset, columns_of(columns), kinds=KINDS):
-        own_kind = problem.kind or kind
-        extract = extractors.setdefault(own_kind, extractor_for(own_kind))
-        prompt = render_prompt(problem.question, template)
-        questions.append(RecordQuestion(problem.id, prompt, problem.gold, problem.level, extract, problem.question))
+    for problem in load(dataset, columns_of(columns)):
+        judge = common if problem.kind is None else resolve_kind(problem.kind, registered_only=True)
+        row_template = template if problem.kind is None or own_template else template_of(judge)
+        prompt = render_prompt(problem.question, row_template)
+        common_fields = (problem.id, prompt, problem.gold, problem.level)
+        questions.append(RecordQuestion(*common_fields, judge, problem.question, problem.kind))
     return questions
 
 

@@ -20,7 +20,7 @@ from sureenough.bench.pipeline import Progress as ProgressCallback
 from sureenough.bench.pipeline import suitable_jobs
 from sureenough.bench.settings import DEFAULT_REPEATS
 from sureenough.bench.tables import csv_table, json_table, plain_table, rich_table
-from sureenough.cli.option_groups import STRATEGIES_HELP, run_options, split_strategies, with_options
+from sureenough.cli.option_groups import STRATEGIES_HELP, PoolKind, run_options, split_strategies, with_options
 from sureenough.cli.terminal import echo
 from sureenough.core.options import RunOptions
 from sureenough.data import BUILTIN_POOL
@@ -47,6 +47,7 @@ def command(
         int, typer.Option(help="Orders of the paths to replay, the same for every strategy.")
     ] = DEFAULT_REPEATS,
     guard: Annotated[bool, typer.Option("--guard", hidden=True, help="Deprecated; it has no effect.")] = False,
+    kind: PoolKind = None,
     equal: Annotated[str, typer.Option(help="When answers are the same: by meaning, or by string.")] = "meaning",
     symbolic_seconds: Annotated[
         float,
@@ -73,6 +74,7 @@ def command(
                 **options,
                 repeats=repeats,
                 guard=guard,
+                kind=kind,
                 equal=equal,  # type: ignore[arg-type]  # compare checks it
                 symbolic_seconds=symbolic_seconds,
                 skip_damaged=skip_damaged,

@@ -15,7 +15,7 @@ from typing import Annotated, Final
 import typer
 
 from sureenough.cli import engine
-from sureenough.cli.option_groups import run_options, with_options
+from sureenough.cli.option_groups import KIND_HELP, run_options, with_options
 from sureenough.core.options import LIVE_DEFAULTS, RunOptions
 from sureenough.errors import UsageError
 from sureenough.redact import printable_url
@@ -51,6 +51,9 @@ def command(
     strategy: Annotated[
         str, typer.Option("-s", "--strategy", help="Strategy of requests that ask for a vote and name none.")
     ] = DEFAULTS.strategy,
+    kind: Annotated[
+        str, typer.Option(help=f"Kind of answer, if a request names none: {KIND_HELP}.", envvar="SUREENOUGH_KIND")
+    ] = DEFAULTS.kind,
     options: RunOptions,
     temperature: engine.Temperature = DEFAULTS.temperature,
     top_p: engine.TopP = DEFAULTS.top_p,
@@ -97,7 +100,7 @@ def command(
         body=max_body, requests=max_requests,
     )  # fmt: skip
     settings = ServerSettings(
-        upstream=url, models=tuple(model or ()), strategy=strategy,
+        upstream=url, models=tuple(model or ()), strategy=strategy, kind=kind,
         **{name: getattr(options, name) for name in DEFAULT_OPTIONS}, temperature=temperature, top_p=top_p,
         template=template, host=host, port=port, hosts=tuple(allow_host or ()),
         keys=read_keys(key_file), insecure=insecure, limits=limits, cap_plain=cap_plain, keep_runs=keep_runs,

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import typer
 
-from sureenough.spec import options
-from sureenough.strategies import STRATEGIES
+from sureenough.errors import UsageError
+from sureenough.spec import REGISTRY, options
 
 
 def command() -> None:
     """List the strategies, their options and defaults."""
-    for name, strategy in STRATEGIES.items():
+    for name in REGISTRY.names():
+        try:
+            strategy = REGISTRY.find(name).thing
+        except UsageError as error:  # a plug-in that fails to load
+            typer.echo(f"{name}: {error}")
+            continue
         known = options(strategy)
         typer.echo(f"{name}: {strategy.summary}" + ("" if known else " (no options)"))
         for option in known.values():

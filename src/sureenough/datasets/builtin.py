@@ -77,6 +77,7 @@ GPQA_DIAMOND: Final = Dataset(
     read=read_gpqa,
     template="{question}\n\nPlease reason step by step, and put the letter of your final answer within \\boxed{{}}.",
     kind="choice",
+    choices="ABCD",
     hidden=True,
 )
 GSM8K: Final = Dataset(

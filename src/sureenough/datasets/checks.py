@@ -6,6 +6,7 @@ from typing import Final
 from unicodedata import category
 
 from sureenough.answers import canonical_key, extract
+from sureenough.answers.kinds import ALL_LETTERS, LetterChoice, Math, offered_letters
 from sureenough.datasets.dataset import Dataset
 from sureenough.datasets.files import DatasetProblem
 from sureenough.errors import UsageError
@@ -27,7 +28,7 @@ def refuse_bad_problem(problem: DatasetProblem, dataset: Dataset, where: str) ->
         if not dataset.graded:
             return
         raise UsageError(f"{where} has no answer in the columns gold or answer")
-    reason = _unreadable(problem.gold, problem.kind or dataset.kind, dataset)
+    reason = _unreadable(problem, problem.gold, dataset)
     if reason is not None:
         raise UsageError(f"{where}: the answer {problem.gold[:60]!r} {reason}")
 
@@ -47,10 +48,15 @@ def control_character(text: str) -> str | None:
     return next((c for c in normalised if category(c) in ("Cc", "Cs") and c not in ALLOWED), None)
 
 
-def _unreadable(gold: str, kind: str, dataset: Dataset) -> str | None:
-    if kind == "choice":
-        letter = len(gold) == 1 and gold in dataset.choices
-        return None if letter else f"is not a choice; it must be one of {', '.join(dataset.choices)}"
+def _unreadable(problem: DatasetProblem, gold: str, dataset: Dataset) -> str | None:
+    judge = dataset.judge(problem)
+    if isinstance(judge, LetterChoice):
+        letters = judge.letters or offered_letters(problem.question) or ALL_LETTERS
+        one_of_them = len(gold) == 1 and gold in letters
+        return None if one_of_them else f"is not a choice; it must be one of {', '.join(letters)}"
+    if not isinstance(judge, Math):
+        key = getattr(judge, "key", lambda gold: gold)
+        return f"is not of the kind {problem.kind or dataset.kind}" if key(gold) is None else None
     if extract(f"\\boxed{{{gold}}}") is None or canonical_key(gold).kind == "empty":
         return "cannot be read: are its braces balanced?"
     if dataset.numeric and canonical_key(gold).kind != "number":

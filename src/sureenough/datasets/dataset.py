@@ -9,7 +9,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sureenough.api import TEMPLATE
+from sureenough.answers import Judge, resolve_kind
+from sureenough.answers.kinds import LetterChoice
 from sureenough.datasets.files import DatasetProblem
 
 Row = Mapping[str, Any]
@@ -40,12 +41,18 @@ class Dataset:
     hub: Hub | None = None
     read: Callable[[Row, int], Row] = unchanged  # from the file's columns to ours; the seed shuffles choices
     make: Callable[[int], list[DatasetProblem]] | None = None  # generates the questions from the seed
-    template: str = TEMPLATE
+    template: str | None = None  # by default what the kind of answer asks for
     kind: str = "math"  # of answer, unless a row has its own
     numeric: bool = False  # every answer is a number
-    choices: str = "ABCD"
+    choices: str = ""  # letters of kind "choice"; by default those in a question, or A to J
     graded: bool = True  # every question has an answer
     hidden: bool = False  # its authors ask not to publish the questions: they are never printed or stored
+
+    def judge(self, problem: DatasetProblem) -> Judge:
+        """The judge of a question."""
+        judge = resolve_kind(problem.kind or self.kind)
+        unset = isinstance(judge, LetterChoice) and not judge.letters
+        return LetterChoice(self.choices) if unset and self.choices else judge
 
 
 def renamed(**columns: str) -> Callable[[Row, int], Row]:

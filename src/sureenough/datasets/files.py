@@ -13,6 +13,7 @@ from math import isnan
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from sureenough.answers import resolve_kind
 from sureenough.errors import UsageError
 
 COLUMNS: Final = {
@@ -24,7 +25,6 @@ COLUMNS: Final = {
 }
 """The fields of a row, and the columns in which they are looked for."""
 
-KINDS: Final = ("math", "choice")
 Row = Mapping[str, Any]
 RowAt = tuple[str, Row]
 """A row and its place, such as "line 3"."""
@@ -40,9 +40,9 @@ class DatasetProblem(NamedTuple):
     level: int | None = None
 
 
-def load(file: Path, columns: Mapping[str, str] | None = None, *, kinds: Sequence[str] = KINDS) -> list[DatasetProblem]:
+def load(file: Path, columns: Mapping[str, str] | None = None) -> list[DatasetProblem]:
     """All questions of a file; `columns` maps our names to its own: {"question": "problem", "gold": "solution"}."""
-    return [problem for _, problem in parsed(rows_of(file), columns, str(file), kinds=kinds)]
+    return [problem for _, problem in parsed(rows_of(file), columns, str(file))]
 
 
 def rows_of(file: Path) -> Iterator[RowAt]:
@@ -63,7 +63,6 @@ def parsed(
     columns: Mapping[str, str] | None,
     source: str,
     *,
-    kinds: Sequence[str] = KINDS,
     prefix: str = "",
 ) -> Iterator[tuple[str, DatasetProblem]]:
     """Rows as questions, each with its place; rows without ids get numbers with a prefix."""
@@ -72,8 +71,8 @@ def parsed(
     for number, (place, row) in enumerate(rows, start=1):
         where = f"{source}, {place}"
         problem = _problem(row, f"{prefix}{number}", places, columns or {}, where)
-        if problem.kind is not None and problem.kind not in kinds:
-            raise UsageError(f"{where}: unknown kind {problem.kind!r}; known: {', '.join(kinds)}")
+        if problem.kind is not None:
+            refuse_bad_kind(problem.kind, where)
         if problem.id in ids:
             raise UsageError(f"{where}: the id {problem.id!r} is used twice; ids must differ")
         ids.add(problem.id)
@@ -82,6 +81,14 @@ def parsed(
         raise UsageError(
             f"{source} holds no questions; it needs a column named question (or problem), and one row per question"
         )
+
+
+def refuse_bad_kind(kind: str, where: str) -> None:
+    """Refuse a kind of answer that a file may not choose: one that is unknown, or that would import code."""
+    try:
+        resolve_kind(kind, registered_only=True)
+    except UsageError as error:
+        raise UsageError(f"{where}: {error}") from None
 
 
 def columns_of(text: str | None) -> dict[str, str]:

@@ -6,15 +6,17 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
+from typing import Final
 
-from sureenough.api import render_prompt
+from sureenough.answers import resolve_kind
+from sureenough.api import render_prompt, template_of
 from sureenough.datasets import DATASETS, Dataset
 from sureenough.datasets.checks import refuse_bad_problem, refuse_wrong_count
 from sureenough.datasets.files import READERS, DatasetProblem, RowAt, parsed, rows_of
 from sureenough.datasets.hub import fetch
-from sureenough.drivers.judging import extractor_for
 from sureenough.drivers.record import RecordQuestion
 from sureenough.errors import UsageError
+from sureenough.plugins import Registry
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,17 +31,28 @@ class Loaded:
     def name(self) -> str:
         return self.dataset.name
 
+    @property
+    def template(self) -> str:
+        """The dataset's own, else what its kind of answer asks for."""
+        return self.dataset.template or template_of(resolve_kind(self.dataset.kind))
+
     def record_questions(self, template: str | None = None) -> list[RecordQuestion]:
-        """The questions as prompts; the dataset's own template is the default."""
-        own = self.dataset
+        """The questions as prompts. A row with a kind of its own is asked for that kind, unless the caller decides."""
+        own, template = self.dataset, template or self.template
+
+        def row_template(problem: DatasetProblem) -> str:
+            chosen = problem.kind is None or self.own_template
+            return template if chosen else template_of(resolve_kind(problem.kind))
+
         return [
             RecordQuestion(
                 problem.id,
-                render_prompt(problem.question, template or own.template),
+                render_prompt(problem.question, row_template(problem)),
                 problem.gold,
                 problem.level,
-                extractor_for(problem.kind or own.kind),
+                own.judge(problem),
                 problem.question,
+                problem.kind,
             )
             for problem in self.problems
         ]
@@ -74,6 +87,7 @@ def load(
     if limit is not None and limit < 1:
         raise UsageError(f"limit is {limit}; it must be at least 1, or left out")
     dataset, file = _named(text)
+    resolve_kind(dataset.kind if kind is None else kind)
     dataset = replace(
         dataset,
         kind=dataset.kind if kind is None else kind,
@@ -91,15 +105,25 @@ def load(
     return Loaded(dataset, problems[:limit], template is not None)
 
 
+def _accepted(thing: object) -> Dataset:
+    if not isinstance(thing, Dataset):
+        raise UsageError(f"it is {type(thing).__name__}, not a sureenough.datasets.Dataset")
+    return thing
+
+
+REGISTRY: Final = Registry("dataset", "datasets", DATASETS, _accepted)
+"""The datasets, those of other packages included."""
+
+
 def _named(text: str) -> tuple[Dataset, Path | None]:
     name, equals, file = text.partition("=")
-    if name in DATASETS:
-        return DATASETS[name], Path(file) if equals else None
+    if name in REGISTRY.names():
+        return REGISTRY.find(name).thing, Path(file) if equals else None
     path = Path(text)
     if path.exists() or (path.suffix.lower() in READERS and not equals):
         return Dataset(path.stem, f"questions of {path.name}", graded=False), path
     raise UsageError(
-        f"unknown dataset {name!r}; known: {', '.join(DATASETS)}, or a file of questions ({', '.join(READERS)})"
+        f"unknown dataset {name!r}; known: {', '.join(REGISTRY.names())}, or a file of questions ({', '.join(READERS)})"
     )
 
 

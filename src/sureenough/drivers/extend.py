@@ -33,7 +33,7 @@ class PoolExtension:
         prompts = self._pool.info.more.get("prompts", {})
         for question in self._pool:
             if question.id not in wanted:
-                self.others.append(Question(question.id, question.gold, question.level, []))
+                self.others.append(Question(question.id, question.gold, question.level, [], kind=question.kind))
             elif wanted[question.id].gold != question.gold:
                 raise self._refusal(f"question {question.id!r} has another gold answer in it")
             elif prompts.get(question.id) not in (None, info.more["prompts"][question.id]):

@@ -12,6 +12,7 @@ from contextlib import aclosing
 from dataclasses import replace
 from typing import Final
 
+from sureenough.answers import Judge
 from sureenough.core.events import (
     Action,
     Cancel,
@@ -29,7 +30,7 @@ from sureenough.core.events import (
 )
 from sureenough.core.outcome import Outcome
 from sureenough.core.session import Session
-from sureenough.drivers.judging import Extract, Group, classes_or_own
+from sureenough.drivers.judging import classes_or_own, extract_or_abstain
 from sureenough.drivers.observers import ObservedEvent, Observer, RunStarted
 from sureenough.drivers.path_stream import PathStream
 from sureenough.engines.base import Engine, Prompt, WatchOptions, opened
@@ -54,12 +55,11 @@ async def run(
     engine: Engine,
     session: Session,
     *,
-    extract: Extract,
-    group: Group,
+    judge: Judge,
     observers: Iterable[Observer] = (),
 ) -> Outcome:
     """Run a new session to its end. Cancelling this ends the run with the vote so far."""
-    live = _LiveRun(prompt, session, extract, group, tuple(observers))
+    live = _LiveRun(prompt, session, judge, tuple(observers))
     try:
         return await live.run(engine)
     finally:
@@ -67,11 +67,9 @@ async def run(
 
 
 class _LiveRun:
-    def __init__(
-        self, prompt: Prompt, session: Session, extract: Extract, group: Group, observers: tuple[Observer, ...]
-    ) -> None:
+    def __init__(self, prompt: Prompt, session: Session, judge: Judge, observers: tuple[Observer, ...]) -> None:
         self.prompt = replace(prompt, signals=session.strategy.reads_confidence)
-        self.session, self.extract, self.group = session, extract, group
+        self.session, self.judge = session, judge
         self.observers = list(observers)
         self.streams: dict[int, PathStream] = {}
         self.classes: Regrouped = Regrouped({})
@@ -234,16 +232,20 @@ class _LiveRun:
         if summary is not None and summary.tier is not None:  # pruned by the engine that watched it
             self.receive(Ended(number, Fate.PRUNED, None, summary), number)
             return
-        text = stream.text
+        judge, text = self.judge, stream.text
         inline = len(text) <= INLINE_EXTRACTION
-        answer = self.extract(text) if inline else await asyncio.to_thread(self.extract, text)
+        answer, note = (
+            extract_or_abstain(judge, text) if inline else await asyncio.to_thread(extract_or_abstain, judge, text)
+        )
+        if note is not None:
+            self.notes[note] = None
         if answer is None:
             self.unanswered[stream.truncated] += 1
         self.receive(Ended(number, Fate.KEPT, answer, summary), number)
 
     async def classify(self, answers: Sequence[str]) -> None:
         """Which of these answers mean the same; comparing may be slow, so it runs off the loop."""
-        classes, note = await asyncio.to_thread(classes_or_own, self.group, answers)
+        classes, note = await asyncio.to_thread(classes_or_own, self.judge, answers)
         if note is not None:
             self.notes[note] = None
         self.classes = Regrouped(classes)

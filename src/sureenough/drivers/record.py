@@ -7,11 +7,12 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import aclosing
 from typing import Final, NamedTuple
 
-from sureenough.answers import extract as extract_answer
+from sureenough.answers import Judge, for_question
+from sureenough.answers.kinds import Math
 from sureenough.core.events import path_seed
-from sureenough.drivers.judging import Extract
+from sureenough.drivers.judging import extract_or_abstain
 from sureenough.engines.base import Chunk, Engine, Prompt, opened
-from sureenough.errors import EngineError, EngineRejected, EngineUnavailable, MissingLogprobs
+from sureenough.errors import EngineError, EngineRejected, EngineUnavailable, MissingLogprobs, UsageError
 from sureenough.pools import RecordedPath
 from sureenough.pools.journal import Journal
 
@@ -23,8 +24,9 @@ class RecordQuestion(NamedTuple):
     prompt: Prompt
     gold: str | None = None
     level: int | None = None
-    extract: Extract = extract_answer
+    judge: Judge = Math()
     text: str | None = None  # without the template
+    kind: str | None = None  # of answer, if it is not that of the whole pool
 
 
 class RecordResult(NamedTuple):
@@ -135,7 +137,10 @@ class _Recording:
         text = "".join(texts).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
         self.paths += 1
         self.tokens += len(conf)
-        answer = await asyncio.to_thread(question.extract, text)
+        judge = for_question(question.judge, question.prompt.last_text)
+        answer, note = await asyncio.to_thread(extract_or_abstain, judge, text)
+        if note is not None:
+            raise UsageError(note)
         return RecordedPath(answer, peak, conf, number, finish, text if self.keep_text else None, seed)
 
 

@@ -46,6 +46,13 @@ class Prompt:
         """For servers that take plain text: all contents, separated by blank lines."""
         return "\n\n".join(str(message["content"]) for message in self.messages)
 
+    @property
+    def last_text(self) -> str:
+        """The text of the last message; empty if it has none."""
+        content = self.messages[-1].get("content") if self.messages else None
+        parts = content if isinstance(content, list) else [{"text": content}]
+        return "\n".join(str(part["text"]) for part in parts if isinstance(part, dict) and part.get("text"))
+
 
 class Chunk(list[Token]):
     """Tokens that arrived together, and what arrived with them."""

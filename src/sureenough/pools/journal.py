@@ -92,6 +92,8 @@ class Recordable(Protocol):
     def level(self) -> int | None: ...
     @property
     def text(self) -> str | None: ...
+    @property
+    def kind(self) -> str | None: ...
 
 
 def write_journal_pool(
@@ -102,12 +104,13 @@ def write_journal_pool(
     if info.window is None:
         lengths = [path.tokens for _, paths in by_question(journal.paths, by_id) for path in paths]
         info = replace(info, window=choose_window(lengths))
-    optional = ("question_text", "text", "seed", "tokens") if keep_text else ("seed", "tokens")
+    optional = ["seed", "tokens", *(["question_text", "text"] if keep_text else [])]
+    optional += ["kind"] if any(question.kind is not None for question in by_id.values()) else []
     try:
         with PoolWriter(pool, info, optional=optional) as writer:
             for name, paths in by_question(journal.paths, by_id):
                 question = by_id[name]
-                writer.write(Question(name, question.gold, question.level, paths, question.text))
+                writer.write(Question(name, question.gold, question.level, paths, question.text, question.kind))
     except (OSError, TraceError) as error:
         cause = error if isinstance(error, OSError) else error.__cause__
         if not isinstance(cause, OSError):

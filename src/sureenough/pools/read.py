@@ -43,6 +43,7 @@ class Question:
     level: int | None
     paths: list[RecordedPath]
     text: str | None = None  # the question as it was written
+    kind: str | None = None  # of answer, if not the pool's
 
 
 class Pool:
@@ -99,7 +100,7 @@ class Pool:
                 if row.question in finished:
                     raise self._scattered(row.question)
                 finished.add(row.question)
-                question = Question(row.question, row.gold, row.level, [], row.question_text)
+                question = Question(row.question, row.gold, row.level, [], row.question_text, row.kind)
             question.paths.append(row.path)
         if question is None:
             raise TraceError(f"{self.file}: all of its {self.rows} rows are damaged; record the pool again")
@@ -136,13 +137,13 @@ class Pool:
             kind = schema.field(name).type
             if not _is_list_of_floats(kind):
                 raise TraceError(f"{self.file}: column {name} is {kind}; it must be a list of floats")
-        for name in ("question", "gold", "answer", "finish", "text", "question_text"):
+        for name in ("question", "gold", "answer", "finish", "text", "question_text", "kind"):
             if name not in schema.names:
                 continue
             kind = schema.field(name).type
             if not (pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_null(kind)):
                 raise TraceError(f"{self.file}: column {name} is {kind}; it must be a string")
-        return [name for name in (*REQUIRED, "text", "seed", "question_text") if name in schema.names]
+        return [name for name in (*REQUIRED, "text", "seed", "question_text", "kind") if name in schema.names]
 
     def _rows(self, first: int, last: int) -> Iterator[_Row]:
         parquet, start = self._open(), 0
@@ -188,6 +189,7 @@ class _Row:
     level: int | None
     path: RecordedPath
     question_text: str | None
+    kind: str | None
 
 
 def _row(values: dict[str, Any], peak: Any, conf: Any) -> _Row:
@@ -200,7 +202,9 @@ def _row(values: dict[str, Any], peak: Any, conf: Any) -> _Row:
         text=values.get("text"),
         seed=values.get("seed"),
     )
-    return _Row(values["question"], values["gold"], values["level"], path, values.get("question_text"))
+    return _Row(
+        values["question"], values["gold"], values["level"], path, values.get("question_text"), values.get("kind")
+    )
 
 
 def _signals(column: pa.ListArray) -> Iterator[Any]:

@@ -24,7 +24,9 @@ REQUIRED: Final = {
     "peak": _SIGNAL,
     "conf": _SIGNAL,
 }
-OPTIONAL: Final = {"text": pa.string(), "seed": pa.int64(), "tokens": pa.int32(), "question_text": pa.string()}
+OPTIONAL: Final = {
+    "text": pa.string(), "seed": pa.int64(), "tokens": pa.int32(), "question_text": pa.string(), "kind": pa.string(),
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +41,7 @@ class PoolInfo:
     sampling: dict[str, Any] = field(default_factory=dict)
     prompt: str | None = None
     window: int | None = None  # suggested
+    kind: str = "math"  # of answer, of questions that have none of their own
     schema: int = VERSION
     more: dict[str, Any] = field(default_factory=dict)  # other keys of the file
 
@@ -58,6 +61,8 @@ class PoolInfo:
         window = data.get("window")
         if window is not None and (not isinstance(window, int) or isinstance(window, bool) or window < 1):
             raise TraceError(f"{where}: suggests window {window!r}; it must be a whole number of at least 1")
+        if not isinstance(data.get("kind", ""), str):
+            raise TraceError(f"{where}: its kind of answer is {data['kind']!r}; it must be a text such as 'math'")
         known = {name: value for name, value in data.items() if name in cls.__slots__ and name != "more"}
         return cls(**known, more={name: value for name, value in data.items() if name not in cls.__slots__})
 

@@ -117,6 +117,7 @@ def _row(question: Question, number: int, path: RecordedPath) -> dict[str, Any]:
         "seed": path.seed,
         "tokens": path.tokens,
         "question_text": question.text,
+        "kind": question.kind,
     }
 
 

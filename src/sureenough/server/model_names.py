@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
+from sureenough.spec import REGISTRY
 from sureenough.strategies import STRATEGIES
 
 LISTED_STRATEGIES: Final = tuple(name for name in STRATEGIES if not name.startswith("ddc-"))
@@ -20,7 +21,7 @@ class ModelName(NamedTuple):
 def split_model_name(name: str) -> ModelName:
     """Model and strategy. What follows an `@` without naming a strategy is part of the model's name."""
     model, at, spec = name.rpartition("@")
-    if at and spec.strip().partition(":")[0] in STRATEGIES:
+    if at and spec.strip().partition(":")[0] in REGISTRY.names():
         return ModelName(model, spec)
     return ModelName(name, None)
 

@@ -13,6 +13,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from sureenough.answers.kinds import REGISTRY as KINDS
 from sureenough.core.options import RunOptions
 from sureenough.drivers.run_log import PathTokens
 from sureenough.drivers.run_log_files import read_log
@@ -73,7 +74,8 @@ class PageRoutes:
         models = [] if settings.view_only else await self.state.upstream.models()
         return json_response(
             {"view_only": settings.view_only, "models": models, "strategy": settings.strategy,
-             "strategies": _strategies(), "options": _run_options(settings)}
+             "strategies": _strategies(), "options": _run_options(settings), "kind": settings.kind,
+             "kinds": list(dict.fromkeys([settings.kind, *KINDS.names()]))}
         )  # fmt: skip
 
     async def learned(self, request: Request) -> Response:

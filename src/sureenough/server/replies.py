@@ -8,11 +8,14 @@ from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
 from sureenough.answers import split_thinking
+from sureenough.answers.json_kind import Json
 from sureenough.core.outcome import BUCKETS, Outcome
 from sureenough.core.stop_rules import QUANTITIES
 from sureenough.drivers.transcripts import Transcript
+from sureenough.engines.openai.wire import TOOL_CALL
 from sureenough.server.request_reader import ConsensusRequest
 from sureenough.server.responses import sse_comment, sse_event
+from sureenough.server.structured import ToolJudge, refusal_without_json, tool_call_objects
 
 CHUNK: Final = 96
 """Characters per chunk of the winning text."""
@@ -36,14 +39,16 @@ class ReplyWriter:
 
     def whole(self, result: RunResult) -> dict[str, Any]:
         """The response without streaming."""
-        reason = finish_reason(result, self.request.path_tokens)
+        reason = self._finish_reason(result)
         choice: dict[str, Any] = {"index": 0, "finish_reason": reason, "logprobs": None}
-        reasoning, content = split_reasoning(result.transcript)
+        reasoning, content = self._parts(result)
+        calls = self._tool_calls(result)
         if self.request.chat:
-            message: dict[str, Any] = {"role": "assistant", "content": content, "refusal": refusal(result.outcome)}
+            message: dict[str, Any] = {"role": "assistant", "content": content, "refusal": self._refusal(result)}
+            message |= {"tool_calls": calls, "content": content or None} if calls else {}
             choice["message"] = message | ({"reasoning_content": reasoning} if reasoning is not None else {})
         else:
-            choice["text"] = "" if result.transcript is None else result.transcript.text
+            choice["text"] = self._completion(result)
         kind = "chat.completion" if self.request.chat else "text_completion"
         return self._envelope(kind, [choice]) | {
             "usage": usage(result.outcome),
@@ -65,24 +70,52 @@ class ReplyWriter:
     def closing(self, result: RunResult) -> Iterator[bytes]:
         """The winning text, the reason why it ends, and the cost."""
         if self.request.chat:
-            reasoning, content = split_reasoning(result.transcript)
+            reasoning, content = self._parts(result)
             yield from (self._chunk({"reasoning_content": piece}) for piece in _pieces(reasoning or ""))
             yield from (self._chunk({"content": piece}) for piece in _pieces(content))
-            if (text := refusal(result.outcome)) is not None:
+            if (text := self._refusal(result)) is not None:
                 yield self._chunk({"refusal": text})
-        elif result.transcript is not None:
-            yield from (self._chunk(piece) for piece in _pieces(result.transcript.text))
-        reason = finish_reason(result, self.request.path_tokens)
+            calls = self._tool_calls(result)
+            if calls:
+                yield self._chunk({"tool_calls": [{"index": i, **call} for i, call in enumerate(calls)]})
+        else:
+            yield from (self._chunk(piece) for piece in _pieces(self._completion(result)))
+        reason = self._finish_reason(result)
         yield self._chunk({} if self.request.chat else "", reason, sureenough=consensus_details(result))
         if self.request.usage:
             yield sse_event(self._envelope(self._kind, []) | {"usage": usage(result.outcome)})
         yield DONE
 
+    def _parts(self, result: RunResult) -> tuple[str | None, str]:
+        """Reasoning and content; the content is only the JSON if the request has a response format."""
+        reasoning, content = split_reasoning(result.transcript)
+        if isinstance(self.request.structured, Json):
+            content = result.outcome.answer or ""
+        return reasoning, content.partition(TOOL_CALL)[0]
+
+    def _refusal(self, result: RunResult) -> str | None:
+        by_format = isinstance(self.request.structured, Json)
+        return refusal_without_json(result.outcome) if by_format else refusal(result.outcome)
+
+    def _completion(self, result: RunResult) -> str:
+        if isinstance(self.request.structured, Json):
+            return result.outcome.answer or ""
+        return "" if result.transcript is None else result.transcript.text
+
+    def _tool_calls(self, result: RunResult) -> list[dict[str, Any]]:
+        if result.transcript is None or not isinstance(self.request.structured, ToolJudge):
+            return []
+        return tool_call_objects(result.transcript.text)
+
+    def _finish_reason(self, result: RunResult) -> str:
+        reason = finish_reason(result, self.request.path_tokens)
+        return "tool_calls" if reason == "stop" and self._tool_calls(result) else reason
+
     @property
     def _kind(self) -> str:
         return "chat.completion.chunk" if self.request.chat else "text_completion"
 
-    def _chunk(self, delta: dict[str, str] | str, finish_reason: str | None = None, **more: Any) -> bytes:
+    def _chunk(self, delta: dict[str, Any] | str, finish_reason: str | None = None, **more: Any) -> bytes:
         part = {"delta": delta} if self.request.chat else {"text": delta}
         choice = {"index": 0, **part, "logprobs": None, "finish_reason": finish_reason}
         return sse_event(self._envelope(self._kind, [choice]) | more)

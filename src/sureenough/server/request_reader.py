@@ -8,7 +8,9 @@ from typing import Any
 
 import msgspec
 
-from sureenough.api import render_prompt
+from sureenough.answers import Judge, resolve_kind
+from sureenough.answers.json_kind import Json
+from sureenough.api import render_prompt, template_of
 from sureenough.core.options import RunOptions, with_implied
 from sureenough.core.strategy import Strategy
 from sureenough.engines.base import Message, Prompt
@@ -17,6 +19,7 @@ from sureenough.server.errors import ApiError, bad_request
 from sureenough.server.model_names import ModelName, split_model_name
 from sureenough.server.request_schema import (
     SAMPLING_FIELDS,
+    TOOL_FIELDS,
     UNSUPPORTED_FIELDS,
     CompletionFields,
     Progress,
@@ -25,6 +28,7 @@ from sureenough.server.request_schema import (
     is_default,
 )
 from sureenough.server.settings import ServerLimits, ServerSettings
+from sureenough.server.structured import ToolJudge, json_judge, tool_judge
 from sureenough.spec import parse
 
 UPSTREAM_PATH_TOKENS = 32_768
@@ -47,6 +51,7 @@ class ConsensusRequest:
     stream: bool = False
     usage: bool = False
     progress: Progress = "comments"
+    structured: Json | ToolJudge | None = None  # the judge of a reply that programs read
 
     @property
     def path_tokens(self) -> int | None:
@@ -101,20 +106,26 @@ class RequestReader:
         except msgspec.ValidationError as error:
             raise self._invalid(error) from None
         name, options = split_model_name(request.model), request.sureenough or self.types.options()
-        settings = self.settings
+        settings, judge = self.settings, self._judge(options.kind)
+        structured = _structured_judge(body, judge, chat, explicit=options.kind is not None)
+        if options.kind is not None and options.kind != settings.kind:
+            template = template_of(judge)
+        own_template = options.template or (None if structured else template)
+        repeated = SAMPLING_FIELDS if body.get("tools") else SAMPLING_FIELDS - TOOL_FIELDS
         sampling = {
             "temperature": settings.temperature if request.temperature is None else request.temperature,
             "top_p": settings.top_p if request.top_p is None else request.top_p,
             "max_path_tokens": _path_tokens(request, settings.limits),
-            "extra": {name: body[name] for name in SAMPLING_FIELDS & body.keys() if body[name] is not None},
+            "extra": {name: body[name] for name in repeated & body.keys() if body[name] is not None},
             "chat": chat,
         }
         return ConsensusRequest(
             model=name.model,
             name=request.model,
             strategy=self._strategy(name, options),
-            prompt=_prompt(request, chat, template if options.template is None else options.template),
-            options=self._run_options(options, request.seed) | {"kind": options.kind},
+            prompt=_prompt(request, chat, own_template),
+            options=self._run_options(options, request.seed) | {"kind": structured or judge},
+            structured=structured,
             sampling=sampling,
             chat=chat,
             stream=bool(request.stream),
@@ -144,6 +155,14 @@ class RequestReader:
             message += f"; known: {', '.join(self.types.options.__struct_fields__)}"
         return bad_request(f"{message}{f' (at {param})' if param else ''}.", param)
 
+    def _judge(self, kind: str | None) -> Judge:
+        """The judge of a kind that a client names. Only the operator's own kind may be one that imports code."""
+        try:
+            own = kind is None or kind == self.settings.kind
+            return resolve_kind(self.settings.kind) if own else resolve_kind(kind, registered_only=True)
+        except UsageError as error:
+            raise bad_request(f"{error}.", "sureenough.kind") from None
+
     def _strategy(self, name: ModelName, options: VoteOptions) -> Strategy:
         if name.strategy is not None and options.strategy not in (None, name.strategy):
             raise bad_request(
@@ -152,7 +171,9 @@ class RequestReader:
                 "model",
             )
         try:
-            return parse(name.strategy or options.strategy or self.settings.strategy)
+            chosen = name.strategy or options.strategy
+            own = chosen in (None, self.settings.strategy)
+            return parse(self.settings.strategy) if own else parse(str(chosen), registered_only=True)
         except UsageError as error:
             raise bad_request(str(error), "model" if name.strategy else "sureenough.strategy") from None
 
@@ -166,6 +187,16 @@ class RequestReader:
         if seed is not None:
             given.setdefault("seed", seed)
         return {name: getattr(defaults, name) for name in RunOptions.fields()} | with_implied(given)
+
+
+def _structured_judge(body: dict[str, Any], judge: Judge, chat: bool, *, explicit: bool) -> Json | ToolJudge | None:
+    """The judge that the response format or the tools of a request select."""
+    tools = body.get("tools")
+    if tools and body.get("tool_choice") != "none":
+        if explicit or json_judge(body.get("response_format"), judge, explicit=False):
+            raise bad_request("tools cannot be combined with a kind of answer or a response format.", "tools")
+        return tool_judge(tools, chat)
+    return json_judge(body.get("response_format"), judge, explicit)
 
 
 def _path_tokens(request: CompletionFields, limits: ServerLimits) -> int | None:
@@ -198,7 +229,7 @@ def check_plain_request(body: dict[str, Any], limits: ServerLimits) -> None:
         raise bad_request(f"the request asks for {replies} completions; this server allows {limits.paths}.", "n")
 
 
-def _prompt(request: CompletionFields, chat: bool, template: str) -> Prompt:
+def _prompt(request: CompletionFields, chat: bool, template: str | None) -> Prompt:
     if not chat:
         if not isinstance(request.prompt, str) or not request.prompt:
             raise bad_request("with a strategy the prompt must be one string that is not empty.", "prompt")
@@ -208,7 +239,7 @@ def _prompt(request: CompletionFields, chat: bool, template: str) -> Prompt:
     for index, message in enumerate(request.messages):
         if not isinstance(message.get("role"), str):
             raise bad_request("every message must have a role.", f"messages[{index}].role")
-    return Prompt(tuple(_with_template(request.messages, template)))
+    return Prompt(tuple(request.messages if template is None else _with_template(request.messages, template)))
 
 
 def _has_only_question(template: str) -> bool:
@@ -222,10 +253,10 @@ def _has_only_question(template: str) -> bool:
 
 
 def _with_template(messages: list[dict[str, Any]], template: str) -> list[Message]:
-    """The messages with the template around the last one, if it is the user's and does not mention a box already."""
+    """The messages with the template around the last one, if it is the user's and does not ask for a box already."""
     last = messages[-1]
     content = last.get("content")
-    if last["role"] != "user" or "\\boxed" in str(content):
+    if last["role"] != "user" or ("\\boxed" in template and "\\boxed" in str(content)):
         return list(messages)
     if content is None:
         raise bad_request("the last message has no content.", f"messages[{len(messages) - 1}].content")

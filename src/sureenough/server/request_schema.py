@@ -10,6 +10,7 @@ from typing import Annotated, Any, Final, Literal, NamedTuple, get_args, get_typ
 
 from msgspec import Meta, Struct, defstruct
 
+from sureenough.answers.kinds import BUILTIN as KINDS
 from sureenough.core.options import RunOptions
 from sureenough.server.settings import ServerLimits
 
@@ -28,23 +29,24 @@ Messages = Annotated[
     ),
 ]
 
-SAMPLING_FIELDS: Final = frozenset(
+TOOL_FIELDS: Final = frozenset(("tools", "tool_choice", "parallel_tool_calls"))
+SAMPLING_FIELDS: Final = TOOL_FIELDS | frozenset(
     "stop presence_penalty frequency_penalty logit_bias response_format reasoning_effort verbosity user metadata store "
     "service_tier safety_identifier prompt_cache_key top_k min_p repetition_penalty length_penalty min_tokens "
     "stop_token_ids ignore_eos skip_special_tokens bad_words chat_template_kwargs thinking_token_budget suffix".split()
 )
 """Fields of OpenAI's and of vLLM's API that the request of every path repeats."""
-_TOOLS: Final = "tool calls cannot be voted on"
+_TOOLS: Final = "tools replace functions"
 _ONE_PATH: Final = "the response is one path of many"
 _COUNT: Final = "the strategy decides how many paths there are"
 UNSUPPORTED_FIELDS: Final = {
-    "n": _COUNT, "best_of": _COUNT, "tools": _TOOLS, "tool_choice": _TOOLS, "functions": _TOOLS,
-    "function_call": _TOOLS, "parallel_tool_calls": _TOOLS, "logprobs": _ONE_PATH, "top_logprobs": _ONE_PATH,
+    "n": _COUNT, "best_of": _COUNT, "functions": _TOOLS, "function_call": _TOOLS, "logprobs": _ONE_PATH,
+    "top_logprobs": _ONE_PATH,
     "echo": _ONE_PATH, "prediction": _ONE_PATH, "audio": "votes are over text", "modalities": "votes are over text",
 }  # fmt: skip
 """Fields that a vote cannot serve, and why."""
 _DEFAULTS: Final[dict[str, tuple[Any, ...]]] = {
-    "n": (1,), "best_of": (1,), "top_logprobs": (0,), "tool_choice": ("none",), "modalities": (["text"],),
+    "n": (1,), "best_of": (1,), "top_logprobs": (0,), "modalities": (["text"],),
 }  # fmt: skip
 
 
@@ -65,7 +67,7 @@ class VoteOptions(Struct, forbid_unknown_fields=True, kw_only=True):
     """The fields of the `sureenough` object that are not run options."""
 
     strategy: Annotated[str, Meta(examples=["ddc:tau=0.99", "sure"])] | None = None
-    kind: Literal["math", "choice"] = "math"
+    kind: Annotated[str, Meta(description="kind of answer", examples=list(KINDS))] | None = None
     template: str | None = None
     progress: Progress = "comments"
 

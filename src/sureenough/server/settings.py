@@ -12,6 +12,7 @@ from math import inf
 from pathlib import Path
 from typing import Final
 
+from sureenough.answers import resolve_kind
 from sureenough.api import render_prompt
 from sureenough.core.options import LIVE_DEFAULTS, RunOptions
 from sureenough.engines.openai.client import check_sampling
@@ -56,6 +57,7 @@ class ServerSettings:
     upstream: str | None = None  # URL that ends in /v1; None: a model on this machine
     models: tuple[str, ...] = ()  # the only models that are offered; by default all of the upstream
     strategy: str = DEFAULT_STRATEGY  # if a request has options but no strategy
+    kind: str = "math"  # of answer, if a request names none
     paths: int | None = LIVE_DEFAULTS.paths
     parallel: int = LIVE_DEFAULTS.parallel
     planned: bool = LIVE_DEFAULTS.planned
@@ -100,6 +102,7 @@ class ServerSettings:
 
     def _check_defaults(self) -> None:
         """Refuse settings under which every request without options of its own would fail."""
+        resolve_kind(self.kind)
         options = self.run_options()
         options.check_budget(parse(self.strategy))
         for name, cap in self.limits.caps().items():

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import ExitStack, asynccontextmanager
 from dataclasses import replace
 from typing import Final
 
 from sureenough import answers
 from sureenough.api import aask
+from sureenough.core.events import Action, Ended
 from sureenough.core.outcome import Outcome
+from sureenough.core.snapshot import Snapshot
 from sureenough.core.stop_rules import betainc
-from sureenough.drivers.observers import Observer
+from sureenough.drivers.observers import ObservedEvent, Observer
 from sureenough.drivers.transcripts import WinnerTranscript
 from sureenough.json_text import mend
 from sureenough.pools import Learner
@@ -23,6 +25,7 @@ from sureenough.server.replies import RunResult
 from sureenough.server.request_reader import ConsensusRequest
 from sureenough.server.responses import cancel_once
 from sureenough.server.settings import ServerSettings
+from sureenough.server.structured import ToolJudge
 from sureenough.server.upstream import Upstream, open_upstream
 
 LEARNED_FILE: Final = "learned.json"
@@ -39,6 +42,17 @@ def _preload() -> None:
     """Import scipy and the judge now: at the first stop test they would hold up the event loop."""
     betainc(1.0, 1.0, 0.5)
     answers.same("1/2", "0.5")
+
+
+class _StopOnDisagreement:
+    """An observer that ends the run as soon as its paths call different tools."""
+
+    def __init__(self, judge: ToolJudge) -> None:
+        self._judge, self._run = judge, asyncio.current_task()
+
+    def __call__(self, event: ObservedEvent, actions: Sequence[Action], snapshot: Snapshot) -> None:
+        if isinstance(event, Ended) and self._judge.disagreement and self._run is not None:
+            cancel_once(self._run)
 
 
 class ServerState:
@@ -121,12 +135,16 @@ class ServerState:
         transcript = WinnerTranscript()
         upstream = self.upstream
         engine = upstream.engine(request.model, request.sampling)
-        options = request.options
+        options, judge = request.options, request.structured
         if options["window"] is None:
             options = options | {"window": self._windows.get(request.model)}
+        if isinstance(judge, ToolJudge):
+            observers = (*observers, _StopOnDisagreement(judge))
         out = await aask(
             request.prompt, engine, request.strategy, observers=(transcript, *observers), learn=self.learner, **options
         )
+        if isinstance(judge, ToolJudge):
+            judge.refuse_disagreement()
         self._keep_window(request, out)
         self.metrics.count_run(out)
         out = replace(out, notes=tuple(upstream.redact(note) for note in out.notes))

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from sureenough.api import TEMPLATE
+from sureenough.answers import resolve_kind
+from sureenough.api import template_of
 from sureenough.engines.local.engine import Local
 from sureenough.engines.openai.client import OpenAI, OpenAIConnection, Timeouts
 from sureenough.engines.openai.errors import TransportError
@@ -142,6 +143,7 @@ async def open_upstream(settings: ServerSettings) -> AsyncIterator[Upstream]:
     """The upstream of these settings, for as long as the server runs."""
     # The most paths of all requests, one connection for each request that is passed through, and a few for probes.
     at_once = settings.limits.requests * (max(settings.parallel, settings.limits.parallel) + 1) + 8
+    judge = resolve_kind(settings.kind)
     times = Timeouts(first_token=settings.first_token, stall=settings.stall)
     if settings.upstream is not None:
         engine = OpenAI(
@@ -149,7 +151,7 @@ async def open_upstream(settings: ServerSettings) -> AsyncIterator[Upstream]:
             timeouts=times, retries=settings.retries, key=settings.upstream_key,
         )  # fmt: skip
         async with engine.open(parallel=at_once) as connected:
-            yield Upstream(connected, settings, settings.template or TEMPLATE, local=False)
+            yield Upstream(connected, settings, settings.template or template_of(judge), local=False)
         return
     model = Local(
         settings.models[0] if settings.models else None, slots=LOCAL_PATHS, window=settings.window, timeouts=times
@@ -157,7 +159,7 @@ async def open_upstream(settings: ServerSettings) -> AsyncIterator[Upstream]:
     async with model.open(parallel=LOCAL_PATHS) as ready:
         connection = ready.connection
         connected = connection.with_engine(replace(connection.engine, metrics=False, retries=settings.retries))
-        yield Upstream(connected, settings, settings.template or model.template or TEMPLATE, local=True)
+        yield Upstream(connected, settings, settings.template or template_of(judge, model.template), local=True)
 
 
 def unreachable(error: TransportError) -> ApiError:

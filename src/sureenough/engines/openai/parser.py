@@ -10,10 +10,12 @@ from sureenough.engines.openai.logprobs import REPEATED, RepeatCounter, append_t
 from sureenough.engines.openai.sse import SSEParser
 from sureenough.engines.openai.wire import (
     DONE,
+    TOOL_CALL,
     Choice,
     Delta,
     Logprobs,
     Monitored,
+    ToolCallDelta,
     Usage,
     candidates,
     decode,
@@ -79,6 +81,7 @@ class ReplyParser:
         self._estimated = False  # pieces of text were counted as tokens
         self._half = ""  # first half of a surrogate pair
         self._thinking = False
+        self._call = -1  # the tool call that grows
         self._usage: tuple[int | None, int | None] = (None, None)
 
     @property
@@ -183,6 +186,8 @@ class ReplyParser:
             text = self._with_reasoning(delta)
         else:
             text = delta.content or ""
+        if delta is not None and delta.tool_calls:
+            text += self._with_calls(delta.tool_calls)
         if self._half or not text.isascii():
             text = self._joined(text)
         received = self._add_tokens(choice.logprobs, text) if self.signals and choice.logprobs is not None else 0
@@ -248,6 +253,22 @@ class ReplyParser:
         if delta.content:
             self._thinking = False
             text += "\n</think>\n\n" + delta.content
+        return text
+
+    def _with_calls(self, calls: list[ToolCallDelta]) -> str:
+        """Tool calls as text: a mark, the name, a line feed and the arguments, one call after the other."""
+        text = "\n</think>\n\n" if self._thinking else ""
+        self._thinking = False
+        for call in calls:
+            index = 0 if call.index is None else call.index
+            if index < self._call:
+                raise EngineError("the server sent parts of several tool calls in turn, which cannot be read")
+            if call.function is None:
+                continue
+            if index > self._call:
+                self._call = index
+                text += f"{TOOL_CALL}{' '.join((call.function.name or '').split())}\n"
+            text += call.function.arguments or ""
         return text
 
     def _joined(self, text: str) -> str:

@@ -37,12 +37,31 @@ class Logprobs(msgspec.Struct, gc=False):
     tokens: list[str] | None = None
 
 
+TOOL_CALL: Final = "\n\x1etool_call "
+"""What marks a tool call in a path's text; the name of the tool, a line feed and the arguments follow."""
+
+
+class FunctionDelta(msgspec.Struct, gc=False):
+    """What a chunk adds to a tool call."""
+
+    name: str | None = None
+    arguments: str | None = None
+
+
+class ToolCallDelta(msgspec.Struct, gc=False):
+    """A part of one of the message's tool calls."""
+
+    index: int | None = None
+    function: FunctionDelta | None = None
+
+
 class Delta(msgspec.Struct, gc=False):
     """What a chunk adds to a chat message."""
 
     content: str | None = None
     reasoning_content: str | None = None
     reasoning: str | None = None  # the same, as some servers call it
+    tool_calls: list[ToolCallDelta] | None = None
 
 
 class Choice(msgspec.Struct, gc=False):

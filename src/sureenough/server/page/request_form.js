@@ -11,6 +11,8 @@ export async function fillForm() {
   if (!response.ok) throw data.error;
   ({ strategies, options: runOptions } = data);
   $("model").replaceChildren(...data.models.map(name => element("option", "", name)));
+  $("kind").replaceChildren(...data.kinds.map(name => element("option", "", name)));
+  $("kind").value = data.kind;
   $("strategy").replaceChildren(...strategies.map(strategy => {
     const option = element("option", "", strategy.name);
     option.title = strategy.help;
@@ -70,7 +72,7 @@ function addExamples() {
 // The body of a request for a run.
 export function requestBody(question) {
   const options = $("strategy-options").value.trim();
-  const voteOptions = { strategy: $("strategy").value + (options ? `:${options}` : "") };
+  const voteOptions = { strategy: $("strategy").value + (options ? `:${options}` : ""), kind: $("kind").value };
   for (const option of runOptions) {
     const input = $("ask").elements[option.name];
     if (option.flag) voteOptions[option.name] = input.checked;

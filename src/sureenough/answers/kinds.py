@@ -1,0 +1,278 @@
+"""Kinds of answers. A judge says what the answer in a text is, which answers are the same, and which are right.
+
+Kinds are selected by name wherever a run is started. To add one, add an entry to `BUILTIN`; another package announces
+its judges by entry points of the group `sureenough.judges`, or is named as `module:attribute`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple, Protocol, cast, runtime_checkable
+
+from sureenough.answers.choice import choose
+from sureenough.answers.extract import mathematical_answer, reply_of
+from sureenough.answers.json_kind import Json
+from sureenough.answers.judge import LIVE_PATIENCE, REPLAY_PATIENCE, REPLAY_SECONDS, SYMBOLIC_SECONDS, MathJudge
+from sureenough.answers.statements import final_statement, normal_form, number_classes, trimmed
+from sureenough.answers.value_kinds import Date, Number
+from sureenough.answers.word_kinds import Exact, Items, Regex, Text
+from sureenough.core.strategy_options import Rule, check_options, one_of, option
+from sureenough.errors import UsageError
+from sureenough.plugins import Registry
+from sureenough.spec import marked_options, read_options
+
+
+@runtime_checkable
+class Judge(Protocol):
+    """What an answer is, and when two are the same.
+
+    A judge may also have `ask`, a sentence that is added to the prompt, and `for_question(question, limits)`, which
+    returns the judge of one question. `question` is its text, if that is known.
+    """
+
+    def extract(self, text: str) -> str | None:
+        """The answer in a model's text, or None."""
+
+    def classes(self, answers: Sequence[str]) -> Sequence[Hashable | None]:
+        """The class of each answer, whatever their order."""
+
+    def grade(self, gold: str, answer: str) -> bool:
+        """Whether an answer is the gold one."""
+
+
+class Limits(NamedTuple):
+    """How much symbolic work the answers to one question are worth, and how many seconds a judge waits for it."""
+
+    symbolic_seconds: float = SYMBOLIC_SECONDS
+    patience: float = LIVE_PATIENCE
+
+
+REPLAY_LIMITS: Final = Limits(REPLAY_SECONDS, REPLAY_PATIENCE)
+FLAG: Final = Rule("1 or 0", lambda value: value in (False, True))
+
+
+@dataclass(frozen=True, slots=True)
+class Math:
+    """Mathematics: numbers, expressions, sets, intervals and more, compared by value. The options are for grading."""
+
+    percent: bool = option(False, "28% is right if the gold answer is 0.28", FLAG)
+    rounding: bool = option(False, "a rounded decimal is right", FLAG)
+    decimal_comma: bool = option(False, "1,5 is right if the gold answer is 1.5", FLAG)
+    fallback: str = option("none", "what to read from a reply without a marked answer", one_of("none", "last-number"))
+    ask = "Please reason step by step, and put your final answer within \\boxed{}."
+
+    def __post_init__(self) -> None:
+        check_options(self)
+
+    def extract(self, text: str) -> str | None:
+        return mathematical_answer(text, last_number_too=self.fallback == "last-number")
+
+    def classes(self, answers: Sequence[str]) -> list[int | None]:
+        return self.for_question(None, Limits(patience=REPLAY_PATIENCE)).classes(answers)
+
+    def grade(self, gold: str, answer: str) -> bool:
+        return self.for_question(None, Limits(patience=REPLAY_PATIENCE)).grade(gold, answer)
+
+    def for_question(self, question: str | None, limits: Limits) -> MathQuestion:
+        return MathQuestion(self, MathJudge(limits.symbolic_seconds, patience=limits.patience))
+
+
+@dataclass(frozen=True, slots=True)
+class MathQuestion:
+    """`Math` for one question, with a memory of what was compared."""
+
+    kind: Math
+    memory: MathJudge
+
+    def extract(self, text: str) -> str | None:
+        return self.kind.extract(text)
+
+    def classes(self, answers: Sequence[str]) -> list[int | None]:
+        return self.memory.classes(answers)
+
+    def grade(self, gold: str, answer: str) -> bool:
+        kind = self.kind
+        return self.memory.grade(
+            gold, answer, percent=kind.percent, rounding=kind.rounding, decimal_comma=kind.decimal_comma
+        )
+
+
+ALL_LETTERS: Final = "ABCDEFGHIJ"
+_OFFERED = re.compile(r"(?:^[ \t]{0,8}[(\[*]{0,3}|\()([A-J])[*]{0,2}[).:\]]", re.MULTILINE)
+
+
+def _are_letters(letters: str) -> bool:
+    return all(letter.isalpha() for letter in letters) and len({*letters.casefold()}) == len(letters)
+
+
+LETTERS: Final = Rule("different letters, such as ABCD", _are_letters)
+
+
+@dataclass(frozen=True, slots=True)
+class LetterChoice:
+    """One of several choices, by its letter."""
+
+    letters: str = option("", "the letters that were offered; by default those in the question, or A to J", LETTERS)
+    ask = "Please reason step by step, and put the letter of your final answer within \\boxed{}."
+
+    def __post_init__(self) -> None:
+        check_options(self)
+
+    def extract(self, text: str) -> str | None:
+        reply = reply_of(text)
+        return None if reply is None else choose(reply, self.letters or ALL_LETTERS)
+
+    def classes(self, answers: Sequence[str]) -> list[int | None]:
+        return number_classes(answer.strip().casefold() for answer in answers)
+
+    def grade(self, gold: str, answer: str) -> bool:
+        return gold.strip().casefold() == answer.strip().casefold()
+
+    def for_question(self, question: str | None, limits: Limits) -> LetterChoice:
+        return self if self.letters or question is None else LetterChoice(offered_letters(question))
+
+
+def offered_letters(question: str) -> str:
+    """The letters of the choices below a question, such as A) … B) …; empty if there are none."""
+    marked = set(_OFFERED.findall(question))
+    count = next((i for i, letter in enumerate(ALL_LETTERS) if letter not in marked), len(ALL_LETTERS))
+    return ALL_LETTERS[:count] if count > 1 else ""
+
+
+# -- judges of one's own
+
+Extract = Callable[[str], str | None]
+Same = Callable[[str, str], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionJudge:
+    """A judge made of functions."""
+
+    extract: Extract
+    classes: Callable[[Sequence[str]], Sequence[Hashable | None]]
+    grade: Same
+    ask: str = ""
+
+
+def judge(
+    *,
+    extract: Extract | None = None,
+    same: Same | None = None,
+    key: Callable[[str], Hashable] | None = None,
+    grade: Same | None = None,
+    ask: str = "",
+) -> Judge:
+    """A judge of your own.
+
+    Args:
+        extract: finds the answer in a model's text; by default what follows "Answer:", else the last line.
+        same: whether two answers are the same; by default they are compared without case and extra space.
+        key: instead of `same`: a value that is equal for answers that are the same.
+        grade: whether an answer is right, from the gold answer and the answer; `same` or `key` by default.
+        ask: a sentence that is added to the prompt.
+    """
+    if same is not None and key is not None:
+        raise UsageError("give same or key, not both")
+    for name, function in {"extract": extract, "same": same, "key": key, "grade": grade}.items():
+        if function is not None and not callable(function):
+            raise UsageError(f"{name} is {function!r}; it must be a function")
+    read = extract or (lambda text: trimmed(final_statement(text) or "") or None)
+    if same is not None:
+        return FunctionJudge(read, lambda answers: classes_by_same(answers, same), grade or same, ask)
+    form = key or normal_form
+    equal = grade or (lambda gold, answer: form(gold) == form(answer))
+    return FunctionJudge(read, lambda answers: [form(answer) for answer in answers], equal, ask)
+
+
+def classes_by_same(answers: Sequence[str], same: Same) -> list[int | None]:
+    """Sorted answers each join the first class whose first member they equal both ways: their order is irrelevant."""
+    first: list[str] = []
+    joined: dict[str, str] = {}
+    for answer in sorted(set(answers), key=lambda answer: (len(answer), answer)):
+        known = next((other for other in first if same(other, answer) and same(answer, other)), None)
+        joined[answer] = answer if known is None else known
+        if known is None:
+            first.append(answer)
+    return number_classes(joined[answer] for answer in answers)
+
+
+# -- by name
+
+BUILTIN: Final[dict[str, Judge]] = {
+    "math": Math(), "choice": LetterChoice(), "text": Text(), "exact": Exact(), "number": Number(), "date": Date(),
+    "list": Items(), "set": Items(ordered=False), "json": Json(),
+}  # fmt: skip
+
+
+def as_judge(thing: Any) -> Judge:
+    """A judge, a class of judges, or a pair of functions (extract, same), as a judge."""
+    if isinstance(thing, type):
+        try:
+            thing = thing()
+        except TypeError as error:
+            raise UsageError(f"{thing.__name__} cannot be made without arguments: {error}") from None
+    if isinstance(thing, tuple) and len(thing) == 2 and all(map(callable, thing)):
+        return judge(extract=thing[0], same=thing[1])
+    if isinstance(thing, Judge):
+        return thing
+    if hasattr(thing, "extract") and (hasattr(thing, "same") or hasattr(thing, "classes")):
+        made = judge(extract=thing.extract, same=getattr(thing, "same", None), ask=getattr(thing, "ask", ""))
+        if not hasattr(thing, "classes"):
+            return made
+        classes = thing.classes
+        return FunctionJudge(thing.extract, classes, lambda a, b: len(set(classes([a, b]))) == 1, thing.ask)
+    raise UsageError(
+        f"a kind of answer is a name such as 'math', a judge with extract, classes and grade, or a pair of functions "
+        f"(extract, same), not {thing!r}"
+    )
+
+
+REGISTRY: Final = Registry("kind of answer", "judges", BUILTIN, as_judge)
+REGEX: Final = "regex:"
+
+
+def resolve_kind(kind: Any, *, registered_only: bool = False) -> Judge:
+    """The judge of a kind: `math`, `number:rel=1e-3`, `regex:PATTERN`, `module:attribute`, or a judge.
+
+    Args:
+        kind: a name with options, or what `as_judge` accepts.
+        registered_only: refuse `module:attribute` and `regex:`, for names that clients or files choose.
+    """
+    if not isinstance(kind, str):
+        return as_judge(kind)
+    if kind.startswith(REGEX) and not registered_only:
+        return Regex(kind.removeprefix(REGEX))
+    named = REGISTRY.find(kind, registered_only=registered_only)
+    if named.options is None:
+        return named.thing
+    for known, value in read_options(named, kind, marked_options(named.thing)):
+        named = named._replace(thing=known.write(named.thing, value))
+    return named.thing
+
+
+def for_question(judge: Judge, question: str | None = None, limits: Limits = Limits()) -> Judge:  # noqa: B008
+    """The judge of one question, if the kind has one; else the judge itself."""
+    specific = getattr(judge, "for_question", None)
+    return judge if specific is None else cast(Judge, specific(question, limits))
+
+
+def extract(
+    text: str, kind: str = "math", *, choices: Iterable[str] = "ABCD", fallback: str | None = None
+) -> str | None:
+    """The answer in a model's reply; None if it has none.
+
+    kind "choice": one of `choices`, a text or list of letters. fallback "last-number": if a mathematical reply
+    announces nothing, its last number.
+    """
+    letters = list(choices) if isinstance(choices, Iterable) else []
+    single = all(isinstance(letter, str) and len(letter) == 1 for letter in letters)
+    if not letters or not single or not _are_letters("".join(letters)):
+        raise UsageError(f"choices must be different letters, such as 'ABCD' or ['A', 'B'], not {choices!r}")
+    if fallback not in (None, "last-number"):
+        raise UsageError(f"unknown fallback {fallback!r}; known: None, last-number")
+    if kind == "choice":
+        return LetterChoice("".join(letters)).extract(text)
+    return Math(fallback=fallback or "none").extract(text) if kind == "math" else resolve_kind(kind).extract(text)

@@ -1,0 +1,214 @@
+"""Answers in words: texts, labels, lists, sets, and what a regular expression finds."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from sureenough.answers.extract import reply_of
+from sureenough.answers.statements import (
+    BULLET,
+    LONGEST,
+    REASON,
+    classes_by,
+    final_block,
+    final_statement,
+    key_or_text,
+    normal_form,
+    trimmed,
+)
+from sureenough.answers.value_kinds import Date, Number
+from sureenough.core.strategy_options import Rule, check_options, one_of, option
+from sureenough.errors import UsageError
+
+_DENIED = re.compile(r"\b(?:not|no|never|neither|nor|cannot|rather than|instead of)\b|n['’]t\b", re.IGNORECASE)
+_THOUSANDS = re.compile(r",(?!(?<=\d,)\d{3}(?!\d))")
+_BRACKETS = (("\\{", "\\}"), ("{", "}"), ("[", "]"), ("(", ")"))
+_MOST_ITEMS = 1_000
+
+
+def _are_labels(labels: tuple[str, ...]) -> bool:
+    forms = [normal_form(label) for label in labels]
+    return len(labels) != 1 and all(forms) and len(set(forms)) == len(forms)
+
+
+LABELS = Rule("two or more different labels, such as positive,negative", _are_labels)
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A text, compared without case and extra space; or one of a few labels."""
+
+    labels: tuple[str, ...] = option((), "the only possible answers", LABELS)
+
+    def __post_init__(self) -> None:
+        check_options(self)
+
+    @property
+    def ask(self) -> str:
+        return f"{REASON} gives {'one of: ' + ', '.join(self.labels) if self.labels else 'the answer'}."
+
+    def extract(self, text: str) -> str | None:
+        statement = trimmed(final_statement(text) or "")
+        return (self._label(statement) if self.labels else statement) or None
+
+    def _label(self, statement: str) -> str | None:
+        """The label that a statement is, or the only one that it names without denying it."""
+        forms = {normal_form(label): label for label in self.labels}
+        form = normal_form(statement)
+        if form in forms:
+            return forms[form]
+        longest_first = sorted(forms, key=len, reverse=True)
+        pattern = rf"(?<!\w)(?:{'|'.join(map(re.escape, longest_first))})(?!\w)"
+        named = set(re.findall(pattern, form))
+        return forms[named.pop()] if len(named) == 1 and not _DENIED.search(re.sub(pattern, "", form)) else None
+
+    def classes(self, answers: Sequence[str | None]) -> list[int | None]:
+        return classes_by(normal_form, answers)
+
+    def grade(self, gold: str, answer: str) -> bool:
+        return normal_form(gold) == normal_form(answer)
+
+
+@dataclass(frozen=True, slots=True)
+class Exact:
+    """A text, compared character by character."""
+
+    ask = f"{REASON} gives the answer."
+
+    def extract(self, text: str) -> str | None:
+        return final_statement(text)
+
+    def classes(self, answers: Sequence[str | None]) -> list[int | None]:
+        return classes_by(str.strip, answers)
+
+    def grade(self, gold: str, answer: str) -> bool:
+        return gold.strip() == answer.strip()
+
+
+_ITEM_KEYS: dict[str, Callable[[str], Hashable | None]] = {
+    "text": lambda item: normal_form(trimmed(item)),
+    "exact": str.strip,
+    "number": Number().key,
+    "date": Date().key,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Items:
+    """Several items: a list, in which their order counts, or a set."""
+
+    of: str = option("text", "kind of the items", one_of(*_ITEM_KEYS))
+    ordered: bool = True
+
+    def __post_init__(self) -> None:
+        check_options(self)
+
+    @property
+    def ask(self) -> str:
+        return f"{REASON} gives the items, separated by commas{', in order' if self.ordered else ''}."
+
+    def extract(self, text: str) -> str | None:
+        block = final_block(text)
+        if block is None:
+            return None
+        lines = block.splitlines()
+        if len(lines) > 1 and not all(BULLET.match(line) for line in lines if line.strip()):
+            block = next(line for line in lines if line.strip())
+        return block.strip() if len(block) <= LONGEST and self.key(block) is not None else None
+
+    def items(self, answer: str) -> list[str]:
+        """The items of a JSON array, of bullets, or between semicolons or commas."""
+        answer = answer.strip()
+        lines = [line for line in answer.splitlines() if line.strip()]
+        if len(answer) > LONGEST:
+            return [answer]
+        if lines and all(BULLET.match(line) for line in lines):
+            return [BULLET.sub("", line, count=1).strip() for line in lines]
+        for opening, closing in _BRACKETS:
+            if answer.startswith(opening) and answer.endswith(closing):
+                array = _json_array(answer)
+                if array is not None:
+                    return array
+                answer = answer[len(opening) : -len(closing)]
+                break
+        commas = _THOUSANDS if self.of == "number" else re.compile(",")
+        parts = answer.split(";") if ";" in answer else commas.split(answer)
+        parts = [part.strip() for part in parts if part.strip()]
+        if len(parts) > 1:
+            parts[-1] = re.sub(r"^(?:and|or)\s+", "", parts[-1], flags=re.IGNORECASE)
+        return parts
+
+    def key(self, answer: str) -> Hashable | None:
+        items = self.items(trimmed(answer))
+        if not items or len(items) > _MOST_ITEMS:
+            return None
+        keys = [key_or_text(_ITEM_KEYS[self.of], item) for item in items]
+        return tuple(keys) if self.ordered else frozenset(keys)
+
+    def classes(self, answers: Sequence[str | None]) -> list[int | None]:
+        return classes_by(self.key, answers)
+
+    def grade(self, gold: str, answer: str) -> bool:
+        return gold == answer or (self.key(gold) is not None and self.key(gold) == self.key(answer))
+
+
+def _json_array(text: str) -> list[str] | None:
+    try:
+        values = json.loads(text, parse_int=str, parse_float=str)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(values, list) or any(isinstance(value, dict | list) for value in values):
+        return None
+    return [value if isinstance(value, str) else json.dumps(value) for value in values]
+
+
+@dataclass(frozen=True, slots=True)
+class Regex:
+    """What a regular expression finds last in a reply: its first group, else all of it. Compared as texts are."""
+
+    pattern: str
+    ask = ""
+
+    def __post_init__(self) -> None:
+        compiled(self.pattern)
+
+    def extract(self, text: str) -> str | None:
+        reply, value = reply_of(text), None
+        for match in compiled(self.pattern).finditer(encodable(reply or "")):
+            value = match[1] if match.re.groups else match[0]
+        return (value or "").strip() or None
+
+    def classes(self, answers: Sequence[str | None]) -> list[int | None]:
+        return classes_by(normal_form, answers)
+
+    def grade(self, gold: str, answer: str) -> bool:
+        return normal_form(gold) == normal_form(answer)
+
+
+def encodable(text: str) -> str:
+    """The text as RE2 takes it, without halves of surrogate pairs."""
+    return text.encode("utf-8", "replace").decode()
+
+
+@lru_cache(maxsize=64)
+def compiled(pattern: str) -> Any:
+    """A regular expression that matches in linear time, whatever the text."""
+    try:
+        import re2
+    except ImportError:
+        raise UsageError(
+            "a regular expression that reads a model's text needs RE2, which takes linear time: "
+            "pip install 'sureenough[regex]'"
+        ) from None
+    options = re2.Options()
+    options.log_errors = False
+    try:
+        return re2.compile(encodable(pattern), options)
+    except re2.error as error:
+        reason = error.args[0].decode("utf-8", "replace") if isinstance(error.args[0], bytes) else error
+        raise UsageError(f"{pattern[:100]!r} is not a regular expression of RE2: {reason}") from None

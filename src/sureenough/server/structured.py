@@ -1,0 +1,137 @@
+"""Replies that programs read: JSON under `response_format`, and calls of tools.
+
+The response format selects the judge, which reads only what a client can use. The winning path's JSON, or its tool
+calls, are the response.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from typing import Any, Final, NamedTuple
+
+from sureenough.answers import Judge
+from sureenough.answers.json_kind import Json
+from sureenough.answers.json_schema import prepared_schema
+from sureenough.core.outcome import Outcome
+from sureenough.engines.openai.wire import TOOL_CALL
+from sureenough.errors import UsageError
+from sureenough.server.errors import bad_request
+
+FORMATS: Final = ("text", "json_object", "json_schema")
+PLAIN: Final = "use the plain model name to pass the request through"
+
+
+def json_judge(response_format: Any, judge: Judge, explicit: bool) -> Json | None:
+    """The judge that a response format selects; None for plain text."""
+    if response_format is None:
+        return None
+    type_ = response_format.get("type") if isinstance(response_format, dict) else None
+    if type_ not in FORMATS:
+        raise bad_request(
+            f"response_format.type is {str(type_)[:40]!r}; known: {', '.join(FORMATS)}.", "response_format"
+        )
+    if type_ == "text":
+        return None
+    if explicit and not isinstance(judge, Json):
+        raise bad_request(
+            f"response_format asks for {type_} and the sureenough object for another kind of answer: leave one out.",
+            "sureenough.kind",
+        )
+    base = judge if isinstance(judge, Json) else Json()
+    return replace(base, schema=_schema(response_format) if type_ == "json_schema" else {"type": "object"})
+
+
+def _schema(response_format: dict[str, Any]) -> Any:
+    named = response_format.get("json_schema")
+    schema = named.get("schema") if isinstance(named, dict) else None
+    if not isinstance(schema, dict):
+        raise bad_request("response_format.json_schema.schema must be an object.", "response_format.json_schema")
+    try:
+        return prepared_schema(schema)
+    except UsageError as error:
+        raise bad_request(f"{error}; {PLAIN}.", "response_format.json_schema") from None
+
+
+def refusal_without_json(out: Outcome) -> str | None:
+    """What a client reads if no path gave JSON in the format that it asked for."""
+    if out.answer is not None:
+        return None
+    return "; ".join([f"none of {out.counted} paths gave JSON in the format of response_format", *out.notes])
+
+
+class ToolCall(NamedTuple):
+    """A call that a path makes; the arguments as it wrote them."""
+
+    name: str
+    arguments: str
+
+
+def tool_calls(text: str) -> list[ToolCall]:
+    """The calls at the end of a path's text."""
+    parts = (part.partition("\n") for part in text.split(TOOL_CALL)[1:])
+    return [ToolCall(name.strip(), arguments.strip() or "{}") for name, _, arguments in parts]
+
+
+class ToolJudge:
+    """Reads the calls of a path as JSON, and keeps which tools the paths of one request call."""
+
+    def __init__(self, names: Collection[str]) -> None:
+        self.names = frozenset(names)
+        self.called: set[tuple[str, ...]] = set()
+
+    def extract(self, text: str) -> str | None:
+        """The calls; None if there are none, or one that cannot be carried out."""
+        calls = tool_calls(text)
+        self.called.add(tuple(call.name for call in calls))
+        objects = [f'{{"name": {json.dumps(call.name)}, "arguments": {call.arguments}}}' for call in calls]
+        answer = objects[0] if len(objects) == 1 else f"[{', '.join(objects)}]"
+        known = calls and all(call.name in self.names for call in calls)
+        return answer if known and Json().key(answer) is not None else None
+
+    def classes(self, answers: Sequence[str]) -> list[int | None]:
+        """Calls are the same if their arguments are, whatever the order of keys."""
+        return Json().classes(answers)
+
+    def grade(self, gold: str, answer: str) -> bool:
+        """Whether two calls are the same."""
+        return Json().grade(gold, answer)
+
+    @property
+    def disagreement(self) -> bool:
+        """Whether some path calls no tool, or another one."""
+        return len(self.called) > 1 or () in self.called
+
+    def refuse_disagreement(self) -> None:
+        """Refuse the request if its paths disagree."""
+        if self.disagreement:
+            names = sorted(" and ".join(names) or "no tool" for names in self.called)
+            raise bad_request(
+                f"The paths do not agree on a tool: they call {', '.join(names)[:200]}. Calls are voted on only if "
+                f"every path calls the same tool; {PLAIN}.",
+                "tools",
+                "unsupported_parameter",
+            )
+
+
+def tool_judge(tools: Any, chat: bool) -> ToolJudge:
+    """The judge of a request with tools."""
+    functions = [one.get("function") for one in tools if isinstance(one, dict)] if isinstance(tools, list) else []
+    names: list[Any] = [function.get("name") for function in functions if isinstance(function, dict)]
+    if not chat or len(names) != len(tools) or not all(isinstance(name, str) and name for name in names):
+        raise bad_request(
+            f"tools must be a list of functions with names, in a chat; other tools cannot be voted on: {PLAIN}.",
+            "tools",
+            "unsupported_parameter",
+        )
+    return ToolJudge(names)
+
+
+def tool_call_objects(text: str) -> list[dict[str, Any]]:
+    """The calls of the winning path in OpenAI's shape."""
+    return [
+        {"id": f"call_{secrets.token_urlsafe(18)}", "type": "function", "function": call._asdict()}
+        for call in tool_calls(text)
+    ]
