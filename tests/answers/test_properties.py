@@ -26,7 +26,7 @@ def test_equality_is_reflexive_but_for_the_empty_answer(answer: str) -> None:
 
 @given(some_answer, some_answer)
 def test_equality_is_symmetric(one: str, two: str) -> None:
-    assert answers.MathJudge(0).explain(one, two) == answers.Judge(0).explain(two, one)
+    assert answers.MathJudge(0).explain(one, two) == answers.MathJudge(0).explain(two, one)
 
 
 @given(st.lists(st.one_of(st.none(), some_answer), max_size=8), st.randoms(use_true_random=False))

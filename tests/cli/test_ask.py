@@ -237,7 +237,7 @@ def test_ctrl_c_takes_the_vote_so_far(serve: Serve) -> None:
 
 
 def test_on_a_terminal_it_draws(url: str) -> None:
-    terminal = {"FORCE_COLOR": "1", "COLUMNS": "120", "LINES": "40"}
+    terminal: dict[str, Any] = {"FORCE_COLOR": "1", "COLUMNS": "120", "LINES": "40"}
     done = ask("?", "--url", url, "--model", "tiny", "-s", "ddc", "--window", "8", **terminal)
     assert done.returncode == 0, done.stderr
     assert "confidence" in done.stderr

@@ -42,8 +42,9 @@ def live_judge(
 ) -> Judge:
     """The judge of a live run on mathematics, with parts of it replaced."""
     math = for_question(Math())
-    by_group = group and (lambda answers: [group(answers)[answer] for answer in answers])
-    return FunctionJudge(extract, by_group or math.classes, math.grade)
+    if group is None:
+        return FunctionJudge(extract, math.classes, math.grade)
+    return FunctionJudge(extract, lambda answers: [group(answers)[answer] for answer in answers], math.grade)
 
 
 def go(
