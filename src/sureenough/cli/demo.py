@@ -17,7 +17,7 @@ from sureenough.api import ask, replay
 from sureenough.bench import Comparison, compare
 from sureenough.bench.tables import json_table
 from sureenough.cli.ask import display
-from sureenough.cli.demo_summary import advice, comparison_lines, live_lines
+from sureenough.cli.demo_summary import advice, comparison_lines, evidence, live_lines
 from sureenough.cli.option_groups import run_options, with_options
 from sureenough.cli.terminal import echo
 from sureenough.core.options import RunOptions
@@ -36,7 +36,7 @@ LEVEL, PROBLEM_SEED, NUMBER = 5, 3, 1
 LIVE_STRATEGY: Final = "ddc:warmup=8,weight=mean,drop=1"
 LIVE_PATHS: Final = 64
 PARALLEL: Final = 16
-DEADLINE: Final = 25.0
+DEADLINE: Final = 40.0
 """Seconds for the live question, which takes about 10,000 tokens; a run that is cut is followed by a recorded one."""
 
 
@@ -75,7 +75,8 @@ def command(
     if as_json:
         typer.echo(json.dumps(_to_json(answer, result, time.monotonic() - started), allow_nan=False))
     else:
-        echo("\n".join(comparison_lines(result)) + f"\n\n{advice(result)}")
+        last = [advice(result), *filter(None, [evidence(result)])]
+        echo("\n".join([*comparison_lines(result), "", *last]))
 
 
 def _live_part(seed: int, quiet: bool) -> LiveAnswer | None:
@@ -109,7 +110,7 @@ def _ask(problem: GeneratedProblem, seed: int, quiet: bool) -> LiveAnswer:
     with display(quiet, plain=False) as readers:
         log = RunLogWriter({}, *readers)
         out = ask(problem.question, engine, LIVE_STRATEGY, paths=LIVE_PATHS, parallel=PARALLEL, seed=seed,
-                  deadline=DEADLINE, observers=[log])  # fmt: skip
+                  planned=False, deadline=DEADLINE, observers=[log])  # fmt: skip
     return LiveAnswer(problem, out, log.view.summary.get("full_budget_tokens"), time.monotonic() - started)
 
 

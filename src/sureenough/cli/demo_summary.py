@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from sureenough.bench import Comparison, Row
+from sureenough.bench.recommendation import sentences
 from sureenough.core.outcome import Outcome
 
 BAR: Final = 28
@@ -76,6 +77,12 @@ def advice(result: Comparison) -> str:
     if closest.difference > best.difference:
         text += f".\nCloser to plain voting: {closest.strategy}, {closest.saving:.1f} times fewer, {_accuracy(closest)}"
     return f"{text}."
+
+
+def evidence(result: Comparison) -> str | None:
+    """How small a difference these questions can detect; None if there is nothing to add to the advice."""
+    lines = sentences(result.recommendation) if result.recommendation is not None else []
+    return lines[-1] if len(lines) > 1 else None
 
 
 def _accuracy(row: Row) -> str:
