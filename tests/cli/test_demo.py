@@ -162,6 +162,7 @@ def test_the_comparison_is_the_same_for_everybody() -> None:
     assert [line.split()[0] for line in lines[3:8]] == ["sc", "ac", "deepconf-low", "ddc", "sure"]
     assert lines[3].split()[1] != "100.0"
     assert sum(line.startswith("Use ") for line in lines) == 1
+    assert lines[-1].startswith("50 questions can")
 
 
 def test_the_whole_demo() -> None:
