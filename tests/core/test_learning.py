@@ -55,9 +55,11 @@ def test_one_question_by_its_numbers() -> None:
 
 def test_the_correlation_is_that_of_raw_signals_with_leave_one_out_agreement() -> None:
     votes = [("a", 90.0, 0.9), ("a", 3.0, 0.8), ("b", 4.0, 0.3), ("b", 5.0, 0.2), ("c", 2.0, 0.6), ("a", 4.0, 0.7)]
-    others = [2 / 5, 2 / 5, 1 / 5, 1 / 5, 0, 2 / 5]
+    others = np.array([2, 2, 1, 1, 0, 2]) / 5
     for column, value in enumerate(outcome_of(votes).correlations.values(), start=1):
-        assert value == pytest.approx(np.corrcoef([vote[column] for vote in votes], others)[0, 1])
+        assert value == pytest.approx(
+            np.corrcoef(np.array([vote[column] for vote in votes], dtype=float), others)[0, 1]
+        )
 
 
 def test_some_questions_teach_nothing() -> None:
@@ -146,7 +148,8 @@ def test_damaged_states_are_refused(damage: dict[str, Any]) -> None:
     good = LearnerState(9, (1.0, 2.0), (8, 9)).to_json()
     with pytest.raises(UsageError):
         LearnerState.from_json(good | damage)
-    for other in (None, [], "x", 3):
+    others: tuple[object, ...] = (None, [], "x", 3)
+    for other in others:
         with pytest.raises(UsageError):
             LearnerState.from_json(other)
 

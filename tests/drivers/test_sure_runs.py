@@ -51,8 +51,8 @@ def effective(votes: list[Vote], betas: tuple[float, float]) -> dict[str, float]
         return {}
     n = len(votes)
     sums = [0.0] * n
-    for signal, beta in zip((1, 2), betas, strict=True):
-        values = [vote[signal] for vote in votes]
+    columns = [tail for _, tail, _ in votes], [peak for _, _, peak in votes]
+    for values, beta in zip(columns, betas, strict=True):
         mean = sum(values) / n
         sd = math.sqrt(sum((value - mean) ** 2 for value in values) / n)
         if sd >= 1e-9:
