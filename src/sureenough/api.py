@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any, Final, TypedDict, TypeVar, Unpack
 
 from sureenough.answers import REPLAY_LIMITS, Judge, for_question, resolve_kind
-from sureenough.answers.kinds import Extract, FunctionJudge, Math
+from sureenough.answers.boxed_kinds import Math
+from sureenough.answers.kinds import Extract, FunctionJudge
 from sureenough.core.learning import LearnerState
 from sureenough.core.options import LIVE_DEFAULTS, Count, RunOptions, with_implied
 from sureenough.core.outcome import Outcome

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 
 import sureenough as se
 from sureenough.answers import extract, resolve_kind
+from sureenough.answers.boxed_kinds import LetterChoice, Limits, offered_letters
 from sureenough.answers.json_kind import Json, last_json
-from sureenough.answers.kinds import BUILTIN, Judge, LetterChoice, Limits, for_question, offered_letters
+from sureenough.answers.kinds import BUILTIN, Judge, for_question
 from sureenough.errors import UsageError
 
 KINDS = [

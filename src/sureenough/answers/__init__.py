@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from sureenough.answers.boxed_kinds import REPLAY_LIMITS, Limits
 from sureenough.answers.canonical import canonical_key
 from sureenough.answers.compare import Verdict
 from sureenough.answers.extract import split_thinking
@@ -28,14 +29,7 @@ from sureenough.answers.judge import (
     MathJudge,
 )
 from sureenough.answers.key_types import Key
-from sureenough.answers.kinds import (
-    REPLAY_LIMITS,
-    Judge,
-    Limits,
-    extract,
-    for_question,
-    resolve_kind,
-)
+from sureenough.answers.kinds import Judge, extract, for_question, resolve_kind
 from sureenough.answers.symbolic import WORKER, SymbolicWorker
 
 

@@ -6,19 +6,15 @@ its judges by entry points of the group `sureenough.judges`, or is named as `mod
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple, Protocol, cast, runtime_checkable
+from typing import Any, Final, Protocol, cast, runtime_checkable
 
-from sureenough.answers.choice import choose
-from sureenough.answers.extract import mathematical_answer, reply_of
+from sureenough.answers.boxed_kinds import LetterChoice, Limits, Math, are_letters
 from sureenough.answers.json_kind import Json
-from sureenough.answers.judge import LIVE_PATIENCE, REPLAY_PATIENCE, REPLAY_SECONDS, SYMBOLIC_SECONDS, MathJudge
 from sureenough.answers.statements import final_statement, normal_form, number_classes, trimmed
 from sureenough.answers.value_kinds import Date, Number
 from sureenough.answers.word_kinds import Exact, Items, Regex, Text
-from sureenough.core.strategy_options import Rule, check_options, one_of, option
 from sureenough.errors import UsageError
 from sureenough.plugins import Registry
 from sureenough.spec import marked_options, read_options
@@ -40,105 +36,6 @@ class Judge(Protocol):
 
     def grade(self, gold: str, answer: str) -> bool:
         """Whether an answer is the gold one."""
-
-
-class Limits(NamedTuple):
-    """How much symbolic work the answers to one question are worth, and how many seconds a judge waits for it."""
-
-    symbolic_seconds: float = SYMBOLIC_SECONDS
-    patience: float = LIVE_PATIENCE
-
-
-REPLAY_LIMITS: Final = Limits(REPLAY_SECONDS, REPLAY_PATIENCE)
-FLAG: Final = Rule("1 or 0", lambda value: value in (False, True))
-
-
-@dataclass(frozen=True, slots=True)
-class Math:
-    """Mathematics: numbers, expressions, sets, intervals and more, compared by value. The options are for grading."""
-
-    percent: bool = option(False, "28% is right if the gold answer is 0.28", FLAG)
-    rounding: bool = option(False, "a rounded decimal is right", FLAG)
-    decimal_comma: bool = option(False, "1,5 is right if the gold answer is 1.5", FLAG)
-    fallback: str = option("none", "what to read from a reply without a marked answer", one_of("none", "last-number"))
-    ask = "Please reason step by step, and put your final answer within \\boxed{}."
-
-    def __post_init__(self) -> None:
-        check_options(self)
-
-    def extract(self, text: str) -> str | None:
-        return mathematical_answer(text, last_number_too=self.fallback == "last-number")
-
-    def classes(self, answers: Sequence[str]) -> list[int | None]:
-        return self.for_question(None, Limits(patience=REPLAY_PATIENCE)).classes(answers)
-
-    def grade(self, gold: str, answer: str) -> bool:
-        return self.for_question(None, Limits(patience=REPLAY_PATIENCE)).grade(gold, answer)
-
-    def for_question(self, question: str | None, limits: Limits) -> MathQuestion:
-        return MathQuestion(self, MathJudge(limits.symbolic_seconds, patience=limits.patience))
-
-
-@dataclass(frozen=True, slots=True)
-class MathQuestion:
-    """`Math` for one question, with a memory of what was compared."""
-
-    kind: Math
-    memory: MathJudge
-
-    def extract(self, text: str) -> str | None:
-        return self.kind.extract(text)
-
-    def classes(self, answers: Sequence[str]) -> list[int | None]:
-        return self.memory.classes(answers)
-
-    def grade(self, gold: str, answer: str) -> bool:
-        kind = self.kind
-        return self.memory.grade(
-            gold, answer, percent=kind.percent, rounding=kind.rounding, decimal_comma=kind.decimal_comma
-        )
-
-
-ALL_LETTERS: Final = "ABCDEFGHIJ"
-_OFFERED = re.compile(r"(?:^[ \t]{0,8}[(\[*]{0,3}|\()([A-J])[*]{0,2}[).:\]]", re.MULTILINE)
-
-
-def _are_letters(letters: str) -> bool:
-    return all(letter.isalpha() for letter in letters) and len({*letters.casefold()}) == len(letters)
-
-
-LETTERS: Final = Rule("different letters, such as ABCD", _are_letters)
-
-
-@dataclass(frozen=True, slots=True)
-class LetterChoice:
-    """One of several choices, by its letter."""
-
-    letters: str = option("", "the letters that were offered; by default those in the question, or A to J", LETTERS)
-    ask = "Please reason step by step, and put the letter of your final answer within \\boxed{}."
-
-    def __post_init__(self) -> None:
-        check_options(self)
-
-    def extract(self, text: str) -> str | None:
-        reply = reply_of(text)
-        return None if reply is None else choose(reply, self.letters or ALL_LETTERS)
-
-    def classes(self, answers: Sequence[str]) -> list[int | None]:
-        return number_classes(answer.strip().casefold() for answer in answers)
-
-    def grade(self, gold: str, answer: str) -> bool:
-        return gold.strip().casefold() == answer.strip().casefold()
-
-    def for_question(self, question: str | None, limits: Limits) -> LetterChoice:
-        return self if self.letters or question is None else LetterChoice(offered_letters(question))
-
-
-def offered_letters(question: str) -> str:
-    """The letters of the choices below a question, such as A) … B) …; empty if there are none."""
-    marked = set(_OFFERED.findall(question))
-    count = next((i for i, letter in enumerate(ALL_LETTERS) if letter not in marked), len(ALL_LETTERS))
-    return ALL_LETTERS[:count] if count > 1 else ""
 
 
 # -- judges of one's own
@@ -269,7 +166,7 @@ def extract(
     """
     letters = list(choices) if isinstance(choices, Iterable) else []
     single = all(isinstance(letter, str) and len(letter) == 1 for letter in letters)
-    if not letters or not single or not _are_letters("".join(letters)):
+    if not letters or not single or not are_letters("".join(letters)):
         raise UsageError(f"choices must be different letters, such as 'ABCD' or ['A', 'B'], not {choices!r}")
     if fallback not in (None, "last-number"):
         raise UsageError(f"unknown fallback {fallback!r}; known: None, last-number")

@@ -24,7 +24,8 @@ from sureenough.answers import (
     resolve_kind,
     warm_up,
 )
-from sureenough.answers.kinds import BUILTIN, Math, MathQuestion
+from sureenough.answers.boxed_kinds import Math, MathQuestion
+from sureenough.answers.kinds import BUILTIN
 from sureenough.answers.statements import number_classes
 from sureenough.answers.word_kinds import Regex
 from sureenough.drivers.judging import extract_or_abstain

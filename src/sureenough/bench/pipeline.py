@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from sureenough.answers import warm_up
-from sureenough.answers.kinds import Math
+from sureenough.answers.boxed_kinds import Math
 from sureenough.bench.judging import Equal, JudgedAnswers, PoolJudge, judge_of, judge_question, read_again
 from sureenough.bench.settings import ReplaySettings
 from sureenough.bench.source import Source

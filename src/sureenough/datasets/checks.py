@@ -6,7 +6,7 @@ from typing import Final
 from unicodedata import category
 
 from sureenough.answers import canonical_key, extract
-from sureenough.answers.kinds import ALL_LETTERS, LetterChoice, Math, offered_letters
+from sureenough.answers.boxed_kinds import ALL_LETTERS, LetterChoice, Math, offered_letters
 from sureenough.datasets.dataset import Dataset
 from sureenough.datasets.files import DatasetProblem
 from sureenough.errors import UsageError

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sureenough.answers import Judge, resolve_kind
-from sureenough.answers.kinds import LetterChoice
+from sureenough.answers.boxed_kinds import LetterChoice
 from sureenough.datasets.files import DatasetProblem
 
 Row = Mapping[str, Any]

@@ -8,7 +8,7 @@ from contextlib import aclosing
 from typing import Final, NamedTuple
 
 from sureenough.answers import Judge, for_question
-from sureenough.answers.kinds import Math
+from sureenough.answers.boxed_kinds import Math
 from sureenough.core.events import path_seed
 from sureenough.drivers.judging import extract_or_abstain
 from sureenough.engines.base import Chunk, Engine, Prompt, opened
