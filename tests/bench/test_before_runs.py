@@ -60,7 +60,7 @@ def test_lengths_borrowed_from_a_pool(tmp_path: Path) -> None:
         (("main", "--url", "http://127.0.0.1:9/v1", "--model", "m"), "which questions?"),
         (("main", "--live"), "--live needs questions to ask"),
         (("main", "--pool", "none.parquet"), "no such file"),
-        (("main", "--map", "question=x"), "--map, --kind and --template belong to a --dataset"),
+        (("main", "--map", "question=x"), "--map and --template belong to a --dataset"),
         (("main", "--sweep", "8,16"), "main has no sweep of its own; to sweep an option of the strategies"),
         (("main", "--seed", "-5"), "--seed is -5"),
         (("main", "--paths", "0"), "--paths is 0"),

@@ -230,7 +230,7 @@ def test_latency_has_seconds_from_live_runs_and_steps_from_pools(source: Source)
         ({"strategies": ("dcc",)}, "did you mean 'ddc'"),
         ({"repeats": 0}, "repeats"),
         ({"jobs": 0}, "jobs"),
-        ({"paths": 8}, "warmup"),
+        ({"paths": 8, "strategies": ("ddc",)}, "warmup"),
         ({"seed": -1}, "seed"),
     ],
 )
@@ -242,7 +242,7 @@ def test_bad_settings_are_refused_before_anything_runs(source: Source, settings:
 def test_bad_sweeps_and_names_are_refused(source: Source) -> None:
     with pytest.raises(UsageError, match=r"init size of 2\.5"):
         run("init-size", source, sweep=(2.5,))
-    with pytest.raises(UsageError, match="known: main, ablation"):
+    with pytest.raises(UsageError, match="known: main, frontier, ablation"):
         experiment("mian")
     with pytest.raises(UsageError, match="name a pool"):
         run("main")

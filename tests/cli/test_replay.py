@@ -121,6 +121,14 @@ def bad(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def test_a_small_pool_drops_what_it_cannot_run(bad: Path) -> None:
+    done = sureenough("replay", str(bad / "small.parquet"), "--repeats", "1")
+    assert done.returncode == 0, done.stderr
+    assert "warmup=" in done.stdout
+    named = refused("replay", str(bad / "small.parquet"), "-s", "ddc")
+    assert "warms up with 16 paths, the budget is 8" in named
+
+
 @pytest.mark.parametrize(
     ("file", "says"),
     [
@@ -131,7 +139,6 @@ def bad(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("nan.parquet", "row 3: its signals hold NaN or infinite values; --skip-damaged"),
         ("unequal.parquet", "row 3: peak has"),
         ("empty.parquet", "holds no paths"),
-        ("small.parquet", "warms up with 16 paths, the budget is 8"),
     ],
 )
 def test_bad_pools(bad: Path, file: str, says: str) -> None:
@@ -141,7 +148,7 @@ def test_bad_pools(bad: Path, file: str, says: str) -> None:
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (["--paths", "8"], "allow at least 16 paths, or ask for deepconf-low:warmup=8"),
+        (["--paths", "8", "-s", "deepconf-low"], "allow at least 16 paths, or ask for deepconf-low:warmup=8"),
         (["--paths", "0"], "--paths is 0"),
         (["--window", "0"], "--window is 0"),
         (["--parallel", "0"], "--parallel is 0"),

@@ -33,7 +33,7 @@ def save_log(file: Path, lines: Iterable[bytes]) -> None:
 
 
 def read_log(file: Path) -> Iterator[tuple[bytes, LogLine]]:
-    """Every line up to the result, and what it holds. If there is no result, the last one is an `error`."""
+    """Every line up to the result, and what it holds. If the result is missing, the last one is an `error`."""
     try:
         with file.open("rb") as handle:
             raw, line = _first_line(handle)

@@ -26,7 +26,7 @@ PEAK: Final = 989e12  # FLOP/s, H100 SXM, dense bf16 (NVIDIA's data sheet)
 BANDWIDTH: Final = 3.35e12  # bytes/s, the same
 PAPER_RATIO: Final = 1.25e-7
 PAPER_FLOPS: Final = 4 * 2048  # its 4k operations per token at k = 2048
-OPERATIONS: Final = {"push": 15, "peak": 4, "risk": 27, "turn": 11}
+OPERATIONS: Final = {"push": 17, "peak": 4, "risk": 27, "turn": 11}
 """Floating-point operations per monitored token: its sums, group peak, R, and its part of the block's backward sums."""
 FLOPS: Final = sum(OPERATIONS.values())
 
