@@ -134,7 +134,7 @@ def test_updates_are_atomic_and_states_are_bounded(tmp_path: Path) -> None:
 
 
 def test_the_command_line_keeps_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sureenough.cli.engine.EngineOptions.engine", lambda self: Fake(script))
+    monkeypatch.setattr("sureenough.cli.engine.EngineOptions.any_engine", lambda self, **_: Fake(script))
     file = tmp_path / "learned.json"
     result = CliRunner().invoke(app, ["ask", "2?", "-s", "sure", "--window", "2", "--json", "--learn", str(file)])
     assert result.exit_code == 0, result.output
