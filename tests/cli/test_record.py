@@ -71,6 +71,12 @@ def test_a_pool_that_replay_reads(url: str, dataset: Path, tmp_path: Path) -> No
     assert "exists and is complete" in again.stderr
 
 
+def test_the_window_of_a_pool_follows_its_paths(url: str, dataset: Path, tmp_path: Path) -> None:
+    pool = tmp_path / "pool.parquet"
+    assert record(url, dataset, pool).returncode == 0
+    assert Pool(pool).info.window == 16  # the paths have 33 tokens
+
+
 @pytest.mark.parametrize("form", ["csv", "parquet"])
 def test_other_forms_of_questions_with_other_names(url: str, tmp_path: Path, form: str) -> None:
     file, pool = tmp_path / f"sums.{form}", tmp_path / "pool.parquet"

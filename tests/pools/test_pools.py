@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from sureenough.bench import compare
 from sureenough.data import BUILTIN_POOL, PROBLEMS, PROBLEMS_POOL
 from sureenough.datasets.files import load
 from sureenough.errors import TraceError, UsageError
@@ -301,3 +302,15 @@ def test_windows_are_worked_out_once() -> None:
     assert path.windows(2) is path.windows(2)
     assert path.windows(1) is not path.windows(2)
     assert path.tokens == 2
+
+
+def test_a_pool_without_a_window_has_one_by_the_lengths_of_all_its_paths(tmp_path: Path) -> None:
+    lengths = (100, 300, 340, 900)
+    paths = [RecordedPath("1", [0.5] * n, [9.0] * n) for n in lengths]
+    questions = [Question(str(i), None, None, paths[i : i + 2]) for i in (0, 2)]
+    write_pool(tmp_path / "p.parquet", questions, PoolInfo())
+    assert Pool(tmp_path / "p.parquet").window() == 64
+    assert compare(tmp_path / "p.parquet", ["sure"]).options.window == 64
+    assert compare(tmp_path / "p.parquet", ["sure"], window=8).options.window == 8
+    write_pool(tmp_path / "q.parquet", questions, PoolInfo(window=32))
+    assert compare(tmp_path / "q.parquet", ["sure"]).options.window == 32
