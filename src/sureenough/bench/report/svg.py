@@ -143,7 +143,7 @@ def _draw_points(group: ET.Element, figure: Figure, i: int, x: PlotScale, y: Plo
 
 def _draw_bars(group: ET.Element, figure: Figure, i: int, x: PlotScale, y: PlotScale) -> None:
     series, number = figure.series[i], len(figure.series)
-    width = 0.8 * (x.end - x.start) / len(x.names) / number
+    width = 0.8 * (x.end - x.start) / max(1, len(x.names)) / number
     base = y.at(0.0) if y.axis.scale != "log" else y.start
     for k, a, b in _points(series, x, y):
         left = a + width * (i - number / 2)
