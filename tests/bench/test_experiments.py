@@ -230,7 +230,7 @@ def test_latency_has_seconds_from_live_runs_and_steps_from_pools(source: Source)
         ({"strategies": ("dcc",)}, "did you mean 'ddc'"),
         ({"repeats": 0}, "repeats"),
         ({"jobs": 0}, "jobs"),
-        ({"paths": 8, "strategies": ("ddc",)}, "warmup"),
+        ({"paths": 8, "strategies": ("sc", "ddc")}, "warmup"),
         ({"seed": -1}, "seed"),
     ],
 )

@@ -25,7 +25,6 @@ EXPERIMENTS: Final[dict[str, Experiment]] = {
     one.name: one
     for one in (
         main.EXPERIMENT,
-        frontier.EXPERIMENT,
         ddc_parts.ABLATION,
         width.EXPERIMENT,
         hurry.EXPERIMENT,
@@ -34,6 +33,7 @@ EXPERIMENTS: Final[dict[str, Experiment]] = {
         ddc_parts.WINDOW,
         ddc_parts.FENCE,
         scaling.EXPERIMENT,
+        frontier.EXPERIMENT,
         calibration.EXPERIMENT,
         theorem.EXPERIMENT,
         overhead.EXPERIMENT,

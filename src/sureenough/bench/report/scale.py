@@ -49,10 +49,11 @@ class PlotScale:
     def ticks(self) -> list[tuple[float, str]]:
         """Round values with their texts."""
         if self.axis.scale == "log":
-            decades = range(max(-300, floor(self.low)), min(300, ceil(self.high)) + 1)  # within what a float holds
-            values = [m * 10.0**d for d in decades for m in (1, 2, 5) if self.low <= log10(m * 10.0**d) <= self.high]
-            values = values if len(values) <= 9 else [v for v in values if log10(v).is_integer()]
-            values = values[:: 1 + len(values) // 9]
+            decades = range(max(-300, floor(self.low)), min(300, ceil(self.high)) + 1)
+            values = [m * 10.0**d for d in decades for m in (1, 2, 5) if self.low <= d + log10(m) <= self.high]
+            if len(values) > 9:
+                few = decades[:: ceil(len(decades) / 9)]
+                values = [10.0**d for d in few if self.low <= d <= self.high]
         else:
             step = 10.0 ** floor(log10((self.high - self.low) / 4))
             step *= next(m for m in (1, 2, 2.5, 5, 10) if (self.high - self.low) / (m * step) <= 6)
