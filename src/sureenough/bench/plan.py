@@ -39,8 +39,8 @@ class EngineChoice:
     """An engine of the plan: a model behind one URL or several; without any, the built-in one."""
 
     model: str | None = None
-    engine: str | None = None  # of another package: its name, or module:attribute
     url: str | tuple[str, ...] = ()
+    engine: str | None = None  # of another package: its name, or module:attribute
     name: str | None = None  # in tables and file names; the model's by default
     temperature: float = 0.6
     top_p: float = 0.95
