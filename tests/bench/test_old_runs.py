@@ -36,7 +36,8 @@ def test_a_run_folder_of_0_1_goes_on(tmp_path: Path) -> None:
 
 def by_column(table: Table) -> list[dict[str, Cell]]:
     """The rows of a table, whatever the order of its columns."""
-    return [dict(zip(table.columns, row, strict=True)) for row in table.rows]
+    titles = [column.title for column in table.columns]
+    return [dict(zip(titles, row, strict=True)) for row in table.rows]
 
 
 def test_results_and_live_runs_of_0_1_are_read(tmp_path: Path) -> None:
