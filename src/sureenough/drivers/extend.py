@@ -53,7 +53,10 @@ class PoolExtension:
         """By all terms if the pool has kept them, else by those that pools always say."""
         old, new = self._pool.info, info
         recorded, terms = old.more.get("recorded"), new.more["recorded"]
-        pairs = {name: (getattr(old, name), getattr(new, name)) for name in ("model", "k", "sampling", "prompt")}
+        pairs = {}
+        if isinstance(recorded, dict):
+            pairs["kind"] = (recorded.get("kind"), terms.get("kind"))  # before the prompt, which it changes
+        pairs |= {name: (getattr(old, name), getattr(new, name)) for name in ("model", "k", "sampling", "prompt")}
         if isinstance(recorded, dict):
             pairs |= {name: (recorded.get(name), terms.get(name)) for name in terms if name != "dataset"}
         for name, (before, now) in pairs.items():
