@@ -287,6 +287,10 @@ def test_14_22_a_negative_seed_is_refused(url: str, dataset: Path, tmp_path: Pat
     assert (done.returncode, "--seed is -5" in done.stderr) == (2, True)
 
 
+MATH = "{question}\n\nPlease reason step by step, and put your final answer within \\boxed{{}}."
+"""The default template of mathematics."""
+
+
 def grown(dataset: Path, questions: int) -> Path:
     """The same questions with more after them."""
     rows = [{"id": f"q{n}", "question": f"{n} + 1?", "gold": str(n + 1), "level": 1} for n in range(questions)]
@@ -345,6 +349,7 @@ def test_an_extension_that_is_killed_goes_on(url: str, dataset: Path, tmp_path: 
         (("--template", "Really: {question}"), "it was recorded with prompt"),
         (("--kind", "choice"), "it was recorded with prompt"),
         (("--kind", "number", "--template", "{question}"), "it was recorded with prompt"),
+        (("--kind", "choice", "--template", MATH), "it was recorded with kind 'math', not 'choice'"),
     ],
 )
 def test_only_the_same_recording_is_extended(
