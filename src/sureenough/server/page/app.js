@@ -36,7 +36,7 @@ function redraw() {
 function reset() {
   state = new RunState(); selected = null; palette = {};
   for (const id of ["path-chart", "stop-chart", "chips", "votes", "fates", "text"]) $(id).replaceChildren();
-  $("reader").hidden = true; $("error").hidden = true; $("kept").hidden = true; $("run").hidden = false;
+  $("reader").hidden = true; $("error").hidden = true; $("kept").hidden = true; $("empty").hidden = true; $("run").hidden = false;
   pathChart?.plot.destroy(); stopChart?.plot.destroy();
   pathChart = new PathChart($("path-chart"), state, colour, select);
   stopChart = new StopRuleChart($("stop-chart"), state, colour);
@@ -152,7 +152,7 @@ async function submit(event) {
 async function loadForm() {
   try {
     canAsk = await fillForm();
-    if (!canAsk) $("ask").hidden = true;
+    if (!canAsk) $("ask").hidden = $("empty").hidden = true;
   } catch (error) {
     if (error.message && error.type) showError(errorTitle(error), error.message); else showError(...NO_RESPONSE);
   }
@@ -174,7 +174,7 @@ function route() {
   const run = location.pathname.match(/^\/runs\/([\w-]+)$/), list = location.pathname === "/runs";
   $("nav-ask").toggleAttribute("aria-current", !list);
   $("nav-runs").toggleAttribute("aria-current", list);
-  $("ask").hidden = list || !canAsk; $("kept").hidden = !list; $("run").hidden = true; $("error").hidden = true;
+  $("ask").hidden = $("empty").hidden = list || !canAsk; $("kept").hidden = !list; $("run").hidden = true; $("error").hidden = true;
   $("stop").hidden = true; $("go").hidden = false;
   if (list) listRuns(showError); else if (run) subscribe(run[1]);
 }
