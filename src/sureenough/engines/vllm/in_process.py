@@ -126,8 +126,10 @@ class VLLM:
         path = _GrowingPath()
         params = self._params(len(prompt_ids), seed, signals=prompt.signals and request is None, request=request)
         try:
-            async with aclosing(self._engine.generate({"prompt_token_ids": prompt_ids}, params, request_id)) as outputs:
-                async for output in outputs if request is None else self._with_progress(outputs, request.key):
+            generated = self._engine.generate({"prompt_token_ids": prompt_ids}, params, request_id)
+            watched = generated if request is None else self._with_progress(generated, request.key)
+            async with aclosing(generated), aclosing(watched) as outputs:
+                async for output in outputs:
                     grown = path.add(output, signals=prompt.signals and request is None)
                     if grown is not None:
                         yield grown
@@ -143,7 +145,7 @@ class VLLM:
             raise EngineError(f"vLLM ended the path with the finish reason {str(path.finish)[:40]!r}")
         yield Chunk(text=text, finish=FINISH_REASONS[path.finish], prompt_tokens=len(prompt_ids), summary=summary)
 
-    async def _with_progress(self, outputs: AsyncIterator[Any], key: str) -> AsyncIterator[Any]:
+    async def _with_progress(self, outputs: AsyncIterator[Any], key: str) -> AsyncGenerator[Any, None]:
         """The outputs, and how far the path is while there are none: a watched path has one output, at its end."""
         with self._progress.following(key):
             output = asyncio.ensure_future(anext(outputs, None))
@@ -155,6 +157,7 @@ class VLLM:
                 yield await output
             finally:
                 output.cancel()
+                await asyncio.wait({output})  # vLLM aborts the request before its generator is closed
 
     async def _report_cancelled(self, key: str, counted: int, report: Callable[[int], None]) -> None:
         async def fetch(keys: Sequence[str]) -> list[int | None]:
