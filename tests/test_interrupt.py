@@ -10,8 +10,8 @@ import sys
 import pytest
 
 import sureenough as se
-from sureenough import api
 from sureenough.core.events import Token
+from sureenough.drivers import blocking
 from sureenough.engines import Fake
 
 NOTEBOOK = """
@@ -21,11 +21,20 @@ from sureenough.core.events import Ended, Regrouped, Token
 from sureenough.engines import Fake
 
 class Slow(Fake):
+    # The first path votes once another one runs; every other path waits in its middle until it is cancelled.
+
+    first, another_runs = True, asyncio.Event()
+
     async def stream(self, prompt, *, seed):
+        first, self.first = self.first, False
+        async for tokens in super().stream(prompt, seed=seed):
+            yield tokens
+            await (self.another_runs.wait() if first else self.wait_for_cancel())
+
+    async def wait_for_cancel(self):
+        self.another_runs.set()
         try:
-            async for tokens in super().stream(prompt, seed=seed):
-                yield tokens
-                await asyncio.sleep(0.001)
+            await asyncio.sleep(60)
         except asyncio.CancelledError:
             print("closing", flush=True)
             await asyncio.sleep({closing})
@@ -78,12 +87,12 @@ def test_14_20_after_a_second_interrupt_nothing_is_waited_for(run: str) -> None:
 
 
 def test_14_20_an_interrupt_right_after_the_start_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Interrupted(api._ThreadedRun):
+    class Interrupted(blocking.ThreadedRun):
         def start(self) -> None:
             super().start()
             signal.raise_signal(signal.SIGINT)
 
-    monkeypatch.setattr(api, "_ThreadedRun", Interrupted)
+    monkeypatch.setattr(blocking, "ThreadedRun", Interrupted)
 
     async def cell() -> se.Outcome:
         engine = Fake(lambda seed: [[Token(r"\boxed{7}", 0.5, 9.0)]])
