@@ -24,7 +24,7 @@ import pytest
 from sureenough.core.events import Action, Event
 from sureenough.core.session import TRANSITIONS
 from sureenough.core.snapshot import Phase
-from sureenough.engines.openai.parser import FINISH_REASONS
+from sureenough.engines.openai.wire import FINISH_REASONS
 
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]

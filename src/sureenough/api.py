@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import signal
-import threading
-from collections.abc import Callable, Coroutine, Hashable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypedDict, TypeVar, Unpack
 
@@ -22,6 +18,7 @@ from sureenough.core.outcome import Outcome
 from sureenough.core.session import Session
 from sureenough.core.strategy import Strategy
 from sureenough.drivers import replay as run_recorded
+from sureenough.drivers.blocking import run_blocking
 from sureenough.drivers.judging import classes_or_own
 from sureenough.drivers.live import run as run_live
 from sureenough.drivers.observers import Observer
@@ -234,74 +231,10 @@ def ask(
     """Ask a live engine and wait; the options are those of `aask`. Ctrl-C returns the vote so far."""
     if engine is not None:
         as_engine(engine).prepare()
-    return _run_blocking(lambda: aask(question, engine, strategy, **options))
+    return run_blocking(lambda: aask(question, engine, strategy, **options))
 
 
 ask.__signature__ = inspect.signature(aask)  # type: ignore[attr-defined]
-
-
-def _run_blocking(start: Callable[[], Coroutine[Any, Any, Outcome]]) -> Outcome:
-    """Run a coroutine to its end; in another thread if this one has a running loop, as in a notebook."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return asyncio.run(start())
-    return _ThreadedRun(start).result()
-
-
-class _ThreadedRun(threading.Thread):
-    """A run on an event loop of its own, in a thread of its own."""
-
-    def __init__(self, start: Callable[[], Coroutine[Any, Any, Outcome]]) -> None:
-        super().__init__(name="sureenough", daemon=True)
-        self._make_run = start
-        self._outcome: Outcome | None = None
-        self._error: BaseException | None = None
-        self._interrupted = False
-        self._cancel: Callable[[], object] = lambda: None
-
-    def run(self) -> None:
-        """The thread's function."""
-        try:
-            self._outcome = asyncio.run(self._cancellable())
-        except BaseException as error:  # raised again in the caller's thread
-            self._error = error
-
-    async def _cancellable(self) -> Outcome:
-        task, loop = asyncio.ensure_future(self._make_run()), asyncio.get_running_loop()
-        self._cancel = partial(loop.call_soon_threadsafe, task.cancel)
-        if self._interrupted:  # before there was a task to cancel
-            loop.call_soon(task.cancel)
-        return await task
-
-    def result(self) -> Outcome:
-        """Wait for the outcome; a first interrupt ends the run with the vote so far, a second one ends the wait."""
-        with _handle_interrupts(self._interrupt):  # before the thread starts, or an early Ctrl-C would be lost
-            self.start()
-            self.join()
-        if self._error is not None:
-            raise self._error
-        assert self._outcome is not None
-        return self._outcome
-
-    def _interrupt(self, number: int, frame: object) -> None:
-        if self._interrupted:
-            raise KeyboardInterrupt
-        self._interrupted = True
-        self._cancel()
-
-
-@contextmanager
-def _handle_interrupts(handler: Callable[[int, Any], None]) -> Iterator[None]:
-    """Handle Ctrl-C here: the caller's loop, which is blocked, would handle it only after the run."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    previous = signal.signal(signal.SIGINT, handler)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, previous if previous is not None else signal.default_int_handler)
 
 
 def render_prompt(question: str, template: str = TEMPLATE) -> Prompt:

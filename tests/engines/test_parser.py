@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from sureenough.engines.openai import sse
 from sureenough.engines.openai.logprobs import RepeatCounter
-from sureenough.engines.openai.parser import FINISH_REASONS, ReplyParser, StreamError
+from sureenough.engines.openai.parser import ReplyParser, StreamError
 from sureenough.engines.openai.sse import SSEParser
-from sureenough.engines.openai.wire import decode
+from sureenough.engines.openai.wire import FINISH_REASONS, decode
 from sureenough.errors import EngineError, MissingLogprobs
 from tests.engines.raw_server import stream_body, text_event, token_event
 

@@ -21,6 +21,7 @@ class Limits(NamedTuple):
     patience: float = LIVE_PATIENCE
 
 
+LIVE_LIMITS: Final = Limits()
 REPLAY_LIMITS: Final = Limits(REPLAY_SECONDS, REPLAY_PATIENCE)
 FLAG: Final = Rule("1 or 0", lambda value: value in (False, True))
 

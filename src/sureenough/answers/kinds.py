@@ -10,7 +10,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol, cast, runtime_checkable
 
-from sureenough.answers.boxed_kinds import LetterChoice, Limits, Math, are_letters
+from sureenough.answers.boxed_kinds import LIVE_LIMITS, LetterChoice, Limits, Math, are_letters
 from sureenough.answers.json_kind import Json
 from sureenough.answers.statements import final_statement, normal_form, number_classes, trimmed
 from sureenough.answers.value_kinds import Date, Number
@@ -150,7 +150,7 @@ def resolve_kind(kind: Any, *, registered_only: bool = False) -> Judge:
     return named.thing
 
 
-def for_question(judge: Judge, question: str | None = None, limits: Limits = Limits()) -> Judge:  # noqa: B008
+def for_question(judge: Judge, question: str | None = None, limits: Limits = LIVE_LIMITS) -> Judge:
     """The judge of one question, if the kind has one; else the judge itself."""
     specific = getattr(judge, "for_question", None)
     return judge if specific is None else cast(Judge, specific(question, limits))

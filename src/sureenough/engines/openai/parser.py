@@ -10,40 +10,23 @@ from sureenough.engines.openai.logprobs import REPEATED, RepeatCounter, append_t
 from sureenough.engines.openai.sse import SSEParser
 from sureenough.engines.openai.wire import (
     DONE,
+    FINISH_REASONS,
     TOOL_CALL,
     Choice,
     Delta,
     Logprobs,
     Monitored,
     ToolCallDelta,
-    Usage,
     candidates,
     decode,
     error_message,
+    token_count,
+    token_counts,
 )
 from sureenough.errors import EngineError, MissingLogprobs
 
-FINISH_REASONS: Final = {
-    "stop": "stop",
-    "eos": "stop",
-    "eos_token": "stop",
-    "end_turn": "stop",
-    "stop_sequence": "stop",
-    "tool_calls": "stop",
-    "function_call": "stop",
-    "length": "length",
-    "max_tokens": "length",
-    "model_length": "length",
-}
-"""Every `finish_reason` that ends a path normally ("stop") or at a limit ("length").
-
-Any other, such as "abort", "content_filter" or "error", means that the text is not the model's whole reply: the path
-has failed and does not vote.
-"""
 LONGEST_PATH: Final = 32_768
 """Tokens after which a path is closed if the caller sets no limit; servers with less context end it themselves."""
-LARGEST_COUNT: Final = 1 << 31
-"""A `usage` number that is negative or not below this is ignored."""
 
 
 class StreamError(Exception):
@@ -148,10 +131,10 @@ class ReplyParser:
         if self.watched and message.sureenough is not None:
             self._follow(message.sureenough)
         if message.usage is not None:
-            self._usage = _counts(message.usage)
+            self._usage = token_counts(message.usage)
         for choice in message.choices:
             if self.full:
-                self._beyond += _count(choice)
+                self._beyond += token_count(choice)
             elif choice.index == 0:
                 self._add(choice)
 
@@ -299,18 +282,3 @@ class ReplyParser:
         if self._pieces:
             self._pieces = max(0, self._pieces - received)
         return received
-
-
-def _counts(usage: Usage) -> tuple[int | None, int | None]:
-    prompt, completion = usage.prompt_tokens, usage.completion_tokens
-    return (
-        prompt if prompt is not None and 0 <= prompt < LARGEST_COUNT else None,
-        completion if completion is not None and 0 <= completion < LARGEST_COUNT else None,
-    )
-
-
-def _count(choice: Choice) -> int:
-    """Tokens of an event past the limit; one if it comes without log-probabilities."""
-    if choice.logprobs is not None:
-        return len(choice.logprobs.content or choice.logprobs.top_logprobs or ())
-    return bool(choice.text or (choice.delta and choice.delta.content))

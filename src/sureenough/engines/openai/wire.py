@@ -100,6 +100,25 @@ class Message(msgspec.Struct, gc=False):
 
 _decode: Final = msgspec.json.Decoder(Message).decode
 DONE: Final = b"[DONE]"
+FINISH_REASONS: Final = {
+    "stop": "stop",
+    "eos": "stop",
+    "eos_token": "stop",
+    "end_turn": "stop",
+    "stop_sequence": "stop",
+    "tool_calls": "stop",
+    "function_call": "stop",
+    "length": "length",
+    "max_tokens": "length",
+    "model_length": "length",
+}
+"""Every `finish_reason` that ends a path normally ("stop") or at a limit ("length").
+
+Any other, such as "abort", "content_filter" or "error", means that the text is not the model's whole reply: the path
+has failed and does not vote.
+"""
+LARGEST_COUNT: Final = 1 << 31
+"""A `usage` number that is negative or not below this is ignored."""
 
 
 def decode(data: bytes) -> Message:
@@ -133,6 +152,22 @@ def candidates(logprobs: Logprobs) -> tuple[list[str], list[list[float]]]:
     maps = logprobs.top_logprobs or []
     strings = logprobs.tokens or []
     return [*strings, *[""] * len(maps)][: len(maps)], [list((values or {}).values()) for values in maps]
+
+
+def token_counts(usage: Usage) -> tuple[int | None, int | None]:
+    """Tokens of the prompt and of the completion; None for a number that cannot be one."""
+    prompt, completion = usage.prompt_tokens, usage.completion_tokens
+    return (
+        prompt if prompt is not None and 0 <= prompt < LARGEST_COUNT else None,
+        completion if completion is not None and 0 <= completion < LARGEST_COUNT else None,
+    )
+
+
+def token_count(choice: Choice) -> int:
+    """Tokens of an event past the limit; one if it comes without log-probabilities."""
+    if choice.logprobs is not None:
+        return len(choice.logprobs.content or choice.logprobs.top_logprobs or ())
+    return bool(choice.text or (choice.delta and choice.delta.content))
 
 
 def error_message(error: object) -> str:

@@ -19,7 +19,7 @@ from typing import Any, Self
 from sureenough.core.events import Summary, Token
 from sureenough.engines.base import Chunk, Prompt
 from sureenough.engines.openai.logprobs import token_signals
-from sureenough.engines.openai.parser import FINISH_REASONS
+from sureenough.engines.openai.wire import FINISH_REASONS
 from sureenough.engines.vllm.client import settled_counts
 from sureenough.engines.vllm.protocol import (
     LOGITS_PROCESSOR,
@@ -119,9 +119,7 @@ class VLLM:
             return
         request_id = f"path-{next(self._request_numbers):08}-{seed}"
         watch = prompt.watch if prompt.signals else None
-        request = None
-        if watch is not None:
-            request = WatchRequest.of(request_id, watch)
+        request = None if watch is None else WatchRequest.of(request_id, watch)
         prompt_ids = self._prompt_ids(prompt)
         path = _GrowingPath()
         params = self._params(len(prompt_ids), seed, signals=prompt.signals and request is None, request=request)
@@ -154,7 +152,8 @@ class VLLM:
                     progress = await self._progress.progress(key)
                     if progress is not None:
                         yield progress
-                yield await output
+                if (last := await output) is not None:
+                    yield last
             finally:
                 output.cancel()
                 await asyncio.wait({output})  # vLLM aborts the request before its generator is closed
