@@ -44,23 +44,53 @@ def report(**values: Any) -> None:
 
 
 def offline(options: argparse.Namespace) -> None:
-    """The speed of vLLM's own `generate`, with and without a seed per path."""
+    """The speed of vLLM's own `generate`, with and without a seed per path, and with or without the monitor."""
     from vllm import LLM, SamplingParams
 
-    llm = LLM(options.model, **engine_arguments(options))
+    from sureenough.engines.vllm.protocol import LOGITS_PROCESSOR, WatchRequest
+
+    llm = LLM(options.model, **watching(options.watched, LOGITS_PROCESSOR), **engine_arguments(options))
     messages = [{"role": "user", "content": QUESTION}]
     for seeded in options.seeds:
-        rates = []
+        rates, cpu = [], []
         for turn in range(options.turns + 1):
-            seeds = [turn * 10_000 + path if seeded else None for path in range(options.paths)]
-            sampling = [SamplingParams(**SAMPLING, max_tokens=options.max_path_tokens, seed=seed) for seed in seeds]
-            start = time.perf_counter()
+            keys = [turn * 10_000 + path for path in range(options.paths)]
+            watched = [WatchRequest(f"path-{key:08}", 64).to_arguments() for key in keys]
+            sampling = [
+                SamplingParams(
+                    **SAMPLING,
+                    max_tokens=options.max_path_tokens,
+                    seed=key if seeded else None,
+                    extra_args=arguments if options.watched else None,
+                )
+                for key, arguments in zip(keys, watched, strict=True)
+            ]
+            start, used = time.perf_counter(), all_cpu_seconds()
             outputs = llm.chat([messages] * options.paths, sampling, use_tqdm=False)
             tokens = sum(len(output.outputs[0].token_ids) for output in outputs)
             rates.append(tokens / (time.perf_counter() - start))
+            cpu.append((all_cpu_seconds() - used) / tokens * 1e6)
         report(
-            phase="offline", seeded=seeded, rate=statistics.median(rates[1:]), rates=[round(rate) for rate in rates[1:]]
+            phase="offline",
+            watched=options.watched,
+            seeded=seeded,
+            rate=statistics.median(rates[1:]),
+            cpu_us=statistics.median(cpu[1:]),
+            rates=[round(rate) for rate in rates[1:]],
         )
+
+
+def watching(watched: bool, processor: str) -> dict[str, Any]:
+    """The argument of vLLM's engine that puts the monitor inside."""
+    return {"logits_processors": [processor]} if watched else {}
+
+
+def all_cpu_seconds() -> float:
+    """CPU seconds so far of this process and those that it started."""
+    import psutil
+
+    own = psutil.Process()
+    return sum(sum(process.cpu_times()[:2]) for process in [own, *own.children(recursive=True)])
 
 
 def engine_arguments(options: argparse.Namespace) -> dict[str, Any]:
@@ -195,6 +225,7 @@ def main() -> None:
         "--engine", nargs="*", default=[], metavar="NAME=VALUE", help="further arguments of vLLM's engine"
     )
     parser.add_argument("--no-seeds", dest="seeds", action="store_const", const=(False,), default=(False, True))
+    parser.add_argument("--watched", action="store_true", help="offline: with the monitor inside")
     parser.add_argument("--port", type=int, default=8000)
     parser.add_argument("--dataset", help="JSON lines with question and answer")
     parser.add_argument("--questions", type=int, default=20)

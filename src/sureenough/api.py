@@ -48,6 +48,7 @@ class RunKeywords(TypedDict, total=False):
     count: Count
     planned: bool
     hurry: float
+    min_parallel: int
 
 
 class AskKeywords(RunKeywords, total=False):

@@ -70,6 +70,14 @@ def test_paths_that_ended_out_of_turn_count_as_ended() -> None:
     assert [run.end(path) for path in (1, 2, 3, 4, 5)] == [8, 8, 8, 8, 10]
 
 
+def test_paths_that_cost_no_extra_time_run_whatever_the_need() -> None:
+    run = Running("ac", hurry=0.0, min_parallel=12)
+    assert run.begin() == 12
+    assert [run.end(path) for path in (0, 1, 2)] == [12, 12, 12]
+    assert Running("ac", min_parallel=12, parallel=5).begin() == 5
+    assert Running("ac", min_parallel=2).begin() == 8
+
+
 def test_votes_that_wait_for_a_class_hold_their_places() -> None:
     """They may settle the vote: what would be started in their place would be thrown away."""
     run = Running("ac", hurry=0.0)

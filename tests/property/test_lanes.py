@@ -54,6 +54,7 @@ def runs(draw: st.DrawFn) -> tuple[list[RecordedPath], Strategy, dict[str, Any]]
     sizes["max_tokens"] = draw(st.one_of(st.none(), st.integers(1, 250)))
     sizes["planned"] = draw(st.booleans())
     sizes["hurry"] = draw(st.sampled_from([0.0, 0.25, 0.3, 1.0, 4.0]))
+    sizes["min_parallel"] = draw(st.sampled_from([1, 1, 3, 9]))
     sizes["deadline"] = draw(st.sampled_from([None, None, None, 0.0]))
     return paths, draw(strategies(len(paths))), sizes
 

@@ -14,6 +14,7 @@ from sureenough.cli.doctor_checks import Check, examine
 from sureenough.cli.engine import EngineOptions, engine_options
 from sureenough.cli.option_groups import with_options
 from sureenough.cli.terminal import echo
+from sureenough.cli.width_timing import TOKENS, check_width
 
 MARKS: Final = {True: "✓", False: "✗", None: "?"}
 
@@ -24,11 +25,21 @@ MARKS: Final = {True: "✓", False: "✗", None: "?"}
     )
 )
 def command(
-    *, server: EngineOptions, as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False
+    *,
+    server: EngineOptions,
+    width: Annotated[
+        bool, typer.Option("--width", help="Also measure how many paths take no longer than one (up to 24,000 tokens).")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Check a server or a local model: candidates, raw log-probabilities, seeds, closing, counting, chunks."""
     engine = replace(server, temperature=1.0, top_p=1.0).engine()
-    checks = asyncio.run(examine(engine, None if as_json else _show))
+    show = None if as_json else _show
+    checks = asyncio.run(examine(engine, show))
+    if width:
+        checks.append(asyncio.run(check_width(replace(engine, max_path_tokens=TOKENS))))
+        if show is not None:
+            show(checks[-1])
     well = all(check.good is not False for check in checks)
     if as_json:
         typer.echo(json.dumps({"well": well, "checks": [check._asdict() for check in checks]}))

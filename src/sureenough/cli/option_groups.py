@@ -10,11 +10,11 @@ from typing import Annotated, Any, Final, Literal, NamedTuple, get_origin, get_t
 
 import typer
 
-from sureenough.core.options import RunOptions, with_implied
+from sureenough.core.options import WIDTH_OPTIONS, RunOptions, with_implied
 from sureenough.strategies import COMPARED, STRATEGIES
 
 ALIASES: Final = {"paths": ["-n"], "planned": [" /--all-at-once"]}
-IMPLIED: Final = ("planned", "hurry")
+IMPLIED: Final = ("planned", *WIDTH_OPTIONS)
 """If width is not planned by default, a verb must know whether these were given."""
 STRATEGY_HELP: Final = f"One of {', '.join(STRATEGIES)}, with options such as ddc:tau=0.99."
 STRATEGIES_HELP: Final = (

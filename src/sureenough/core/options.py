@@ -102,6 +102,13 @@ class RunOptions:
         _check_hurry,
         minimum=0,
     )
+    min_parallel: int = _run_option(
+        1,
+        "with planned width: this many paths run at once even if fewer are needed, for a server on which they take no "
+        "extra time (`sureenough doctor --width` measures it); their tokens are still spent",
+        check_count,
+        minimum=1,
+    )
 
     def __post_init__(self) -> None:
         for option in fields(self):
@@ -134,10 +141,12 @@ class RunOptions:
 
 
 def with_implied(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The options that a caller gave; `hurry` alone implies planned width."""
-    return {"planned": True, **values} if values.get("hurry") is not None else dict(values)
+    """The options that a caller gave; `hurry` or `min_parallel` alone implies planned width."""
+    return {"planned": True, **values} if any(values.get(name) is not None for name in WIDTH_OPTIONS) else dict(values)
 
 
+WIDTH_OPTIONS: Final = ("hurry", "min_parallel")
+"""What is of use with planned width only."""
 LIVE_DEFAULTS: Final = RunOptions(paths=64, parallel=16, planned=True)
 """What `ask`, `serve` and the page start from."""
 

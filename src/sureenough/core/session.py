@@ -259,10 +259,10 @@ class Session:
         return starts if self._running or self._order.classifying else self._finish("budget")
 
     def _planned_width(self) -> int:
-        """Twice what could settle the vote, or more as paths end without settling it."""
+        """Twice what could settle the vote, more as paths end without settling it, and what costs no extra time."""
         ended = len(self._paths) - self._running
         need = self.strategy.stop.need(self._poll, self.options.parallel)
-        return max(1, 2 * need, int(self.options.hurry * ended))
+        return max(self.options.min_parallel, 2 * need, int(self.options.hurry * ended))
 
     def _finish_at_cap(self) -> list[Action]:
         return self._finish("max_tokens") if self._generated >= self._max_tokens and not self.done else []

@@ -62,6 +62,7 @@ class ServerSettings:
     parallel: int = LIVE_DEFAULTS.parallel
     planned: bool = LIVE_DEFAULTS.planned
     hurry: float = LIVE_DEFAULTS.hurry
+    min_parallel: int = LIVE_DEFAULTS.min_parallel
     temperature: float = 0.6
     top_p: float = 0.95
     window: int | None = None
@@ -116,8 +117,9 @@ class ServerSettings:
     def run_options(self) -> RunOptions:
         """The run options of a request that sets none."""
         return RunOptions(
-            paths=self.paths, parallel=self.parallel, planned=self.planned, hurry=self.hurry, window=self.window,
-            max_tokens=self.limits.tokens, deadline=self.limits.seconds,
+            paths=self.paths, parallel=self.parallel, planned=self.planned, hurry=self.hurry,
+            min_parallel=self.min_parallel, window=self.window, max_tokens=self.limits.tokens,
+            deadline=self.limits.seconds,
         )  # fmt: skip
 
 
