@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.engines.misbehaving import Manner
+from tests.processes import sureenough
 
 MANNER = Manner(tokens=12, by_prompt=True)
 SMALL = ("--paths", "8", "--window", "8", "-s", "sc ddc:warmup=4", "--jobs", "1")
@@ -24,9 +25,7 @@ def words(*said: str | Path) -> list[str]:
 
 
 def bench(*said: str | Path, **environment: str) -> Done:
-    return subprocess.run(
-        words(*said), capture_output=True, text=True, timeout=120, check=False, env=environ() | environment
-    )
+    return sureenough("bench", *map(str, said), env=environ() | environment)
 
 
 def environ() -> dict[str, str]:

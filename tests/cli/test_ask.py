@@ -14,6 +14,8 @@ from typing import Any
 
 import pytest
 
+from tests.processes import sureenough
+
 Serve = Callable[..., str]
 
 
@@ -43,12 +45,8 @@ def url(serve: Serve) -> str:
 CLEAN = {name: value for name, value in os.environ.items() if not name.startswith(("SUREENOUGH", "OPENAI"))}
 
 
-def ask(*words: str, given: str | None = None, cwd: Path | None = None, **env: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "sureenough", "ask", *words]
-    return subprocess.run(
-        command, input=given or "", capture_output=True, text=True, timeout=60, check=False, cwd=cwd,
-        env=CLEAN | {"NO_COLOR": "1"} | env,
-    )  # fmt: skip
+def ask(*words: str, given: str = "", cwd: Path | None = None, **env: str) -> subprocess.CompletedProcess[str]:
+    return sureenough("ask", *words, given=given, cwd=cwd, env=CLEAN | {"NO_COLOR": "1"} | env)
 
 
 def test_plain_lines_in_a_pipe(url: str) -> None:

@@ -21,6 +21,7 @@ import pytest
 from sureenough.pools import Pool
 from tests.engines.misbehaving import Manner, serving
 from tests.in_thread import in_thread
+from tests.processes import sureenough
 
 CLEAN = {name: value for name, value in os.environ.items() if not name.startswith(("SUREENOUGH", "OPENAI"))}
 
@@ -44,12 +45,15 @@ def dataset(tmp_path: Path) -> Path:
 
 def words(url: str, dataset: Path, output: Path, *more: str) -> list[str]:
     fixed = ["record", str(dataset), "-o", str(output), "--url", url, "--model", "tiny", "--paths", "8"]
-    return [sys.executable, "-m", "sureenough", *fixed, *more]
+    return [*fixed, *more]
+
+
+def command(url: str, dataset: Path, output: Path, *more: str) -> list[str]:
+    return [sys.executable, "-m", "sureenough", *words(url, dataset, output, *more)]
 
 
 def record(url: str, dataset: Path, output: Path, *more: str) -> subprocess.CompletedProcess[str]:
-    command = words(url, dataset, output, *more)
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, env=CLEAN)
+    return sureenough(*words(url, dataset, output, *more), env=CLEAN)
 
 
 def rows(pool: Path) -> list[tuple[str, int | None, str | None, list[float], int | None]]:
@@ -103,7 +107,7 @@ def test_killed_at_any_moment_it_goes_on(url: str, dataset: Path, tmp_path: Path
     assert record(url, dataset, whole).returncode == 0
     journal = tmp_path / "pool.parquet.journal"
     for enough in (3, 11, 30):
-        running = subprocess.Popen(words(url, dataset, pool, "--parallel", "2"), env=CLEAN, stderr=subprocess.DEVNULL)
+        running = subprocess.Popen(command(url, dataset, pool, "--parallel", "2"), env=CLEAN, stderr=subprocess.DEVNULL)
         while running.poll() is None and (not journal.exists() or journal.read_bytes().count(b"\n") <= enough):
             pass
         running.kill()
@@ -128,7 +132,9 @@ def test_fewer_paths_than_an_earlier_command_wanted(url: str, dataset: Path, tmp
     assert record(url, dataset, pool).returncode == 0
     whole = rows(pool)
     pool.unlink()
-    with subprocess.Popen(words(url, dataset, pool), stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=CLEAN) as one:
+    with subprocess.Popen(
+        command(url, dataset, pool), stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=CLEAN
+    ) as one:
         while not journal.exists() or journal.read_bytes().count(b"\n") < 20:
             time.sleep(0.001)
         one.kill()
@@ -152,7 +158,7 @@ def test_a_negative_seed_is_refused(url: str, dataset: Path, tmp_path: Path) -> 
 def test_a_full_disk_leaves_what_was_written(url: str, dataset: Path, tmp_path: Path) -> None:
     pool = tmp_path / "pool.parquet"
     full = subprocess.run(
-        words(url, dataset, pool), capture_output=True, text=True, timeout=60, check=False, env=CLEAN,
+        command(url, dataset, pool), capture_output=True, text=True, timeout=60, check=False, env=CLEAN,
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (4000, 4000)),
     )  # fmt: skip
     assert full.returncode == 2, full
@@ -246,8 +252,8 @@ def test_ctrl_c_leaves_a_pool_that_can_be_read_and_gone_on_with(url: str, datase
     whole, pool = tmp_path / "whole.parquet", tmp_path / "pool.parquet"
     assert record(url, dataset, whole).returncode == 0
     journal = tmp_path / "pool.parquet.journal"
-    command = words(url, dataset, pool, "--parallel", "2")
-    with subprocess.Popen(command, env=CLEAN, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
+    again = command(url, dataset, pool, "--parallel", "2")
+    with subprocess.Popen(again, env=CLEAN, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
         while running.poll() is None and (not journal.exists() or journal.read_bytes().count(b"\n") <= 11):
             time.sleep(0.001)
         running.send_signal(signal.SIGINT)
@@ -271,7 +277,7 @@ def test_no_server_is_exit_code_3(dataset: Path, tmp_path: Path) -> None:
 def test_14_10_two_recordings_of_one_output(url: str, dataset: Path, tmp_path: Path) -> None:
     pool = tmp_path / "pool.parquet"
     journal = tmp_path / "pool.parquet.journal"
-    with subprocess.Popen(words(url, dataset, pool, "--parallel", "1"), env=CLEAN, stdout=subprocess.PIPE) as first:
+    with subprocess.Popen(command(url, dataset, pool, "--parallel", "1"), env=CLEAN, stdout=subprocess.PIPE) as first:
         while not journal.exists():
             time.sleep(0.001)
         second = record(url, dataset, pool)
@@ -326,8 +332,8 @@ def test_an_extension_that_is_killed_goes_on(url: str, dataset: Path, tmp_path: 
     assert record(url, dataset, whole, "--paths", "16").returncode == 0
     assert record(url, dataset, pool).returncode == 0
     before, journal = pool.read_bytes(), tmp_path / "pool.parquet.journal"
-    command = words(url, dataset, pool, "--paths", "16", "--parallel", "2")
-    running = subprocess.Popen(command, env=CLEAN, stderr=subprocess.DEVNULL)
+    extend = command(url, dataset, pool, "--paths", "16", "--parallel", "2")
+    running = subprocess.Popen(extend, env=CLEAN, stderr=subprocess.DEVNULL)
     while running.poll() is None and not (list(tmp_path.glob("*.part")) if not enough else journal.exists()):
         pass
     while enough and running.poll() is None and journal.read_bytes().count(b"\n") <= enough:

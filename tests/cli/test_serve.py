@@ -13,15 +13,15 @@ from pathlib import Path
 import httpx
 import pytest
 
+from tests.processes import sureenough
+
 RUN = {"schema": 1, "run": {"id": "x", "question": "3 + 4?", "model": "m", "strategy": "sc", "begun": 1.0},
        "over": {"answer": "7"}, "words": {"0": {"path": 0, "words": ["7"], "conf": []}}}  # fmt: skip
 
 
 def refused(*words: str) -> str:
-    """What is said to a command that cannot be."""
-    done = subprocess.run(
-        [sys.executable, "-m", "sureenough", *words], capture_output=True, text=True, timeout=60, check=False
-    )
+    """The error message of a command that must fail."""
+    done = sureenough(*words)
     assert done.returncode == 2, done
     assert "Traceback" not in done.stderr
     return done.stderr
