@@ -1,7 +1,7 @@
-"""`sureenough` as a process of its own, without the second of imports: it is forked from a process that has them.
+"""`sureenough` as a process of its own, without a second of imports: it is forked from a process that has them.
 
-Every command is a real process with its own working directory, environment, standard streams and exit code, so tests
-see what a user sees. Tests of signals, of closed streams or of imports start a new interpreter instead.
+Every command is a real process with its own folder, environment, standard streams and exit code, so tests see what a
+user sees. Tests of what is imported, and of closed or broken streams, start an interpreter of their own instead.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import atexit
 import gc
 import json
 import os
+import resource
 import select
 import signal
 import socket
@@ -18,12 +19,13 @@ import sys
 import threading
 import traceback
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import cache
 from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import NoReturn
+from typing import Any, NoReturn, Self, TextIO
 
 from sureenough.__main__ import main
 
@@ -33,26 +35,94 @@ SERVE = "import sys; from tests.processes import serve; serve(int(sys.argv[1]))"
 ROOT = Path(__file__).parents[1]
 
 
+class Running:
+    """A command that was started, with the methods of a Popen."""
+
+    stdout: TextIO
+    stderr: TextIO
+    returncode: int | None = None
+
+    def __init__(self, request: Mapping[str, Any], streams: list[int]) -> None:
+        self._reply, theirs = socket.socketpair()
+        self._lines = self._reply.makefile("r")
+        with theirs, TemporaryFile() as sent:
+            sent.write(json.dumps(request).encode())
+            sent.seek(0)
+            socket.send_fds(_server(), [b"x"], [sent.fileno(), *streams, theirs.fileno()])
+        self.pid = int(self._lines.readline())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.wait()
+        self.stdout.close()
+        self.stderr.close()
+
+    def poll(self) -> int | None:
+        """The exit code, or None while it runs."""
+        if self.returncode is None and select.select([self._reply], [], [], 0)[0]:
+            self.wait()
+        return self.returncode
+
+    def wait(self, timeout: float | None = None) -> int:
+        """The exit code; a command that takes too long is killed."""
+        if self.returncode is None:
+            if not select.select([self._reply], [], [], timeout)[0]:
+                self.kill()
+                raise subprocess.TimeoutExpired("sureenough", timeout or 0)
+            self.returncode = int(self._lines.readline())
+            self._lines.close()
+            self._reply.close()
+        return self.returncode
+
+    def send_signal(self, number: int) -> None:
+        """Nothing is sent to a command that has ended."""
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        """End it at once."""
+        self.send_signal(signal.SIGKILL)
+
+    def communicate(self, timeout: float | None = None) -> tuple[str, str]:
+        """The rest of what it writes, until it ends."""
+        with ThreadPoolExecutor(2) as readers:
+            out, err = (readers.submit(stream.read) for stream in (self.stdout, self.stderr))
+            self.wait(timeout)
+            return out.result(), err.result()
+
+
+def start(
+    *words: str | Path, env: Mapping[str, str] | None = None, cwd: Path | None = None, largest_file: int | None = None
+) -> Running:
+    """Start `sureenough WORDS`; tests read what it writes from pipes."""
+    out, err = os.pipe(), os.pipe()
+    with open(os.devnull) as stdin:
+        running = Running(_request(words, env, cwd, largest_file), [stdin.fileno(), out[1], err[1]])
+    os.close(out[1])
+    os.close(err[1])
+    running.stdout, running.stderr = os.fdopen(out[0]), os.fdopen(err[0])
+    return running
+
+
 def sureenough(
-    *words: str,
+    *words: str | Path,
     given: str | bytes = "",
-    cwd: Path | None = None,
     env: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
+    largest_file: int | None = None,
     timeout: float = 120,
 ) -> subprocess.CompletedProcess[str]:
     """What `sureenough WORDS` writes and its exit code; `given` is its standard input."""
-    variables = dict(os.environ | {"NO_COLOR": "1"} if env is None else env)
-    request = {"words": words, "cwd": str(cwd or Path.cwd()), "env": variables}
-    with TemporaryFile() as sent, TemporaryFile() as stdin, TemporaryFile() as stdout, TemporaryFile() as stderr:
-        sent.write(json.dumps(request).encode())
+    with TemporaryFile() as stdin, TemporaryFile() as stdout, TemporaryFile() as stderr:
         stdin.write(given.encode() if isinstance(given, str) else given)
-        files = [sent, stdin, stdout, stderr]
-        for file in files:
-            file.seek(0)
-        status = _run([file.fileno() for file in files], timeout)
+        stdin.seek(0)
+        streams = [stdin.fileno(), stdout.fileno(), stderr.fileno()]
+        code = Running(_request(words, env, cwd, largest_file), streams).wait(timeout)
         stdout.seek(0)
         stderr.seek(0)
-        return subprocess.CompletedProcess(words, status, stdout.read().decode(), stderr.read().decode())
+        return subprocess.CompletedProcess(words, code, stdout.read().decode(), stderr.read().decode())
 
 
 def refused(*words: str) -> str:
@@ -64,17 +134,12 @@ def refused(*words: str) -> str:
     return " ".join(done.stderr.split())
 
 
-def _run(files: list[int], timeout: float) -> int:
-    """The exit code of a command; one that takes too long is killed."""
-    ours, theirs = socket.socketpair()
-    with ours, ours.makefile("r") as reply:
-        with theirs:
-            socket.send_fds(_server(), [b"x"], [*files, theirs.fileno()])
-        pid = int(reply.readline())
-        if not select.select([ours], [], [], timeout)[0]:
-            os.kill(pid, signal.SIGKILL)
-            raise subprocess.TimeoutExpired("sureenough", timeout)
-        return int(reply.readline())
+def _request(
+    words: tuple[str | Path, ...], env: Mapping[str, str] | None, cwd: Path | None, largest_file: int | None
+) -> dict[str, Any]:
+    variables = dict(os.environ | {"NO_COLOR": "1"} if env is None else env)
+    texts = [str(word) for word in words]
+    return {"words": texts, "env": variables, "cwd": str(cwd or Path.cwd()), "largest_file": largest_file}
 
 
 @cache
@@ -117,13 +182,15 @@ def _wait_for_command(files: list[int]) -> NoReturn:
     pid = os.fork()
     if not pid:
         os.close(reply)
-        _be_command(sent, streams)
+        _run_command(sent, streams)
+    for stream in streams:
+        os.close(stream)
     os.write(reply, b"%d\n" % pid)
     os.write(reply, b"%d\n" % os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
     os._exit(0)
 
 
-def _be_command(sent: int, streams: list[int]) -> NoReturn:
+def _run_command(sent: int, streams: list[int]) -> NoReturn:
     with open(sent) as file:
         request = json.load(file)
     for number, stream in enumerate(streams):
@@ -132,6 +199,8 @@ def _be_command(sent: int, streams: list[int]) -> NoReturn:
     os.chdir(request["cwd"])
     os.environ.clear()
     os.environ.update(request["env"])
+    if limit := request["largest_file"]:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
     sys.argv = ["sureenough", *request["words"]]
     code: object = 1
     try:
