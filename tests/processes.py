@@ -199,6 +199,7 @@ def _run_command(sent: int, streams: list[int]) -> NoReturn:
     os.chdir(request["cwd"])
     os.environ.clear()
     os.environ.update(request["env"])
+    sys.path[:0] = [entry for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry]
     if limit := request["largest_file"]:
         resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
     sys.argv = ["sureenough", *request["words"]]
