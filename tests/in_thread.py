@@ -1,10 +1,11 @@
-"""Servers on an event loop in a thread of their own, for tests that block or start child processes."""
+"""Servers on an event loop in a thread of their own, for tests that block or start child processes; and waiting."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import AbstractAsyncContextManager, contextmanager
 from typing import TypeVar
 
@@ -34,3 +35,11 @@ def in_thread(serving: AbstractAsyncContextManager[Server]) -> Iterator[Server]:
     finally:
         loop.call_soon_threadsafe(over.set)
         thread.join(10)
+
+
+def until(holds: Callable[[], object], seconds: float = 60.0, pause: float = 0.002) -> None:
+    """Wait until it holds; the test fails if it does not in time."""
+    end = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < end, "it did not happen in time"
+        time.sleep(pause)

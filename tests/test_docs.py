@@ -6,7 +6,6 @@ import ast
 import contextlib
 import importlib
 import io
-import os
 import re
 import subprocess
 import sys
@@ -25,6 +24,7 @@ from sureenough.core.events import Action, Event
 from sureenough.core.session import TRANSITIONS
 from sureenough.core.snapshot import Phase
 from sureenough.engines.openai.wire import FINISH_REASONS
+from tests.processes import sureenough
 
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -164,10 +164,7 @@ def test_the_readme_shows_what_the_demo_prints() -> None:
     text = (ROOT / "README.md").read_text()
     shown = re.search(r"```text\n(Strategies on the same.*?)```", text, re.DOTALL)
     assert shown is not None
-    command = [sys.executable, "-m", "sureenough", "demo", "--no-live"]
-    done = subprocess.run(
-        command, capture_output=True, text=True, timeout=120, check=True, env=os.environ | {"NO_COLOR": "1"}
-    )
+    done = sureenough("demo", "--no-live")
     assert done.stdout.rstrip() == shown[1].rstrip()
 
 

@@ -13,6 +13,7 @@ import pytest
 
 from sureenough.errors import UsageError
 from sureenough.spec import parse, render
+from tests.processes import sureenough
 
 MODULE = '''
 from dataclasses import dataclass
@@ -93,10 +94,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def run(installed: Path, *words: str) -> subprocess.CompletedProcess[str]:
     path = os.pathsep.join([str(installed), *filter(None, [os.environ.get("PYTHONPATH")])])
-    return subprocess.run(
-        [sys.executable, "-m", "sureenough", *words], capture_output=True, text=True, timeout=300, check=False,
-        env=os.environ | {"PYTHONPATH": path, "SUREENOUGH_CONFIG": ""},
-    )  # fmt: skip
+    return sureenough(*words, env=os.environ | {"PYTHONPATH": path, "SUREENOUGH_CONFIG": ""})
 
 
 def test_what_was_found_and_what_failed(installed: Path) -> None:

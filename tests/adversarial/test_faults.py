@@ -29,7 +29,8 @@ from tests.adversarial.hostile_client import ATTACKS, BODY, Target
 from tests.adversarial.hostile_upstream import FAULTS, with_fault
 from tests.engines.misbehaving import Manner
 from tests.engines.raw_server import RawServer, all_closed, raw_server
-from tests.server.serving import ours, until
+from tests.in_thread import until
+from tests.server.serving import ours
 from tests.server.upstream import KEY, an_upstream
 
 TIMES = Timeouts(connect=5, first_token=0.5, stall=0.5)

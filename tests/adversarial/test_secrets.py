@@ -11,7 +11,6 @@ import json
 import random
 import re
 import signal
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -25,6 +24,7 @@ from tests.adversarial.hostile_upstream import USAGE, tokens, whole
 from tests.bench.typed import environ, questions
 from tests.engines.raw_server import Answer, RawServer, raw_server
 from tests.in_thread import in_thread
+from tests.processes import start
 
 USER, PASSWORD, QUERY, KEY, SERVE_KEY = (
     "planted-user", "planted p@ss/word", "planted-query&=", "planted-key-0123456789", "planted-serve-key-0123",
@@ -135,11 +135,7 @@ def test_serve_prints_writes_and_answers_no_secret(mode: str, tmp_path: Path) ->
     with in_thread(raw_server(quoting(mode))) as server:
         upstream = with_secrets(server.url)
         command = ["serve", "--upstream", upstream, "--port", "0", "--log-requests", "--keep-runs", "runs"]
-        with subprocess.Popen(
-            [sys.executable, "-m", "sureenough", *command],
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment(tmp_path), cwd=tmp_path,
-        ) as process:  # fmt: skip
-            assert process.stdout is not None
+        with start(*command, env=environment(tmp_path), cwd=tmp_path) as process:
             first = process.stdout.readline()
             address = first.split(" serves at ")[1].split("/v1")[0]
             replies = []

@@ -8,9 +8,9 @@ from pathlib import Path
 from sureenough.bench.result import read
 from tests.bench.making import make_pool
 from tests.bench.typed import bench, questions
-from tests.cli.test_replay import sureenough
 from tests.engines.misbehaving import Manner, serving
 from tests.in_thread import in_thread
+from tests.processes import sureenough
 
 SMALL = ("--paths", "8", "--window", "8", "-s", "sc ddc:warmup=4", "--jobs", "1")
 

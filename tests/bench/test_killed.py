@@ -7,16 +7,15 @@ from __future__ import annotations
 
 import os
 import random
-import subprocess
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.bench.typed import bench, environ, live_runs, questions, result, until, words
+from tests.bench.typed import bench, live_runs, questions, result, start_bench
 from tests.engines.misbehaving import Manner, serving
-from tests.in_thread import in_thread
+from tests.in_thread import in_thread, until
 
 KILLS = int(os.environ.get("SUREENOUGH_KILLS", "2"))
 QUESTIONS, PATHS = 4, 8
@@ -43,12 +42,11 @@ def kept(folder: Path) -> int:
 
 def kill_when(folder: Path, command: list[str | Path], enough: int, extra: float) -> bool:
     """Start it, and kill it once so much is kept and a moment has passed; whether it was still alive then."""
-    running = subprocess.Popen(words(*command), env=environ(), stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
-    until(lambda: running.poll() is not None or kept(folder) >= enough)
-    time.sleep(extra)
-    alive = running.poll() is None
-    running.kill()
-    running.wait(30)
+    with start_bench(*command) as running:
+        until(lambda: running.poll() is not None or kept(folder) >= enough)
+        time.sleep(extra)
+        alive = running.poll() is None
+        running.kill()
     return alive
 
 

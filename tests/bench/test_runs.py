@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import resource
 import signal
 import subprocess
 import sys
@@ -15,9 +14,10 @@ import pytest
 
 from sureenough.pools import Pool
 from tests.bench.test_datasets import gpqa
-from tests.bench.typed import MANNER, bench, environ, live_runs, on, questions, result, until, words
+from tests.bench.typed import MANNER, bench, environ, live_runs, on, questions, result, start_bench
 from tests.engines.misbehaving import Manner, serving
-from tests.in_thread import in_thread
+from tests.in_thread import in_thread, until
+from tests.processes import sureenough
 
 
 def lines_of(file: Path) -> int:
@@ -109,7 +109,7 @@ def test_another_plan_in_the_same_folder_is_refused_with_what_changed(tmp_path: 
 def test_one_at_a_time_in_a_folder(tmp_path: Path) -> None:
     dataset, folder = questions(tmp_path / "sums.jsonl", 4), tmp_path / "run"
     with in_thread(serving(Manner(tokens=500, delay=0.05))) as server:
-        with subprocess.Popen(words(*on(server.url, dataset, folder)), env=environ(), stderr=subprocess.DEVNULL) as one:
+        with start_bench(*on(server.url, dataset, folder)) as one:
             until(lambda: server.running)
             done = bench(*on(server.url, dataset, folder))
             one.kill()
@@ -123,7 +123,7 @@ def test_an_engine_that_dies_in_the_middle_of_a_cell(live: tuple[str, ...], tmp_
     watched = folder / ("live/runs.jsonl" if live else "pools/sums--org-tiny.parquet.journal")
     with process("tokens=20", "delay=0.001", "by_prompt=True") as (url, server):
         command = [*on(url, dataset, folder), "--parallel", "2", "--first-token", "5", *live]
-        with subprocess.Popen(words(*command), env=environ(), stderr=subprocess.PIPE, text=True) as running:
+        with start_bench(*command) as running:
             until(lambda: running.poll() is not None or lines_of(watched) > 2)
             server.send_signal(signal.SIGKILL)
             _, said = running.communicate(timeout=100)
@@ -159,10 +159,7 @@ def test_a_full_disk_loses_nothing(place: str, tmp_path: Path) -> None:
     dataset, folder = questions(tmp_path / "sums.jsonl", number), tmp_path / "run"
     with in_thread(serving(MANNER)) as server:
         command = [*on(server.url, dataset, folder), "--parallel", "2", *more]
-        full = subprocess.run(
-            words(*command), capture_output=True, text=True, timeout=60, check=False, env=environ(),
-            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (room, room)),
-        )  # fmt: skip
+        full = sureenough("bench", *command, env=environ(), largest_file=room)
         assert full.returncode == 2, full
         assert f"/{place}: " in full.stderr
         assert "File too large" in full.stderr
@@ -179,12 +176,13 @@ def test_a_full_disk_loses_nothing(place: str, tmp_path: Path) -> None:
 def test_ctrl_c_keeps_what_there_is(tmp_path: Path) -> None:
     dataset, folder = questions(tmp_path / "sums.jsonl", 4), tmp_path / "run"
     journal = folder / "pools" / "sums--org-tiny.parquet.journal"
-    with in_thread(serving(Manner(tokens=20, delay=0.002))) as server:
-        command = words(*on(server.url, dataset, folder), "--parallel", "2")
-        with subprocess.Popen(command, env=environ(), stderr=subprocess.PIPE, text=True) as running:
-            until(lambda: lines_of(journal) > 2)
-            running.send_signal(signal.SIGINT)
-            _, said = running.communicate(timeout=30)
+    with (
+        in_thread(serving(Manner(tokens=20, delay=0.002))) as server,
+        start_bench(*on(server.url, dataset, folder), "--parallel", "2") as running,
+    ):
+        until(lambda: lines_of(journal) > 2)
+        running.send_signal(signal.SIGINT)
+        _, said = running.communicate(timeout=30)
     assert running.returncode == 130, said
     assert f"Interrupted. The results so far are in {folder}; the same command continues." in said
     assert "Traceback" not in said

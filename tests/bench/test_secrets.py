@@ -10,9 +10,9 @@ from sureenough.bench.result import read
 from sureenough.redact import printable_command, printable_url
 from tests.bench.making import hostile_result, provenance
 from tests.bench.typed import MANNER, bench, on, questions
-from tests.cli.test_replay import sureenough
 from tests.engines.misbehaving import serving
 from tests.in_thread import in_thread
+from tests.processes import sureenough
 
 SECRETS = ("hunter2", "sk-planted")
 

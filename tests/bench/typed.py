@@ -5,13 +5,11 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from tests.engines.misbehaving import Manner
+from tests.processes import Running, start, sureenough
 
 MANNER = Manner(tokens=12, by_prompt=True)
 SMALL = ("--paths", "8", "--window", "8", "-s", "sc ddc:warmup=4", "--jobs", "1")
@@ -19,27 +17,17 @@ CLEAN = {name: value for name, value in os.environ.items() if not name.startswit
 Done = subprocess.CompletedProcess[str]
 
 
-def words(*said: str | Path) -> list[str]:
-    return [sys.executable, "-m", "sureenough", "bench", *map(str, said)]
+def bench(*words: str | Path, **environment: str) -> Done:
+    return sureenough("bench", *words, env=environ() | environment)
 
 
-def bench(*said: str | Path, **environment: str) -> Done:
-    return subprocess.run(
-        words(*said), capture_output=True, text=True, timeout=120, check=False, env=environ() | environment
-    )
+def start_bench(*words: str | Path) -> Running:
+    return start("bench", *words, env=environ())
 
 
 def environ() -> dict[str, str]:
     """The test's own cache of judged answers, and nothing of the user's."""
     return CLEAN | {name: os.environ[name] for name in ("SUREENOUGH_CACHE",) if name in os.environ}
-
-
-def until(happened: Callable[[], object]) -> None:
-    """Wait for it; a minute is more than anything here needs."""
-    end = time.monotonic() + 60
-    while not happened():
-        assert time.monotonic() < end
-        time.sleep(0.001)
 
 
 def questions(file: Path, number: int) -> Path:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.test_replay import refused, sureenough
+from tests.processes import refused, sureenough
 
 
 @pytest.mark.parametrize(
@@ -39,15 +39,13 @@ def test_extraction_from_a_file_and_from_standard_input(tmp_path: Path) -> None:
     text = tmp_path / "reply.txt"
     text.write_text(r"<think>\boxed{3}</think> So it is \boxed{\frac{1}{2}}.")
     assert sureenough("answers", "--extract", str(text)).stdout == "\\frac{1}{2}\n"
-    command = [sys.executable, "-m", "sureenough", "answers", "--extract", "-", "--kind", "choice"]
-    done = subprocess.run(command, input="The answer is (C).", capture_output=True, text=True, timeout=60, check=True)
-    assert done.stdout == "C\n"
+    done = sureenough("answers", "--extract", "-", "--kind", "choice", given="The answer is (C).")
+    assert (done.returncode, done.stdout) == (0, "C\n")
 
 
 def test_standard_input_that_is_no_text_or_not_there() -> None:
-    command = [sys.executable, "-m", "sureenough", "answers", "--extract", "-"]
-    done = subprocess.run(command, input=b"\xff \\boxed{5}", capture_output=True, timeout=60, check=True)
-    assert done.stdout == b"5\n"
+    done = sureenough("answers", "--extract", "-", given=b"\xff \\boxed{5}")
+    assert (done.returncode, done.stdout) == (0, "5\n")
     closed = subprocess.run(["sh", "-c", f"{sys.executable} -m sureenough answers --extract - <&-"],
                             capture_output=True, text=True, timeout=60, check=False)  # fmt: skip
     assert closed.returncode == 2

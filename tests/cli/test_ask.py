@@ -9,10 +9,15 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.engines.misbehaving import Manner, serving
+from tests.in_thread import in_thread
+from tests.processes import sureenough
 
 Serve = Callable[..., str]
 
@@ -20,19 +25,8 @@ Serve = Callable[..., str]
 @pytest.fixture(scope="module")
 def serve() -> Iterator[Serve]:
     """Starts servers that behave as the keywords say; all are stopped at the end."""
-    running: list[subprocess.Popen[str]] = []
-
-    def start(**manners: object) -> str:
-        command = [sys.executable, "-m", "tests.engines.serve", *(f"{k}={v!r}" for k, v in manners.items())]
-        server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-        running.append(server)
-        assert server.stdout is not None
-        return server.stdout.readline().strip()
-
-    yield start
-    for server in running:
-        server.kill()
-        server.communicate()
+    with ExitStack() as running:
+        yield lambda **manner: running.enter_context(in_thread(serving(Manner(**manner)))).url
 
 
 @pytest.fixture(scope="module")
@@ -43,12 +37,8 @@ def url(serve: Serve) -> str:
 CLEAN = {name: value for name, value in os.environ.items() if not name.startswith(("SUREENOUGH", "OPENAI"))}
 
 
-def ask(*words: str, given: str | None = None, cwd: Path | None = None, **env: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "sureenough", "ask", *words]
-    return subprocess.run(
-        command, input=given or "", capture_output=True, text=True, timeout=60, check=False, cwd=cwd,
-        env=CLEAN | {"NO_COLOR": "1"} | env,
-    )  # fmt: skip
+def ask(*words: str, given: str = "", cwd: Path | None = None, **env: str) -> subprocess.CompletedProcess[str]:
+    return sureenough("ask", *words, given=given, cwd=cwd, env=CLEAN | {"NO_COLOR": "1"} | env)
 
 
 def test_plain_lines_in_a_pipe(url: str) -> None:

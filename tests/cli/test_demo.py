@@ -23,6 +23,7 @@ from sureenough.cli.demo_summary import advice, comparison_lines, live_lines
 from sureenough.cli.engine import GREETING
 from sureenough.data import BUILTIN_POOL, PROBLEMS_POOL
 from sureenough.problems import generate
+from tests.processes import sureenough
 
 CLEAN = {name: value for name, value in os.environ.items() if not name.startswith(("SUREENOUGH", "OPENAI"))}
 
@@ -32,9 +33,7 @@ def command(*words: str) -> list[str]:
 
 
 def run(*words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        command(*words), capture_output=True, text=True, timeout=280, check=False, env=CLEAN | {"NO_COLOR": "1"}
-    )
+    return sureenough(*words, env=CLEAN | {"NO_COLOR": "1"}, timeout=280)
 
 
 def row(strategy: str, difference: float, saving: float, spread: float = 0.02) -> Row:

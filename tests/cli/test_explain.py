@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sureenough.data import BUILTIN_POOL
-from tests.cli.test_replay import refused, sureenough
+from tests.processes import refused, sureenough
 
 
 def test_one_question_in_sentences() -> None:

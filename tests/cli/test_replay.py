@@ -15,21 +15,9 @@ import pytest
 
 from sureenough.__main__ import main
 from sureenough.data import BUILTIN_POOL
+from tests.processes import refused, sureenough
 
-
-def sureenough(*words: str, terminal: bool = False) -> subprocess.CompletedProcess[str]:
-    env = os.environ | ({"FORCE_COLOR": "1", "COLUMNS": "160"} if terminal else {"NO_COLOR": "1"})
-    command = [sys.executable, "-m", "sureenough", *words]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, env=env, check=False)
-
-
-def refused(*words: str) -> str:
-    """The message of a call that must end with exit code 2 and no traceback."""
-    done = sureenough(*words)
-    assert done.returncode == 2, done
-    assert "Traceback" not in done.stderr
-    assert done.stdout == ""
-    return " ".join(done.stderr.split())
+TERMINAL = {"FORCE_COLOR": "1", "COLUMNS": "160"}
 
 
 def test_without_a_pool_it_uses_the_built_in_one() -> None:
@@ -44,16 +32,15 @@ def test_without_a_pool_it_uses_the_built_in_one() -> None:
 
 
 def test_on_a_terminal_it_draws() -> None:
-    done = sureenough("replay", "--repeats", "1", "-s", "sc ddc", "--parallel", "4", terminal=True)
+    done = sureenough("replay", "--repeats", "1", "-s", "sc ddc", "--parallel", "4", env=os.environ | TERMINAL)
     assert done.returncode == 0, done.stderr
     assert "4 paths at once" in done.stdout
     assert "┃" in done.stdout
 
 
 def test_a_narrow_terminal_loses_columns_and_never_digits() -> None:
-    env = os.environ | {"FORCE_COLOR": "1", "COLUMNS": "80"}
-    command = [sys.executable, "-m", "sureenough", "replay", "--repeats", "1"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, env=env, check=True)
+    done = sureenough("replay", "--repeats", "1", env=os.environ | TERMINAL | {"COLUMNS": "80"})
+    assert done.returncode == 0, done.stderr
     assert "deepconf-high" in done.stdout
     assert "…" not in done.stdout
     assert "not shown, the terminal is too narrow: " in " ".join(done.stdout.split())

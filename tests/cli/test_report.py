@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from tests.bench.making import hostile_result, make_pool
-from tests.cli.test_replay import refused, sureenough
+from tests.processes import refused, sureenough
 
 
 def test_a_run_folder_becomes_a_report(tmp_path: Path) -> None:

@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import socket
-import subprocess
-import sys
 from pathlib import Path
 
 import httpx
 import pytest
+
+from tests.processes import start, sureenough
 
 RUN = {"schema": 1, "run": {"id": "x", "question": "3 + 4?", "model": "m", "strategy": "sc", "begun": 1.0},
        "over": {"answer": "7"}, "words": {"0": {"path": 0, "words": ["7"], "conf": []}}}  # fmt: skip
 
 
 def refused(*words: str) -> str:
-    """What is said to a command that cannot be."""
-    done = subprocess.run(
-        [sys.executable, "-m", "sureenough", *words], capture_output=True, text=True, timeout=60, check=False
-    )
+    """The error message of a command that must fail."""
+    done = sureenough(*words)
     assert done.returncode == 2, done
     assert "Traceback" not in done.stderr
     return done.stderr
@@ -68,10 +65,8 @@ def test_a_run_under_a_name_that_no_page_has(tmp_path: Path) -> None:
 
 
 def test_serve_says_at_the_start_that_the_upstream_is_not_there() -> None:
-    command = [sys.executable, "-m", "sureenough", "serve", "--url", "http://127.0.0.1:9/v1", "--port", "0"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as server:
+    with start("serve", "--url", "http://127.0.0.1:9/v1", "--port", "0") as server:
         try:
-            assert server.stderr is not None
             warning = next(line for line in server.stderr if "upstream" in line)
         finally:
             server.send_signal(signal.SIGINT)
@@ -87,10 +82,8 @@ def test_a_port_that_is_taken() -> None:
 
 
 def test_view_shows_a_recorded_question() -> None:
-    command = [sys.executable, "-m", "sureenough", "view", "-s", "ddc:warmup=8,weight=mean,drop=1", "--no-browser"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as server:
+    with start("view", "-s", "ddc:warmup=8,weight=mean,drop=1", "--no-browser") as server:
         try:
-            assert server.stdout is not None
             line = server.stdout.readline()
             url, _, name = line.split("the page is ")[1].strip().rpartition("/runs/")
             events = httpx.get(f"{url}/api/runs/{name}/events").text
@@ -111,10 +104,8 @@ def test_view_shows_a_run(tmp_path: Path) -> None:
     (tmp_path / "main.html").write_text("<p>report")
     (tmp_path / "bench" / "report").mkdir(parents=True)
     (tmp_path / "bench" / "report" / "report.html").write_text("<p>report")
-    command = [sys.executable, "-m", "sureenough", "view", str(tmp_path / "mine.json"), "--no-browser"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ) as server:
+    with start("view", tmp_path / "mine.json", "--no-browser") as server:
         try:
-            assert server.stdout is not None
             page = server.stdout.readline().split("the page is ")[1].strip()
             url = page.removesuffix("/runs/mine")
             assert "sureenough" in httpx.get(page).text

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 import tempfile
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,15 +14,13 @@ import typer
 
 from sureenough.cli import serve_vllm
 from sureenough.errors import UsageError
+from tests.processes import sureenough
 
 
 def served(*words: str, site: str | None = None) -> subprocess.CompletedProcess[str]:
     paths = [site, os.environ.get("PYTHONPATH")]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in paths if path)}
-    return subprocess.run(
-        [sys.executable, "-W", "ignore", "-m", "sureenough", "serve-vllm", *words],
-        capture_output=True, text=True, timeout=120, env=environment, check=False,
-    )  # fmt: skip
+    return sureenough("serve-vllm", *words, env=environment)
 
 
 def a_vllm(folder: Path, version: str) -> str:

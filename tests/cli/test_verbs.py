@@ -13,6 +13,7 @@ import typer.main
 from sureenough.cli import SETTINGS, VERBS, app
 from sureenough.cli.config import defaults, name_options
 from sureenough.core.options import RunOptions
+from tests.processes import sureenough
 
 LOADED = """
 import sys
@@ -25,10 +26,6 @@ except SystemExit:
 print(*[name for name in {heavy!r} if name in sys.modules], file=sys.stderr)
 """
 HEAVY = ("numpy", "scipy.special", "pyarrow", "aiohttp", "matplotlib", "starlette", "torch", "math_verify", "sympy")
-
-
-def run(*command: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, *command], capture_output=True, text=True, timeout=60, check=False)
 
 
 @pytest.mark.parametrize(
@@ -44,7 +41,8 @@ def run(*command: str) -> subprocess.CompletedProcess[str]:
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
 def test_a_verb_loads_no_more_than_it_needs(words: list[str], needed: set[str]) -> None:
-    done = run("-c", LOADED.format(words=words, heavy=HEAVY))
+    command = [sys.executable, "-c", LOADED.format(words=words, heavy=HEAVY)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert set(done.stderr.split()) <= needed
 
 
@@ -57,7 +55,7 @@ def test_every_verb_exists_and_has_a_help_text(name: str) -> None:
 
 
 def test_an_unknown_verb_and_a_suggestion() -> None:
-    done = run("-m", "sureenough", "strategis")
+    done = sureenough("strategis")
     assert done.returncode == 2
     assert "No such command 'strategis'. Did you mean 'strategies'?" in " ".join(done.stderr.split())
 
@@ -96,9 +94,7 @@ def test_an_option_may_have_another_name(tmp_path: Path, monkeypatch: pytest.Mon
 def test_help_works_beside_a_bad_file_of_defaults(text: str, tmp_path: Path) -> None:
     (tmp_path / "sureenough.toml").write_bytes(text.encode("latin-1"))
     for words in (["--help"], ["ask", "--help"], ["ask", "-h"]):
-        done = subprocess.run(
-            [sys.executable, "-m", "sureenough", *words], capture_output=True, text=True, cwd=tmp_path, check=False
-        )
+        done = sureenough(*words, cwd=tmp_path)
         assert (done.returncode, "Usage:" in done.stdout) == (0, True)
         assert ("sureenough.toml" in done.stderr) == ("ask" in words)
 
@@ -116,7 +112,7 @@ def test_run_options_derive_from_one_definition(name: str) -> None:
 
 @pytest.mark.parametrize("name", VERBS)
 def test_help_is_plain(name: str) -> None:
-    text = run("-m", "sureenough", name, "--help").stdout
+    text = sureenough(name, "--help").stdout
     assert text.startswith("Usage: ")
     assert "<bool>" not in text
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
@@ -65,11 +64,3 @@ def ours(settings: ServerSettings) -> Iterator[tuple[str, ServerState]]:
             yield listening.url, state
         finally:
             state.shutting_down = True  # as the server itself does on a signal
-
-
-def until(holds: Callable[[], bool], seconds: float = 60.0) -> None:
-    """Wait for it; a test that waits in vain ends."""
-    end = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < end, "it never came"
-        time.sleep(0.01)

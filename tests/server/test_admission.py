@@ -15,7 +15,8 @@ from sureenough.server import ServerLimits, ServerSettings
 from sureenough.server.model_names import ModelName, split_model_name
 from sureenough.server.settings import KEYS_VARIABLE, known_host, loopback, read_keys
 from tests.engines.misbehaving import Manner
-from tests.server.serving import ours, until
+from tests.in_thread import until
+from tests.server.serving import ours
 from tests.server.upstream import KEY, Upstream, an_upstream
 
 OURS = "a-key-of-our-own-0123"

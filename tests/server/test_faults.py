@@ -7,8 +7,6 @@ import json
 import os
 import signal
 import socket
-import subprocess
-import sys
 import threading
 from collections import Counter
 from functools import partial
@@ -19,7 +17,9 @@ import pytest
 
 from sureenough.server import ServerSettings
 from tests.engines.misbehaving import Manner
-from tests.server.serving import ours, until
+from tests.in_thread import until
+from tests.processes import start
+from tests.server.serving import ours
 from tests.server.upstream import KEY, an_upstream
 
 BODY: dict[str, Any] = {
@@ -157,12 +157,8 @@ def test_deadlines_give_the_vote_so_far() -> None:
 def test_told_to_stop_it_answers_first(tmp_path: Any) -> None:
     """SIGTERM: no new requests; the running one ends with the vote so far, in time; exit code 0."""
     with an_upstream(Manner(tokens=20_000, delay=0.01)) as (up, _):
-        environment = os.environ | {"SUREENOUGH_API_KEY": KEY}
-        command = [sys.executable, "-m", "sureenough", "serve", "--upstream", up.url, "--port", "0", "--grace", "4"]
-        with subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
-        ) as server:
-            assert server.stdout is not None
+        variables = os.environ | {"SUREENOUGH_API_KEY": KEY}
+        with start("serve", "--upstream", up.url, "--port", "0", "--grace", "4", env=variables) as server:
             line = server.stdout.readline()
             url = line.split(" serves at ")[1].split("/v1")[0]
             replies: list[httpx.Response] = []

@@ -13,7 +13,8 @@ from sureenough.drivers.run_log import RunView
 from sureenough.drivers.run_log_files import read_log
 from sureenough.server.kept_runs import KeptRuns
 from sureenough.server.settings import ServerSettings
-from tests.server.serving import ours, until
+from tests.in_thread import until
+from tests.server.serving import ours
 from tests.server.upstream import KEY, Upstream
 
 KEPT = Path(__file__).parent / "data" / "kept-run-0.1.json"

@@ -9,8 +9,9 @@ import pytest
 
 from sureenough.server import ServerLimits, ServerSettings
 from tests.engines.misbehaving import Manner
+from tests.in_thread import until
 from tests.server.openai_client import ASK, CLIENT_KEY, LONG, client, extra
-from tests.server.serving import ours, until
+from tests.server.serving import ours
 from tests.server.upstream import KEY, Upstream, an_upstream
 
 

@@ -1,9 +1,10 @@
-"""Replies as bytes: nothing that a model says can end a line of the stream, and a cut path is called cut."""
+"""Replies: their fields and headers, what ends a line of a stream, and what a truncated path is called."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
+import httpx
 import pytest
 
 from sureenough.api import replay
@@ -13,6 +14,7 @@ from sureenough.pools import RecordedPath
 from sureenough.server.replies import ReplyWriter, RunResult, consensus_details, usage
 from sureenough.server.request_reader import ConsensusRequest
 from sureenough.spec import resolve
+from tests.server.sending import post
 
 OUT = replay([RecordedPath(answer="7", peak=[0.9] * 4, conf=[9.0] * 4)] * 2, "sc")
 
@@ -44,3 +46,26 @@ def test_14_9_a_negative_count_of_prompt_tokens_is_not_reported() -> None:
     out = replace(OUT, tokens=replace(OUT.tokens, prompt=-9))
     assert usage(out)["prompt_tokens"] == 0
     assert consensus_details(RunResult(out, None))["tokens"]["prompt"] == 0
+
+
+@pytest.mark.parametrize(
+    ("strategy", "field"),
+    [
+        ("ddc", "posterior"),
+        ("ac", "posterior"),
+        ("sure", "expected_gain"),
+        ("deepconf-low", "leader_share"),
+        ("sc", None),
+    ],
+)
+def test_14_21_each_measure_has_a_field_of_its_own(served: str, strategy: str, field: str | None) -> None:
+    details = post(served, model=f"tiny@{strategy}", sureenough={"paths": 20}).json()["sureenough"]
+    values = {name: details[name] for name in ("posterior", "expected_gain", "leader_share")}
+    assert [name for name, value in values.items() if value is not None] == ([] if field is None else [field])
+
+
+def test_14_22_proxies_must_not_buffer_events(served: str) -> None:
+    run = post(served, "/api/runs").json()["id"]
+    with httpx.stream("GET", f"{served}/api/runs/{run}/events") as events:
+        assert events.headers["x-accel-buffering"] == "no"
+    assert post(served, stream=True).headers["x-accel-buffering"] == "no"

@@ -1,0 +1,119 @@
+"""Runs that are cancelled and servers that are stopped end every request in order; numbers are those of docs/LOG.md."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import threading
+from typing import Any
+
+import httpx
+import pytest
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+from starlette.routing import Route, Router
+
+from sureenough.errors import UsageError
+from sureenough.server import ServerSettings
+from tests.engines.misbehaving import Manner
+from tests.in_thread import until
+from tests.processes import Running, start
+from tests.server.sending import post
+from tests.server.serving import ours, serving_app
+from tests.server.upstream import KEY, Upstream, an_upstream
+
+ENDLESS = Manner(tokens=20_000, delay=0.01)
+
+
+def test_14_14_two_quick_stops_do_not_interrupt_a_slow_close(
+    upstream: Upstream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    began, closing, stopped_twice = threading.Event(), threading.Event(), threading.Event()
+
+    async def closes_slowly(*arguments: Any, **options: Any) -> Any:
+        began.set()
+        try:
+            await asyncio.sleep(60)
+        finally:
+            closing.set()
+            while not stopped_twice.is_set():
+                await asyncio.sleep(0.01)
+            raise UsageError("closed in good order")
+
+    monkeypatch.setattr("sureenough.server.state.aask", closes_slowly)
+    with ours(ServerSettings(upstream=upstream.url, upstream_key=KEY)) as (url, _):
+        run = post(url, "/api/runs").json()["id"]
+        for reached in (began, closing):
+            assert reached.wait(30)
+            assert httpx.delete(f"{url}/api/runs/{run}").status_code == 204
+        stopped_twice.set()
+        with httpx.stream("GET", f"{url}/api/runs/{run}/events", timeout=20) as reply:
+            last = next(line for line in reply.iter_lines() if '"error"' in line)
+    assert "closed in good order" in last
+
+
+def test_14_14_a_page_sees_the_end_of_a_run_that_was_cancelled_twice(upstream: Upstream) -> None:
+    with ours(ServerSettings(upstream=upstream.url, upstream_key=KEY)) as (url, state):
+        run_id = post(url, "/api/runs").json()["id"]
+        for task in list(state.runs):
+            task.get_loop().call_soon_threadsafe(task.cancel)
+            task.get_loop().call_soon_threadsafe(task.cancel)
+        with httpx.stream("GET", f"{url}/api/runs/{run_id}/events", timeout=20) as reply:
+            assert next(line for line in reply.iter_lines() if '"error"' in line or '"result"' in line)
+
+
+def interrupt_twice(server: Running) -> None:
+    """Interrupt a server, and again once it says that it stops: two signals at once may arrive as one."""
+    server.send_signal(signal.SIGINT)
+    assert any("shutting down" in line for line in server.stderr)
+    server.send_signal(signal.SIGINT)
+
+
+def cut_off(url: str) -> None:
+    """A stream that is passed through, and cut."""
+    with pytest.raises(httpx.HTTPError):
+        post(url, model="tiny", sureenough=None, stream=True)
+
+
+def test_14_22_a_second_interrupt_ends_every_request_without_a_500() -> None:
+    with an_upstream(ENDLESS) as (up, _):
+        variables = os.environ | {"SUREENOUGH_API_KEY": KEY}
+        with start("serve", "--upstream", up.url, "--port", "0", "--grace", "60", env=variables) as server:
+            url = server.stdout.readline().split(" serves at ")[1].split("/v1")[0]
+            replies: list[httpx.Response] = []
+            threads = [
+                threading.Thread(target=lambda: replies.append(post(url))),
+                threading.Thread(target=cut_off, args=(url,)),
+            ]
+            for thread in threads:
+                thread.start()
+            until(lambda: up.running == 5)
+            interrupt_twice(server)
+            for thread in threads:
+                thread.join(20)
+            _, log = server.communicate(timeout=20)
+    assert server.returncode == 0, log
+    assert replies[0].status_code == 200
+    assert replies[0].json()["sureenough"]["reason"] == "interrupted"
+
+
+def test_14_22_requests_that_outlast_the_shutdown_get_a_503() -> None:
+    reached = threading.Event()
+
+    async def never(request: Request) -> JSONResponse:
+        reached.set()
+        await asyncio.sleep(20)
+        return JSONResponse({})
+
+    with serving_app(Router(routes=[Route("/v1/chat/completions", never, methods=["POST"])])) as up:
+        with start("serve", "--upstream", f"{up.url}/v1", "--port", "0") as server:
+            url = server.stdout.readline().split(" serves at ")[1].split("/v1")[0]
+            replies: list[httpx.Response] = []
+            thread = threading.Thread(target=lambda: replies.append(post(url, model="tiny", sureenough=None)))
+            thread.start()
+            assert reached.wait(30)
+            interrupt_twice(server)
+            thread.join(20)
+        up.stop(hard=True)
+    assert (replies[0].status_code, replies[0].json()["error"]["code"]) == (503, "stopping")
