@@ -214,11 +214,9 @@ async def _learn_from(out: Outcome, learner: Learner, key: LearnerKey) -> tuple[
 def _builtin(question: str | Prompt) -> tuple[Engine, tuple[str, ...]]:
     """The built-in model, and notes about its limits."""
     from sureenough.engines.local.engine import Local
-    from sureenough.reasoner import hint
+    from sureenough.reasoner import notes
 
-    unknown_words = hint(question if isinstance(question, str) else question.text)
-    note = "answered by the built-in model, which knows school arithmetic only"
-    return Local(), (note,) if unknown_words is None else (note, unknown_words)
+    return Local(), notes(question if isinstance(question, str) else question.text)
 
 
 def ask(
