@@ -1,11 +1,12 @@
 // The log of a run as large as they get, 64 paths at a time, applied and drawn by the page's own modules: milliseconds per frame.
-async ([paths, rounds]) => {
-  const { RunState } = await import('/page/run_state.js'), { PathChart } = await import('/page/path_chart.js');
+async ([paths, rounds, boxed]) => {
+  const { RunState } = await import('/page/run_state.js'), { PathPanel } = await import('/page/path_panel.js');
   const { showChips, showTiles, showVotes } = await import('/page/panels.js');
   document.getElementById('run').hidden = false;
   const state = new RunState(), host = document.getElementById('path-chart'), palette = {};
   const colour = name => (palette[name] ??= getComputedStyle(document.documentElement).getPropertyValue(name).trim());
-  const chart = new PathChart(host, state, colour, () => {});
+  const panel = new PathPanel(host, state, colour, () => {}), list = document.getElementById('votes'), note = document.getElementById('votes-note');
+  panel.choice = boxed;
   const fates = ['kept', 'pruned', 'kept', 'kept'], times = [], per = Math.ceil(250 / rounds);
   for (let batch = 0; batch < paths; batch += 64) for (let round = 0; round < rounds; round++) {
     const last = round === rounds - 1, line = { paths: [], summary: { votes: [[0, 300 + batch], [1, 120]], started: batch + 64,
@@ -18,9 +19,9 @@ async ([paths, rounds]) => {
         fate: last ? fates[n % 4] : null, points, confidence: points.at(-1) });
     }
     const began = performance.now();
-    state.apply(line); showTiles(state); showVotes(state); showChips(state, null, () => {}); chart.redraw();
+    state.apply(line); showTiles(state); showVotes(state, list, note, () => {}); showChips(state, null, () => {}, () => {}); panel.redraw();
     await new Promise(queueMicrotask);  // the chart draws in one
-    chart.plot.ctx.getImageData(0, 0, 1, 1);  // and this waits until it is drawn
+    host.querySelector('canvas').getContext('2d').getImageData(0, 0, 1, 1);  // and this waits until it is drawn
     times.push(performance.now() - began);
     await new Promise(requestAnimationFrame);
   }

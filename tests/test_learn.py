@@ -28,7 +28,7 @@ def script(seed: int) -> Iterator[list[se.Token]]:
 
 
 def ask(learn: Any, **options: Any) -> se.Outcome:
-    return se.ask("?", Fake(script), "sure:delta=0", paths=12, window=2, learn=learn, **options)
+    return se.ask("?", Fake(script), "sure:delta=0", learn=learn, **{"paths": 12, "window": 2} | options)
 
 
 def learned(state: se.LearnerState) -> tuple[int, tuple[int, ...]]:
@@ -45,6 +45,18 @@ def test_a_learner_in_memory_learns_from_run_to_run() -> None:
     assert learned(learner.state(key)) == (2, (2, 2))
     assert se.ask("?", Fake(script), "sc", paths=4, window=2, learn=learner).learned is None
     assert list(learner.known()) == [key], "sc reads no confidence"
+
+
+def test_a_state_is_kept_under_the_window_that_the_run_has_chosen() -> None:
+    learner = se.Learner()
+    first = ask(learner, seed=1, window=None)
+    assert first.window_paths, "the run has chosen its window"
+    assert list(learner.known()) == [LearnerKey("Fake", first.window, "sure:delta=0")]
+    second = ask(learner, seed=2, window=None)
+    assert (second.window, second.learned) == (first.window, se.LearnerState().receive(first))
+    other = ask(learner, seed=3, window=first.window * 2)
+    assert other.learned == se.LearnerState(), "another window's state says nothing"
+    assert {key.window for key in learner.known()} == {first.window, other.window}
 
 
 def test_a_state_is_used_as_it_is() -> None:

@@ -186,20 +186,19 @@ async def aask(
         judge = FunctionJudge(extract, judge.classes, judge.grade)
     chosen = resolve(strategy)
     learner = None if learn is None or isinstance(learn, LearnerState) else as_learner(learn)
-    key = LearnerKey(engine.model_name(), run.window or 0, render(chosen))
+    model, spec = engine.model_name(), render(chosen)
     if isinstance(learn, LearnerState):
         chosen = chosen.with_state(learn)
-    elif learner is not None:
-        chosen = chosen.with_state(learner.state(key))
+    learned = None if learner is None else learner.by_window(model, spec)
     out = await run_live(
         question if isinstance(question, Prompt) else render_prompt(question, template),
         engine,
-        Session(chosen, run, longest_window=engine.longest_window, gives_up=gives_up),
+        Session(chosen, run, longest_window=engine.longest_window, gives_up=gives_up, learned=learned),
         judge=judge,
         observers=observers,
     )
     if learner is not None and chosen.reads_confidence:
-        notes += await _learn_from(out, learner, key)
+        notes += await _learn_from(out, learner, LearnerKey(model, out.window, spec))
     return replace(out, notes=(*out.notes, *notes)) if notes else out
 
 
@@ -216,11 +215,9 @@ async def _learn_from(out: Outcome, learner: Learner, key: LearnerKey) -> tuple[
 def _builtin(question: str | Prompt) -> tuple[Engine, tuple[str, ...]]:
     """The built-in model, and notes about its limits."""
     from sureenough.engines.local.engine import Local
-    from sureenough.reasoner import hint
+    from sureenough.reasoner import notes
 
-    unknown_words = hint(question if isinstance(question, str) else question.text)
-    note = "answered by the built-in model, which knows school arithmetic only"
-    return Local(), (note,) if unknown_words is None else (note, unknown_words)
+    return Local(), notes(question if isinstance(question, str) else question.text)
 
 
 def ask(

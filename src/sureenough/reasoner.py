@@ -53,6 +53,15 @@ def file(weights: Path = FILE) -> Path:
     return weights
 
 
+LIMITS: Final = "answered by the built-in model, which knows school arithmetic only"
+
+
+def notes(question: str) -> tuple[str, ...]:
+    """What a reader of its answer should know."""
+    unknown_words = hint(question)
+    return (LIMITS,) if unknown_words is None else (LIMITS, unknown_words)
+
+
 def hint(question: str) -> str | None:
     """A warning if a question has words that the model has never seen; None otherwise."""
     unknown = [word for word in _words(question) if word not in _vocabulary()]

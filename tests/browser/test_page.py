@@ -121,6 +121,7 @@ def test_stopping_takes_the_vote_so_far(browser: Browser, recorded: str) -> None
     visit.state("over")
     assert visit.text("#status").startswith("Stopped after")
     assert "does not use confidence" in visit.text("#path-chart-note")
+    assert visit.text("#path-chart-name") == "Tokens of every path"
     visit.quiet()
     visit.page.close()
 
@@ -141,7 +142,8 @@ def test_14_21_every_stop_rule_is_drawn_and_named(
     visit.ask("How much does she make?", strategy)
     visit.state("over")
     assert visit.text("#threshold") == threshold
-    assert visit.text("#measure-name") == visit.text("#stop-chart-name") == measure
+    assert visit.text("#measure-name") == visit.page.text_content("#stop-chart-name") == measure
+    assert visit.page.is_visible("#stop-chart") is (strategy != "esc"), "no empty chart"
     assert ("with every path counted as one vote" in visit.text("#equal-posterior")) is (strategy == "ddc")
     visit.quiet()
     visit.page.close()
@@ -172,7 +174,7 @@ def test_keys_alone_will_do(browser: Browser, recorded: str) -> None:
 
 def test_a_click_on_a_line_reads_its_path(browser: Browser, recorded: str) -> None:
     visit = Visit(browser, recorded)
-    visit.ask("How much does she make?", "ddc", "weight=mean")
+    visit.ask("How much does she make?", "ddc", "weight=mean", paths=32)
     visit.state("over")
     box = visit.page.locator("#path-chart .u-over").bounding_box()
     assert box is not None

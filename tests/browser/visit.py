@@ -27,11 +27,15 @@ class Visit:
         self.page.goto(url)
         self.page.wait_for_selector("#model option", state="attached")
 
-    def ask(self, question: str, strategy: str = "ddc", options: str = "", **fields: int) -> None:
+    def ask(
+        self, question: str, strategy: str = "ddc", options: str = "", compared: str = "nothing", **fields: int
+    ) -> None:
         """Fill the form and send it."""
         self.page.fill("#question", question)
         self.page.select_option("#strategy", strategy)
         self.page.fill("#strategy-options", options)
+        self.page.select_option("#other-strategy", compared)
+        self.page.evaluate("document.getElementById('other-strategy-options').value = ''")
         for name, value in fields.items():
             self.page.fill(f"[name={name}]", str(value))
         self.page.click("#go")
@@ -39,6 +43,11 @@ class Visit:
     def state(self, wanted: str) -> None:
         """Wait for the run to be running, over or in error."""
         self.page.wait_for_selector(f"#run[data-state={wanted}]")
+
+    def compared(self) -> None:
+        """Wait for both runs of a comparison to be over, and for the sentence on their answers."""
+        self.page.wait_for_selector("#comparison[data-state=over]")
+        self.page.wait_for_function("/agree|answer/.test(document.getElementById('verdict').textContent)")
 
     def text(self, selector: str) -> str:
         """The text of an element."""

@@ -69,7 +69,10 @@ class Recorded:
             choice["finish_reason"] = "stop" if at + CHUNK >= len(words) else None
             if self.logprobs:
                 choice["logprobs"] = {"content": entries}
-            yield f"data: {json.dumps({'choices': [choice]})}\n\n"
+            chunk: dict[str, Any] = {"choices": [choice]}
+            if choice["finish_reason"]:
+                chunk["usage"] = {"prompt_tokens": 1, "completion_tokens": len(words)}
+            yield f"data: {json.dumps(chunk)}\n\n"
             await asyncio.sleep(self.delay)
         yield "data: [DONE]\n\n"
 

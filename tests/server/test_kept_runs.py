@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 
@@ -62,6 +63,19 @@ def test_a_kept_run_has_the_lines_of_the_feed(upstream: Upstream, tmp_path: Path
         assert kept == "".join(f"data: {line}\n\n" for line in live)
         assert httpx.get(f"{url}/api/runs/{name}/paths/1").content == text
         assert httpx.get(f"{url}/api/runs/{name}/paths/9").status_code == 404
+
+
+def test_whether_two_runs_agree_is_judged_by_meaning(tmp_path: Path) -> None:
+    answers = {"half": "1/2", "decimal": "0.5", "other": "3", "silent": None, "evil": "{(" * 5_000}
+    for name, answer in answers.items():
+        end = END.replace('"7"', json.dumps(answer))
+        (tmp_path / f"{name}.jsonl").write_text(f"{HEAD}\n{end}\n")
+    (tmp_path / "cut.jsonl").write_text(f"{HEAD}\n{END[:20]}")
+    with ours(ServerSettings(keep_runs=tmp_path, view_only=True)) as (url, _):
+        replies = {name: httpx.get(f"{url}/api/runs/half/agrees-with/{name}").json() for name in (*answers, "cut")}
+        agree = {name: reply["agree"] for name, reply in replies.items()}
+        assert agree == {"half": True, "decimal": True, "other": False, "silent": None, "evil": False, "cut": None}
+        assert httpx.get(f"{url}/api/runs/half/agrees-with/gone").status_code == 404
 
 
 def test_the_list_of_runs_reads_the_ends_of_files_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

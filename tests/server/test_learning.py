@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +53,16 @@ def test_it_learns_shows_and_remembers(upstream: Upstream, tmp_path: Path) -> No
         assert learned(url) == known
         ask(url, "tiny@sure:delta=0")
         assert learned(url)["sure:delta=0"]["questions"] == 3
+
+
+def test_a_window_that_runs_choose_is_the_one_that_is_learned_under(upstream: Upstream, tmp_path: Path) -> None:
+    chosen = replace(settings(upstream, tmp_path), window=None)
+    for start in (0, 2):  # the second server starts from the file
+        with ours(chosen) as (url, _):
+            windows = {ask(url, "tiny@sure:delta=0", seed)["sureenough"]["window"] for seed in range(start, start + 2)}
+            (entry,) = httpx.get(f"{url}/api/learned").json()["learned"]
+            assert {entry["window"]} == windows
+            assert entry["questions"] == start + 2
 
 
 def test_concurrent_requests_lose_no_update(upstream: Upstream, tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ live engines, recorded paths and tests all loop over `receive`; observers see `s
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import inf
 from typing import Final
@@ -28,6 +28,7 @@ from sureenough.core.events import (
     path_seed,
 )
 from sureenough.core.first_paths import FirstPaths
+from sureenough.core.learning import LearnerState
 from sureenough.core.options import DEFAULT_WINDOW, RunOptions
 from sureenough.core.outcome import Outcome, build_outcome
 from sureenough.core.path import PathState
@@ -49,9 +50,18 @@ class Session:
     """One question, one strategy, one budget."""
 
     def __init__(
-        self, strategy: Strategy, options: RunOptions, *, longest_window: int = DEFAULT_WINDOW, gives_up: bool = False
+        self,
+        strategy: Strategy,
+        options: RunOptions,
+        *,
+        longest_window: int = DEFAULT_WINDOW,
+        gives_up: bool = False,
+        learned: Mapping[int, LearnerState] | None = None,
     ) -> None:
-        """Without a window in the options, the first paths choose one; `gives_up`: end if they give no answer."""
+        """Without a window in the options, the first paths choose one; `gives_up`: end if they give no answer.
+
+        `learned` has what earlier runs have learned, by their window; the strategy uses the state of its own.
+        """
         if options.paths is None:
             raise UsageError("a session needs a budget: RunOptions(paths=…)")
         options.check_budget(strategy)
@@ -75,6 +85,8 @@ class Session:
         self._steps = 0  # the longest chain of tokens generated one after another
         self._stop: Stop | None = None
         self._snapshots = SnapshotCache()
+        self._learned = learned
+        self._use_learned()
 
     @property
     def done(self) -> bool:
@@ -221,10 +233,17 @@ class Session:
     def _choose_window(self) -> None:
         self._window, self._window_paths = self._first.choose_window(self._order.passed(), self._longest_window)
         self.options = replace(self.options, window=self._window)
+        self._use_learned()
         if self._reads:
             for path in self._paths:
                 if path.fate is Fate.KEPT:
                     path.summarise(self._window)
+
+    def _use_learned(self) -> None:
+        """Once the window is known, and before any vote is counted."""
+        if self._learned is not None and self._window is not None:
+            self.strategy = self.strategy.with_state(self._learned.get(self._window, LearnerState()))
+            self._poll.weigh_by(self.strategy.weigh)
 
     def _calibrate(self) -> None:
         """The warm-up has ended: window, thresholds, weights, votes, and the first stop test."""

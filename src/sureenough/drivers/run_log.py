@@ -23,6 +23,7 @@ class RunHead(TypedDict, total=False):
     model: str
     strategy: str
     begun: float  # seconds since 1970
+    notes: list[str]  # what is known before its first path
 
 
 class PathChange(TypedDict, total=False):

@@ -30,6 +30,11 @@ class LearnerKey(NamedTuple):
     window: int
     strategy: str  # its spec
 
+    @classmethod
+    def of(cls, model: str, window: int, strategy: str) -> LearnerKey:
+        """The key under which a state is kept: names of any length come from clients."""
+        return cls(model[:LONGEST_NAME], window, strategy[:LONGEST_NAME])
+
 
 class Learner:
     """A state for each model, window and strategy. Threads may share it; each update is atomic.
@@ -49,8 +54,12 @@ class Learner:
 
     def state(self, key: LearnerKey) -> LearnerState:
         """What is known; the prior if nothing is."""
-        with self._lock:
-            return self._states.get(key, LearnerState())
+        return self.by_window(key.model, key.strategy).get(key.window, LearnerState())
+
+    def by_window(self, model: str, strategy: str) -> dict[int, LearnerState]:
+        """What is known of a model under a strategy, by window: a run may choose its window only later."""
+        wanted = LearnerKey.of(model, 0, strategy)
+        return {key.window: state for key, state in self.known().items() if key._replace(window=0) == wanted}
 
     def known(self) -> dict[LearnerKey, LearnerState]:
         """Every state."""
@@ -59,7 +68,7 @@ class Learner:
 
     def receive(self, key: LearnerKey, outcome: Outcome) -> LearnerState:
         """Learn from one outcome; the new state."""
-        key = LearnerKey(key.model[:LONGEST_NAME], key.window, key.strategy[:LONGEST_NAME])
+        key = LearnerKey.of(*key)
         with self._lock:
             state = self._states[key] = self._states.get(key, LearnerState()).receive(outcome)
             self._states.move_to_end(key)

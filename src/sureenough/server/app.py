@@ -49,9 +49,11 @@ def endpoint_table(api: ApiRoutes, page: PageRoutes) -> list[Endpoint]:
         Endpoint("GET", "/api/runs/{id}/events", page.events, "The changes of a run as they happen.",
                  media_types=(EVENTS,)),
         Endpoint("GET", "/api/runs/{id}/paths/{number}", page.path_text, "The text of one path."),
+        Endpoint("GET", "/api/runs/{id}/agrees-with/{other}", page.agreement, "Whether two runs have the same answer."),
         Endpoint("GET", "/", page.page),
         Endpoint("GET", "/runs", page.page),
         Endpoint("GET", "/runs/{id}", page.page),
+        Endpoint("GET", "/compare/{id}/{other}", page.page),
         Endpoint("GET", "/reports/{name:path}", page.report),
         Endpoint("GET", "/page/{file}", page.file),
     ]  # fmt: skip

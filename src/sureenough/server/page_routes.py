@@ -18,6 +18,7 @@ from sureenough.core.options import RunOptions
 from sureenough.drivers.run_log import PathTokens
 from sureenough.drivers.run_log_files import read_log
 from sureenough.drivers.run_log_writer import INTERVAL
+from sureenough.reasoner import LIMITS
 from sureenough.server.errors import ApiError
 from sureenough.server.learned import learned_signals
 from sureenough.server.model_names import LISTED_STRATEGIES, split_model_name
@@ -75,7 +76,8 @@ class PageRoutes:
         return json_response(
             {"view_only": settings.view_only, "models": models, "strategy": settings.strategy,
              "strategies": _strategies(), "options": _run_options(settings), "kind": settings.kind,
-             "kinds": list(dict.fromkeys([settings.kind, *KINDS.names()]))}
+             "kinds": list(dict.fromkeys([settings.kind, *KINDS.names()])),
+             "notes": [LIMITS] if not settings.view_only and self.state.upstream.is_builtin else []}
         )  # fmt: skip
 
     async def learned(self, request: Request) -> Response:
@@ -97,6 +99,11 @@ class PageRoutes:
         kept = self.runs.kept
         runs, reports = await asyncio.to_thread(lambda: (kept.listed(), kept.reports()))
         return json_response({"runs": runs, "reports": reports, "keeping": kept.folder is not None})
+
+    async def agreement(self, request: Request) -> Response:
+        """Whether two runs have the same answer; null if one of them has none (yet)."""
+        agree = await self.runs.agree(request.path_params["id"], request.path_params["other"])
+        return json_response({"agree": agree})
 
     async def stop_run(self, request: Request) -> Response:
         """End a run with the vote so far."""

@@ -6,12 +6,15 @@ import asyncio
 import logging
 import secrets
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final
 
+from sureenough.answers import Judge, for_question, resolve_kind
+from sureenough.drivers.judging import classes_or_own
 from sureenough.drivers.observers import Observer
+from sureenough.drivers.run_log_files import read_ends
 from sureenough.drivers.run_log_writer import RunLogWriter
 from sureenough.server.errors import shutting_down
 from sureenough.server.kept_runs import KeptRuns
@@ -29,12 +32,13 @@ log: Final = logging.getLogger("sureenough.server")
 class WatchedRun:
     """A run that pages can watch."""
 
-    def __init__(self, request: ConsensusRequest, question: str) -> None:
+    def __init__(self, request: ConsensusRequest, question: str, notes: Sequence[str]) -> None:
         self.id = secrets.token_urlsafe(24)
         self.model = request.model
+        self.judge: Judge = request.options["kind"]
         self.log = RunLogWriter(
             {"id": self.id, "question": question, "model": request.model, "strategy": render(request.strategy),
-             "begun": time.time()}
+             "begun": time.time(), "notes": list(notes)}
         )  # fmt: skip
         self.watchers = 0
         self.task: asyncio.Task[RunResult] | None = None
@@ -61,14 +65,14 @@ class RunRegistry:
         """Start a run for a client. Its view is recorded only if runs are kept."""
         if self.kept.folder is None:
             return self.state.start_run(request, slot, observer)
-        run = WatchedRun(request, request.question)
+        run = WatchedRun(request, request.question, self.state.upstream.notes(request.question))
         run.task = self.state.start_run(request, slot, observer, run.log)
         self._record(run)
         return run.task
 
     def start_for_page(self, request: ConsensusRequest, slot: ExitStack, question: str) -> WatchedRun:
         """Start a run for a page; it holds the slot until it ends."""
-        run = WatchedRun(request, question)
+        run = WatchedRun(request, question, self.state.upstream.notes(request.question))
         run.task = self.state.start_run(request, slot, run.log)
         self.live[run.id] = run
         self._forget_later(run)
@@ -122,3 +126,18 @@ class RunRegistry:
         """A run in progress, or the file of one that was kept."""
         live = self.live.get(name)
         return live if live is not None else await asyncio.to_thread(self.kept.find, name)
+
+    async def agree(self, first: str, second: str) -> bool | None:
+        """Whether two runs have the same answer, by the judge of the first; None if one of them has none (yet)."""
+        runs = [await self.find(name) for name in (first, second)]
+        one, other = [await asyncio.to_thread(_answer, run) for run in runs]
+        if one is None or other is None:
+            return None
+        judge = runs[0].judge if isinstance(runs[0], WatchedRun) else resolve_kind(self.state.settings.kind)
+        classes, _ = await asyncio.to_thread(classes_or_own, for_question(judge), [one, other])
+        return classes[one] == classes[other]
+
+
+def _answer(run: WatchedRun | Path) -> str | None:
+    result = run.log.view.result if isinstance(run, WatchedRun) else read_ends(run)[1].get("result")
+    return (result or {}).get("answer")

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from sureenough import reasoner
 from sureenough.answers import resolve_kind
 from sureenough.api import template_of
 from sureenough.engines.local.engine import Local
@@ -61,6 +62,15 @@ class Upstream:
     def offered(self) -> tuple[str, ...]:
         """The models that are offered, if that is known without a request to the upstream."""
         return self.settings.models or ((self.connected.engine.model,) if self.local else ())
+
+    @property
+    def is_builtin(self) -> bool:
+        """Whether the built-in model answers."""
+        return self.local and self.connected.engine.model == reasoner.NAME
+
+    def notes(self, question: str) -> tuple[str, ...]:
+        """What a reader of the answer should know before there is one."""
+        return reasoner.notes(question) if self.is_builtin else ()
 
     def url(self, endpoint: str) -> URL:
         """The URL of an endpoint such as `chat/completions`."""
@@ -156,6 +166,8 @@ async def open_upstream(settings: ServerSettings) -> AsyncIterator[Upstream]:
     model = Local(
         settings.models[0] if settings.models else None, slots=LOCAL_PATHS, window=settings.window, timeouts=times
     )
+    if model.builtin:
+        await asyncio.to_thread(reasoner.hint, "")  # its vocabulary, which takes a moment
     async with model.open(parallel=LOCAL_PATHS) as ready:
         connection = ready.connection
         connected = connection.with_engine(replace(connection.engine, metrics=False, retries=settings.retries))

@@ -1,44 +1,71 @@
-// The page: starts runs, receives the lines of their logs, and redraws at most once per frame. It loads files of its own server only.
+// The page: starts runs, follows their logs, and redraws at most once per frame. It loads files of its own server only.
 
+import { Comparison } from "./comparison.js";
+import { $, setText } from "./dom.js";
 import { listRuns } from "./kept_runs.js";
-import { $, moveFocus, setText, showChips, showPath, showStatus, showTiles, showVotes } from "./panels.js";
-import { PathChart } from "./path_chart.js";
-import { fillForm, requestBody, showDefaults } from "./request_form.js";
+import { showLearned } from "./learned.js";
+import { moveFocus, showChips, showStatus, showTiles, showVotes } from "./panels.js";
+import { PathPanel } from "./path_panel.js";
+import { finalPart, showPath } from "./reader.js";
+import { fillForm, requestBodies, showDefaults } from "./request_form.js";
+import { NO_RESPONSE, errorTitle, fetchPath, follow, startRun, stopRun } from "./run_feed.js";
 import { RunState } from "./run_state.js";
 import { StopRuleChart } from "./stop_rule_chart.js";
 
-let state = new RunState(), pathChart = null, stopChart = null, selected = null, scheduled = false, subscription = null, loadedAt = 0, canAsk = true;
+const TEXT_INTERVAL = 700;  // milliseconds between two requests for the text of a path that grows
+let state = new RunState(), pathPanel = null, stopChart = null, comparison = null, subscription = null;
+let runId = null, selected = null, scheduled = false, loadedAt = 0, canAsk = true;
 
 // -- drawing
 
 let palette = {};
 const colour = name => (palette[name] ??= getComputedStyle(document.documentElement).getPropertyValue(name).trim());
+const highlight = numbers => pathPanel?.highlight(numbers);
 
 function redraw() {
   if (scheduled) return;
   scheduled = true;
   requestAnimationFrame(() => {
     scheduled = false;
-    if ($("run").hidden) return;
-    showStatus(state); showTiles(state); showVotes(state); showChips(state, selected, select);
-    pathChart.redraw(); stopChart.redraw();
-    const summary = state.summary;
-    setText("path-chart-note", !summary ? "" : pathChart.hasConfidence
-      ? `mean confidence of the last ${summary.window} tokens; a cross marks a path that was cut short, a dot one that ended by itself`
-      : "this strategy does not use confidence: one line per path, as long as its tokens");
-    setText("stop-chart-note", summary && state.stop.threshold === null ? "this strategy's stop rule has no measure" : "");
-    setText("stop-chart-name", state.measureName ?? "Stop rule");
-    const running = !state.result && !state.error;
-    $("stop").hidden = !running || !state.run; $("go").hidden = running && Boolean(state.run);
+    if (comparison) comparison.redraw(); else if (!$("run").hidden) redrawRun();
+    const running = comparison ? comparison.running.length > 0 : !$("run").hidden && Boolean(state.run) && !state.isOver;
+    $("stop").hidden = !running; $("go").hidden = running;
   });
 }
 
+function redrawRun() {
+  showStatus(state); showTiles(state); showVotes(state, $("votes"), $("votes-note"), highlight); showChips(state, selected, select, highlight);
+  pathPanel.redraw();
+  if (!$("stop-card").hidden) stopChart.redraw();
+  setText("path-chart-name", state.showsConfidence ? "Confidence of every path" : "Tokens of every path");
+  setText("path-chart-note", describeChart());
+  setText("stop-chart-name", state.measureName ?? "Stop rule");
+  $("chart-mode").hidden = !state.showsConfidence || state.paths.length < 2;
+  setText("chart-mode", pathPanel.boxed ? "Show one chart" : "Show one box per path");
+}
+
+function describeChart() {
+  const summary = state.summary, marks = "a cross marks a path that was cut short, a dot one that ended by itself";
+  if (!summary) return "";
+  if (summary.reads_confidence === false) return `this strategy does not use confidence; ${marks}`;
+  if (!state.showsConfidence) return `the engine watches its paths itself and reports their numbers of tokens; ${marks}`;
+  const chosen = state.result?.window_paths ? `, a window chosen from the lengths of ${state.result.window_paths} paths` : "";
+  const scales = pathPanel.boxed ? `; every box shows ${state.range.join(" to ")} over 0 to ${state.longest} tokens` : "";
+  return `mean confidence of the last ${summary.window} tokens${chosen}${scales}; ${marks}`;
+}
+
+function hideAll() {
+  subscription?.abort(); comparison?.close(); comparison = null;
+  for (const id of ["error", "kept", "empty", "run", "comparison", "learned"]) $(id).hidden = true;
+}
+
 function reset() {
+  hideAll();
   state = new RunState(); selected = null; palette = {};
-  for (const id of ["path-chart", "stop-chart", "chips", "votes", "fates", "text"]) $(id).replaceChildren();
-  $("reader").hidden = true; $("error").hidden = true; $("kept").hidden = true; $("empty").hidden = true; $("run").hidden = false;
-  pathChart?.plot.destroy(); stopChart?.plot.destroy();
-  pathChart = new PathChart($("path-chart"), state, colour, select);
+  pathPanel?.destroy(); stopChart?.plot.destroy();
+  for (const id of ["path-chart", "stop-chart", "chips", "votes", "fates", "text", "notes"]) $(id).replaceChildren();
+  $("reader").hidden = $("winner").hidden = true; $("run").hidden = $("stop-card").hidden = false;
+  pathPanel = new PathPanel($("path-chart"), state, colour, select);
   stopChart = new StopRuleChart($("stop-chart"), state, colour);
 }
 
@@ -48,68 +75,51 @@ function showError(title, message) {
   $("error").lastElementChild.textContent = message;
 }
 
-function errorTitle(error) {
-  const titles = { upstream_unavailable: "The upstream cannot be reached.", missing_logprobs: "The upstream sends no log-probabilities.",
-    model_not_found: "The model does not exist.", rate_limit_exceeded: "The server is busy." };
-  return titles[error.code] ?? "The request failed.";
-}
+// -- one run, or two side by side
 
-const NO_RESPONSE = ["No response from the server.", "Is it still running?"];
-
-// -- the log of a run
-
-async function subscribe(id) {
-  subscription?.abort();
-  const current = subscription = new AbortController();
+function subscribe(id) {
   reset();
   redraw();
-  for (let attempt = 0; !current.signal.aborted && attempt < 6; attempt++) {
-    try {
-      const response = await fetch(`/api/runs/${encodeURIComponent(id)}/events`, { signal: current.signal });
-      if (!response.ok) { showMissing((await response.json()).error); return; }
-      if (attempt) { Object.assign(state, new RunState()); $("error").hidden = true; }
-      await readEvents(response.body, () => { attempt = 0; });
-      if (state.result || state.error) return;
-    } catch (error) {
-      if (current.signal.aborted) return;
-    }
-    showError(NO_RESPONSE[0], "Trying again…");
-    await new Promise(wake => setTimeout(wake, 400 * 2 ** attempt));
-  }
-  if (!current.signal.aborted) showError("The connection to the server is lost.", "Reload the page when it is back.");
-}
-
-function showMissing(error) {
-  $("run").hidden = true;
-  showError("There is nothing to show.", error?.message ?? "");
-}
-
-async function readEvents(body, onData) {
-  const parts = body.pipeThrough(new TextDecoderStream()).getReader();
-  let rest = "";
-  for (;;) {
-    const { value, done } = await parts.read();
-    if (done) return;
-    onData();
-    const events = (rest + value).split("\n\n");
-    rest = events.pop();
-    for (const event of events) if (event.startsWith("data: ")) apply(JSON.parse(event.slice(6)));
-  }
+  runId = id;
+  subscription = new AbortController();
+  follow(id, subscription.signal, {
+    restart: () => { Object.assign(state, new RunState()); $("error").hidden = true; },
+    apply,
+    isOver: () => state.isOver,
+    showMissing: error => { $("run").hidden = true; showError("There is nothing to show.", error?.message ?? ""); },
+    showError,
+  });
 }
 
 function apply(line) {
   state.apply(line);
   if (line.run) setText("run-question", line.run.question ?? "");
   if (line.error) showError(errorTitle(line.error), line.error.message);
-  if (selected !== null && line.paths?.some(path => path.path === selected) && Date.now() - loadedAt > 700) loadPath(selected);
+  if (line.result) { showWinner(); showLearned(state.run, state.result); }
+  if (selected !== null && line.paths?.some(path => path.path === selected) && Date.now() - loadedAt > TEXT_INTERVAL) loadPath(selected);
+  redraw();
+}
+
+function compare(ids) {
+  hideAll();
+  palette = {};
+  $("comparison").hidden = false;
+  comparison = new Comparison(ids, colour, redraw, showError);
   redraw();
 }
 
 // -- reading a path
 
+async function showWinner() {
+  const current = state, path = state.winner, text = path && await fetchPath(runId, path.number);
+  if (!text || state !== current) return;
+  setText("winner-name", `${state.answer === null ? "No answer was found in" : "The answer is from"} path ${path.number}`);
+  setText("winner-text", finalPart(text.texts));
+  $("winner").hidden = false;
+}
+
 function select(number) {
-  selected = number;
-  pathChart.selected = number;
+  selected = pathPanel.selected = number;
   redraw();
   loadPath(number, true);
 }
@@ -118,8 +128,7 @@ async function loadPath(number, scroll = false) {
   loadedAt = Date.now();
   const path = state.paths[number];
   if (!path) return;
-  const response = path.tokens ? await fetch(`/api/runs/${encodeURIComponent(state.run.id)}/paths/${number}`) : null;
-  const text = response?.ok ? await response.json() : null;
+  const text = path.tokens ? await fetchPath(runId, number) : null;
   if (selected !== number) return;
   showPath(state, path, text);
   if (scroll) { $("reader").focus({ preventScroll: true }); $("reader").scrollIntoView({ block: "nearest" }); }
@@ -127,26 +136,30 @@ async function loadPath(number, scroll = false) {
 
 function deselect() {
   const chip = $("chips").children[selected];
-  selected = null; pathChart.selected = null;
+  selected = pathPanel.selected = null;
   $("reader").hidden = true;
   chip?.focus();
   redraw();
 }
 
-// -- starting a run
+// -- starting runs
 
 async function submit(event) {
   event?.preventDefault();
   const question = $("question").value.trim();
   if (!question || !$("ask").reportValidity()) return;
   $("error").hidden = true;
-  try {
-    const response = await fetch("/api/runs", { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(requestBody(question)) });
-    const data = await response.json();
-    if (!response.ok) { showError(errorTitle(data.error), data.error.message); return; }
-    history.pushState(null, "", `/runs/${data.id}`);
-    subscribe(data.id);
-  } catch { showError(...NO_RESPONSE); }
+  const started = await Promise.allSettled(requestBodies(question).map(startRun));
+  const ids = started.filter(run => run.value).map(run => run.value), failed = started.find(run => run.status === "rejected");
+  if (failed) {
+    for (const id of ids) stopRun(id);
+    const error = failed.reason;
+    if (error.type) showError(errorTitle(error), error.message); else showError(...NO_RESPONSE);
+    return;
+  }
+  history.pushState(null, "", ids.length === 1 ? `/runs/${ids[0]}` : `/compare/${ids.join("/")}`);
+  route();
+  $("results").scrollIntoView();  // on a phone the form fills the screen
 }
 
 async function loadForm() {
@@ -170,25 +183,29 @@ function setTheme(name) {
 }
 
 function route() {
-  subscription?.abort();
-  const run = location.pathname.match(/^\/runs\/([\w-]+)$/), list = location.pathname === "/runs";
+  const run = location.pathname.match(/^\/runs\/([\w-]+)$/), pair = location.pathname.match(/^\/compare\/([\w-]+)\/([\w-]+)$/);
+  const list = location.pathname === "/runs";
+  hideAll();
+  document.documentElement.dataset.view = run || pair ? "run" : list ? "runs" : "ask";
   $("nav-ask").toggleAttribute("aria-current", !list);
   $("nav-runs").toggleAttribute("aria-current", list);
-  $("ask").hidden = $("empty").hidden = list || !canAsk; $("kept").hidden = !list; $("run").hidden = true; $("error").hidden = true;
+  $("ask").hidden = $("empty").hidden = list || !canAsk; $("kept").hidden = !list;
   $("stop").hidden = true; $("go").hidden = false;
-  if (list) listRuns(showError); else if (run) subscribe(run[1]);
+  if (list) listRuns(showError); else if (pair) compare(pair.slice(1)); else if (run) subscribe(run[1]); else showLearned();
 }
 
 $("ask").addEventListener("submit", submit);
-$("strategy").addEventListener("change", showDefaults);
+for (const id of ["strategy", "other-strategy"]) $(id).addEventListener("change", showDefaults);
 $("question").addEventListener("keydown", event => { if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) submit(event); });
-$("stop").addEventListener("click", () => fetch(`/api/runs/${encodeURIComponent(state.run.id)}`, { method: "DELETE" }));
+$("stop").addEventListener("click", () => { for (const id of comparison?.running ?? [runId]) stopRun(id); });
 $("close").addEventListener("click", deselect);
+$("winner-open").addEventListener("click", () => { if (state.winner) select(state.winner.number); });
+$("chart-mode").addEventListener("click", () => { pathPanel.toggle(); redraw(); });
 $("chips").addEventListener("keydown", moveFocus);
 document.addEventListener("keydown", event => { if (event.key === "Escape" && selected !== null) deselect(); });
 $("theme").addEventListener("click", () => setTheme(THEMES[(THEMES.indexOf(localStorage.getItem("theme") ?? "system") + 1) % 3]));
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { palette = {}; redraw(); });
-addEventListener("resize", () => { if (!$("run").hidden) { pathChart.resize(); stopChart.resize(); redraw(); } });
+addEventListener("resize", () => { comparison?.resize(); if (!$("run").hidden) { pathPanel.resize(); stopChart.resize(); } redraw(); });
 addEventListener("popstate", route);
 setTheme(localStorage.getItem("theme") ?? "system");
 loadForm();

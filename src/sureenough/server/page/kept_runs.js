@@ -1,6 +1,6 @@
 // The list of kept runs and bench reports.
 
-import { $, element, setText } from "./panels.js";
+import { $, element, setText } from "./dom.js";
 
 export async function listRuns(showError) {
   let data;

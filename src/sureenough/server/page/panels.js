@@ -1,21 +1,7 @@
-// The panels of text: status, tiles, votes, chips and the reader. Text is inserted as text nodes, never as markup.
+// The panels of one run: status, notes, tiles, votes and chips.
 
+import { $, element, fill, number, setText } from "./dom.js";
 import { KIND_LABELS, describeFate } from "./run_state.js";
-
-export const $ = id => document.getElementById(id);
-const number = new Intl.NumberFormat("en");
-
-export function element(tag, className, text) {
-  const node = document.createElement(tag);
-  if (className) node.className = className;
-  if (text !== undefined) node.textContent = text;
-  return node;
-}
-
-export function setText(id, text) {
-  const node = $(id);
-  if (node.textContent !== text) node.textContent = text;
-}
 
 export function showTiles(state) {
   const summary = state.summary;
@@ -23,16 +9,20 @@ export function showTiles(state) {
   setText("paths-started", String(summary.started));
   setText("budget", `of ${summary.budget} at most`);
   const plain = summary.full_budget_tokens, saved = plain ? 1 - summary.tokens / plain : null;
-  const discarded = state.result?.tokens?.discarded ?? 0;
   setText("tokens", number.format(summary.tokens));
-  setText("plain-tokens", [
-    ...(discarded ? [`${number.format(discarded)} discarded: running, or not yet counted, at the end`] : []),
-    ...(plain ? [`plain voting: about ${number.format(Math.round(plain))}`] : []),
-  ].join("; "));
+  setText("token-buckets", describeBuckets(state.result));
+  setText("plain-tokens", plain ? `plain voting: about ${number.format(Math.round(plain))}` : "");
   setText("saved", saved === null ? "–" : saved > 0 ? `${Math.round(saved * 100)} %` : "0 %");
   setText("saved-note", `${state.result ? "" : "so far, "}compared with plain voting on the whole budget`);
   showFates(state.counts());
   showMeter(state, summary);
+}
+
+const BUCKETS = { init: "warm-up", kept: "kept", pruned: "pruned", discarded: "discarded", failed: "failed", overrun: "overrun" };
+
+// What became of the tokens, once the run is over.
+export function describeBuckets(result) {
+  return Object.entries(BUCKETS).filter(([name]) => result?.tokens?.[name]).map(([name, label]) => `${number.format(result.tokens[name])} ${label}`).join(", ");
 }
 
 function showFates(counts) {
@@ -47,34 +37,38 @@ function showFates(counts) {
 }
 
 function showMeter(state, summary) {
-  const value = summary.measure, { threshold, stops_above: above } = state.stop;
+  const value = summary.measure, { threshold, stops_above: above } = state.stop, measures = threshold !== null;
   setText("measure-name", state.measureName ?? "Stop rule");
-  setText("measure", value === null ? "–" : value.toFixed(value > 0.99 && value < 1 ? 4 : 3));
-  setText("threshold", threshold === null ? "" : above ? `stops above ${threshold}` : `stops at ${threshold} or less`);
+  setText("measure", value === null ? (measures ? "–" : "none") : value.toFixed(value > 0.99 && value < 1 ? 4 : 3));
+  setText("threshold", !measures ? "" : above ? `stops above ${threshold}` : `stops at ${threshold} or less`);
   const equal = state.equalPosterior;
-  setText("equal-posterior", equal === null ? "" : `${equal.toFixed(equal > 0.99 && equal < 1 ? 4 : 3)} with every path counted as one vote`);
+  setText("equal-posterior", !measures ? "this strategy's stop rule has no measure"
+    : equal === null ? "" : `${equal.toFixed(equal > 0.99 && equal < 1 ? 4 : 3)} with every path counted as one vote`);
   $("run").toggleAttribute("data-settled", state.settled);
   const scale = above ? 1 : Math.max(threshold ?? 0, ...state.steps.map(step => step[2] ?? 0)) || 1;
+  $("meter").hidden = $("stop-card").hidden = !measures;
   $("meter-fill").style.width = `${Math.min(100, 100 * (value ?? 0) / scale)}%`;
-  $("meter-threshold").hidden = threshold === null;
   $("meter-threshold").style.left = `${Math.min(99.4, 100 * (threshold ?? 0) / scale)}%`;
 }
 
-export function showVotes(state) {
-  const summary = state.summary, list = $("votes");
+const MOST_VOTES = 7;
+
+// `highlight` receives the paths of the answer under the pointer.
+export function showVotes(state, list, note, highlight) {
+  const summary = state.summary;
   if (!summary) return;
   const votes = summary.votes, total = votes.reduce((sum, [, weight]) => sum + (weight ?? 0), 0) || 1;
-  const counts = new Map();
-  for (const path of state.paths) if (path?.vote != null) counts.set(path.vote, (counts.get(path.vote) ?? 0) + 1);
-  const shown = votes.slice(0, 7);
+  const voters = new Map();
+  for (const path of state.paths) if (path?.vote != null) voters.set(path.vote, [...(voters.get(path.vote) ?? []), path.number]);
+  const shown = votes.slice(0, MOST_VOTES);
   while (list.children.length > shown.length) list.lastChild.remove();
   shown.forEach(([path, weight], at) => {
-    const row = list.children[at] ?? list.appendChild(voteRow());
+    const row = list.children[at] ?? list.appendChild(voteRow(highlight));
     const share = (weight ?? 0) / total, answer = state.answerOf(path) ?? "";
+    row.paths = voters.get(path) ?? [];
     if (row.children[0].textContent !== answer) { row.children[0].textContent = answer; row.children[0].title = answer; }
     row.children[1].firstChild.style.width = `${100 * share}%`;
-    const label = `${Math.round(100 * share)} % · ${counts.get(path) ?? 0}`;
-    if (row.children[2].textContent !== label) row.children[2].textContent = label;
+    fill(row.children[2], `${Math.round(100 * share)} % · ${row.paths.length}`);
   });
   const hidden = votes.length - shown.length, silent = state.counts().silent;
   const notes = [];
@@ -82,45 +76,57 @@ export function showVotes(state) {
   else notes.push(summary.warmup && summary.counted === 0 ? `votes are counted after ${summary.warmup} warm-up paths` : "no votes yet");
   if (hidden > 0) notes.push(`${hidden} more answers`);
   if (silent) notes.push(`${silent} gave no answer`);
-  setText("votes-note", notes.join("; "));
+  fill(note, notes.join("; "));
 }
 
-function voteRow() {
+function voteRow(highlight) {
   const row = element("li"), track = element("div", "track");
   track.append(element("div", "fill"));
   row.append(element("span", "a"), track, element("span", "n"));
+  row.tabIndex = 0;
+  for (const name of ["mouseenter", "focus"]) row.addEventListener(name, () => highlight(row.paths));
+  for (const name of ["mouseleave", "blur"]) row.addEventListener(name, () => highlight([]));
   return row;
 }
 
 const ENDINGS = { settled: "The vote is settled", budget: "The budget is spent", max_tokens: "The limit on tokens was reached",
   deadline: "The deadline passed", interrupted: "Stopped", engine: "The upstream was lost", no_answer: "No path gave an answer" };
 
-export function showStatus(state) {
+// The label of the answer, the answer, and a sentence on how the run stands.
+export function describeRun(state) {
   const { summary, result, error } = state;
-  $("run").dataset.state = error ? "error" : result ? "over" : "running";
-  if (error) {
-    setText("answer-label", "Failed"); setText("answer", "No answer"); setText("status", error.message);
-    return;
-  }
-  setText("answer-label", result ? "Answer" : state.answer === null ? "Thinking" : "Leading");
-  setText("answer", state.answer ?? (result ? "none" : "…"));
-  if (!summary) { setText("status", "Waiting for the first token."); return; }
+  if (error) return ["Failed", "No answer", error.message ?? ""];
+  const label = result ? "Answer" : state.answer === null ? "Thinking" : "Leading", answer = state.answer ?? (result ? "none" : "…");
+  if (!summary) return [label, answer, "Waiting for the first token."];
   const counts = state.counts();
-  if (result) {
-    const notes = (result.notes ?? []).filter(note => result.answer === null || note.startsWith("paths were lost"));
-    setText("status", `${ENDINGS[result.reason] ?? "Ended"} after ${summary.counted} paths. ${result.why ?? ""} ${notes.join(" ")}`);
-  } else if (summary.counted === 0 && summary.warmup) {
-    setText("status", `Warm-up: ${counts.waiting} of ${summary.warmup} paths have ended. After it paths below a threshold are pruned.`);
-  } else setText("status", summary.why || `${counts.running} paths are running.`);
+  if (result) return [label, answer, `${ENDINGS[result.reason] ?? "Ended"} after ${summary.counted} paths. ${result.why ?? ""}`];
+  if (summary.counted === 0 && summary.warmup) {
+    return [label, answer, `Warm-up: ${counts.waiting} of ${summary.warmup} paths have ended. After it paths below a threshold are pruned.`];
+  }
+  return [label, answer, summary.why || `${counts.running} paths are running.`];
+}
+
+export function showStatus(state) {
+  const { result, error } = state;
+  $("run").dataset.state = error ? "error" : result ? "over" : "running";
+  $("run").toggleAttribute("data-unanswered", Boolean(result) && state.answer === null);
+  ["answer-label", "answer", "status"].forEach((id, at) => setText(id, describeRun(state)[at]));
+  showNotes(state, $("notes"));
+}
+
+export function showNotes(state, list) {
+  const notes = state.notes.map(note => `${note[0].toUpperCase()}${note.slice(1)}${note.endsWith(".") ? "" : "."}`);
+  if (notes.join("\n") === [...list.children].map(item => item.textContent).join("\n")) return;
+  list.replaceChildren(...notes.map(note => element("li", "", note)));
 }
 
 // -- chips: one per path, a list for the arrow keys
 
-export function showChips(state, selected, select) {
+export function showChips(state, selected, select, highlight) {
   const host = $("chips");
   for (const path of state.paths) {
     if (!path) continue;
-    const chip = host.children[path.number] ?? host.appendChild(newChip(path.number, select));
+    const chip = host.children[path.number] ?? host.appendChild(newChip(path.number, select, highlight));
     const kind = state.kind(path), isSelected = selected === path.number;
     const name = `chip f-${kind}`;
     if (chip.className !== name) { chip.className = name; chip.title = `path ${path.number}: ${describeFate(state, path)}`; chip.setAttribute("aria-label", chip.title); }
@@ -129,12 +135,14 @@ export function showChips(state, selected, select) {
   if (host.children.length && !host.querySelector('[tabindex="0"]')) host.children[0].tabIndex = 0;
 }
 
-function newChip(at, select) {
+function newChip(at, select, highlight) {
   const chip = element("button", "chip");
   chip.type = "button"; chip.tabIndex = -1;
   chip.setAttribute("role", "option");
   chip.append(element("span", "", String(at)));
   chip.addEventListener("click", () => select(at));
+  for (const name of ["mouseenter", "focus"]) chip.addEventListener(name, () => highlight([at]));
+  for (const name of ["mouseleave", "blur"]) chip.addEventListener(name, () => highlight([]));
   return chip;
 }
 
@@ -148,37 +156,4 @@ export function moveFocus(event) {
   for (const chip of host.children) chip.tabIndex = -1;
   host.children[next].tabIndex = 0;
   host.children[next].focus();
-}
-
-// -- the text of one path
-
-export function showPath(state, path, text) {
-  $("reader").hidden = false;
-  setText("reader-title", `Path ${path.number}`);
-  const answer = path.answer == null ? "" : `; its answer: ${path.answer}`;
-  setText("reader-note", `${describeFate(state, path)}, ${number.format(path.tokens)} tokens${answer}`);
-  const fragment = document.createDocumentFragment(), conf = text?.confidence ?? [];
-  const level = shadeLevels(conf);
-  let last = null;
-  (text?.texts ?? []).forEach((piece, at) => {
-    const shade = String(conf.length ? level(conf[at]) : 7);
-    if (last?.dataset.level === shade) { last.firstChild.data += piece; return; }
-    last = element("span", `c${shade}`);
-    last.dataset.level = shade;
-    last.append(document.createTextNode(piece));
-    fragment.append(last);
-  });
-  $("text").replaceChildren(fragment);
-  const scale = $("scale");
-  scale.replaceChildren();
-  if (!conf.length) { scale.append(text?.texts.length ? "This strategy does not use confidence, so nothing is shaded." : "It has no text yet."); return; }
-  scale.append("least confident ");
-  for (let level = 0; level < 8; level++) scale.append(element("i", `c${level}`, "\u00a0"));
-  scale.append(" most confident, within this path");
-}
-
-function shadeLevels(conf) {
-  const sorted = conf.filter(value => value !== null).sort((a, b) => a - b);
-  const low = sorted[Math.floor(sorted.length * 0.02)] ?? 0, high = sorted[Math.floor(sorted.length * 0.7)] ?? 1;
-  return value => (value === null ? 7 : Math.max(0, Math.min(7, Math.floor(8 * (value - low) / (high - low || 1)))));
 }

@@ -1,8 +1,9 @@
 // The form for a question, filled with the models, strategies and run options that this server reports.
 
-import { $, element } from "./panels.js";
+import { $, element } from "./dom.js";
 
 const EXAMPLES = ["86 + 77 - 162 / 27 = ?", "997 + (3108 / 28 * 870 - 780) + 250 * 760 = ?", "(48 * 17 - 96 / 4) * 3 + 512 = ?"];
+const NONE = "nothing";
 let strategies = [], runOptions = [];
 
 // Whether the server has an upstream to send questions to.
@@ -13,27 +14,34 @@ export async function fillForm() {
   $("model").replaceChildren(...data.models.map(name => element("option", "", name)));
   $("kind").replaceChildren(...data.kinds.map(name => element("option", "", name)));
   $("kind").value = data.kind;
-  $("strategy").replaceChildren(...strategies.map(strategy => {
-    const option = element("option", "", strategy.name);
-    option.title = strategy.help;
-    return option;
-  }));
+  $("strategy").replaceChildren(...strategies.map(strategyOption));
+  $("other-strategy").replaceChildren(element("option", "", NONE), ...strategies.map(strategyOption));
   const [name, ...given] = data.strategy.split(":");
   $("strategy").value = name;
   $("strategy-options").value = given.join(":");
   showDefaults();
   $("main-options").replaceChildren(...runOptions.filter(option => !isAdvanced(option)).map(field));
   $("more-options").replaceChildren(...runOptions.filter(isAdvanced).map(field));
+  $("model-notes").replaceChildren(...data.notes.map(note => element("li", "", `${note[0].toUpperCase()}${note.slice(1)}.`)));
   if (data.models.includes("built-in")) addExamples();
   return !data.view_only;
 }
 
+function strategyOption(strategy) {
+  const option = element("option", "", strategy.name);
+  option.title = strategy.help;
+  return option;
+}
+
 // The placeholder shows the strategy's own options with their defaults.
 export function showDefaults() {
-  const strategy = strategies.find(({ name }) => name === $("strategy").value);
-  const defaults = Object.entries(strategy?.options ?? {}).map(([name, value]) => `${name}=${value}`);
-  $("strategy-options").placeholder = defaults[0] ?? "none";
-  $("strategy-options").title = defaults.join(", ");
+  for (const id of ["strategy", "other-strategy"]) {
+    const strategy = strategies.find(({ name }) => name === $(id).value), input = $(`${id}-options`);
+    const defaults = Object.entries(strategy?.options ?? {}).map(([name, value]) => `${name}=${value}`);
+    input.placeholder = defaults[0] ?? "none";
+    input.title = defaults.join(", ");
+  }
+  $("other-options").hidden = $("other-strategy").value === NONE;
 }
 
 function isAdvanced(option) {
@@ -69,15 +77,17 @@ function addExamples() {
   }
 }
 
-// The body of a request for a run.
-export function requestBody(question) {
-  const options = $("strategy-options").value.trim();
-  const voteOptions = { strategy: $("strategy").value + (options ? `:${options}` : ""), kind: $("kind").value };
+const spec = id => [$(id).value, $(`${id}-options`).value.trim()].filter(Boolean).join(":");
+
+// The bodies of the requests: one run, or two that differ in their strategy alone.
+export function requestBodies(question) {
+  const voteOptions = { kind: $("kind").value };
   for (const option of runOptions) {
     const input = $("ask").elements[option.name];
     if (option.flag) voteOptions[option.name] = input.checked;
     else if (option.choices) voteOptions[option.name] = input.value;
     else if (input.value !== "") voteOptions[option.name] = Number(input.value);
   }
-  return { model: $("model").value, messages: [{ role: "user", content: question }], sureenough: voteOptions };
+  const specs = $("other-strategy").value === NONE ? [spec("strategy")] : [spec("strategy"), spec("other-strategy")];
+  return specs.map(strategy => ({ model: $("model").value, messages: [{ role: "user", content: question }], sureenough: { ...voteOptions, strategy } }));
 }

@@ -5,6 +5,8 @@ const QUANTITIES = { posterior: "Posterior of the leader", weighted_posterior: "
 const EMPTY = { votes: [], started: 0, counted: 0, budget: 0, warmup: 0, window: 1, stride: 1, tokens: 0, full_budget_tokens: null,
   measure: null, posterior: null, why: "", gate: { drop: null }, reads_confidence: true, stop: { quantity: null, threshold: null, stops_above: true } };
 
+const FEW_TOKENS = 16;  // a path of fewer may have none with a confidence
+
 export class RunState {
   constructor() {
     this.run = null;
@@ -16,6 +18,7 @@ export class RunState {
     this.longest = 1;
     this.low = Infinity;
     this.high = -Infinity;
+    this.unread = new Set();  // paths of which only the number of tokens is known
   }
 
   apply(line) {
@@ -34,11 +37,35 @@ export class RunState {
     for (const y of points ?? []) { path.points.push(y); this.#extendRange(y); }
     if (fields.confidence !== undefined) this.#extendRange(fields.confidence);
     if (fields.tokens > this.longest) this.longest = fields.tokens;
+    const unread = path.tokens > FEW_TOKENS && !path.points.length && path.confidence === undefined && path.fate !== "failed";
+    if (unread) this.unread.add(path.number); else this.unread.delete(path.number);
   }
 
   #extendRange(y) {
     if (y < this.low) this.low = y;
     if (y > this.high) this.high = y;
+  }
+
+  // An engine that watches its own paths sends token counts while they run: then paths are drawn as bars.
+  get showsConfidence() { return this.summary?.reads_confidence !== false && !this.unread.size; }
+
+  // The axis of confidence, which includes the threshold.
+  get range() {
+    if (this.low > this.high) return [0, 1];
+    const drop = this.summary?.gate?.drop ?? this.low;
+    const low = Math.min(this.low, drop), high = Math.max(this.high, drop), room = (high - low || 1) * 0.03;
+    return [Math.floor((low - room) * 2) / 2, Math.ceil((high + room) * 2) / 2];
+  }
+
+  get isOver() { return Boolean(this.result || this.error); }
+
+  // What a reader of the answer should know: before the run, and after it.
+  get notes() { return [...new Set([...(this.run?.notes ?? []), ...(this.result?.notes ?? [])])].filter(Boolean); }
+
+  // The path whose text is shown with the result: the one that the answer was read from, else the first that ended.
+  get winner() {
+    const answer = this.result?.answer ?? null, ended = this.paths.filter(path => path?.fate === "kept");
+    return ended.find(path => path.answer === answer && path.counted) ?? ended.find(path => path.answer === answer) ?? ended[0] ?? null;
   }
 
   // The lowest-numbered path with the leading answer: votes name answers by such paths.
