@@ -17,6 +17,7 @@ from sureenough.bench.summaries import HasPaths, Summarise, SummarisedQuestion, 
 from sureenough.core.confidence.array import Windows
 from sureenough.core.learning import LearnerState
 from sureenough.core.options import RunOptions
+from sureenough.core.outcome import Outcome
 from sureenough.core.pruning import Calibrate, Gate
 from sureenough.core.strategy import Strategy
 from sureenough.drivers import replay as run_recorded
@@ -166,8 +167,12 @@ def score_run(
     if len(paths) < strategy.warmup:
         strategy = replace(strategy, warmup=len(paths))
     outcome = run_recorded(paths, strategy, replace(options, paths=len(paths)), classes=judged.classes)
-    right = None if judged.right is None else float(outcome.answer is not None and judged.right[outcome.answer])
     all_tokens = sum(path.tokens for path in paths)
-    spent = outcome.tokens.total
+    return score_outcome(outcome, judged, min(all_tokens, options.max_tokens or all_tokens))
+
+
+def score_outcome(outcome: Outcome, judged: JudgedAnswers, all_tokens: int) -> ScoredRun:
+    """A run, graded; `all_tokens` are those of plain voting."""
+    right = None if judged.right is None else float(outcome.answer is not None and judged.right[outcome.answer])
     answer_class = None if outcome.answer is None else judged.classes.get(outcome.answer)
-    return ScoredRun(right, spent, min(all_tokens, options.max_tokens or all_tokens), outcome, answer_class)
+    return ScoredRun(right, outcome.tokens.total, all_tokens, outcome, answer_class)

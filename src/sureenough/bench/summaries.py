@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import NamedTuple, Protocol, TypeVar
 from zlib import crc32
 
@@ -32,7 +33,8 @@ class SummarisedQuestion(NamedTuple):
     judged: JudgedAnswers
 
 
-class Summarise(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Summarise:
     """The pipeline's task: a question under one window."""
 
     window: int
