@@ -86,7 +86,7 @@ class Budgeted(NamedTuple):
 def _measure(inputs: Inputs) -> Findings:
     live = live_tables(inputs.live_runs, "budget")
     if not inputs.sources and live:
-        return Findings(live)
+        return Findings(live, notes=["the seconds of an allocation are its time divided by its questions"])
     results: list[PoolResults[SummarisedQuestion]] = over_pools(inputs, lambda pool: Summarise(pool.window))
     lines = [_lines(one, inputs) for one in results]
     table = Table("budget", "One budget of tokens for all questions", list(COLUMNS), [], list(READING))
