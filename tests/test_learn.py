@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 import sureenough as se
 from sureenough.bench.source import Source
 from sureenough.cli import app
+from sureenough.cli.learned import LearnedStates
 from sureenough.data import BUILTIN_POOL
 from sureenough.engines import Fake
 from sureenough.pools.learner import MOST_STATES, LearnerKey
@@ -167,6 +168,6 @@ def test_recommend_shows_what_was_learned_of_the_pools_model(tmp_path: Path) -> 
     se.Learner(tmp_path / "empty.json").save()
     nothing = CliRunner().invoke(app, [*options, "--learn", str(tmp_path / "empty.json")])
     assert f"Nothing is known of the confidence of {model}." in nothing.output
-    missing = CliRunner().invoke(app, [*options, "--state", str(tmp_path)])
-    assert missing.exit_code == 2 or isinstance(missing.exception, se.UsageError)
+    with pytest.raises(se.UsageError, match=r"learned.json does not exist: nothing was learned there yet"):
+        LearnedStates(None, tmp_path / "nowhere")
     assert "Learned" not in CliRunner().invoke(app, options).output
