@@ -89,16 +89,31 @@ async def aallocate(
     state = learner.state(key) if learner is not None else cast(LearnerState | None, learn)
     texts = cast(Sequence[str | Prompt], questions)
     outcomes = await _run(texts, engine, _with(chosen, state), total_tokens, options, (kind, template), journal)
-    if learner is not None:
-        for outcome in outcomes:
-            learner.receive(key, outcome)
+    return outcomes if learner is None else await _learn_from(outcomes, learner, key)
+
+
+async def _learn_from(outcomes: list[Outcome], learner: Learner, key: LearnerKey) -> list[Outcome]:
+    """Update the learner and its file; the outcomes say what went wrong."""
+    for outcome in outcomes:
+        learner.receive(key, outcome)
+    notes = learner.notes
+    try:
         await asyncio.to_thread(learner.save)
-    return outcomes
+    except OSError as error:
+        notes += (f"what was learned could not be saved: {error.strerror or error}",)
+    return [replace(outcome, notes=(*outcome.notes, *notes)) for outcome in outcomes]
 
 
-def allocate(questions: Sequence[str | Prompt | Recording], *arguments: Any, **options: Any) -> list[Outcome]:
+def allocate(
+    questions: Sequence[str | Prompt | Recording],
+    engine: SupportsStream | None = None,
+    *arguments: Any,
+    **options: Any,
+) -> list[Outcome]:
     """Answer many questions with one budget of tokens, and wait; the arguments are those of `aallocate`."""
-    return run_blocking(lambda: aallocate(questions, *arguments, **options))
+    if engine is not None:
+        as_engine(engine).prepare()
+    return run_blocking(lambda: aallocate(questions, engine, *arguments, **options))
 
 
 allocate.__signature__ = inspect.signature(aallocate)  # type: ignore[attr-defined]

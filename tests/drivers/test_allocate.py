@@ -201,6 +201,10 @@ def test_a_learner_is_read_and_updated(tmp_path: Path) -> None:
     assert outcomes[0].learned == se.LearnerState()
     again = se.allocate(prompts(made), ByPrompt(made), total_tokens=900, paths=16, learn=file)
     assert again[0].learned == state
+    unsaved = se.allocate(
+        prompts(made), ByPrompt(made), total_tokens=90, paths=16, learn=tmp_path / "no" / "such" / "file"
+    )
+    assert all("what was learned could not be saved" in out.notes[-1] for out in unsaved)
 
 
 @pytest.mark.parametrize(
