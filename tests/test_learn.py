@@ -12,7 +12,10 @@ import pytest
 from typer.testing import CliRunner
 
 import sureenough as se
+from sureenough.bench.source import Source
 from sureenough.cli import app
+from sureenough.cli.learned import LearnedStates
+from sureenough.data import BUILTIN_POOL
 from sureenough.engines import Fake
 from sureenough.pools.learner import MOST_STATES, LearnerKey
 
@@ -152,3 +155,31 @@ def test_the_command_line_keeps_a_file(tmp_path: Path, monkeypatch: pytest.Monke
     assert result.exit_code == 0, result.output
     assert json.loads(result.output)["learned"]["questions"] == 0
     assert se.Learner(file).state(KEY).questions == 1
+
+
+def test_recommend_shows_what_was_learned_of_the_pools_model(tmp_path: Path) -> None:
+    model = Source.of(BUILTIN_POOL).model
+    file, folder = tmp_path / "learned.json", tmp_path / "state"
+    folder.mkdir()
+    learner = se.Learner(file)
+    for name in (model, "another"):
+        learner.receive(LearnerKey(str(name), 64, "sure"), ask(None))
+    learner.save()
+    (folder / "learned.json").write_bytes(file.read_bytes())
+    options = ["recommend", "-s", "sc ac", "--repeats", "1", "--paths", "4"]
+    for place in (["--learn", str(file)], ["--state", str(folder)]):
+        shown = CliRunner().invoke(app, [*options, *place])
+        assert shown.exit_code == 0, (shown.output, shown.exception)
+        (line,) = [line for line in shown.output.splitlines() if line.startswith("Learned of")]
+        assert line.startswith(
+            f"Learned of {model}, window 64, sure, from 1 questions: tail goes with agreement by +0."
+        )
+        assert "mean peak goes with agreement by " in line
+    (one,) = json.loads(CliRunner().invoke(app, [*options, "--learn", str(file), "--json"]).output)["recommendations"]
+    assert [(state["model"], state["questions"]) for state in one["learned"]] == [(model, 1)]
+    se.Learner(tmp_path / "empty.json").save()
+    nothing = CliRunner().invoke(app, [*options, "--learn", str(tmp_path / "empty.json")])
+    assert f"Nothing is known of the confidence of {model}." in nothing.output
+    with pytest.raises(se.UsageError, match=r"learned.json does not exist: nothing was learned there yet"):
+        LearnedStates(None, tmp_path / "nowhere")
+    assert "Learned" not in CliRunner().invoke(app, options).output

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sureenough.version import __version__ as __version__
 
 if TYPE_CHECKING:
+    from sureenough.allocate import aallocate, allocate
     from sureenough.answers.kinds import Judge, judge
     from sureenough.api import aask, ask, replay
     from sureenough.bench import Comparison, Row, compare
@@ -62,7 +63,9 @@ __all__ = [
     "Token",
     "TraceError",
     "UsageError",
+    "aallocate",
     "aask",
+    "allocate",
     "ask",
     "compare",
     "judge",
@@ -70,6 +73,7 @@ __all__ = [
 ]
 
 _MODULES: Final = {
+    "allocate": ("aallocate", "allocate"),
     "answers.kinds": ("Judge", "judge"),
     "api": ("aask", "ask", "replay"),
     "bench": ("Comparison", "Row", "compare"),

@@ -64,13 +64,20 @@ def live_rows(dataset: str = "aime25", model: str = "Qwen3-4B") -> list[LiveRun]
 
 
 def inputs(
-    *sources: Source, live: bool = False, strategies: Any = None, sweep: Any = None, betas: Any = None, **values: Any
+    *sources: Source,
+    live: bool = False,
+    strategies: Any = None,
+    sweep: Any = None,
+    betas: Any = None,
+    total_tokens: int | None = None,
+    **values: Any,
 ) -> Inputs:
     """An experiment's inputs from flat keywords: those of RunOptions and of ReplaySettings."""
     options = {name: value for name, value in values.items() if name in RunOptions.fields()}
     settings = {name: value for name, value in values.items() if name not in options}
     runs = live_rows() if live else []
-    return Inputs(sources, RunOptions(**options), ReplaySettings(**settings), strategies, sweep, betas, runs)
+    chosen = RunOptions(**options), ReplaySettings(**settings), strategies, sweep, betas, runs
+    return Inputs(sources, *chosen, total_tokens=total_tokens)
 
 
 def provenance(command: str = "sureenough bench main --pool small.parquet") -> Provenance:

@@ -8,10 +8,12 @@ import numpy as np
 import pytest
 
 import sureenough as se
-from sureenough.bench.cells import ReplayCell, in_order, replay_cells
+from sureenough.bench.cells import replay_cells
 from sureenough.bench.experiments import experiment
+from sureenough.bench.replay_units import ReplayCell
 from sureenough.bench.settings import ReplaySettings
 from sureenough.bench.source import Source
+from sureenough.bench.summaries import in_order
 from sureenough.core.learning import LearnerState
 from sureenough.core.options import RunOptions
 from sureenough.drivers import replay as run_recorded

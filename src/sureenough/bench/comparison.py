@@ -8,11 +8,12 @@ from pathlib import Path
 
 from sureenough.answers import REPLAY_SECONDS
 from sureenough.api import Kind
-from sureenough.bench.cells import ReplayCell, Replayed, replay_cells
+from sureenough.bench.cells import Replayed, replay_cells
 from sureenough.bench.judging import Equal
 from sureenough.bench.pipeline import OpenPool, Progress
 from sureenough.bench.recommendation import recommend
 from sureenough.bench.replay_notes import replay_notes
+from sureenough.bench.replay_units import ReplayCell
 from sureenough.bench.result import Recommendation
 from sureenough.bench.score import Row
 from sureenough.bench.settings import DEFAULT_REPEATS, ReplaySettings

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from sureenough.bench.allocated import run_allocated
 from sureenough.bench.experiments import Experiment, Inputs, experiment
 from sureenough.bench.folder import RunFolder
 from sureenough.bench.live import Key, LiveRun, jobs_of, read_runs, resumed, run_cell, run_of
@@ -49,8 +50,8 @@ class PreparedPlan:
 
     @property
     def records(self) -> bool:
-        """Whether pools are recorded: not for experiments that are only measured live."""
-        return self.experiment.live != "needed"
+        """Whether pools are recorded: not for what is only measured live, as is a live budget for all questions."""
+        return self.experiment.live != "needed" and not (self.live and self.plan.total_tokens is not None)
 
     @property
     def strategies(self) -> tuple[str, ...]:
@@ -65,7 +66,9 @@ class PreparedPlan:
         """What the experiment reads; a deadline is for live runs only."""
         plan = self.plan
         options = replace(plan.options, parallel=plan.replay_parallel, planned=plan.replay_planned, deadline=None)
-        return Inputs(sources, options, plan.settings, plan.specs(), plan.sweep, None, runs, progress, command)
+        return Inputs(
+            sources, options, plan.settings, plan.specs(), plan.sweep, None, runs, progress, plan.total_tokens, command
+        )
 
     def cell_terms(self) -> dict[str, dict[str, Any]]:
         """What decides each pool."""
@@ -85,6 +88,8 @@ class PreparedPlan:
         repeats = "repeat" if plan.live_repeats == 1 else "repeats"
         terms["live"] = f"{plan.live_repeats} {repeats}, {options.parallel} paths at once" if self.live else None
         changed = changed_settings(options, settings)
+        if plan.total_tokens is not None:
+            terms["total_tokens"] = plan.total_tokens
         if not plan.replay_planned:
             changed.pop("planned", None)  # what live runs do is part of their own terms
         return terms | {name: value for name, value in changed.items() if name not in terms and name != "parallel"}
@@ -93,11 +98,13 @@ class PreparedPlan:
 def prepare(plan: BenchPlan, models: Sequence[Model]) -> PreparedPlan:
     """Load every dataset; refuse what is impossible before anything is paid for."""
     chosen = experiment(plan.experiment)
-    chosen.check(strategies=plan.strategies, sweep=plan.sweep)
+    chosen.check(strategies=plan.strategies, sweep=plan.sweep, total_tokens=plan.total_tokens)
     if plan.live and chosen.live == "no":
         raise UsageError(f"{chosen.name} is computed from recorded paths; leave --live out")
     if models and not plan.datasets:
         raise UsageError("which questions? Name datasets with --dataset, or recorded paths with --pool and no engine")
+    if plan.live and chosen.name == "budget" and plan.total_tokens is None:
+        raise UsageError("a live budget for all questions needs its tokens: give --total-tokens")
     if plan.live and not models:
         raise UsageError("--live needs questions to ask: give --dataset, and --url and --model for a server")
     loaded = [_load(choice, plan.options.seed) for choice in plan.datasets]
@@ -202,8 +209,12 @@ def _run_live(work: PreparedPlan, folder: RunFolder, meter: ProgressMeter) -> li
         meter.cells = len(work.cells) * len(work.strategies)
     meter.phase("runs", sum(len(c.data.problems) for c in work.cells) * len(work.strategies) * plan.live_repeats)
     keys: list[Key] = []
+    if plan.total_tokens is not None:
+        terms["total_tokens"] = plan.total_tokens
     with JsonLinesFile(folder.runs, terms, "runs") as lines:
         done = {run_of(line, folder.runs).key for _, line in lines}
+        if plan.total_tokens is not None:
+            return _allocate(work, folder, lines, plan.total_tokens, options)
         for cell in work.cells:
             for strategy in work.strategies:
                 jobs = list(jobs_of(cell, strategy, plan.live_repeats))
@@ -211,3 +222,20 @@ def _run_live(work: PreparedPlan, folder: RunFolder, meter: ProgressMeter) -> li
                 keys += [job.key for job in jobs]
     runs = {run.key: run for run in read_runs(folder.runs)}
     return [runs[key] for key in keys]
+
+
+def _allocate(
+    work: PreparedPlan, folder: RunFolder, lines: JsonLinesFile, total: int, options: RunOptions
+) -> list[LiveRun]:
+    """Every dataset with one budget; those that are done are not run again."""
+    runs = read_runs(folder.runs)
+    for cell in work.cells:
+        if (cell.data.name, cell.model.name) in {(run.dataset, run.model) for run in runs}:
+            continue
+        journal = folder.pool(cell.name).with_suffix(".allocated.journal")
+        journal.parent.mkdir(parents=True, exist_ok=True)
+        new = run_allocated(cell, journal, options, total)
+        for run in new:
+            lines.add(run.to_json())
+        runs += new
+    return runs

@@ -206,12 +206,15 @@ async def _run(job: LiveJob, engine: Engine, options: RunOptions) -> LiveRun:
         question.prompt, engine, job.strategy, kind=question.judge, observers=[log], gives_up=False, **own
     )
     _refuse_unfinished(outcome, job)
-    right = None if question.gold is None else await asyncio.to_thread(_grade, question, outcome.answer)
+    right = await asyncio.to_thread(grade_live, question, outcome.answer)
     return LiveRun(*job.key, right, *log.view.seconds(), outcome.to_json())
 
 
-def _grade(question: RecordQuestion, answer: str | None) -> bool:
-    return question.gold is not None and answer is not None and question.judge.grade(question.gold, answer)
+def grade_live(question: RecordQuestion, answer: str | None) -> bool | None:
+    """Whether an answer is right; None if the question has no gold answer."""
+    if question.gold is None:
+        return None
+    return answer is not None and question.judge.grade(question.gold, answer)
 
 
 def _refuse_unfinished(outcome: Outcome, job: LiveJob) -> None:

@@ -2,21 +2,20 @@
 
 `compare`, `replay` and every experiment of `bench` run through here, with any number of processes. A task is a
 picklable callable of one question, so that the number of processes does not change a bit of the result. Workers are
-fresh interpreters (spawn) and read their own part of a file. A task that learns from question to question is `whole`:
-one process reads the pool for it from beginning to end; several such tasks may run at once.
+fresh interpreters (spawn) and read their own part of a file.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
 from itertools import pairwise
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any, Final, Generic, NamedTuple, TypeVar
+from typing import Any, Final, Generic, NamedTuple, Self, TypeVar
 
 from sureenough.answers import warm_up
 from sureenough.answers.boxed_kinds import Math
@@ -27,6 +26,8 @@ from sureenough.errors import SureEnoughError
 from sureenough.pools import Pool, Question
 
 T = TypeVar("T")
+A = TypeVar("A")
+R = TypeVar("R")
 Task = Callable[[Question, JudgedAnswers], T]
 Progress = Callable[[int, int], None]
 """Called with the number of paths done and of all paths."""
@@ -104,7 +105,8 @@ def map_questions(
     opened = [open_pool(source, settings, window) for source in sources]
     tasks = [(pool, task_of(pool)) for pool in opened]
     counter = PathCounter(progress, sum(pool.pool.rows for pool in opened))
-    return run_tasks(tasks, settings.jobs, counter)
+    with Processes(settings.jobs) as processes:
+        return run_tasks(tasks, processes, counter)
 
 
 class PathCounter:
@@ -119,13 +121,13 @@ class PathCounter:
 
 
 def run_tasks(
-    tasks: Sequence[tuple[OpenPool, Task[T]]], jobs: int, advance: Callable[[int], None], *, whole: bool = False
+    tasks: Sequence[tuple[OpenPool, Task[T]]], processes: Processes, advance: Callable[[int], None]
 ) -> list[PoolResults[T]]:
-    """Apply each task to every question of its pool. Several whole tasks of one pool need its answers judged before."""
-    most = 1 if whole or jobs == 1 else jobs * PARTS_PER_JOB
+    """Apply each task to every question of its pool."""
+    most = 1 if processes.jobs == 1 else processes.jobs * PARTS_PER_JOB
     results: list[PoolResults[T]] = [PoolResults(opened) for opened, _ in tasks]
     parts = [part for i, (opened, task) in enumerate(tasks) for part in _parts(i, opened, task, most)]
-    finished = sorted(_run_all(parts, jobs, advance), key=lambda part: (part.task_number, part.number))
+    finished = sorted(_run_parts(parts, processes, advance), key=lambda part: (part.task_number, part.number))
     damaged = [0] * len(tasks)
     for part in finished:
         results[part.task_number].values += part.values
@@ -160,28 +162,47 @@ def _parts(task_number: int, opened: OpenPool, task: Task[T], most: int) -> Iter
         yield _Part(task_number, number, pool.file, first, last, *common)
 
 
-def _run_all(parts: list[_Part[T]], jobs: int, advance: Callable[[int], None]) -> Iterator[_PartResult[T]]:
-    if jobs == 1 or len(parts) <= 1:
+def _run_parts(parts: list[_Part[T]], processes: Processes, advance: Callable[[int], None]) -> Iterator[_PartResult[T]]:
+    if processes.jobs == 1 or len(parts) <= 1:
         for part in parts:
             yield _run_part(part, advance)
         return
     # Large files first: long parts should not be left for the end.
     ordered = sorted(parts, key=lambda part: -part.file.stat().st_size)
-    with ProcessPoolExecutor(min(jobs, len(parts)), mp_context=get_context("spawn")) as workers:
-        futures: dict[Future[_PartResult[T]], int] = {
-            workers.submit(_run_part, part): part.last - part.first for part in ordered
-        }
+    for number, result in processes.run(_run_part, ordered):
+        yield result
+        advance(ordered[number].last - ordered[number].first)
+
+
+class Processes:
+    """Up to `jobs` processes that several passes share: they are started when there is work for more than one."""
+
+    def __init__(self, jobs: int) -> None:
+        self.jobs = jobs
+        self._workers: ProcessPoolExecutor | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._workers is not None:
+            self._workers.shutdown(wait=True, cancel_futures=True)
+
+    def run(self, function: Callable[[A], R], arguments: Sequence[A]) -> Iterator[tuple[int, R]]:
+        """Call a function with each argument; (position, result) as they finish."""
+        if self.jobs == 1 or len(arguments) <= 1:
+            yield from ((number, function(argument)) for number, argument in enumerate(arguments))
+            return
+        self._workers = self._workers or ProcessPoolExecutor(self.jobs, mp_context=get_context("spawn"))
+        futures = {self._workers.submit(function, argument): number for number, argument in enumerate(arguments)}
         try:
             for future in as_completed(futures):
-                yield future.result()
-                advance(futures[future])
+                yield futures[future], future.result()
         except BrokenProcessPool:
             raise SureEnoughError(
                 "a worker process died, most likely because memory ran out; try one job. In a script of your own, "
                 "call this under `if __name__ == '__main__':`"
             ) from None
-        finally:
-            workers.shutdown(wait=True, cancel_futures=True)
 
 
 def _run_part(part: _Part[T], advance: Callable[[int], None] = lambda paths: None) -> _PartResult[T]:

@@ -62,6 +62,9 @@ def command(
     run: dict[str, Any],
     repeats: Annotated[int | None, typer.Option(help="Orders to replay; 5 by default.")] = None,
     replay_parallel: Annotated[int | None, typer.Option(help="Paths at once in replay; 1 by default.")] = None,
+    total_tokens: Annotated[
+        int | None, typer.Option(help="One budget for all questions of a dataset; the experiment is then `budget`.")
+    ] = None,
     limit: Annotated[int | None, typer.Option(help="Only the first LIMIT questions of each dataset.")] = None,
     columns: Annotated[str | None, typer.Option("--map", help="A file's columns: question=problem,gold=key.")] = None,
     kind: PoolKind = None,
@@ -82,6 +85,8 @@ def command(
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
     """Run an experiment of the paper on recorded pools, or on live engines, which are recorded first."""
+    if total_tokens is not None and experiment is None and plan is None:
+        experiment = "budget"
     if experiment is None and plan is None:
         typer.echo(_list())
         return
@@ -96,7 +101,7 @@ def command(
         "engines": engines if typed else None, "strategies": split_strategies(strategy or ()) or None,
         "sweeps": option_sweeps, "sweep": own_sweep, **run, "repeats": repeats, "replay_parallel": replay_parallel,
         "limit": limit, "equal": equal, "kind": None if dataset else kind, "live": live, "live_repeats": live_repeats,
-        "at_once": at_once, "text": text, "jobs": jobs,
+        "at_once": at_once, "total_tokens": total_tokens, "text": text, "jobs": jobs,
     }, sampling={name: value for name, value in sampling.items() if _is_typed(context, name)},
        fallback={"jobs": cores(), **({"engines": engines} if engines and not typed else {})})  # fmt: skip
     prepared = prepare(chosen, _models(chosen))

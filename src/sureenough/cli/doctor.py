@@ -12,6 +12,7 @@ import typer
 
 from sureenough.cli.doctor_checks import Check, examine
 from sureenough.cli.engine import EngineOptions, engine_options
+from sureenough.cli.learned import LearnedStates, LearnFile, StateFolder
 from sureenough.cli.option_groups import with_options
 from sureenough.cli.terminal import echo
 from sureenough.cli.width_timing import TOKENS, check_width
@@ -30,9 +31,12 @@ def command(
     width: Annotated[
         bool, typer.Option("--width", help="Also measure how many paths take no longer than one (up to 24,000 tokens).")
     ] = False,
+    learn: LearnFile = None,
+    state: StateFolder = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Check a server or a local model: candidates, raw log-probabilities, seeds, closing, counting, chunks."""
+    learned = LearnedStates(learn, state)
     engine = replace(server, temperature=1.0, top_p=1.0).engine()
     show = None if as_json else _show
     checks = asyncio.run(examine(engine, show))
@@ -42,9 +46,10 @@ def command(
             show(checks[-1])
     well = all(check.good is not False for check in checks)
     if as_json:
-        typer.echo(json.dumps({"well": well, "checks": [check._asdict() for check in checks]}))
+        known = {"learned": learned.of(engine.model_name())} if learned.files else {}
+        typer.echo(json.dumps({"well": well, "checks": [check._asdict() for check in checks], **known}))
     else:
-        echo("\n".join(summary(checks)))
+        echo("\n".join([*summary(checks), *learned.lines(engine.model_name())]))
     raise typer.Exit(0 if well else 1)
 
 

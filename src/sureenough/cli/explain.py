@@ -23,7 +23,7 @@ from sureenough.drivers import replay
 from sureenough.drivers.fast_replay import fast_replay
 from sureenough.engines.recorded import token_texts
 from sureenough.errors import UsageError
-from sureenough.pools import Pool, Question, RecordedPath
+from sureenough.pools import Pool, Question, RecordedPath, SummarisedPath
 from sureenough.spec import resolve
 from sureenough.strategies import DEFAULT_STRATEGY
 
@@ -78,7 +78,9 @@ class _EndedPaths:
     def __init__(self) -> None:
         self.paths: Sequence[PathSnapshot] = ()
 
-    def __call__(self, recorded: Sequence[RecordedPath], session: Session, expired: Callable[[], bool]) -> int:
+    def __call__(
+        self, recorded: Sequence[RecordedPath | SummarisedPath], session: Session, expired: Callable[[], bool]
+    ) -> int:
         steps = fast_replay(recorded, session, expired)
         self.paths = session.snapshot().paths
         return steps

@@ -15,6 +15,7 @@ from sureenough.bench.recommendation import sentences, to_json, with_margin
 from sureenough.bench.report import saved
 from sureenough.bench.result import Recommendation
 from sureenough.bench.settings import DEFAULT_REPEATS
+from sureenough.cli.learned import LearnedStates, LearnFile, StateFolder
 from sureenough.cli.option_groups import STRATEGIES_HELP, run_options, split_strategies, with_options
 from sureenough.cli.replay import progress_bar
 from sureenough.cli.terminal import echo
@@ -37,9 +38,12 @@ def command(
     jobs: Annotated[
         int | None, typer.Option(help="Processes; all cores by default if the pool is large.", min=1)
     ] = None,
+    learn: LearnFile = None,
+    state: StateFolder = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Recommend a strategy: the cheapest whose accuracy is shown to be at most --margin points below sc's."""
+    learned = LearnedStates(learn, state)
     found: list[Recommendation] = []
     for source in sources or [BUILTIN_POOL]:
         if source.is_dir():
@@ -54,9 +58,11 @@ def command(
             found.append(result.recommendation)
     found = [with_margin(one, margin) for one in found]
     if as_json:
-        typer.echo(json.dumps({"recommendations": [to_json(one) for one in found]}, indent=2, allow_nan=False))
+        shown = [to_json(one) | ({"learned": learned.of(one.model)} if learned.files else {}) for one in found]
+        typer.echo(json.dumps({"recommendations": shown}, indent=2, allow_nan=False))
         return
-    echo("\n\n".join("\n".join([f"{one.dataset}, {one.model}:", *sentences(one)]) for one in found))
+    texts = [[f"{one.dataset}, {one.model}:", *sentences(one), *learned.lines(one.model)] for one in found]
+    echo("\n\n".join("\n".join(lines) for lines in texts))
 
 
 def _of_run(folder: Path) -> list[Recommendation]:

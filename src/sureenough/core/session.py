@@ -27,6 +27,7 @@ from sureenough.core.events import (
     Tokens,
     path_seed,
 )
+from sureenough.core.expected_gain import gain_of_paths
 from sureenough.core.first_paths import FirstPaths
 from sureenough.core.learning import LearnerState
 from sureenough.core.options import DEFAULT_WINDOW, RunOptions
@@ -92,6 +93,15 @@ class Session:
     def done(self) -> bool:
         """Whether the run has ended."""
         return self._phase is Phase.STOPPED
+
+    @property
+    def generated(self) -> int:
+        """All tokens so far."""
+        return self._generated
+
+    def gain_of_paths(self, paths: int) -> float:
+        """Expected vote share gained by so many further paths."""
+        return gain_of_paths(self._poll, paths)
 
     def begin(self) -> list[Action]:
         """The first paths to start."""

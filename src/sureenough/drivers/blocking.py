@@ -8,12 +8,12 @@ import threading
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import Any
+from typing import Any, Generic, TypeVar
 
-from sureenough.core.outcome import Outcome
+T = TypeVar("T")
 
 
-def run_blocking(start: Callable[[], Coroutine[Any, Any, Outcome]]) -> Outcome:
+def run_blocking(start: Callable[[], Coroutine[Any, Any, T]]) -> T:
     """Run a coroutine to its end; in another thread if this one has a running loop, as in a notebook."""
     try:
         asyncio.get_running_loop()
@@ -22,13 +22,13 @@ def run_blocking(start: Callable[[], Coroutine[Any, Any, Outcome]]) -> Outcome:
     return ThreadedRun(start).result()
 
 
-class ThreadedRun(threading.Thread):
+class ThreadedRun(threading.Thread, Generic[T]):
     """A run on an event loop of its own, in a thread of its own."""
 
-    def __init__(self, start: Callable[[], Coroutine[Any, Any, Outcome]]) -> None:
+    def __init__(self, start: Callable[[], Coroutine[Any, Any, T]]) -> None:
         super().__init__(name="sureenough", daemon=True)
         self._make_run = start
-        self._outcome: Outcome | None = None
+        self._outcome: T | None = None
         self._error: BaseException | None = None
         self._interrupted = False
         self._cancel: Callable[[], object] = lambda: None
@@ -40,14 +40,14 @@ class ThreadedRun(threading.Thread):
         except BaseException as error:  # raised again in the caller's thread
             self._error = error
 
-    async def _cancellable(self) -> Outcome:
+    async def _cancellable(self) -> T:
         task, loop = asyncio.ensure_future(self._make_run()), asyncio.get_running_loop()
         self._cancel = partial(loop.call_soon_threadsafe, task.cancel)
         if self._interrupted:  # before there was a task to cancel
             loop.call_soon(task.cancel)
         return await task
 
-    def result(self) -> Outcome:
+    def result(self) -> T:
         """Wait for the outcome; a first interrupt ends the run with the vote so far, a second one ends the wait."""
         with _handle_interrupts(self._interrupt):  # before the thread starts, or an early Ctrl-C would be lost
             self.start()

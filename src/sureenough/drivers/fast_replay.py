@@ -14,7 +14,7 @@ from typing import NamedTuple
 from sureenough.core.events import Action, Cancel, Classify, Ended, Expired, Fate, Start, Summary, Tokens
 from sureenough.core.session import Session
 from sureenough.errors import ProtocolError
-from sureenough.pools import RecordedPath
+from sureenough.pools import RecordedPath, SummarisedPath
 
 
 class _RunningPath(NamedTuple):
@@ -29,13 +29,13 @@ class _RunningPath(NamedTuple):
         return max(0, min(self.tokens, tick - self.start))
 
 
-def fast_replay(paths: Sequence[RecordedPath], session: Session, expired: Callable[[], bool]) -> int:
+def fast_replay(paths: Sequence[RecordedPath | SummarisedPath], session: Session, expired: Callable[[], bool]) -> int:
     """Run the session to its end; returns the number of ticks in which a token grew."""
     return _FastReplay(paths, session).run(expired)
 
 
 class _FastReplay:
-    def __init__(self, paths: Sequence[RecordedPath], session: Session) -> None:
+    def __init__(self, paths: Sequence[RecordedPath | SummarisedPath], session: Session) -> None:
         self.paths, self.session = paths, session
         self.reads = session.strategy.reads_confidence
         self.window = session.options.window or 1
@@ -92,6 +92,10 @@ class _FastReplay:
         """A path's whole future: the recording stands in for an engine that watches its own paths."""
         number = action.path
         path = self.paths[number]
+        if isinstance(path, SummarisedPath):
+            if self.session.strategy.prunes:
+                raise ProtocolError(f"path {number} has no signals, and {self.session.strategy.name} prunes by them")
+            return _RunningPath(self.tick, path.tokens, Ended(number, Fate.KEPT, path.answer, path.summary))
         if not self.reads:
             tokens = path.tokens
             return _RunningPath(self.tick, tokens, Ended(number, Fate.KEPT, path.answer, Summary(tokens)))

@@ -57,12 +57,17 @@ async def run(
     *,
     judge: Judge,
     observers: Iterable[Observer] = (),
+    until: asyncio.Future[Reason] | None = None,
 ) -> Outcome:
-    """Run a new session to its end. Cancelling this ends the run with the vote so far."""
+    """Run a new session to its end. Cancelling this, or the result of `until`, ends the run with the vote so far."""
     live = _LiveRun(prompt, session, judge, tuple(observers))
+    if until is not None:
+        until.add_done_callback(live.on_until)
     try:
         return await live.run(engine)
     finally:
+        if until is not None:
+            until.remove_done_callback(live.on_until)
         live.error = live.lost = None  # what is raised refers to frames, and these to the run and all its buffers
 
 
@@ -166,6 +171,10 @@ class _LiveRun:
             self.receive(Expired(reason))
         if self.engine is None:
             self.work.cancel()  # it is still being opened
+
+    def on_until(self, until: asyncio.Future[Reason]) -> None:
+        if not until.cancelled():
+            self.expire(until.result())
 
     def close(self, stream: PathStream, *, interrupt: bool = True) -> None:
         if not stream.closed and interrupt and stream.task is not None:  # a second cancel would disturb its closing

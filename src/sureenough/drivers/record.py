@@ -125,7 +125,7 @@ class _Recording:
                 asyncio.timeout(self.path_seconds),
                 aclosing(engine.stream(question.prompt, seed=seed)) as chunks,
             ):
-                async for chunk in _chunks(chunks):
+                async for chunk in as_chunks(chunks):
                     peak += [token.peak for token in chunk]
                     conf += [token.conf for token in chunk]
                     texts.append(chunk.text)
@@ -133,8 +133,7 @@ class _Recording:
                     self.prompt_tokens += chunk.prompt_tokens or 0
         except TimeoutError:
             raise EngineError(f"a path did not end within {self.path_seconds:g} s", path=number, seed=seed) from None
-        # Surrogate halves that came apart are joined; one that stays alone could not be written to a file.
-        text = "".join(texts).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        text = whole_text(texts)
         self.paths += 1
         self.tokens += len(conf)
         judge = for_question(question.judge, question.prompt.last_text)
@@ -144,6 +143,11 @@ class _Recording:
         return RecordedPath(answer, peak, conf, number, finish, text if self.keep_text else None, seed)
 
 
-async def _chunks(stream: AsyncIterator[object]) -> AsyncIterator[Chunk]:
+def whole_text(texts: Iterable[str]) -> str:
+    """Surrogate halves that came apart are joined; one that stays alone could not be written to a file."""
+    return "".join(texts).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+async def as_chunks(stream: AsyncIterator[object]) -> AsyncIterator[Chunk]:
     async for chunk in stream:
         yield chunk if isinstance(chunk, Chunk) else Chunk(chunk)  # type: ignore[arg-type]

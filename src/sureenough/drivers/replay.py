@@ -12,14 +12,14 @@ from sureenough.core.outcome import Outcome
 from sureenough.core.session import Session
 from sureenough.core.strategy import Strategy
 from sureenough.drivers.fast_replay import fast_replay
-from sureenough.pools import RecordedPath, scan_together
+from sureenough.pools import RecordedPath, SummarisedPath, scan_together
 from sureenough.spec import render
 
-ReplayDriver = Callable[[Sequence[RecordedPath], Session, Callable[[], bool]], int]
+ReplayDriver = Callable[[Sequence[RecordedPath | SummarisedPath], Session, Callable[[], bool]], int]
 
 
 def replay(
-    recorded: Sequence[RecordedPath],
+    recorded: Sequence[RecordedPath | SummarisedPath],
     strategy: Strategy,
     options: RunOptions,
     *,
@@ -35,7 +35,7 @@ def replay(
     if classes:
         session.receive(Regrouped(classes))
     if strategy.reads_confidence:
-        scan_together(recorded, options.window or 1)
+        scan_together([path for path in recorded if isinstance(path, RecordedPath)], options.window or 1)
     steps = driver(recorded, session, _deadline_passed(options.deadline))
     outcome = dataclasses.replace(session.outcome(), steps=steps, strategy=render(strategy))
     if options.paths is None or options.paths <= len(recorded):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Iterator, Sequence
 
 from sureenough.core.events import Token, path_seed
 from sureenough.engines.base import Chunk, Engine, Prompt
@@ -37,15 +37,21 @@ class Recorded(Engine):
             raise MissingLogprobs("this path was recorded without signals; use sc, ac or esc", seed=seed)
         self.running += 1
         try:
-            texts = token_texts(path)
-            signals = zip(texts or [""] * path.tokens, path.peak, path.conf, strict=True)
-            tokens = [Token(text, float(peak), float(conf)) for text, peak, conf in signals]
-            for start in range(0, len(tokens), self._chunk):
+            for chunk in chunks_of(path, self._chunk):
                 await asyncio.sleep(0)
-                yield Chunk(tokens[start : start + self._chunk])
-            yield Chunk(text="" if texts else path_text(path), finish=path.finish)
+                yield chunk
         finally:
             self.running -= 1
+
+
+def chunks_of(path: RecordedPath, size: int) -> Iterator[Chunk]:
+    """A path as an engine streams it, `size` tokens at a time."""
+    texts = token_texts(path)
+    signals = zip(texts or [""] * path.tokens, path.peak, path.conf, strict=True)
+    tokens = [Token(text, float(peak), float(conf)) for text, peak, conf in signals]
+    for start in range(0, len(tokens), size):
+        yield Chunk(tokens[start : start + size])
+    yield Chunk(text="" if texts else path_text(path), finish=path.finish)
 
 
 def token_texts(path: RecordedPath) -> str | None:

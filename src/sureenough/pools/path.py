@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from sureenough.core.confidence.array import Windows, scan, scan_all
 from sureenough.core.confidence.instability import Floats
+from sureenough.core.events import Summary
 from sureenough.errors import UsageError
 
 
@@ -50,6 +51,23 @@ class RecordedPath:
         if windows is None:
             windows = self._scans[window] = scan(np.asarray(self.peak), np.asarray(self.conf), window)
         return windows
+
+    def summarised(self, window: int) -> SummarisedPath:
+        """What a strategy that does not prune reads of it."""
+        windows = self.windows(window)
+        means = windows.mean_peak, windows.mean_conf
+        return SummarisedPath(self.answer, Summary(self.tokens, windows.lowest, windows.tail, None, None, *means))
+
+
+class SummarisedPath(NamedTuple):
+    """A recorded path without its signals: a few numbers that any strategy without a gate can be replayed with."""
+
+    answer: str | None
+    summary: Summary
+
+    @property
+    def tokens(self) -> int:
+        return self.summary.tokens
 
 
 AT_ONCE: Final = 1 << 18  # tokens scanned in one batch: enough for speed, little enough for memory

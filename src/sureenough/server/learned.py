@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from sureenough.core.learning import SIGNALS
 from sureenough.core.weights import BySignals
 from sureenough.errors import UsageError
 from sureenough.pools import Learner
 from sureenough.spec import parse
+
+LEARNED_FILE: Final = "learned.json"
+"""In the folder of `serve --state`."""
 
 
 def learned_signals(learner: Learner) -> list[dict[str, Any]]:

@@ -20,6 +20,7 @@ from sureenough.drivers.transcripts import WinnerTranscript
 from sureenough.json_text import mend
 from sureenough.pools import Learner
 from sureenough.server.errors import ApiError, api_error, shutting_down
+from sureenough.server.learned import LEARNED_FILE
 from sureenough.server.metrics import ServerMetrics
 from sureenough.server.replies import RunResult
 from sureenough.server.request_reader import ConsensusRequest
@@ -28,7 +29,6 @@ from sureenough.server.settings import ServerSettings
 from sureenough.server.structured import ToolJudge
 from sureenough.server.upstream import Upstream, open_upstream
 
-LEARNED_FILE: Final = "learned.json"
 LOGGED_QUESTION: Final = 2_000
 """Characters of a question that are logged."""
 MOST_WINDOWS: Final = 1_000

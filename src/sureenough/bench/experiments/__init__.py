@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from sureenough.bench.experiments import (
+    budget,
     calibration,
     ddc_parts,
     failure_modes,
@@ -39,6 +40,7 @@ EXPERIMENTS: Final[dict[str, Experiment]] = {
         overhead.EXPERIMENT,
         failure_modes.EXPERIMENT,
         learning.EXPERIMENT,
+        budget.EXPERIMENT,
     )
 }
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from sureenough.bench.cells import CellResult, ReplayCell
+from sureenough.bench.cells import CellResult
 from sureenough.bench.experiments import columns as c
 from sureenough.bench.experiments.experiment import Experiment, Inputs, whole_numbers
 from sureenough.bench.experiments.figures import ACCURACY, TOKENS, Measured, bars, sweep
 from sureenough.bench.experiments.replayed import cell_options, replay_experiment, strategy_cells
 from sureenough.bench.pipeline import OpenPool
+from sureenough.bench.replay_units import ReplayCell
 from sureenough.bench.result import Axis, ResultColumn
 
 ABLATION: Final = Experiment(

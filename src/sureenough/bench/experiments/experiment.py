@@ -42,11 +42,12 @@ class Inputs:
     betas: tuple[BetaCase, ...] | None = None
     live_runs: Sequence[LiveRun] = ()
     progress: Progress = lambda done, total: None
+    total_tokens: int | None = None  # of all questions together
     command: str = ""  # as typed, without secrets, for the provenance
 
     def chosen(self) -> dict[str, Any]:
         """The inputs that differ from their defaults, for the provenance."""
-        own = {name: getattr(self, name) for name in ("strategies", "sweep", "betas")}
+        own = {name: getattr(self, name) for name in READS}
         return {name: value for name, value in own.items() if value is not None} | changed_settings(
             self.options, self.settings
         )
@@ -68,6 +69,7 @@ READS: Final = {
     "strategies": "has strategies of its own; leave -s out",
     "sweep": "has no sweep of its own; to sweep an option of the strategies, give its name: --sweep warmup=8,16",
     "betas": "does not read betas",
+    "total_tokens": "has no budget for all questions together; `bench budget` has",
 }
 """Inputs that only some experiments read, and how the others refuse them."""
 
@@ -92,7 +94,9 @@ class Experiment:
     def run(self, inputs: Inputs) -> ExperimentResult:
         """Measure, and say how it was done."""
         started = time.monotonic()
-        self.check(strategies=inputs.strategies, sweep=inputs.sweep, betas=inputs.betas)
+        self.check(
+            strategies=inputs.strategies, sweep=inputs.sweep, betas=inputs.betas, total_tokens=inputs.total_tokens
+        )
         for name in inputs.strategies or ():
             resolve(name)
         found = self.measure(inputs)

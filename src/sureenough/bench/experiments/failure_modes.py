@@ -12,13 +12,13 @@ from typing import Final
 
 import numpy as np
 
-from sureenough.bench.cells import in_order
 from sureenough.bench.experiments.experiment import Experiment, Findings, Inputs, over_pools
 from sureenough.bench.experiments.figures import CATEGORIES
 from sureenough.bench.experiments.synthetic import DESCRIPTIONS, KINDS, synthetic_path
 from sureenough.bench.judging import JudgedAnswers
 from sureenough.bench.pipeline import PoolResults
 from sureenough.bench.result import Axis, Cell, Figure, ResultColumn, Series, Table
+from sureenough.bench.summaries import in_order
 from sureenough.core.events import Tier
 from sureenough.core.options import RunOptions
 from sureenough.drivers import replay

@@ -7,13 +7,14 @@ from dataclasses import replace
 from math import isnan, nan
 from typing import Final
 
-from sureenough.bench.cells import CellResult, ReplayCell
+from sureenough.bench.cells import CellResult
 from sureenough.bench.experiments import columns as c
 from sureenough.bench.experiments.experiment import Experiment, Findings, Inputs
 from sureenough.bench.experiments.figures import ACCURACY, differences
 from sureenough.bench.experiments.replayed import cell_options, replay_findings, replay_inputs
 from sureenough.bench.pipeline import OpenPool
 from sureenough.bench.recommendation import recommend
+from sureenough.bench.replay_units import ReplayCell
 from sureenough.bench.result import Axis, Figure, ResultColumn, Series, number
 from sureenough.bench.score import agreement
 from sureenough.bench.strategy_lists import fitting_pool, recorded_paths

@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import Final
 
-from sureenough.bench.cells import CellResult, ReplayCell
+from sureenough.bench.cells import CellResult
 from sureenough.bench.experiments import columns as c
 from sureenough.bench.experiments.experiment import Experiment, Findings, Inputs
 from sureenough.bench.experiments.figures import STEPS, series
 from sureenough.bench.experiments.replayed import cell_options, replay_findings, replay_inputs
 from sureenough.bench.pipeline import OpenPool
+from sureenough.bench.replay_units import ReplayCell
 from sureenough.bench.result import Axis, Figure, ResultColumn
 from sureenough.bench.source import Source
 

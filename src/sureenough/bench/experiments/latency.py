@@ -6,13 +6,14 @@ from statistics import fmean
 from typing import Final
 
 from sureenough.bench import paper
-from sureenough.bench.cells import CellResult, ReplayCell
+from sureenough.bench.cells import CellResult
 from sureenough.bench.experiments import columns as c
 from sureenough.bench.experiments.experiment import Experiment, Findings, Inputs
 from sureenough.bench.experiments.figures import CATEGORIES, STEPS, bars
 from sureenough.bench.experiments.live_tables import comparable_runs, live_tables
 from sureenough.bench.experiments.replayed import cell_options, replay_findings, replay_inputs
 from sureenough.bench.pipeline import OpenPool
+from sureenough.bench.replay_units import ReplayCell
 from sureenough.bench.result import Axis, Cell, Figure, ResultColumn, Series, Table
 from sureenough.errors import UsageError
 from sureenough.spec import resolve

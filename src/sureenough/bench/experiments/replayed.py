@@ -6,10 +6,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from sureenough.bench.cells import CellResult, ReplayCell, Replayed, reference_cell, replay_cells
+from sureenough.bench.cells import CellResult, Replayed, reference_cell, replay_cells
 from sureenough.bench.experiments.experiment import Findings, Inputs, need_pools
 from sureenough.bench.pipeline import OpenPool
 from sureenough.bench.replay_notes import replay_notes
+from sureenough.bench.replay_units import ReplayCell
 from sureenough.bench.result import Figure, PoolQuestions, StrategyOnQuestion, Table, number
 from sureenough.bench.score import agreement
 from sureenough.bench.strategy_lists import fitting_pool

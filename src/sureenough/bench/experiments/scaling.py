@@ -6,12 +6,13 @@ from collections.abc import Callable, Sequence
 from statistics import fmean
 from typing import Final, NamedTuple
 
-from sureenough.bench.cells import CellResult, ReplayCell
+from sureenough.bench.cells import CellResult
 from sureenough.bench.experiments import columns as c
 from sureenough.bench.experiments.experiment import Experiment, Findings, Inputs, whole_numbers
 from sureenough.bench.experiments.figures import ACCURACY, series
 from sureenough.bench.experiments.replayed import PAPER_BUDGET, Results, cell_options, replay_findings, replay_inputs
 from sureenough.bench.pipeline import OpenPool
+from sureenough.bench.replay_units import ReplayCell
 from sureenough.bench.result import Axis, Figure, ResultColumn, Series, number
 from sureenough.bench.source import Source
 from sureenough.bench.strategy_lists import recorded_paths

@@ -1,0 +1,52 @@
+"""What was learned of a model's confidence, for `doctor` and `recommend`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from sureenough.errors import UsageError
+from sureenough.pools import Learner
+from sureenough.server.learned import LEARNED_FILE, learned_signals
+
+LearnFile = Annotated[
+    Path | None, typer.Option("--learn", help="Show what `ask --learn FILE` has learned of the model.")
+]
+StateFolder = Annotated[
+    Path | None, typer.Option("--state", help="Show what `serve --state DIR` has learned of the model.")
+]
+
+
+class LearnedStates:
+    """The states of a file of `ask` and of a folder of `serve`, either of which may be missing."""
+
+    def __init__(self, learn: Path | None, state: Path | None) -> None:
+        self.files = [file for file in (learn, None if state is None else state / LEARNED_FILE) if file is not None]
+        missing = next((file for file in self.files if not file.exists()), None)
+        if missing is not None:
+            raise UsageError(f"{missing} does not exist: nothing was learned there yet")
+        self._learners = [Learner(file) for file in self.files]
+
+    def of(self, model: str) -> list[dict[str, Any]]:
+        """What is known of a model, by window and strategy."""
+        return [one for learner in self._learners for one in learned_signals(learner) if one["model"] == model]
+
+    def lines(self, model: str) -> Iterator[str]:
+        """The same in sentences, and what is wrong with the files."""
+        yield from (f"Note: {note}." for learner in self._learners for note in learner.notes)
+        known = self.of(model)
+        if self.files and not known:
+            yield f"Nothing is known of the confidence of {model}."
+        for one in known:
+            parts = [
+                f"{name.replace('_', ' ')} goes with agreement by {signal['r']:+.2f} ({signal['questions']} questions) "
+                f"and weighs {signal['beta']:.2f}"
+                for name, signal in one["signals"].items()
+            ]
+            yield (
+                f"Learned of {model}, window {one['window'] or 'chosen by the paths'}, {one['strategy']}, from "
+                f"{one['questions']} questions: {'; '.join(parts)}."
+            )
