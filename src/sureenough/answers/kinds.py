@@ -24,8 +24,9 @@ from sureenough.spec import marked_options, read_options
 class Judge(Protocol):
     """What an answer is, and when two are the same.
 
-    A judge may also have `ask`, a sentence that is added to the prompt, and `for_question(question, limits)`, which
-    returns the judge of one question. `question` is its text, if that is known.
+    A judge may also have `ask`, a sentence that is added to the prompt; `looks_for`, what `extract` reads, for users
+    whose paths have no answer; and `for_question(question, limits)`, which returns the judge of one question.
+    `question` is its text, if that is known.
     """
 
     def extract(self, text: str) -> str | None:

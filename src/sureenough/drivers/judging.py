@@ -27,3 +27,25 @@ def classes_or_own(judge: Judge, answers: Sequence[str]) -> tuple[dict[str, Hash
     except Exception as error:  # a judge may be the caller's own
         note = f"answers could not be compared, and count as different: {type(error).__name__}: {error}"
         return {answer: answer for answer in answers}, note
+
+
+def no_answer_note(judge: Judge, cut: int, ended: int) -> str:
+    """Why no path gave an answer, and what to do.
+
+    Args:
+        judge: what looked for answers.
+        cut: paths without an answer that their limit of tokens cut.
+        ended: those that came to their own end.
+    """
+    if cut > ended:
+        return (
+            f"{cut} of {cut + ended} paths were cut at their limit of tokens before they gave an answer: allow more "
+            "tokens per path (max_path_tokens, or max_tokens in a request)"
+        )
+    looks_for = getattr(judge, "looks_for", None)
+    what = looks_for[:300] if isinstance(looks_for, str) else "an answer that the judge can read"
+    return (
+        f"none of {cut + ended} paths has {what}: ask for that in the prompt or the template. If the question has a "
+        "short answer of another kind, choose that kind; if it has none at all, paths cannot vote on it, and the model "
+        "without a strategy is the one to ask"
+    )

@@ -30,7 +30,7 @@ from sureenough.core.events import (
 )
 from sureenough.core.outcome import Outcome
 from sureenough.core.session import Session
-from sureenough.drivers.judging import classes_or_own, extract_or_abstain
+from sureenough.drivers.judging import classes_or_own, extract_or_abstain, no_answer_note
 from sureenough.drivers.observers import ObservedEvent, Observer, RunStarted
 from sureenough.drivers.path_stream import PathStream
 from sureenough.engines.base import Engine, Prompt, WatchOptions, opened
@@ -276,26 +276,12 @@ class _LiveRun:
         prompt = self.prompt_tokens * self.accepted
         tokens = replace(out.tokens, prompt=prompt, overrun=overrun, overrun_known=known)
         if out.answer is None and any(self.unanswered.values()):
-            self.notes[_no_answer(cut=self.unanswered[True], ended=self.unanswered[False])] = None
+            self.notes[no_answer_note(self.judge, self.unanswered[True], self.unanswered[False])] = None
         if self.estimated:
             self.notes["the server did not count its tokens; the numbers here are estimated from its chunks"] = None
         if self.lost is not None:
             self.notes[f"paths were lost to the engine; the latest: {self.lost}"] = None
         return replace(out, tokens=tokens, strategy=render(self.session.strategy), notes=(*out.notes, *self.notes))
-
-
-def _no_answer(cut: int, ended: int) -> str:
-    """Why paths gave no answer, and what to do."""
-    if cut > ended:
-        return (
-            f"{cut} of {cut + ended} paths were cut at their limit of tokens before they gave an answer: allow more "
-            "tokens per path (max_path_tokens, or max_tokens in a request)"
-        )
-    return (
-        f"none of {cut + ended} paths has an answer in a box or announces one (\\boxed{{…}}, Answer: …): ask for that "
-        "in the prompt or the template. If the question has no short answer of this kind, choose another kind; if it "
-        "has none at all, paths cannot vote on it, and the model without a strategy is the one to ask"
-    )
 
 
 def _located(error: EngineError, start: Start) -> EngineError:

@@ -78,6 +78,8 @@ def tool_calls(text: str) -> list[ToolCall]:
 class ToolJudge:
     """Reads the calls of a path as JSON, and keeps which tools the paths of one request call."""
 
+    looks_for = "a call of one of the tools, with JSON arguments"
+
     def __init__(self, names: Collection[str]) -> None:
         self.names = frozenset(names)
         self.called: set[tuple[str, ...]] = set()
