@@ -61,6 +61,11 @@ class MathQuestion:
     memory: MathJudge
     looks_for = Math.looks_for
 
+    @property
+    def undecided(self) -> int:
+        """Pairs of answers that got no verdict, and count as different."""
+        return self.memory.unsettled
+
     def extract(self, text: str) -> str | None:
         return self.kind.extract(text)
 

@@ -30,15 +30,13 @@ from sureenough.core.events import (
 )
 from sureenough.core.outcome import Outcome
 from sureenough.core.session import Session
-from sureenough.drivers.judging import classes_or_own, extract_or_abstain, no_answer_note
+from sureenough.drivers.judging import classes_in_run, extract_in_run, no_answer_note, trait
 from sureenough.drivers.observers import ObservedEvent, Observer, RunStarted
 from sureenough.drivers.path_stream import PathStream
 from sureenough.engines.base import Engine, Prompt, WatchOptions, opened
 from sureenough.errors import EngineError, EngineRejected, EngineUnavailable, MissingLogprobs
 from sureenough.spec import render
 
-INLINE_EXTRACTION: Final = 4_000
-"""Characters of text up to which an answer is extracted on the event loop."""
 CLOSE_SECONDS: Final = 15.0
 """How long streams may take to close before they are abandoned."""
 FEWEST_REFUSALS: Final = 4
@@ -232,11 +230,7 @@ class _LiveRun:
         if summary is not None and summary.tier is not None:  # pruned by the engine that watched it
             self.receive(Ended(number, Fate.PRUNED, None, summary), number)
             return
-        judge, text = self.judge, stream.text
-        inline = len(text) <= INLINE_EXTRACTION
-        answer, note = (
-            extract_or_abstain(judge, text) if inline else await asyncio.to_thread(extract_or_abstain, judge, text)
-        )
+        answer, note = await extract_in_run(self.judge, stream.text)
         if note is not None:
             self.notes[note] = None
         if answer is None:
@@ -245,7 +239,7 @@ class _LiveRun:
 
     async def classify(self, answers: Sequence[str]) -> None:
         """Which of these answers mean the same; comparing may be slow, so it runs off the loop."""
-        classes, note = await asyncio.to_thread(classes_or_own, self.judge, answers)
+        classes, note = await classes_in_run(self.judge, answers)
         if note is not None:
             self.notes[note] = None
         self.classes = Regrouped(classes)
@@ -277,6 +271,9 @@ class _LiveRun:
         tokens = replace(out.tokens, prompt=prompt, overrun=overrun, overrun_known=known)
         if out.answer is None and any(self.unanswered.values()):
             self.notes[no_answer_note(self.judge, self.unanswered[True], self.unanswered[False])] = None
+        undecided = trait(self.judge, "undecided")
+        if isinstance(undecided, int) and undecided:
+            self.notes[f"{undecided} pairs of answers got no verdict in time and count as different"] = None
         if self.estimated:
             self.notes["the server did not count its tokens; the numbers here are estimated from its chunks"] = None
         if self.lost is not None:
