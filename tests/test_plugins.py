@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import zipfile
 from pathlib import Path
 
+import httpx
 import pytest
 
 from sureenough.errors import UsageError
@@ -135,6 +137,34 @@ def test_engine_and_judge_of_another_package(installed: Path) -> None:
     assert list(json.loads(done.stdout)["votes"].values()) == [6.0]
     refused = run(installed, "ask", "Which?", "--engine", "beer")
     assert (refused.returncode, "known: wine" in refused.stderr) == (2, True)
+
+
+@pytest.mark.parametrize("name", ["wine", "ahead_plugin:engine"])
+def test_a_server_with_an_engine_of_another_package(installed: Path, name: str) -> None:
+    path = os.pathsep.join([str(installed), *filter(None, [os.environ.get("PYTHONPATH")])])
+    command = [sys.executable, "-m", "sureenough", "serve", "--engine", name, "--kind", "words", "--port", "0"]
+    environment = os.environ | {"PYTHONPATH": path, "SUREENOUGH_CONFIG": "", "PYTHONUNBUFFERED": "1"}
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+    ) as server:
+        assert server.stdout is not None
+        line = server.stdout.readline()
+        body = {"model": f"{name}@sc", "messages": [{"role": "user", "content": "Which?"}], "sureenough": {"paths": 4}}
+        try:
+            url = line.split()[3].rstrip(",")
+            reply = httpx.post(f"{url}/chat/completions", json=body, timeout=120).json()
+        finally:
+            server.send_signal(signal.SIGINT)
+            server.communicate(timeout=60)
+    assert f"with {name}" in line
+    assert list(reply["sureenough"]["votes"].values()) == [4.0]
+
+
+def test_a_server_refuses_an_engine_that_is_not_there(installed: Path) -> None:
+    unknown = run(installed, "serve", "--engine", "beer")
+    assert (unknown.returncode, "known: wine" in unknown.stderr) == (2, True)
+    both = run(installed, "serve", "--engine", "wine", "--url", "http://localhost:1/v1")
+    assert (both.returncode, "--engine cannot be combined" in both.stderr) == (2, True)
 
 
 def test_record_and_replay_with_a_judge_named_by_its_module(installed: Path, tmp_path: Path) -> None:

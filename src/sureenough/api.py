@@ -19,7 +19,7 @@ from sureenough.core.session import Session
 from sureenough.core.strategy import Strategy
 from sureenough.drivers import replay as run_recorded
 from sureenough.drivers.blocking import run_blocking
-from sureenough.drivers.judging import classes_or_own
+from sureenough.drivers.judging import classes_or_own, recorded_classes, trait
 from sureenough.drivers.live import run as run_live
 from sureenough.drivers.observers import Observer
 from sureenough.engines.base import Engine, Prompt, SupportsStream, as_engine
@@ -98,6 +98,7 @@ def replay(
     *,
     kind: Kind = "math",
     learn: LearnerState | None = None,
+    classes: Iterable[Iterable[str]] | None = None,
     **options: Unpack[RunKeywords],
 ) -> Outcome:
     """What `strategy` would have answered on these recorded paths, taken in the order given.
@@ -110,6 +111,7 @@ def replay(
         strategy: a spec such as "ddc:warmup=8,tau=0.99", or a Strategy.
         kind: kind of answer, which says when two of them are the same; see docs/tasks.md.
         learn: what was learned before, such as `outcome.learned` of the run to repeat; used if the strategy learns.
+        classes: answers that count as one, such as `outcome.classes` of the run to repeat; the judge decides on others.
     """
     recorded = list(recorded)
     if not recorded:
@@ -117,26 +119,31 @@ def replay(
     wrong = next((path for path in recorded if not isinstance(path, RecordedPath)), None)
     if wrong is not None:
         raise UsageError(f"replay takes RecordedPath objects, not {type(wrong).__name__}")
-    run = _run_options(RunOptions(), options, "kind", "learn")
+    run = _run_options(RunOptions(), options, "kind", "learn", "classes")
     run = replace(run, paths=run.paths or len(recorded))
     chosen = resolve(strategy)
     chosen = chosen if learn is None else chosen.with_state(learn)
-    classes, note = answer_classes(recorded, kind)
-    out = run_recorded(recorded, chosen, run, classes=classes)
+    by_answer, note = answer_classes(recorded, kind, classes)
+    out = run_recorded(recorded, chosen, run, classes=by_answer)
     return out if note is None else replace(out, notes=(*out.notes, note))
 
 
-def answer_classes(recorded: Iterable[RecordedPath], kind: Kind = "math") -> tuple[dict[str, Hashable], str | None]:
+def answer_classes(
+    recorded: Iterable[RecordedPath], kind: Kind = "math", known: Iterable[Iterable[str]] | None = None
+) -> tuple[dict[str, Hashable], str | None]:
     """The class of every answer of these paths, and a note if the judge failed."""
     answers = sorted({path.answer for path in recorded if path.answer is not None})
-    return classes_or_own(for_question(resolve_kind(kind), None, REPLAY_LIMITS), answers)
+    judge = for_question(resolve_kind(kind), None, REPLAY_LIMITS)
+    return classes_or_own(judge, answers) if known is None else recorded_classes(known, judge, answers)
 
 
 def template_of(judge: Judge, engine_template: str | None = None) -> str:
     """The template for a kind of answer. An engine may suggest one that suits its model, for mathematics only."""
     if engine_template is not None and isinstance(judge, Math):
         return engine_template
-    ask = getattr(judge, "ask", "")
+    ask = trait(judge, "ask") or ""
+    if not isinstance(ask, str):
+        raise UsageError(f"the judge's ask is {type(ask).__name__}; it is a sentence that is added to the prompt")
     return "{question}" + (f"\n\n{ask.replace('{', '{{').replace('}', '}}')}" if ask else "")
 
 

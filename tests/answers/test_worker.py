@@ -191,6 +191,26 @@ def test_killed_from_outside_between_questions(worker: SymbolicWorker) -> None:
     assert worker.ask("x+x", "2x").same is True
 
 
+def test_a_killed_child_that_is_not_gone_yet_is_replaced(
+    worker: SymbolicWorker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A busy machine can take longer to end a process than anything here waits for it."""
+
+    def not_gone(timeout: float) -> None:
+        raise subprocess.TimeoutExpired("child", timeout)
+
+    child = worker._servers[0].child
+    assert child is not None
+    process = child.process
+    with monkeypatch.context() as patch:
+        patch.setattr(process, "poll", lambda: None)
+        patch.setattr(process, "wait", not_gone)
+        child.kill()
+        assert not child.alive
+        assert worker.ask("x+x", "2x").same is True
+    process.wait()
+
+
 @posix
 def test_killed_from_outside_mid_comparison(worker: SymbolicWorker) -> None:
     killer = threading.Timer(0.3, os.kill, (worker.pids[0], signal.SIGKILL))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Iterable
+from typing import Any
 
 import pytest
 
@@ -39,7 +40,7 @@ def test_a_run_ends_if_the_first_paths_give_no_answer(strategy: str, counted: in
     assert (out.answer, out.reason, out.votes) == (None, "no_answer", {})
     assert counted <= out.started < counted + 2 * parallel + 1
     assert out.notes[-1].startswith("none of ")
-    assert "announces one" in out.notes[-1]
+    assert "a box or an announced value" in out.notes[-1]
     assert "the template" in out.notes[-1]
     assert "No path gave an answer" in out.explain()
 
@@ -61,6 +62,23 @@ def test_a_small_budget_without_an_answer_says_why_too() -> None:
     out = se.ask("?", silent_until(64), "sc", paths=3)
     assert out.reason == "budget"
     assert out.notes[-1].startswith("none of 3 paths")
+
+
+@pytest.mark.parametrize(
+    ("kind", "looks_for"),
+    [
+        ("math", "a box or an announced value"),
+        ("choice:letters=ABC", "one of the letters ABC"),
+        ("text:labels=yes,no", "one of the labels yes, no"),
+        ("number", "one number, and not several"),
+        ("date", "one date, and not several"),
+        ("json:fields=total", "complete JSON with a field total"),
+        (se.judge(extract=lambda text: None), "an answer that the judge can read"),
+    ],
+)
+def test_the_note_names_what_the_kind_looks_for(kind: Any, looks_for: str) -> None:
+    out = se.ask("?", silent_until(64), "sc", paths=3, kind=kind)
+    assert out.notes[-1].startswith(f"none of 3 paths has {looks_for}")
 
 
 def test_a_caller_may_want_the_whole_budget() -> None:

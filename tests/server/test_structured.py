@@ -72,7 +72,8 @@ def serving(replies: list[Reply], **settings: Any) -> Iterator[tuple[openai.Open
 
 def ask(client: openai.OpenAI, **more: Any) -> Any:
     options = more.pop("sureenough", {}) | {"paths": more.pop("paths", 5)}
-    return client.chat.completions.create(model="tiny@sc", messages=ASK, extra_body={"sureenough": options}, **more)
+    body = {"sureenough": options} | more.pop("extra_body", {})
+    return client.chat.completions.create(model="tiny@sc", messages=ASK, extra_body=body, **more)
 
 
 PRICES: list[Reply] = [
@@ -212,3 +213,17 @@ def test_langchain_reads_the_vote() -> None:
             model="tiny@sc", base_url=str(own.base_url), api_key="none", extra_body={"sureenough": {"paths": 3}}
         )
         assert model.with_structured_output(Price).invoke("How much?") == Price(total=5, currency="EUR")
+
+
+@pytest.mark.parametrize("arguments", ["{", "null", "5", "[]", '{"a": 1, "a": 2}', '{}, "x": 1', "{} }", "[" * 3000])
+def test_calls_with_arguments_that_are_not_an_object_are_not_returned(arguments: str) -> None:
+    with serving([[("look", arguments)]]) as (asked, _):
+        message = ask(asked, tools=TOOLS).choices[0].message
+    assert not message.tool_calls
+    assert "none of 5 paths has a call of one of the tools, with JSON arguments" in message.refusal
+
+
+@pytest.mark.parametrize("tools", [5, {}, "look", [5], [{"type": "web_search"}]])
+def test_tools_that_are_not_functions_are_refused(tools: Any) -> None:
+    with serving(["5"]) as (asked, _), pytest.raises(openai.BadRequestError, match="must be a list of functions"):
+        ask(asked, extra_body={"tools": tools, "sureenough": {"paths": 2}})

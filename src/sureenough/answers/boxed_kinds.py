@@ -35,6 +35,7 @@ class Math:
     decimal_comma: bool = option(False, "1,5 is right if the gold answer is 1.5", FLAG)
     fallback: str = option("none", "what to read from a reply without a marked answer", one_of("none", "last-number"))
     ask = "Please reason step by step, and put your final answer within \\boxed{}."
+    looks_for = "a box or an announced value (\\boxed{…}, Answer: …)"
 
     def __post_init__(self) -> None:
         check_options(self)
@@ -58,6 +59,12 @@ class MathQuestion:
 
     kind: Math
     memory: MathJudge
+    looks_for = Math.looks_for
+
+    @property
+    def undecided(self) -> int:
+        """Pairs of answers that got no verdict, and count as different."""
+        return self.memory.unsettled
 
     def extract(self, text: str) -> str | None:
         return self.kind.extract(text)
@@ -92,6 +99,11 @@ class LetterChoice:
 
     def __post_init__(self) -> None:
         check_options(self)
+
+    @property
+    def looks_for(self) -> str:
+        letters = self.letters or ALL_LETTERS
+        return f"one of the letters {letters}, in a box or announced (\\boxed{{{letters[0]}}}, Answer: {letters[0]})"
 
     def extract(self, text: str) -> str | None:
         reply = reply_of(text)

@@ -11,8 +11,8 @@ import threading
 from pathlib import Path
 from typing import Any
 
-HARD_SECONDS = 60.0  # for one comparison: the child limits its own CPU time, so a child that takes longer hangs
-GRACE_SECONDS = 1.0  # for a killed child to be gone
+HARD_SECONDS = 300.0  # for one comparison: the child limits its own CPU time, which a busy machine gives out slowly
+GRACE_SECONDS = 10.0  # for a killed child to be gone; a busy machine takes a while
 
 
 class Child:
@@ -24,7 +24,7 @@ class Child:
 
         self._send, self._receive = send, receive
         self.ready = threading.Event()
-        self.came_up = False
+        self.came_up = self.killed = False
         self.replies: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
         self.process = subprocess.Popen(
             [sys.executable, "-P", "-m", "sureenough.answers.worker"],
@@ -51,18 +51,19 @@ class Child:
 
     @property
     def alive(self) -> bool:
-        return self.process.poll() is None
+        return not self.killed and self.process.poll() is None  # a killed process can take a while to be gone
 
     def ask(self, message: dict[str, Any]) -> dict[str, Any] | None:
         """The reply to a message; None if the child died. Raises queue.Empty on timeout."""
         assert self.process.stdin is not None
         try:
             self._send(self.process.stdin, message)
-        except OSError:
+        except (OSError, ValueError):  # a broken pipe, or one that was closed because the child was killed
             return None
         return self.replies.get(timeout=HARD_SECONDS)
 
     def kill(self) -> None:
+        self.killed = True
         self.process.kill()
         with contextlib.suppress(subprocess.TimeoutExpired):
             self.process.wait(GRACE_SECONDS)

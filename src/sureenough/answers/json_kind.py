@@ -54,6 +54,11 @@ class Json:
         named = f" object with the fields {', '.join(self.fields)}" if self.fields else ""
         return f"Please reason step by step, and end with the answer as one JSON {named.lstrip() or 'value'}."
 
+    @property
+    def looks_for(self) -> str:
+        fields = f" with a field {' or '.join(self.fields)}" if self.fields else ""
+        return f"complete JSON{fields}{' that matches the schema' if self.schema else ''}"
+
     def extract(self, text: str) -> str | None:
         reply = reply_of(text)
         answer = None if reply is None else last_json(reply)

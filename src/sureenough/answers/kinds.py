@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Protocol, cast, runtime_checkable
+from typing import Any, Final, Protocol, runtime_checkable
 
 from sureenough.answers.boxed_kinds import LIVE_LIMITS, LetterChoice, Limits, Math, are_letters
 from sureenough.answers.json_kind import Json
@@ -24,8 +24,9 @@ from sureenough.spec import marked_options, read_options
 class Judge(Protocol):
     """What an answer is, and when two are the same.
 
-    A judge may also have `ask`, a sentence that is added to the prompt, and `for_question(question, limits)`, which
-    returns the judge of one question. `question` is its text, if that is known.
+    A judge may also have `ask`, a sentence that is added to the prompt; `looks_for`, what `extract` reads, for users
+    whose paths have no answer; and `for_question(question, limits)`, which returns the judge of one question.
+    `question` is its text, if that is known.
     """
 
     def extract(self, text: str) -> str | None:
@@ -109,18 +110,21 @@ def as_judge(thing: Any) -> Judge:
     if isinstance(thing, type):
         try:
             thing = thing()
-        except TypeError as error:
-            raise UsageError(f"{thing.__name__} cannot be made without arguments: {error}") from None
+        except (Exception, SystemExit) as error:  # whatever the class of another package raises
+            raise UsageError(
+                f"{thing.__name__} cannot be made without arguments: {type(error).__name__}: {error}"[:300]
+            ) from None
     if isinstance(thing, tuple) and len(thing) == 2 and all(map(callable, thing)):
         return judge(extract=thing[0], same=thing[1])
     if isinstance(thing, Judge):
         return thing
     if hasattr(thing, "extract") and (hasattr(thing, "same") or hasattr(thing, "classes")):
-        made = judge(extract=thing.extract, same=getattr(thing, "same", None), ask=getattr(thing, "ask", ""))
+        ask = getattr(thing, "ask", "")
+        made = judge(extract=thing.extract, same=getattr(thing, "same", None), ask=ask)
         if not hasattr(thing, "classes"):
             return made
         classes = thing.classes
-        return FunctionJudge(thing.extract, classes, lambda a, b: len(set(classes([a, b]))) == 1, thing.ask)
+        return FunctionJudge(thing.extract, classes, lambda a, b: len(set(classes([a, b]))) == 1, ask)
     raise UsageError(
         f"a kind of answer is a name such as 'math', a judge with extract, classes and grade, or a pair of functions "
         f"(extract, same), not {thing!r}"
@@ -140,6 +144,8 @@ def resolve_kind(kind: Any, *, registered_only: bool = False) -> Judge:
     """
     if not isinstance(kind, str):
         return as_judge(kind)
+    if kind == REGEX:
+        raise UsageError("regex: names no pattern; write one after it, such as regex:(\\d+) points")
     if kind.startswith(REGEX) and not registered_only:
         return Regex(kind.removeprefix(REGEX))
     named = REGISTRY.find(kind, registered_only=registered_only)
@@ -153,7 +159,14 @@ def resolve_kind(kind: Any, *, registered_only: bool = False) -> Judge:
 def for_question(judge: Judge, question: str | None = None, limits: Limits = LIVE_LIMITS) -> Judge:
     """The judge of one question, if the kind has one; else the judge itself."""
     specific = getattr(judge, "for_question", None)
-    return judge if specific is None else cast(Judge, specific(question, limits))
+    if specific is None:
+        return judge
+    try:
+        return as_judge(specific(question, limits))
+    except UsageError:
+        raise
+    except (Exception, SystemExit) as error:  # a judge may be the caller's own
+        raise UsageError(f"the judge failed on a question: {type(error).__name__}: {error}"[:300]) from None
 
 
 def extract(

@@ -11,6 +11,7 @@ from sureenough.answers.extract import reply_of
 
 LONGEST = 4_000  # characters of an answer: normalising a long run of accents would take quadratic time
 REASON = 'Please reason step by step, and end with a line "Answer: …" that'
+WHERE = 'in a box, after "Answer:" or on the last line'
 
 _ANSWER = re.compile(
     r"(?<![A-Za-z])answer[ \t]{0,3}[*_`]{0,3}[ \t]{0,3}(?:is[ \t]{0,3})?[:：][ \t]{0,3}(?:[*_`]{1,3}(?=[ \t\n]|$))?"

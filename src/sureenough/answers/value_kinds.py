@@ -10,7 +10,7 @@ from fractions import Fraction
 
 from sureenough.answers import numerals
 from sureenough.answers.canonical import canonical_key
-from sureenough.answers.statements import REASON, classes_by, final_statement, number_classes, trimmed
+from sureenough.answers.statements import REASON, WHERE, classes_by, final_statement, number_classes, trimmed
 from sureenough.core.strategy_options import NOT_NEGATIVE, check_options, one_of, option
 
 LONGEST_NUMERAL = 400
@@ -29,6 +29,7 @@ class Number:
     rel: float = option(0.0, "relative difference up to which numbers are the same", NOT_NEGATIVE)
     abs: float = option(0.0, "difference up to which numbers are the same", NOT_NEGATIVE)
     ask = f"{REASON} gives one number."
+    looks_for = f"one number, and not several, {WHERE}"
 
     def __post_init__(self) -> None:
         check_options(self)
@@ -121,6 +122,7 @@ class Date:
 
     order: str = option("unknown", "how 01/02/2024 is meant: dmy is day first, mdy month first", one_of(*_ORDERS))
     ask = f"{REASON} gives one date, written as YYYY-MM-DD."
+    looks_for = f"one date, and not several, {WHERE}"
 
     def __post_init__(self) -> None:
         check_options(self)

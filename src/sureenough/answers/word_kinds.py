@@ -14,6 +14,7 @@ from sureenough.answers.statements import (
     BULLET,
     LONGEST,
     REASON,
+    WHERE,
     classes_by,
     final_block,
     final_statement,
@@ -52,6 +53,10 @@ class Text:
     def ask(self) -> str:
         return f"{REASON} gives {'one of: ' + ', '.join(self.labels) if self.labels else 'the answer'}."
 
+    @property
+    def looks_for(self) -> str:
+        return f"{'one of the labels ' + ', '.join(self.labels) if self.labels else 'a text'} {WHERE}"
+
     def extract(self, text: str) -> str | None:
         statement = trimmed(final_statement(text) or "")
         return (self._label(statement) if self.labels else statement) or None
@@ -79,6 +84,7 @@ class Exact:
     """A text, compared character by character."""
 
     ask = f"{REASON} gives the answer."
+    looks_for = f"a text {WHERE}"
 
     def extract(self, text: str) -> str | None:
         return final_statement(text)
@@ -111,6 +117,8 @@ class Items:
     @property
     def ask(self) -> str:
         return f"{REASON} gives the items, separated by commas{', in order' if self.ordered else ''}."
+
+    looks_for = f"items, as bullets or separated by commas, {WHERE}"
 
     def extract(self, text: str) -> str | None:
         block = final_block(text)
@@ -173,6 +181,10 @@ class Regex:
 
     pattern: str
     ask = ""
+
+    @property
+    def looks_for(self) -> str:
+        return f"text that matches {self.pattern}"
 
     def __post_init__(self) -> None:
         compiled(self.pattern)

@@ -9,12 +9,14 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from sureenough.answers import (
+    REPLAY_LIMITS,
     REPLAY_PATIENCE,
     REPLAY_SECONDS,
     VERSION,
@@ -28,7 +30,7 @@ from sureenough.answers.boxed_kinds import Math, MathQuestion
 from sureenough.answers.kinds import BUILTIN
 from sureenough.answers.statements import number_classes
 from sureenough.answers.word_kinds import Regex
-from sureenough.drivers.judging import extract_or_abstain
+from sureenough.drivers.judging import FAULTS, PoolVerdicts, extract_or_abstain, recorded_classes
 from sureenough.errors import UsageError
 from sureenough.pools import Pool, Question
 
@@ -53,21 +55,36 @@ class JudgedAnswers:
 
 
 def judge_question(
-    question: Question, symbolic_seconds: float, equal: Equal, judge: Judge = BUILTIN["math"]
+    question: Question,
+    symbolic_seconds: float,
+    equal: Equal,
+    judge: Judge = BUILTIN["math"],
+    verdicts: PoolVerdicts | None = None,
 ) -> JudgedAnswers:
-    """Voting and grading have separate time budgets, so that neither starves the other."""
+    """Voting and grading have separate time budgets, so that neither starves the other.
+
+    The verdicts of a pool decide the vote if they were made with the same budget.
+    """
     answers = list(dict.fromkeys(path.answer for path in question.paths if path.answer is not None))
     limits = Limits(symbolic_seconds, REPLAY_PATIENCE)
+    known = verdicts.of(question.id, judge) if verdicts is not None and limits == REPLAY_LIMITS else None
     voting, grading = (for_question(judge, None, limits) for _ in range(2))
     gold = question.gold
+    numbers: Sequence[int | None]
     try:
-        numbers = number_classes(voting.classes(answers)) if equal == "meaning" else _by_string(answers)
+        if equal == "string":
+            numbers = _by_string(answers)
+        elif known is not None:
+            numbers = number_classes(recorded_classes(known, voting, answers)[0].values())
+        else:
+            numbers = number_classes(voting.classes(answers))
         right = None if gold is None else {answer: bool(grading.grade(gold, answer)) for answer in answers}
         classes = {answer: number for answer, number in zip(answers, numbers, strict=True) if number is not None}
-    except Exception as error:  # a judge may be the caller's own
+    except FAULTS as error:
         raise UsageError(f"the judge failed on question {question.id!r}: {type(error).__name__}: {error}") from error
     memories = [one.memory for one in (voting, grading) if isinstance(one, MathQuestion)]
     undecided = sum(memory.unsettled for memory in memories)
+    undecided += verdicts.undecided.get(question.id, 0) if verdicts is not None and known is not None else 0
     return JudgedAnswers(classes, right, undecided, any(memory.unready for memory in memories), _is_builtin(judge))
 
 

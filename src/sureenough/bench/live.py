@@ -6,7 +6,7 @@ Live and replayed numbers are never mixed.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf
 from pathlib import Path
@@ -16,12 +16,12 @@ from sureenough.api import aask
 from sureenough.bench.progress import ProgressMeter
 from sureenough.bench.recording import RecordingCell
 from sureenough.bench.settings import changed_settings
-from sureenough.core.events import Json, Token
+from sureenough.core.events import Json
 from sureenough.core.options import RunOptions
 from sureenough.core.outcome import Outcome
 from sureenough.drivers.record import RecordQuestion
 from sureenough.drivers.run_log_writer import RunLogWriter
-from sureenough.engines.base import Engine, Prompt, opened
+from sureenough.engines.base import Engine, SharedEngine, opened
 from sureenough.errors import EngineUnavailable, TraceError
 from sureenough.pools.json_lines import JsonLinesFile, read_lines
 
@@ -181,21 +181,9 @@ async def _run_all(
             meter.step(run.tokens["total"], True)
 
     async with opened(engine, at_once * options.parallel) as ready, asyncio.TaskGroup() as tasks:
-        workers += [tasks.create_task(worker(_SharedEngine(ready))) for _ in range(at_once)]
+        workers += [tasks.create_task(worker(SharedEngine(ready))) for _ in range(at_once)]
     if errors:
         raise errors[0]
-
-
-class _SharedEngine(Engine):
-    """An engine that is open already, without the server's counters, which would mix the questions."""
-
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-        self.window, self.stops_at_once = engine.window, engine.stops_at_once
-
-    def stream(self, prompt: Prompt, *, seed: int) -> AsyncGenerator[Sequence[Token], None]:
-        """One path of the engine."""
-        return self._engine.stream(prompt, seed=seed)
 
 
 async def _run(job: LiveJob, engine: Engine, options: RunOptions) -> LiveRun:

@@ -22,6 +22,7 @@ from sureenough.answers.boxed_kinds import Math
 from sureenough.bench.judging import Equal, JudgedAnswers, PoolJudge, judge_of, judge_question, read_again
 from sureenough.bench.settings import ReplaySettings
 from sureenough.bench.source import Source
+from sureenough.drivers.judging import PoolVerdicts
 from sureenough.errors import SureEnoughError
 from sureenough.pools import Pool, Question
 
@@ -210,6 +211,7 @@ def _run_part(part: _Part[T], advance: Callable[[int], None] = lambda paths: Non
     pool = Pool(part.file, skip_damaged=part.skip_damaged)
     values: list[T] = []
     newly_judged: dict[str, JudgedAnswers] = {}
+    verdicts = PoolVerdicts.read(pool.info)
     for question in pool.part(part.first, part.last):
         question = read_again(question, part.kind, pool)
         judged = part.judged.get(question.id)
@@ -217,7 +219,8 @@ def _run_part(part: _Part[T], advance: Callable[[int], None] = lambda paths: Non
             judge = judge_of(question, part.kind, pool)
             if isinstance(judge, Math):
                 warm_up()  # otherwise the speed of its start would decide which pairs get a verdict
-            judged = newly_judged[question.id] = judge_question(question, part.symbolic_seconds, part.equal, judge)
+            judged = judge_question(question, part.symbolic_seconds, part.equal, judge, verdicts)
+            newly_judged[question.id] = judged
         values.append(part.task(question, judged))
         advance(len(question.paths))
     return _PartResult(part.task_number, part.number, values, newly_judged, pool.damaged)

@@ -111,7 +111,7 @@ def _rounded_up(number: float) -> int:
 
 
 def sentences(recommendation: Recommendation) -> list[str]:
-    """The recommendation in two or three lines."""
+    """The recommendation in two or three lines, the same wherever one is printed."""
     verdict, reference, n = judge(recommendation), recommendation.reference, recommendation.questions
     margin, best = f"{100 * recommendation.margin:g} points", verdict.best
     if best is None:
@@ -129,8 +129,8 @@ def sentences(recommendation: Recommendation) -> list[str]:
                  f"{_cost(best, recommendation)}."]  # fmt: skip
     else:
         lines = [
-            f"The data cannot say which cheaper strategy loses at most {margin}; {reference} is the safe choice.",
             f"Most promising is {best.strategy}: {_cost(best, recommendation)}.",
+            f"The data cannot show that it loses at most {margin}; {reference} is the safe choice.",
             f"{n:,} questions cannot tell {margin} apart (they can detect about {detected}); {record}."
             if record
             else f"More questions than these {n:,} would make the interval narrower.",

@@ -15,9 +15,9 @@ import typer
 from sureenough.answers import same
 from sureenough.api import ask, replay
 from sureenough.bench import Comparison, compare
-from sureenough.bench.tables import json_table
+from sureenough.bench.tables import advice, json_table
 from sureenough.cli.ask import display
-from sureenough.cli.demo_summary import advice, comparison_lines, evidence, live_lines
+from sureenough.cli.demo_summary import comparison_lines, live_lines
 from sureenough.cli.option_groups import run_options, with_options
 from sureenough.cli.terminal import echo
 from sureenough.core.options import RunOptions
@@ -75,8 +75,7 @@ def command(
     if as_json:
         typer.echo(json.dumps(_to_json(answer, result, time.monotonic() - started), allow_nan=False))
     else:
-        last = [advice(result), *filter(None, [evidence(result)])]
-        echo("\n".join([*comparison_lines(result), "", *last]))
+        echo("\n".join([*comparison_lines(result), *advice(result)]))
 
 
 def _live_part(seed: int, quiet: bool) -> LiveAnswer | None:
@@ -126,6 +125,6 @@ def _to_json(answer: LiveAnswer | None, result: Comparison, seconds: float) -> d
     return {
         "live": None if answer is None else answer.to_json(),
         "comparison": json_table([result]),
-        "advice": advice(result),
+        "advice": "\n".join(advice(result)[1:]),
         "seconds": seconds,
     }

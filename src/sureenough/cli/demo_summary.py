@@ -1,4 +1,4 @@
-"""The demo's results: the live question in sentences, the comparison with bars of tokens, and what follows from it."""
+"""The demo's results: the live question in sentences, the comparison with bars of tokens."""
 
 from __future__ import annotations
 
@@ -7,12 +7,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from sureenough.bench import Comparison, Row
-from sureenough.bench.recommendation import sentences
 from sureenough.core.outcome import Outcome
 
 BAR: Final = 28
-MARGIN: Final = 0.02
-"""Share of questions that a cheaper strategy may lose and still be recommended."""
 LEGEND: Final = (
     "accuracy: right answers in percent. vs sc: the difference to plain voting in points, with its 95% interval.",
     "tokens: generated per question, over all paths. saving: tokens of plain voting divided by these.",
@@ -60,36 +57,6 @@ def comparison_lines(result: Comparison) -> Iterator[str]:
         yield f"{row.strategy:{names}}  {numbers}  {_bar(row.tokens / most)}"
     yield ""
     yield from LEGEND
-
-
-def advice(result: Comparison) -> str:
-    """Which strategy to use, and what it saves: the cheapest that stays within the margin of the first."""
-    first, *others = result.rows
-    cheaper = [row for row in others if row.saving > 1 and row.difference >= -MARGIN]
-    if not cheaper:
-        return f"Use {first.strategy}: here, no cheaper strategy came within {100 * MARGIN:g} points of it."
-    best = max(cheaper, key=lambda row: row.saving)
-    text = f"Use {best.strategy}: {best.saving:.1f} times fewer tokens than plain voting, {_accuracy(best)}"
-    low, high = best.difference_interval
-    if best.difference and low <= 0 <= high:
-        text += f", a difference that {best.questions} questions cannot tell from chance"
-    closest = max(cheaper, key=lambda row: (row.difference, row.saving))
-    if closest.difference > best.difference:
-        text += f".\nCloser to plain voting: {closest.strategy}, {closest.saving:.1f} times fewer, {_accuracy(closest)}"
-    return f"{text}."
-
-
-def evidence(result: Comparison) -> str | None:
-    """How small a difference these questions can detect; None if there is nothing to add to the advice."""
-    lines = sentences(result.recommendation) if result.recommendation is not None else []
-    return lines[-1] if len(lines) > 1 else None
-
-
-def _accuracy(row: Row) -> str:
-    points = round(100 * row.difference, 1)
-    if points == 0:
-        return "with the same accuracy"
-    return f"with {abs(points):.1f} points {'more' if points > 0 else 'less'} accuracy"
 
 
 def _difference(row: Row) -> str:

@@ -20,7 +20,7 @@ from sureenough.engines.local import hub
 from sureenough.engines.local.engine import Local
 from sureenough.engines.openai.client import OpenAI, Timeouts
 from sureenough.engines.plugins import named_engine
-from sureenough.errors import UsageError
+from sureenough.errors import SureEnoughError, UsageError
 from sureenough.redact import printable_url
 from sureenough.strategies import STRATEGIES
 
@@ -87,9 +87,7 @@ class EngineOptions:
         """The engine of another package if one is named, else as `engine`."""
         if self.plugin is None:
             return self.engine(window, quiet)
-        if self.url is not None or self.model is not None:
-            raise UsageError("--engine cannot be combined with --url or --model: it is the model")
-        return named_engine(self.plugin)
+        return named_plugin(self.plugin, self.url, self.model)
 
     def engine(self, window: int | None = None, quiet: bool = False) -> OpenAI | Local:
         """The server's model, or one on this machine."""
@@ -111,6 +109,20 @@ class EngineOptions:
         if self.context is not None or self.threads is not None:
             raise UsageError("--context and --threads are for models on this machine; leave them out with --url")
         return OpenAI(self.url, self.model, metrics=self.metrics, **common)
+
+
+def named_plugin(name: str, url: str | None, model: object) -> Engine:
+    """An engine of another package, ready to be opened."""
+    if url is not None or model:
+        raise UsageError("--engine cannot be combined with --url or --model: it is the model")
+    plugin = named_engine(name)
+    try:
+        plugin.prepare()  # here, where Ctrl-C reaches a download
+    except SureEnoughError:
+        raise
+    except Exception as error:  # whatever the code of another package raises
+        raise UsageError(f"the engine {name} cannot be prepared: {type(error).__name__}: {error}"[:300]) from None
+    return plugin
 
 
 def engine_options(leave_out: Collection[str] = (), **defaults: Any) -> OptionGroup:

@@ -21,6 +21,7 @@ from sureenough.core.snapshot import PathSnapshot
 from sureenough.data import BUILTIN_POOL, PROBLEMS_POOL
 from sureenough.drivers import replay
 from sureenough.drivers.fast_replay import fast_replay
+from sureenough.drivers.judging import PoolVerdicts
 from sureenough.engines.recorded import token_texts
 from sureenough.errors import UsageError
 from sureenough.pools import Pool, Question, RecordedPath, SummarisedPath
@@ -57,7 +58,8 @@ def command(
     run = replace(run, paths=run.paths or len(recorded.paths), window=run.window or source.window())
     ended = _EndedPaths()
     recorded = read_again(recorded, kind, source)
-    classes, _ = answer_classes(recorded.paths, judge_of(recorded, kind, source))
+    judge = judge_of(recorded, kind, source)
+    classes, _ = answer_classes(recorded.paths, judge, PoolVerdicts.read(source.info).of(recorded.id, judge))
     out = replay(recorded.paths, resolve(strategy), run, classes=classes, driver=ended)
     if as_json:
         head = {"question": recorded.id, "question_text": recorded.text, "gold": recorded.gold}

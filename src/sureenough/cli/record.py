@@ -24,7 +24,7 @@ from sureenough.cli.terminal import echo
 from sureenough.core.options import LIVE_DEFAULTS, RunOptions
 from sureenough.datasets.files import columns_of, load
 from sureenough.drivers.extend import PoolExtension, recorded_with
-from sureenough.drivers.record import PathCallback, RecordQuestion, RecordResult, record
+from sureenough.drivers.record import PathCallback, RecordQuestion, RecordResult, record, with_verdicts
 from sureenough.engines.base import Engine
 from sureenough.engines.openai.client import OpenAI
 from sureenough.errors import TraceError, UsageError
@@ -86,6 +86,7 @@ def command(
         result = job.run(journal)
         if journal.paths:
             others, has_text = (earlier.others, earlier.text) if earlier else ([], False)
+            info = with_verdicts(info, questions, journal)
             write_journal_pool(output, [*others, *questions], journal, info, keep_text=text or has_text)
     missing = job.missing(journal.paths)
     if missing or result is None:

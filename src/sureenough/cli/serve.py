@@ -48,6 +48,9 @@ def command(
     model: Annotated[
         list[str] | None, typer.Option(help="Offer only this model; repeatable. Without --url: FILE.gguf.")
     ] = None,
+    plugin: Annotated[
+        str | None, typer.Option("--engine", help="An engine of another package: its name, or module:attribute.")
+    ] = None,
     strategy: Annotated[
         str, typer.Option("-s", "--strategy", help="Strategy of requests that ask for a vote and name none.")
     ] = DEFAULTS.strategy,
@@ -99,14 +102,15 @@ def command(
         paths=max_paths, parallel=max_parallel, tokens=max_tokens, path_tokens=max_path_tokens, seconds=max_seconds,
         body=max_body, requests=max_requests,
     )  # fmt: skip
+    own = None if plugin is None else engine.named_plugin(plugin, url, model)
     settings = ServerSettings(
-        upstream=url, models=tuple(model or ()), strategy=strategy, kind=kind,
+        upstream=url, engine=own, models=(plugin,) if plugin else tuple(model or ()), strategy=strategy, kind=kind,
         **{name: getattr(options, name) for name in DEFAULT_OPTIONS}, temperature=temperature, top_p=top_p,
         template=template, host=host, port=port, hosts=tuple(allow_host or ()),
         keys=read_keys(key_file), insecure=insecure, limits=limits, cap_plain=cap_plain, keep_runs=keep_runs,
         state=state, grace=grace, log_requests=log_requests, first_token=first_token, stall=stall,
     )  # fmt: skip
-    run(settings, f"upstream {printable_url(url)}" if url else "with the model on this machine")
+    run(settings, f"upstream {printable_url(url)}" if url else f"with {plugin or 'the model on this machine'}")
 
 
 def _check_writable(folder: Path, what: str) -> None:

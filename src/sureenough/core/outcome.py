@@ -77,6 +77,7 @@ class Outcome:
     counted: int = 0  # paths whose end was counted, with a vote or without
     failed: int = 0
     abstained: int = 0  # counted paths that gave no answer
+    classes: tuple[tuple[Answer, ...], ...] = ()  # answers that were counted as one: the judge's verdicts
     notes: tuple[str, ...] = ()  # what a reader of this result should know
 
     def explain(self) -> str:
@@ -89,6 +90,7 @@ class Outcome:
         data["tokens"]["total"] = self.tokens.total
         data["tiers"] = {str(tier): n for tier, n in self.tiers.items()}
         data["notes"] = list(self.notes)
+        data["classes"] = [list(group) for group in self.classes]
         data["learned"] = None if self.learned is None else self.learned.to_json()
         data["measure"] = None if self.measure is None or isnan(self.measure) else self.measure
         data["votes"] = {answer: None if isnan(weight) else weight for answer, weight in self.votes.items()}
@@ -199,6 +201,7 @@ def build_outcome(
         correlations=poll.correlations() if strategy.reads_confidence else {},
         learned=strategy.state,
         gate=gate,
+        classes=poll.groups(),
         notes=_notes(strategy, options, paths),
         **_path_counts(paths),
     )

@@ -104,6 +104,13 @@ class Poll:
         """For every path with a vote, the answer that its candidate is named by."""
         return {ballot.path: owner.answer for ballot, owner in zip(self.ballots, self._owners, strict=True)}
 
+    def groups(self) -> tuple[tuple[Answer, ...], ...]:
+        """The answers that were counted as one, as they were written; in order of the candidates' first votes."""
+        written: dict[int, dict[Answer, None]] = {}
+        for ballot, owner in zip(self.ballots, self._owners, strict=True):
+            written.setdefault(id(owner), {})[ballot.answer] = None
+        return tuple(map(tuple, written.values()))
+
     def correlations(self) -> dict[str, float]:
         """How far each signal goes with leave-one-out agreement, by name.
 

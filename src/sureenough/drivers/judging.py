@@ -2,28 +2,168 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+import asyncio
+import threading
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from contextlib import suppress
+from typing import Final, TypeVar
 
-from sureenough.answers import Judge
+import msgspec
+
+from sureenough.answers import REPLAY_LIMITS, VERSION, Judge
+from sureenough.answers.boxed_kinds import Math
+from sureenough.answers.kinds import FunctionJudge
+from sureenough.answers.statements import number_classes
+from sureenough.pools import PoolInfo
+
+FAULTS: Final = (Exception, SystemExit)
+"""What the code of a caller's own judge may raise without ending a run."""
+INLINE_EXTRACTION: Final = 4_000
+"""Characters of text up to which a built-in judge extracts on the event loop."""
+T = TypeVar("T")
+
+
+def _described(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}"[:300]
 
 
 def extract_or_abstain(judge: Judge, text: str) -> tuple[str | None, str | None]:
     """The answer in a path's text, and a note if the judge failed: then the path has none."""
     try:
         answer: object = judge.extract(text)
-    except Exception as error:  # a judge may be the caller's own
-        return None, f"an answer could not be extracted, and its path abstains: {type(error).__name__}: {error}"
-    if answer is None or isinstance(answer, str):
-        return answer, None
+    except FAULTS as error:
+        return None, f"an answer could not be extracted, and its path abstains: {_described(error)}"
+    if answer is None:
+        return None, None
+    if isinstance(answer, str):
+        return str.__str__(answer), None  # a class derived from str need not be hashable
     return None, f"an extracted answer is {type(answer).__name__} instead of a text, and its path abstains"
 
 
 def classes_or_own(judge: Judge, answers: Sequence[str]) -> tuple[dict[str, Hashable], str | None]:
     """The class of each answer, and a note if grouping failed: then every answer is a class of its own."""
     try:
-        classes = dict(zip(answers, judge.classes(list(answers)), strict=True))
-        hash(tuple(classes.values()))
-        return {answer: answer if name is None else name for answer, name in classes.items()}, None
-    except Exception as error:  # a judge may be the caller's own
-        note = f"answers could not be compared, and count as different: {type(error).__name__}: {error}"
+        numbers = dict(zip(answers, number_classes(judge.classes(list(answers))), strict=True))
+        return {answer: answer if number is None else number for answer, number in numbers.items()}, None
+    except FAULTS as error:
+        note = f"answers could not be compared, and count as different: {_described(error)}"
         return {answer: answer for answer in answers}, note
+
+
+async def extract_in_run(judge: Judge, text: str) -> tuple[str | None, str | None]:
+    """As `extract_or_abstain`, without holding up the event loop."""
+    if _is_own(judge):
+        return await _in_daemon_thread(lambda: extract_or_abstain(judge, text))
+    if len(text) <= INLINE_EXTRACTION:
+        return extract_or_abstain(judge, text)
+    return await asyncio.to_thread(extract_or_abstain, judge, text)
+
+
+async def classes_in_run(judge: Judge, answers: Sequence[str]) -> tuple[dict[str, Hashable], str | None]:
+    """As `classes_or_own`, without holding up the event loop."""
+    if _is_own(judge):
+        return await _in_daemon_thread(lambda: classes_or_own(judge, answers))
+    return await asyncio.to_thread(classes_or_own, judge, answers)
+
+
+def _is_own(judge: Judge) -> bool:
+    """Whether a judge runs code of the caller, which may take forever."""
+    return isinstance(judge, FunctionJudge) or not type(judge).__module__.startswith("sureenough.")
+
+
+async def _in_daemon_thread(function: Callable[[], T]) -> T:
+    """Run what may never end: neither the end of the loop nor that of the process waits for it."""
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[T] = loop.create_future()
+
+    def finish(value: T) -> None:
+        if not done.done():  # the run may have ended before
+            done.set_result(value)
+
+    def work() -> None:
+        value = function()
+        with suppress(RuntimeError):  # the loop is closed
+            loop.call_soon_threadsafe(finish, value)
+
+    threading.Thread(target=work, name="sureenough-judge", daemon=True).start()
+    return await done
+
+
+def recorded_classes(
+    groups: Iterable[Iterable[str]], judge: Judge, answers: Sequence[str]
+) -> tuple[dict[str, Hashable], str | None]:
+    """The classes of an earlier run; the judge is asked only if some answer is not among them.
+
+    An answer that is new joins the recorded class of those that the judge finds the same.
+    """
+    recorded: dict[str, Hashable] = {answer: number for number, group in enumerate(groups) for answer in group}
+    if recorded.keys() >= set(answers):
+        return {answer: recorded[answer] for answer in answers}, None
+    judged, note = classes_or_own(judge, answers)
+    joined = {judged[answer]: recorded[answer] for answer in reversed(answers) if answer in recorded}
+    new = {name: joined.get(name, ("new", name)) for name in judged.values()}
+    return {answer: recorded.get(answer, new[judged[answer]]) for answer in answers}, note
+
+
+class PoolVerdicts(msgspec.Struct, frozen=True):
+    """Which answers the symbolic judge found the same, by question; a pool keeps them for its replays."""
+
+    rules: int  # `answers.VERSION`: under other rules the verdicts do not count
+    classes: dict[str, list[list[str]]]
+    undecided: dict[str, int] = {}  # pairs without a verdict, if there are any
+
+    def add(self, question: str, judge: Judge, answers: Iterable[str]) -> None:
+        """Judge the answers of one question, if they are mathematics: other kinds need no verdicts."""
+        if not isinstance(judge, Math):
+            return
+        own = judge.for_question(None, REPLAY_LIMITS)
+        classes: dict[Hashable, list[str]] = {}
+        distinct = sorted(set(answers))
+        for answer, name in zip(distinct, own.classes(distinct), strict=True):
+            classes.setdefault(name, []).append(answer)
+        if not own.memory.unready:  # a later replay may do better than this moment
+            self.classes[question] = list(classes.values())
+            self.undecided.update({question: own.undecided} if own.undecided else {})
+
+    def of(self, question: str, judge: Judge) -> list[list[str]] | None:
+        """The classes of a question; None if the judge has to decide."""
+        return self.classes.get(question) if isinstance(judge, Math) else None
+
+    @classmethod
+    def read(cls, info: PoolInfo) -> PoolVerdicts:
+        """Those of a pool; none if it has none, or none of these rules."""
+        try:
+            kept = msgspec.convert(info.more.get("verdicts"), cls)
+        except msgspec.ValidationError:
+            kept = cls(0, {})
+        return kept if kept.rules == VERSION else cls(VERSION, {})
+
+
+def trait(judge: Judge, name: str) -> object:
+    """An optional attribute of a judge; None if there is none, or if the judge's own code fails."""
+    try:
+        return getattr(judge, name, None)
+    except FAULTS:
+        return None
+
+
+def no_answer_note(judge: Judge, cut: int, ended: int) -> str:
+    """Why no path gave an answer, and what to do.
+
+    Args:
+        judge: what looked for answers.
+        cut: paths without an answer that their limit of tokens cut.
+        ended: those that came to their own end.
+    """
+    if cut > ended:
+        return (
+            f"{cut} of {cut + ended} paths were cut at their limit of tokens before they gave an answer: allow more "
+            "tokens per path (max_path_tokens, or max_tokens in a request)"
+        )
+    looks_for = trait(judge, "looks_for")
+    what = looks_for[:300] if isinstance(looks_for, str) else "an answer that the judge can read"
+    return (
+        f"none of {cut + ended} paths has {what}: ask for that in the prompt or the template. If the question has a "
+        "short answer of another kind, choose that kind; if it has none at all, paths cannot vote on it, and the model "
+        "without a strategy is the one to ask"
+    )

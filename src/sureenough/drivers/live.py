@@ -30,15 +30,13 @@ from sureenough.core.events import (
 )
 from sureenough.core.outcome import Outcome
 from sureenough.core.session import Session
-from sureenough.drivers.judging import classes_or_own, extract_or_abstain
+from sureenough.drivers.judging import classes_in_run, extract_in_run, no_answer_note, trait
 from sureenough.drivers.observers import ObservedEvent, Observer, RunStarted
 from sureenough.drivers.path_stream import PathStream
 from sureenough.engines.base import Engine, Prompt, WatchOptions, opened
 from sureenough.errors import EngineError, EngineRejected, EngineUnavailable, MissingLogprobs
 from sureenough.spec import render
 
-INLINE_EXTRACTION: Final = 4_000
-"""Characters of text up to which an answer is extracted on the event loop."""
 CLOSE_SECONDS: Final = 15.0
 """How long streams may take to close before they are abandoned."""
 FEWEST_REFUSALS: Final = 4
@@ -241,11 +239,7 @@ class _LiveRun:
         if summary is not None and summary.tier is not None:  # pruned by the engine that watched it
             self.receive(Ended(number, Fate.PRUNED, None, summary), number)
             return
-        judge, text = self.judge, stream.text
-        inline = len(text) <= INLINE_EXTRACTION
-        answer, note = (
-            extract_or_abstain(judge, text) if inline else await asyncio.to_thread(extract_or_abstain, judge, text)
-        )
+        answer, note = await extract_in_run(self.judge, stream.text)
         if note is not None:
             self.notes[note] = None
         if answer is None:
@@ -254,7 +248,7 @@ class _LiveRun:
 
     async def classify(self, answers: Sequence[str]) -> None:
         """Which of these answers mean the same; comparing may be slow, so it runs off the loop."""
-        classes, note = await asyncio.to_thread(classes_or_own, self.judge, answers)
+        classes, note = await classes_in_run(self.judge, answers)
         if note is not None:
             self.notes[note] = None
         self.classes = Regrouped(classes)
@@ -285,26 +279,15 @@ class _LiveRun:
         prompt = self.prompt_tokens * self.accepted
         tokens = replace(out.tokens, prompt=prompt, overrun=overrun, overrun_known=known)
         if out.answer is None and any(self.unanswered.values()):
-            self.notes[_no_answer(cut=self.unanswered[True], ended=self.unanswered[False])] = None
+            self.notes[no_answer_note(self.judge, self.unanswered[True], self.unanswered[False])] = None
+        undecided = trait(self.judge, "undecided")
+        if isinstance(undecided, int) and undecided:
+            self.notes[f"{undecided} pairs of answers got no verdict in time and count as different"] = None
         if self.estimated:
             self.notes["the server did not count its tokens; the numbers here are estimated from its chunks"] = None
         if self.lost is not None:
             self.notes[f"paths were lost to the engine; the latest: {self.lost}"] = None
         return replace(out, tokens=tokens, strategy=render(self.session.strategy), notes=(*out.notes, *self.notes))
-
-
-def _no_answer(cut: int, ended: int) -> str:
-    """Why paths gave no answer, and what to do."""
-    if cut > ended:
-        return (
-            f"{cut} of {cut + ended} paths were cut at their limit of tokens before they gave an answer: allow more "
-            "tokens per path (max_path_tokens, or max_tokens in a request)"
-        )
-    return (
-        f"none of {cut + ended} paths has an answer in a box or announces one (\\boxed{{…}}, Answer: …): ask for that "
-        "in the prompt or the template. If the question has no short answer of this kind, choose another kind; if it "
-        "has none at all, paths cannot vote on it, and the model without a strategy is the one to ask"
-    )
 
 
 def _located(error: EngineError, start: Start) -> EngineError:

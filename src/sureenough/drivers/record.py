@@ -5,16 +5,19 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import aclosing
+from dataclasses import replace
 from typing import Final, NamedTuple
 
-from sureenough.answers import Judge, for_question
+import msgspec
+
+from sureenough.answers import VERSION, Judge, for_question
 from sureenough.answers.boxed_kinds import Math
 from sureenough.core.events import path_seed
-from sureenough.drivers.judging import extract_or_abstain
+from sureenough.drivers.judging import PoolVerdicts, extract_in_run
 from sureenough.engines.base import Chunk, Engine, Prompt, opened
 from sureenough.errors import EngineError, EngineRejected, EngineUnavailable, MissingLogprobs, UsageError
-from sureenough.pools import RecordedPath
-from sureenough.pools.journal import Journal
+from sureenough.pools import PoolInfo, RecordedPath
+from sureenough.pools.journal import Journal, by_question
 
 
 class RecordQuestion(NamedTuple):
@@ -36,6 +39,15 @@ class RecordResult(NamedTuple):
     tokens: int
     prompt_tokens: int
     lost: EngineError | None  # the latest failure, if paths are missing
+
+
+def with_verdicts(info: PoolInfo, questions: Iterable[RecordQuestion], journal: Journal) -> PoolInfo:
+    """The pool's metadata with the judge's verdicts on its answers, so that no replay has to ask again."""
+    judges = {question.id: question.judge for question in questions}
+    verdicts = PoolVerdicts(VERSION, {})
+    for name, paths in by_question(journal.paths, judges):
+        verdicts.add(name, judges[name], (path.answer for path in paths if path.answer is not None))
+    return replace(info, more=info.more | {"verdicts": msgspec.to_builtins(verdicts)})
 
 
 PathCallback = Callable[[str, RecordedPath | None], None]
@@ -137,7 +149,7 @@ class _Recording:
         self.paths += 1
         self.tokens += len(conf)
         judge = for_question(question.judge, question.prompt.last_text)
-        answer, note = await asyncio.to_thread(extract_or_abstain, judge, text)
+        answer, note = await extract_in_run(judge, text)
         if note is not None:
             raise UsageError(note)
         return RecordedPath(answer, peak, conf, number, finish, text if self.keep_text else None, seed)

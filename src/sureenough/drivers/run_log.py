@@ -88,6 +88,7 @@ class LoggedResult(TypedDict, total=False):
     started: int
     tokens: dict[str, int | bool]
     notes: list[str]
+    classes: list[list[str]]  # answers that were counted as one
 
 
 class LogLine(TypedDict, total=False):

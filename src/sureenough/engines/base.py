@@ -147,6 +147,22 @@ def as_engine(engine: SupportsStream) -> Engine:
     return engine if isinstance(engine, Engine) else _Adapted(engine)
 
 
+class SharedEngine(Engine):
+    """An engine that is open already and serves several runs at once; the server's counters would mix these."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self.window, self.longest_window = engine.window, engine.longest_window
+        self.stops_at_once, self.template = engine.stops_at_once, engine.template
+
+    def stream(self, prompt: Prompt, *, seed: int) -> AsyncGenerator[Sequence[Token], None]:
+        """One path of the engine."""
+        return self._engine.stream(prompt, seed=seed)
+
+    def model_name(self) -> str:
+        return self._engine.model_name()
+
+
 @asynccontextmanager
 async def _unchanged(engine: Engine) -> AsyncIterator[Engine]:
     yield engine

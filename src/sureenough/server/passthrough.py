@@ -17,7 +17,7 @@ from sureenough.engines.openai.errors import TransportError
 from sureenough.server.errors import ApiError, upstream_key_rejected
 from sureenough.server.responses import body, finish_unless_disconnected, start
 from sureenough.server.state import ServerState
-from sureenough.server.upstream import unreachable
+from sureenough.server.upstream import Upstream, unreachable
 
 if TYPE_CHECKING:
     import aiohttp
@@ -53,8 +53,8 @@ class KeyMask:
 class PassthroughResponse:
     """An ASGI application for one request."""
 
-    def __init__(self, state: ServerState, endpoint: str, content: bytes, slot: ExitStack) -> None:
-        self.state, self.endpoint, self.content, self.slot = state, endpoint, content, slot
+    def __init__(self, state: ServerState, upstream: Upstream, endpoint: str, content: bytes, slot: ExitStack) -> None:
+        self.state, self.upstream, self.endpoint, self.content, self.slot = state, upstream, endpoint, content, slot
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the request on and the response back; the upstream's stream is closed if the client disconnects."""
@@ -62,7 +62,7 @@ class PassthroughResponse:
             self.state.metrics.disconnects.inc()
 
     async def _forward(self, send: Send) -> None:
-        upstream, limits = self.state.upstream, self.state.settings.limits
+        upstream, limits = self.upstream, self.state.settings.limits
         exchange = upstream.transport.request("POST", upstream.url(self.endpoint), self.content, {"Accept": "*/*"})
         try:
             async with asyncio.timeout(limits.seconds), exchange as response:
@@ -77,7 +77,7 @@ class PassthroughResponse:
 
     async def _send_back(self, response: aiohttp.ClientResponse, send: Send) -> None:
         await send(start(_status(response.status), self._forwarded(response)))
-        mask = KeyMask(self.state.upstream.connected.errors.key)
+        mask = KeyMask(self.upstream.connected.errors.key)
         while part := await response.content.readany():
             await send(body(mask.feed(part), more=True))
         self.slot.close()  # first: a client that has its response must find a slot for the next request
@@ -85,7 +85,7 @@ class PassthroughResponse:
 
     async def _send_error(self, response: aiohttp.ClientResponse, send: Send) -> None:
         """The upstream's error without its secrets; one about its key is for the operator to fix."""
-        status, upstream = response.status, self.state.upstream
+        status, upstream = response.status, self.upstream
         if status in (401, 403):
             raise upstream_key_rejected()
         content = await upstream.transport.read_body(response, LARGEST_ERROR)
@@ -97,7 +97,7 @@ class PassthroughResponse:
         await send(body(text.encode()))
 
     def _forwarded(self, response: aiohttp.ClientResponse) -> list[tuple[bytes, bytes]]:
-        redact = self.state.upstream.redact
+        redact = self.upstream.redact
         return _headers({name: redact(value) for name, value in response.headers.items() if name.lower() in FORWARDED})
 
 

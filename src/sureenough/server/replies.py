@@ -94,8 +94,10 @@ class ReplyWriter:
         return reasoning, content.partition(TOOL_CALL)[0]
 
     def _refusal(self, result: RunResult) -> str | None:
-        by_format = isinstance(self.request.structured, Json)
-        return refusal_without_json(result.outcome) if by_format else refusal(result.outcome)
+        structured, out = self.request.structured, result.outcome
+        if isinstance(structured, ToolJudge) and out.answer is None:
+            return "; ".join(out.notes) or out.why
+        return refusal_without_json(out) if isinstance(structured, Json) else refusal(out)
 
     def _completion(self, result: RunResult) -> str:
         if isinstance(self.request.structured, Json):
@@ -103,7 +105,8 @@ class ReplyWriter:
         return "" if result.transcript is None else result.transcript.text
 
     def _tool_calls(self, result: RunResult) -> list[dict[str, Any]]:
-        if result.transcript is None or not isinstance(self.request.structured, ToolJudge):
+        voted = result.transcript is not None and result.outcome.answer is not None
+        if not voted or not isinstance(self.request.structured, ToolJudge):
             return []
         return tool_call_objects(result.transcript.text)
 

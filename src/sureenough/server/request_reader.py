@@ -192,7 +192,7 @@ class RequestReader:
 def _structured_judge(body: dict[str, Any], judge: Judge, chat: bool, *, explicit: bool) -> Json | ToolJudge | None:
     """The judge that the response format or the tools of a request select."""
     tools = body.get("tools")
-    if tools and body.get("tool_choice") != "none":
+    if tools not in (None, []) and body.get("tool_choice") != "none":
         if explicit or json_judge(body.get("response_format"), judge, explicit=False):
             raise bad_request("tools cannot be combined with a kind of answer or a response format.", "tools")
         return tool_judge(tools, chat)

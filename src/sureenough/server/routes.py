@@ -11,6 +11,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from sureenough.server.consensus import ConsensusResponse
+from sureenough.server.engine_upstream import EngineUpstream
 from sureenough.server.errors import ApiError, unknown_model
 from sureenough.server.metrics import CONTENT_TYPE
 from sureenough.server.model_names import names_with_strategies, split_model_name
@@ -19,6 +20,7 @@ from sureenough.server.request_reader import ConsensusRequest, RequestReader, ch
 from sureenough.server.responses import json_response
 from sureenough.server.runs import RunRegistry
 from sureenough.server.state import ServerState
+from sureenough.server.upstream import Upstream
 
 UPLOAD_SECONDS: Final = 60  # seconds that the body of a request may take to arrive
 
@@ -40,7 +42,10 @@ class ApiRoutes:
 
     def read(self, body: dict[str, Any], chat: bool) -> ConsensusRequest:
         """A request for a consensus."""
-        return self.reader.read(body, chat=chat, template=self.state.upstream.template)
+        upstream = self.state.upstream
+        if isinstance(upstream, EngineUpstream):
+            upstream.check_request(body, self.state.settings.strategy)
+        return self.reader.read(body, chat=chat, template=upstream.template)
 
     async def models(self, request: Request) -> Response:
         """Every model, plain and with each strategy."""
@@ -87,12 +92,13 @@ class CompletionEndpoint:
             raw = await read_body(Request(scope, receive), state.settings.limits.body)
             body = parse_body(raw)
             name = split_model_name(body["model"])
-            await state.upstream.check_model(name.model)
+            upstream = state.upstream
+            await upstream.check_model(name.model)
             response: ASGIApp
-            if name.strategy is None and body.get("sureenough") is None:
+            if isinstance(upstream, Upstream) and name.strategy is None and body.get("sureenough") is None:
                 if state.settings.cap_plain:
                     check_plain_request(body, state.settings.limits)
-                response = PassthroughResponse(state, self.endpoint, raw, slot)
+                response = PassthroughResponse(state, upstream, self.endpoint, raw, slot)
             else:
                 response = ConsensusResponse(self.api.runs, self.api.read(body, self.chat), slot)
             await response(scope, receive, send)

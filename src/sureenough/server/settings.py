@@ -15,6 +15,7 @@ from typing import Final
 from sureenough.answers import resolve_kind
 from sureenough.api import render_prompt
 from sureenough.core.options import LIVE_DEFAULTS, RunOptions
+from sureenough.engines.base import Engine
 from sureenough.engines.openai.client import check_sampling
 from sureenough.errors import UsageError
 from sureenough.spec import parse
@@ -55,6 +56,7 @@ class ServerSettings:
     """Where to listen, which upstream to use, the defaults of a request, and its limits."""
 
     upstream: str | None = None  # URL that ends in /v1; None: a model on this machine
+    engine: Engine | None = None  # of another package, instead of an upstream; its name is the only one of `models`
     models: tuple[str, ...] = ()  # the only models that are offered; by default all of the upstream
     strategy: str = DEFAULT_STRATEGY  # if a request has options but no strategy
     kind: str = "math"  # of answer, if a request names none

@@ -19,6 +19,7 @@ from sureenough.drivers.observers import ObservedEvent, Observer
 from sureenough.drivers.transcripts import WinnerTranscript
 from sureenough.json_text import mend
 from sureenough.pools import Learner
+from sureenough.server.engine_upstream import EngineUpstream
 from sureenough.server.errors import ApiError, api_error, shutting_down
 from sureenough.server.learned import LEARNED_FILE
 from sureenough.server.metrics import ServerMetrics
@@ -68,7 +69,7 @@ class ServerState:
             log.warning("%s", note)
         self.learner.notes = ()  # replies need not repeat it
         self.metrics = ServerMetrics(lambda: self.requests, lambda: len(self.runs), self.learner)
-        self._upstream: Upstream | None = None
+        self._upstream: Upstream | EngineUpstream | None = None
         self._windows: dict[str, int] = {}  # of each model, once a run has chosen one
 
     @asynccontextmanager
@@ -83,7 +84,7 @@ class ServerState:
             self.stop_runs()
 
     @property
-    def upstream(self) -> Upstream:
+    def upstream(self) -> Upstream | EngineUpstream:
         """The upstream; a server that only shows kept runs has none."""
         if self._upstream is None:
             raise ApiError(503, "This server only shows runs that were kept.", code="view_only")

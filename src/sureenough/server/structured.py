@@ -62,6 +62,9 @@ def refusal_without_json(out: Outcome) -> str | None:
     return "; ".join([f"none of {out.counted} paths gave JSON in the format of response_format", *out.notes])
 
 
+_OBJECT: Final = Json(schema={"type": "object"})
+
+
 class ToolCall(NamedTuple):
     """A call that a path makes; the arguments as it wrote them."""
 
@@ -78,6 +81,8 @@ def tool_calls(text: str) -> list[ToolCall]:
 class ToolJudge:
     """Reads the calls of a path as JSON, and keeps which tools the paths of one request call."""
 
+    looks_for = "a call of one of the tools, with JSON arguments"
+
     def __init__(self, names: Collection[str]) -> None:
         self.names = frozenset(names)
         self.called: set[tuple[str, ...]] = set()
@@ -88,8 +93,8 @@ class ToolJudge:
         self.called.add(tuple(call.name for call in calls))
         objects = [f'{{"name": {json.dumps(call.name)}, "arguments": {call.arguments}}}' for call in calls]
         answer = objects[0] if len(objects) == 1 else f"[{', '.join(objects)}]"
-        known = calls and all(call.name in self.names for call in calls)
-        return answer if known and Json().key(answer) is not None else None
+        usable = calls and all(call.name in self.names and _OBJECT.key(call.arguments) is not None for call in calls)
+        return answer if usable and Json().key(answer) is not None else None
 
     def classes(self, answers: Sequence[str]) -> list[int | None]:
         """Calls are the same if their arguments are, whatever the order of keys."""
@@ -118,9 +123,10 @@ class ToolJudge:
 
 def tool_judge(tools: Any, chat: bool) -> ToolJudge:
     """The judge of a request with tools."""
-    functions = [one.get("function") for one in tools if isinstance(one, dict)] if isinstance(tools, list) else []
+    listed = tools if isinstance(tools, list) else [None]
+    functions = [one.get("function") for one in listed if isinstance(one, dict)]
     names: list[Any] = [function.get("name") for function in functions if isinstance(function, dict)]
-    if not chat or len(names) != len(tools) or not all(isinstance(name, str) and name for name in names):
+    if not chat or len(names) != len(listed) or not all(isinstance(name, str) and name for name in names):
         raise bad_request(
             f"tools must be a list of functions with names, in a chat; other tools cannot be voted on: {PLAIN}.",
             "tools",

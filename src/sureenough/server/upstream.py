@@ -17,10 +17,12 @@ import msgspec
 from sureenough import reasoner
 from sureenough.answers import resolve_kind
 from sureenough.api import template_of
+from sureenough.engines.base import SharedEngine, opened
 from sureenough.engines.local.engine import Local
 from sureenough.engines.openai.client import OpenAI, OpenAIConnection, Timeouts
 from sureenough.engines.openai.errors import TransportError
 from sureenough.errors import EngineError, EngineRejected, EngineUnavailable, UsageError
+from sureenough.server.engine_upstream import EngineUpstream
 from sureenough.server.errors import ApiError, bad_request, unknown_model, upstream_unavailable
 from sureenough.server.settings import ServerSettings
 from sureenough.spec import parse
@@ -149,11 +151,16 @@ class Upstream:
 
 
 @asynccontextmanager
-async def open_upstream(settings: ServerSettings) -> AsyncIterator[Upstream]:
+async def open_upstream(settings: ServerSettings) -> AsyncIterator[Upstream | EngineUpstream]:
     """The upstream of these settings, for as long as the server runs."""
     # The most paths of all requests, one connection for each request that is passed through, and a few for probes.
     at_once = settings.limits.requests * (max(settings.parallel, settings.limits.parallel) + 1) + 8
     judge = resolve_kind(settings.kind)
+    if settings.engine is not None:
+        template = settings.template or template_of(judge, settings.engine.template)
+        async with opened(settings.engine, at_once) as ready:
+            yield EngineUpstream(SharedEngine(ready), settings.models[0], template)
+        return
     times = Timeouts(first_token=settings.first_token, stall=settings.stall)
     if settings.upstream is not None:
         engine = OpenAI(
@@ -168,8 +175,8 @@ async def open_upstream(settings: ServerSettings) -> AsyncIterator[Upstream]:
     )
     if model.builtin:
         await asyncio.to_thread(reasoner.hint, "")  # its vocabulary, which takes a moment
-    async with model.open(parallel=LOCAL_PATHS) as ready:
-        connection = ready.connection
+    async with model.open(parallel=LOCAL_PATHS) as local:
+        connection = local.connection
         connected = connection.with_engine(replace(connection.engine, metrics=False, retries=settings.retries))
         yield Upstream(connected, settings, settings.template or template_of(judge, model.template), local=True)
 
