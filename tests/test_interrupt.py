@@ -6,6 +6,7 @@ import asyncio
 import signal
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 
@@ -87,7 +88,7 @@ def test_14_20_after_a_second_interrupt_nothing_is_waited_for(run: str) -> None:
 
 
 def test_14_20_an_interrupt_right_after_the_start_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Interrupted(blocking.ThreadedRun):
+    class Interrupted(blocking.ThreadedRun[Any]):
         def start(self) -> None:
             super().start()
             signal.raise_signal(signal.SIGINT)

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator, Sequence
 from sureenough.core.events import Action, Cancel, Classify, Ended, Event, Expired, Fate, Start, Token, Tokens
 from sureenough.core.session import Session
 from sureenough.errors import ProtocolError
-from sureenough.pools import RecordedPath
+from sureenough.pools import RecordedPath, SummarisedPath
 
 
-def lockstep(paths: Sequence[RecordedPath], session: Session, expired: Callable[[], bool]) -> int:
+def lockstep(paths: Sequence[RecordedPath | SummarisedPath], session: Session, expired: Callable[[], bool]) -> int:
     """Run the session to its end; returns the number of ticks in which a token grew."""
     running: dict[int, Iterator[Token]] = {}
     remaining: dict[int, int] = {}
@@ -48,5 +48,7 @@ def lockstep(paths: Sequence[RecordedPath], session: Session, expired: Callable[
     return ticks
 
 
-def _tokens(path: RecordedPath) -> Iterator[Token]:
+def _tokens(path: RecordedPath | SummarisedPath) -> Iterator[Token]:
+    if isinstance(path, SummarisedPath):
+        raise ProtocolError("a path without its signals cannot be replayed token by token")
     return (Token("", float(peak), float(conf)) for peak, conf in zip(path.peak, path.conf, strict=True))

@@ -24,6 +24,8 @@ OWN_FIELDS: Final = (SAMPLING_FIELDS - _NO_SAMPLING) | {"temperature", "top_p", 
 class EngineUpstream:
     """The engine, open for as long as the server runs."""
 
+    is_builtin = False
+
     def __init__(self, engine: Engine, name: str, template: str) -> None:
         self._engine, self.name, self.template = engine, name, template
 
@@ -34,6 +36,10 @@ class EngineUpstream:
     def engine(self, model: str, sampling: dict[str, Any]) -> Engine:
         """The engine for one request."""
         return self._engine
+
+    def notes(self, question: str) -> tuple[str, ...]:
+        """Nothing is known of the engine's model."""
+        return ()
 
     def redact(self, text: str) -> str:
         """An engine in this process has no address or key that we know of."""

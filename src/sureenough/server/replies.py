@@ -105,10 +105,10 @@ class ReplyWriter:
         return "" if result.transcript is None else result.transcript.text
 
     def _tool_calls(self, result: RunResult) -> list[dict[str, Any]]:
-        voted = result.transcript is not None and result.outcome.answer is not None
-        if not voted or not isinstance(self.request.structured, ToolJudge):
+        transcript, answer = result.transcript, result.outcome.answer
+        if transcript is None or answer is None or not isinstance(self.request.structured, ToolJudge):
             return []
-        return tool_call_objects(result.transcript.text)
+        return tool_call_objects(transcript.text)
 
     def _finish_reason(self, result: RunResult) -> str:
         reason = finish_reason(result, self.request.path_tokens)
