@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Any
 
 from sureenough.core.events import Regrouped
 from sureenough.core.options import RunOptions, choose_window
@@ -15,7 +16,8 @@ from sureenough.drivers.fast_replay import fast_replay
 from sureenough.pools import RecordedPath, SummarisedPath, scan_together
 from sureenough.spec import render
 
-ReplayDriver = Callable[[Sequence[RecordedPath | SummarisedPath], Session, Callable[[], bool]], int]
+ReplayDriver = Callable[[Sequence[Any], Session, Callable[[], bool]], int]
+"""Runs paths, recorded or summarised; `lockstep` needs the signals of recorded ones."""
 
 
 def replay(
