@@ -60,7 +60,7 @@ def _parametrised(file: str, test: str, decorator: ast.expr) -> Iterator[Case]:
         except ValueError:  # not a literal
             continue
         if row.get("strict", True) and not row.get("allow_set_relation_comp", False):
-            gold, text = row.get("gold", row.get("target")), row.get("pred", row.get("output"))
+            gold, text = (str(row.get(a, row.get(b))) for a, b in (("gold", "target"), ("pred", "output")))
             yield Case(file, test, gold, text, bool(row.get("expected", row.get("result"))))
 
 

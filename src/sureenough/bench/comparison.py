@@ -65,6 +65,7 @@ def compare(
     count: Count = "start",
     planned: bool | None = None,
     hurry: float | None = None,
+    min_parallel: int | None = None,
     guard: bool = False,
     equal: Equal = "meaning",
     kind: Kind | None = None,
@@ -87,8 +88,9 @@ def compare(
         seed: of the orders and of the bootstrap.
         max_tokens: cap on the tokens of a question.
         count: the order in which votes are counted.
-        planned: run no more paths at once than the vote may still need; on if `hurry` is given.
+        planned: run no more paths at once than the vote may still need; on if `hurry` or `min_parallel` is given.
         hurry: with planned width, paths that may run at once per path that has ended; 0.25 by default.
+        min_parallel: with planned width, paths that run at once even if fewer are needed; 1 by default.
         guard: deprecated and without effect; `sure` learns which confidence to trust.
         kind: kind of answer of questions that have none of their own, such as "number:rel=1e-3", or a judge; by default
             what the pool says. Answers are extracted again if the pool has the texts.
@@ -102,7 +104,7 @@ def compare(
         repeats=repeats, guard=guard, equal=equal, kind=kind, symbolic_seconds=symbolic_seconds,
         skip_damaged=skip_damaged or (isinstance(pool, Pool) and pool.skip_damaged), jobs=jobs,
     )  # fmt: skip
-    given = {"planned": planned, "hurry": hurry}
+    given = {"planned": planned, "hurry": hurry, "min_parallel": min_parallel}
     options = RunOptions(
         paths=paths, window=window, parallel=parallel, seed=seed, max_tokens=max_tokens, count=count,
         **with_implied({name: value for name, value in given.items() if value is not None}),
