@@ -1,11 +1,12 @@
-"""How our grading agrees with a public grader's own tests, beside that grader itself.
+"""How our grading agrees with public graders' own tests, beside those graders' expectations and math-verify's verdicts.
 
-    pip download --no-binary :all: --no-deps math-verify==0.9.0 && tar xzf math_verify-0.9.0.tar.gz
-    python benchmarks/graders.py math_verify-0.9.0 [--list]
+    pip download --no-binary :all: --no-deps math-verify==0.9.0 inspect-ai==0.3.210
+    tar xzf math_verify-0.9.0.tar.gz && tar xzf inspect_ai-0.3.210.tar.gz
+    python benchmarks/graders.py math_verify-0.9.0 inspect_ai-0.3.210 [--list]
 
-The cases are read from the unpacked source distribution at run time and are not part of this project. A case is a gold
-text, a text to grade and the expected verdict. The tests call math-verify with prose around the answers; ours reads
-the box or announcement in a text, else its last formula, else its last number.
+The cases are read from the unpacked source distributions at run time and are not part of this project. A case is a gold
+text, a text to grade and the expected verdict. The tests put prose around the answers; ours reads the box or
+announcement in a text, else its last formula, else its last number.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from sureenough import answers
 
@@ -35,10 +36,10 @@ class Case(NamedTuple):
 
 
 def cases(folder: Path) -> Iterator[Case]:
-    """Every literal (gold, text, verdict) of a parametrised test, apart from tests of math-verify's own options."""
-    for file in sorted((folder / "tests").glob("test_*.py")):
+    """Every literal (gold, text, verdict) of a parametrised test, apart from tests of a grader's own options."""
+    for file in sorted((folder / "tests").rglob("test_*.py")):
         for node in ast.walk(ast.parse(file.read_text())):
-            if isinstance(node, ast.FunctionDef):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 for decorator in node.decorator_list:
                     yield from _parametrised(file.name, node.name, decorator)
 
@@ -50,16 +51,24 @@ def _parametrised(file: str, test: str, decorator: ast.expr) -> Iterator[Case]:
         or not isinstance(decorator.args[0], ast.Constant)
     ):
         return
-    names = [name.strip() for name in str(decorator.args[0].value).split(",")]
-    if names[:2] != ["gold", "pred"] or not isinstance(decorator.args[1], ast.List):
+    names = tuple(name.strip() for name in str(decorator.args[0].value).split(","))
+    if names[:2] not in (("gold", "pred"), ("output", "target")) or not isinstance(decorator.args[1], ast.List):
         return
     for element in decorator.args[1].elts:
         try:
-            row = dict(zip(names, ast.literal_eval(element), strict=True))
+            row = dict(zip(names, map(_value, getattr(element, "elts", [])), strict=True))
         except ValueError:  # not a literal
             continue
         if row.get("strict", True) and not row.get("allow_set_relation_comp", False):
-            yield Case(file, test, row["gold"], row["pred"], bool(row.get("expected", row.get("result"))))
+            gold, text = (str(row.get(a, row.get(b))) for a, b in (("gold", "target"), ("pred", "output")))
+            yield Case(file, test, gold, text, bool(row.get("expected", row.get("result"))))
+
+
+def _value(node: ast.expr) -> Any:
+    """A literal, or one of inspect_ai's two verdicts."""
+    if isinstance(node, ast.Name) and node.id in ("CORRECT", "INCORRECT"):
+        return node.id == "CORRECT"
+    return ast.literal_eval(node)
 
 
 def answer_in(text: str) -> str:
@@ -91,15 +100,21 @@ def theirs(case: Case) -> bool:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", type=Path, help="the unpacked source distribution of math-verify")
+    parser.add_argument("folders", type=Path, nargs="+", help="unpacked source distributions of graders")
     parser.add_argument("--list", action="store_true", help="print every case on which ours disagrees")
     options = parser.parse_args()
     answers.warm_up()
-    suite = list(cases(options.folder))
+    for folder in options.folders:
+        report(folder, listing=options.list)
+    return 0
+
+
+def report(folder: Path, *, listing: bool) -> None:
+    suite = list(cases(folder))
     strict = [ours(case) for case in suite]
     lenient = [ours(case, **dict.fromkeys(POLICIES, True)) for case in suite]
     other = [theirs(case) for case in suite]
-    print(f"{len(suite)} cases, {sum(case.same for case in suite)} of them pairs that are the same")
+    print(f"{folder.name}: {len(suite)} cases, {sum(case.same for case in suite)} of them pairs that are the same")
     print(f"{'':44}{'agree':>7}{'':9}{'wrong merges':>14}{'misses':>8}")
     for name, verdicts in (
         ("ours, as in a vote's grading", strict),
@@ -111,13 +126,11 @@ def main() -> int:
         merges = sum(verdict and not case.same for case, verdict in pairs)
         share = f"{agree / len(suite):.1%}"
         print(f"{name:<44}{agree:>7}{share:>9}{merges:>14}{len(suite) - agree - merges:>8}")
-    if options.list:
-        for case, verdict in zip(suite, lenient, strict=True):
-            if verdict != case.same:
-                kind = "wrong merge" if verdict else "miss"
-                read = f"{answer_in(case.gold)!r} | {answer_in(case.text)!r}"
-                print(f"{kind}: {case.test}: {case.gold!r} | {case.text!r}  read as  {read}")
-    return 0
+    for case, verdict in zip(suite, lenient, strict=True):
+        if listing and verdict != case.same:
+            kind = "wrong merge" if verdict else "miss"
+            read = f"{answer_in(case.gold)!r} | {answer_in(case.text)!r}"
+            print(f"{kind}: {case.test}: {case.gold!r} | {case.text!r}  read as  {read}")
 
 
 if __name__ == "__main__":

@@ -191,7 +191,7 @@ def test_no_plug_in_is_looked_for_without_need() -> None:
 
 
 def test_clients_cannot_name_modules() -> None:
-    with pytest.raises(UsageError, match="can only be named where the server is started"):
+    with pytest.raises(UsageError, match="can only be named where a command or server is started"):
         parse("tests.test_plugins:mine", registered_only=True)
 
 

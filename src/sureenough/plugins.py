@@ -69,7 +69,7 @@ class Registry(Generic[T]):
             except UsageError as error:
                 raise UsageError(f"{self._unknown(name)}; {name}:{attribute} cannot be used: {error}") from None
             return Named(f"{name}:{attribute}", thing, options if colon else None)
-        reason = f"; {name}:{attribute} can only be named where the server is started" if dotted else ""
+        reason = f"; {name}:{attribute} can only be named where a command or server is started" if dotted else ""
         raise UsageError(self._unknown(name) + reason)
 
     def _unknown(self, name: str) -> str:

@@ -133,6 +133,8 @@ MATH: list[tuple[str, str | None]] = [
     ("The answer is 20 to 30 minutes", None),
     ("The answer is 42, with x = 3 and y = 4", "42"),
     ("Final Answer: The largest n is 34.", "34"),
+    ("Final Answer: The volume of $ABCD$ is 120. I hope it is correct.", "120"),
+    ("Answer: I hope it is correct.", None),
     ("Answer: There are 5 apples", "5 apples"),
     ("Answer: The cat is on the mat", "The cat is on the mat"),
     ("The answer is 42.<|im_end|>", "42"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import inspect
 import io
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,6 +17,7 @@ from sureenough.answers import grade
 from sureenough.bench.score import StrategyRuns, rows
 from sureenough.bench.tables import COLUMNS, csv_table, footnotes, json_table, plain_table
 from sureenough.core.confidence.array import Windows
+from sureenough.core.options import RunOptions
 from sureenough.core.pruning import Gate
 from sureenough.data import BUILTIN_POOL
 from sureenough.errors import UsageError
@@ -188,3 +190,8 @@ def test_no_strategy_is_no_comparison() -> None:
 def test_a_pool_smaller_than_the_warm_up_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="ask for ddc:warmup=4"):
         se.compare(tiny_pool(tmp_path, [4, 3]), ["sc", "ddc"])
+
+
+def test_every_run_option_is_an_option_of_a_comparison() -> None:
+    """`replay` and `recommend` pass all of them on; recorded paths take no time, so there is no deadline."""
+    assert set(RunOptions.fields()) - {"deadline"} <= set(inspect.signature(se.compare).parameters)

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from sureenough.api import aask
 from sureenough.core.events import Action, Token
 from sureenough.core.options import RunOptions
 from sureenough.core.outcome import Outcome
@@ -196,18 +197,23 @@ def test_14_14_a_cancel_while_the_engine_opens_gives_an_outcome() -> None:
     assert (out.answer, out.reason, out.started) == (None, "interrupted", 0)
 
 
-def test_14_1_long_texts_are_read_off_the_event_loop() -> None:
+def test_14_1_long_texts_are_read_off_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And so are all texts that code of the caller reads, which may take forever."""
     import threading
 
     threads: list[bool] = []
 
-    def reading(text: str) -> str | None:
+    def reading(text: str, **_: object) -> str | None:
         threads.append(threading.current_thread() is threading.main_thread())
         return "1"
 
     go(Fake(lambda seed: [tokens("x" * 5_000)]), paths=2, extract=reading)
     go(Fake(lambda seed: [tokens("x")]), paths=2, extract=reading)
-    assert threads == [False, False, True, True]
+    assert threads == [False] * 4
+    monkeypatch.setattr("sureenough.answers.boxed_kinds.mathematical_answer", reading)
+    for text in ("x" * 5_000, "x"):
+        asyncio.run(aask("?", Fake(lambda seed, text=text: [tokens(text)]), "sc", paths=2))
+    assert threads[4:] == [False, False, True, True]
 
 
 # -- issue 14, item 15: a recording gives up a path that never ends

@@ -6,6 +6,8 @@ import pytest
 
 from sureenough.drivers.transcripts import Transcript
 from sureenough.server.replies import split_reasoning
+from tests.server.openai_client import extra
+from tests.server.test_structured import ask, serving
 
 
 @pytest.mark.parametrize(
@@ -19,3 +21,13 @@ from sureenough.server.replies import split_reasoning
 )
 def test_thinking_is_not_content(text: str, reasoning: str | None, content: str) -> None:
     assert split_reasoning(Transcript(0, text)) == (reasoning, content)
+
+
+def test_thinking_that_the_chat_template_opened_is_not_in_the_content_of_a_reply() -> None:
+    """The vote reads what the client receives as content: the box inside the thinking plays no part."""
+    with serving(["Perhaps \\boxed{4}?\n</think>\n\nIt is \\boxed{5}."]) as (client, _):
+        reply = ask(client)
+    message = reply.choices[0].message
+    assert message.content == "It is \\boxed{5}."
+    assert message.model_extra["reasoning_content"] == "Perhaps \\boxed{4}?"
+    assert extra(reply)["votes"] == {"5": 5.0}

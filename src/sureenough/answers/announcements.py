@@ -48,6 +48,7 @@ _CONTINUED = re.compile(
 _MARKUP = re.compile(r"[$*_]|\\[()]")
 _NOT_WHOLE = ""  # an announcement whose value cannot be read whole: the reply has no answer
 _STATEMENT = re.compile(r"(?:[A-Za-z][a-z]+)\b.{0,200}\b(?:is|are|was|were|equals|be)\s(.*)")
+_HOPE = re.compile(r"\s{0,3}I hope (?:it|this) is (?:correct|right)\b.{0,300}", re.IGNORECASE)  # models add it by habit
 _MATHEMATICAL = frozenset("sin cos tan cot sec csc log ln sqrt pi frac exp and or infty".split())
 
 
@@ -110,6 +111,7 @@ def _line(rest: str) -> str | None:
     first = lines[0].strip("*_ \t") or next((line for line in lines[1:] if line.strip("*_ \t")), "")
     if len(first) > LONGEST:
         return None
+    first = _HOPE.sub("", first)
     statement = _STATEMENT.fullmatch(first)  # Answer: The largest n is 34.
     return (statement and _sentence(statement[1])) or _clean(first)
 

@@ -88,7 +88,7 @@ def compare(
         seed: of the orders and of the bootstrap.
         max_tokens: cap on the tokens of a question.
         count: the order in which votes are counted.
-        planned: run no more paths at once than the vote may still need; on if one of the next two is given.
+        planned: run no more paths at once than the vote may still need; on if `hurry` or `min_parallel` is given.
         hurry: with planned width, paths that may run at once per path that has ended; 0.25 by default.
         min_parallel: with planned width, paths that run at once even if fewer are needed; 1 by default.
         guard: deprecated and without effect; `sure` learns which confidence to trust.

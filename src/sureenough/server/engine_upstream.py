@@ -1,4 +1,4 @@
-"""An engine of another package as the upstream: it samples paths, and there is no server behind it to pass requests to.
+"""An engine of another package as the upstream: it samples paths, and cannot answer a request without a vote.
 
 How its tokens are sampled is the engine's own affair, so requests cannot change that.
 """
