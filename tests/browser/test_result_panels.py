@@ -95,7 +95,7 @@ def test_a_run_without_an_answer_says_why(browser: Browser) -> None:
         visit.state("over")
         assert visit.text("#answer") == "none"
         assert visit.text("#status").startswith("No path gave an answer")
-        assert "paths has an answer in a box or announces one" in visit.text("#notes")
+        assert "paths has one of the letters" in visit.text("#notes")
         assert visit.page.get_attribute("#run", "data-unanswered") is not None
         visit.page.wait_for_selector("#winner-text:not(:empty)")
         assert visit.text("#winner-name") == "No answer was found in path 0"

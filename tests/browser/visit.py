@@ -47,7 +47,7 @@ class Visit:
     def compared(self) -> None:
         """Wait for both runs of a comparison to be over, and for the sentence on their answers."""
         self.page.wait_for_selector("#comparison[data-state=over]")
-        self.page.wait_for_function("/agree|answer/.test(document.getElementById('verdict').textContent)")
+        self.page.wait_for_selector("#verdict:text-matches('agree|answer')")
 
     def text(self, selector: str) -> str:
         """The text of an element."""

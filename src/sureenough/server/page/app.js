@@ -62,7 +62,7 @@ function hideAll() {
 function reset() {
   hideAll();
   state = new RunState(); selected = null; palette = {};
-  pathPanel?.destroy(); stopChart?.plot.destroy();
+  pathPanel?.destroy(); stopChart?.destroy();
   for (const id of ["path-chart", "stop-chart", "chips", "votes", "fates", "text", "notes"]) $(id).replaceChildren();
   $("reader").hidden = $("winner").hidden = true; $("run").hidden = $("stop-card").hidden = false;
   pathPanel = new PathPanel($("path-chart"), state, colour, select);
@@ -205,7 +205,6 @@ $("chips").addEventListener("keydown", moveFocus);
 document.addEventListener("keydown", event => { if (event.key === "Escape" && selected !== null) deselect(); });
 $("theme").addEventListener("click", () => setTheme(THEMES[(THEMES.indexOf(localStorage.getItem("theme") ?? "system") + 1) % 3]));
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { palette = {}; redraw(); });
-addEventListener("resize", () => { comparison?.resize(); if (!$("run").hidden) { pathPanel.resize(); stopChart.resize(); } redraw(); });
 addEventListener("popstate", route);
 setTheme(localStorage.getItem("theme") ?? "system");
 loadForm();

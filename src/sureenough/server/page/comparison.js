@@ -48,8 +48,6 @@ export class Comparison {
     $("comparison").dataset.state = this.running.length ? "running" : "over";
   }
 
-  resize() { for (const card of this.cards) card.panel.resize(); }
-
   close() { this.subscription.abort(); for (const card of this.cards) card.panel.destroy(); }
 }
 

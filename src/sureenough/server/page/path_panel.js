@@ -12,6 +12,8 @@ export class PathPanel {
     this.choice = null;  // the reader's: true for boxes
     this.lit = new Set();
     this.selected = null;
+    this.observer = new ResizeObserver(() => { this.chart?.resize(); this.chart?.redraw(); });
+    this.observer.observe(host);
   }
 
   // Token counts alone are drawn as bars, which never overlap.
@@ -22,7 +24,7 @@ export class PathPanel {
   redraw() {
     const kind = this.boxed ? SmallMultiples : PathChart;
     if (!(this.chart instanceof kind)) {
-      this.destroy();
+      this.chart?.destroy();
       this.chart = new kind(this.host, this.state, this.colour, this.select, { longest: this.longest, highlight: lit => this.highlight(lit) });
     }
     this.chart.lit = this.selected === null ? this.lit : new Set([...this.lit, this.selected]);
@@ -36,7 +38,5 @@ export class PathPanel {
     this.redraw();
   }
 
-  resize() { this.chart?.resize(); }
-
-  destroy() { this.chart?.destroy(); this.chart = null; }
+  destroy() { this.observer.disconnect(); this.chart?.destroy(); }
 }

@@ -2,7 +2,6 @@
 
 export class StopRuleChart {
   constructor(host, state, colour) {
-    this.host = host;
     this.state = state;
     this.colour = colour;
     const axis = { stroke: () => colour("--dim"), grid: { stroke: () => colour("--grid"), width: 1 }, ticks: { show: false }, font: "12px system-ui" };
@@ -15,9 +14,11 @@ export class StopRuleChart {
         fill: () => colour(this.state.settled ? "--agrees" : "--running") + "22", points: { show: (u, s, from, to) => to - from < 40, size: 6, fill: () => colour("--card") } }],
       hooks: { draw: [() => this.#drawThreshold()] },
     }, [[0], [0]], host);
+    this.observer = new ResizeObserver(() => { if (host.clientWidth) this.plot.setSize({ width: host.clientWidth, height: host.clientHeight }); });
+    this.observer.observe(host);
   }
 
-  resize() { this.plot.setSize({ width: this.host.clientWidth, height: this.host.clientHeight }); }
+  destroy() { this.observer.disconnect(); this.plot.destroy(); }
 
   redraw() {
     const steps = this.state.steps.filter(step => step[2] !== null);
