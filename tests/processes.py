@@ -164,16 +164,23 @@ def serve(number: int) -> None:
     gc.collect()
     gc.freeze()
     interrupt = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # those who wait for the commands are not waited for
     with socket.socket(fileno=number) as requests:
         while files := socket.recv_fds(requests, 1, 5)[1]:
             if not os.fork():
                 requests.close()
-                signal.signal(signal.SIGCHLD, signal.SIG_DFL)
                 signal.signal(signal.SIGINT, interrupt)
                 _wait_for_command(files)
             for file in files:
                 os.close(file)
+            _reap(os.WNOHANG)
+    _reap(0)
+
+
+def _reap(options: int) -> None:
+    """Collect the processes that have ended, so that their time counts as ours; without WNOHANG, all of them."""
+    with suppress(ChildProcessError):
+        while os.waitpid(-1, options)[0]:
+            pass
 
 
 def _wait_for_command(files: list[int]) -> NoReturn:

@@ -1,6 +1,7 @@
 """Tests of tensors need torch, tests of kernels need Triton too: `pip install -e '.[dev,kernel]'`.
 
 If SUREENOUGH_KERNEL=1, as in CI, a missing module is an error and the tests are not skipped.
+If SUREENOUGH_FULL=1, as in CI, tests that can be small or large are large.
 """
 
 from __future__ import annotations
@@ -10,6 +11,9 @@ import os
 from typing import Any
 
 import pytest
+from hypothesis import settings
+
+FULL = os.environ.get("SUREENOUGH_FULL") == "1"
 
 
 def require(name: str) -> Any:
@@ -20,3 +24,8 @@ def require(name: str) -> Any:
         if os.environ.get("SUREENOUGH_KERNEL") == "1":
             raise
         pytest.skip(f"{name} is not installed: pip install -e '.[dev,kernel]'", allow_module_level=True)
+
+
+def examples(number: int) -> settings:
+    """Settings of Hypothesis: so many examples in CI, a quarter of them otherwise."""
+    return settings(max_examples=number if FULL else number // 4)

@@ -49,6 +49,7 @@ def values(one: Table, title: str) -> list[float]:
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
+@pytest.mark.usefixtures("few_synthetic_questions")
 def test_every_experiment_runs_and_says_how_it_was_made(
     name: str, source: Source, other: Source, tmp_path: Path
 ) -> None:

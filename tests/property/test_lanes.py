@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sureenough.core.learning import LearnerState
@@ -18,6 +18,7 @@ from sureenough.drivers.lockstep import lockstep
 from sureenough.drivers.replay import replay
 from sureenough.pools import RecordedPath
 from sureenough.strategies import STRATEGIES
+from tests.requirements import examples
 
 
 @st.composite
@@ -59,7 +60,7 @@ def runs(draw: st.DrawFn) -> tuple[list[RecordedPath], Strategy, dict[str, Any]]
     return paths, draw(strategies(len(paths))), sizes
 
 
-@settings(max_examples=400)
+@examples(400)
 @given(runs())
 def test_both_lanes_take_the_same_decisions(run: tuple[list[RecordedPath], Strategy, dict[str, Any]]) -> None:
     paths, strategy, sizes = run
@@ -68,7 +69,7 @@ def test_both_lanes_take_the_same_decisions(run: tuple[list[RecordedPath], Strat
     )
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(runs())
 def test_the_budget_holds_and_every_token_has_one_bucket(
     run: tuple[list[RecordedPath], Strategy, dict[str, Any]],
@@ -84,7 +85,7 @@ def test_the_budget_holds_and_every_token_has_one_bucket(
     assert out.answer is None or out.answer in out.votes
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(runs(), st.integers(1, 24))
 def test_any_width_gives_the_sequential_answer(
     run: tuple[list[RecordedPath], Strategy, dict[str, Any]], parallel: int
