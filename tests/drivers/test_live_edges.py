@@ -211,8 +211,8 @@ def test_14_1_long_texts_are_read_off_the_event_loop(monkeypatch: pytest.MonkeyP
     go(Fake(lambda seed: [tokens("x")]), paths=2, extract=reading)
     assert threads == [False] * 4
     monkeypatch.setattr("sureenough.answers.boxed_kinds.mathematical_answer", reading)
-    for text in ("x" * 5_000, "x"):
-        asyncio.run(aask("?", Fake(lambda seed, text=text: [tokens(text)]), "sc", paths=2))
+    asyncio.run(aask("?", Fake(lambda seed: [tokens("x" * 5_000)]), "sc", paths=2))
+    asyncio.run(aask("?", Fake(lambda seed: [tokens("x")]), "sc", paths=2))
     assert threads[4:] == [False, False, True, True]
 
 
