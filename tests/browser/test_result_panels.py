@@ -168,6 +168,7 @@ def test_many_paths_get_one_box_each(browser: Browser, recorded: str) -> None:
     visit.ask("How much does she make?", "sure", "delta=0", paths=32)
     visit.state("over")
     assert (visit.count(".chip"), visit.count(".boxes")) == (32, 0)
+    page.goto(recorded)  # the run before must not be taken for this one
     visit.ask("How much does she make?", "ddc", "weight=mean,tau=1,drop=0,trust=0", paths=48)
     visit.state("over")
     assert visit.count(".chip") > 32

@@ -62,6 +62,7 @@ function hideAll() {
 function reset() {
   hideAll();
   state = new RunState(); selected = null; palette = {};
+  $("run").dataset.state = "running";
   pathPanel?.destroy(); stopChart?.destroy();
   for (const id of ["path-chart", "stop-chart", "chips", "votes", "fates", "text", "notes"]) $(id).replaceChildren();
   $("reader").hidden = $("winner").hidden = true; $("run").hidden = $("stop-card").hidden = false;
