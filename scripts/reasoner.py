@@ -1,7 +1,7 @@
 """How good the built-in model is, level by level: the table and the figures of docs/reasoner.md.
 
 pip install '.[local,bench]'
-python scripts/reasoner.py problems arith.jsonl
+python scripts/reasoner.py problems arith.jsonl [SEED]
 sureenough record arith.jsonl -o arith.parquet --paths 32 --parallel 32 --no-text
 python scripts/reasoner.py draw arith.parquet docs/
 """
@@ -31,9 +31,11 @@ COLOURS: Final = {"single path": "#6e7781", "sc": "#0969da", "ddc": "#1a7f37", "
 Marks = npt.NDArray[np.float64]
 
 
-def problems(out: Path) -> None:
-    """Write five hundred problems that the model has not seen."""
-    made = [problem for level in LEVELS for problem in generate(level, SEED, EACH)]
+def problems(out: Path, seed: int = SEED) -> None:
+    """Write five hundred generated problems; those of the default seed level by level, others by level in turn."""
+    levels = [generate(level, seed, EACH) for level in LEVELS]
+    in_turn = [problem for same_place in zip(*levels, strict=True) for problem in same_place]
+    made = [problem for level in levels for problem in level] if seed == SEED else in_turn
     lines = [json.dumps({"id": p.id, "question": p.question, "gold": p.gold, "level": p.level}) for p in made]
     out.write_text("\n".join(lines) + "\n")
 
@@ -137,14 +139,14 @@ def _confidence(paths: dict[int, Level], out: Path) -> None:
     fig.savefig(out, metadata={"Date": None})
 
 
-def main(what: str, file: str, folder: str = "docs") -> None:
-    """One of the two steps."""
+def main(what: str, file: str, more: str | None = None) -> None:
+    """One of the two steps; `more` is the seed of the problems or the folder of the figures."""
     if what == "problems":
-        problems(Path(file))
+        problems(Path(file), SEED if more is None else int(more))
     else:
         paths, table = levels(Path(file)), compared(Path(file))
         show(paths, table)
-        draw(paths, table, Path(folder))
+        draw(paths, table, Path(more or "docs"))
 
 
 if __name__ == "__main__":
