@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import pkgutil
 import subprocess
 import sys
 from typing import Any, get_type_hints
@@ -21,6 +22,11 @@ def test_every_export_is_there_and_documented() -> None:
     for name in se.__all__:
         thing = getattr(se, name)
         assert isinstance(thing, dict) or inspect.getdoc(thing), name
+
+
+def test_no_export_has_the_name_of_a_module() -> None:
+    """Importing the module would replace the export."""
+    assert {module.name for module in pkgutil.iter_modules(se.__path__)} & set(se.__all__) == set()
 
 
 def test_importing_the_package_loads_nothing_heavy() -> None:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Final
 from sureenough.version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from sureenough.allocate import aallocate, allocate
     from sureenough.answers.kinds import Judge, judge
     from sureenough.api import aask, ask, replay
     from sureenough.bench import Comparison, Row, compare
@@ -34,6 +33,7 @@ if TYPE_CHECKING:
         UsageError,
     )
     from sureenough.pools import Learner, Pool, RecordedPath
+    from sureenough.shared_budget import aallocate, allocate
     from sureenough.strategies import STRATEGIES
 
 __all__ = [
@@ -73,7 +73,7 @@ __all__ = [
 ]
 
 _MODULES: Final = {
-    "allocate": ("aallocate", "allocate"),
+    "shared_budget": ("aallocate", "allocate"),
     "answers.kinds": ("Judge", "judge"),
     "api": ("aask", "ask", "replay"),
     "bench": ("Comparison", "Row", "compare"),
