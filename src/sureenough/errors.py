@@ -5,6 +5,7 @@ SureEnoughError
 ├── EngineError       an engine could not sample a path; knows the path, its seed and the request id
 │   ├── EngineUnavailable   no response; retried before the path's first token
 │   ├── EngineRejected      the server refused the request (4xx): ends the run
+│   │   └── CannotExtend        the engine does not continue a given beginning
 │   └── MissingLogprobs     the server sent no log-probabilities; names the flag to set
 ├── TraceError        recorded paths that cannot be read or written
 └── ProtocolError     a driver broke the session's protocol: a bug of ours
@@ -44,6 +45,10 @@ class EngineUnavailable(EngineError):
 
 class EngineRejected(EngineError):
     """The server refused the request; sending it again would not help."""
+
+
+class CannotExtend(EngineRejected):
+    """The engine does not continue a given beginning, which probes need."""
 
 
 class MissingLogprobs(EngineError):
