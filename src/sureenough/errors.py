@@ -13,6 +13,8 @@ SureEnoughError
 
 from __future__ import annotations
 
+from typing import Self
+
 
 class SureEnoughError(Exception):
     """The base class of all errors that sureenough raises on purpose."""
@@ -37,6 +39,12 @@ class EngineError(SureEnoughError):
         super().__init__(message)
         self.path, self.seed, self.request_id = path, seed, request_id
         self.status = status  # of the HTTP response, if there was one
+
+    def located(self, path: int, seed: int) -> Self:
+        """The error with its path, and without the frames that it passed through, which hold all that was received."""
+        self.path, self.seed = path, seed
+        self.__context__ = self.__cause__ = None
+        return self.with_traceback(None)
 
 
 class EngineUnavailable(EngineError):
