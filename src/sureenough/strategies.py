@@ -89,7 +89,7 @@ STRATEGIES: Final[dict[str, Strategy]] = {
     ),
 }
 
-for _name in ("ac", "ddc", "sure"):
+for _name in ("sc", "ac", "ddc", "sure"):
     STRATEGIES[f"{_name}+probe"] = replace(
         STRATEGIES[_name],
         name=f"{_name}+probe",

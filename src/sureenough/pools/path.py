@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import Annotated, Any, Final, NamedTuple, Self
 
+import msgspec
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -16,11 +17,37 @@ from sureenough.core.probing import ProbeReply, ProbeRule
 from sureenough.errors import TraceError, UsageError
 
 
+class _ProbeEntry(msgspec.Struct):
+    at: Annotated[int, msgspec.Meta(ge=1)]
+    answer: str | None
+    tokens: Annotated[int, msgspec.Meta(ge=0)]
+    hedged: bool
+
+
 class RecordedProbe(NamedTuple):
     """What a path gave as its answer after so many of its tokens."""
 
     at: int
     reply: ProbeReply
+
+    def to_json(self) -> dict[str, Any]:
+        """As journals and pools keep it."""
+        return {"at": self.at, **self.reply._asdict()}
+
+    @classmethod
+    def of(cls, entries: object) -> tuple[Self, ...] | None:
+        """The probes of a path, from a file; None if it was recorded without.
+
+        Raises:
+            ValueError: the entries are not probes.
+        """
+        if entries is None:
+            return None
+        try:
+            probes = tuple(msgspec.convert(entries, list[_ProbeEntry]))
+        except msgspec.ValidationError as error:
+            raise ValueError(str(error)) from None
+        return tuple(cls(one.at, ProbeReply(one.answer, one.tokens, one.hedged)) for one in probes)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
