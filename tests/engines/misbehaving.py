@@ -235,7 +235,7 @@ def beginning_words(body: dict[str, Any], words: list[str]) -> int:
         if not beginning.startswith(word):
             break
         beginning = beginning[len(word) :]
-    return 0
+    return 0 if beginning else len(words)
 
 
 def entry(word: str, k: int, draw: random.Random, manner: Manner, scale: float = 1.0) -> dict[str, Any]:

@@ -257,7 +257,9 @@ async def check_extend(connection: OpenAIConnection) -> Check:
         if not half.text:
             return Check("extend", None, "the path is empty, so there is nothing to continue", fix)
         whole = await _continued(connection, prompt, "", 2 * HALF)
-        rest = await _continued(connection, prompt, half.text, HALF)
+        if whole.tokens <= half.tokens:  # it has ended by itself
+            half = await _continued(connection, prompt, "", max(1, half.tokens // 2))
+        rest = await _continued(connection, prompt, half.text, 2 * HALF - half.tokens)
     except CannotExtend as error:
         return Check("extend", None, str(error), fix)
     if whole.text != half.text + rest.text:

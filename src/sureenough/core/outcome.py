@@ -122,7 +122,8 @@ def _sentences(out: Outcome) -> list[str]:
     if shares:
         more = f", and {len(out.votes) - 5} more" if len(out.votes) > 5 else ""
         lines.append(
-            f"Votes: {', '.join(shares)}{more}; {out.abstained} paths gave no answer, {out.pruned} were pruned."
+            f"Votes: {', '.join(shares)}{more}; {out.abstained} paths gave no answer, {out.pruned} were pruned"
+            + (f", {out.ended_by_probe} ended when their probes agreed." if out.ended_by_probe else ".")
         )
     uncounted = out.started - out.counted
     more_started = f"; {uncounted} more had been started" if uncounted else ""
