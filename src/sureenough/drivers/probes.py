@@ -11,7 +11,7 @@ from typing import Final
 from sureenough.answers import Judge
 from sureenough.core.events import Probe, Probed, Token, path_seed
 from sureenough.core.probing import ProbeReply
-from sureenough.drivers.judging import extract_or_abstain
+from sureenough.drivers.judging import extract_in_run
 from sureenough.engines.base import Chunk, Engine, ExtendOptions, Prompt
 from sureenough.errors import EngineError, EngineRejected, MissingLogprobs
 
@@ -70,14 +70,14 @@ class ProbeRequest:
                 self.tokens += len(chunk) + chunk.unread + chunk.beyond
                 self.prompt_tokens = chunk.prompt_tokens or self.prompt_tokens
                 self.cached_tokens = chunk.cached_tokens or self.cached_tokens
-        return self._reply(text)
+        return await self._reply(text)
 
-    def _reply(self, text: str) -> ProbeReply:
+    async def _reply(self, text: str) -> ProbeReply:
         """The answer, if its box was closed, and whether what follows takes it back."""
         end = _end_of_box(text) if self._opening.endswith("{") else len(text)
         if end is None or not text[:end].strip(" }"):
             return ProbeReply(None, self.tokens)
-        answer, self.note = extract_or_abstain(self._judge, self._opening + text[:end])
+        answer, self.note = await extract_in_run(self._judge, self._opening + text[:end])
         return ProbeReply(answer, self.tokens, HEDGES.search(text[end:]) is not None)
 
 

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Final, NamedTuple
 
-from sureenough.bench.cells import ReplayCell
 from sureenough.bench.experiments import columns as c
 from sureenough.bench.experiments.columns import Column
 from sureenough.bench.experiments.experiment import Experiment, Findings, Inputs, over_pools
 from sureenough.bench.experiments.replayed import cell_options, replay_findings, replay_inputs
 from sureenough.bench.judging import JudgedAnswers
 from sureenough.bench.pipeline import OpenPool, PoolResults
+from sureenough.bench.replay_units import ReplayCell
 from sureenough.bench.result import Axis, Cell, Figure, ResultColumn, Series, Table
 from sureenough.bench.strategy_lists import fitting_pool
 from sureenough.core.probing import ProbeRule
