@@ -31,6 +31,10 @@ DOCUMENTED = {
     "ddc-no-trend": "warmup weight gamma tau trust drop",
     "ddc-no-depth": "warmup weight gamma tau",
     "sure": "delta least weigh beta",
+    "sc+probe": "weigh beta every agree",
+    "ac+probe": "tau weigh beta every agree",
+    "ddc+probe": "warmup weight gamma tau eta trust drop risk every agree",
+    "sure+probe": "delta least weigh beta every agree",
 }
 
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from sureenough.engines.local.engine import Local
     from sureenough.engines.openai.client import OpenAI
     from sureenough.errors import (
+        CannotExtend,
         EngineError,
         EngineRejected,
         EngineUnavailable,
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "STRATEGIES",
+    "CannotExtend",
     "Comparison",
     "EngineError",
     "EngineRejected",
@@ -86,6 +88,7 @@ _MODULES: Final = {
     "engines.local": ("Local",),
     "engines.openai": ("OpenAI",),
     "errors": (
+        "CannotExtend",
         "EngineError",
         "EngineRejected",
         "EngineUnavailable",

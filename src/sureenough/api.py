@@ -132,7 +132,7 @@ def answer_classes(
     recorded: Iterable[RecordedPath], kind: Kind = "math", known: Iterable[Iterable[str]] | None = None
 ) -> tuple[dict[str, Hashable], str | None]:
     """The class of every answer of these paths, and a note if the judge failed."""
-    answers = sorted({path.answer for path in recorded if path.answer is not None})
+    answers = sorted(set().union(*(path.answers() for path in recorded)))
     judge = for_question(resolve_kind(kind), None, REPLAY_LIMITS)
     return classes_or_own(judge, answers) if known is None else recorded_classes(known, judge, answers)
 

@@ -5,12 +5,15 @@ SureEnoughError
 ├── EngineError       an engine could not sample a path; knows the path, its seed and the request id
 │   ├── EngineUnavailable   no response; retried before the path's first token
 │   ├── EngineRejected      the server refused the request (4xx): ends the run
+│   │   └── CannotExtend        the engine does not continue a given beginning
 │   └── MissingLogprobs     the server sent no log-probabilities; names the flag to set
 ├── TraceError        recorded paths that cannot be read or written
 └── ProtocolError     a driver broke the session's protocol: a bug of ours
 """
 
 from __future__ import annotations
+
+from typing import Self
 
 
 class SureEnoughError(Exception):
@@ -37,6 +40,12 @@ class EngineError(SureEnoughError):
         self.path, self.seed, self.request_id = path, seed, request_id
         self.status = status  # of the HTTP response, if there was one
 
+    def located(self, path: int, seed: int) -> Self:
+        """The error with its path, and without the frames that it passed through, which hold all that was received."""
+        self.path, self.seed = path, seed
+        self.__context__ = self.__cause__ = None
+        return self.with_traceback(None)
+
 
 class EngineUnavailable(EngineError):
     """No response from the engine's address."""
@@ -44,6 +53,10 @@ class EngineUnavailable(EngineError):
 
 class EngineRejected(EngineError):
     """The server refused the request; sending it again would not help."""
+
+
+class CannotExtend(EngineRejected):
+    """The engine does not continue a given beginning, which probes need."""
 
 
 class MissingLogprobs(EngineError):

@@ -9,6 +9,7 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 import pytest
 
+from sureenough.bench import compare
 from sureenough.pools import Pool
 from tests.cli.recording import record
 
@@ -122,3 +123,24 @@ def test_no_server_is_exit_code_3(dataset: Path, tmp_path: Path) -> None:
     done = record("http://127.0.0.1:9/v1", dataset, tmp_path / "pool.parquet", "--parallel", "1")
     assert done.returncode == 3
     assert "no response from" in done.stderr
+
+
+def test_probes_are_recorded_and_replayed(url: str, dataset: Path, tmp_path: Path) -> None:
+    pool = tmp_path / "pool.parquet"
+    probes = ("--limit", "2", "--probes", "every=8")
+    assert record(url, dataset, pool, *probes).returncode == 0
+    for question in Pool(pool):
+        for path in question.paths:
+            assert [probe.at for probe in path.probes or ()] == [8, 16, 24, 32]
+    rows = compare(pool, ["sc", "ac+probe:every=16,agree=2"], window=8)
+    assert [row.strategy for row in rows] == ["sc", "ac+probe:every=16,agree=2"]
+    more = record(url, dataset, pool, "--paths", "9", "--limit", "2")
+    assert (more.returncode, "recorded with probes {'every': 8}, not None" in more.stderr) == (2, True), more.stderr
+    assert record(url, dataset, pool, *probes, "--paths", "9").returncode == 0
+    assert all(path.probes for question in Pool(pool) for path in question.paths)
+
+
+@pytest.mark.parametrize("probes", ["64", "every", "every=0", "each=64", f"every={'9' * 5000}"])
+def test_probes_that_cannot_be_read(url: str, dataset: Path, tmp_path: Path, probes: str) -> None:
+    done = record(url, dataset, tmp_path / "pool.parquet", "--probes", probes)
+    assert (done.returncode, "such as --probes every=64" in done.stderr) == (2, True)

@@ -5,7 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from sureenough.core.events import Action, Cancel, Classify, Ended, Event, Expired, Regrouped, Start, Tokens
+from sureenough.core.events import (
+    Action,
+    Cancel,
+    Classify,
+    Ended,
+    Event,
+    Expired,
+    Probe,
+    Probed,
+    Regrouped,
+    Start,
+    Tokens,
+)
 from sureenough.core.session import Session
 
 
@@ -24,6 +36,11 @@ def say(thing: Event | Action) -> str:
             return f"start {path}"
         case Cancel(path, fate):
             return f"cancel {path} ({fate})"
+        case Probe(path, tokens, limit):
+            return f"probe {path} after {tokens} tokens, in at most {limit}"
+        case Probed(path, reply):
+            hedged = ", hedging" if reply.hedged else ""
+            return f"path {path} would answer {reply.answer}{hedged} ({reply.tokens} tokens)"
         case Classify(answers):
             return f"classify {', '.join(answers)}"
         case _:

@@ -23,13 +23,15 @@ from sureenough.core.events import (
     path_seed,
 )
 from sureenough.core.options import RunOptions
+from sureenough.core.probing import ProbeRule
 from sureenough.core.session import Session
 from sureenough.core.strategy import Strategy
 from sureenough.errors import ProtocolError, UsageError
 from sureenough.strategies import STRATEGIES
 from tests.core.journal import journal
-from tests.core.making import ddc, ended, grew, session
+from tests.core.making import ddc, ended, grew, probed, session
 
+AC_PROBE = replace(STRATEGIES["ac+probe"], probe=ProbeRule(every=2, agree=2))
 GOLDEN = Path(__file__).parent.parent / "golden"
 
 
@@ -64,6 +66,46 @@ JOURNALS: dict[str, tuple[Callable[[], Session], list[Event]]] = {
             ended(2, "b"),
             grew(3, 7, 7),
             ended(3, "b"),
+        ],
+    ),
+    "ac-ends-paths-by-their-probes": (
+        lambda: Session(AC_PROBE, RunOptions(paths=6, window=2, parallel=2)),
+        [
+            grew(0, 5),
+            grew(0, 5, 5),  # the third token waits for the probe after the second
+            grew(1, 5, 5),
+            ended(0, "b"),  # waits, too
+            probed(1, "a"),
+            probed(0, "a"),  # the third token and the end follow
+            grew(1, 5, 5),
+            probed(1, "a"),
+            grew(2, 5, 5, 5, 5, 5),
+            probed(2, "a"),
+            probed(2, "a"),  # two tokens and a probe later, with a token too many
+            grew(3, 5, 5, 5),
+            probed(3, None, 24),
+            grew(4, 5, 5),
+            ended(3, "a"),
+            probed(4, "a", hedged=True),
+            grew(4, 5, 5),
+            probed(4, "a"),
+            ended(4, "a"),
+            grew(5, 5, 5),
+            Expired("interrupted"),
+            probed(5, None, 2),
+        ],
+    ),
+    "ddc-probes-its-warm-up-and-prunes": (
+        lambda: Session(ddc(probe=ProbeRule(2, 1)), RunOptions(paths=5, window=2, parallel=2)),
+        [
+            grew(0, 6, 7),
+            grew(1, 6, 6, 5),
+            probed(0, "a"),
+            probed(1, None),
+            ended(1, "b"),
+            grew(2, 1, 1, 1),  # pruned where it would have been probed
+            grew(3, 6, 7, 1, 1),  # a probe before the token at which it would be pruned
+            probed(3, "a"),
         ],
     ),
     "late-and-duplicate-events": (

@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator, Coroutine, Sequence
 from typing import Any
 
 from sureenough.core.events import Token
-from sureenough.engines.base import Engine, Prompt
+from sureenough.engines.base import Engine, ExtendOptions, Prompt
 
 
 class Bridge(Engine):
@@ -26,8 +26,15 @@ class Bridge(Engine):
     def running(self) -> int:
         return int(self._engine.running)
 
-    async def stream(self, prompt: Prompt, *, seed: int) -> AsyncGenerator[Sequence[Token], None]:
-        chunks = self._engine.stream(prompt, seed=seed)
+    def stream(self, prompt: Prompt, *, seed: int) -> AsyncGenerator[Sequence[Token], None]:
+        return self._passed_on(self._engine.stream(prompt, seed=seed))
+
+    def extend(
+        self, prompt: Prompt, beginning: str, options: ExtendOptions, *, seed: int
+    ) -> AsyncGenerator[Sequence[Token], None]:
+        return self._passed_on(self._engine.extend(prompt, beginning, options, seed=seed))
+
+    async def _passed_on(self, chunks: AsyncGenerator[Any, None]) -> AsyncGenerator[Sequence[Token], None]:
         steps: list[asyncio.Task[Any] | None] = []
         try:
             while True:

@@ -44,6 +44,7 @@ class Held(NamedTuple):
     running: Callable[[], int]
     tokens: int = 11  # of each path
     answer: str | None = "7"
+    extends: bool = True
 
 
 def _signals(seed: int, n: int) -> list[Token]:
@@ -63,7 +64,14 @@ async def fake(trouble: Trouble) -> AsyncIterator[Held]:
             yield EngineError("broken")
         yield Chunk([Token(r"\boxed{7}", 0.5, 10.0)], finish="stop")
 
-    engine = Fake(script)
+    def continuations(beginning: str, seed: int) -> Iterable[Step]:
+        at = len(beginning)
+        while trouble != "broken":
+            yield [Token("so\nthen"[at % 7], 0.5, 10.0)]
+            at += 1
+        yield EngineError("broken")
+
+    engine = Fake(script, continuations)
     yield Held(engine, lambda: engine.running)
 
 
@@ -77,7 +85,7 @@ async def recorded(trouble: Trouble) -> AsyncIterator[Held]:
         made = _signals(seed, n)
         paths.append(RecordedPath("7", [t.peak for t in made], [t.conf for t in made], text=r"so \boxed{7}"))
     engine = Recorded(paths)
-    yield Held(engine, lambda: engine.running)
+    yield Held(engine, lambda: engine.running, extends=False)
 
 
 @asynccontextmanager

@@ -8,7 +8,7 @@ import random
 import ssl
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 WORDS = ("so ", "then ", "x", " = ", "π", "7", "日本", "\n", "hence ", "é")
@@ -38,6 +38,7 @@ class Manner:
     reasoning: bool = False
     finish: str = "stop"
     obeys: bool = True  # ends a path at the limit it was told
+    extends: str = "yes"  # continues a beginning; "no": refuses it; "drops": its template leaves the beginning out
     delay: float = 0.0  # seconds before each write
     work: float = 0.0  # seconds of the server's only processor for each write
     deaf: bool = False  # goes on working for clients that have gone
@@ -118,6 +119,8 @@ class Server:
     async def _reply(
         self, body: dict[str, Any], manner: Manner, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> bool:
+        if manner.extends == "no" and body.get("continue_final_message"):
+            manner = replace(manner, status=400, body='{"error": {"message": "Extra inputs are not permitted"}}')
         if manner.status != 200 or manner.kind != "text/event-stream":
             content = manner.body.encode()
             head = {"Content-Type": "application/json", "Content-Length": str(len(content))} | manner.headers
@@ -188,11 +191,16 @@ def events(body: dict[str, Any], manner: Manner) -> Iterator[str]:
     chat = "messages" in body
     k = (body.get("top_logprobs") if chat else body.get("logprobs")) or 0
     k = max(0, k + manner.more_candidates) if k and manner.logprobs else 0
-    scale = 1 / body["temperature"] if manner.scaled else 1.0
+    scale = 1 / (body["temperature"] or 1.0) if manner.scaled else 1.0
     answer = str(draw.choice([7, 7, 7, 8])) if manner.answer is None else manner.answer
     words = [draw.choice(WORDS) for _ in range(manner.tokens)] + ["\\boxed{", answer, "}"]
+    sent = beginning_words(body, words) if manner.extends == "yes" else 0
+    words = words[sent:]
     whole, words = len(words), words[: body.get("max_tokens") if manner.obeys else None]
-    finish = manner.finish if len(words) == whole else "length"
+    stops = [at for at, word in enumerate(words) if any(stop in word for stop in body.get("stop") or ())]
+    words, finish = (
+        (words[: stops[0]], "stop") if stops else (words, manner.finish if len(words) == whole else "length")
+    )
     if chat and manner.role_first:
         yield json.dumps({"choices": [{"index": 0, "delta": {"role": "assistant", "content": ""}, "logprobs": None}]})
     for start in range(0, len(words), manner.per_chunk):
@@ -209,9 +217,25 @@ def events(body: dict[str, Any], manner: Manner) -> Iterator[str]:
         yield json.dumps({"id": "c", "object": "chunk", "choices": [choice]}, ensure_ascii=False)
     made = len(words) + manner.unseen_end
     if manner.usage:
-        yield json.dumps({"choices": [], "usage": {"prompt_tokens": 9, "completion_tokens": made}})
+        yield json.dumps({"choices": [], "usage": {"prompt_tokens": 9 + sent, "completion_tokens": made}})
     if manner.done:
         yield "[DONE]"
+
+
+def beginning_words(body: dict[str, Any], words: list[str]) -> int:
+    """How many words of its path the request begins with."""
+    beginning = ""
+    if body.get("continue_final_message"):
+        beginning = body["messages"][-1]["content"]
+    elif "prompt" in body:
+        beginning = body["prompt"].removeprefix("?")
+    for n, word in enumerate(words):
+        if not beginning:
+            return n
+        if not beginning.startswith(word):
+            break
+        beginning = beginning[len(word) :]
+    return 0 if beginning else len(words)
 
 
 def entry(word: str, k: int, draw: random.Random, manner: Manner, scale: float = 1.0) -> dict[str, Any]:

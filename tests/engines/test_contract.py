@@ -19,8 +19,8 @@ from sureenough.core.options import RunOptions
 from sureenough.core.session import Session
 from sureenough.drivers.live import run
 from sureenough.engines import Chunk, Engine, Prompt
-from sureenough.engines.base import opened
-from sureenough.errors import EngineError, MissingLogprobs
+from sureenough.engines.base import ExtendOptions, opened
+from sureenough.errors import CannotExtend, EngineError, MissingLogprobs
 from sureenough.spec import resolve
 from tests.engines.makers import ENGINES, PROMPT, SEEDS, Held, Trouble
 
@@ -128,6 +128,71 @@ def test_a_whole_run(make: Any, strategy: str) -> None:
         assert out.tokens.total <= held.tokens * out.started
 
     bounded(make, "none", use)
+
+
+async def continued(engine: Engine, beginning: str, seed: int = SEEDS[3], **options: Any) -> list[Chunk]:
+    """The chunks of a beginning's continuation at T = 0."""
+    chosen = ExtendOptions(**({"max_tokens": 8, "temperature": 0.0} | options))
+    async with opened(engine, 1) as ready, aclosing(ready.extend(PROMPT, beginning, chosen, seed=seed)) as chunks:
+        return [chunk if isinstance(chunk, Chunk) else Chunk(chunk) async for chunk in chunks]
+
+
+def text_of(chunks: list[Chunk]) -> str:
+    return "".join(chunk.text for chunk in chunks)
+
+
+@every_engine
+def test_a_beginning_is_continued_as_the_unbroken_path(make: Any) -> None:
+    async def use(held: Held) -> None:
+        if not held.extends:
+            with pytest.raises(CannotExtend, match="cannot be extended"):
+                await continued(held.engine, "so ")
+            return
+        whole, half = await continued(held.engine, ""), await continued(held.engine, "", max_tokens=4)
+        rest = await continued(held.engine, text_of(half), max_tokens=4)
+        assert text_of(half) + text_of(rest) == text_of(whole)
+        assert all(0 < token.peak <= 1 for chunk in rest for token in chunk)
+        assert (sum(map(len, half)), sum(map(len, rest))) == (4, 4)
+        assert [chunk.finish for chunk in rest if chunk.finish is not None] == ["length"]
+        counts = half[-1].prompt_tokens, rest[-1].prompt_tokens
+        assert counts == (None, None) or counts[1] == (counts[0] or 0) + 4
+
+    bounded(make, "none", use)
+
+
+@every_engine
+def test_a_continuation_ends_at_a_stop_text(make: Any) -> None:
+    async def use(held: Held) -> None:
+        if held.extends:
+            whole = text_of(await continued(held.engine, ""))
+            stop = whole[-1]
+            stopped = await continued(held.engine, "", stop=(stop, "never"))
+            assert text_of(stopped) == whole[: whole.index(stop)]
+            assert [chunk.finish for chunk in stopped if chunk.finish is not None] == ["stop"]
+
+    bounded(make, "none", use)
+
+
+@every_engine
+def test_closing_a_continuation_frees_the_slot(make: Any) -> None:
+    async def use(held: Held) -> None:
+        if held.extends:
+            options = ExtendOptions(max_tokens=1000)
+            async with opened(held.engine, 2) as ready:
+                for seed in SEEDS[:5]:
+                    async with aclosing(ready.extend(PROMPT, "so ", options, seed=seed)) as chunks:
+                        await anext(chunks)
+
+    bounded(make, "endless", use)
+
+
+@every_engine
+def test_a_continuation_that_breaks_is_an_engine_error(make: Any) -> None:
+    async def use(held: Held) -> None:
+        with pytest.raises(EngineError):
+            await continued(held.engine, "so ", max_tokens=1000)
+
+    bounded(make, "broken", use)
 
 
 @every_engine

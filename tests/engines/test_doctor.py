@@ -28,7 +28,7 @@ def test_a_healthy_server() -> None:
     del found["closing"]  # is timed here, and what time says depends on the machine's load
     assert {name: check.good for name, check in found.items()} == {
         "top-k": True, "raw": True, "distinct": True, "seeds": True, "counting": True,
-        "chunks": True, "highest k": True, "inside": True,
+        "chunks": True, "highest k": True, "inside": True, "extend": True,
     }  # fmt: skip
 
 
@@ -39,6 +39,8 @@ def test_a_healthy_server() -> None:
         (Manner(more_candidates=-15), "top-k", False, "--max-logprobs 20"),
         (Manner(repeated=True, per_chunk=4), "distinct", False, "--stream-interval 1"),
         (Manner(usage=False), "counting", None, "only received tokens are counted"),
+        (Manner(tokens=40, extends="no"), "extend", None, "vLLM, SGLang and llama.cpp"),
+        (Manner(tokens=40, extends="drops"), "extend", None, "vLLM, SGLang and llama.cpp"),
         (Manner(scaled=True), "raw", False, "SGLANG_RETURN_ORIGINAL_LOGPROB"),
     ],
 )
@@ -52,7 +54,7 @@ def test_what_ails_a_server(manner: Manner, name: str, good: bool | None, cure: 
     ("manner", "skipped"),
     [
         (Manner(logprobs=False), ["raw", "distinct", "chunks", "highest k"]),
-        (Manner(status=400), ["raw", "distinct", "seeds", "closing", "counting", "chunks", "highest k"]),
+        (Manner(status=400), ["raw", "distinct", "seeds", "closing", "counting", "chunks", "highest k", "extend"]),
     ],
 )
 def test_a_cause_is_named_once(manner: Manner, skipped: list[str]) -> None:

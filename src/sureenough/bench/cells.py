@@ -61,6 +61,8 @@ def replay_cells(
     cells = [tuple(cells_of(pool)) for pool in opened]
     for cell in (cell for of_pool in cells for cell in of_pool):
         cell.options.check_budget(resolve(cell.strategy))
+    if any(_learns(cell) and resolve(cell.strategy).probe is not None for of_pool in cells for cell in of_pool):
+        settings = replace(settings, jobs=1)  # the summaries that other processes would need have no probes
     learning = [_learning_units(of_pool, settings) for of_pool in cells]
     passes = [1 + len(dealt) for dealt in learning]
     counter = PathCounter(progress, sum(pool.pool.rows * n for pool, n in zip(opened, passes, strict=True)))

@@ -65,7 +65,8 @@ def judge_question(
 
     The verdicts of a pool decide the vote if they were made with the same budget.
     """
-    answers = list(dict.fromkeys(path.answer for path in question.paths if path.answer is not None))
+    own = [path.answer for path in question.paths if path.answer is not None]
+    answers = list(dict.fromkeys([*own, *(a for path in question.paths for a in sorted(path.answers()))]))
     limits = Limits(symbolic_seconds, REPLAY_PATIENCE)
     known = verdicts.of(question.id, judge) if verdicts is not None and limits == REPLAY_LIMITS else None
     voting, grading = (for_question(judge, None, limits) for _ in range(2))
@@ -112,8 +113,9 @@ def read_again(question: Question, kind: Any, pool: Pool) -> Question:
     if question.kind is not None or kind in (None, pool.info.kind) or None in texts:
         return question
     judge = for_question(resolve_kind(kind))
-    answers = [extract_or_abstain(judge, text or "") for text in texts]
-    paths = [replace(path, answer=answer) for path, (answer, _) in zip(question.paths, answers, strict=True)]
+    answers = [extract_or_abstain(judge, text or "")[0] for text in texts]
+    pairs = zip(question.paths, answers, strict=True)
+    paths = [replace(path, answer=answer, probes=None) for path, answer in pairs]  # the other kind read the probes
     return replace(question, paths=paths)
 
 

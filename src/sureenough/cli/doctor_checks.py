@@ -13,7 +13,7 @@ from sureenough.cli.cancel_timing import time_cancel
 from sureenough.core.events import Ended, Fate, Tokens
 from sureenough.core.options import RunOptions
 from sureenough.core.session import Session
-from sureenough.engines.base import Prompt
+from sureenough.engines.base import Chunk, ExtendOptions, Prompt
 from sureenough.engines.local.engine import Local, LocalConnection
 from sureenough.engines.openai.client import OpenAI, OpenAIConnection
 from sureenough.engines.openai.errors import ServerBusy, TransportError
@@ -22,7 +22,7 @@ from sureenough.engines.openai.parser import ReplyParser
 from sureenough.engines.openai.server_counters import settled_counters
 from sureenough.engines.openai.wire import DONE, candidates, decode, request
 from sureenough.engines.vllm.client import fetch_monitor_info
-from sureenough.errors import EngineError, EngineUnavailable
+from sureenough.errors import CannotExtend, EngineError, EngineUnavailable
 from sureenough.spec import resolve
 
 PROMPT: Final = Prompt.user("Name a colour, then count from one to one hundred in words, slowly.")
@@ -31,6 +31,8 @@ COST_REPEATS: Final = 20
 """How often a path is parsed to measure its cost."""
 COST_STRATEGY: Final = "ddc:warmup=1,tau=1,drop=0,trust=100,risk=p100"
 """All tests of DDC at every token."""
+HALF: Final = 16
+"""Tokens of the path that is cut and continued."""
 NO_LOGPROBS: Final = "no log-probabilities to look at"
 
 
@@ -44,7 +46,7 @@ class Check(NamedTuple):
     skipped_by: str | None = None  # the failed check that has the same cause
 
 
-class Probe(ReplyParser):
+class CandidateParser(ReplyParser):
     """Parses a reply with any kind of candidates, and keeps them for the checks."""
 
     def __init__(self, k: int, limit: int) -> None:
@@ -106,11 +108,11 @@ async def sample(
     tokens: int = 48,
     stop: int | None = None,
     on_tokens: Callable[[], None] = lambda: None,
-) -> Probe:
+) -> CandidateParser:
     """One path, or its first few tokens."""
     engine = replace(connection.engine, k=k, temperature=temperature, top_p=1.0, max_path_tokens=tokens)
     body = request(PROMPT, seed, model=engine.model, chat=engine.chat, k=k, sampling=engine.sampling())
-    probe = Probe(k, tokens)
+    probe = CandidateParser(k, tokens)
     try:
         async with aclosing(connection.with_engine(engine).read(body, probe)) as chunks:
             async for chunk in chunks:
@@ -201,7 +203,7 @@ async def check_chunks(connection: OpenAIConnection) -> Check:
     return Check("chunks", True, found)
 
 
-def client_cost(probe: Probe) -> float:
+def client_cost(probe: CandidateParser) -> float:
     """Microseconds per token to decode, reduce, watch and schedule what was received."""
     raw = [b"data: " + data + b"\n\n" for data in probe.events]
     session = Session(resolve(COST_STRATEGY), RunOptions(paths=COST_REPEATS, window=16))
@@ -246,6 +248,53 @@ async def check_inside(connection: OpenAIConnection) -> Check:
     return Check("inside", True, found)
 
 
+async def check_extend(connection: OpenAIConnection) -> Check:
+    """The rest of a beginning is that of the unbroken path, and the whole beginning is read."""
+    fix = "only the strategies that end in +probe need it; vLLM, SGLang and llama.cpp continue a last assistant message"
+    prompt = replace(PROMPT, signals=False)
+    try:
+        half = await _continued(connection, prompt, "", HALF)
+        if not half.text:
+            return Check("extend", None, "the path is empty, so there is nothing to continue", fix)
+        whole = await _continued(connection, prompt, "", 2 * HALF)
+        if whole.tokens <= half.tokens:  # it has ended by itself
+            half = await _continued(connection, prompt, "", max(1, half.tokens // 2))
+        rest = await _continued(connection, prompt, half.text, 2 * HALF - half.tokens)
+    except CannotExtend as error:
+        return Check("extend", None, str(error), fix)
+    if whole.text != half.text + rest.text:
+        found = "at T = 0, a beginning is not continued as the unbroken path; the template may change it"
+        return Check("extend", None, found, fix)
+    found = "a beginning is continued as the unbroken path"
+    if whole.prompt_tokens is not None and rest.prompt_tokens is not None:
+        read = rest.prompt_tokens - whole.prompt_tokens
+        found += f"; {half.tokens} of its tokens were sent, {read} more were read"
+        if read < half.tokens:
+            return Check("extend", None, f"{found}: the template drops a part of it", fix)
+    cached = "does not say how many tokens it had cached"
+    if rest.cached_tokens is not None:
+        cached = f"had {rest.cached_tokens} of {rest.prompt_tokens} cached"
+    return Check("extend", True, f"{found}; the server {cached}")
+
+
+class _Continuation(NamedTuple):
+    text: str
+    tokens: int
+    prompt_tokens: int | None
+    cached_tokens: int | None
+
+
+async def _continued(connection: OpenAIConnection, prompt: Prompt, beginning: str, tokens: int) -> _Continuation:
+    """The rest of a beginning at T = 0."""
+    text, generated, last = "", 0, Chunk()
+    options = ExtendOptions(max_tokens=tokens, temperature=0.0)
+    async with aclosing(connection.extend(prompt, beginning, options, seed=1)) as chunks:
+        async for chunk in chunks:
+            last = chunk if isinstance(chunk, Chunk) else Chunk(chunk)
+            text, generated = text + last.text, generated + len(last) + last.unread
+    return _Continuation(text, generated, last.prompt_tokens, last.cached_tokens)
+
+
 CHECKS: Final[dict[str, Callable[[OpenAIConnection], Awaitable[Check]]]] = {
     "top-k": check_top_k,
     "raw": check_raw,
@@ -256,4 +305,5 @@ CHECKS: Final[dict[str, Callable[[OpenAIConnection], Awaitable[Check]]]] = {
     "chunks": check_chunks,
     "highest k": check_highest_k,
     "inside": check_inside,
+    "extend": check_extend,
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import sys
 import time
 from collections.abc import Callable, Container, Iterator
@@ -53,6 +54,10 @@ def command(
     template: engine.Template = None,
     window: Annotated[int | None, typer.Option(help="The window that the pool suggests.", min=1)] = None,
     text: Annotated[bool, typer.Option("--text/--no-text", help="Keep the text of paths.")] = True,
+    probes: Annotated[
+        str | None,
+        typer.Option(help="Also ask every path for its answer as it grows, such as every=64, to replay …+probe."),
+    ] = None,
     server: EngineOptions,
     price_in: engine.PriceIn = None,
     price_out: engine.PriceOut = None,
@@ -63,7 +68,7 @@ def command(
     sampled = server.any_engine(window)
     prompt = template if template is not None else template_of(resolve_kind(kind), sampled.template)
     questions = _questions(dataset, columns, prompt, kind, own_template=template is not None)[:limit]
-    job = _Job(sampled, questions, run, text)
+    job = _Job(sampled, questions, run, text, None if probes is None else _probe_every(probes))
     if dry_run:
         typer.echo(job.estimate(price_in, price_out))
         return
@@ -73,6 +78,8 @@ def command(
     journal_file = output.with_name(output.name + ".journal")
     client = engine.client(sampled)
     terms = {"dataset": dataset.name, "template": prompt, "seed": run.seed, "kind": kind, **_sampling(client)}
+    if job.probe_every is not None:
+        terms["probes"] = {"every": job.probe_every}
     info = PoolInfo(dataset.stem, client.model, engine.kind(sampled), client.k, sampling=client.sampling(),
                     prompt=prompt, window=client.window, kind=kind, more=recorded_with(terms, questions))  # fmt: skip
     earlier = PoolExtension(output, questions, info) if output.exists() else None
@@ -87,7 +94,8 @@ def command(
         if journal.paths:
             others, has_text = (earlier.others, earlier.text) if earlier else ([], False)
             info = with_verdicts(info, questions, journal)
-            write_journal_pool(output, [*others, *questions], journal, info, keep_text=text or has_text)
+            write_journal_pool(output, [*others, *questions], journal, info, keep_text=text or has_text,
+                               keep_probes=job.probe_every is not None)  # fmt: skip
     missing = job.missing(journal.paths)
     if missing or result is None:
         failure = f"; the latest failure: {result.lost}" if result is not None and result.lost is not None else ""
@@ -105,6 +113,7 @@ class _Job:
     questions: list[RecordQuestion]
     options: RunOptions
     text: bool
+    probe_every: int | None = None  # tokens between two probes of a path
 
     @property
     def paths(self) -> int:
@@ -140,6 +149,7 @@ class _Job:
             parallel=self.options.parallel,
             seed=self.options.seed,
             keep_text=self.text,
+            probe_every=self.probe_every,
             told=on_path,
         )
 
@@ -162,6 +172,14 @@ class _Job:
             f"about {_duration(seconds * scale / speedup)} if {self.options.parallel} paths at once run as fast as "
             f"{result.paths}" + (f", about {money:,.2f} at the given prices." if money is not None else ".")
         )
+
+
+def _probe_every(text: str) -> int:
+    """Of `every=64`."""
+    name, _, value = text.partition("=")
+    if name.strip() != "every" or not re.fullmatch(r"[1-9][0-9]{0,6}", value.strip()):
+        raise UsageError(f"--probes {text} will not do: give the tokens between two probes, such as --probes every=64")
+    return int(value)
 
 
 class _NoJournal:

@@ -10,11 +10,12 @@ from typing import Any, Literal, NamedTuple
 
 from sureenough.core.confidence.array import Windows
 from sureenough.core.confidence.instability import Floats
+from sureenough.core.probing import ProbeReply
 from sureenough.core.pruning import OPEN_GATE, Gate, Tier
 
 __all__ = [
-    "Action", "Answer", "Cancel", "Classify", "Ended", "Event", "Expired", "Fate", "Json", "Reason", "Regrouped",
-    "Start", "Stop", "Summary", "Tier", "Token", "Tokens", "path_seed",
+    "Action", "Answer", "Cancel", "Classify", "Ended", "Event", "Expired", "Fate", "Json", "Probe", "Probed", "Reason",
+    "Regrouped", "Start", "Stop", "Summary", "Tier", "Token", "Tokens", "path_seed",
 ]  # fmt: skip
 
 Answer = str
@@ -57,6 +58,8 @@ class Summary(NamedTuple):
     mean_peak: float = nan  # over all tokens; NaN from engines that do not sum it
     mean_conf: float = nan
     signals: Floats | None = None  # rows of peak and conf, if the session's window was not known to the engine
+    probe_tokens: int = 0  # of all its probes
+    by_probe: bool = False  # its probes ended it
 
 
 class Tokens(NamedTuple):
@@ -75,6 +78,13 @@ class Ended(NamedTuple):
     answer: Answer | None = None
     summary: Summary | None = None
     tokens: Sequence[Token] = ()
+
+
+class Probed(NamedTuple):
+    """The reply to `Probe`. Each is answered once, by an empty reply if the probe failed or was cancelled."""
+
+    path: int
+    reply: ProbeReply
 
 
 class Regrouped(NamedTuple):
@@ -109,6 +119,14 @@ class Cancel(NamedTuple):
     fate: Fate
 
 
+class Probe(NamedTuple):
+    """Ask this path for its answer after so many of its tokens, in at most `limit` tokens, and send `Probed`."""
+
+    path: int
+    tokens: int
+    limit: int
+
+
 class Classify(NamedTuple):
     """Send `Regrouped` with the classes of these answers; the path whose turn it is waits for it."""
 
@@ -122,8 +140,8 @@ class Stop(NamedTuple):
     reason: Reason
 
 
-Event = Tokens | Ended | Regrouped | Expired
-Action = Start | Cancel | Classify | Stop
+Event = Tokens | Ended | Probed | Regrouped | Expired
+Action = Start | Cancel | Probe | Classify | Stop
 
 
 @lru_cache(maxsize=4096)

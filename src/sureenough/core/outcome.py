@@ -16,7 +16,7 @@ from sureenough.core.snapshot import PathSnapshot
 from sureenough.core.strategy import Strategy
 from sureenough.core.votes import Poll
 
-BUCKETS: Final = ("init", "kept", "pruned", "discarded", "failed", "overrun")
+BUCKETS: Final = ("init", "kept", "pruned", "discarded", "failed", "overrun", "probe")
 """Every generated token is in exactly one of these."""
 
 
@@ -30,13 +30,16 @@ class Spent:
     discarded: int = 0  # running, or ended out of turn, when the run ended
     failed: int = 0  # paths lost to the engine
     overrun: int = 0  # beyond the token at which its path was decided
+    probe: int = 0  # generated to ask running paths for their answers
     overrun_known: bool = True  # whether `overrun` includes what the server generated after a cancel
     prompt: int = 0  # prompt tokens, not part of the total
+    reread: int = 0  # prompt tokens of probes, most of which the server has read before; not part of the total
+    cached: int = 0  # those of them that the server says it had cached
 
     @property
     def total(self) -> int:
         """All tokens generated."""
-        return self.init + self.kept + self.pruned + self.discarded + self.failed + self.overrun
+        return self.init + self.kept + self.pruned + self.discarded + self.failed + self.overrun + self.probe
 
     @property
     def spared(self) -> int:
@@ -76,6 +79,7 @@ class Outcome:
     tiers: dict[Tier, int] = field(default_factory=dict)  # paths pruned by each test
     counted: int = 0  # paths whose end was counted, with a vote or without
     failed: int = 0
+    ended_by_probe: int = 0  # paths that voted before their own end
     abstained: int = 0  # counted paths that gave no answer
     classes: tuple[tuple[Answer, ...], ...] = ()  # answers that were counted as one: the judge's verdicts
     notes: tuple[str, ...] = ()  # what a reader of this result should know
@@ -118,7 +122,8 @@ def _sentences(out: Outcome) -> list[str]:
     if shares:
         more = f", and {len(out.votes) - 5} more" if len(out.votes) > 5 else ""
         lines.append(
-            f"Votes: {', '.join(shares)}{more}; {out.abstained} paths gave no answer, {out.pruned} were pruned."
+            f"Votes: {', '.join(shares)}{more}; {out.abstained} paths gave no answer, {out.pruned} were pruned"
+            + (f", {out.ended_by_probe} ended when their probes agreed." if out.ended_by_probe else ".")
         )
     uncounted = out.started - out.counted
     more_started = f"; {uncounted} more had been started" if uncounted else ""
@@ -138,6 +143,7 @@ def token_bill(paths: Iterable[PathState | PathSnapshot]) -> Spent:
         fate = path.fate or Fate.DISCARDED
         spent["init" if path.warmup and fate is Fate.KEPT else fate] += path.tokens
         spent["overrun"] += path.overrun
+        spent["probe"] += path.probe_tokens
     return Spent(**spent)  # type: ignore[arg-type]  # all are ints
 
 
@@ -151,6 +157,7 @@ def _path_counts(paths: Sequence[PathState]) -> dict[str, Any]:
         "tiers": {tier: pruned.count(tier) for tier in Tier},
         "counted": sum(path.counted for path in paths),
         "failed": sum(path.fate is Fate.FAILED for path in paths),
+        "ended_by_probe": sum(path.by_probe and path.fate is Fate.KEPT for path in paths),
         "abstained": sum(path.counted and path.fate is Fate.KEPT and path.answer is None for path in paths),
     }
 

@@ -9,7 +9,8 @@ import numpy as np
 
 from sureenough.core.confidence.array import Windows, scan
 from sureenough.core.confidence.streaming import Monitor
-from sureenough.core.events import Answer, Fate, Summary, Token
+from sureenough.core.events import Answer, Ended, Fate, Summary, Token, Tokens
+from sureenough.core.probing import ProbeReply
 from sureenough.core.pruning import Gate, Tier
 from sureenough.core.weights import Ballot
 from sureenough.errors import ProtocolError
@@ -34,6 +35,10 @@ class PathState:
     _monitor: Monitor | None = None
     _signals: list[tuple[float, float]] | None = None  # of traced paths, until they are summarised
     _summary: Summary | None = None
+    probe_tokens = 0
+    by_probe = False  # its probes ended it
+    replies: tuple[ProbeReply, ...] = ()
+    _held: list[Tokens | Ended] | None = None  # what came since a probe was requested; None: none is pending
 
     def __init__(self, number: int, chain: int, warmup: bool, traced: bool) -> None:
         self.number = number
@@ -87,11 +92,48 @@ class PathState:
                 break
         return taken
 
+    def cut_at_probe(self, event: Tokens, every: int) -> tuple[Tokens, bool]:
+        """The tokens up to the next probe, and whether they reach it; the others are held until it is answered.
+
+        So a path is decided token by token, whatever arrives together and however long a probe takes.
+        """
+        room = every - self.tokens % every
+        if len(event.tokens) + event.unread < room:
+            return event, False
+        head = Tokens(self.number, event.tokens[:room], min(event.unread, max(0, room - len(event.tokens))))
+        rest = Tokens(self.number, event.tokens[room:], event.unread - head.unread)
+        self._held = [rest] if rest.tokens or rest.unread else []
+        return head, True
+
+    def hold(self, event: Tokens | Ended) -> bool:
+        """Keep what came after the token at which the path is being probed; False if it is not."""
+        if self._held is None:
+            return False
+        self._held.append(event)
+        return True
+
+    def release(self) -> list[Tokens | Ended]:
+        """The probe is over: what was held, in its order."""
+        held, self._held = self._held or [], None
+        return held
+
+    def drop_held(self) -> int:
+        """The path is decided: tokens that were held are overrun. How many there were."""
+        dropped = sum(len(event.tokens) + getattr(event, "unread", 0) for event in self.release())
+        self.overrun += dropped
+        return dropped
+
+    def take_reply(self, reply: ProbeReply) -> None:
+        """What a probe gave, however late it comes."""
+        self.probe_tokens += reply.tokens
+        self.replies += (reply,)
+
     def reconcile(self, summary: Summary, room: float) -> int:
-        """Take over the count of an engine that watched the path; returns how many of its tokens are new.
+        """Take over the count of an engine that watched the path; returns how many of its own tokens are new.
 
         Tokens that it places after the decision, or that exceed `room`, are overrun.
         """
+        self.probe_tokens, self.by_probe = self.probe_tokens + summary.probe_tokens, summary.by_probe
         new = summary.tokens - self.tokens
         if new < 0:
             self.overrun -= new

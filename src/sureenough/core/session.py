@@ -19,10 +19,13 @@ from sureenough.core.events import (
     Event,
     Expired,
     Fate,
+    Probe,
+    Probed,
     Reason,
     Regrouped,
     Start,
     Stop,
+    Summary,
     Token,
     Tokens,
     path_seed,
@@ -33,6 +36,7 @@ from sureenough.core.learning import LearnerState
 from sureenough.core.options import DEFAULT_WINDOW, RunOptions
 from sureenough.core.outcome import Outcome, build_outcome
 from sureenough.core.path import PathState
+from sureenough.core.probing import LONGEST_PROBE
 from sureenough.core.pruning import OPEN_GATE, Tier
 from sureenough.core.snapshot import Phase, Snapshot, SnapshotCache
 from sureenough.core.strategy import Strategy
@@ -71,7 +75,7 @@ class Session:
         self._window_paths = 0  # paths whose lengths chose the window
         self._budget, self._window = options.paths, options.window
         self._max_tokens = inf if options.max_tokens is None else options.max_tokens
-        self._reads = strategy.reads_confidence
+        self._reads, self._probe_rule = strategy.reads_confidence, strategy.probe
         self._phase = Phase.NEW
         self._gate = OPEN_GATE
         self._poll = Poll(strategy.weigh, self._budget)
@@ -118,6 +122,8 @@ class Session:
             return self._on_tokens(self._path(event.path), event)
         if isinstance(event, Ended):
             return self._on_ended(self._path(event.path), event)
+        if isinstance(event, Probed):
+            return self._on_probed(self._path(event.path), event)
         if not isinstance(event, Regrouped | Expired):
             raise ProtocolError(f"not an event: {event!r}")
         if self.done:
@@ -138,10 +144,28 @@ class Session:
     # -- events
 
     def _on_tokens(self, path: PathState, event: Tokens) -> list[Action]:
+        due = False
+        if self._probe_rule is not None and path.fate is None:
+            if path.hold(event):
+                return []
+            event, due = path.cut_at_probe(event, self._probe_rule.every)
         self._grow(path, event.tokens, event.unread)
         if path.tier is not None and path.fate is None:
             return [Cancel(path.number, Fate.PRUNED), *self._end_path(path, Fate.PRUNED)]
-        return self._finish_at_cap()
+        room = self._max_tokens - self._generated
+        return [Probe(path.number, path.tokens, int(min(LONGEST_PROBE, room)))] if due and room > 0 else self._at_cap()
+
+    def _on_probed(self, path: PathState, event: Probed) -> list[Action]:
+        path.take_reply(event.reply)
+        self._generated += event.reply.tokens
+        if path.fate is not None or self._probe_rule is None:
+            return self._at_cap()
+        if self._probe_rule.settles(path.replies):
+            path.answer, path.by_probe = event.reply.answer, True
+            self._take_confidence(path, None)
+            return [Cancel(path.number, Fate.KEPT), *self._end_path(path, Fate.KEPT)]
+        held = path.release() if self._generated < self._max_tokens else []
+        return [action for later in held for action in self.receive(later)] or self._at_cap()
 
     def _grow(self, path: PathState, tokens: Sequence[Token], unread: int = 0) -> None:
         path.grow(tokens, unread, self._max_tokens - self._generated, self._gate, self._window, self._reads)
@@ -149,6 +173,8 @@ class Session:
         self._steps = max(self._steps, path.chain + path.tokens)
 
     def _on_ended(self, path: PathState, event: Ended) -> list[Action]:
+        if path.hold(event):
+            return []
         _, fate, answer, summary, tokens = event
         running = path.fate is None
         if tokens:
@@ -157,26 +183,32 @@ class Session:
             if running and path.tier is not None:
                 return self._end_path(path, Fate.PRUNED)
             if beyond_cap:
-                return self._finish_at_cap()
+                return self._at_cap()
         if summary is not None:
             room = self._max_tokens - self._generated
-            self._generated += path.reconcile(summary, room)
+            self._generated += path.reconcile(summary, room) + summary.probe_tokens
             self._steps = max(self._steps, path.chain + path.tokens)
             if running and self._generated > self._max_tokens:
-                return self._finish_at_cap()
+                return self._at_cap()
         if not running:
-            return self._finish_at_cap()
+            return self._at_cap()
         path.answer = answer
-        if fate is Fate.KEPT and self._reads:
-            path.take_summary(summary)
-            if self._window is not None:
-                path.summarise(self._window)
+        if fate is Fate.KEPT:
+            self._take_confidence(path, summary)
         elif fate is Fate.PRUNED:
             path.tier = (summary.tier if summary else None) or Tier.DROP
         return self._end_path(path, fate)
 
+    def _take_confidence(self, path: PathState, summary: Summary | None) -> None:
+        """What the votes of an ended path weigh, once the window is known."""
+        if self._reads:
+            path.take_summary(summary)
+            if self._window is not None:
+                path.summarise(self._window)
+
     def _end_path(self, path: PathState, fate: Fate) -> list[Action]:
         path.end(fate)
+        self._generated += path.drop_held()
         self._running -= 1
         self._order.ended(path)
         if path.warmup and fate is Fate.KEPT:
@@ -293,7 +325,7 @@ class Session:
         need = self.strategy.stop.need(self._poll, self.options.parallel)
         return max(self.options.min_parallel, 2 * need, int(self.options.hurry * ended))
 
-    def _finish_at_cap(self) -> list[Action]:
+    def _at_cap(self) -> list[Action]:
         return self._finish("max_tokens") if self._generated >= self._max_tokens and not self.done else []
 
     def _finish(self, reason: Reason) -> list[Action]:
@@ -306,6 +338,7 @@ class Session:
             self._count_passed()
         running = [path.number for path in self._paths if path.fate is None]
         for path in self._paths:
+            self._generated += path.drop_held()
             path.discard()
         self._snapshots = SnapshotCache()
         self._running = 0

@@ -36,11 +36,12 @@ class PathSnapshot(NamedTuple):
     tier: Tier | None
     answer: Answer | None
     counted: bool
+    probe_tokens: int = 0
 
     @classmethod
     def of(cls, path: PathState) -> PathSnapshot:
         """A path as it is now."""
-        return cls(path.number, path.warmup, path.tokens, path.overrun, path.fate, path.tier, path.answer, path.counted)
+        return cls(*(getattr(path, name) for name in cls._fields))
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +88,7 @@ class Snapshot:
     @property
     def generated(self) -> int:
         """All tokens so far."""
-        return sum(path.tokens + path.overrun for path in self.paths)
+        return sum(path.tokens + path.overrun + path.probe_tokens for path in self.paths)
 
     def measured(self) -> str | None:
         """What the stop rule measured, for people; None before the first vote."""

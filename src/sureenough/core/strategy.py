@@ -1,4 +1,4 @@
-"""A strategy is a recipe: a warm-up, a calibration, a stop rule and a way to weigh votes."""
+"""A strategy is a recipe: a warm-up, a calibration, a stop rule, a way to weigh votes, and perhaps probes."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from sureenough.core.expected_gain import ExpectedGain
 from sureenough.core.learning import LearnerState
+from sureenough.core.probing import ProbeRule
 from sureenough.core.pruning import Calibrate, no_gate
 from sureenough.core.stop_rules import PlainStopRule, StopRule, never
 from sureenough.core.weights import BySignals, PlainWeigh, Weigh, by_count
@@ -21,6 +22,7 @@ class Strategy:
     calibrate: Calibrate = no_gate
     stop: StopRule = never
     weigh: Weigh = by_count
+    probe: ProbeRule | None = None  # None: paths are not asked for their answer before their end
     explicit_options: tuple[str, ...] = field(default=(), compare=False, repr=False)
     """Options that the caller wrote out, in that order: the spec string repeats them."""
 

@@ -58,7 +58,8 @@ class PoolExtension:
             pairs["kind"] = (recorded.get("kind"), terms.get("kind"))  # before the prompt, which it changes
         pairs |= {name: (getattr(old, name), getattr(new, name)) for name in ("model", "k", "sampling", "prompt")}
         if isinstance(recorded, dict):
-            pairs |= {name: (recorded.get(name), terms.get(name)) for name in terms if name != "dataset"}
+            names = {**terms, "probes": None}  # that of a pool without probes is missing
+            pairs |= {name: (recorded.get(name), terms.get(name)) for name in names if name != "dataset"}
         for name, (before, now) in pairs.items():
             if before != now:
                 raise self._refusal(f"it was recorded with {name} {before!r}, not {now!r}")

@@ -9,12 +9,14 @@ from __future__ import annotations
 import heapq
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from sureenough.core.events import Action, Cancel, Classify, Ended, Expired, Fate, Start, Summary, Tokens
+from sureenough.core.probing import ProbeRule
 from sureenough.core.session import Session
+from sureenough.drivers.lockstep import lockstep
 from sureenough.errors import ProtocolError
-from sureenough.pools import RecordedPath, SummarisedPath
+from sureenough.pools import RecordedPath, SummarisedPath, scan_together
 
 
 class _RunningPath(NamedTuple):
@@ -31,6 +33,8 @@ class _RunningPath(NamedTuple):
 
 def fast_replay(paths: Sequence[RecordedPath | SummarisedPath], session: Session, expired: Callable[[], bool]) -> int:
     """Run the session to its end; returns the number of ticks in which a token grew."""
+    if session.strategy.probe is not None and session.options.max_tokens is not None:
+        return lockstep(paths, session, expired)  # a cap may be reached in the middle of a probe
     return _FastReplay(paths, session).run(expired)
 
 
@@ -40,6 +44,9 @@ class _FastReplay:
         self.reads = session.strategy.reads_confidence
         self.window = session.options.window or 1
         self.max_tokens = session.options.max_tokens
+        self.probe_tokens: list[list[tuple[int, int]]] = []  # of each path: at which token, how many
+        if session.strategy.probe is not None:
+            self.end_by_probes(session.strategy.probe)
         self.running: dict[int, _RunningPath] = {}
         self.reported: dict[int, int] = {}  # tokens of running paths that the session knows of, if there is a cap
         self.ends: list[tuple[int, int]] = []  # heap of (tick, path)
@@ -47,6 +54,23 @@ class _FastReplay:
         self.tick_counts = True  # something grew in this tick
         self.idle_ticks = 0  # ticks in which nothing grew
         self.ended_tokens = 0  # tokens of paths that ended
+
+    def end_by_probes(self, rule: ProbeRule) -> None:
+        """Where probes end a recorded path depends on nothing but the path: it is cut there before the run."""
+        recorded = [path for path in self.paths if isinstance(path, RecordedPath)]
+        if len(recorded) < len(self.paths):
+            raise ProtocolError("summaries of paths have no probes")
+        for path in recorded:
+            replies = enumerate(path.replies(rule.every), 1)
+            self.probe_tokens.append([(n * rule.every, reply.tokens) for n, reply in replies])
+        self.own_ends = [path.tokens for path in recorded]
+        self.paths = ended = [path.ended_by(rule) for path in recorded]
+        if self.reads:
+            scan_together(ended, self.window)
+
+    def probed(self, number: int, tokens: int) -> int:
+        """Tokens of a path's probes after so many of its own."""
+        return sum(taken for at, taken in self.probe_tokens[number] if at <= tokens) if self.probe_tokens else 0
 
     def run(self, expired: Callable[[], bool]) -> int:
         session = self.session
@@ -84,7 +108,7 @@ class _FastReplay:
                 heapq.heappush(self.ends, (self.tick + (path.tokens or 1), action.path))
             elif isinstance(action, Cancel) and action.path in self.running:
                 generated = self.generated(action.path, self.running.pop(action.path))
-                self.session.receive(Ended(action.path, action.fate, None, Summary(generated)))
+                self.session.receive(Ended(action.path, action.fate, None, self.summary(action.path, generated)))
             elif isinstance(action, Classify):
                 raise ProtocolError(f"the class of the answer {action.answers[-1]!r} was not given")
 
@@ -97,17 +121,23 @@ class _FastReplay:
                 raise ProtocolError(f"path {number} has no signals, and {self.session.strategy.name} prunes by them")
             return _RunningPath(self.tick, path.tokens, Ended(number, Fate.KEPT, path.answer, path.summary))
         if not self.reads:
-            tokens = path.tokens
-            return _RunningPath(self.tick, tokens, Ended(number, Fate.KEPT, path.answer, Summary(tokens)))
+            return self.kept(number, self.summary(number, path.tokens))
         windows = path.windows(self.window)
         closed = None if action.warmup else action.gate.first_closed(windows)
         if closed is not None:
-            summary = Summary(closed.tokens, tier=closed.tier)
+            summary = Summary(closed.tokens, tier=closed.tier, probe_tokens=self.probed(number, closed.tokens - 1))
             return _RunningPath(self.tick, closed.tokens, Ended(number, Fate.PRUNED, None, summary))
-        tokens = windows.tokens
         means = windows.mean_peak, windows.mean_conf
-        summary = Summary(tokens, windows.lowest, windows.tail, None, windows, *means)
-        return _RunningPath(self.tick, tokens, Ended(number, Fate.KEPT, path.answer, summary))
+        summary = self.summary(number, windows.tokens, windows.lowest, windows.tail, None, windows, *means)
+        return self.kept(number, summary)
+
+    def kept(self, number: int, summary: Summary) -> _RunningPath:
+        return _RunningPath(self.tick, summary.tokens, Ended(number, Fate.KEPT, self.paths[number].answer, summary))
+
+    def summary(self, number: int, tokens: int, *confidence: Any) -> Summary:
+        """A path after so many tokens, with those of its probes."""
+        by_probe = bool(self.probe_tokens) and tokens == self.paths[number].tokens < self.own_ends[number]
+        return Summary(tokens, *confidence)._replace(probe_tokens=self.probed(number, tokens), by_probe=by_probe)
 
     def generated(self, number: int, path: _RunningPath) -> int:
         """Its tokens at this moment: in this tick, only paths up to `turn` have grown."""

@@ -21,6 +21,8 @@ from sureenough.core.events import (
     Event,
     Expired,
     Fate,
+    Probe,
+    Probed,
     Reason,
     Regrouped,
     Start,
@@ -33,6 +35,7 @@ from sureenough.core.session import Session
 from sureenough.drivers.judging import classes_in_run, extract_in_run, no_answer_note, trait
 from sureenough.drivers.observers import ObservedEvent, Observer, RunStarted
 from sureenough.drivers.path_stream import PathStream
+from sureenough.drivers.probes import LiveProbes
 from sureenough.engines.base import Engine, Prompt, WatchOptions, opened
 from sureenough.errors import EngineError, EngineRejected, EngineUnavailable, MissingLogprobs
 from sureenough.spec import render
@@ -71,7 +74,9 @@ async def run(
 
 class _LiveRun:
     def __init__(self, prompt: Prompt, session: Session, judge: Judge, observers: tuple[Observer, ...]) -> None:
-        self.prompt = replace(prompt, signals=session.strategy.reads_confidence)
+        probed = session.strategy.probe is not None
+        self.prompt = replace(prompt, signals=session.strategy.reads_confidence, growing_text=probed)
+        self.probes = LiveProbes(self.prompt, judge, session.options.seed, self.receive) if probed else None
         self.session, self.judge = session, judge
         self.observers = list(observers)
         self.streams: dict[int, PathStream] = {}
@@ -115,7 +120,8 @@ class _LiveRun:
         return self.outcome()
 
     async def run_paths(self, engine: Engine) -> None:
-        async with opened(engine, self.session.options.parallel) as self.engine:
+        width = self.session.options.parallel * (1 if self.probes is None else 2)  # a path and its probe at once
+        async with opened(engine, width) as self.engine:
             async with asyncio.TaskGroup() as self.tasks:
                 self.session.receive(self.classes)  # from now on, no vote is counted before its class is known
                 first = self.session.begin()
@@ -146,8 +152,14 @@ class _LiveRun:
                     held = planned and bool(self.streams.keys() - {current}) and not isinstance(event, RunStarted)
                     stream = self.streams[number] = PathStream(action, self.prompt.signals)
                     stream.task = self.tasks.create_task(self.grow(stream, held), name=f"path {number}")
-                case Cancel(number) if number in self.streams:
-                    self.close(self.streams[number], interrupt=number != current)
+                case Cancel(number):
+                    if number in self.streams:
+                        self.close(self.streams[number], interrupt=number != current)
+                    if self.probes is not None and not isinstance(event, Probed):
+                        self.probes.cancel(number)
+                case Probe(number) if self.probes is not None:
+                    probing = self.tasks.create_task(self.probe(self.probes, action), name=f"path {number}, probe")
+                    self.probes.pending[number] = probing
                 case Classify(answers):
                     self.classifying = self.tasks.create_task(self.classify(answers), name="classes")
                 case Stop():
@@ -188,6 +200,17 @@ class _LiveRun:
 
     # -- one path
 
+    async def probe(self, probes: LiveProbes, action: Probe) -> None:
+        """Ask a path for its answer now."""
+        assert self.engine is not None
+        try:
+            await probes.ask(action, self.engine)
+        except asyncio.CancelledError:
+            self.cut = True
+            raise
+        except Exception as error:  # whatever it is, it ends the run and reaches the caller
+            self.fail(error)
+
     async def grow(self, stream: PathStream, held: bool) -> None:
         """Stream one path to its end, to its cancel, or to the error that loses it."""
         start = stream.start
@@ -203,9 +226,9 @@ class _LiveRun:
             if not stream.closed:
                 await self.end(stream)
         except (EngineRejected, MissingLogprobs) as error:
-            self.fail(_located(error, start))
+            self.fail(error.located(start.path, start.seed))
         except EngineError as error:
-            self.lose(start.path, _located(error, start))
+            self.lose(start.path, error.located(start.path, start.seed))
         except Exception as error:  # whatever it is, it ends the run and reaches the caller
             self.fail(error)
         finally:
@@ -214,16 +237,20 @@ class _LiveRun:
             self.cut |= stream.closed and not stream.counted
             self.estimated |= stream.estimated
             self.streams.pop(start.path, None)
+            if self.probes is not None:
+                self.probes.path_ended(start.path)
 
     def prompt_for(self, stream: PathStream) -> Prompt:
         """The prompt, with this path's gate for engines that watch their own paths."""
-        if not self.prompt.signals:
+        if not self.prompt.signals or self.probes is not None:  # an engine that watches it cannot end it at a probe
             return self.prompt
         window = self.session.options.window
         gate = None if stream.start.warmup or window is None else stream.start.gate
         return replace(self.prompt, watch=WatchOptions(window, gate, stream.count_unheard))
 
     def read(self, stream: PathStream, chunk: Sequence[Token]) -> None:
+        if self.probes is not None:
+            self.probes.read(stream.number, chunk)
         self.accepted += not stream.begun
         self.unavailable = 0
         for event in stream.read(chunk):
@@ -278,6 +305,9 @@ class _LiveRun:
         overrun = out.tokens.overrun + max(0, (self.server_count or 0) - out.tokens.total)
         prompt = self.prompt_tokens * self.accepted
         tokens = replace(out.tokens, prompt=prompt, overrun=overrun, overrun_known=known)
+        if self.probes is not None:
+            tokens = replace(tokens, reread=self.probes.reread, cached=self.probes.cached)
+            self.notes |= dict.fromkeys(self.probes.final_notes(self.prompt_tokens))
         if out.answer is None and any(self.unanswered.values()):
             self.notes[no_answer_note(self.judge, self.unanswered[True], self.unanswered[False])] = None
         undecided = trait(self.judge, "undecided")
@@ -288,10 +318,3 @@ class _LiveRun:
         if self.lost is not None:
             self.notes[f"paths were lost to the engine; the latest: {self.lost}"] = None
         return replace(out, tokens=tokens, strategy=render(self.session.strategy), notes=(*out.notes, *self.notes))
-
-
-def _located(error: EngineError, start: Start) -> EngineError:
-    """The error with its path, and without the frames that it passed through, which hold all that was received."""
-    error.path, error.seed = start.path, start.seed
-    error.__context__ = error.__cause__ = None
-    return error.with_traceback(None)

@@ -1,10 +1,26 @@
-"""Recorded paths, token by token: a tick grows every running path, in order of its number, by one token."""
+"""Recorded paths, token by token: a tick grows every running path, in order of its number, by one token.
+
+A recorded probe is answered within its tick.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from sureenough.core.events import Action, Cancel, Classify, Ended, Event, Expired, Fate, Start, Token, Tokens
+from sureenough.core.events import (
+    Action,
+    Cancel,
+    Classify,
+    Ended,
+    Event,
+    Expired,
+    Fate,
+    Probe,
+    Probed,
+    Start,
+    Token,
+    Tokens,
+)
 from sureenough.core.session import Session
 from sureenough.errors import ProtocolError
 from sureenough.pools import RecordedPath, SummarisedPath
@@ -23,6 +39,12 @@ def lockstep(paths: Sequence[RecordedPath | SummarisedPath], session: Session, e
                     remaining[number] = paths[number].tokens
                 case Cancel(number):
                     running.pop(number, None)
+                case Probe(number, tokens, limit):
+                    path, rule = paths[number], session.strategy.probe
+                    if rule is None or isinstance(path, SummarisedPath):
+                        raise ProtocolError("summaries of paths have no probes")
+                    reply = path.replies(rule.every)[tokens // rule.every - 1]
+                    carry_out(session.receive(Probed(number, reply.within(limit))))
                 case Classify(answers):
                     raise ProtocolError(f"the class of the answer {answers[-1]!r} was not given")
 

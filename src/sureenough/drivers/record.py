@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import aclosing
 from dataclasses import replace
+from functools import partial
 from typing import Final, NamedTuple
 
 import msgspec
@@ -13,10 +14,12 @@ import msgspec
 from sureenough.answers import VERSION, Judge, for_question
 from sureenough.answers.boxed_kinds import Math
 from sureenough.core.events import path_seed
+from sureenough.core.probing import LONGEST_PROBE
 from sureenough.drivers.judging import PoolVerdicts, extract_in_run
+from sureenough.drivers.probes import GrowingText, ProbeRequest
 from sureenough.engines.base import Chunk, Engine, Prompt, opened
 from sureenough.errors import EngineError, EngineRejected, EngineUnavailable, MissingLogprobs, UsageError
-from sureenough.pools import PoolInfo, RecordedPath
+from sureenough.pools import PoolInfo, RecordedPath, RecordedProbe
 from sureenough.pools.journal import Journal, by_question
 
 
@@ -46,7 +49,7 @@ def with_verdicts(info: PoolInfo, questions: Iterable[RecordQuestion], journal: 
     judges = {question.id: question.judge for question in questions}
     verdicts = PoolVerdicts(VERSION, {})
     for name, paths in by_question(journal.paths, judges):
-        verdicts.add(name, judges[name], (path.answer for path in paths if path.answer is not None))
+        verdicts.add(name, judges[name], (answer for path in paths for answer in path.answers()))
     return replace(info, more=info.more | {"verdicts": msgspec.to_builtins(verdicts)})
 
 
@@ -66,11 +69,12 @@ async def record(
     parallel: int,
     seed: int,
     keep_text: bool = True,
+    probe_every: int | None = None,
     told: PathCallback = lambda question, path: None,
     path_seconds: float = PATH_SECONDS,
 ) -> RecordResult:
-    """Sample every path that the journal does not have yet."""
-    recording = _Recording(journal, seed, keep_text, told, path_seconds)
+    """Sample every path that the journal does not have yet, and its answers after every `probe_every` tokens."""
+    recording = _Recording(journal, seed, keep_text, told, path_seconds, probe_every)
     jobs = _missing(list(questions), journal, paths)
     async with opened(engine, parallel) as ready, asyncio.TaskGroup() as tasks:
         workers = [tasks.create_task(recording.work(jobs, ready, parallel)) for _ in range(parallel)]
@@ -91,9 +95,16 @@ class _Recording:
     """What the workers share."""
 
     def __init__(
-        self, journal: Journal, seed: int, keep_text: bool, on_path: PathCallback, path_seconds: float
+        self,
+        journal: Journal,
+        seed: int,
+        keep_text: bool,
+        on_path: PathCallback,
+        path_seconds: float,
+        probe_every: int | None,
     ) -> None:
         self.journal, self.seed, self.keep_text = journal, seed, keep_text
+        self.probe_every = probe_every
         self.on_path, self.path_seconds = on_path, path_seconds
         self.paths = self.tokens = self.prompt_tokens = 0
         self.unavailable = 0  # paths in a row that found no server
@@ -131,28 +142,42 @@ class _Recording:
         peak: list[float] = []
         conf: list[float] = []
         texts: list[str] = []
-        finish = "stop"
+        growing, finish = GrowingText(), "stop"
+        prompt = replace(question.prompt, growing_text=self.probe_every is not None)
+        judge = for_question(question.judge, question.prompt.last_text)
+        probes: tuple[RecordedProbe, ...] | None = None
         try:
-            async with (
-                asyncio.timeout(self.path_seconds),
-                aclosing(engine.stream(question.prompt, seed=seed)) as chunks,
-            ):
+            async with asyncio.timeout(self.path_seconds), aclosing(engine.stream(prompt, seed=seed)) as chunks:
                 async for chunk in as_chunks(chunks):
+                    growing.add(chunk)
                     peak += [token.peak for token in chunk]
                     conf += [token.conf for token in chunk]
                     texts.append(chunk.text)
                     finish = chunk.finish or finish
                     self.prompt_tokens += chunk.prompt_tokens or 0
+                if self.probe_every is not None:
+                    probes = await self.probe(growing, range(self.probe_every, len(conf), self.probe_every),
+                                              partial(ProbeRequest, prompt, judge=judge), engine, seed)  # fmt: skip
         except TimeoutError:
             raise EngineError(f"a path did not end within {self.path_seconds:g} s", path=number, seed=seed) from None
         text = whole_text(texts)
         self.paths += 1
         self.tokens += len(conf)
-        judge = for_question(question.judge, question.prompt.last_text)
         answer, note = await extract_in_run(judge, text)
         if note is not None:
             raise UsageError(note)
-        return RecordedPath(answer, peak, conf, number, finish, text if self.keep_text else None, seed)
+        return RecordedPath(answer, peak, conf, number, finish, text if self.keep_text else None, seed, probes)
+
+    async def probe(
+        self, text: GrowingText, places: range, request: Callable[..., ProbeRequest], engine: Engine, seed: int
+    ) -> tuple[RecordedProbe, ...]:
+        """The answers of a path after each of these numbers of tokens."""
+        probes = []
+        for at in places:
+            reply = await request(text=text.until(at)).send(engine, limit=LONGEST_PROBE, seed=seed)
+            self.tokens += reply.tokens
+            probes.append(RecordedProbe(at, reply))
+        return tuple(probes)
 
 
 def whole_text(texts: Iterable[str]) -> str:

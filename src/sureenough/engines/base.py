@@ -7,13 +7,14 @@ gives it the defaults.
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, Protocol, Self
 
 from sureenough.core.events import Summary, Token
 from sureenough.core.options import DEFAULT_WINDOW
 from sureenough.core.pruning import Gate
+from sureenough.errors import CannotExtend, UsageError
 
 Message = Mapping[str, Any]
 """A chat message of the OpenAI protocol: a role, content, and possibly more."""
@@ -34,6 +35,7 @@ class Prompt:
     messages: tuple[Message, ...]
     signals: bool = True  # False: engines may leave out log-probabilities
     watch: WatchOptions | None = None  # for engines that watch their own paths; others ignore it
+    growing_text: bool = False  # text is needed while a path grows, from engines that decode it at the end otherwise
 
     @classmethod
     def user(cls, text: str, *, system: str | None = None, signals: bool = True) -> Self:
@@ -54,10 +56,32 @@ class Prompt:
         return "\n".join(str(part["text"]) for part in parts if isinstance(part, dict) and part.get("text"))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExtendOptions:
+    """How a beginning is continued."""
+
+    max_tokens: int
+    stop: tuple[str, ...] = ()  # texts at which it ends; they are not part of the continuation
+    temperature: float | None = None  # None: the engine's
+
+    def __post_init__(self) -> None:
+        if self.max_tokens < 1:
+            raise UsageError(f"max_tokens is {self.max_tokens}; it must be at least 1")
+        if "" in self.stop:
+            raise UsageError("stop contains an empty text, at which everything would end; leave it out")
+
+    def sampling(self) -> dict[str, Any]:
+        """The parameters that replace the engine's."""
+        own = {} if self.temperature is None else {"temperature": self.temperature}
+        return own | {"max_tokens": self.max_tokens} | ({"stop": list(self.stop)} if self.stop else {})
+
+
 class Chunk(list[Token]):
     """Tokens that arrived together, and what arrived with them."""
 
-    __slots__ = ("beyond", "closed", "estimated", "finish", "prompt_tokens", "summary", "text", "unread")
+    __slots__ = (
+        "beyond", "cached_tokens", "closed", "estimated", "finish", "prompt_tokens", "summary", "text", "unread",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -67,6 +91,7 @@ class Chunk(list[Token]):
         unread: int = 0,
         finish: str | None = None,
         prompt_tokens: int | None = None,
+        cached_tokens: int | None = None,
         estimated: bool = False,
         summary: Summary | None = None,
         beyond: int = 0,
@@ -77,6 +102,7 @@ class Chunk(list[Token]):
         self.unread = unread  # further tokens, without signals
         self.finish = finish  # "stop" or "length", in the last chunk
         self.prompt_tokens = prompt_tokens  # in the last chunk, if the server reports them
+        self.cached_tokens = cached_tokens  # those of the prompt that the server did not have to read again
         self.estimated = estimated  # whether the path's token count so far is a guess
         self.summary = summary  # from engines that watch their own paths
         self.beyond = beyond  # tokens past the path's limit: generated, but not part of the path
@@ -106,6 +132,16 @@ class Engine:
         """
         raise NotImplementedError
 
+    def extend(
+        self, prompt: Prompt, beginning: str, options: ExtendOptions, *, seed: int
+    ) -> AsyncGenerator[Sequence[Token], None]:
+        """Continue the beginning of a reply; what is streamed does not repeat it. Closing the generator cancels it.
+
+        Raises:
+            CannotExtend: this engine cannot.
+        """
+        raise CannotExtend(f"{self.model_name()} cannot be extended: {type(self).__name__} engines only start paths")
+
     def open(self, *, parallel: int) -> AbstractAsyncContextManager[Engine]:
         """The engine to use for one run, with up to this many paths in parallel; holds connections and the like."""
         return _unchanged(self)
@@ -127,8 +163,20 @@ class Engine:
         return None
 
 
+async def extend_once(
+    engine: Engine, prompt: Prompt, beginning: str, options: ExtendOptions, *, seed: int
+) -> AsyncGenerator[Sequence[Token], None]:
+    """`extend` of an engine that is not open; a run opens it once for all its requests."""
+    async with (
+        engine.open(parallel=1) as ready,
+        aclosing(ready.extend(prompt, beginning, options, seed=seed)) as chunks,
+    ):
+        async for chunk in chunks:
+            yield chunk
+
+
 _OPTIONAL: Final = (
-    "stops_at_once", "window", "longest_window", "template", "open", "prepare", "model_name", "sampling",
+    "stops_at_once", "window", "longest_window", "template", "extend", "open", "prepare", "model_name", "sampling",
     "generated_tokens",
 )  # fmt: skip
 

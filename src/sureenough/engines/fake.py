@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from contextlib import aclosing
 
 from sureenough.core.events import Token
-from sureenough.engines.base import Engine, Prompt
+from sureenough.engines.base import Chunk, Engine, ExtendOptions, Prompt
+from sureenough.errors import CannotExtend
 
 Step = Sequence[Token] | float | BaseException  # tokens to send, seconds to wait, or an error to raise
 
@@ -16,12 +18,17 @@ class Fake(Engine):
 
     stops_at_once = True
 
-    def __init__(self, script: Callable[[int], Iterable[Step]]) -> None:
-        self.script = script
+    def __init__(
+        self,
+        script: Callable[[int], Iterable[Step]],
+        continuations: Callable[[str, int], Iterable[Step]] | None = None,  # of a beginning, for a seed
+    ) -> None:
+        self.script, self.continuations = script, continuations
         self.started = 0
         self.running = 0
         self.most = 0  # paths that ran in parallel
         self.prompts: list[Prompt] = []
+        self.beginnings: list[str] = []
 
     async def stream(self, prompt: Prompt, *, seed: int) -> AsyncGenerator[Sequence[Token], None]:
         self.prompts.append(prompt)
@@ -29,13 +36,45 @@ class Fake(Engine):
         self.running += 1
         self.most = max(self.most, self.running)
         try:
-            for step in self.script(seed):
-                if isinstance(step, BaseException):
-                    raise step
-                if isinstance(step, int | float):
-                    await asyncio.sleep(step)
-                else:
-                    await asyncio.sleep(0)  # let the other paths run
+            async with aclosing(_play(self.script(seed))) as steps:
+                async for step in steps:
                     yield step
         finally:
             self.running -= 1
+
+    async def extend(
+        self, prompt: Prompt, beginning: str, options: ExtendOptions, *, seed: int
+    ) -> AsyncGenerator[Sequence[Token], None]:
+        """Play the script's steps for this beginning, one token at a time, up to the limit or a stop text."""
+        if self.continuations is None:
+            raise CannotExtend("Fake cannot be extended: it has no continuations")
+        self.beginnings.append(beginning)
+        self.running += 1
+        tokens, text = 0, ""
+        try:
+            async with aclosing(_play(self.continuations(beginning, seed))) as steps:
+                async for step in steps:
+                    for token in step:
+                        text += token.text
+                        tokens += 1
+                        ends = [text.index(stop) for stop in options.stop if stop in text]
+                        if ends:
+                            kept = token.text[: max(0, len(token.text) - len(text) + min(ends))]
+                            yield Chunk([token._replace(text=kept)], finish="stop")
+                            return
+                        yield Chunk([token], finish="length" if tokens == options.max_tokens else None)
+                        if tokens == options.max_tokens:
+                            return
+        finally:
+            self.running -= 1
+
+
+async def _play(script: Iterable[Step]) -> AsyncGenerator[Sequence[Token], None]:
+    for step in script:
+        if isinstance(step, BaseException):
+            raise step
+        if isinstance(step, int | float):
+            await asyncio.sleep(step)
+        else:
+            await asyncio.sleep(0)  # let the other paths run
+            yield step

@@ -12,7 +12,7 @@ from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from typing import Any, Final
 
 from sureenough.core.events import Token
-from sureenough.engines.base import Engine, Prompt, SupportsStream, as_engine
+from sureenough.engines.base import Engine, ExtendOptions, Prompt, SupportsStream, as_engine, extend_once
 from sureenough.errors import EngineUnavailable, UsageError
 
 SKIP_SECONDS: Final = 30.0  # how long an engine that did not respond is skipped
@@ -56,6 +56,8 @@ class LoadBalancer(Engine):
             async for chunk in chunks:
                 yield chunk
 
+    extend = extend_once
+
     def least_loaded(self, tried: set[int]) -> int:
         """The engine for the next path: of those that are not skipped, the one with the fewest paths."""
         now = time.monotonic()
@@ -70,12 +72,25 @@ class _OpenLoadBalancer(Engine):
     def __init__(self, balancer: LoadBalancer, ready: list[Engine]) -> None:
         self.balancer, self.ready = balancer, ready
         self.window, self.stops_at_once = balancer.window, balancer.stops_at_once
+        self.latest: dict[int, int] = {}  # the engine of each running path, by seed
+
+    def model_name(self) -> str:
+        return self.balancer.model_name()
+
+    def extend(
+        self, prompt: Prompt, beginning: str, options: ExtendOptions, *, seed: int
+    ) -> AsyncGenerator[Sequence[Token], None]:
+        """Continue a beginning where the path with this seed runs, since its server has read the beginning."""
+        index = self.latest.get(seed)
+        engine = self.ready[self.balancer.least_loaded(set()) if index is None else index]
+        return engine.extend(prompt, beginning, options, seed=seed)
 
     async def stream(self, prompt: Prompt, *, seed: int) -> AsyncGenerator[Sequence[Token], None]:
         balancer, tried = self.balancer, set[int]()
         while True:
             index, begun = balancer.least_loaded(tried), False
             balancer.running[index] += 1
+            self.latest[seed] = index
             try:
                 async with aclosing(self.ready[index].stream(prompt, seed=seed)) as chunks:
                     async for chunk in chunks:
@@ -89,3 +104,4 @@ class _OpenLoadBalancer(Engine):
                     raise
             finally:
                 balancer.running[index] -= 1
+                self.latest.pop(seed, None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from sureenough.pools.durable import OutputLock
 from sureenough.pools.journal import Journal, write_journal_pool
 from sureenough.pools.learner import Learner
-from sureenough.pools.path import RecordedPath, SummarisedPath, scan_together
+from sureenough.pools.path import RecordedPath, RecordedProbe, SummarisedPath, scan_together
 from sureenough.pools.read import Pool, Question
 from sureenough.pools.schema import PoolInfo
 from sureenough.pools.write import PoolWriter, write_pool
@@ -19,6 +19,7 @@ __all__ = [
     "PoolWriter",
     "Question",
     "RecordedPath",
+    "RecordedProbe",
     "SummarisedPath",
     "scan_together",
     "write_journal_pool",

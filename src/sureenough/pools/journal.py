@@ -16,7 +16,7 @@ import numpy as np
 from sureenough.core.options import choose_window
 from sureenough.errors import TraceError, UsageError
 from sureenough.pools.json_lines import JsonLinesFile, Line, write_lines
-from sureenough.pools.path import RecordedPath
+from sureenough.pools.path import RecordedPath, RecordedProbe
 from sureenough.pools.read import Pool, Question
 from sureenough.pools.schema import PoolInfo
 from sureenough.pools.write import PoolWriter, system_message
@@ -97,7 +97,13 @@ class Recordable(Protocol):
 
 
 def write_journal_pool(
-    pool: Path, questions: Iterable[Recordable], journal: Journal, info: PoolInfo, *, keep_text: bool
+    pool: Path,
+    questions: Iterable[Recordable],
+    journal: Journal,
+    info: PoolInfo,
+    *,
+    keep_text: bool,
+    keep_probes: bool = False,
 ) -> None:
     """Write the pool of the journal's paths. It is on disk when this returns, so the journal may be removed."""
     by_id = {question.id: question for question in questions}
@@ -105,6 +111,7 @@ def write_journal_pool(
         lengths = [path.tokens for _, paths in by_question(journal.paths, by_id) for path in paths]
         info = replace(info, window=choose_window(lengths))
     optional = ["seed", "tokens", *(["question_text", "text"] if keep_text else [])]
+    optional += ["probes"] if keep_probes else []
     optional += ["kind"] if any(question.kind is not None for question in by_id.values()) else []
     try:
         with PoolWriter(pool, info, optional=optional) as writer:
@@ -133,7 +140,8 @@ def by_question(paths: Mapping[Key, RecordedPath], ids: Iterable[str]) -> Iterat
 
 def _line(question: str, path: RecordedPath) -> Line:
     line = {"question": question, "path": path.number, "answer": path.answer, "finish": path.finish}
-    return line | {"seed": path.seed, "text": path.text, "peak": _packed(path.peak), "conf": _packed(path.conf)}
+    line |= {"seed": path.seed, "text": path.text, "peak": _packed(path.peak), "conf": _packed(path.conf)}
+    return line if path.probes is None else line | {"probes": [probe.to_json() for probe in path.probes]}
 
 
 def _key(line: Line, file: Path, offset: int) -> Key:
@@ -152,8 +160,9 @@ def _path(line: Line, file: Path, offset: int) -> RecordedPath:
         if not isinstance(finish, str) or not isinstance(text, str | None) or not isinstance(seed, int | None):
             raise _damaged(file, offset)
         return RecordedPath(
-            line["answer"], peak.astype(np.float64), conf.astype(np.float64), line["path"], finish, text, seed
-        )
+            line["answer"], peak.astype(np.float64), conf.astype(np.float64), line["path"], finish, text, seed,
+            RecordedProbe.of(line.get("probes")),
+        )  # fmt: skip
     except (KeyError, TypeError, ValueError, UsageError):
         raise _damaged(file, offset) from None
 

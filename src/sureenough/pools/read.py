@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 
 from sureenough.core.options import choose_window
 from sureenough.errors import TraceError
-from sureenough.pools.path import RecordedPath
+from sureenough.pools.path import RecordedPath, RecordedProbe
 from sureenough.pools.schema import KEY, REQUIRED, PoolInfo
 
 BATCH: Final = 512
@@ -143,7 +143,7 @@ class Pool:
             kind = schema.field(name).type
             if not (pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_null(kind)):
                 raise TraceError(f"{self.file}: column {name} is {kind}; it must be a string")
-        return [name for name in (*REQUIRED, "text", "seed", "question_text", "kind") if name in schema.names]
+        return [name for name in (*REQUIRED, "text", "seed", "question_text", "kind", "probes") if name in schema.names]
 
     def _rows(self, first: int, last: int) -> Iterator[_Row]:
         parquet, start = self._open(), 0
@@ -201,6 +201,7 @@ def _row(values: dict[str, Any], peak: Any, conf: Any) -> _Row:
         finish=values["finish"] or "stop",
         text=values.get("text"),
         seed=values.get("seed"),
+        probes=values.get("probes"),
     )
     return _Row(
         values["question"], values["gold"], values["level"], path, values.get("question_text"), values.get("kind")
@@ -237,7 +238,7 @@ def _text(value: pa.Scalar) -> Any:
 
 
 def _row_problem(row: dict[str, Any], peak: Any, conf: Any) -> str | None:
-    """What is wrong with a row, if anything."""
+    """What is wrong with a row, if anything; its probes are parsed on the way."""
     broken = [name for name, value in row.items() if isinstance(value, _NotText)]
     if broken:
         return f"its {broken[0]} is not UTF-8 text"
@@ -245,6 +246,10 @@ def _row_problem(row: dict[str, Any], peak: Any, conf: Any) -> str | None:
         return "it has no question"
     if peak is None or conf is None:
         return "it has no signals"
+    try:
+        row["probes"] = RecordedProbe.of(row.get("probes"))
+    except ValueError as error:
+        return f"its probes cannot be read ({error})"
     if len(peak) != len(conf):
         return f"peak has {len(peak)} values and conf {len(conf)}; both need one per token"
     if not (np.isfinite(peak).all() and np.isfinite(conf).all()):

@@ -7,8 +7,9 @@ from typing import Final, NamedTuple
 from sureenough.spec import REGISTRY
 from sureenough.strategies import STRATEGIES
 
-LISTED_STRATEGIES: Final = tuple(name for name in STRATEGIES if not name.startswith("ddc-"))
-"""The strategies in lists of models and on the page; the ablations of ddc work too, but few readers want them."""
+LISTED_STRATEGIES: Final = tuple(name for name in STRATEGIES if not name.startswith("ddc-") and "+" not in name)
+"""The strategies in lists of models and on the page. The ablations of ddc work too, but few readers want them; those
+with probes work if the upstream continues a beginning."""
 
 
 class ModelName(NamedTuple):

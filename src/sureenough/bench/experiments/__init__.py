@@ -15,6 +15,7 @@ from sureenough.bench.experiments import (
     learning,
     main,
     overhead,
+    probes,
     scaling,
     theorem,
     width,
@@ -41,6 +42,7 @@ EXPERIMENTS: Final[dict[str, Experiment]] = {
         failure_modes.EXPERIMENT,
         learning.EXPERIMENT,
         budget.EXPERIMENT,
+        probes.EXPERIMENT,
     )
 }
 

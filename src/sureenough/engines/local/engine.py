@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from sureenough import reasoner
 from sureenough.core.events import Token
-from sureenough.engines.base import Engine, Prompt
+from sureenough.engines.base import Engine, ExtendOptions, Prompt, extend_once
 from sureenough.engines.local import gguf, hub
 from sureenough.engines.local.llama_server import LlamaServer, LlamaServerOptions, served
 from sureenough.engines.local.memory import available
@@ -150,6 +150,8 @@ class Local(Engine):
             async for chunk in chunks:
                 yield chunk
 
+    extend = extend_once
+
     def model_name(self) -> str:
         return self.name
 
@@ -178,6 +180,12 @@ class LocalConnection(Engine):
         async with aclosing(self.connection.stream(prompt, seed=seed)) as chunks:
             async for chunk in chunks:
                 yield chunk
+
+    def extend(
+        self, prompt: Prompt, beginning: str, options: ExtendOptions, *, seed: int
+    ) -> AsyncGenerator[Sequence[Token], None]:
+        """Continue a beginning; llama.cpp itself refuses one that does not fit the context."""
+        return self.connection.extend(prompt, beginning, options, seed=seed)
 
     async def _check_size(self, prompt: Prompt) -> None:
         """Refuse a question that leaves a path too little context."""

@@ -9,12 +9,12 @@ import asyncio
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass, field, replace
 from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
 from sureenough.core.events import Token
-from sureenough.engines.base import Chunk, Engine, Prompt
+from sureenough.engines.base import Chunk, Engine, ExtendOptions, Prompt, extend_once
 from sureenough.engines.openai.address import api_key, basic_auth, parse_url, proxy_for, without_secrets
 from sureenough.engines.openai.errors import RETRIED_STATUSES, ConnectError, ServerBusy, ServerErrors, TransportError
 from sureenough.engines.openai.parser import ReplyParser, StreamError
@@ -23,7 +23,7 @@ from sureenough.engines.openai.server_counters import ServerCounters, settled_co
 from sureenough.engines.openai.wire import request
 from sureenough.engines.vllm.client import MonitorClient, is_watched
 from sureenough.engines.vllm.protocol import WatchRequest
-from sureenough.errors import UsageError
+from sureenough.errors import CannotExtend, EngineRejected, UsageError
 
 if TYPE_CHECKING:
     import aiohttp
@@ -133,6 +133,8 @@ class OpenAI(Engine):
             async for chunk in chunks:
                 yield chunk
 
+    extend = extend_once
+
     def model_name(self) -> str:
         return self.model
 
@@ -172,12 +174,41 @@ class OpenAIConnection(Engine):
         return None if counters is None else counters.generated - self.counters_at_open.generated
 
     async def stream(self, prompt: Prompt, *, seed: int) -> AsyncGenerator[Sequence[Token], None]:
-        """Generate one path; the request is sent again while its first token has not arrived."""
-        engine, attempt = self.engine, 0
+        """Generate one path."""
+        engine = self.engine
         body = request(prompt, seed, model=engine.model, chat=engine.chat, k=engine.k, sampling=engine.sampling())
+        async with aclosing(self._generate(prompt, body, engine.max_path_tokens)) as chunks:
+            async for chunk in chunks:
+                yield chunk
+
+    async def extend(
+        self, prompt: Prompt, beginning: str, options: ExtendOptions, *, seed: int
+    ) -> AsyncGenerator[Sequence[Token], None]:
+        """Continue a beginning, which a chat server receives as the start of the last message."""
+        engine, sampling = self.engine, self.engine.sampling() | options.sampling()
+        body = request(
+            prompt, seed, model=engine.model, chat=engine.chat, k=engine.k, sampling=sampling, beginning=beginning
+        )
+        prompt = replace(prompt, watch=None)
+        try:
+            async with aclosing(self._generate(prompt, body, options.max_tokens, tags=not beginning)) as chunks:
+                async for chunk in chunks:
+                    yield chunk
+        except EngineRejected as error:
+            if not beginning:
+                raise
+            raise CannotExtend(
+                f"the server does not continue a beginning (continue_final_message): {error}", status=error.status
+            ) from None
+
+    async def _generate(
+        self, prompt: Prompt, body: bytes, limit: int | None, *, tags: bool = True
+    ) -> AsyncGenerator[Chunk, None]:
+        """The chunks of one reply; the request is sent again while its first token has not arrived."""
+        engine, attempt = self.engine, 0
         while True:
             watch = self.monitor.watch_request(prompt, engine.k) if engine.inside else None
-            parser = ReplyParser(engine.k, prompt.signals, engine.max_path_tokens)
+            parser = ReplyParser(engine.k, prompt.signals, limit, tags=tags)
             try:
                 async with aclosing(self.read(body, parser, watch)) as chunks:
                     async for chunk in chunks:

@@ -16,12 +16,12 @@ from sureenough.engines.openai.wire import (
     Delta,
     Logprobs,
     Monitored,
+    TokenCounts,
     ToolCallDelta,
     candidates,
     decode,
     error_message,
     token_count,
-    token_counts,
 )
 from sureenough.errors import EngineError, MissingLogprobs
 
@@ -41,8 +41,9 @@ class StreamError(Exception):
 class ReplyParser:
     """Parses one reply; `feed` returns what arrived, `last` ends the path."""
 
-    def __init__(self, k: int, signals: bool, limit: int | None = None) -> None:
+    def __init__(self, k: int, signals: bool, limit: int | None = None, *, tags: bool = True) -> None:
         self.k, self.signals = k, signals
+        self._tags = tags  # whether reasoning is put between think tags; it is not in the rest of a path
         self.limit = limit or LONGEST_PATH
         self._closes_at_limit = limit is None  # else the server knows the limit, and ends the path there itself
         self.watched = False  # by the server, which then sends no candidates, and all text in one event
@@ -65,7 +66,7 @@ class ReplyParser:
         self._half = ""  # first half of a surrogate pair
         self._thinking = False
         self._call = -1  # the tool call that grows
-        self._usage: tuple[int | None, int | None] = (None, None)
+        self._usage = TokenCounts()
 
     @property
     def begun(self) -> bool:
@@ -75,7 +76,7 @@ class ReplyParser:
     @property
     def completion_tokens(self) -> int | None:
         """Tokens of the reply by the server's own count, if it sends one."""
-        return self._usage[1]
+        return self._usage.completion
 
     def leave_to_server(self) -> None:
         """Expect no candidates: the server watches this path itself."""
@@ -131,7 +132,7 @@ class ReplyParser:
         if self.watched and message.sureenough is not None:
             self._follow(message.sureenough)
         if message.usage is not None:
-            self._usage = token_counts(message.usage)
+            self._usage = TokenCounts.of(message.usage)
         for choice in message.choices:
             if self.full:
                 self._beyond += token_count(choice)
@@ -140,7 +141,7 @@ class ReplyParser:
 
     def last(self) -> Chunk:
         """The end of the path: its finish, and the tokens that the server counted beyond those received."""
-        prompt, completion = self._usage
+        prompt, completion, cached = self._usage
         if self.signals and not self.tokens and ((completion or 0) > 1 or self._pieces):
             raise MissingLogprobs(too_few(0, self.k))
         unseen = 0 if self.full else self._pieces if completion is None else max(0, completion - self.tokens)
@@ -149,7 +150,9 @@ class ReplyParser:
         if self._thinking and self.finish is not None and finish == "stop":
             text += "\n</think>\n\n"
         estimated = completion is None and (not self.signals or self._pieces > 0 or self._estimated)
-        return Chunk(text=text, unread=unseen, finish=finish, prompt_tokens=prompt, estimated=estimated)
+        return Chunk(
+            text=text, unread=unseen, finish=finish, prompt_tokens=prompt, cached_tokens=cached, estimated=estimated
+        )
 
     # -- parts of a reply
 
@@ -229,6 +232,8 @@ class ReplyParser:
     def _with_reasoning(self, delta: Delta) -> str:
         """Reasoning in a field of its own is put between think tags, where answers are not looked for."""
         reasoning = delta.reasoning_content or delta.reasoning
+        if not self._tags:
+            return (reasoning or "") + (delta.content or "")
         text = ""
         if reasoning:
             text = reasoning if self._thinking else "<think>\n" + reasoning

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from contextlib import suppress
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -74,11 +74,18 @@ class Choice(msgspec.Struct, gc=False):
     index: int = 0
 
 
+class PromptDetails(msgspec.Struct, gc=False):
+    """How a prompt was read."""
+
+    cached_tokens: int | None = None
+
+
 class Usage(msgspec.Struct, gc=False):
     """The server's own count of tokens."""
 
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
+    prompt_tokens_details: PromptDetails | None = None
 
 
 class Monitored(msgspec.Struct, gc=False):
@@ -154,13 +161,19 @@ def candidates(logprobs: Logprobs) -> tuple[list[str], list[list[float]]]:
     return [*strings, *[""] * len(maps)][: len(maps)], [list((values or {}).values()) for values in maps]
 
 
-def token_counts(usage: Usage) -> tuple[int | None, int | None]:
-    """Tokens of the prompt and of the completion; None for a number that cannot be one."""
-    prompt, completion = usage.prompt_tokens, usage.completion_tokens
-    return (
-        prompt if prompt is not None and 0 <= prompt < LARGEST_COUNT else None,
-        completion if completion is not None and 0 <= completion < LARGEST_COUNT else None,
-    )
+class TokenCounts(NamedTuple):
+    """Tokens of a request by the server's own count; None for a number that is missing or cannot be one."""
+
+    prompt: int | None = None
+    completion: int | None = None
+    cached: int | None = None
+
+    @classmethod
+    def of(cls, usage: Usage) -> TokenCounts:
+        """The counts of the `usage` of a reply."""
+        details = usage.prompt_tokens_details
+        counts = usage.prompt_tokens, usage.completion_tokens, None if details is None else details.cached_tokens
+        return cls(*(count if count is not None and 0 <= count < LARGEST_COUNT else None for count in counts))
 
 
 def token_count(choice: Choice) -> int:
@@ -179,15 +192,20 @@ def error_message(error: object) -> str:
     return str(error)
 
 
-def request(prompt: Prompt, seed: int, *, model: str, chat: bool, k: int, sampling: dict[str, Any]) -> bytes:
-    """The body of a completion request for one path."""
+def request(
+    prompt: Prompt, seed: int, *, model: str, chat: bool, k: int, sampling: dict[str, Any], beginning: str = ""
+) -> bytes:
+    """The body of a completion request for one path, or for the rest of one that begins so."""
     body: dict[str, Any] = {"model": model, "stream": True, "stream_options": {"include_usage": True}, "seed": seed}
     if chat:
         body["messages"] = list(prompt.messages)
+        if beginning:  # llama.cpp continues a last assistant message without being asked
+            body["messages"].append({"role": "assistant", "content": beginning})
+            body |= {"continue_final_message": True, "add_generation_prompt": False}
         if prompt.signals:
             body |= {"logprobs": True, "top_logprobs": k}
     else:
-        body["prompt"] = prompt.text
+        body["prompt"] = prompt.text + beginning
         if prompt.signals:
             # Candidates are keyed by their text, which different tokens can share; vLLM can key them by id.
             body |= {"logprobs": k, "return_tokens_as_token_ids": True}

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from sureenough.core.events import Summary, Token
-from sureenough.engines.base import Chunk, Prompt
+from sureenough.engines.base import Chunk, ExtendOptions, Prompt
 from sureenough.engines.openai.logprobs import token_signals
 from sureenough.engines.openai.wire import FINISH_REASONS
 from sureenough.engines.vllm.client import settled_counts
@@ -122,13 +122,15 @@ class VLLM:
         request = None if watch is None else WatchRequest.of(request_id, watch)
         prompt_ids = self._prompt_ids(prompt)
         path = _GrowingPath()
-        params = self._params(len(prompt_ids), seed, signals=prompt.signals and request is None, request=request)
+        decoded = {"detokenize": prompt.growing_text}
+        signals = prompt.signals and request is None
+        params = self._params(len(prompt_ids), seed, signals=signals, request=request, changes=decoded)
         try:
             generated = self._engine.generate({"prompt_token_ids": prompt_ids}, params, request_id)
             watched = generated if request is None else self._with_progress(generated, request.key)
             async with aclosing(generated), aclosing(watched) as outputs:
                 async for output in outputs:
-                    grown = path.add(output, signals=prompt.signals and request is None)
+                    grown = path.add(output, signals=signals)
                     if grown is not None:
                         yield grown
         except ValueError as error:  # what vLLM raises for a request that it does not accept
@@ -137,11 +139,43 @@ class VLLM:
             if watch is not None and watch.report_unheard is not None:
                 await self._report_cancelled(request_id, path.tokens, watch.report_unheard)
             raise
-        text = self._tokenizer.decode(path.ids, skip_special_tokens=True)
+        text = "" if prompt.growing_text else self._tokenizer.decode(path.ids, skip_special_tokens=True)
         summary = None if request is None else await self._summary(request, len(path.ids))
         if path.finish not in FINISH_REASONS:
             raise EngineError(f"vLLM ended the path with the finish reason {str(path.finish)[:40]!r}")
         yield Chunk(text=text, finish=FINISH_REASONS[path.finish], prompt_tokens=len(prompt_ids), summary=summary)
+
+    async def extend(
+        self, prompt: Prompt, beginning: str | Sequence[int], options: ExtendOptions, *, seed: int
+    ) -> AsyncGenerator[Sequence[Token], None]:
+        """Continue a beginning: a text, or the ids of its tokens, which need not be found again at the seam."""
+        if self._engine is None:
+            async with self.open(parallel=1), aclosing(self.extend(prompt, beginning, options, seed=seed)) as chunks:
+                async for chunk in chunks:
+                    yield chunk
+            return
+        encoded = (
+            self._tokenizer.encode(beginning, add_special_tokens=False) if isinstance(beginning, str) else beginning
+        )
+        ids, path = [*self._prompt_ids(prompt), *encoded], _GrowingPath()
+        params = self._params(len(ids), seed, signals=prompt.signals, request=None, changes=options.sampling())
+        params.detokenize = True
+        try:
+            generated = self._engine.generate(
+                {"prompt_token_ids": ids}, params, f"rest-{next(self._request_numbers):08}"
+            )
+            cached = None
+            async with aclosing(generated) as outputs:
+                async for output in outputs:
+                    cached = getattr(output, "num_cached_tokens", None)
+                    grown = path.add(output, signals=prompt.signals)
+                    if grown is not None:
+                        yield grown
+        except ValueError as error:
+            raise EngineRejected(f"vLLM refused the request: {error}") from None
+        if path.finish not in FINISH_REASONS:
+            raise EngineError(f"vLLM ended a continuation with the finish reason {str(path.finish)[:40]!r}")
+        yield Chunk(finish=FINISH_REASONS[path.finish], prompt_tokens=len(ids), cached_tokens=cached)
 
     async def _with_progress(self, outputs: AsyncIterator[Any], key: str) -> AsyncGenerator[Any, None]:
         """The outputs, and how far the path is while there are none: a watched path has one output, at its end."""
@@ -178,7 +212,15 @@ class VLLM:
         ids = self._tokenizer.apply_chat_template(messages, add_generation_prompt=True, tokenize=True)
         return list(ids["input_ids"] if isinstance(ids, Mapping) else ids)
 
-    def _params(self, prompt_tokens: int, seed: int, *, signals: bool, request: WatchRequest | None) -> Any:
+    def _params(
+        self,
+        prompt_tokens: int,
+        seed: int,
+        *,
+        signals: bool,
+        request: WatchRequest | None,
+        changes: Mapping[str, Any],
+    ) -> Any:
         from vllm import SamplingParams
         from vllm.sampling_params import RequestOutputKind
 
@@ -186,12 +228,11 @@ class VLLM:
         remaining = longest - prompt_tokens
         if remaining < 1:
             raise EngineRejected(f"the prompt has {prompt_tokens} tokens, but the model takes at most {longest} in all")
+        sampling = {"max_tokens": self._max_path_tokens or remaining, "seed": seed, **self._sampling, **changes}
         return SamplingParams(
-            **{"seed": seed, **self._sampling},
-            max_tokens=min(remaining, self._max_path_tokens or remaining),
+            **sampling | {"max_tokens": min(remaining, sampling["max_tokens"])},
             logprobs=K if signals else None,
             flat_logprobs=True,
-            detokenize=False,
             output_kind=RequestOutputKind.DELTA if request is None else RequestOutputKind.FINAL_ONLY,
             extra_args=None if request is None else request.to_arguments(),
         )
@@ -212,13 +253,14 @@ class _GrowingPath:
         delta = output.outputs[0]
         self.ids += delta.token_ids
         self.finish = delta.finish_reason or self.finish
+        text = delta.text or ""  # empty unless text is decoded as it grows
         if signals and delta.token_ids:
-            return Chunk(_tokens(delta.logprobs), text="")
-        return self._count(len(self.ids))
+            return Chunk(_tokens(delta.logprobs), text=text)
+        return self._count(len(self.ids), text)
 
-    def _count(self, tokens: int) -> Chunk | None:
+    def _count(self, tokens: int, text: str = "") -> Chunk | None:
         new, self.tokens = tokens - self.tokens, max(tokens, self.tokens)
-        return Chunk(unread=new, text="") if new > 0 else None
+        return Chunk(unread=new, text=text) if new > 0 or text else None
 
 
 @contextmanager

@@ -1,0 +1,161 @@
+"""How a probe is carried out: a path's text so far, a phrase that opens the answer, and a few greedy tokens."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import aclosing
+from typing import Final
+
+from sureenough.answers import Judge
+from sureenough.core.events import Probe, Probed, Token, path_seed
+from sureenough.core.probing import ProbeReply
+from sureenough.drivers.judging import extract_in_run
+from sureenough.engines.base import Chunk, Engine, ExtendOptions, Prompt
+from sureenough.errors import EngineError, EngineRejected, MissingLogprobs
+
+BOX: Final = "\nThe answer is \\boxed{"
+LINE: Final = "\nAnswer: "
+"""What opens the answer: a box, or for kinds that ask for such a line, the line."""
+END_OF_THINKING: Final = "\n</think>\n"
+HEDGES: Final = re.compile(r"\b(wait|hmm|but|however|actually|hold on|not sure)\b", re.IGNORECASE)
+"""Words after an answer that take it back."""
+
+
+class GrowingText:
+    """A path's text in pieces, each with the number of tokens before it."""
+
+    def __init__(self) -> None:
+        self._pieces: list[tuple[int, str]] = []
+        self._tokens = 0
+
+    def add(self, chunk: Sequence[Token]) -> None:
+        """Take the text of a chunk: token by token if its tokens have it, else in one piece."""
+        text = chunk.text if isinstance(chunk, Chunk) else None
+        texts = [token.text for token in chunk]
+        if text is None or "".join(texts) == text:
+            self._pieces += [(self._tokens + n, piece) for n, piece in enumerate(texts)]
+        else:
+            self._pieces.append((self._tokens, text))
+        self._tokens += len(chunk) + (chunk.unread if isinstance(chunk, Chunk) else 0)
+
+    def until(self, tokens: int) -> str:
+        """The text of the first tokens; if they end inside a piece, with all of it."""
+        return "".join(piece for before, piece in self._pieces if before < tokens)
+
+
+class ProbeRequest:
+    """One probe. What it has taken is known at any time, also if it fails or is cancelled."""
+
+    def __init__(self, prompt: Prompt, text: str, judge: Judge) -> None:
+        self._prompt = Prompt(prompt.messages, signals=False)
+        thinking = "<think>" in text and "</think>" not in text
+        opening = LINE if "Answer:" in getattr(judge, "ask", "") else BOX
+        self._opening = (END_OF_THINKING if thinking else "") + opening
+        self._text, self._judge = text, judge
+        self.tokens = 0
+        self.prompt_tokens: int | None = None
+        self.cached_tokens = 0
+        self.note: str | None = None
+
+    async def send(self, engine: Engine, *, limit: int, seed: int) -> ProbeReply:
+        """Ask the path for its answer now."""
+        text = ""
+        options = ExtendOptions(max_tokens=limit, stop=("\n",), temperature=0.0)
+        async with aclosing(engine.extend(self._prompt, self._text + self._opening, options, seed=seed)) as chunks:
+            async for chunk in chunks:
+                chunk = chunk if isinstance(chunk, Chunk) else Chunk(chunk)
+                text += chunk.text
+                self.tokens += len(chunk) + chunk.unread + chunk.beyond
+                self.prompt_tokens = chunk.prompt_tokens or self.prompt_tokens
+                self.cached_tokens = chunk.cached_tokens or self.cached_tokens
+        return await self._reply(text)
+
+    async def _reply(self, text: str) -> ProbeReply:
+        """The answer, if its box was closed, and whether what follows takes it back."""
+        end = _end_of_box(text) if self._opening.endswith("{") else len(text)
+        if end is None or not text[:end].strip(" }"):
+            return ProbeReply(None, self.tokens)
+        answer, self.note = await extract_in_run(self._judge, self._opening + text[:end])
+        return ProbeReply(answer, self.tokens, HEDGES.search(text[end:]) is not None)
+
+
+def _end_of_box(text: str) -> int | None:
+    """Where the box that was opened before this text is closed; None if it is not."""
+    depth = 1
+    for brace in re.finditer(r"[{}]", text):
+        depth += 1 if brace[0] == "{" else -1
+        if not depth:
+            return brace.end()
+    return None
+
+
+class LiveProbes:
+    """The probes of a live run, and what they cost."""
+
+    def __init__(self, prompt: Prompt, judge: Judge, seed: int, receive: Callable[[Probed], None]) -> None:
+        self._prompt, self._judge, self._seed, self._receive = prompt, judge, seed, receive
+        self._texts: dict[int, GrowingText] = {}
+        self._ended: set[int] = set()  # paths whose streams are over
+        self.pending: dict[int, asyncio.Task[None]] = {}
+        self.reread = self.cached = 0  # prompt tokens
+        self._least_read: int | None = None  # prompt tokens less the tokens of the path that were sent
+        self._lost: EngineError | None = None  # the latest probe that failed
+        self._notes: dict[str, None] = {}
+
+    def read(self, path: int, chunk: Sequence[Token]) -> None:
+        """A path grew."""
+        self._texts.setdefault(path, GrowingText()).add(chunk)
+
+    def path_ended(self, path: int) -> None:
+        """The stream of a path is over; its text is needed until all that it sent has been probed."""
+        self._ended.add(path)
+        if path not in self.pending:
+            self._texts.pop(path, None)
+
+    def cancel(self, path: int) -> None:
+        """Close the probe of a path, if one is running."""
+        if path in self.pending:
+            self.pending[path].cancel()
+
+    async def ask(self, action: Probe, engine: Engine) -> None:
+        """Carry out a probe. Whatever happens to it, the session receives what it took; if it fails, the path goes on.
+
+        Raises:
+            EngineRejected: no probe will succeed.
+        """
+        number, reply, seed = action.path, None, path_seed(self._seed, action.path)
+        request = ProbeRequest(self._prompt, self._texts[number].until(action.tokens), self._judge)
+        try:
+            reply = await request.send(engine, limit=action.limit, seed=seed)
+        except (EngineRejected, MissingLogprobs) as error:
+            raise error.located(number, seed) from None
+        except EngineError as error:
+            self._lost = error.located(number, seed)
+        finally:
+            self._account(request, action)
+            del self.pending[number]
+            self._receive(Probed(number, reply or ProbeReply(None, request.tokens)))
+            if number in self._ended:
+                self.path_ended(number)
+
+    def _account(self, request: ProbeRequest, action: Probe) -> None:
+        if request.note is not None:
+            self._notes[request.note] = None
+        if request.prompt_tokens is not None:
+            self.reread += request.prompt_tokens
+            self.cached += request.cached_tokens
+            read = request.prompt_tokens - action.tokens
+            self._least_read = read if self._least_read is None else min(read, self._least_read)
+
+    def final_notes(self, prompt_tokens: int) -> Iterator[str]:
+        """What a reader of the outcome should know, given the tokens of the question."""
+        yield from self._notes
+        if self._lost is not None:
+            yield f"probes failed, and their paths went on; the latest: {self._lost}"
+        if self._least_read is not None and self._least_read < prompt_tokens:
+            yield (
+                "the server read fewer tokens than probes sent: its chat template changes the beginning of a reply, so "
+                "that probes are not about their paths; `sureenough doctor` checks it"
+            )

@@ -1,0 +1,90 @@
+"""Continuing a beginning: what is sent, what is refused, and what the server reports about the prompt."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from contextlib import aclosing
+from typing import Any
+
+import pytest
+
+from sureenough.engines import Chunk, Engine, Prompt
+from sureenough.engines.base import ExtendOptions
+from sureenough.engines.load_balancer import LoadBalancer
+from sureenough.engines.openai.client import OpenAI
+from sureenough.engines.openai.parser import ReplyParser
+from sureenough.errors import CannotExtend, EngineRejected, UsageError
+from tests.engines.misbehaving import Manner, Server, serving
+
+GREEDY = ExtendOptions(max_tokens=3, stop=("}",), temperature=0.0)
+
+
+def extended(manner: Manner, beginning: str = "so ", **options: Any) -> tuple[Server, str]:
+    """What a server with these manners received, and how it continued."""
+
+    async def use() -> tuple[Server, str]:
+        async with serving(manner) as server:
+            engine: Engine = LoadBalancer([OpenAI(server.url, "tiny", max_path_tokens=9, **options)])
+            async with aclosing(engine.extend(Prompt.user("?"), beginning, GREEDY, seed=5)) as chunks:
+                texts = [chunk.text async for chunk in chunks if isinstance(chunk, Chunk)]
+            return server, "".join(texts)
+
+    return asyncio.run(asyncio.wait_for(use(), timeout=30))
+
+
+def test_a_chat_server_receives_the_beginning_as_the_start_of_the_last_message() -> None:
+    body = extended(Manner())[0].requests[0]
+    assert body["messages"] == [{"role": "user", "content": "?"}, {"role": "assistant", "content": "so "}]
+    assert (body["continue_final_message"], body["add_generation_prompt"]) == (True, False)
+    assert (body["max_tokens"], body["stop"], body["temperature"]) == (3, ["}"], 0.0)
+
+
+def test_a_completion_server_receives_it_after_the_prompt() -> None:
+    body = extended(Manner(), chat=False)[0].requests[0]
+    assert body["prompt"] == "?so "
+    assert "continue_final_message" not in body
+
+
+def test_an_empty_beginning_is_a_plain_request_with_its_own_limits() -> None:
+    body = extended(Manner(), "")[0].requests[0]
+    assert body["messages"] == [{"role": "user", "content": "?"}]
+    assert "continue_final_message" not in body
+    assert body["max_tokens"] == 3
+
+
+def test_a_server_without_the_ability_is_named_as_such() -> None:
+    with pytest.raises(CannotExtend, match=r"does not continue a beginning.*Extra inputs are not permitted") as caught:
+        extended(Manner(extends="no"))
+    assert caught.value.status == 400
+    with pytest.raises(EngineRejected) as plain:
+        extended(Manner(status=400), "")
+    assert not isinstance(plain.value, CannotExtend)
+
+
+def test_engines_that_only_start_paths_say_so() -> None:
+    class Mine(Engine):
+        pass
+
+    with pytest.raises(CannotExtend, match="Mine cannot be extended"):
+        Mine().extend(Prompt.user("?"), "so ", GREEDY, seed=1)
+
+
+@pytest.mark.parametrize(("options", "message"), [({"max_tokens": 0}, "at least 1"), ({"stop": ("",)}, "empty text")])
+def test_options_that_cannot_be_used(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        ExtendOptions(**({"max_tokens": 3} | options))
+
+
+@pytest.mark.parametrize(("cached", "read"), [(7, 7), (-1, None), (None, None)])
+def test_cached_tokens_are_those_that_the_server_reports(cached: int | None, read: int | None) -> None:
+    usage = {"prompt_tokens": 9, "completion_tokens": 1, "prompt_tokens_details": {"cached_tokens": cached}}
+    parser = ReplyParser(20, signals=False)
+    parser.receive(json.dumps({"choices": [], "usage": usage}).encode())
+    last = parser.last()
+    assert (last.prompt_tokens, last.cached_tokens) == (9, read)
+
+
+def test_reasoning_that_goes_on_gets_no_tag_of_its_own() -> None:
+    assert "<think>" not in extended(Manner(reasoning=True))[1]
+    assert "<think>" in extended(Manner(reasoning=True), "")[1]
