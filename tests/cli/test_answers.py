@@ -43,7 +43,7 @@ def test_extraction_from_a_file_and_from_standard_input(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout) == (0, "C\n")
 
 
-def test_standard_input_that_is_no_text_or_not_there() -> None:
+def test_standard_input_that_is_not_text_or_closed() -> None:
     done = sureenough("answers", "--extract", "-", given=b"\xff \\boxed{5}")
     assert (done.returncode, done.stdout) == (0, "5\n")
     closed = subprocess.run(["sh", "-c", f"{sys.executable} -m sureenough answers --extract - <&-"],

@@ -77,7 +77,7 @@ def test_the_other_verbs() -> None:
     assert "replay" in sureenough("--help").stdout
 
 
-def test_a_reader_that_leaves_early_is_no_error() -> None:
+def test_a_reader_that_leaves_early_is_not_an_error() -> None:
     command = f'"{sys.executable}" -m sureenough replay --repeats 1 -s sc --json | head -c 10'
     done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=60, check=False)
     assert done.stderr == ""

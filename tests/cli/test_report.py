@@ -21,7 +21,7 @@ def test_a_run_folder_becomes_a_report(tmp_path: Path) -> None:
     assert "<title>Mine</title>" in (tmp_path / "elsewhere" / "report.html").read_text()
 
 
-def test_what_is_no_run_is_refused(tmp_path: Path) -> None:
+def test_a_folder_without_a_run_is_refused(tmp_path: Path) -> None:
     assert "holds no results" in refused("report", str(tmp_path))
     (tmp_path / "results").mkdir()
     (tmp_path / "results" / "main.json").write_text("{}")

@@ -50,16 +50,16 @@ def refused(*words: str) -> str:
         (["view", "pyproject.toml"], "is not a run log"),
     ],
 )
-def test_what_cannot_be_is_refused_in_words(words: list[str], says: str) -> None:
+def test_bad_options_are_refused_with_a_message(words: list[str], says: str) -> None:
     assert says in refused(*words)
 
 
-def test_a_level_of_the_log_that_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unknown_log_level(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SUREENOUGH_LOG", "verbose")
     assert "SUREENOUGH_LOG is VERBOSE" in refused("serve", "--upstream", "http://127.0.0.1:9/v1")
 
 
-def test_a_run_under_a_name_that_no_page_has(tmp_path: Path) -> None:
+def test_a_run_file_with_a_name_that_is_not_a_run_id(tmp_path: Path) -> None:
     (tmp_path / "my run.v2.json").write_text(json.dumps(RUN))
     assert "rename it, to run-1.jsonl" in refused("view", str(tmp_path / "my run.v2.json"))
 

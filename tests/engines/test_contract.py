@@ -51,7 +51,7 @@ async def whole(engine: Engine, seed: int, prompt: Prompt = PROMPT) -> tuple[lis
 
 
 @every_engine
-def test_a_path_comes_as_text_and_two_numbers_a_token(make: Any) -> None:
+def test_a_path_has_text_and_two_numbers_per_token(make: Any) -> None:
     async def use(held: Held) -> None:
         signals, text = await whole(held.engine, SEEDS[0])
         assert len(signals) == held.tokens
@@ -101,7 +101,7 @@ def test_cancelling_the_reader_frees_the_slot(make: Any) -> None:
 
 
 @every_engine
-def test_missing_log_probabilities_name_the_cure(make: Any) -> None:
+def test_missing_log_probabilities_name_the_fix(make: Any) -> None:
     async def use(held: Held) -> None:
         with pytest.raises(MissingLogprobs, match=r"sc, ac(, | or )esc"):
             await whole(held.engine, SEEDS[0])

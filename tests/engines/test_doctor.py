@@ -44,7 +44,7 @@ def test_a_healthy_server() -> None:
         (Manner(scaled=True), "raw", False, "SGLANG_RETURN_ORIGINAL_LOGPROB"),
     ],
 )
-def test_what_ails_a_server(manner: Manner, name: str, good: bool | None, cure: str) -> None:
+def test_defects_of_a_server_and_their_fixes(manner: Manner, name: str, good: bool | None, cure: str) -> None:
     check = examined(manner)[name]
     assert check.good is good
     assert cure in check.cure
@@ -87,13 +87,13 @@ def closed(manner: Manner) -> Check:
 
 
 @pytest.mark.parametrize(("deaf", "says"), [(False, "closing stops generation"), (True, "goes on with closed streams")])
-def test_without_counters_the_clock_tells_whether_closing_stops(deaf: bool, says: str) -> None:
+def test_without_counters_timing_shows_whether_closing_stops(deaf: bool, says: str) -> None:
     check = closed(Manner(tokens=80, work=0.001, deaf=deaf))
     assert (check.good, says in check.found) == (not deaf, True), check
     assert "3 of 3 rounds agree" in check.found
 
 
-def test_where_others_are_not_felt_the_clock_cannot_tell() -> None:
+def test_timing_is_inconclusive_if_load_has_no_effect() -> None:
     check = closed(Manner(tokens=10, delay=0.002))
     assert check.good is None
     assert "not conclusive" in check.found
@@ -111,7 +111,7 @@ def test_where_others_are_not_felt_the_clock_cannot_tell() -> None:
         (CancelTiming(1.0, 4.2, 4.2), False),  # both as long as the patience lasted
     ],
 )
-def test_what_three_times_tell(times: CancelTiming, verdict: bool | None) -> None:
+def test_conclusions_from_three_times(times: CancelTiming, verdict: bool | None) -> None:
     assert times.verdict is verdict
 
 

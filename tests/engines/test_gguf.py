@@ -65,13 +65,13 @@ def test_parts_count_together(tmp_path: Path) -> None:
         (head({})[:16] + struct.pack("<QQ", 1, 1) + b"k" + struct.pack("<I", 77), "unknown kind 77"),
     ],
 )
-def test_what_is_no_model(data: bytes, says: str, tmp_path: Path) -> None:
+def test_files_that_are_not_models(data: bytes, says: str, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=says):
         header(written(tmp_path, data))
 
 
 @given(st.binary(max_size=200), st.integers(0, 400))
-def test_no_bytes_do_worse_than_a_refusal(tmp_path_factory: pytest.TempPathFactory, noise: bytes, at: int) -> None:
+def test_any_bytes_are_refused_with_our_error(tmp_path_factory: pytest.TempPathFactory, noise: bytes, at: int) -> None:
     good = head(QWEN)[:600]
     file = written(tmp_path_factory.mktemp("noise"), good[:at] + noise)
     with suppress(UsageError):

@@ -260,7 +260,7 @@ def test_14_5_a_response_that_is_read_whole_has_a_limit() -> None:
         (f"http://{'a' * 70}.example/", "."),
     ],
 )
-def test_an_address_that_cannot_be(url: str, error: str) -> None:
+def test_addresses_that_cannot_be_connected_to(url: str, error: str) -> None:
     async def use() -> None:
         async with OpenAI(url, "m", proxies=False).open(parallel=1) as connection:
             with pytest.raises(ConnectError, match=error):

@@ -89,7 +89,7 @@ def test_names(text: str, repository: str, file: str | None) -> None:
 
 
 @pytest.mark.parametrize("text", ["hf:", "hf:a", "hf:a/b/c", "hf:a/b:", "hf:../x y"])
-def test_names_that_are_none(text: str) -> None:
+def test_names_that_are_not_valid(text: str) -> None:
     with pytest.raises(UsageError, match="it looks like hf:OWNER/NAME"):
         parse_hub_name(text)
 
@@ -105,7 +105,7 @@ def test_names_that_are_none(text: str) -> None:
         (["tiny.gguf", "very-tiny.gguf"], "tiny.gguf", "tiny.gguf"),
     ],
 )
-def test_the_file_that_is_meant(files: list[str], wish: str | None, found: str) -> None:
+def test_the_file_that_a_name_selects(files: list[str], wish: str | None, found: str) -> None:
     assert choose_file(files, HubFile("a/b", wish)) == found
 
 

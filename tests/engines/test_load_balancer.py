@@ -76,7 +76,7 @@ def test_a_dead_engine_is_passed_over_and_no_path_is_lost() -> None:
     assert well.started == 20
 
 
-def test_where_all_are_dead_the_error_is_theirs() -> None:
+def test_if_all_engines_are_dead_the_error_is_theirs() -> None:
     with pytest.raises(EngineUnavailable, match="nobody there"):
         sample(LoadBalancer([Fake(dead), Fake(dead)]), 4, 2)
     with pytest.raises(UsageError):

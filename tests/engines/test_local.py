@@ -59,7 +59,7 @@ def model(folder: Path, **keys: Any) -> Path:
         ({"slots": 4}, 16, r"16 parallel paths do not fit 4 slots"),
     ],
 )  # fmt: skip
-def test_sizes_that_cannot_be(options: dict[str, Any], parallel: int, says: str, tmp_path: Path) -> None:
+def test_sizes_that_are_not_possible(options: dict[str, Any], parallel: int, says: str, tmp_path: Path) -> None:
     with pytest.raises(se.UsageError, match=says):
         se.Local(model(tmp_path), **options).plan(parallel)
 
@@ -77,12 +77,12 @@ def test_what_a_path_gets(options: dict[str, Any], slot: int, tmp_path: Path) ->
 @pytest.mark.parametrize(
     "options", [{"slots": 0}, {"context": -1}, {"threads": 1.5}, {"top_p": 0}, {"temperature": -1}]
 )
-def test_settings_that_mean_nothing(options: dict[str, Any]) -> None:
+def test_settings_that_are_not_valid(options: dict[str, Any]) -> None:
     with pytest.raises(se.UsageError, match=f"{next(iter(options))} is "):
         se.Local(**options)
 
 
-def test_memory_that_is_not_there(tmp_path: Path) -> None:
+def test_too_little_memory(tmp_path: Path) -> None:
     large = model(tmp_path, qwen3__context_length=2**30, qwen3__block_count=1000)
     engine = se.Local(large, context=2**32)
     with pytest.raises(
@@ -148,7 +148,7 @@ def test_one_server_serves_run_after_run_and_grows_when_it_must() -> None:
     assert len(llama._running) == 1, "the small one was stopped"
 
 
-def test_without_its_key_it_serves_nobody() -> None:
+def test_requests_without_its_key_are_refused() -> None:
     async def use() -> list[int]:
         async with se.Local(max_path_tokens=64).open(parallel=1) as ready, httpx.AsyncClient() as stranger:
             assert ready.server.url.startswith("http://127.0.0.1:")
@@ -226,7 +226,7 @@ def test_the_first_tokens_do_not_depend_on_llama_cpps_own_defaults() -> None:
     assert se.Local(extra={"top_k": 5}).sampling()["top_k"] == 5
 
 
-def test_asked_alone_it_is_the_built_in_model() -> None:
+def test_without_an_engine_the_built_in_model_is_used() -> None:
     out = se.ask("Compute 12+7.", strategy="sc", paths=2, parallel=2)
     assert out.window == reasoner.card().window
     assert out.notes[-1] == "answered by the built-in model, which knows school arithmetic only"
@@ -257,7 +257,7 @@ def python(code: str, **env: str) -> subprocess.Popen[str]:
     )
 
 
-def test_it_says_nothing_and_needs_no_proxy() -> None:
+def test_it_prints_nothing_and_uses_no_proxy() -> None:
     with python(QUIET, HTTP_PROXY="http://127.0.0.1:9", http_proxy="http://127.0.0.1:9") as process:
         said, complained = process.communicate(timeout=60)
     assert (process.returncode, said.strip(), complained) == (0, "4", "")

@@ -53,7 +53,7 @@ def test_order_is_irrelevant_and_the_numbers_stay_in_range(logprobs: list[float]
 
 
 @pytest.mark.parametrize(("got", "says"), [(0, "no log-probabilities"), (5, "only 5 candidates per token")])
-def test_too_few_name_the_cure(got: int, says: str) -> None:
+def test_too_few_candidates_name_the_fix(got: int, says: str) -> None:
     with pytest.raises(MissingLogprobs, match=says) as raised:
         token_signals([-1.0] * got, 20)
     assert "--max-logprobs 20" in str(raised.value)

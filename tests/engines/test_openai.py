@@ -74,7 +74,7 @@ def test_more_candidates_than_asked_for() -> None:
     assert len(got.signals) == 15
 
 
-def test_values_that_are_no_json() -> None:
+def test_values_that_are_not_json() -> None:
     got = asked(replace(PLAIN, odd_values=True))
     assert len(got.signals) == 15
     assert all(conf >= 15.0 for _, conf in got.signals)  # three of twenty count as -100
@@ -84,7 +84,7 @@ def test_an_end_token_without_an_entry_is_counted() -> None:
     assert asked(replace(PLAIN, unseen_end=True)).unread == 1
 
 
-def test_thinking_that_comes_apart_is_marked() -> None:
+def test_separate_reasoning_is_marked() -> None:
     got = asked(replace(PLAIN, reasoning=True, tokens=3))
     assert got.text.startswith("<think>\n")
     assert got.text.endswith("\n</think>\n\n\\boxed{7}")

@@ -105,7 +105,7 @@ def test_a_server_that_stays_away(manner: Manner, says: str) -> None:
         asked(manner, retries=1, timeouts=Timeouts(first_token=0.1))
 
 
-def test_a_connection_that_does_not_come_about() -> None:
+def test_a_connection_that_fails() -> None:
     with socket.socket() as full, socket.socket() as one, socket.socket() as two:
         full.bind(("127.0.0.1", 0))
         full.listen(0)  # room for one who waits; the next ones are not even refused
@@ -119,7 +119,7 @@ def test_a_connection_that_does_not_come_about() -> None:
             asyncio.run(anext(engine.stream(Prompt.user("?"), seed=1)))
 
 
-def test_nobody_there() -> None:
+def test_a_server_that_does_not_exist() -> None:
     engine = OpenAI("http://127.0.0.1:9/v1", "tiny", retries=0)
     with pytest.raises(EngineUnavailable, match=r"no response from http://127.0.0.1:9/v1.*is the server running"):
         asyncio.run(anext(engine.stream(Prompt.user("?"), seed=1)))

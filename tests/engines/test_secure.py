@@ -111,7 +111,7 @@ def test_a_redirect_is_not_followed_and_gets_no_key(way: Callable[..., None]) ->
     way(Manner(), use)
 
 
-def test_a_certificate_that_nobody_vouches_for(authority: trustme.CA) -> None:
+def test_a_certificate_of_an_unknown_authority(authority: trustme.CA) -> None:
     async def ask() -> None:
         async with serving(Manner(), tls=certificate(authority)) as server:
             with pytest.raises(EngineUnavailable, match=r"CERTIFICATE_VERIFY_FAILED.*SSL_CERT_FILE"):

@@ -87,7 +87,7 @@ def test_keys_are_read_and_held_to_a_length(tmp_path: Path, monkeypatch: pytest.
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_every_place_wants_the_key(locked: str, place: str) -> None:
+def test_every_route_needs_the_key(locked: str, place: str) -> None:
     basic = base64.b64encode(f"me:{OURS}".encode()).decode()
     wrong = base64.b64encode(b"me:wrong").decode()
     for header in (None, "Bearer wrong", f"Basic {wrong}", "Basic !!", f"Token {OURS}", "Bearer"):
@@ -100,7 +100,7 @@ def test_every_place_wants_the_key(locked: str, place: str) -> None:
     assert httpx.get(f"{locked}/healthz").status_code == 200, "load balancers have no key"
 
 
-def test_what_goes_out_with_every_reply(served: str) -> None:
+def test_headers_of_every_reply(served: str) -> None:
     for place in (*PLACES, "/nothing"):
         reply = httpx.get(f"{served}{place}", headers={"Origin": served})
         policy = reply.headers["content-security-policy"]
@@ -121,7 +121,9 @@ def test_what_goes_out_with_every_reply(served: str) -> None:
         ({"Content-Type": "application/x-www-form-urlencoded"}, 415),
     ],
 )
-def test_pages_of_other_sites_cannot_ask(served: str, upstream: Upstream, headers: dict[str, str], status: int) -> None:
+def test_requests_from_other_sites_are_refused(
+    served: str, upstream: Upstream, headers: dict[str, str], status: int
+) -> None:
     asked = len(upstream.bodies)
     for place in ("/v1/chat/completions", "/api/runs"):
         content = b'{"model": "tiny@sc", "messages": [{"role": "user", "content": "3"}]}'
@@ -134,7 +136,7 @@ def test_pages_of_other_sites_cannot_ask(served: str, upstream: Upstream, header
 @pytest.mark.parametrize(
     "content", [b"", b"{", b"[]", b"null", b'{"model": 5}', b"\xff\xfe", b'{"model":"\\ud800"}', b"[" * 5000]
 )
-def test_bodies_that_are_none(served: str, content: bytes) -> None:
+def test_bodies_that_are_not_requests(served: str, content: bytes) -> None:
     reply = httpx.post(f"{served}/v1/chat/completions", content=content, headers={"Content-Type": "application/json"})
     assert reply.status_code == 400
     assert set(reply.json()["error"]) == {"message", "type", "param", "code"}
@@ -180,7 +182,7 @@ def test_a_run_whose_page_never_comes_is_stopped(monkeypatch: pytest.MonkeyPatch
         assert httpx.get(f"{url}/api/runs/{name}/events").status_code == 404
 
 
-def test_no_words_of_a_request_are_logged(served: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_the_text_of_requests_is_not_logged(served: str, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("DEBUG", logger="sureenough")
     secret = "the launch code is 00000000"
     for model in ("tiny@sc", "tiny", "nobody@sc", "tiny@ddc:wrong=1"):

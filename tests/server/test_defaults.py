@@ -38,7 +38,7 @@ def test_a_request_without_a_strategy_uses_the_default_one(served: str) -> None:
     assert httpx.get(f"{served}/api/options").json()["strategy"] == DEFAULT_STRATEGY
 
 
-def test_the_form_and_the_schema_have_the_dial(served: str) -> None:
+def test_the_form_and_the_schema_have_hurry(served: str) -> None:
     fields = {field["name"]: field for field in httpx.get(f"{served}/api/options").json()["options"]}
     assert (fields["hurry"]["default"], fields["hurry"]["minimum"], fields["hurry"]["fractional"]) == (0.25, 0, True)
     assert (fields["planned"]["default"], fields["planned"]["flag"]) == (True, True)
@@ -51,7 +51,7 @@ def test_hurry_is_checked(served: str, hurry: object, status: int) -> None:
     assert httpx.post(f"{served}/v1/chat/completions", json=body, timeout=60).status_code == status
 
 
-def test_the_papers_posterior_is_called_so_and_the_one_by_counts_stands_beside_it(served: str) -> None:
+def test_the_posterior_by_weights_and_the_one_by_counts_are_two_fields(served: str) -> None:
     consensus = ask(served, "tiny@ddc")["sureenough"]
     assert consensus["weighted_posterior"] > consensus["posterior"] > 0.5
     assert "By the paper's weights" in consensus["why"]
@@ -88,7 +88,7 @@ def test_a_server_with_a_window_uses_it() -> None:
         assert ask(url)["sureenough"]["window"] == 8
 
 
-def test_a_question_that_no_path_answers_is_not_paid_for_in_silence(served: str) -> None:
+def test_a_question_that_no_path_answers_ends_early_with_a_reason(served: str) -> None:
     reply = ask(served, kind="choice")
     consensus, message = reply["sureenough"], reply["choices"][0]["message"]
     assert (consensus["reason"], consensus["answer"]) == ("no_answer", None)

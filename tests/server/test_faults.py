@@ -35,8 +35,8 @@ def ask(url: str, **more: Any) -> httpx.Response:
     return httpx.post(f"{url}/v1/chat/completions", json=BODY | more, timeout=60)
 
 
-def test_an_upstream_that_accepts_and_says_nothing() -> None:
-    """A load balancer that asks whether we are well is told so in time, and leaves nothing behind."""
+def test_an_upstream_that_never_responds() -> None:
+    """Health checks of a load balancer get a response in time."""
     with socket.create_server(("127.0.0.1", 0)) as silent:
         settings = ServerSettings(upstream=f"http://127.0.0.1:{silent.getsockname()[1]}/v1", upstream_key=KEY)
         with ours(settings) as (url, _):
@@ -44,7 +44,7 @@ def test_an_upstream_that_accepts_and_says_nothing() -> None:
 
 
 @pytest.mark.parametrize("finish", ["stop", "length"])
-def test_an_upstream_that_has_no_more_room_is_believed(finish: str) -> None:
+def test_the_finish_reason_of_the_upstream_is_passed_on(finish: str) -> None:
     with (
         an_upstream(Manner(finish=finish)) as (up, _),
         ours(ServerSettings(upstream=up.url, upstream_key=KEY)) as (url, _),
@@ -94,7 +94,7 @@ def test_an_upstream_killed_and_restarted_under_load() -> None:
             assert (state.requests, len(state.runs)) == (0, 0)
 
 
-def test_what_was_there_is_the_answer() -> None:
+def test_the_vote_counts_the_paths_that_were_complete() -> None:
     """Half of the paths break off: the others vote."""
     from sureenough.core.events import path_seed
 
@@ -112,7 +112,7 @@ def test_what_was_there_is_the_answer() -> None:
 
 
 @pytest.mark.parametrize("stream", [False, True])
-def test_nobody_there(stream: bool) -> None:
+def test_an_upstream_that_cannot_be_reached(stream: bool) -> None:
     with ours(ServerSettings(upstream="http://127.0.0.1:9/v1", retries=0)) as (url, _):
         for model in ("tiny@sc", "tiny"):
             reply = ask(url, model=model, stream=stream, sureenough={"paths": 8} if "@" in model else None)
@@ -154,7 +154,7 @@ def test_deadlines_give_the_vote_so_far() -> None:
         assert up.idle.wait(10)
 
 
-def test_told_to_stop_it_answers_first(tmp_path: Any) -> None:
+def test_sigterm_lets_the_running_request_end_with_its_vote(tmp_path: Any) -> None:
     """SIGTERM: no new requests; the running one ends with the vote so far, in time; exit code 0."""
     with an_upstream(Manner(tokens=20_000, delay=0.01)) as (up, _):
         variables = os.environ | {"SUREENOUGH_API_KEY": KEY}

@@ -71,7 +71,7 @@ def test_the_winning_path_is_the_lowest_of_its_class() -> None:
     assert (reply.choices[0].message.content or "").endswith("\\boxed{1/2}")
 
 
-def test_thinking_apart_comes_back_apart() -> None:
+def test_separate_reasoning_is_returned_separately() -> None:
     manner = Manner(reasoning=True, answer="7")
     with an_upstream(manner) as (up, _), ours(ServerSettings(upstream=up.url, upstream_key=KEY)) as (url, _):
         reply = client(url).chat.completions.create(

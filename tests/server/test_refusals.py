@@ -49,7 +49,7 @@ def test_bad_requests(served: str, asked: dict[str, Any], code: str | None, says
     assert (caught.value.code, caught.value.type) == (code, "invalid_request_error")
 
 
-def test_fields_that_ask_for_nothing_are_welcome(served: str) -> None:
+def test_fields_without_effect_are_accepted(served: str) -> None:
     nothing: Any = {"n": 1, "logprobs": False, "top_logprobs": 0, "tools": [], "tool_choice": "none", "user": "me"}
     reply = client(served).chat.completions.create(
         model="tiny@sc", messages=ASK, **nothing, extra_body={"sureenough": {"paths": 1}}
@@ -95,7 +95,7 @@ def test_a_body_that_is_too_large(served: str) -> None:
         assert (caught.value.status_code, caught.value.code) == (413, "request_too_large")
 
 
-def test_too_many_at_once_are_told_to_come_back() -> None:
+def test_too_many_requests_get_a_429() -> None:
     slow = Manner(tokens=400, delay=0.02)
     limits = ServerLimits(requests=1)
     with (
@@ -117,7 +117,7 @@ def test_too_many_at_once_are_told_to_come_back() -> None:
 
 
 @pytest.mark.parametrize("model", ["tiny@ddc", "tiny"])
-def test_leaving_in_mid_stream_cancels_every_path(model: str) -> None:
+def test_a_client_that_leaves_a_stream_cancels_every_path(model: str) -> None:
     with an_upstream(LONG) as (up, _), ours(ServerSettings(upstream=up.url, upstream_key=KEY)) as (url, state):
         stream = client(url).chat.completions.create(model=model, messages=ASK, stream=True)
         next(iter(stream))
@@ -127,7 +127,7 @@ def test_leaving_in_mid_stream_cancels_every_path(model: str) -> None:
         until(lambda: state.metrics.registry.get_sample_value("sureenough_clients_left_total") == 1)
 
 
-def test_leaving_before_a_reply_in_one_piece_cancels_every_path() -> None:
+def test_a_client_that_leaves_before_its_reply_cancels_every_path() -> None:
     with an_upstream(LONG) as (up, _), ours(ServerSettings(upstream=up.url, upstream_key=KEY)) as (url, _):
         impatient = client(url).with_options(timeout=1)
         with pytest.raises(openai.APITimeoutError):

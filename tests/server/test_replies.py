@@ -30,13 +30,13 @@ def test_progress_is_one_comment_whatever_the_leading_answer_is(end: str) -> Non
     assert sent.decode().splitlines() == [sent.decode().removesuffix("\n\n"), ""]
 
 
-def test_a_path_that_its_server_cut_says_so() -> None:
+def test_a_path_that_its_server_truncated_has_finish_reason_length() -> None:
     reply = ReplyWriter(a_request()).whole(RunResult(OUT, Transcript(0, "7", 3, truncated=True)))
     assert reply["choices"][0]["finish_reason"] == "length"
 
 
 @pytest.mark.parametrize(("longest", "tokens", "why"), [(3, 3, "length"), (4, 3, "stop"), (None, 3, "stop")])
-def test_a_path_that_was_cut_is_called_so(longest: int | None, tokens: int, why: str) -> None:
+def test_a_path_at_its_limit_has_finish_reason_length(longest: int | None, tokens: int, why: str) -> None:
     limit = {} if longest is None else {"max_path_tokens": longest}
     reply = ReplyWriter(a_request(**limit)).whole(RunResult(OUT, Transcript(0, "7", tokens)))
     assert reply["choices"][0]["finish_reason"] == why
