@@ -56,7 +56,8 @@ def test_parts_count_together(tmp_path: Path) -> None:
         (b"", "is not a GGUF file"),
         (b"<!doctype html>", "is not a GGUF file"),
         (b"GGUF", "damaged"),
-        (head(QWEN)[:-9000], "damaged"),
+        (head(QWEN)[:100], "damaged"),
+        (head(QWEN)[:200], "longer than the file"),
         (head(QWEN, version=9), "version 9; 2 and 3 are known"),
         (b"GGUF" + struct.pack("<IQQ", 3, 0, 2**60), "damaged"),
         (b"GGUF" + struct.pack("<IQQ", 3, 0, 1) + struct.pack("<Q", 2**62), "longer than the file"),
@@ -66,8 +67,9 @@ def test_parts_count_together(tmp_path: Path) -> None:
     ],
 )
 def test_files_that_are_not_models(data: bytes, says: str, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=says):
+    with pytest.raises(UsageError) as raised:
         header(written(tmp_path, data))
+    assert says in str(raised.value).replace(str(tmp_path), "")  # the folder has the test's parameters in its name
 
 
 @given(st.binary(max_size=200), st.integers(0, 400))
