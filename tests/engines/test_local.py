@@ -103,7 +103,9 @@ def test_memory_is_read_from_what_the_machine_says(tmp_path: Path) -> None:
 
 
 def test_a_model_that_llama_cpp_cannot_load(tmp_path: Path) -> None:
-    with pytest.raises(se.EngineUnavailable, match=r"llama.cpp cannot serve .*model.gguf: .*(tensor|vocab|key|error)"):
+    """Its log, written by a thread, may end before the line that says why."""
+    reason = r"llama.cpp cannot serve .*model.gguf: .*(tensor|vocab|key|error|failed to load model)"
+    with pytest.raises(se.EngineUnavailable, match=reason):
         se.ask(PROMPT, se.Local(model(tmp_path)), "sc", paths=1, parallel=1)
 
 

@@ -191,4 +191,5 @@ def _reason(plan: LlamaServerOptions) -> str:
     if done.returncode == 0:
         return f"it starts with less context; {plan.slots} paths of {plan.slot:,} tokens may be too many for the memory"
     errors = re.findall(r"^\S+ E (?:\S+: )?(.+)$", done.stderr.decode("utf-8", "replace"), re.MULTILINE)
+    errors.sort(key=lambda error: "failed to load model" in error)  # which says nothing; lines may come in any order
     return str(errors[0])[:300] if errors else f"it ended with code {done.returncode}"
