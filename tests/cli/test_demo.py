@@ -17,6 +17,7 @@ from typer.testing import CliRunner
 import sureenough as se
 from sureenough import reasoner
 from sureenough.bench import Comparison, Row
+from sureenough.bench.result import ComparedStrategy, Measure, Recommendation
 from sureenough.bench.score import Interval
 from sureenough.cli import app, demo
 from sureenough.cli.demo_summary import comparison_lines, live_lines
@@ -49,10 +50,14 @@ def comparison(*rows: Row) -> Comparison:
 
 
 def test_the_comparison_has_bars_and_a_legend() -> None:
-    lines = list(comparison_lines(comparison(row("sure", -0.016, 4.0))))
+    result = comparison(row("sure", -0.016, 4.0))
+    candidates = [ComparedStrategy("sure", 250.0, Measure(-0.016, -0.0512, 0.0234), 0.019)]
+    advice = Recommendation("tiny", "model", "accuracy", 50, "sc", 1000.0, candidates)
+    lines = list(comparison_lines(replace(result, recommendation=advice)))
+    assert "-1.6 [-5.1, +2.3] " in lines[4]
     assert [len(line.split("x  ")[1]) for line in lines if "x  " in line] == [28, 7]
     for column in lines[2].split("  "):
-        assert f"{column.strip()}:" in "\n".join(lines[-2:]) or column.strip() in ("", "strategy")
+        assert f"{column.strip()}:" in "\n".join(lines[-3:]) or column.strip() in ("", "strategy")
 
 
 def test_the_live_question_in_sentences() -> None:

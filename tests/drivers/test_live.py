@@ -209,11 +209,12 @@ def test_equal_answers_are_told_as_one_class() -> None:
 
 
 def test_tokens_that_are_only_counted() -> None:
-    end = Chunk(unread=1, finish="stop", prompt_tokens=11)
+    end = Chunk(unread=1, finish="stop", prompt_tokens=11, cached_tokens=10)
     engine = scripted(lambda n: [tokens(r"\boxed{1}", 8), end] if n % 2 else [end])
     out = go(engine, "ddc:warmup=4,tau=1", paths=8, parallel=1)
     assert (out.tokens.total, out.tokens.overrun, out.failed) == (4 * 9 + 4, 0, 0)
-    assert out.tokens.prompt == 88
+    assert (out.tokens.prompt, out.tokens.cached) == (88, 80)
+    assert "Of 88 prompt tokens the server had 80 cached." in out.explain()
     assert out.abstained == 4
 
 

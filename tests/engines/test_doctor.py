@@ -28,7 +28,7 @@ def test_a_healthy_server() -> None:
     del found["closing"]  # is timed here, and what time says depends on the machine's load
     assert {name: check.good for name, check in found.items()} == {
         "top-k": True, "raw": True, "distinct": True, "seeds": True, "counting": True,
-        "chunks": True, "highest k": True, "inside": True, "extend": True,
+        "chunks": True, "highest k": True, "inside": True, "prompts": True, "extend": True,
     }  # fmt: skip
 
 
@@ -54,7 +54,10 @@ def test_defects_of_a_server_and_their_fixes(manner: Manner, name: str, good: bo
     ("manner", "skipped"),
     [
         (Manner(logprobs=False), ["raw", "distinct", "chunks", "highest k"]),
-        (Manner(status=400), ["raw", "distinct", "seeds", "closing", "counting", "chunks", "highest k", "extend"]),
+        (
+            Manner(status=400),
+            ["raw", "distinct", "seeds", "closing", "counting", "chunks", "highest k", "prompts", "extend"],
+        ),
     ],
 )
 def test_a_cause_is_named_once(manner: Manner, skipped: list[str]) -> None:

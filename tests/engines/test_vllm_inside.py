@@ -239,3 +239,11 @@ def test_a_server_without_a_monitor_has_no_monitor_info() -> None:
             assert await fetch_monitor_info(transport, parse_url("http://127.0.0.1:9/v1")) is None
 
     bounded(use())
+
+
+@pytest.mark.parametrize("strategy", ["sc", "sc:weigh=learned"])
+def test_paths_of_one_question_read_its_prompt_once(strategy: str) -> None:
+    """Also if all of them start at the same moment; only whole blocks of a prompt are shared."""
+    question = "Compute 12 + 30. " + "Write every step on a line of its own. " * 4
+    out = bounded(se.aask(question, engine(), strategy, paths=16, parallel=16, window=16, planned=False, seed=7))
+    assert out.tokens.cached >= 15 * (out.tokens.prompt // 16 - 128)

@@ -6,12 +6,16 @@ import sys
 from collections.abc import Iterator
 from typing import Final
 
-from sureenough.bench import Comparison, Row
+from msgspec.structs import astuple
+
+from sureenough.bench import Comparison
+from sureenough.bench.result import ComparedStrategy
 from sureenough.core.outcome import Outcome
 
 BAR: Final = 28
 LEGEND: Final = (
-    "accuracy: right answers in percent. vs sc: the difference to plain voting in points, with its 95% interval.",
+    "accuracy: right answers in percent. vs sc: the difference to plain voting in points, with its 95% interval (that",
+    "of the recommendation; replay's table has one by resampling, which is too narrow if few questions changed).",
     "tokens: generated per question, over all paths. saving: tokens of plain voting divided by these.",
 )
 
@@ -51,17 +55,18 @@ def comparison_lines(result: Comparison) -> Iterator[str]:
     names = max(len("strategy"), *(len(row.strategy) for row in result.rows))
     yield f"{'strategy':{names}}  accuracy  {'vs sc':18}  {'tokens':>7}  saving"
     most = max(row.tokens for row in result.rows)
+    compared = {} if result.recommendation is None else {one.strategy: one for one in result.recommendation.candidates}
     for row in result.rows:
-        difference = "" if row is first else _difference(row)
+        difference = _difference(compared[row.strategy]) if row.strategy in compared else ""
         numbers = f"{100 * row.accuracy:8.1f}  {difference:18}  {row.tokens:7,.0f}  {row.saving:5.1f}x"
         yield f"{row.strategy:{names}}  {numbers}  {_bar(row.tokens / most)}"
     yield ""
     yield from LEGEND
 
 
-def _difference(row: Row) -> str:
-    low, high = row.difference_interval
-    return f"{100 * row.difference + 0.0:+.1f} [{100 * low:+.1f}, {100 * high:+.1f}]"
+def _difference(compared: ComparedStrategy) -> str:
+    value, low, high = (100 * (x or 0.0) for x in astuple(compared.difference))
+    return f"{round(value, 1) + 0.0:+.1f} [{low:+.1f}, {high:+.1f}]"
 
 
 def _bar(share: float) -> str:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from functools import partial
 from typing import Final, NamedTuple
 
 from sureenough.cli.cancel_timing import time_cancel
-from sureenough.core.events import Ended, Fate, Tokens
+from sureenough.core.events import Ended, Fate, Token, Tokens
 from sureenough.core.options import RunOptions
 from sureenough.core.session import Session
 from sureenough.engines.base import Chunk, ExtendOptions, Prompt
@@ -248,6 +248,18 @@ async def check_inside(connection: OpenAIConnection) -> Check:
     return Check("inside", True, found)
 
 
+async def check_prompts(connection: OpenAIConnection) -> Check:
+    """Whether paths of one question share the reading of its prompt."""
+    prompt = replace(PROMPT, signals=False)
+    short = connection.with_engine(replace(connection.engine, max_path_tokens=2))
+    _, last = [await _collect(short.stream(prompt, seed=seed)) for seed in (1, 2)]
+    if last.cached_tokens is None:
+        found = "the server does not say how much of a prompt it had cached; vLLM: --enable-prompt-tokens-details"
+        return Check("prompts", True, found)
+    shared = f"{last.cached_tokens} of {last.prompt_tokens} prompt tokens were cached for the second path"
+    return Check("prompts", True, shared)
+
+
 async def check_extend(connection: OpenAIConnection) -> Check:
     """The rest of a beginning is that of the unbroken path, and the whole beginning is read."""
     fix = "only the strategies that end in +probe need it; vLLM, SGLang and llama.cpp continue a last assistant message"
@@ -286,9 +298,13 @@ class _Continuation(NamedTuple):
 
 async def _continued(connection: OpenAIConnection, prompt: Prompt, beginning: str, tokens: int) -> _Continuation:
     """The rest of a beginning at T = 0."""
-    text, generated, last = "", 0, Chunk()
     options = ExtendOptions(max_tokens=tokens, temperature=0.0)
-    async with aclosing(connection.extend(prompt, beginning, options, seed=1)) as chunks:
+    return await _collect(connection.extend(prompt, beginning, options, seed=1))
+
+
+async def _collect(path: AsyncGenerator[Sequence[Token], None]) -> _Continuation:
+    text, generated, last = "", 0, Chunk()
+    async with aclosing(path) as chunks:
         async for chunk in chunks:
             last = chunk if isinstance(chunk, Chunk) else Chunk(chunk)
             text, generated = text + last.text, generated + len(last) + last.unread
@@ -305,5 +321,6 @@ CHECKS: Final[dict[str, Callable[[OpenAIConnection], Awaitable[Check]]]] = {
     "chunks": check_chunks,
     "highest k": check_highest_k,
     "inside": check_inside,
+    "prompts": check_prompts,
     "extend": check_extend,
 }

@@ -28,7 +28,8 @@ def command(
     check_version(installed_version())
     # As a module, since builds without metadata have no command.
     words = [sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--model", model]
-    words += ["--logits-processors", LOGITS_PROCESSOR, "--middleware", MIDDLEWARE, *context.args]
+    words += ["--logits-processors", LOGITS_PROCESSOR, "--middleware", MIDDLEWARE]
+    words += ["--enable-prompt-tokens-details", *context.args]  # replies say how much of a prompt was cached
     if show:
         variables = server_environment(os.environ.get(SOCKET_ENV, "$(mktemp -d)/records.sock"), longest_window)
         typer.echo(" ".join([*(f"{name}={value}" for name, value in variables.items()), *words]))

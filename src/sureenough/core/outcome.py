@@ -34,7 +34,7 @@ class Spent:
     overrun_known: bool = True  # whether `overrun` includes what the server generated after a cancel
     prompt: int = 0  # prompt tokens, not part of the total
     reread: int = 0  # prompt tokens of probes, most of which the server has read before; not part of the total
-    cached: int = 0  # those of them that the server says it had cached
+    cached: int = 0  # prompt tokens, those of probes included, that the server says it had cached
 
     @property
     def total(self) -> int:
@@ -131,6 +131,8 @@ def _sentences(out: Outcome) -> list[str]:
     spent = out.tokens
     parts = ", ".join(f"{getattr(spent, name):,} {name}" for name in BUCKETS if getattr(spent, name))
     lines.append(f"It took {spent.total:,} tokens ({parts or 'none'}) in {out.steps:,} steps.")
+    if spent.cached:
+        lines.append(f"Of {spent.prompt + spent.reread:,} prompt tokens the server had {spent.cached:,} cached.")
     if out.window_paths:
         lines.append(f"Window: {out.window:,} tokens, chosen from the lengths of {out.window_paths} paths.")
     return [*lines, *(f"Note: {note}." for note in out.notes)]

@@ -88,7 +88,7 @@ class _LiveRun:
         self.lost: EngineError | None = None  # the latest path that failed
         self.unavailable = self.gone_after = 0  # paths in a row that found no server, and how many mean that it is gone
         self.accepted = 0  # paths that the server began
-        self.prompt_tokens = 0
+        self.prompt_tokens = self.cached_tokens = 0
         self.server_count: int | None = None  # tokens by the server's own counters
         self.estimated = self.cut = False
         self.unanswered = {False: 0, True: 0}  # paths without an answer, by whether their limit of tokens cut them
@@ -260,6 +260,7 @@ class _LiveRun:
                 self.carry_out(event, ())
         self.cut |= stream.may_overrun
         self.prompt_tokens = stream.prompt_tokens or self.prompt_tokens
+        self.cached_tokens += getattr(chunk, "cached_tokens", None) or 0  # in a path's last chunk
 
     async def end(self, stream: PathStream) -> None:
         number, summary = stream.number, stream.summary
@@ -304,9 +305,9 @@ class _LiveRun:
         known = not self.cut or at_once or self.server_count is not None
         overrun = out.tokens.overrun + max(0, (self.server_count or 0) - out.tokens.total)
         prompt = self.prompt_tokens * self.accepted
-        tokens = replace(out.tokens, prompt=prompt, overrun=overrun, overrun_known=known)
+        tokens = replace(out.tokens, prompt=prompt, cached=self.cached_tokens, overrun=overrun, overrun_known=known)
         if self.probes is not None:
-            tokens = replace(tokens, reread=self.probes.reread, cached=self.probes.cached)
+            tokens = replace(tokens, reread=self.probes.reread, cached=tokens.cached + self.probes.cached)
             self.notes |= dict.fromkeys(self.probes.final_notes(self.prompt_tokens))
         if out.answer is None and any(self.unanswered.values()):
             self.notes[no_answer_note(self.judge, self.unanswered[True], self.unanswered[False])] = None

@@ -162,7 +162,7 @@ def consensus_details(result: RunResult) -> dict[str, Any]:
     names = ("answer", "votes", "reason", "why", "strategy", "started", "pruned", "failed", "abstained", "counted",
              "steps", "paths", "window", "window_paths", "parallel", "planned", "hurry", "min_parallel", "seed",
              "gate", "tiers", "notes")  # fmt: skip
-    tokens = {name: out["tokens"][name] for name in (*BUCKETS, "total", "prompt", "overrun_known")}
+    tokens = {name: out["tokens"][name] for name in (*BUCKETS, "total", "prompt", "cached", "overrun_known")}
     tokens["prompt"] = max(0, tokens["prompt"])
     measures = {name: out["measure"] if name == result.outcome.quantity else None for name in QUANTITIES}
     measures["posterior"] = out["posterior"]

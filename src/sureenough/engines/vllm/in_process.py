@@ -143,7 +143,10 @@ class VLLM:
         summary = None if request is None else await self._summary(request, len(path.ids))
         if path.finish not in FINISH_REASONS:
             raise EngineError(f"vLLM ended the path with the finish reason {str(path.finish)[:40]!r}")
-        yield Chunk(text=text, finish=FINISH_REASONS[path.finish], prompt_tokens=len(prompt_ids), summary=summary)
+        yield Chunk(
+            text=text, finish=FINISH_REASONS[path.finish], prompt_tokens=len(prompt_ids),
+            cached_tokens=path.cached_tokens, summary=summary,
+        )  # fmt: skip
 
     async def extend(
         self, prompt: Prompt, beginning: str | Sequence[int], options: ExtendOptions, *, seed: int
@@ -164,10 +167,8 @@ class VLLM:
             generated = self._engine.generate(
                 {"prompt_token_ids": ids}, params, f"rest-{next(self._request_numbers):08}"
             )
-            cached = None
             async with aclosing(generated) as outputs:
                 async for output in outputs:
-                    cached = getattr(output, "num_cached_tokens", None)
                     grown = path.add(output, signals=prompt.signals)
                     if grown is not None:
                         yield grown
@@ -175,7 +176,7 @@ class VLLM:
             raise EngineRejected(f"vLLM refused the request: {error}") from None
         if path.finish not in FINISH_REASONS:
             raise EngineError(f"vLLM ended a continuation with the finish reason {str(path.finish)[:40]!r}")
-        yield Chunk(finish=FINISH_REASONS[path.finish], prompt_tokens=len(ids), cached_tokens=cached)
+        yield Chunk(finish=FINISH_REASONS[path.finish], prompt_tokens=len(ids), cached_tokens=path.cached_tokens)
 
     async def _with_progress(self, outputs: AsyncIterator[Any], key: str) -> AsyncGenerator[Any, None]:
         """The outputs, and how far the path is while there are none: a watched path has one output, at its end."""
@@ -245,12 +246,14 @@ class _GrowingPath:
         self.ids: list[int] = []
         self.finish = "stop"
         self.tokens = 0  # passed on
+        self.cached_tokens: int | None = None
 
     def add(self, output: Any, *, signals: bool) -> Chunk | None:
         """An output of vLLM, or the progress of a watched path."""
         if isinstance(output, Progress):
             return self._count(output.tokens)
         delta = output.outputs[0]
+        self.cached_tokens = getattr(output, "num_cached_tokens", None)
         self.ids += delta.token_ids
         self.finish = delta.finish_reason or self.finish
         text = delta.text or ""  # empty unless text is decoded as it grows
