@@ -151,7 +151,7 @@ def partitions(groups: int, size: int, seed: int, order: int) -> list[str]:
     """A digest of every group's partition, with the answers in an order of its own."""
     rng, shuffler = random.Random(seed), random.Random(order)
     digests = []
-    for _ in range(groups):
+    for number in range(groups):
         members = group_of(rng, size)
         places = list(range(len(members)))
         shuffler.shuffle(places)
@@ -159,6 +159,8 @@ def partitions(groups: int, size: int, seed: int, order: int) -> list[str]:
         classes = dict(zip(places, judge.classes([members[place] for place in places]), strict=True))
         first: dict[int | None, int] = {}
         partition = [first.setdefault(classes[place], place) for place in range(len(members))]
+        for note in [*judge.notes, *(["a verdict did not come in time"] if judge.unready else [])]:
+            print(f"group {number} of seed {seed} in order {order}: {note}", file=sys.stderr, flush=True)
         digests.append(hashlib.sha256(json.dumps(partition).encode()).hexdigest())
     return digests
 
