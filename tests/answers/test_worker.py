@@ -19,6 +19,7 @@ import pytest
 from sureenough import answers
 from sureenough.answers import symbolic
 from sureenough.answers.symbolic import SymbolicWorker
+from tests.in_thread import until
 
 ONE, TWO = r"\sqrt{3+2\sqrt{2}}", r"1+\sqrt{2}"
 WAIT = 2.0
@@ -169,11 +170,37 @@ def test_steps_are_bounded_and_the_same_for_every_child(
     worker.ask(r"\cos(2x)", r"1-2\sin(x)^{2}")
     again = worker.ask(r"\sin(2x)", r"2\sin(x)\cos(x)")
     assert first.same is again.same is True
-    assert again.steps == pytest.approx(first.steps, rel=0.01)
+    assert again.steps == first.steps
     monkeypatch.setattr(symbolic, "PAIR_STEPS", first.steps // 2)
     worker.__init__()  # type: ignore[misc]
     limited = worker.ask(r"\sin(2x)", r"2\sin(x)\cos(x)")
     assert (limited.same, limited.why, limited.settled) == (None, "too many steps", True)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="a worker that cannot fork learns from pair to pair")
+def test_a_pair_takes_the_same_steps_whatever_the_worker_compared_before(worker: SymbolicWorker) -> None:
+    """Its LaTeX parser learns and its modules are loaded on first use, which once made later pairs cheaper."""
+    pairs = [("y^{2}", "(|y|)^{2}"), (r"\frac{a}{b}+\frac{b}{a}", r"\frac{a^{2}+b^{2}}{a\cdot b}"), (r"x!+1", r"1+x!")]
+    first = [worker.ask(*pair) for pair in pairs]
+    worker._known.clear()
+    again = [worker.ask(*pair) for pair in reversed(pairs)]
+    assert [(reply.same, reply.steps) for reply in first] == [(reply.same, reply.steps) for reply in reversed(again)]
+    assert [reply.same for reply in first] == [True] * 3
+
+
+@posix
+def test_the_copy_that_compares_ends_with_its_worker(worker: SymbolicWorker) -> None:
+    pid = worker.pids[0]
+    children = Path(f"/proc/{pid}/task/{pid}/children")
+    if not children.exists():
+        pytest.skip("needs Linux's list of children")
+    with ThreadPoolExecutor(1) as pool:
+        asked = pool.submit(worker.ask, SLOW, "5")
+        until(children.read_text)
+        copy = int(children.read_text().split()[0])
+        os.kill(pid, signal.SIGKILL)
+        until(lambda: not Path(f"/proc/{copy}").exists() or "Z (zombie)" in Path(f"/proc/{copy}/status").read_text())
+        assert asked.result().same is None
 
 
 @posix

@@ -2,12 +2,15 @@
 
 It reads length-prefixed JSON requests from its input and writes one reply to each. Work is limited by a count of
 function calls, so that neither the machine's speed nor its load changes a verdict; limits on memory and CPU time
-catch what makes no calls. The child may be killed at any moment, and it ends with its parent.
+catch what makes no calls. Every request is answered in a copy of the process, so that what earlier ones left in caches
+and loaded modules changes neither its calls nor its verdict. The child may be killed at any moment, and it ends with
+its parent.
 """
 
 from __future__ import annotations
 
 import contextlib
+import gc
 import json
 import logging
 import os
@@ -16,14 +19,29 @@ import struct
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from functools import partial
 from types import FrameType
 from typing import IO, Any
 
 MEMORY = 768 * 2**20  # bytes of address space for symbolic code
 CPU_SECONDS = 4.0  # for one request: several times what the calls of PAIR_STEPS take on a slow machine
 _HEADER = struct.Struct(">I")
+WARM_UP = (
+    (r"\frac{x^{2}}{2}", r"\frac{1}{2}\cdot x^{2}"),
+    (r"\sin(2x)", r"2\cdot \sin(x)\cdot \cos(x)"),
+    (r"\sqrt{2}\cdot \ln(x)+\cos(\frac{1}{7}\cdot \pi)", r"\ln(x^{\sqrt{2}})+\sin(\frac{5}{14}\cdot \pi)"),
+    (r"-(|y|)^{2}", r"-y^{2}"),
+    (r"\frac{x+y}{x\cdot y}", r"\frac{1}{x}+\frac{1}{y}"),
+    (r"(x+1)\cdot (x-1)", r"x^{2}-1"),
+    (r"a_{1}+b_{2}-3\cdot y^{-2}", r"-\frac{3}{y^{2}}+b_{2}+a_{1}"),
+    (r"\frac{-1+\sqrt[3]{5}}{2}", r"\frac{1}{2}\cdot (\sqrt[3]{5}-1)"),
+    (r"\frac{\sin(x)}{\cos(x)}", r"\tan(x)"),
+    (r"e^{i\cdot \pi}+2\cdot \log(x)", r"\log(x^{2})-1"),
+)
+"""Pairs that are compared at the start: the parser learns, and modules are loaded."""
 
-Verify = Callable[[str, str, bool], bool]
+Read = Callable[[str], Any]
+Verify = Callable[[Any, Any, bool], bool]
 
 
 class _StepLimit(BaseException):
@@ -64,12 +82,50 @@ def main() -> None:
     _limit_memory()
     with contextlib.suppress(ValueError, AttributeError):
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is handled by the parent
-    verify = _preload()
+    compare = _preload()
+    gc.freeze()  # or a collection in a copy would copy all that was loaded
     send(replies, {"ready": True})
     while (request := receive(requests)) is not None:
-        with _cpu_limit(CPU_SECONDS):
-            reply = _answer(request, verify)
-        send(replies, reply)
+        answer = partial(_within_cpu_limit, request, *compare)
+        send(replies, _in_a_copy(request, answer, (requests, replies)) if hasattr(os, "fork") else answer())
+
+
+def _within_cpu_limit(request: dict[str, Any], read: Read, same: Verify) -> dict[str, Any]:
+    with _cpu_limit(CPU_SECONDS):
+        return _answer(request, read, same)
+
+
+def _in_a_copy(
+    request: dict[str, Any], answer: Callable[[], dict[str, Any]], pipes: tuple[IO[bytes], IO[bytes]]
+) -> dict[str, Any]:
+    """The reply of a copy of this process. If the copy dies of anything but its CPU limit, this process ends, too."""
+    reading, writing = os.pipe()
+    copy = os.fork()
+    if copy == 0:
+        _end_with_parent()
+        for pipe in pipes:  # their other ends must see that this process's parent has ended
+            os.close(pipe.fileno())
+        with os.fdopen(writing, "wb") as result:
+            send(result, answer())
+        os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading, "rb") as result:
+        reply = receive(result)
+    _, status = os.waitpid(copy, 0)
+    if reply is not None:
+        return reply
+    if os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGPROF:
+        return {"id": request["id"], "error": "too much CPU time", "steps": int(request["steps"])}
+    os._exit(1)
+
+
+def _end_with_parent() -> None:
+    """Linux ends a copy whose parent was killed; elsewhere its CPU limit does."""
+    if sys.platform == "linux":
+        import ctypes
+
+        with contextlib.suppress(OSError, AttributeError):
+            ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
 
 
 def _private_pipes() -> tuple[IO[bytes], IO[bytes]]:
@@ -117,8 +173,8 @@ def _cpu_limit(seconds: float) -> Iterator[None]:
         timer.cancel()
 
 
-def _preload() -> Verify:
-    """math-verify's comparison, with everything loaded that it loads on first use, so that steps are the same."""
+def _preload() -> tuple[Read, Verify]:
+    """math-verify's reader and comparison, with everything loaded that they load on first use."""
     logging.disable(logging.CRITICAL)
     from math_verify import LatexExtractionConfig, parse, verify
     from sympy.core.cache import clear_cache
@@ -130,26 +186,19 @@ def _preload() -> Verify:
     def read(text: str) -> Any:
         return parse(f"${text}$", extraction_config=latex, fallback_mode="no_fallback", parsing_timeout=None)
 
-    def compare(gold: str, answer: str, both: bool) -> bool:
-        one, two = read(gold), read(answer)
-        if not one or not two:
-            return False
+    def same(one: Any, two: Any, both: bool) -> bool:
+        clear_cache()  # for systems on which requests are not answered in copies of the process
+        seed(0)
         forward = bool(verify(one, two, timeout_seconds=None))
         return forward and (not both or bool(verify(two, one, timeout_seconds=None)))
 
-    def afresh(gold: str, answer: str, both: bool) -> bool:
-        # Without what earlier pairs left in caches and random numbers, a pair's steps and verdict are its own.
-        clear_cache()
-        seed(0)
-        return compare(gold, answer, both)
-
-    afresh(r"\frac{x^{2}}{2}", r"\frac{1}{2}\cdot x^{2}", True)
-    afresh(r"\sin(2x)", r"2\cdot \sin(x)\cdot \cos(x)", True)
-    afresh(r"\sqrt{2}\cdot \ln(x)+\cos(\frac{1}{7}\cdot \pi)", r"\ln(x^{\sqrt{2}})+\sin(\frac{5}{14}\cdot \pi)", True)
-    return afresh
+    for one, two in WARM_UP:
+        same(read(one), read(two), True)
+    return read, same
 
 
-def _answer(request: dict[str, Any], verify: Verify) -> dict[str, Any]:
+def _answer(request: dict[str, Any], read: Read, same: Verify) -> dict[str, Any]:
+    """The reply to a request; only the calls of the comparison are counted, since reading is short."""
     limit, steps = int(request["steps"]), 0
 
     def count_call(_frame: FrameType, _event: str, _arg: object) -> None:
@@ -159,9 +208,10 @@ def _answer(request: dict[str, Any], verify: Verify) -> dict[str, Any]:
             raise _StepLimit
 
     reply: dict[str, Any] = {"id": request["id"]}
-    sys.settrace(count_call)
     try:
-        reply["same"] = verify(str(request["gold"]), str(request["answer"]), bool(request["both"]))
+        one, two = read(str(request["gold"])), read(str(request["answer"]))
+        sys.settrace(count_call)
+        reply["same"] = bool(one and two) and same(one, two, bool(request["both"]))
     except _StepLimit:
         pass
     except (MemoryError, RecursionError) as error:
