@@ -2,7 +2,8 @@
 
     python benchmarks/answers.py [--smoke] [--fuzz [PAIRS GROUPS]] [POOL.parquet ...]
 
-Prints each figure with its limit and exits 1 if a limit is exceeded. `--smoke` takes a few seconds and leaves
+Prints each figure with its limit and exits 1 if a limit is exceeded; limits on time are multiples of what a fixed piece of
+Python takes in the same run. `--smoke` takes a few seconds and leaves
 math-verify out; a pool of recorded paths needs pyarrow. `--fuzz` checks the laws of the judge instead, by default on
 200,000 pairs and 2,000 groups of 64.
 """
@@ -26,6 +27,7 @@ from sureenough import answers
 
 canonical_module = importlib.import_module("sureenough.answers.canonical")
 FUZZ_PART = 100  # groups
+FIXED_WORK_SECONDS = 0.0034  # of `_fixed_work` on the machine on which the limits were set
 # Texts that made some reader of ours, or of others, look at the same characters again and again.
 ADVERSARIAL: dict[str, Callable[[int], str]] = {
     "spaces after a label": lambda size: "answer" + " " * size + "x",
@@ -80,16 +82,32 @@ def best(action: Callable[[], Any], rounds: int = 5) -> float:
     return least
 
 
+def slowness() -> float:
+    """How much longer a fixed piece of Python takes now than on the machine on which the limits were set."""
+    return max(1.0, cpu_seconds(_fixed_work) / FIXED_WORK_SECONDS)
+
+
+def _fixed_work() -> None:
+    counts: dict[str, int] = {}
+    for number in range(20_000):
+        word = str(number % 997)
+        counts[word] = counts.get(word, 0) + len(word)
+    assert len(counts) == 997
+
+
 class Report:
-    """Lines of figures; remembers whether all limits held."""
+    """Lines of figures; remembers whether all limits held. Limits on time grow with the machine's slowness."""
 
     def __init__(self) -> None:
         self.fine = True
 
     def line(self, what: str, value: float, unit: str, limit: float | None = None, note: str = "") -> None:
+        if limit is not None and unit != "x":
+            limit *= slowness()
         held = limit is None or value <= limit
         self.fine = self.fine and held
-        against = "" if limit is None else f"limit {limit:g} {unit}, {limit / value:.1f}x under" if held else "MISSED"
+        margin = "MISSED" if limit is None or not held else f"{limit / value:.1f}x under"
+        against = "" if limit is None else f"limit {limit:.3g} {unit}, {margin}"
         print(f"{what:<58}{value:>10.3f} {unit:<3} {against} {note}".rstrip())
 
 
