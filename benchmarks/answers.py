@@ -2,8 +2,8 @@
 
     python benchmarks/answers.py [--smoke] [--fuzz [PAIRS GROUPS]] [POOL.parquet ...]
 
-Prints each figure with its limit and exits 1 if a limit is exceeded; limits on time are multiples of what a fixed piece of
-Python takes in the same run. `--smoke` takes a few seconds and leaves
+Prints each figure with its limit and exits 1 if a limit is exceeded; limits on time are multiples of what a fixed
+piece of Python takes in the same run. `--smoke` takes a few seconds and leaves
 math-verify out; a pool of recorded paths needs pyarrow. `--fuzz` checks the laws of the judge instead, by default on
 200,000 pairs and 2,000 groups of 64.
 """
