@@ -210,7 +210,7 @@ def test_a_learner_is_read_and_updated(tmp_path: Path) -> None:
 
 def test_questions_may_come_from_a_generator() -> None:
     recorded = [[path("1"), path("1")], [path("2")]]
-    assert se.allocate((iter(paths) for paths in recorded), total_tokens=99) == se.allocate(recorded, total_tokens=99)
+    assert se.allocate((paths for paths in recorded), total_tokens=99) == se.allocate(recorded, total_tokens=99)
 
 
 @pytest.mark.parametrize(
