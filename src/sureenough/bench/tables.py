@@ -89,7 +89,7 @@ def footnotes(result: Comparison) -> list[str]:
     ]
     if result.recommendation is not None and len(result.rows) > 1:
         lines.append(
-            "intervals resample questions: too narrow if few of them changed; the recommendation has a more cautious one"
+            "intervals resample questions: too narrow if few changed; the recommendation has a more cautious one"
         )
     for weight in ("raw", "mean", "unit"):
         names = [row.strategy for row in result.rows if row.weight == weight]
