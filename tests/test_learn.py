@@ -172,7 +172,7 @@ def test_recommend_shows_what_was_learned_of_the_pools_model(tmp_path: Path) -> 
         assert shown.exit_code == 0, (shown.output, shown.exception)
         (line,) = [line for line in shown.output.splitlines() if line.startswith("Learned of")]
         assert line.startswith(
-            f"Learned of {model}, window 64, sure, from 1 questions: tail goes with agreement by +0."
+            f"Learned of {model}, window 64, sure, after 1 question: tail goes with agreement by +0."
         )
         assert "mean peak goes with agreement by " in line
     (one,) = json.loads(CliRunner().invoke(app, [*options, "--learn", str(file), "--json"]).output)["recommendations"]
@@ -182,4 +182,16 @@ def test_recommend_shows_what_was_learned_of_the_pools_model(tmp_path: Path) -> 
     assert f"Nothing is known of the confidence of {model}." in nothing.output
     with pytest.raises(se.UsageError, match=r"learned.json does not exist: nothing was learned there yet"):
         LearnedStates(None, tmp_path / "nowhere")
+    with pytest.raises(se.UsageError, match=r"learned.json is a file; --state names the folder of `serve --state`"):
+        LearnedStates(None, file)
     assert "Learned" not in CliRunner().invoke(app, options).output
+
+
+def test_questions_without_differing_votes_are_not_said_to_have_taught_anything(tmp_path: Path) -> None:
+    learner = se.Learner(tmp_path / "learned.json")
+    agreeing = [se.RecordedPath("a", [0.5], [5.0])] * 8
+    for _ in range(2):
+        learner.receive(KEY, se.replay(agreeing, "sure", window=1))
+    learner.save()
+    (line,) = LearnedStates(learner.file, None).lines(KEY.model)
+    assert ", after 2 questions: tail goes with agreement by +0.15 (the prior: no contested question yet) and" in line

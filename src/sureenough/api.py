@@ -113,6 +113,8 @@ def replay(
         learn: what was learned before, such as `outcome.learned` of the run to repeat; used if the strategy learns.
         classes: answers that count as one, such as `outcome.classes` of the run to repeat; the judge decides on others.
     """
+    if not isinstance(recorded, Iterable):
+        raise UsageError(f"replay takes RecordedPath objects, such as `question.paths`, not {type(recorded).__name__}")
     recorded = list(recorded)
     if not recorded:
         raise UsageError("there are no paths to replay; give at least one RecordedPath")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import inspect
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -32,7 +32,7 @@ Recording = Sequence[RecordedPath]
 
 
 async def aallocate(
-    questions: Sequence[str | Prompt | Recording],
+    questions: Iterable[str | Prompt | Recording],
     engine: SupportsStream | None = None,
     strategy: str | Strategy = ALLOCATED,
     *,
@@ -69,6 +69,7 @@ async def aallocate(
     options = RunOptions(paths=paths, window=window, parallel=parallel, seed=seed)
     chosen = resolve(strategy)
     check_allocatable(chosen)
+    questions = _listed(questions)
     if not questions:
         return []
     recorded = [not isinstance(question, str | Prompt) for question in questions]
@@ -105,7 +106,7 @@ async def _learn_from(outcomes: list[Outcome], learner: Learner, key: LearnerKey
 
 
 def allocate(
-    questions: Sequence[str | Prompt | Recording],
+    questions: Iterable[str | Prompt | Recording],
     engine: SupportsStream | None = None,
     *arguments: Any,
     **options: Any,
@@ -119,6 +120,20 @@ def allocate(
 allocate.__signature__ = inspect.signature(aallocate)  # type: ignore[attr-defined]
 
 
+def _listed(questions: Iterable[str | Prompt | Recording]) -> list[str | Prompt | Recording]:
+    """The questions, which may come from a generator; one text alone would be taken letter by letter."""
+    if isinstance(questions, str) or not isinstance(questions, Iterable):
+        raise UsageError(f"questions is a list of questions, not {type(questions).__name__}")
+    return [question if isinstance(question, str | Prompt) else _recording(question) for question in questions]
+
+
+def _recording(question: object) -> Recording:
+    paths: list[Any] = list(question) if isinstance(question, Iterable) else [None]
+    if any(not isinstance(path, RecordedPath) for path in paths):
+        raise UsageError("a question is a text, a Prompt or a list of RecordedPath, such as `question.paths` of a pool")
+    return paths
+
+
 def _with(strategy: Strategy, state: LearnerState | None) -> Strategy:
     return strategy if state is None else strategy.with_state(state)
 
@@ -126,8 +141,6 @@ def _with(strategy: Strategy, state: LearnerState | None) -> Strategy:
 def _replay(
     questions: Sequence[Recording], strategy: Strategy, total: int, options: RunOptions, kind: Kind
 ) -> list[Outcome]:
-    if any(not isinstance(path, RecordedPath) for question in questions for path in question):
-        raise UsageError("a question is a text, a Prompt or a list of RecordedPath")
     if any(not question for question in questions):
         raise UsageError("a question has no recorded paths")
     size = options.window or choose_window([path.tokens for question in questions for path in question])

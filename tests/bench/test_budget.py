@@ -53,6 +53,13 @@ def test_a_total_of_tokens_or_other_parts_may_be_given(tmp_path: Path) -> None:
         experiment("ablation").run(inputs(source, repeats=1, total_tokens=1_000))
 
 
+def test_a_line_that_cannot_keep_a_tiny_budget_says_so(tmp_path: Path) -> None:
+    lines = rows_of(experiment("budget").run(inputs(make_pool(tmp_path), repeats=1, total_tokens=30)))[1:]
+    for line in lines:
+        assert line["spent"].endswith(", over the budget") == (line["tokens"] > 30 + 1), line
+    assert lines[2]["spent"] == "sure with a fixed delta, 0.5, over the budget"
+
+
 def test_live_questions_share_the_tokens_and_a_second_command_pays_for_none(tmp_path: Path) -> None:
     dataset, folder = questions(tmp_path / "sums.jsonl", 5), tmp_path / "run"
     command = ("--dataset", dataset, "-o", folder, "--live", "--total-tokens", "300", "--paths", "8", "--window", "8",

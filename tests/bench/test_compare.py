@@ -108,6 +108,9 @@ def test_the_table_says_what_a_reader_should_know(tmp_path: Path) -> None:
     said = "the longest has 4 tokens, the window 999; try window=1"
     assert any(said in line and "(5 of 5 runs)" in line for line in footnotes(wide))
     assert any("C_path (raw): ddc" in line for line in footnotes(wide))
+    assert not any("more cautious" in line for line in footnotes(wide))
+    compared = se.compare(tiny_pool(tmp_path, [16]), ["sc", "ac"])
+    assert any("the recommendation has a more cautious one" in line for line in footnotes(compared))
 
 
 def test_a_pool_without_gold_answers_has_no_accuracy(tmp_path: Path) -> None:

@@ -54,6 +54,13 @@ def test_a_comparison_learns_which_confidence_to_trust(tmp_path: Path) -> None:
     assert misled.rows[0].learned is None
 
 
+def test_a_comparison_in_which_all_votes_agree_has_learned_nothing(tmp_path: Path) -> None:
+    agreeing = Question("q", "1", None, [RecordedPath("1", [0.5] * 8, np.full(8, 9.0)) for _ in range(8)])
+    write_pool(tmp_path / "made.parquet", [agreeing], PoolInfo(window=4))
+    notes = se.compare(tmp_path / "made.parquet", ["sc", "sure"], repeats=1).notes
+    assert "sure learned nothing of confidence: no question had five votes that do not all agree" in notes
+
+
 def test_repeats_learn_alone_and_in_the_order_of_the_pass(tmp_path: Path) -> None:
     """By hand: the states of a pass, question by question."""
     pool, settings = pool_with(1.5, tmp_path), ReplaySettings(repeats=2)

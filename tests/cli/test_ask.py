@@ -41,6 +41,27 @@ def ask(*words: str, given: str = "", cwd: Path | None = None, **env: str) -> su
     return sureenough("ask", *words, given=given, cwd=cwd, env=CLEAN | {"NO_COLOR": "1"} | env)
 
 
+def test_prompts_of_probes_are_paid_for(url: str) -> None:
+    words = (
+        "3 + 4?",
+        "--url",
+        url,
+        "--model",
+        "tiny",
+        "-s",
+        "sc+probe:every=8,agree=9",
+        "--paths",
+        "2",
+        "--price-in",
+        "1",
+    )
+    out = json.loads(ask(*words, "--json").stdout)
+    prompts = out["tokens"]["reread"], out["tokens"]["prompt"]
+    assert all(prompts)
+    assert out["cost"] == pytest.approx(sum(prompts) / 1e6)
+    assert f"Prompts of probes: {prompts[0]:,} tokens, not included either." in ask(*words).stderr
+
+
 def test_plain_lines_in_a_pipe(url: str) -> None:
     prices = ("--price-in", "1", "--price-out", "2")
     done = ask("3 + 4?", "--url", url, "--model", "tiny", "-s", "ddc", "--window", "8", *prices)
@@ -48,7 +69,7 @@ def test_plain_lines_in_a_pipe(url: str) -> None:
     lines = done.stderr.splitlines()
     assert sum(line.endswith("kept, 43 tokens, answer 7") for line in lines) >= 16
     assert "Answer: 7 (ddc, 16 of 64 paths)." in lines
-    assert "Prompt: 144 tokens in all completed requests, not included in the tokens above." in lines
+    assert "Prompt: 144 tokens in all requests of paths, not included in the tokens above." in lines
     assert f"Cost: {(144 + 2 * 688) / 1e6:.6f} at the given prices." in lines
     assert "\x1b" not in done.stderr
 

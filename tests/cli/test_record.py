@@ -135,7 +135,9 @@ def test_probes_are_recorded_and_replayed(url: str, dataset: Path, tmp_path: Pat
     rows = compare(pool, ["sc", "ac+probe:every=16,agree=2"], window=8)
     assert [row.strategy for row in rows] == ["sc", "ac+probe:every=16,agree=2"]
     more = record(url, dataset, pool, "--paths", "9", "--limit", "2")
-    assert (more.returncode, "recorded with probes {'every': 8}, not None" in more.stderr) == (2, True), more.stderr
+    assert (more.returncode, "recorded with probes every=8, not without probes" in more.stderr) == (2, True), (
+        more.stderr
+    )
     assert record(url, dataset, pool, *probes, "--paths", "9").returncode == 0
     assert all(path.probes for question in Pool(pool) for path in question.paths)
 

@@ -38,6 +38,7 @@ def refused(*words: str) -> str:
             ["serve", "--keep-runs", "pyproject.toml/runs"],
             "runs cannot be kept in pyproject.toml/runs",
         ),
+        (["serve", "--state", "pyproject.toml"], "cannot be kept in pyproject.toml: it is a file; name a folder"),
         (["serve", "--temperature", "0", "--url", "nonsense"], "all paths will be equal"),
         (["serve", "--temperature", "-1"], "temperature is -1.0"),
         (["serve", "--template", "solve it"], "{question}"),

@@ -216,6 +216,8 @@ def test_any_callable_is_a_stop_rule() -> None:
             "The 60 remaining paths would gain 0.32 points of vote share on average, no more than delta = 1",
         ),
         (ExpectedGain(), "aabb", "more than delta = 1 points"),
+        (ExpectedGain(), "a" * 63, "The 1 remaining path would gain 0.00 points"),
+        (ExpectedGain(), "a" * 64, "No paths remain."),
         (Posterior(), "aaaa", "with probability 0.9688, above tau = 0.95"),
         (Posterior(gamma=0.6), "ab", "more than 60% of the votes with probability 0.3520, not above tau"),
         (TwoLargest(), "aab", "2 votes against 1: the leader beats the next answer with probability 0.6875"),

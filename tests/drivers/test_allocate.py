@@ -17,6 +17,7 @@ from sureenough.engines import Engine, Prompt
 from sureenough.engines.recorded import chunks_of
 from sureenough.errors import EngineRejected, UsageError
 from sureenough.pools import RecordedPath
+from sureenough.pools.read import Question
 
 NUMBER = {path_seed(0, number): number for number in range(64)}
 
@@ -207,6 +208,11 @@ def test_a_learner_is_read_and_updated(tmp_path: Path) -> None:
     assert all("what was learned could not be saved" in out.notes[-1] for out in unsaved)
 
 
+def test_questions_may_come_from_a_generator() -> None:
+    recorded = [[path("1"), path("1")], [path("2")]]
+    assert se.allocate((paths for paths in recorded), total_tokens=99) == se.allocate(recorded, total_tokens=99)
+
+
 @pytest.mark.parametrize(
     ("arguments", "options", "message"),
     [
@@ -216,6 +222,10 @@ def test_a_learner_is_read_and_updated(tmp_path: Path) -> None:
         (([[]],), {"total_tokens": 9}, "has no recorded paths"),
         (([[path("1")]], ByPrompt([])), {"total_tokens": 9}, "need no engine"),
         (([["x"]],), {"total_tokens": 9}, "a list of RecordedPath"),
+        (([Question("q", "4", None, [path("4")])],), {"total_tokens": 9}, "such as `question.paths` of a pool"),
+        ((["2+2?", 3],), {"total_tokens": 9}, "a question is a text, a Prompt or"),
+        (("2+2?",), {"total_tokens": 9}, "questions is a list of questions, not str"),
+        ((3,), {"total_tokens": 9}, "questions is a list of questions, not int"),
     ],
 )
 def test_bad_arguments(arguments: tuple[object, ...], options: dict[str, int], message: str) -> None:

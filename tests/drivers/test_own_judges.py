@@ -106,6 +106,7 @@ def test_what_a_judge_says_about_itself_may_fail() -> None:
         (own(ask=5), "the judge's ask is int"),
         (type("Made", (Own,), {"__init__": fail}), "Made cannot be made without arguments: ValueError"),
         ("regex:", "names no pattern"),
+        ("regex", "names no pattern"),
     ],
 )
 def test_a_judge_that_cannot_begin_is_refused(kind: Any, words: str) -> None:

@@ -144,7 +144,7 @@ def resolve_kind(kind: Any, *, registered_only: bool = False) -> Judge:
     """
     if not isinstance(kind, str):
         return as_judge(kind)
-    if kind == REGEX:
+    if kind in (REGEX, REGEX.removesuffix(":")):
         raise UsageError("regex: names no pattern; write one after it, such as regex:(\\d+) points")
     if kind.startswith(REGEX) and not registered_only:
         return Regex(kind.removeprefix(REGEX))

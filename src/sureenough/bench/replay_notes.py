@@ -39,6 +39,8 @@ def replay_notes(replayed: Replayed, settings: ReplaySettings) -> list[str]:
 def _learned_note(row: Row) -> str | None:
     if row.learned is None:
         return None
+    if not any(one["questions"] for one in row.learned.values()):
+        return f"{row.strategy} learned nothing of confidence: no question had five votes that do not all agree"
     parts = [
         f"{name.replace('_', ' ')} {one['r']:+.2f} from {one['questions']:.0f} questions, weight {one['beta']:.2f}"
         for name, one in row.learned.items()

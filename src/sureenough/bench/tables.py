@@ -87,6 +87,10 @@ def footnotes(result: Comparison) -> list[str]:
     lines = [
         "tokens, steps, width and pruned are means per question; saving is relative to plain voting on the same paths"
     ]
+    if result.recommendation is not None and len(result.rows) > 1:
+        lines.append(
+            "intervals resample questions: too narrow if few changed; the recommendation has a more cautious one"
+        )
     for weight in ("raw", "mean", "unit"):
         names = [row.strategy for row in result.rows if row.weight == weight]
         if names:

@@ -89,7 +89,7 @@ def command(
             question, engine, strategy, kind=kind, template=template, observers=observers, learn=learn, **asdict(run)
         )
         writer.end(out)
-    money = cost(out.tokens.prompt, out.tokens.total, price_in, price_out)
+    money = cost(out.tokens.prompt + out.tokens.reread, out.tokens.total, price_in, price_out)
     transcript = winner.of(out.answer) if out.answer is not None else None
     number, text = (None, None) if transcript is None else (transcript.path, transcript.text)
     if as_json:
@@ -158,12 +158,14 @@ def _remarks(out: Outcome, money: float | None, is_local: bool) -> list[str]:
     spent = out.tokens
     lines = []
     if spent.prompt:
-        lines.append(f"Prompt: {spent.prompt:,} tokens in all completed requests, not included in the tokens above.")
+        lines.append(f"Prompt: {spent.prompt:,} tokens in all requests of paths, not included in the tokens above.")
         if spent.prompt * 5 > spent.total and not is_local:
             lines.append(
                 "Hint: a server without a prefix cache processes the prompt again for every path, which is a large "
                 "share of the work here; enable its prefix cache if it has one."
             )
+    if spent.reread:
+        lines.append(f"Prompts of probes: {spent.reread:,} tokens, not included either.")
     if not spent.overrun_known:
         lines.append(
             "Tokens that the server generated after streams were closed are unknown and not included (see --metrics)."

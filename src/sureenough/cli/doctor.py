@@ -29,7 +29,10 @@ def command(
     *,
     server: EngineOptions,
     width: Annotated[
-        bool, typer.Option("--width", help="Also measure how many paths take no longer than one (up to 24,000 tokens).")
+        bool,
+        typer.Option(
+            "--width", help="Also measure how many paths at once take less than twice as long as one (24,000 tokens)."
+        ),
     ] = False,
     learn: LearnFile = None,
     state: StateFolder = None,

@@ -25,6 +25,8 @@ class LearnedStates:
 
     def __init__(self, learn: Path | None, state: Path | None) -> None:
         self.files = [file for file in (learn, None if state is None else state / LEARNED_FILE) if file is not None]
+        if state is not None and state.is_file():
+            raise UsageError(f"{state} is a file; --state names the folder of `serve --state`")
         missing = next((file for file in self.files if not file.exists()), None)
         if missing is not None:
             raise UsageError(f"{missing} does not exist: nothing was learned there yet")
@@ -42,11 +44,18 @@ class LearnedStates:
             yield f"Nothing is known of the confidence of {model}."
         for one in known:
             parts = [
-                f"{name.replace('_', ' ')} goes with agreement by {signal['r']:+.2f} ({signal['questions']} questions) "
-                f"and weighs {signal['beta']:.2f}"
+                f"{name.replace('_', ' ')} goes with agreement by {signal['r']:+.2f} "
+                f"({_basis(signal['questions'])}) and weighs {signal['beta']:.2f}"
                 for name, signal in one["signals"].items()
             ]
             yield (
-                f"Learned of {model}, window {one['window'] or 'chosen by the paths'}, {one['strategy']}, from "
-                f"{one['questions']} questions: {'; '.join(parts)}."
+                f"Learned of {model}, window {one['window'] or 'chosen by the paths'}, {one['strategy']}, after "
+                f"{one['questions']} question{'s' * (one['questions'] != 1)}: {'; '.join(parts)}."
             )
+
+
+def _basis(questions: int) -> str:
+    """A signal learns from questions with at least five votes that do not all agree, not from every one."""
+    if not questions:
+        return "the prior: no contested question yet"
+    return f"{questions} contested question{'s' * (questions != 1)}"

@@ -115,6 +115,8 @@ def command(
 
 def _check_writable(folder: Path, what: str) -> None:
     """Refuse a folder in which nothing could be kept, before anything runs."""
+    if folder.is_file():
+        raise UsageError(f"{what} cannot be kept in {folder}: it is a file; name a folder")
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with TemporaryFile(dir=folder):

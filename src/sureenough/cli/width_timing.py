@@ -45,7 +45,7 @@ def describe(times: Mapping[int, float]) -> str:
     milliseconds = ", ".join(f"{width}: {seconds * 1000:.1f}" for width, seconds in times.items())
     return (
         f"milliseconds per token by number of paths at once: {milliseconds}; "
-        f"--min-parallel {free_width(times)} uses what takes little extra time"
+        f"with --min-parallel {free_width(times)} a token takes less than twice as long as at the fastest"
     )
 
 

@@ -92,8 +92,10 @@ class ExpectedGain(StopRule):
         if measured is None:
             return NO_VOTES
         remaining = poll.budget - poll.counted
+        if remaining <= 0:
+            return "No paths remain."
         side = "no more than" if measured <= self.threshold else "more than"
         return (
-            f"The {remaining} remaining paths would gain {100 * measured:.2f} points of vote share on average, "
-            f"{side} delta = {100 * self.threshold:g} points."
+            f"The {remaining} remaining path{'s' * (remaining != 1)} would gain {100 * measured:.2f} points of vote "
+            f"share on average, {side} delta = {100 * self.threshold:g} points."
         )

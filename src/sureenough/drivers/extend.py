@@ -62,7 +62,13 @@ class PoolExtension:
             pairs |= {name: (recorded.get(name), terms.get(name)) for name in names if name != "dataset"}
         for name, (before, now) in pairs.items():
             if before != now:
+                if name == "probes":
+                    raise self._refusal(f"it was recorded {_with_probes(before)}, not {_with_probes(now)}")
                 raise self._refusal(f"it was recorded with {name} {before!r}, not {now!r}")
 
     def _refusal(self, reason: str) -> TraceError:
         return TraceError(f"{self._pool.file} exists and cannot be extended: {reason}; name another output")
+
+
+def _with_probes(probes: Any) -> str:
+    return f"with probes every={probes.get('every')}" if isinstance(probes, dict) else "without probes"

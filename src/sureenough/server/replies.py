@@ -151,8 +151,8 @@ def refusal(out: Outcome) -> str | None:
 
 
 def usage(out: Outcome) -> dict[str, int]:
-    """Every token of every path, and the prompt as often as it was sent."""
-    completion, prompt = out.tokens.total, max(0, out.tokens.prompt)
+    """Every token of every path and probe, and their prompts as often as they were sent."""
+    completion, prompt = out.tokens.total, max(0, out.tokens.prompt) + max(0, out.tokens.reread)
     return {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion}
 
 
@@ -162,8 +162,8 @@ def consensus_details(result: RunResult) -> dict[str, Any]:
     names = ("answer", "votes", "reason", "why", "strategy", "started", "pruned", "failed", "abstained", "counted",
              "steps", "paths", "window", "window_paths", "parallel", "planned", "hurry", "min_parallel", "seed",
              "gate", "tiers", "notes")  # fmt: skip
-    tokens = {name: out["tokens"][name] for name in (*BUCKETS, "total", "prompt", "cached", "overrun_known")}
-    tokens["prompt"] = max(0, tokens["prompt"])
+    tokens = {name: out["tokens"][name] for name in (*BUCKETS, "total", "prompt", "reread", "cached", "overrun_known")}
+    tokens |= {name: max(0, tokens[name]) for name in ("prompt", "reread")}
     measures = {name: out["measure"] if name == result.outcome.quantity else None for name in QUANTITIES}
     measures["posterior"] = out["posterior"]
     path = None if result.transcript is None else result.transcript.path

@@ -30,6 +30,7 @@ DELTAS: Final = 1e-5, 0.5
 """Between these a fixed delta is sought."""
 HALVINGS: Final = 10
 FIXED_DELTA: Final = "sure with a fixed delta"
+OVER: Final = ", over the budget"
 COLUMNS: Final = (
     ResultColumn("dataset"), ResultColumn("model"), ResultColumn("budget"), ResultColumn("tokens allowed", "tokens"),
     ResultColumn("spent"), ResultColumn("accuracy", "percent", "%"), ResultColumn("vs sc", "points", "points"),
@@ -39,7 +40,8 @@ COLUMNS: Final = (
 READING: Final = (
     "the first line of a dataset is sc with all paths, without a budget; differences are paired by question",
     "evenly: every question has the same share of the tokens, and is voted on when that is spent",
-    "fixed delta: question by question, with the smallest delta within the budget, found by trying it on this pool",
+    "fixed delta: question by question, with the smallest delta within the budget, found by trying it on this pool; "
+    f"if even {DELTAS[1]:g} spends more, the line says so",
     "allocated: the next path goes to the question whose expected gain per expected token is largest",
     "all but sc weigh votes as before anything is learned, because the questions of an allocation run side by side",
 )
@@ -81,6 +83,11 @@ class Budgeted(NamedTuple):
     row: Row
     unanswered: float  # questions per repeat
     minus: Row | None  # the allocated line, measured against this one
+
+    @property
+    def tokens(self) -> float:
+        """Of all questions."""
+        return self.row.tokens * self.row.questions
 
 
 def _measure(inputs: Inputs) -> Findings:
@@ -126,11 +133,12 @@ def _budget(name: str, total: int, orders: list[Order], plain: StrategyRuns, inp
     }
     runs = {spent: _runs(spent, orders, way) for spent, way in ways.items()}
     allocated = runs["allocated"]
-    return [
+    lines = [
         Budgeted(name, total, spent, _rows([plain, one], inputs)[1], _unanswered(one),
                  None if one is allocated else _rows([one, allocated], inputs)[1])
         for spent, one in runs.items()
     ]  # fmt: skip
+    return [line._replace(spent=line.spent + OVER) if line.tokens > total + 1 else line for line in lines]
 
 
 def fixed_delta(orders: Sequence[Order], total: int) -> float:
@@ -169,7 +177,7 @@ def _cells(result: PoolResults[SummarisedQuestion], line: Budgeted) -> list[Cell
         source.dataset, source.model, line.budget, line.total, line.spent, c.measure(row.accuracy, row.interval),
         c.measure(row.difference, row.difference_interval),
         None if minus is None else c.measure(minus.difference, minus.difference_interval),
-        row.tokens * row.questions, line.unanswered,
+        line.tokens, line.unanswered,
     ]  # fmt: skip
 
 
@@ -177,7 +185,8 @@ def _figure(name: str, result: PoolResults[SummarisedQuestion], lines: Sequence[
     """Accuracy against the tokens spent, one line for each way."""
     ways: dict[str, list[Budgeted]] = {}
     for line in lines[1:]:
-        ways.setdefault(FIXED_DELTA if line.spent.startswith(FIXED_DELTA) else line.spent, []).append(line)
+        way = FIXED_DELTA if line.spent.startswith(FIXED_DELTA) else line.spent.removesuffix(OVER)
+        ways.setdefault(way, []).append(line)
     every = [lines[:1], *ways.values()]
     source = result.opened.source
     series = [
