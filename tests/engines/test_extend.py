@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from sureenough.engines import Chunk, Engine, Prompt
-from sureenough.engines.base import ExtendOptions
+from sureenough.core.events import Token
+from sureenough.engines import Chunk, Engine, Fake, Prompt
+from sureenough.engines.base import ExtendOptions, SharedEngine
 from sureenough.engines.load_balancer import LoadBalancer
 from sureenough.engines.openai.client import OpenAI
 from sureenough.engines.openai.parser import ReplyParser
@@ -88,3 +89,14 @@ def test_cached_tokens_are_those_that_the_server_reports(cached: int | None, rea
 def test_reasoning_that_goes_on_gets_no_tag_of_its_own() -> None:
     assert "<think>" not in extended(Manner(reasoning=True))[1]
     assert "<think>" in extended(Manner(reasoning=True), "")[1]
+
+
+def test_an_engine_that_several_runs_share_extends() -> None:
+    """Live benchmarks and `serve --engine` use one."""
+    engine = SharedEngine(Fake(lambda seed: [], lambda beginning, seed: [[Token(f"after {beginning}", 0.5, 9.0)]]))
+
+    async def use() -> str:
+        async with aclosing(engine.extend(Prompt.user("?"), "so", GREEDY, seed=5)) as chunks:
+            return "".join([token.text async for chunk in chunks for token in chunk])
+
+    assert asyncio.run(use()) == "after so"

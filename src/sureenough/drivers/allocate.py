@@ -15,8 +15,8 @@ from sureenough.core.outcome import Outcome
 from sureenough.core.session import Session
 from sureenough.drivers.judging import extract_or_abstain
 from sureenough.drivers.live import run
-from sureenough.drivers.record import as_chunks, whole_text
-from sureenough.engines.base import Engine, Prompt, opened
+from sureenough.drivers.record import CollectedPath, as_chunks
+from sureenough.engines.base import Engine, Prompt, SharedEngine, opened
 from sureenough.engines.recorded import chunks_of
 from sureenough.pools import Journal, RecordedPath, SummarisedPath
 
@@ -153,13 +153,12 @@ class _Turns:
             self.finish("max_tokens")
 
 
-class _TurnEngine(Engine):
+class _TurnEngine(SharedEngine):
     """An open engine for one question: its paths wait for their turns, and their tokens count for the budget."""
 
     def __init__(self, engine: Engine, turns: _Turns, question: int) -> None:
-        self._engine, self._turns, self._question = engine, turns, question
-        self.window, self.longest_window = engine.window, engine.longest_window
-        self.stops_at_once = engine.stops_at_once
+        super().__init__(engine)
+        self._turns, self._question = turns, question
 
     async def stream(self, prompt: Prompt, *, seed: int) -> AsyncGenerator[Sequence[Token], None]:
         await self._turns.wait(self._question)
@@ -169,13 +168,12 @@ class _TurnEngine(Engine):
                 self._turns.grew(self._question)
 
 
-class _JournaledEngine(Engine):
+class _JournaledEngine(SharedEngine):
     """An open engine for one question that samples no path twice: complete ones are kept in a journal."""
 
     def __init__(self, engine: Engine, journal: Journal, question: AllocatedQuestion) -> None:
-        self._engine, self._journal, self._question = engine, journal, question
-        self.window, self.longest_window = engine.window, engine.longest_window
-        self.stops_at_once = engine.stops_at_once
+        super().__init__(engine)
+        self._journal, self._question = journal, question
         options = question.session.options
         self._numbers = {path_seed(options.seed, number): number for number in range(options.paths or 0)}
 
@@ -185,18 +183,13 @@ class _JournaledEngine(Engine):
             for chunk in chunks_of(self._journal.paths[self._question.id, number], JOURNAL_CHUNK):
                 yield chunk
             return
-        peak: list[float] = []
-        conf: list[float] = []
-        texts: list[str] = []
-        finish = "stop"
+        collected = CollectedPath()
         unwatched = replace(prompt, watch=None)  # the journal needs every token's signals
         async with aclosing(self._engine.stream(unwatched, seed=seed)) as stream:
             async for chunk in as_chunks(stream):
-                peak += [token.peak for token in chunk]
-                conf += [token.conf for token in chunk]
-                texts.append(chunk.text)
-                finish = chunk.finish or finish
+                collected.add(chunk)
                 yield chunk
-        text = whole_text(texts)
+        text = collected.text
         answer, _ = await asyncio.to_thread(extract_or_abstain, self._question.judge, text)
-        self._journal.add(self._question.id, RecordedPath(answer, peak, conf, number, finish, text, seed))
+        path = RecordedPath(answer, collected.peak, collected.conf, number, collected.finish, text, seed)
+        self._journal.add(self._question.id, path)

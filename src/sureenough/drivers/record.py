@@ -139,10 +139,7 @@ class _Recording:
     async def sample(self, question: RecordQuestion, number: int, engine: Engine) -> RecordedPath:
         """One path, to its end."""
         seed = path_seed(self.seed, number)
-        peak: list[float] = []
-        conf: list[float] = []
-        texts: list[str] = []
-        growing, finish = GrowingText(), "stop"
+        growing, collected = GrowingText(), CollectedPath()
         prompt = replace(question.prompt, growing_text=self.probe_every is not None)
         judge = for_question(question.judge, question.prompt.last_text)
         probes: tuple[RecordedProbe, ...] | None = None
@@ -150,23 +147,21 @@ class _Recording:
             async with asyncio.timeout(self.path_seconds), aclosing(engine.stream(prompt, seed=seed)) as chunks:
                 async for chunk in as_chunks(chunks):
                     growing.add(chunk)
-                    peak += [token.peak for token in chunk]
-                    conf += [token.conf for token in chunk]
-                    texts.append(chunk.text)
-                    finish = chunk.finish or finish
+                    collected.add(chunk)
                     self.prompt_tokens += chunk.prompt_tokens or 0
                 if self.probe_every is not None:
-                    probes = await self.probe(growing, range(self.probe_every, len(conf), self.probe_every),
+                    probes = await self.probe(growing, range(self.probe_every, len(collected.conf), self.probe_every),
                                               partial(ProbeRequest, prompt, judge=judge), engine, seed)  # fmt: skip
         except TimeoutError:
             raise EngineError(f"a path did not end within {self.path_seconds:g} s", path=number, seed=seed) from None
-        text = whole_text(texts)
+        text = collected.text
         self.paths += 1
-        self.tokens += len(conf)
+        self.tokens += len(collected.conf)
         answer, note = await extract_in_run(judge, text)
         if note is not None:
             raise UsageError(note)
-        return RecordedPath(answer, peak, conf, number, finish, text if self.keep_text else None, seed, probes)
+        return RecordedPath(answer, collected.peak, collected.conf, number, collected.finish,
+                            text if self.keep_text else None, seed, probes)  # fmt: skip
 
     async def probe(
         self, text: GrowingText, places: range, request: Callable[..., ProbeRequest], engine: Engine, seed: int
@@ -180,9 +175,26 @@ class _Recording:
         return tuple(probes)
 
 
-def whole_text(texts: Iterable[str]) -> str:
-    """Surrogate halves that came apart are joined; one that stays alone could not be written to a file."""
-    return "".join(texts).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+class CollectedPath:
+    """What the chunks of a path have brought so far."""
+
+    def __init__(self) -> None:
+        self.peak: list[float] = []
+        self.conf: list[float] = []
+        self.finish = "stop"
+        self._texts: list[str] = []
+
+    def add(self, chunk: Chunk) -> None:
+        """Take one chunk."""
+        self.peak += [token.peak for token in chunk]
+        self.conf += [token.conf for token in chunk]
+        self._texts.append(chunk.text)
+        self.finish = chunk.finish or self.finish
+
+    @property
+    def text(self) -> str:
+        """Surrogate halves that came apart are joined; one that stays alone could not be written to a file."""
+        return "".join(self._texts).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 async def as_chunks(stream: AsyncIterator[object]) -> AsyncIterator[Chunk]:

@@ -207,6 +207,12 @@ class SharedEngine(Engine):
         """One path of the engine."""
         return self._engine.stream(prompt, seed=seed)
 
+    def extend(
+        self, prompt: Prompt, beginning: str, options: ExtendOptions, *, seed: int
+    ) -> AsyncGenerator[Sequence[Token], None]:
+        """One continuation of the engine."""
+        return self._engine.extend(prompt, beginning, options, seed=seed)
+
     def model_name(self) -> str:
         return self._engine.model_name()
 
