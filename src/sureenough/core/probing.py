@@ -17,7 +17,7 @@ class ProbeReply(NamedTuple):
 
     answer: str | None = None
     tokens: int = 0  # generated for it
-    hedged: bool = False  # it took the answer back in the same breath
+    hedged: bool = False  # the words after the answer take it back
 
     def within(self, limit: int) -> ProbeReply:
         """The reply under a limit of tokens; one that was cut has no answer."""
