@@ -14,6 +14,7 @@ import sureenough as se
 from sureenough.answers import REPLAY_SECONDS, VERSION
 from sureenough.answers.symbolic import WORKER, WorkerReply
 from sureenough.bench.judging import judge_question
+from sureenough.cli.view import run_on_recorded
 from sureenough.core.events import path_seed
 from sureenough.drivers.judging import PoolVerdicts, recorded_classes
 from sureenough.drivers.record import RecordQuestion, record, with_verdicts
@@ -109,6 +110,22 @@ def test_a_pool_keeps_the_verdicts_of_its_recording(
     assert len(set(judged.classes.values())) == classes
     assert judged.undecided == (classes == 3)
     assert len(se.compare(pool, ["sc", "ac"], paths=16, repeats=1).rows) == 2
+    log = run_on_recorded(Pool(pool), question, "sc")
+    assert len(json.loads(log.lines[-1])["result"]["votes"]) == classes
+
+
+def test_an_extended_pool_keeps_the_verdicts_of_its_other_questions(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    verdict(monkeypatch, SAME)
+    earlier = Pool(recorded_pool(tmp_path)).info
+    verdict(monkeypatch, None)
+    with Journal(tmp_path / "more.journal", {}) as journal:
+        question = RecordQuestion("r", Prompt.user("?"), judge=se.judge())
+        info = with_verdicts(PoolInfo(), [question], journal, earlier)
+        assert PoolVerdicts.read(info) == PoolVerdicts.read(earlier) != PoolVerdicts(VERSION, {})
+        again = with_verdicts(PoolInfo(), [RecordQuestion("q", Prompt.user("?"))], journal, earlier)
+        assert PoolVerdicts.read(again).classes == {}, "its paths are judged again"
 
 
 def test_what_depended_on_the_moment_is_not_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

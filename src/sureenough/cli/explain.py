@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
@@ -58,8 +58,7 @@ def command(
     run = replace(run, paths=run.paths or len(recorded.paths), window=run.window or source.window())
     ended = _EndedPaths()
     recorded = read_again(recorded, kind, source)
-    judge = judge_of(recorded, kind, source)
-    classes, _ = answer_classes(recorded.paths, judge, PoolVerdicts.read(source.info).of(recorded.id, judge))
+    classes = recorded_answer_classes(source, recorded, kind)
     out = replay(recorded.paths, resolve(strategy), run, classes=classes, driver=ended)
     if as_json:
         head = {"question": recorded.id, "question_text": recorded.text, "gold": recorded.gold}
@@ -72,6 +71,12 @@ def command(
     echo(out.explain())
     for path in ended.paths if show_paths else ():
         echo("\n" + _path_lines(path, recorded.paths[path.number]))
+
+
+def recorded_answer_classes(pool: Pool, question: Question, kind: str | None = None) -> dict[str, Hashable]:
+    """The class of every answer of a recorded question, by the pool's verdicts if it has them."""
+    judge = judge_of(question, kind, pool)
+    return answer_classes(question.paths, judge, PoolVerdicts.read(pool.info).of(question.id, judge))[0]
 
 
 class _EndedPaths:

@@ -93,7 +93,7 @@ def command(
         result = job.run(journal)
         if journal.paths:
             others, has_text = (earlier.others, earlier.text) if earlier else ([], False)
-            info = with_verdicts(info, questions, journal)
+            info = with_verdicts(info, questions, journal, earlier.info if earlier else None)
             write_journal_pool(output, [*others, *questions], journal, info, keep_text=text or has_text,
                                keep_probes=job.probe_every is not None)  # fmt: skip
     missing = job.missing(journal.paths)

@@ -12,9 +12,10 @@ from urllib.parse import quote
 
 import typer
 
+from sureenough.answers.kinds import FunctionJudge
 from sureenough.api import ask
 from sureenough.cli import serve
-from sureenough.cli.explain import QuestionOption, find_question
+from sureenough.cli.explain import QuestionOption, find_question, recorded_answer_classes
 from sureenough.cli.option_groups import STRATEGY_HELP
 from sureenough.drivers.run_log_files import read_ends
 from sureenough.drivers.run_log_writer import RunLogWriter
@@ -22,6 +23,7 @@ from sureenough.engines.base import Prompt
 from sureenough.engines.recorded import Recorded, path_text
 from sureenough.errors import TraceError, UsageError
 from sureenough.pools import Pool, Question
+from sureenough.strategies import DEFAULT_STRATEGY
 
 
 def command(
@@ -33,7 +35,9 @@ def command(
         ),
     ] = None,
     question: QuestionOption = None,
-    strategy: Annotated[str, typer.Option("-s", "--strategy", help=f"Of a pool's question. {STRATEGY_HELP}")] = "ddc",
+    strategy: Annotated[
+        str, typer.Option("-s", "--strategy", help=f"Of a pool's question. {STRATEGY_HELP}")
+    ] = DEFAULT_STRATEGY,
     port: Annotated[int, typer.Option(help="Port to listen on; 0: any free one.", min=0, max=65535)] = 0,
     browser: Annotated[bool, typer.Option(help="Open it in a browser.")] = True,
 ) -> None:
@@ -53,13 +57,13 @@ def _view_question(file: Path | None, name: str | None, strategy: str, port: int
     from sureenough.server.kept_runs import KeptRuns
 
     pool, question = find_question(file, name)
-    log = _run_on_recorded(pool, question, strategy)
+    log = run_on_recorded(pool, question, strategy)
     with tempfile.TemporaryDirectory() as folder:
         KeptRuns(Path(folder)).save("recorded", log)
         _view(Path(folder), "/runs/recorded", f"showing {question.id} of {pool.file.name}", port, browser)
 
 
-def _run_on_recorded(pool: Pool, question: Question, strategy: str) -> RunLogWriter:
+def run_on_recorded(pool: Pool, question: Question, strategy: str) -> RunLogWriter:
     """The log of a strategy's run on recorded paths, one at a time."""
     text = question.text or f"Question {question.id} (its text is not in the pool)"
     log = RunLogWriter(
@@ -67,9 +71,10 @@ def _run_on_recorded(pool: Pool, question: Question, strategy: str) -> RunLogWri
         interval=inf,
     )
     answers = {path_text(path): path.answer for path in question.paths}
+    classes = recorded_answer_classes(pool, question)
+    judge = FunctionJudge(answers.get, lambda some: [classes[answer] for answer in some], str.__eq__)
     engine = Recorded(question.paths, window=pool.info.window)
-    out = ask(Prompt.user(text), engine, strategy, parallel=1, paths=len(question.paths), extract=answers.get,
-              observers=[log])  # fmt: skip
+    out = ask(Prompt.user(text), engine, strategy, parallel=1, paths=len(question.paths), kind=judge, observers=[log])
     log.end(out)
     return log
 

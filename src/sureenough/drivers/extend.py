@@ -24,6 +24,7 @@ class PoolExtension:
 
     def __init__(self, file: Path, questions: Sequence[RecordQuestion], info: PoolInfo) -> None:
         self._pool = Pool(file)
+        self.info = self._pool.info
         self._check_info(info)
         wanted = {question.id: question for question in questions}
         seed: int = info.more["recorded"]["seed"]

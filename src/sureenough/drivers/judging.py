@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Container, Hashable, Iterable, Sequence
 from contextlib import suppress
 from typing import Final, TypeVar
 
@@ -124,6 +124,10 @@ class PoolVerdicts(msgspec.Struct, frozen=True):
         if not own.memory.unready:  # a later replay may do better than this moment
             self.classes[question] = list(classes.values())
             self.undecided.update({question: own.undecided} if own.undecided else {})
+
+    def without(self, questions: Container[str]) -> PoolVerdicts:
+        classes = {name: classes for name, classes in self.classes.items() if name not in questions}
+        return PoolVerdicts(self.rules, classes, {n: pairs for n, pairs in self.undecided.items() if n in classes})
 
     def of(self, question: str, judge: Judge) -> list[list[str]] | None:
         """The classes of a question; None if the judge has to decide."""
