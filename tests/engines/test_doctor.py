@@ -91,8 +91,12 @@ def closed(manner: Manner) -> Check:
 
 @pytest.mark.parametrize(("deaf", "says"), [(False, "closing stops generation"), (True, "goes on with closed streams")])
 def test_without_counters_timing_shows_whether_closing_stops(deaf: bool, says: str) -> None:
-    check = closed(Manner(tokens=80, work=0.001, deaf=deaf))
-    assert (check.good, says in check.found) == (not deaf, True), check
+    manner = Manner(tokens=80, work=0.001, deaf=deaf)
+    checks = [closed(manner)]
+    while checks[-1].good is None and len(checks) < 6:  # a busy machine disturbs a round: then nothing is concluded
+        checks.append(closed(manner))
+    check = checks[-1]
+    assert (check.good, says in check.found) == (not deaf, True), checks
     assert "3 of 3 rounds agree" in check.found
 
 
