@@ -26,7 +26,7 @@ OTHERS = ["5", "x+1", r"\sqrt{3+2\sqrt{2}}"]
 
 @pytest.fixture(scope="module", autouse=True)
 def ready() -> None:
-    assert answers.warm_up()
+    assert answers.warm_up(180)
 
 
 def resident(pid: int) -> int:
@@ -83,7 +83,7 @@ def test_the_worker_itself_is_bounded(text: str) -> None:
     reply = WORKER.ask(text, f"{text}-1", patience=LONGEST)
     assert time.perf_counter() - began < LONGEST + 1
     assert reply.same is not True
-    assert answers.warm_up()
+    assert answers.warm_up(180)
     assert WORKER.ask("x+x", "2x").same is True
 
 

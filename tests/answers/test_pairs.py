@@ -13,7 +13,7 @@ SYMBOLIC = "expressions that need symbolic algebra"
 
 @pytest.fixture(scope="module", autouse=True)
 def ready() -> None:
-    assert answers.warm_up()
+    assert answers.warm_up(180)
 
 
 def test_the_table_is_large_enough() -> None:
