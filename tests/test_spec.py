@@ -31,6 +31,8 @@ DOCUMENTED = {
     "ddc-no-trend": "warmup weight gamma tau trust drop",
     "ddc-no-depth": "warmup weight gamma tau",
     "sure": "delta least weigh beta",
+    "predictive+sc": "weigh beta runs rollouts lookahead rollout_tokens heat select max_steps",
+    "phi+sc": "weigh beta runs beams rollouts min_steps max_steps clusters share tau1 tau2",
     "sc+probe": "weigh beta every agree",
     "ac+probe": "tau weigh beta every agree",
     "ddc+probe": "warmup weight gamma tau eta trust drop risk every agree",
@@ -59,6 +61,9 @@ def test_the_options_are_the_documented_ones(name: str) -> None:
         "sc:weigh=learned",
         "ac:weigh=tail,beta=0.6",
         "cisc:signal=tail,temperature=2",
+        "phi+sure",
+        "predictive+ac:tau=0.9,runs=4",
+        "phi+ddc-no-depth:warmup=4,tau1=0.1",
     ],
 )
 def test_a_string_comes_back_as_it_was(text: str) -> None:

@@ -15,10 +15,15 @@ from sureenough.core.strategy import Strategy
 from sureenough.core.strategy_options import COUNT, options_of
 from sureenough.errors import UsageError
 from sureenough.plugins import Named, Registry, hint
-from sureenough.strategies import STRATEGIES
+from sureenough.strategies import SEARCHES, STRATEGIES, searching
 
 PARTS: Final = tuple(part.name for part in fields(Strategy) if part.compare and part.name != "name")
-"""The fields that make strategies differ: warmup, calibrate, stop, weigh."""
+"""The fields that make strategies differ: warmup, calibrate, stop, weigh, probe, search."""
+NOT_STRATEGIES: Final = {
+    "self-certainty": "self-certainty is a sum over the whole vocabulary, and engines send the 20 likeliest tokens: it "
+    "cannot be computed from them; for votes by confidence use cisc or sure",
+}
+"""Names of methods that readers may look for, with the reason why they are missing."""
 _FLAGS: Final = {"1": True, "true": True, "0": False, "false": False}
 
 
@@ -93,7 +98,7 @@ def parse(text: str, *, registered_only: bool = False) -> Strategy:
 
     `module:attribute` names a strategy of another package, unless only registered names are allowed.
     """
-    named = REGISTRY.find(text, registered_only=registered_only)
+    named = _find(text, registered_only=registered_only)
     strategy = named.thing
     if named.name not in STRATEGIES:
         strategy = _others[named.name] = replace(strategy, name=named.name)
@@ -104,6 +109,28 @@ def parse(text: str, *, registered_only: bool = False) -> Strategy:
         strategy = option.write(strategy, value)
         explicit.append(option.name)
     return replace(strategy, explicit_options=tuple(explicit))
+
+
+def is_strategy_name(name: str) -> bool:
+    """Whether a registered strategy has this name, or one that searches for the paths of a registered strategy."""
+    names = REGISTRY.names()
+    method, plus, voting = name.partition("+")
+    return name in names or bool(plus and method in SEARCHES and voting in names)
+
+
+def _find(text: str, *, registered_only: bool) -> Named[Strategy]:
+    """A registered strategy; `phi+sure` is a search, and the strategy that votes on its paths."""
+    name = text.strip().partition(":")[0]
+    method, plus, _ = name.partition("+")
+    if name in NOT_STRATEGIES:
+        raise UsageError(NOT_STRATEGIES[name])
+    if method not in SEARCHES or name in STRATEGIES:
+        return REGISTRY.find(text, registered_only=registered_only)
+    if not plus:
+        raise UsageError(f"{method} searches for paths; name the strategy that votes on them too, such as {method}+sc")
+    voting = REGISTRY.find(text.strip().removeprefix(f"{method}+"), registered_only=registered_only)
+    strategy = searching(method, replace(voting.thing, name=voting.name))
+    return voting._replace(name=strategy.name, thing=strategy)
 
 
 def read_options(named: Named[Any], text: str, known: Mapping[str, Option]) -> Iterator[tuple[Option, Any]]:

@@ -2,7 +2,8 @@
 
 sc: Wang et al., 2023. ac: Aggarwal et al., 2023. esc: Li et al., 2024. cisc: Taubenfeld et al., 2025. reasc: the two
 stages of reliability-aware self-consistency, with constants of our own. deepconf: Fu et al., 2025. The ddc-… entries
-are the paper's ablations, each with one part replaced. sure is our own: docs/sure.md.
+are the paper's ablations, each with one part replaced. predictive: Ma et al., 2024. phi: Xu et al., 2025. sure is our
+own: docs/sure.md.
 """
 
 from __future__ import annotations
@@ -11,9 +12,11 @@ from dataclasses import replace
 from typing import Final
 
 from sureenough.core.expected_gain import ExpectedGain
+from sureenough.core.foresight import Phi, Predictive
 from sureenough.core.one_sample_gate import OneSampleGate
 from sureenough.core.probing import ProbeRule
 from sureenough.core.pruning import Keep, Stratified, TwoTiers, no_gate
+from sureenough.core.search import SearchMethod
 from sureenough.core.stop_rules import Posterior, Share, TwoLargest, Unanimous, never
 from sureenough.core.strategy import Strategy
 from sureenough.core.weights import ByConfidence, ByLowest, BySignals, BySoftmax
@@ -96,6 +99,19 @@ for _name in ("sc", "ac", "ddc", "sure"):
         probe=ProbeRule(),
         summary=f"{_name} whose paths are asked for their answer as they grow, and end when it stays the same",
     )
+
+SEARCHES: Final[dict[str, SearchMethod]] = {"predictive": Predictive(), "phi": Phi()}
+"""Methods that search for a path, before the `+` of a strategy's name."""
+
+
+def searching(method: str, strategy: Strategy) -> Strategy:
+    """The strategy on paths that this method searches for."""
+    summary = f"{strategy.name} over paths that {method} decoding puts together from the likeliest continuations"
+    return replace(strategy, name=f"{method}+{strategy.name}", search=SEARCHES[method], summary=summary)
+
+
+for _name in SEARCHES:
+    STRATEGIES[f"{_name}+sc"] = searching(_name, STRATEGIES["sc"])
 
 DEFAULT_STRATEGY: Final = "sure"
 """Of every verb, of Python, of the server and of its page."""

@@ -116,7 +116,7 @@ def test_the_papers_numbers_stand_beside_ours_only_for_its_models(source: Source
         (1, "Qwen3-1.7B", "GPQA-diamond", "sc", "tokens", 186.4),
         (1, "Qwen/Qwen3-32B", "AIME24", "ddc", "accuracy", 93.3),
         (1, "Qwen3-8B", "Avg.", "ac", "tokens", 13.1),
-        (2, "Qwen3-4B", "aime25", "phi-Decoding + SC", "tokens", 43.3),
+        (2, "Qwen3-4B", "aime25", "phi+sc", "tokens", 43.3),
         (3, "DeepSeek-R1-0528-Qwen3-8B", "MATH-500", "ddc-no-trend", "accuracy", 93.6),
         (4, "Qwen3-4B", "math500", "ddc", "width", 62.0),
         (5, "Qwen3-32B", "aime25", "deepconf-low", "seconds", 24912.11),

@@ -59,7 +59,7 @@ def test_prompts_of_probes_are_paid_for(url: str) -> None:
     prompts = out["tokens"]["reread"], out["tokens"]["prompt"]
     assert all(prompts)
     assert out["cost"] == pytest.approx(sum(prompts) / 1e6)
-    assert f"Prompts of probes: {prompts[0]:,} tokens, not included either." in ask(*words).stderr
+    assert f"Prompts of probes and searches: {prompts[0]:,} tokens, not included either." in ask(*words).stderr
 
 
 def test_plain_lines_in_a_pipe(url: str) -> None:

@@ -7,14 +7,18 @@ from typing import Any
 
 from sureenough.core.events import (
     Action,
+    Adopt,
     Cancel,
     Classify,
     Ended,
     Event,
     Expired,
+    Extend,
+    Extended,
     Probe,
     Probed,
     Regrouped,
+    Sampled,
     Start,
     Tokens,
 )
@@ -41,6 +45,17 @@ def say(thing: Event | Action) -> str:
         case Probed(path, reply):
             hedged = ", hedging" if reply.hedged else ""
             return f"path {path} would answer {reply.answer}{hedged} ({reply.tokens} tokens)"
+        case Extend(path, branch, beginning, limits):
+            stop = "" if limits.stop is None else f" or {limits.stop!r}"
+            rule = f"in at most {limits.max_tokens} tokens{stop} at T {limits.temperature:g}"
+            return f"extend {path}.{branch} after {beginning!r} {rule}"
+        case Sampled(path, branch, tokens):
+            return f"branch {path}.{branch} grew by {tokens}"
+        case Extended(path, branch, continuation):
+            cut = "" if continuation.complete else ", cut"
+            return f"branch {path}.{branch} is {continuation.text!r}{cut}"
+        case Adopt(path, growth, ends):
+            return f"adopt {growth.text!r} ({len(growth.tokens)} tokens) for {path}{' and end it' if ends else ''}"
         case Classify(answers):
             return f"classify {', '.join(answers)}"
         case _:

@@ -100,3 +100,27 @@ def test_an_engine_that_several_runs_share_extends() -> None:
             return "".join([token.text async for chunk in chunks for token in chunk])
 
     assert asyncio.run(use()) == "after so"
+
+
+@pytest.mark.parametrize("chat", [True, False])
+@pytest.mark.parametrize(("known", "expected"), [(-0.5, [-0.5, 0.0, -100.0]), (None, [0.0, -100.0])])
+def test_the_log_probabilities_of_sampled_tokens(chat: bool, known: float | None, expected: list[float]) -> None:
+    values, top = [known, 0.25, -1e9], [-0.5, -1.0]
+    if chat:
+        entries = [
+            {"token": "a", "logprob": value, "top_logprobs": [{"logprob": one} for one in top]} for value in values
+        ]
+        choice: dict[str, Any] = {"delta": {"content": "aaa"}, "logprobs": {"content": entries}}
+    else:
+        maps = [dict(zip("ab", top, strict=True))] * 3
+        choice = {"text": "aaa", "logprobs": {"tokens": ["a"] * 3, "token_logprobs": values, "top_logprobs": maps}}
+    event = b"data: " + json.dumps({"choices": [choice]}).encode() + b"\n\n"
+    chunk = ReplyParser(2, signals=True, sampled=True).feed(event)
+    assert chunk is not None
+    assert chunk.logprobs == expected
+    limited = ReplyParser(2, signals=True, limit=2, sampled=True).feed(event)
+    assert limited is not None
+    assert (limited.text, limited.logprobs) == ("aa", expected[:-1])
+    plain = ReplyParser(2, signals=True).feed(event)
+    assert plain is not None
+    assert len(plain.logprobs) == 0

@@ -30,7 +30,6 @@ from sureenough.datasets.load import Loaded, load
 from sureenough.errors import EngineError, TraceError, UsageError
 from sureenough.pools.json_lines import JsonLinesFile
 from sureenough.spec import parse
-from sureenough.strategies import COMPARED
 from sureenough.version import __version__
 
 
@@ -56,7 +55,7 @@ class PreparedPlan:
     @property
     def strategies(self) -> tuple[str, ...]:
         """What runs live."""
-        return self.plan.specs() or tuple(fitting(COMPARED, self.plan.budget)[0])
+        return self.plan.specs() or tuple(fitting(self.experiment.compared, self.plan.budget)[0])
 
     @property
     def live_options(self) -> RunOptions:

@@ -165,7 +165,7 @@ def _remarks(out: Outcome, money: float | None, is_local: bool) -> list[str]:
                 "share of the work here; enable its prefix cache if it has one."
             )
     if spent.reread:
-        lines.append(f"Prompts of probes: {spent.reread:,} tokens, not included either.")
+        lines.append(f"Prompts of probes and searches: {spent.reread:,} tokens, not included either.")
     if not spent.overrun_known:
         lines.append(
             "Tokens that the server generated after streams were closed are unknown and not included (see --metrics)."

@@ -22,7 +22,7 @@ from sureenough.engines.openai.client import OpenAI, Timeouts
 from sureenough.engines.plugins import named_engine
 from sureenough.errors import SureEnoughError, UsageError
 from sureenough.redact import printable_url
-from sureenough.strategies import STRATEGIES
+from sureenough.spec import is_strategy_name
 
 Url = Annotated[
     str | None,
@@ -147,7 +147,7 @@ def _refuse_strategy(name: str | None) -> None:
     """Refuse `built-in@ddc`, which only the endpoint of `sureenough serve` understands."""
     model, at, spec = (name or "").rpartition("@")
     strategy = spec.strip().partition(":")[0]
-    if at and strategy in STRATEGIES:
+    if at and is_strategy_name(strategy):
         raise UsageError(
             f"--model {name} ends in a strategy, and a strategy is not a model: give --model {model}, and choose the "
             f"strategy where paths are voted on, as in `sureenough ask … -s {spec}`"

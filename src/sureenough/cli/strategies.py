@@ -6,6 +6,7 @@ import typer
 
 from sureenough.errors import UsageError
 from sureenough.spec import REGISTRY, options
+from sureenough.strategies import SEARCHES
 
 
 def command() -> None:
@@ -20,3 +21,5 @@ def command() -> None:
         typer.echo(f"{name}: {strategy.summary}" + ("" if known else " (no options)"))
         for option in known.values():
             typer.echo(f"  {option.name}={option.read(strategy)}  {option.help}")
+    methods = " or ".join(f"{method}+" for method in SEARCHES)
+    typer.echo(f"{methods} before any strategy without pruning and probes searches for its paths, such as phi+sure.")

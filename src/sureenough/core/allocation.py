@@ -24,6 +24,8 @@ def check_allocatable(strategy: Strategy) -> None:
             f"{strategy.name} does not estimate what a further path would gain, so it cannot share a budget; "
             "use sure, such as sure:delta=0"
         )
+    if strategy.search is not None:
+        raise UsageError(f"{strategy.name} searches for its paths, which a shared budget does not plan for; use sure")
     if strategy.probe is not None:
         raise UsageError(f"{strategy.name} probes its paths, which a shared budget does not plan for; leave +probe out")
 

@@ -12,10 +12,12 @@ from sureenough.core.confidence.array import Windows
 from sureenough.core.confidence.instability import Floats
 from sureenough.core.probing import ProbeReply
 from sureenough.core.pruning import OPEN_GATE, Gate, Tier
+from sureenough.core.search import Continuation, Growth, SampleLimits
 
 __all__ = [
-    "Action", "Answer", "Cancel", "Classify", "Ended", "Event", "Expired", "Fate", "Json", "Probe", "Probed", "Reason",
-    "Regrouped", "Start", "Stop", "Summary", "Tier", "Token", "Tokens", "path_seed",
+    "Action", "Adopt", "Answer", "Cancel", "Classify", "Ended", "Event", "Expired", "Extend", "Extended", "Fate",
+    "Json", "Probe", "Probed", "Reason", "Regrouped", "Sampled", "Start", "Stop", "Summary", "Tier", "Token", "Tokens",
+    "path_seed",
 ]  # fmt: skip
 
 Answer = str
@@ -87,6 +89,22 @@ class Probed(NamedTuple):
     reply: ProbeReply
 
 
+class Sampled(NamedTuple):
+    """A branch of a search grew by so many tokens, whatever becomes of it."""
+
+    path: int
+    branch: int
+    tokens: int
+
+
+class Extended(NamedTuple):
+    """The reply to `Extend`: the branch ended. Its tokens were counted by `Sampled`."""
+
+    path: int
+    branch: int
+    continuation: Continuation
+
+
 class Regrouped(NamedTuple):
     """The classes of answers: the reply to `Classify`, or known before the run begins.
 
@@ -104,7 +122,7 @@ class Expired(NamedTuple):
 
 
 class Start(NamedTuple):
-    """Start this path."""
+    """Start this path. Its first `Extend` follows if the strategy searches; else it is sampled from the prompt."""
 
     path: int
     seed: int
@@ -127,6 +145,27 @@ class Probe(NamedTuple):
     limit: int
 
 
+class Extend(NamedTuple):
+    """Sample a continuation of this beginning of a path; send `Sampled` as it grows and `Extended` when it has ended.
+
+    One that fails loses its path: `Ended`.
+    """
+
+    path: int
+    branch: int
+    beginning: str
+    limits: SampleLimits
+    seed: int
+
+
+class Adopt(NamedTuple):
+    """These sampled tokens are part of the path now. If it ends with them, send `Ended` with the answer of its text."""
+
+    path: int
+    growth: Growth
+    ends: bool = False
+
+
 class Classify(NamedTuple):
     """Send `Regrouped` with the classes of these answers; the path whose turn it is waits for it."""
 
@@ -140,8 +179,8 @@ class Stop(NamedTuple):
     reason: Reason
 
 
-Event = Tokens | Ended | Probed | Regrouped | Expired
-Action = Start | Cancel | Probe | Classify | Stop
+Event = Tokens | Ended | Probed | Sampled | Extended | Regrouped | Expired
+Action = Start | Cancel | Probe | Extend | Adopt | Classify | Stop
 
 
 @lru_cache(maxsize=4096)

@@ -16,7 +16,7 @@ from sureenough.core.snapshot import PathSnapshot
 from sureenough.core.strategy import Strategy
 from sureenough.core.votes import Poll
 
-BUCKETS: Final = ("init", "kept", "pruned", "discarded", "failed", "overrun", "probe")
+BUCKETS: Final = ("init", "kept", "pruned", "discarded", "failed", "overrun", "probe", "search")
 """Every generated token is in exactly one of these."""
 
 
@@ -31,15 +31,16 @@ class Spent:
     failed: int = 0  # paths lost to the engine
     overrun: int = 0  # beyond the token at which its path was decided
     probe: int = 0  # generated to ask running paths for their answers
+    search: int = 0  # sampled by searches, and not part of a path
     overrun_known: bool = True  # whether `overrun` includes what the server generated after a cancel
     prompt: int = 0  # prompt tokens, not part of the total
-    reread: int = 0  # prompt tokens of probes, most of which the server has read before; not part of the total
-    cached: int = 0  # prompt tokens, those of probes included, that the server says it had cached
+    reread: int = 0  # prompt tokens of probes and searches, most of them read before; not part of the total
+    cached: int = 0  # prompt tokens, those read again included, that the server says it had cached
 
     @property
     def total(self) -> int:
         """All tokens generated."""
-        return self.init + self.kept + self.pruned + self.discarded + self.failed + self.overrun + self.probe
+        return sum(getattr(self, name) for name in BUCKETS)
 
     @property
     def spared(self) -> int:
@@ -146,6 +147,7 @@ def token_bill(paths: Iterable[PathState | PathSnapshot]) -> Spent:
         spent["init" if path.warmup and fate is Fate.KEPT else fate] += path.tokens
         spent["overrun"] += path.overrun
         spent["probe"] += path.probe_tokens
+        spent["search"] += path.search_tokens
     return Spent(**spent)  # type: ignore[arg-type]  # all are ints
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from math import isnan
+from math import inf, isnan
 
 import numpy as np
 
@@ -11,7 +11,8 @@ from sureenough.core.confidence.array import Windows, scan
 from sureenough.core.confidence.streaming import Monitor
 from sureenough.core.events import Answer, Ended, Fate, Summary, Token, Tokens
 from sureenough.core.probing import ProbeReply
-from sureenough.core.pruning import Gate, Tier
+from sureenough.core.pruning import OPEN_GATE, Gate, Tier
+from sureenough.core.search import Growth, SearchState
 from sureenough.core.weights import Ballot
 from sureenough.errors import ProtocolError
 
@@ -38,6 +39,8 @@ class PathState:
     probe_tokens = 0
     by_probe = False  # its probes ended it
     replies: tuple[ProbeReply, ...] = ()
+    search: SearchState | None = None  # of a path that is searched for
+    search_tokens = 0  # sampled in its search, and not part of it
     _held: list[Tokens | Ended] | None = None  # what came since a probe was requested; None: none is pending
 
     def __init__(self, number: int, chain: int, warmup: bool, traced: bool) -> None:
@@ -122,6 +125,20 @@ class PathState:
         dropped = sum(len(event.tokens) + getattr(event, "unread", 0) for event in self.release())
         self.overrun += dropped
         return dropped
+
+    def sample(self, branch: int, tokens: int) -> None:
+        """A branch of its search grew; after the decision on the path this is overrun."""
+        if self.fate is None and self.search is not None:
+            self.search.sampled(branch, tokens)
+            self.search_tokens += tokens
+        else:
+            self.overrun += tokens
+
+    def adopt(self, growth: Growth, window: int | None, reads: bool) -> None:
+        """Tokens of its search become part of it."""
+        unread = growth.unread if growth.tokens else 0
+        self.search_tokens -= len(growth.tokens) + unread
+        self.grow(growth.tokens, unread, inf, OPEN_GATE, window, reads)
 
     def take_reply(self, reply: ProbeReply) -> None:
         """What a probe gave, however late it comes."""

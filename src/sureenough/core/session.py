@@ -14,15 +14,19 @@ from typing import Final
 from sureenough.core.counting import CountingOrder
 from sureenough.core.events import (
     Action,
+    Adopt,
     Cancel,
     Ended,
     Event,
     Expired,
+    Extend,
+    Extended,
     Fate,
     Probe,
     Probed,
     Reason,
     Regrouped,
+    Sampled,
     Start,
     Stop,
     Summary,
@@ -38,6 +42,7 @@ from sureenough.core.outcome import Outcome, build_outcome
 from sureenough.core.path import PathState
 from sureenough.core.probing import LONGEST_PROBE
 from sureenough.core.pruning import OPEN_GATE, Tier
+from sureenough.core.search import Growth, Round, SearchState
 from sureenough.core.snapshot import Phase, Snapshot, SnapshotCache
 from sureenough.core.strategy import Strategy
 from sureenough.core.votes import Poll
@@ -69,11 +74,14 @@ class Session:
         """
         if options.paths is None:
             raise UsageError("a session needs a budget: RunOptions(paths=…)")
+        if strategy.search is not None:
+            strategy.search.check()
+            options = replace(options, paths=min(options.paths, strategy.search.runs))
         options.check_budget(strategy)
         self.strategy, self.options = strategy, options
         self._longest_window, self._gives_up = longest_window, gives_up
         self._window_paths = 0  # paths whose lengths chose the window
-        self._budget, self._window = options.paths, options.window
+        self._budget, self._window = options.paths or 1, options.window
         self._max_tokens = inf if options.max_tokens is None else options.max_tokens
         self._reads, self._probe_rule = strategy.reads_confidence, strategy.probe
         self._phase = Phase.NEW
@@ -124,6 +132,10 @@ class Session:
             return self._on_ended(self._path(event.path), event)
         if isinstance(event, Probed):
             return self._on_probed(self._path(event.path), event)
+        if isinstance(event, Sampled):
+            return self._on_sampled(self._path(event.path), event)
+        if isinstance(event, Extended):
+            return self._on_extended(self._path(event.path), event)
         if not isinstance(event, Regrouped | Expired):
             raise ProtocolError(f"not an event: {event!r}")
         if self.done:
@@ -166,6 +178,33 @@ class Session:
             return [Cancel(path.number, Fate.KEPT), *self._end_path(path, Fate.KEPT)]
         held = path.release() if self._generated < self._max_tokens else []
         return [action for later in held for action in self.receive(later)] or self._at_cap()
+
+    def _on_sampled(self, path: PathState, event: Sampled) -> list[Action]:
+        path.sample(event.branch, event.tokens)
+        self._generated += event.tokens
+        if path.search is not None:
+            self._steps = max(self._steps, path.chain + path.search.depth)
+        return self._at_cap()
+
+    def _on_extended(self, path: PathState, event: Extended) -> list[Action]:
+        if path.fate is not None or path.search is None:
+            return []
+        following = path.search.receive(event.branch, event.continuation)
+        return [] if following is None else self._search_on(path, path.search, following)
+
+    def _search_on(self, path: PathState, search: SearchState, following: Round | Growth) -> list[Action]:
+        """Adopt what was decided, and ask for the next round; the last growth ends the path."""
+        ends = isinstance(following, Growth)
+        growth = following if isinstance(following, Growth) else following.adopted
+        path.adopt(growth, self._window, self._reads)
+        adopted: list[Action] = [Adopt(path.number, growth, ends)] if ends or growth.text else []
+        if isinstance(following, Growth):
+            return adopted
+        seed, room = path_seed(self.options.seed, path.number), self._max_tokens - self._generated
+        for branch, (beginning, limits) in enumerate(following.samples, search.first_branch):
+            limits = limits._replace(max_tokens=max(1, int(min(limits.max_tokens, room))))
+            adopted.append(Extend(path.number, branch, beginning, limits, path_seed(seed, branch)))
+        return adopted
 
     def _grow(self, path: PathState, tokens: Sequence[Token], unread: int = 0) -> None:
         path.grow(tokens, unread, self._max_tokens - self._generated, self._gate, self._window, self._reads)
@@ -314,9 +353,14 @@ class Session:
             wanted = min(wanted, self._planned_width() - self._running - self._order.awaiting_class())
         starts: list[Action] = []
         for number in range(started, started + min(wanted, parallel - running)):
-            self._paths.append(PathState(number, self._steps, warmup, warmup or self._window is None))
-            starts.append(Start(number, path_seed(self.options.seed, number), warmup, self._gate))
-        self._running += len(starts)
+            seed = path_seed(self.options.seed, number)
+            path = PathState(number, self._steps, warmup, warmup or self._window is None)
+            self._paths.append(path)
+            starts.append(Start(number, seed, warmup, self._gate))
+            self._running += 1
+            if self.strategy.search is not None:
+                path.search = SearchState(self.strategy.search, seed)
+                starts += self._search_on(path, path.search, path.search.begin())
         return starts if self._running or self._order.classifying else self._finish("budget")
 
     def _planned_width(self) -> int:

@@ -37,6 +37,7 @@ class PathSnapshot(NamedTuple):
     answer: Answer | None
     counted: bool
     probe_tokens: int = 0
+    search_tokens: int = 0
 
     @classmethod
     def of(cls, path: PathState) -> PathSnapshot:
@@ -88,7 +89,7 @@ class Snapshot:
     @property
     def generated(self) -> int:
         """All tokens so far."""
-        return sum(path.tokens + path.overrun + path.probe_tokens for path in self.paths)
+        return sum(path.tokens + path.overrun + path.probe_tokens + path.search_tokens for path in self.paths)
 
     def measured(self) -> str | None:
         """What the stop rule measured, for people; None before the first vote."""

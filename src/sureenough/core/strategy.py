@@ -1,4 +1,4 @@
-"""A strategy is a recipe: a warm-up, a calibration, a stop rule, a way to weigh votes, and perhaps probes."""
+"""A strategy is a recipe: a warm-up, a calibration, a stop rule, a way to weigh votes; perhaps probes or a search."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from sureenough.core.expected_gain import ExpectedGain
 from sureenough.core.learning import LearnerState
 from sureenough.core.probing import ProbeRule
 from sureenough.core.pruning import Calibrate, no_gate
+from sureenough.core.search import SearchMethod
 from sureenough.core.stop_rules import PlainStopRule, StopRule, never
 from sureenough.core.weights import BySignals, PlainWeigh, Weigh, by_count
 from sureenough.errors import UsageError
@@ -23,6 +24,7 @@ class Strategy:
     stop: StopRule = never
     weigh: Weigh = by_count
     probe: ProbeRule | None = None  # None: paths are not asked for their answer before their end
+    search: SearchMethod | None = None  # None: paths are sampled from the prompt in one go
     explicit_options: tuple[str, ...] = field(default=(), compare=False, repr=False)
     """Options that the caller wrote out, in that order: the spec string repeats them."""
 
@@ -38,6 +40,11 @@ class Strategy:
             raise UsageError(f"warmup={self.warmup} will not do: warmup is a whole number of at least 0")
         if self.prunes and not self.warmup:
             raise UsageError(f"{self.name} prunes by what its warm-up shows, and has none: give it a warmup")
+        if self.search is not None and (self.prunes or self.probe is not None):
+            what = "prunes paths" if self.prunes else "probes paths"
+            raise UsageError(
+                f"{self.name} {what} as they grow, but a search puts its paths together itself: leave one of them out"
+            )
 
     @property
     def prunes(self) -> bool:

@@ -15,11 +15,13 @@ from typing import Final
 from sureenough.answers import Judge
 from sureenough.core.events import (
     Action,
+    Adopt,
     Cancel,
     Classify,
     Ended,
     Event,
     Expired,
+    Extend,
     Fate,
     Probe,
     Probed,
@@ -27,15 +29,17 @@ from sureenough.core.events import (
     Regrouped,
     Start,
     Stop,
+    Summary,
     Token,
     Tokens,
 )
 from sureenough.core.outcome import Outcome
 from sureenough.core.session import Session
 from sureenough.drivers.judging import classes_in_run, extract_in_run, no_answer_note, trait
-from sureenough.drivers.observers import ObservedEvent, Observer, RunStarted
+from sureenough.drivers.observers import ObservedEvent, Observer, PathTruncated, RunStarted
 from sureenough.drivers.path_stream import PathStream
 from sureenough.drivers.probes import LiveProbes
+from sureenough.drivers.search import LiveSearch
 from sureenough.engines.base import Engine, Prompt, WatchOptions, opened
 from sureenough.errors import EngineError, EngineRejected, EngineUnavailable, MissingLogprobs
 from sureenough.spec import render
@@ -75,8 +79,10 @@ async def run(
 class _LiveRun:
     def __init__(self, prompt: Prompt, session: Session, judge: Judge, observers: tuple[Observer, ...]) -> None:
         probed = session.strategy.probe is not None
-        self.prompt = replace(prompt, signals=session.strategy.reads_confidence, growing_text=probed)
+        searches = session.strategy.search is not None
+        self.prompt = replace(prompt, signals=session.strategy.reads_confidence or searches, growing_text=probed)
         self.probes = LiveProbes(self.prompt, judge, session.options.seed, self.receive) if probed else None
+        self.search = LiveSearch(self.prompt, session.options.parallel, self.receive) if searches else None
         self.session, self.judge = session, judge
         self.observers = list(observers)
         self.streams: dict[int, PathStream] = {}
@@ -148,7 +154,7 @@ class _LiveRun:
         planned = self.session.options.planned
         for action in actions:
             match action:
-                case Start(number):
+                case Start(number) if self.search is None:
                     held = planned and bool(self.streams.keys() - {current}) and not isinstance(event, RunStarted)
                     stream = self.streams[number] = PathStream(action, self.prompt.signals)
                     stream.task = self.tasks.create_task(self.grow(stream, held), name=f"path {number}")
@@ -157,6 +163,10 @@ class _LiveRun:
                         self.close(self.streams[number], interrupt=number != current)
                     if self.probes is not None and not isinstance(event, Probed):
                         self.probes.cancel(number)
+                    if self.search is not None:
+                        self.search.cancel(number)
+                case Extend() | Adopt() if self.search is not None:
+                    self.search_on(self.search, action)
                 case Probe(number) if self.probes is not None:
                     probing = self.tasks.create_task(self.probe(self.probes, action), name=f"path {number}, probe")
                     self.probes.pending[number] = probing
@@ -208,6 +218,43 @@ class _LiveRun:
         except asyncio.CancelledError:
             self.cut = True
             raise
+        except Exception as error:  # whatever it is, it ends the run and reaches the caller
+            self.fail(error)
+
+    def search_on(self, search: LiveSearch, action: Extend | Adopt) -> None:
+        """Begin a branch, or keep what was adopted; the answer is read from the whole text."""
+        if isinstance(action, Extend):
+            work, name = self.sample(search, action), f"path {action.path}, branch {action.branch}"
+        else:
+            text = search.adopt(action)
+            if not action.ends:
+                return
+            work, name = self.end_search(action.path, text, action.growth.truncated), f"path {action.path}, answer"
+        search.add(action.path, self.tasks.create_task(work, name=name))
+
+    async def sample(self, search: LiveSearch, action: Extend) -> None:
+        """Sample one branch of a search; if it is lost, its path is."""
+        assert self.engine is not None
+        try:
+            await search.extend(action, self.engine)
+            self.unavailable = 0
+        except asyncio.CancelledError:
+            self.cut = True
+            raise
+        except (EngineRejected, MissingLogprobs) as error:
+            self.fail(error.located(action.path, action.seed))
+        except EngineError as error:
+            search.cancel(action.path)
+            self.lose(action.path, error.located(action.path, action.seed))
+        except Exception as error:  # whatever it is, it ends the run and reaches the caller
+            self.fail(error)
+
+    async def end_search(self, number: int, text: str, truncated: bool) -> None:
+        """The search for a path is over."""
+        if truncated:
+            self.carry_out(PathTruncated(number), ())
+        try:
+            await self.vote(number, text, truncated, None)
         except Exception as error:  # whatever it is, it ends the run and reaches the caller
             self.fail(error)
 
@@ -267,11 +314,15 @@ class _LiveRun:
         if summary is not None and summary.tier is not None:  # pruned by the engine that watched it
             self.receive(Ended(number, Fate.PRUNED, None, summary), number)
             return
-        answer, note = await extract_in_run(self.judge, stream.text)
+        await self.vote(number, stream.text, stream.truncated, summary)
+
+    async def vote(self, number: int, text: str, truncated: bool, summary: Summary | None) -> None:
+        """A path ended by itself: the answer in its text."""
+        answer, note = await extract_in_run(self.judge, text)
         if note is not None:
             self.notes[note] = None
         if answer is None:
-            self.unanswered[stream.truncated] += 1
+            self.unanswered[truncated] += 1
         self.receive(Ended(number, Fate.KEPT, answer, summary), number)
 
     async def classify(self, answers: Sequence[str]) -> None:
@@ -309,6 +360,9 @@ class _LiveRun:
         if self.probes is not None:
             tokens = replace(tokens, reread=self.probes.reread, cached=tokens.cached + self.probes.cached)
             self.notes |= dict.fromkeys(self.probes.final_notes(self.prompt_tokens))
+        if self.search is not None:
+            tokens = replace(tokens, prompt=self.search.prompt, reread=self.search.reread, cached=self.search.cached)
+            self.notes |= dict.fromkeys(self.search.final_notes())
         if out.answer is None and any(self.unanswered.values()):
             self.notes[no_answer_note(self.judge, self.unanswered[True], self.unanswered[False])] = None
         undecided = trait(self.judge, "undecided")

@@ -13,6 +13,7 @@ from sureenough.core.outcome import Outcome
 from sureenough.core.session import Session
 from sureenough.core.strategy import Strategy
 from sureenough.drivers.fast_replay import fast_replay
+from sureenough.errors import UsageError
 from sureenough.pools import RecordedPath, SummarisedPath, scan_together
 from sureenough.spec import render
 
@@ -29,6 +30,10 @@ def replay(
     driver: ReplayDriver = fast_replay,
 ) -> Outcome:
     """Run recorded paths in lockstep; a budget above what was recorded uses what there is."""
+    if strategy.search is not None:
+        raise UsageError(
+            f"{strategy.name} samples as it searches, so recorded paths cannot show what it would do: run it live"
+        )
     if options.window is None:
         options = dataclasses.replace(options, window=choose_window([path.tokens for path in recorded]))
     recorded = recorded[: options.paths]

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import isfinite, isnan
 from typing import Any, Final
 
-from sureenough.core.events import Action, Json, Tokens
+from sureenough.core.events import Action, Adopt, Json, Token, Tokens
 from sureenough.core.outcome import Outcome
 from sureenough.core.snapshot import PathSnapshot, Snapshot
 from sureenough.drivers.observers import ObservedEvent, PathText
@@ -41,9 +41,12 @@ class RunLogWriter:
     def __call__(self, event: ObservedEvent, actions: Sequence[Action], snapshot: Snapshot) -> None:
         self._snapshot = snapshot
         if isinstance(event, Tokens) and event.tokens:
-            self._record(event.path, snapshot).extend(event)
+            self._record(event.path, snapshot).extend(event.tokens)
         elif isinstance(event, PathText):
             self._record(event.path, snapshot).texts.append(event.text)
+        for action in actions:
+            if isinstance(action, Adopt):
+                self._record(action.path, snapshot).extend(action.growth.tokens)
         counted = snapshot.votes.counted
         if counted != self._last:
             self._last = counted
@@ -138,11 +141,11 @@ class _TokenRecord:
         self.conf = array("f")
         self.points: list[float] = []
 
-    def extend(self, event: Tokens) -> None:
-        self.texts += [token.text for token in event.tokens]
+    def extend(self, tokens: Sequence[Token]) -> None:
+        self.texts += [token.text for token in tokens]
         if self.window:
             stride = stride_of(self.window)
-            for token in event.tokens:
+            for token in tokens:
                 self.conf.append(token.conf)
                 if len(self.conf) % stride == 0:
                     self.points.append(self.mean())

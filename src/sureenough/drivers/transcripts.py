@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from sureenough.core.events import Action, Cancel, Ended, Fate, Tokens
+from sureenough.core.events import Action, Adopt, Cancel, Ended, Fate, Tokens
 from sureenough.core.snapshot import Snapshot
 from sureenough.drivers.observers import ObservedEvent, PathText, PathTruncated
 
@@ -45,7 +45,11 @@ class WinnerTranscript:
                 if fate is Fate.KEPT and (known is None or path < known.path):
                     self._kept[answer] = Transcript(path, text, tokens_made, path in self._truncated)
         for action in actions:
-            if isinstance(action, Cancel):
+            if isinstance(action, Adopt):
+                adopted = len(action.growth.tokens) + action.growth.unread
+                self._tokens[action.path] = self._tokens.get(action.path, 0) + adopted
+                self._texts.setdefault(action.path, []).append(action.growth.text)
+            elif isinstance(action, Cancel):
                 self._texts.pop(action.path, None)
                 self._tokens.pop(action.path, None)
 

@@ -63,6 +63,7 @@ class ExtendOptions:
     max_tokens: int
     stop: tuple[str, ...] = ()  # texts at which it ends; they are not part of the continuation
     temperature: float | None = None  # None: the engine's
+    top_p: float | None = None  # None: the engine's
 
     def __post_init__(self) -> None:
         if self.max_tokens < 1:
@@ -72,7 +73,7 @@ class ExtendOptions:
 
     def sampling(self) -> dict[str, Any]:
         """The parameters that replace the engine's."""
-        own = {} if self.temperature is None else {"temperature": self.temperature}
+        own = {name: getattr(self, name) for name in ("temperature", "top_p") if getattr(self, name) is not None}
         return own | {"max_tokens": self.max_tokens} | ({"stop": list(self.stop)} if self.stop else {})
 
 
@@ -80,7 +81,8 @@ class Chunk(list[Token]):
     """Tokens that arrived together, and what arrived with them."""
 
     __slots__ = (
-        "beyond", "cached_tokens", "closed", "estimated", "finish", "prompt_tokens", "summary", "text", "unread",
+        "beyond", "cached_tokens", "closed", "estimated", "finish", "logprobs", "prompt_tokens", "summary", "text",
+        "unread",
     )  # fmt: skip
 
     def __init__(
@@ -96,6 +98,7 @@ class Chunk(list[Token]):
         summary: Summary | None = None,
         beyond: int = 0,
         closed: bool = False,
+        logprobs: Sequence[float] = (),
     ) -> None:
         super().__init__(tokens)
         self.text = "".join([token.text for token in self]) if text is None else text
@@ -107,6 +110,7 @@ class Chunk(list[Token]):
         self.summary = summary  # from engines that watch their own paths
         self.beyond = beyond  # tokens past the path's limit: generated, but not part of the path
         self.closed = closed  # the engine closed the stream at the path's limit; the server may have generated more
+        self.logprobs = logprobs  # of the sampled tokens; only continuations have them
 
 
 class SupportsStream(Protocol):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import aclosing
+from math import log
 
 from sureenough.core.events import Token
 from sureenough.engines.base import Chunk, Engine, ExtendOptions, Prompt
@@ -45,7 +46,10 @@ class Fake(Engine):
     async def extend(
         self, prompt: Prompt, beginning: str, options: ExtendOptions, *, seed: int
     ) -> AsyncGenerator[Sequence[Token], None]:
-        """Play the script's steps for this beginning, one token at a time, up to the limit or a stop text."""
+        """Play the script's steps for this beginning, one token at a time, up to the limit or a stop text.
+
+        Every token counts as the likeliest: its log-probability is that of its peak.
+        """
         if self.continuations is None:
             raise CannotExtend("Fake cannot be extended: it has no continuations")
         self.beginnings.append(beginning)
@@ -60,9 +64,10 @@ class Fake(Engine):
                         ends = [text.index(stop) for stop in options.stop if stop in text]
                         if ends:
                             kept = token.text[: max(0, len(token.text) - len(text) + min(ends))]
-                            yield Chunk([token._replace(text=kept)], finish="stop")
+                            yield Chunk([token._replace(text=kept)], finish="stop", logprobs=[log(token.peak)])
                             return
-                        yield Chunk([token], finish="length" if tokens == options.max_tokens else None)
+                        finish = "length" if tokens == options.max_tokens else None
+                        yield Chunk([token], finish=finish, logprobs=[log(token.peak)])
                         if tokens == options.max_tokens:
                             return
         finally:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from sureenough.spec import REGISTRY
+from sureenough.spec import is_strategy_name
 from sureenough.strategies import STRATEGIES
 
 LISTED_STRATEGIES: Final = tuple(name for name in STRATEGIES if not name.startswith("ddc-") and "+" not in name)
 """The strategies in lists of models and on the page. The ablations of ddc work too, but few readers want them; those
-with probes work if the upstream continues a beginning."""
+with probes or a search work if the upstream continues a beginning."""
 
 
 class ModelName(NamedTuple):
@@ -22,7 +22,7 @@ class ModelName(NamedTuple):
 def split_model_name(name: str) -> ModelName:
     """Model and strategy. What follows an `@` without naming a strategy is part of the model's name."""
     model, at, spec = name.rpartition("@")
-    if at and spec.strip().partition(":")[0] in REGISTRY.names():
+    if at and is_strategy_name(spec.strip().partition(":")[0]):
         return ModelName(model, spec)
     return ModelName(name, None)
 

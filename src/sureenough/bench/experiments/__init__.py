@@ -17,6 +17,7 @@ from sureenough.bench.experiments import (
     overhead,
     probes,
     scaling,
+    search,
     theorem,
     width,
 )
@@ -43,6 +44,7 @@ EXPERIMENTS: Final[dict[str, Experiment]] = {
         learning.EXPERIMENT,
         budget.EXPERIMENT,
         probes.EXPERIMENT,
+        search.EXPERIMENT,
     )
 }
 

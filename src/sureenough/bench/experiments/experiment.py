@@ -22,6 +22,7 @@ from sureenough.bench.source import Source
 from sureenough.core.options import RunOptions
 from sureenough.errors import UsageError
 from sureenough.spec import resolve
+from sureenough.strategies import COMPARED
 from sureenough.version import __version__
 
 T = TypeVar("T")
@@ -84,6 +85,7 @@ class Experiment:
     measure: Callable[[Inputs], Findings]
     live: Live = "no"
     reads: tuple[str, ...] = ()  # of READS
+    compared: tuple[str, ...] = COMPARED  # what runs live by default
 
     def check(self, **inputs: object) -> None:
         """Refuse inputs that would have no effect."""

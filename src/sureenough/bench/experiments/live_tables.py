@@ -51,7 +51,7 @@ def live_tables(runs: Sequence[LiveRun], name: str) -> list[Table]:
     """One table of all live runs; no table if there are none."""
     lines: list[list[Cell]] = []
     for (dataset, model), strategies in comparable_runs(runs).items():
-        totals = [_totals(strategy, own) for strategy, own in strategies.items()]
+        totals = [live_totals(strategy, own) for strategy, own in strategies.items()]
         for total, row, own in zip(totals, rows(totals, 1, 0), strategies.values(), strict=True):
             lines.append(
                 [dataset, model, total.strategy, total.questions, measure(row.accuracy, row.interval),
@@ -62,7 +62,7 @@ def live_tables(runs: Sequence[LiveRun], name: str) -> list[Table]:
     return [Table(f"{name}-live", "Measured live", COLUMNS, lines, [NOTE], live=True)] if lines else []
 
 
-def _totals(strategy: str, runs: Sequence[LiveRun]) -> StrategyRuns:
+def live_totals(strategy: str, runs: Sequence[LiveRun]) -> StrategyRuns:
     """The same sums as of replayed outcomes."""
     total = StrategyRuns(strategy)
     questions: dict[str, list[float]] = {}

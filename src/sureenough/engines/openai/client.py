@@ -191,7 +191,8 @@ class OpenAIConnection(Engine):
         )
         prompt = replace(prompt, watch=None)
         try:
-            async with aclosing(self._generate(prompt, body, options.max_tokens, tags=not beginning)) as chunks:
+            generated = self._generate(prompt, body, options.max_tokens, tags=not beginning, sampled=True)
+            async with aclosing(generated) as chunks:
                 async for chunk in chunks:
                     yield chunk
         except EngineRejected as error:
@@ -202,13 +203,13 @@ class OpenAIConnection(Engine):
             ) from None
 
     async def _generate(
-        self, prompt: Prompt, body: bytes, limit: int | None, *, tags: bool = True
+        self, prompt: Prompt, body: bytes, limit: int | None, *, tags: bool = True, sampled: bool = False
     ) -> AsyncGenerator[Chunk, None]:
         """The chunks of one reply; the request is sent again while its first token has not arrived."""
         engine, attempt = self.engine, 0
         while True:
             watch = self.monitor.watch_request(prompt, engine.k) if engine.inside else None
-            parser = ReplyParser(engine.k, prompt.signals, limit, tags=tags)
+            parser = ReplyParser(engine.k, prompt.signals, limit, tags=tags, sampled=sampled)
             try:
                 async with aclosing(self.read(body, parser, watch)) as chunks:
                     async for chunk in chunks:

@@ -21,6 +21,7 @@ from sureenough.engines.openai.wire import (
     candidates,
     decode,
     error_message,
+    sampled_logprobs,
     token_count,
 )
 from sureenough.errors import EngineError, MissingLogprobs
@@ -41,8 +42,11 @@ class StreamError(Exception):
 class ReplyParser:
     """Parses one reply; `feed` returns what arrived, `last` ends the path."""
 
-    def __init__(self, k: int, signals: bool, limit: int | None = None, *, tags: bool = True) -> None:
+    def __init__(
+        self, k: int, signals: bool, limit: int | None = None, *, tags: bool = True, sampled: bool = False
+    ) -> None:
         self.k, self.signals = k, signals
+        self._sampled: list[float] | None = [] if sampled and signals else None  # log-probabilities of sampled tokens
         self._tags = tags  # whether reasoning is put between think tags; it is not in the rest of a path
         self.limit = limit or LONGEST_PATH
         self._closes_at_limit = limit is None  # else the server knows the limit, and ends the path there itself
@@ -102,7 +106,10 @@ class ReplyParser:
         text, unread, beyond = "".join(self._text), self._unread, self._beyond
         self._tokens, self._text, self._unread, self._beyond = [], [], 0, 0
         estimated = not self.signals and not self.watched
-        return Chunk(tokens, text=text, unread=unread, estimated=estimated, beyond=beyond)
+        chunk = Chunk(tokens, text=text, unread=unread, estimated=estimated, beyond=beyond)
+        if self._sampled:
+            chunk.logprobs, self._sampled = self._sampled, []
+        return chunk
 
     def raise_error(self) -> None:
         """Raise the error, unless the path is complete without what caused it.
@@ -210,6 +217,8 @@ class ReplyParser:
             self.tokens -= over
             dropped = "".join([token.text for token in self._tokens[-over:]])
             del self._tokens[-over:]
+            if self._sampled:
+                del self._sampled[-over:]
             if text:
                 self._text[-1] = text.removesuffix(dropped)
 
@@ -284,6 +293,8 @@ class ReplyParser:
             pieces = [self._loose + pieces[0], *pieces[1:]]
             self._loose = ""
         append_tokens(self._tokens, pieces, columns, self.k)
+        if self._sampled is not None:
+            self._sampled += sampled_logprobs(logprobs)
         if self._pieces:
             self._pieces = max(0, self._pieces - received)
         return received

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from sureenough.engines.base import Prompt
-from sureenough.engines.openai.logprobs import FLOOR
+from sureenough.engines.openai.logprobs import FLOOR, floored
 from sureenough.errors import EngineError
 
 
@@ -26,6 +26,7 @@ class Entry(msgspec.Struct, gc=False):
     """A sampled token and its candidates."""
 
     token: str = ""
+    logprob: float | None = None
     top_logprobs: list[Candidate] = []
 
 
@@ -35,6 +36,7 @@ class Logprobs(msgspec.Struct, gc=False):
     content: list[Entry] | None = None
     top_logprobs: list[dict[str, float] | None] | None = None
     tokens: list[str] | None = None
+    token_logprobs: list[float | None] | None = None
 
 
 TOOL_CALL: Final = "\n\x1etool_call "
@@ -159,6 +161,13 @@ def candidates(logprobs: Logprobs) -> tuple[list[str], list[list[float]]]:
     maps = logprobs.top_logprobs or []
     strings = logprobs.tokens or []
     return [*strings, *[""] * len(maps)][: len(maps)], [list((values or {}).values()) for values in maps]
+
+
+def sampled_logprobs(logprobs: Logprobs) -> list[float]:
+    """The log-probability of each sampled token; fewer than there are tokens if the server does not send them."""
+    entries = logprobs.content
+    values = [entry.logprob for entry in entries] if entries is not None else logprobs.token_logprobs or []
+    return [floored(value) for value in values if value is not None]
 
 
 class TokenCounts(NamedTuple):

@@ -18,7 +18,7 @@ from typing import Any, Self
 
 from sureenough.core.events import Summary, Token
 from sureenough.engines.base import Chunk, ExtendOptions, Prompt
-from sureenough.engines.openai.logprobs import token_signals
+from sureenough.engines.openai.logprobs import floored, token_signals
 from sureenough.engines.openai.wire import FINISH_REASONS
 from sureenough.engines.vllm.client import settled_counts
 from sureenough.engines.vllm.protocol import (
@@ -258,7 +258,7 @@ class _GrowingPath:
         self.finish = delta.finish_reason or self.finish
         text = delta.text or ""  # empty unless text is decoded as it grows
         if signals and delta.token_ids:
-            return Chunk(_tokens(delta.logprobs), text=text)
+            return Chunk(_tokens(delta.logprobs), text=text, logprobs=_sampled_logprobs(delta.logprobs))
         return self._count(len(self.ids), text)
 
     def _count(self, tokens: int, text: str = "") -> Chunk | None:
@@ -289,3 +289,8 @@ def _tokens(flat: Any) -> list[Token]:
     """
     bounds = zip(flat.start_indices, flat.end_indices, strict=True)
     return [Token("", *token_signals(flat.logprobs[start:end][-K:], K)) for start, end in bounds]
+
+
+def _sampled_logprobs(flat: Any) -> list[float]:
+    """The log-probability of each sampled token, whose entry comes first."""
+    return [floored(flat.logprobs[start]) for start in flat.start_indices]

@@ -18,7 +18,7 @@ export function showTiles(state) {
   showMeter(state, summary);
 }
 
-const BUCKETS = { init: "warm-up", kept: "kept", pruned: "pruned", discarded: "discarded", failed: "failed", overrun: "overrun" };
+const BUCKETS = { init: "warm-up", kept: "kept", pruned: "pruned", discarded: "discarded", failed: "failed", overrun: "overrun", probe: "probes", search: "search" };
 
 // What became of the tokens, once the run is over.
 export function describeBuckets(result) {

@@ -1,0 +1,90 @@
+"""The paper's table 2: methods that search for their paths, beside ddc and sure. All of it is measured live."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from statistics import fmean
+from typing import Final
+
+from sureenough.bench import paper
+from sureenough.bench.experiments.columns import changed, measure
+from sureenough.bench.experiments.experiment import Experiment, Findings, Inputs
+from sureenough.bench.experiments.live_tables import comparable_runs, live_totals
+from sureenough.bench.live import LiveRun
+from sureenough.bench.result import Cell, ResultColumn, Table
+from sureenough.bench.score import rows
+from sureenough.errors import UsageError
+
+NAMES: Final = ("ddc", "sure", "predictive+sc", "phi+sc")
+COLUMNS: Final = [
+    ResultColumn("dataset"),
+    ResultColumn("model"),
+    ResultColumn("strategy"),
+    ResultColumn("questions", "count"),
+    ResultColumn("accuracy", "percent", "%"),
+    ResultColumn("vs first", "points", "points"),
+    ResultColumn("won", "count", "questions"),
+    ResultColumn("lost", "count", "questions"),
+    ResultColumn("budget", "count", "paths"),
+    ResultColumn("width", "number", "paths", 1),
+    ResultColumn("tokens", "tokens", "per question"),
+    ResultColumn("of these, search", "tokens", "per question"),
+    ResultColumn("prompt tokens", "tokens", "per question"),
+    ResultColumn("seconds", "seconds", "s"),
+]
+NOTES: Final = (
+    "each strategy sampled its own paths on a live engine; tokens are all that were sampled, rollouts included",
+    "a search is one path of its strategy; prompt tokens of all requests, cached or not, are not part of tokens",
+)
+THEIRS: Final = [
+    ResultColumn("model"),
+    ResultColumn("dataset"),
+    ResultColumn("strategy"),
+    ResultColumn("accuracy in the paper", "percent", "%", paper="table 2"),
+    ResultColumn("tokens in the paper", "tokens7", "10^7", paper="table 2"),
+]
+
+
+def _measure(inputs: Inputs) -> Findings:
+    if not inputs.live_runs:
+        raise UsageError("search samples as it goes: give --dataset, and --url and --model for a server")
+    return Findings([_live_table(inputs.live_runs), _paper_table()])
+
+
+def _live_table(runs: Sequence[LiveRun]) -> Table:
+    lines: list[list[Cell]] = []
+    for (dataset, model), strategies in comparable_runs(runs).items():
+        totals = [live_totals(strategy, own) for strategy, own in strategies.items()]
+        for total, row, own in zip(totals, rows(totals, 1, 0), strategies.values(), strict=True):
+            prompts = [run.tokens.get("prompt", 0) + run.tokens.get("reread", 0) for run in own]
+            lines.append(
+                [dataset, model, total.strategy, total.questions, measure(row.accuracy, row.interval),
+                 measure(row.difference, row.difference_interval), *changed(total, totals[0]),
+                 int(own[0].outcome.get("paths", 0)), row.width, row.tokens, fmean(run.tokens.get("search", 0) for run in own),
+                 fmean(prompts), fmean(run.total_seconds for run in own)]
+            )  # fmt: skip
+    return Table("search", "Searching for paths, measured live", COLUMNS, lines, list(NOTES), live=True)
+
+
+def _paper_table() -> Table:
+    """The paper's own numbers, whatever was measured here."""
+    printed: dict[tuple[str, str, str], dict[str, float]] = {}
+    for one in paper.printed():
+        if one.table == 2:
+            printed.setdefault((one.model, one.dataset, one.setting), {})[one.measure] = one.value
+    lines: list[list[Cell]] = [
+        [*names, values["accuracy"] * 0.01, values["tokens"] * 1e7] for names, values in sorted(printed.items())
+    ]
+    note = "the paper's own numbers, over all questions of a dataset; it does not say how many searches voted"
+    return Table("paper", "Table 2 as the paper prints it", THEIRS, lines, [note])
+
+
+EXPERIMENT: Final = Experiment(
+    "search",
+    "predictive and φ-decoding beside ddc and sure, live (table 2)",
+    "Searching for paths",
+    _measure,
+    "needed",
+    reads=("strategies",),
+    compared=NAMES,
+)

@@ -1,0 +1,227 @@
+"""Foresight decoding: a step is chosen by how likely the model finds what would follow it; see docs/search.md.
+
+predictive: Ma et al., 2024. phi: Xu et al., 2025.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import exp
+from statistics import fmean, pstdev
+from typing import Final, NamedTuple
+
+from sureenough.core.search import (
+    Continuation,
+    Draws,
+    Growth,
+    Round,
+    Sample,
+    SampleLimits,
+    Search,
+    SearchOptions,
+    softmax,
+)
+from sureenough.core.strategy_options import COUNT, FEW, NOT_NEGATIVE, PROBABILITY, TEMPERATURE, option
+from sureenough.core.text_clusters import Cluster, require_scikit_learn, text_clusters
+
+LONGEST_STEP: Final = 1024
+LONGEST_FORESIGHT: Final = 1024
+LONGEST_REST: Final = 3000
+STEP: Final = SampleLimits(LONGEST_STEP, 0.6, "\n")
+FORESIGHT: Final = SampleLimits(LONGEST_FORESIGHT, 1.0)
+REST: Final = SampleLimits(LONGEST_REST, 1.0)
+FINAL_TEMPERATURE: Final = 0.1
+"""Of the choices among steps and among finished beams, which phi makes by log-probability alone."""
+
+_LINE: Final = re.compile(r"\n*[^\n]+(?:\n+|$)")
+
+
+class Line(NamedTuple):
+    """A step of a rollout: a line and the line feeds after it."""
+
+    growth: Growth
+    ends: bool  # the path ends with it
+
+    def continues(self, line: Line) -> bool:
+        """Whether it is the same line, with something after it."""
+        return self.growth.text == line.growth.text and not self.ends
+
+
+def lines_of(rollout: Continuation, most: int) -> tuple[list[Line], float]:
+    """The first lines of a rollout, and their mean log-probability.
+
+    A last line that the limit of tokens cut is left out, unless it is the only one.
+    """
+    text = rollout.text
+    spans = [match.span() for match in _LINE.finditer(text)]
+    if not rollout.complete and len(spans) > 1 and not text.endswith("\n"):
+        spans.pop()
+    lines, logprobs = list[Line](), list[float]()
+    for start, end in spans[:most]:
+        growth, values = rollout.part(start, end)
+        lines.append(Line(growth, rollout.complete and end == len(text)))
+        logprobs += values
+    return lines, fmean(logprobs) if logprobs else 0.0
+
+
+class Rollout(NamedTuple):
+    """What a rollout has beyond the path, and how likely its first lines were when it was sampled."""
+
+    lines: list[Line]
+    value: float
+
+
+@dataclass(frozen=True, slots=True)
+class Predictive(SearchOptions):
+    """Predictive decoding: the next line is that of the rollouts whose next lines are likeliest."""
+
+    rollouts: int = option(8, "rollouts per step", FEW)
+    lookahead: int = option(8, "lines of a rollout by which it is judged", COUNT)
+    rollout_tokens: int = option(500, "most tokens of a rollout", COUNT)
+    heat: float = option(0.8, "temperature of rollouts", NOT_NEGATIVE)
+    select: float = option(0.0, "temperature of the choice among rollouts; 0: the best one", NOT_NEGATIVE)
+    max_steps: int = option(30, "lines that are chosen, before the rest is sampled at once", COUNT)
+
+    def search(self, draws: Draws) -> Search:
+        """Sample rollouts, adopt the first line of one, and go on from there."""
+        text, adopted = "", Growth()
+        memory: list[Rollout] = []
+        limits = SampleLimits(self.rollout_tokens, self.heat)
+        for _ in range(self.max_steps):
+            for reply in (yield Round((Sample(text, limits),) * self.rollouts, adopted)):
+                lines, score = lines_of(reply, self.lookahead)
+                memory.append(Rollout(lines, exp(score)))
+            memory = [rollout for rollout in memory if rollout.lines]
+            if not memory:  # every rollout is empty: the model has nothing to add
+                return Growth()
+            line = self._choose(memory, draws)
+            if line.ends:
+                return line.growth
+            adopted = line.growth
+            text += adopted.text
+            memory = [Rollout(lines[1:], value) for lines, value in memory if lines[0].continues(line)]
+        (rest,) = yield Round((Sample(text, SampleLimits(LONGEST_REST, self.heat)),), adopted)
+        return rest.growth()
+
+    def _choose(self, rollouts: list[Rollout], draws: Draws) -> Line:
+        """The first line of the best rollout, or one that is drawn; rollouts with the same line add up."""
+        if not self.select:
+            return max(rollouts, key=lambda rollout: rollout.value).lines[0]
+        weights: dict[tuple[str, bool], float] = {}
+        lines: dict[tuple[str, bool], Line] = {}
+        for rollout, weight in zip(rollouts, softmax([one.value for one in rollouts], self.select), strict=True):
+            line = rollout.lines[0]
+            key = line.growth.text, line.ends
+            lines.setdefault(key, line)
+            weights[key] = weights.get(key, 0.0) + weight
+        return list(lines.values())[draws.choose(list(weights.values()))]
+
+
+class Beam(NamedTuple):
+    """A path in the making."""
+
+    growth: Growth = Growth()
+    value: float = 0.0  # mean log-probability of its foresight
+
+
+class WidenedBeam(NamedTuple):
+    """A beam with one more line."""
+
+    beam: Beam
+    step: Continuation
+
+    @property
+    def text(self) -> str:
+        """Without the line feed, so that a foresight may also end the path here."""
+        return self.beam.growth.text + self.step.text
+
+    def grown(self, *, ends: bool) -> Growth:
+        """The path with this line, and with its line feed if the path goes on after it."""
+        growth = self.step.growth()._replace(truncated=False)
+        if self.step.complete and not ends:
+            tokens = growth.tokens
+            if tokens:
+                tokens = (*tokens[:-1], tokens[-1]._replace(text=tokens[-1].text + "\n"))
+            growth = growth._replace(text=growth.text + "\n", tokens=tokens)
+        return self.beam.growth.then(growth)
+
+
+@dataclass(frozen=True, slots=True)
+class Phi(SearchOptions):
+    """φ-decoding: lines are drawn by how likely their foresight is, and by how many foresights are alike."""
+
+    beams: int = option(4, "beams that are kept after a step", FEW)
+    rollouts: int = option(4, "next lines that are sampled per beam", FEW)
+    min_steps: int = option(4, "steps before the search may end early", COUNT)
+    max_steps: int = option(8, "steps after which the beams are finished", COUNT)
+    clusters: int = option(3, "clusters of foresights", FEW)
+    share: float = option(0.7, "share of the largest cluster that ends the search", PROBABILITY)
+    tau1: float = option(0.6, "temperature of the choice by advantage", TEMPERATURE)
+    tau2: float = option(0.6, "temperature of the choice by cluster", TEMPERATURE)
+    cluster: Cluster = text_clusters
+
+    def check(self) -> None:
+        """Refuse to begin without scikit-learn."""
+        if self.cluster is text_clusters:
+            require_scikit_learn()
+
+    def search(self, draws: Draws) -> Search:
+        """Widen the beams by a line, look ahead from each, draw those to keep; then finish them and choose one."""
+        beams, ended = [Beam()] * self.beams, list[Beam]()
+        for step in range(1, self.max_steps + 1):
+            grown = [beam for beam in beams for _ in range(self.rollouts)]
+            replies = yield Round(tuple(Sample(beam.growth.text, STEP) for beam in grown))
+            candidates = [WidenedBeam(*pair) for pair in zip(grown, replies, strict=True)]
+            kept = likely_steps(candidates, len(beams), draws)
+            foresights = yield Round(tuple(Sample(candidate.text, FORESIGHT) for candidate in kept))
+            chosen, settled = self._draw(kept, foresights, len(beams), draws)
+            beams = []
+            for candidate, foresight in chosen:
+                ends = foresight.complete and not foresight.text.strip()
+                beam = Beam(candidate.grown(ends=ends), foresight.score)
+                (ended if ends else beams).append(beam)
+            if not beams or (settled and step >= self.min_steps):
+                break
+        rests = (yield Round(tuple(Sample(beam.growth.text, REST) for beam in beams))) if beams else ()
+        return self._finish([*beams, *ended], [*rests, *(Continuation() for _ in ended)], draws)
+
+    def _draw(
+        self, kept: Sequence[WidenedBeam], foresights: Sequence[Continuation], count: int, draws: Draws
+    ) -> tuple[list[tuple[WidenedBeam, Continuation]], bool]:
+        """The candidates that become beams, and whether the foresights are so alike that the search may end."""
+        advantages = [after.score - before.beam.value for before, after in zip(kept, foresights, strict=True)]
+        texts = [foresight.text for foresight in foresights]
+        weights, share = softmax(advantages, self.tau1), 0.0
+        labels = self.cluster(texts, self.clusters, draws.seed())
+        if labels is not None:
+            shares = [labels.count(label) / len(labels) for label in labels]
+            weights = [(a + c) / 2 for a, c in zip(weights, softmax(shares, self.tau2), strict=True)]
+            share = max(shares)
+        chosen = draws.without_replacement(weights, count)
+        return [(kept[index], foresights[index]) for index in chosen], share >= self.share or len(set(texts)) == 1
+
+    def _finish(self, beams: Sequence[Beam], rests: Sequence[Continuation], draws: Draws) -> Growth:
+        """One of the finished beams, in the larger of two clusters if all of them have been continued."""
+        among = list(range(len(beams)))
+        if all(rest.text.strip() for rest in rests):
+            labels = self.cluster([rest.text for rest in rests], 2, draws.seed())
+            if labels is not None:
+                largest = max(labels, key=labels.count)
+                among = [index for index in among if labels[index] == largest]
+        advantages = [rests[index].score - beams[index].value for index in among]
+        index = among[draws.choose(softmax(advantages, FINAL_TEMPERATURE))]
+        return beams[index].growth.then(rests[index].growth())
+
+
+def likely_steps(candidates: Sequence[WidenedBeam], least: int, draws: Draws) -> list[WidenedBeam]:
+    """Those whose step is likelier than the mean less one standard deviation, and others if these are too few."""
+    scores = [candidate.step.score for candidate in candidates]
+    floor = fmean(scores) - pstdev(scores)
+    kept = [index for index, score in enumerate(scores) if score > floor]
+    others = [index for index in range(len(scores)) if index not in kept]
+    if len(kept) < least:
+        weights = softmax([scores[index] for index in others], FINAL_TEMPERATURE)
+        kept += [others[index] for index in draws.without_replacement(weights, least - len(kept))]
+    return [candidates[index] for index in sorted(kept)]

@@ -1,0 +1,213 @@
+"""Search: a path that is put together from continuations of its beginning. A method decides, and samples nothing.
+
+A method is a generator: it yields the continuations that it needs next, and is sent what was sampled. All its draws
+come from a generator whose seed depends on the run's seed and the path's number only, so width changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass
+from math import exp
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+import numpy as np
+
+from sureenough.core.strategy_options import COUNT, check_options, option
+from sureenough.errors import ProtocolError
+
+if TYPE_CHECKING:
+    from sureenough.core.events import Token
+
+
+class SampleLimits(NamedTuple):
+    """How a continuation is sampled; top-p is 1."""
+
+    max_tokens: int
+    temperature: float
+    stop: str | None = None  # the text at which it ends
+
+
+class Growth(NamedTuple):
+    """What becomes part of the path: an exact text, and the tokens that were sampled for it."""
+
+    text: str = ""
+    tokens: tuple[Token, ...] = ()
+    unread: int = 0
+    truncated: bool = False  # the limit of tokens cut the path
+
+    def then(self, other: Growth) -> Growth:
+        """This, and then the other."""
+        unread = self.unread + other.unread
+        return Growth(self.text + other.text, self.tokens + other.tokens, unread, other.truncated)
+
+
+class Continuation(NamedTuple):
+    """What was sampled after a beginning. The texts of the tokens add up to its text."""
+
+    tokens: tuple[Token, ...] = ()
+    logprobs: tuple[float, ...] = ()  # of the sampled tokens
+    complete: bool = True  # it ended by itself or at a stop text, not at its limit of tokens
+    unread: int = 0  # further tokens, without text or signals, such as the one that ended it
+
+    @property
+    def text(self) -> str:
+        """Without the text at which it stopped."""
+        return "".join([token.text for token in self.tokens])
+
+    @property
+    def score(self) -> float:
+        """Mean log-probability of its tokens; 0 if it has none."""
+        return sum(self.logprobs) / len(self.logprobs) if self.logprobs else 0.0
+
+    def part(self, start: int, end: int) -> tuple[Growth, list[float]]:
+        """This range of its text with the tokens that begin there, and their log-probabilities."""
+        text = self.text
+        whole = end >= len(text)
+        tokens: list[Token] = []
+        logprobs: list[float] = []
+        at, left = 0, ""  # `left`: text in the range of a token that begins before it
+        for n, token in enumerate(self.tokens):
+            following = at + len(token.text)
+            if at < start < following:
+                left = text[start : min(end, following)]
+            elif at >= start and (at < end or whole):
+                tokens.append(token._replace(text=left + token.text[: end - at]))
+                logprobs += self.logprobs[n : n + 1]
+                left = ""
+            at = following
+        return Growth(text[start:end], tuple(tokens), self.unread if whole else 0), logprobs
+
+    def growth(self) -> Growth:
+        """All of it."""
+        return Growth(self.text, self.tokens, self.unread, not self.complete)
+
+
+class Sample(NamedTuple):
+    """A continuation that a method needs."""
+
+    beginning: str
+    limits: SampleLimits
+
+
+class Round(NamedTuple):
+    """The continuations that a method needs next, and what it has decided on before."""
+
+    samples: tuple[Sample, ...]
+    adopted: Growth = Growth()
+
+
+Search = Generator[Round, Sequence[Continuation], Growth]
+"""A running method: it yields rounds, receives their continuations in the same order, and returns the path's end."""
+
+
+class Draws:
+    """The random choices of one search, from numbers between 0 and 1."""
+
+    def __init__(self, uniform: Callable[[], float]) -> None:
+        self._uniform = uniform
+
+    def seed(self) -> int:
+        """A seed for what draws by itself."""
+        return int(self._uniform() * (1 << 31))
+
+    def choose(self, weights: Sequence[float]) -> int:
+        """An index, with probabilities in proportion to the weights."""
+        target, total = self._uniform() * sum(weights), 0.0
+        for index, weight in enumerate(weights):
+            total += weight
+            if target < total:
+                return index
+        return max(range(len(weights)), key=lambda index: weights[index])  # the sum was rounded
+
+    def without_replacement(self, weights: Sequence[float], count: int) -> list[int]:
+        """So many different indices, one draw after another; all of them if there are not more."""
+        remaining = list(range(len(weights)))
+        chosen: list[int] = []
+        while remaining and len(chosen) < count:
+            chosen.append(remaining.pop(self.choose([weights[index] for index in remaining])))
+        return chosen
+
+
+def softmax(values: Sequence[float], temperature: float) -> list[float]:
+    """Shifted by the largest value, so that nothing overflows."""
+    highest = max(values, default=0.0)
+    powers = [exp((value - highest) / temperature) for value in values]
+    return [power / sum(powers) for power in powers]
+
+
+class SearchMethod(Protocol):
+    """How a path is searched for: a frozen dataclass whose options are part of the strategy's spec."""
+
+    @property
+    def runs(self) -> int:
+        """Paths per question, if the budget does not say less."""
+
+    def check(self) -> None:
+        """Refuse to begin if something is missing, before anything is sampled."""
+
+    def search(self, draws: Draws) -> Search:
+        """Begin one path."""
+
+
+@dataclass(frozen=True, slots=True)
+class SearchOptions:
+    """What all methods have in common."""
+
+    runs: int = option(8, "searches per question, each of which is one path", COUNT)
+
+    def __post_init__(self) -> None:
+        check_options(self)
+
+    def check(self) -> None:
+        """Most methods need nothing beside the engine."""
+
+
+class SearchState:
+    """The search of one path: what is being sampled, and what it has cost."""
+
+    def __init__(self, method: SearchMethod, seed: int) -> None:
+        self._search = method.search(Draws(np.random.Generator(np.random.PCG64(seed)).random))
+        self._first = 0  # number of the first branch of this round
+        self._replies: list[Continuation | None] = []
+        self._sampled: list[int] = []  # tokens of the branches of this round
+        self._depth = 0  # tokens of the longest branches of the rounds before
+
+    @property
+    def depth(self) -> int:
+        """The longest chain of tokens sampled one after another."""
+        return self._depth + max(self._sampled, default=0)
+
+    def begin(self) -> Round | Growth:
+        """The first round."""
+        return self._next(None)
+
+    def _next(self, replies: Sequence[Continuation] | None) -> Round | Growth:
+        self._depth, self._first = self.depth, self._first + len(self._replies)
+        self._replies, self._sampled = [], []
+        try:
+            following = next(self._search) if replies is None else self._search.send(replies)
+        except StopIteration as end:
+            last: Growth = end.value
+            return last
+        self._replies, self._sampled = [None] * len(following.samples), [0] * len(following.samples)
+        return following
+
+    @property
+    def first_branch(self) -> int:
+        """The number of this round's first branch."""
+        return self._first
+
+    def sampled(self, branch: int, tokens: int) -> None:
+        """A branch grew."""
+        if 0 <= branch - self._first < len(self._sampled):
+            self._sampled[branch - self._first] += tokens
+
+    def receive(self, branch: int, reply: Continuation) -> Round | Growth | None:
+        """Take in a finished branch: what follows once the round is complete, None before."""
+        index = branch - self._first
+        if not 0 <= index < len(self._replies) or self._replies[index] is not None:
+            raise ProtocolError(f"branch {branch} was not requested, or has been received before")
+        self._replies[index] = reply
+        complete = [reply for reply in self._replies if reply is not None]
+        return self._next(complete) if len(complete) == len(self._replies) else None

@@ -1,0 +1,31 @@
+"""Texts by their words: TF-IDF and k-means, from scikit-learn, which the extra `search` installs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from importlib.util import find_spec
+
+from sureenough.errors import UsageError
+
+Cluster = Callable[[Sequence[str], int, int], list[int] | None]
+"""The cluster of every text, given how many clusters there may be and a seed; None if the texts have no words."""
+
+
+def require_scikit_learn() -> None:
+    """Refuse to go on without it, with what to install."""
+    if find_spec("sklearn") is None:
+        raise UsageError("phi clusters texts with scikit-learn, which is missing: pip install 'sureenough[search]'")
+
+
+def text_clusters(texts: Sequence[str], clusters: int, seed: int) -> list[int] | None:
+    """The clusters of texts; no more than there are different texts, with which k-means has no solution."""
+    from sklearn.cluster import KMeans
+    from sklearn.feature_extraction.text import TfidfVectorizer
+
+    try:
+        vectors = TfidfVectorizer().fit_transform(texts).toarray()
+    except ValueError:  # no text has a word of two letters or digits
+        return None
+    different = len({row.tobytes() for row in vectors})
+    kmeans = KMeans(min(clusters, different), random_state=seed).fit(vectors)
+    return [int(label) for label in kmeans.labels_]

@@ -1,0 +1,125 @@
+"""How a search is carried out: its branches are continuations, sampled side by side on one engine."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import aclosing
+
+from sureenough.core.events import Adopt, Extend, Extended, Sampled, Token
+from sureenough.core.search import Continuation
+from sureenough.engines.base import Chunk, Engine, ExtendOptions, Prompt
+from sureenough.errors import MissingLogprobs
+
+
+class Branch:
+    """One continuation while it grows."""
+
+    def __init__(self) -> None:
+        self._tokens: list[Token] = []
+        self._logprobs: list[float] = []
+        self._loose = ""  # text before the first token
+        self._unread = 0
+        self._complete = True
+        self.prompt_tokens: int | None = None
+        self.cached_tokens = 0
+
+    def add(self, received: Sequence[Token]) -> int:
+        """Take in a chunk; how many tokens it cost."""
+        chunk = received if isinstance(received, Chunk) else Chunk(received)
+        if len(chunk.logprobs) != len(chunk):
+            raise MissingLogprobs(
+                "the engine sends no log-probabilities of the tokens that it samples, by which a search is guided: use "
+                "a server that sends logprobs, or a strategy that does not search"
+            )
+        texts = [token.text for token in chunk]
+        if "".join(texts) != chunk.text:
+            texts = [chunk.text, *[""] * (len(texts) - 1)]
+        for token, text in zip(chunk, texts, strict=False):
+            self._tokens.append(token._replace(text=self._loose + text))
+            self._loose = ""
+        if not chunk and self._tokens:
+            self._tokens[-1] = self._tokens[-1]._replace(text=self._tokens[-1].text + chunk.text)
+        elif not chunk:
+            self._loose += chunk.text
+        self._logprobs += chunk.logprobs
+        self._unread += chunk.unread
+        self._complete = self._complete and chunk.finish != "length"
+        self.prompt_tokens = chunk.prompt_tokens or self.prompt_tokens
+        self.cached_tokens = chunk.cached_tokens or self.cached_tokens
+        return len(chunk) + chunk.unread + chunk.beyond
+
+    def continuation(self) -> Continuation:
+        """What was sampled."""
+        return Continuation(tuple(self._tokens), tuple(self._logprobs), self._complete, self._unread)
+
+
+class LiveSearch:
+    """The searches of a live run: their branches, at most `width` at once, and what their prompts cost."""
+
+    def __init__(self, prompt: Prompt, width: int, receive: Callable[[Sampled | Extended, int], None]) -> None:
+        self._prompt, self._receive = prompt, receive
+        self._places = asyncio.Semaphore(width)
+        self._tasks: dict[int, set[asyncio.Task[None]]] = {}  # by path
+        self._texts: dict[int, str] = {}
+        self.prompt = self.reread = self.cached = 0  # prompt tokens, of requests without and with a beginning
+        self._least_read: int | None = None  # prompt tokens of requests with a beginning
+        self._most_prompt = 0
+
+    def adopt(self, action: Adopt) -> str:
+        """A path's text with what it has adopted."""
+        self._texts[action.path] = self._texts.get(action.path, "") + action.growth.text
+        return self._texts[action.path]
+
+    def add(self, path: int, task: asyncio.Task[None]) -> None:
+        """Remember a task of this path, to cancel it with the path."""
+        tasks = self._tasks.setdefault(path, set())
+        tasks.add(task)
+        task.add_done_callback(tasks.discard)
+
+    def cancel(self, path: int) -> None:
+        """Close all branches of a path."""
+        self._texts.pop(path, None)
+        for task in self._tasks.pop(path, ()):
+            task.cancel()
+
+    async def extend(self, action: Extend, engine: Engine) -> None:
+        """Carry out one branch.
+
+        Raises:
+            EngineError: it is lost, and its path with it.
+        """
+        limits, branch = action.limits, Branch()
+        stop = () if limits.stop is None else (limits.stop,)
+        options = ExtendOptions(max_tokens=limits.max_tokens, stop=stop, temperature=limits.temperature, top_p=1.0)
+        async with self._places:
+            try:
+                extended = engine.extend(self._prompt, action.beginning, options, seed=action.seed)
+                async with aclosing(extended) as chunks:
+                    async for chunk in chunks:
+                        tokens = branch.add(chunk)
+                        if tokens:
+                            self._receive(Sampled(action.path, action.branch, tokens), action.path)
+            finally:
+                self._account(branch, action)
+        self._receive(Extended(action.path, action.branch, branch.continuation()), action.path)
+
+    def _account(self, branch: Branch, action: Extend) -> None:
+        read = branch.prompt_tokens
+        if read is None:
+            return
+        self.cached += branch.cached_tokens
+        if action.beginning:
+            self.reread += read
+            self._least_read = read if self._least_read is None else min(read, self._least_read)
+        else:
+            self.prompt += read
+            self._most_prompt = max(read, self._most_prompt)
+
+    def final_notes(self) -> Iterator[str]:
+        """What a reader of the outcome should know."""
+        if self._least_read is not None and self._least_read < self._most_prompt:
+            yield (
+                "the server read fewer tokens than the search sent: its chat template changes the beginning of a "
+                "reply, so that steps do not follow each other; `sureenough doctor` checks it"
+            )

@@ -1,0 +1,75 @@
+"""A toy model for tests of searches, and a loop that carries out what a session asks of it, one event at a time."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from math import log
+from random import Random
+
+from sureenough.core.events import Action, Adopt, Cancel, Ended, Event, Extend, Extended, Fate, Sampled, Token
+from sureenough.core.search import Continuation, SampleLimits
+from sureenough.core.session import Session
+from tests.core.journal import say
+
+Sampler = Callable[[str, SampleLimits, int], Continuation]
+
+PIECES = ("ab ", "cd", "efg ", "\n", "\n", "h\n", "i\nj", "", " 7")
+"""Texts of the toy model's tokens; line feeds may be alone, at the end of a token, or within one."""
+
+
+def toy(beginning: str, limits: SampleLimits, seed: int) -> Continuation:
+    """A continuation that depends on nothing but its arguments; it ends by itself with one token in twelve."""
+    random = Random(f"{seed} {beginning} {limits.temperature}")
+    tokens: list[Token] = []
+    while len(tokens) < limits.max_tokens:
+        if random.random() < 1 / 12:
+            return _continuation(tokens, unread=1)
+        tokens.append(Token(random.choice(PIECES), random.uniform(0.1, 0.99), random.uniform(2, 9)))
+        text = "".join(token.text for token in tokens)
+        if limits.stop is not None and limits.stop in text:
+            beyond = len(text) - text.index(limits.stop)
+            kept = tokens.pop()
+            tokens.append(kept._replace(text=kept.text[: len(kept.text) - beyond]))
+            return _continuation(tokens)
+    return _continuation(tokens, complete=False)
+
+
+def _continuation(tokens: Sequence[Token], *, complete: bool = True, unread: int = 0) -> Continuation:
+    return Continuation(tuple(tokens), tuple(log(token.peak) for token in tokens), complete, unread)
+
+
+def line(text: str, peak: float = 0.5, *, complete: bool = True) -> Continuation:
+    """A continuation whose tokens are the letters of a text, all equally likely."""
+    return _continuation([Token(letter, peak, 5.0) for letter in text], complete=complete)
+
+
+def carried_out(session: Session, sample: Sampler, answer: Callable[[str], str | None]) -> tuple[list[str], list[str]]:
+    """The journal of a run with this model, and the texts of its paths in the order of their ends."""
+    journal: list[str] = []
+    texts: dict[int, str] = {}
+    ended: list[str] = []
+    events: deque[Event] = deque()
+
+    def take(cause: str, actions: Sequence[Action]) -> None:
+        journal.append(f"{cause} -> {', '.join(map(say, actions)) or 'nothing'}")
+        for action in actions:
+            match action:
+                case Extend(path, branch, beginning, limits, seed):
+                    reply = sample(beginning, limits, seed)
+                    events.append(Sampled(path, branch, len(reply.tokens) + reply.unread))
+                    events.append(Extended(path, branch, reply))
+                case Adopt(path, growth, ends):
+                    texts[path] = texts.get(path, "") + growth.text
+                    if ends:
+                        ended.append(texts[path])
+                        events.append(Ended(path, Fate.KEPT, answer(texts[path])))
+                case Cancel(path):
+                    for event in [event for event in events if getattr(event, "path", None) == path]:
+                        events.remove(event)
+
+    take("begin", session.begin())
+    while events:
+        event = events.popleft()
+        take(say(event), session.receive(event))
+    return journal, ended

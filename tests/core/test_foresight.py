@@ -1,0 +1,266 @@
+"""Foresight decoding against plain implementations of the papers' rules, with all draws given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from importlib.util import find_spec
+from math import exp
+from random import Random
+
+import numpy as np
+import pytest
+
+from sureenough.core.foresight import Phi, Predictive, lines_of
+from sureenough.core.search import Continuation, Draws, SampleLimits, SearchMethod
+from sureenough.core.text_clusters import text_clusters
+from sureenough.errors import UsageError
+from tests.core.searching import line, toy
+
+Samples = Callable[[str, SampleLimits, int], list[Continuation]]  # so many continuations of a beginning
+
+
+def clusters(texts: Sequence[str], most: int, seed: int) -> list[int] | None:
+    """A stand-in for k-means: by the number of line feeds, and by the seed."""
+    return None if not any(text.strip() for text in texts) else [(text.count("\n") + seed) % most for text in texts]
+
+
+def searched(method: SearchMethod, samples: Samples, uniform: Callable[[], float]) -> tuple[str, int]:
+    """The path that a method finds, and how many of its tokens were sampled for it."""
+    search = method.search(Draws(uniform))
+    text, tokens = "", 0
+    try:
+        following = next(search)
+        while True:
+            text += following.adopted.text
+            tokens += len(following.adopted.tokens)
+            replies = [samples(beginning, limits, 1)[0] for beginning, limits in following.samples]
+            following = search.send(replies)
+    except StopIteration as end:
+        return text + end.value.text, tokens + len(end.value.tokens)
+
+
+def sampling(seed: int) -> Samples:
+    """The toy model; the n-th continuation of a run has the n-th seed."""
+    numbers = iter(range(seed * 10_000, 10**9))
+    return lambda beginning, limits, count: [toy(beginning, limits, next(numbers)) for _ in range(count)]
+
+
+def pick(weights: Iterable[float], u: float) -> int:
+    """Inverse of the cumulative distribution."""
+    edges = np.cumsum(list(weights))
+    return int(np.searchsorted(edges, u * edges[-1], side="right"))
+
+
+# -- predictive decoding
+
+
+def reference_predictive(
+    samples: Samples, uniform: Callable[[], float], *, k: int, lookahead: int, tau: float, steps: int, limit: int
+) -> str:
+    """Ma et al., with whole texts instead of tokens: every rollout so far that begins with the path has a say."""
+    prefix, pool = "", []  # of whole texts as lists of lines, whether the last line ends the path, and values
+    history: list[str] = []
+    for _ in range(steps):
+        for rollout in samples(prefix, SampleLimits(limit, 0.8), k):
+            lines, value = reference_lines(rollout, lookahead)
+            pool.append(([*history, *lines], value))
+        options: list[tuple[str, float]] = []
+        for lines, value in pool:
+            if len(lines) > len(history) and lines[: len(history)] == history:
+                options.append((lines[len(history)], value))
+        if not options:
+            return prefix
+        if tau == 0:
+            action = options[int(np.argmax([value for _, value in options]))][0]
+        else:
+            weights: dict[str, float] = {}
+            for action, value in options:
+                weights[action] = weights.get(action, 0.0) + exp(value / tau)
+            action = list(weights)[pick(weights.values(), uniform())]
+        prefix += action.removesuffix("$")
+        if action.endswith("$"):
+            return prefix
+        history.append(action)
+    return prefix + samples(prefix, SampleLimits(3000, 0.8), 1)[0].text
+
+
+def reference_lines(rollout: Continuation, most: int) -> tuple[list[str], float]:
+    """Lines with the line feeds after them, the last one marked with $ if the path ends there; and the value."""
+    lines: list[str] = []
+    for letter in rollout.text:
+        new = not lines or (lines[-1].endswith("\n") and letter != "\n" and lines[-1].strip("\n"))
+        lines = [*lines, letter] if new else [*lines[:-1], lines[-1] + letter]
+    if lines and not lines[-1].strip("\n"):
+        lines.pop()
+    if not rollout.complete and len(lines) > 1 and not lines[-1].endswith("\n"):
+        lines.pop()
+    ends = rollout.complete and "".join(lines) == rollout.text
+    used = lines[:most]
+    logprobs, at = [], 0
+    for token, logprob in zip(rollout.tokens, rollout.logprobs, strict=True):
+        if at < len("".join(used)) or "".join(used) == rollout.text:
+            logprobs.append(logprob)
+        at += len(token.text)
+    if ends and len(used) == len(lines):
+        used[-1:] = [one + "$" for one in used[-1:]]
+    return used, exp(sum(logprobs) / len(logprobs)) if logprobs and used else 1.0
+
+
+@pytest.mark.parametrize("tau", [0.0, 0.05, 0.1])
+@pytest.mark.parametrize("seed", range(40))
+def test_predictive_decoding_is_the_papers(seed: int, tau: float) -> None:
+    method = Predictive(rollouts=4, lookahead=3, select=tau, max_steps=6, rollout_tokens=12)
+    text, tokens = searched(method, sampling(seed), Random(seed).random)
+    expected = reference_predictive(
+        sampling(seed), Random(seed).random, k=4, lookahead=3, tau=tau, steps=6, limit=12
+    )  # fmt: skip
+    assert text == expected
+    assert (tokens == 0) <= (text == "")
+
+
+def test_the_defaults_are_those_of_the_papers_for_mathematics() -> None:
+    assert Predictive() == Predictive(8, 8, 8, 500, 0.8, 0.0, 30)
+    phi = Phi()
+    assert (phi.beams, phi.rollouts, phi.min_steps, phi.max_steps, phi.clusters) == (4, 4, 4, 8, 3)
+    assert (phi.share, phi.tau1, phi.tau2) == (0.7, 0.6, 0.6)
+
+
+@pytest.mark.parametrize(
+    ("rollout", "lines", "ends"),
+    [
+        (line("a\nb\nc"), ["a\n", "b\n"], [False, False]),
+        (line("a\nb"), ["a\n", "b"], [False, True]),
+        (line("a\nb", complete=False), ["a\n"], [False]),  # the limit cut the second line
+        (line("abc", complete=False), ["abc"], [False]),  # no line feed came before the limit
+        (line("\n\na\n\nb\n"), ["\n\na\n\n", "b\n"], [False, True]),
+        (line(""), [], []),
+        (line("\n\n"), [], []),
+    ],
+)
+def test_the_lines_of_a_rollout(rollout: Continuation, lines: list[str], ends: list[bool]) -> None:
+    found, _ = lines_of(rollout, 2)
+    assert [one.growth.text for one in found] == lines
+    assert [one.ends for one in found] == ends
+    assert [len(one.growth.tokens) for one in found] == [len(text) for text in lines]
+
+
+def test_past_rollouts_have_a_say_while_they_begin_with_the_path() -> None:
+    """The second line of the best rollout is better than all that is sampled after its first."""
+    first = [line("good\nplan\nend", 0.9), line("bad\n", 0.5)]
+    second = [line("weak\n", 0.2), line("weaker\n", 0.1)]
+    rounds = iter([first, second, [line("end", 0.1), line("stop", 0.2)]])
+    replies: list[Continuation] = []
+
+    def samples(beginning: str, limits: SampleLimits, count: int) -> list[Continuation]:
+        replies[:] = replies or next(rounds)
+        return [replies.pop(0)]
+
+    assert searched(Predictive(rollouts=2), samples, Random(0).random)[0] == "good\nplan\nend"
+
+
+# -- phi-decoding
+
+
+def reference_phi(
+    samples: Samples, uniform: Callable[[], float], *, m: int, n: int, t: tuple[int, int], k: int, delta: float
+) -> str:
+    """Xu et al., with texts and numpy arrays."""
+    beams, values, finished = [""] * m, [0.0] * m, list[tuple[str, float]]()
+    for step in range(1, t[1] + 1):
+        rows = [(b, reply) for b in range(len(beams)) for reply in samples(beams[b], SampleLimits(1024, 0.6, "\n"), n)]
+        scores = np.array([np.mean(reply.logprobs) if reply.logprobs else 0.0 for _, reply in rows])
+        keep = [i for i in range(len(rows)) if scores[i] > scores.mean() - scores.std()]
+        rest = [i for i in range(len(rows)) if i not in keep]
+        weights = np.exp((scores - scores.max()) / 0.1)
+        while len(keep) < len(beams):
+            index = rest[pick(weights[rest], uniform())]
+            keep.append(index)
+            rest.remove(index)
+        keep.sort()
+        texts = [beams[rows[i][0]] + rows[i][1].text for i in keep]
+        foresights = [samples(text, SampleLimits(1024, 1.0), 1)[0] for text in texts]
+        values_now = np.array([np.mean(f.logprobs) if f.logprobs else 0.0 for f in foresights])
+        advantages = values_now - np.array([values[rows[i][0]] for i in keep])
+        p = np.exp(advantages / 0.6) / np.exp(advantages / 0.6).sum()
+        labels = clusters([f.text for f in foresights], k, int(uniform() * 2**31))
+        share = 0.0
+        if labels is not None:
+            c = np.array([labels.count(label) / len(labels) for label in labels])
+            p, share = (p + np.exp(c / 0.6) / np.exp(c / 0.6).sum()) / 2, c.max()
+        chosen, left = list[int](), list(range(len(keep)))
+        while left and len(chosen) < len(beams):
+            chosen.append(left.pop(pick(p[left], uniform())))
+        beams, values = [], []
+        for i in chosen:
+            if foresights[i].complete and not foresights[i].text.strip():
+                finished.append((texts[i], values_now[i]))
+            else:
+                beams.append(texts[i] + ("\n" if rows[keep[i]][1].complete else ""))
+                values.append(values_now[i])
+        same = len({f.text for f in foresights}) == 1
+        if not beams or (step >= t[0] and (share >= delta or same)):
+            break
+    rests = [samples(text, SampleLimits(3000, 1.0), 1)[0] for text in beams]
+    texts = [text + rest.text for text, rest in zip(beams, rests, strict=True)] + [text for text, _ in finished]
+    gains = [np.mean(r.logprobs) - v if r.logprobs else -v for r, v in zip(rests, values, strict=True)]
+    gains += [-value for _, value in finished]
+    among = list(range(len(texts)))
+    if not finished and all(rest.text.strip() for rest in rests):
+        labels = clusters([rest.text for rest in rests], 2, int(uniform() * 2**31))
+        assert labels is not None
+        larger = 0 if labels.count(labels[0]) * 2 >= len(labels) else labels.index(1 - labels[0])
+        among = [i for i in among if labels[i] == labels[larger]]
+    return texts[among[pick(np.exp(np.array([gains[i] for i in among]) / 0.1), uniform())]]
+
+
+@pytest.mark.parametrize("m", [1, 2, 3])
+@pytest.mark.parametrize("seed", range(40))
+def test_phi_decoding_is_the_papers(seed: int, m: int) -> None:
+    method = Phi(beams=m, rollouts=3, min_steps=2, max_steps=4, cluster=clusters)
+    text, _ = searched(method, sampling(seed), Random(seed).random)
+    expected = reference_phi(sampling(seed), Random(seed).random, m=m, n=3, t=(2, 4), k=3, delta=0.7)
+    assert text == expected
+
+
+def test_equally_likely_steps_are_drawn() -> None:
+    """None is likelier than the mean less nothing: as many as there are beams are drawn."""
+    asked: list[str] = []
+
+    def samples(beginning: str, limits: SampleLimits, count: int) -> list[Continuation]:
+        asked.append(beginning)
+        return [line("x", 0.5) if limits.stop else line("")]
+
+    assert searched(Phi(beams=2, rollouts=2, cluster=clusters), samples, Random(1).random)[0] == "x"
+    assert asked == [""] * 4 + ["x"] * 2  # four steps, two foresights; both are empty, so the path has ended
+
+
+def test_a_step_whose_line_feed_never_comes_goes_on_where_it_was_cut() -> None:
+    method = Phi(beams=1, rollouts=1, max_steps=2, cluster=clusters)
+    replies = iter([line("aaa", complete=False), line("bb\n"), line("cc"), line("dd"), line("end")])
+    text, tokens = searched(method, lambda *_: [next(replies)], Random(1).random)
+    assert text == "aaacc\nend"
+    assert tokens == len("aaaccend")
+
+
+# -- clusters
+
+
+def test_without_scikit_learn_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sureenough.core.text_clusters.find_spec", lambda name: None)
+    with pytest.raises(UsageError, match=r"pip install 'sureenough\[search\]'"):
+        Phi().check()
+    replace(Phi(), cluster=clusters).check()
+    Predictive().check()
+
+
+@pytest.mark.skipif(find_spec("sklearn") is None, reason="scikit-learn is not installed")
+def test_texts_are_clustered_by_their_words() -> None:
+    texts = ["seven apples", "seven apples now", "a green house", "the green house"]
+    labels = text_clusters(texts, 2, 1)
+    assert labels is not None
+    assert labels[0] == labels[1] != labels[2] == labels[3]
+    assert text_clusters(texts, 2, 1) == labels
+    assert text_clusters(["same text"] * 3, 3, 1) == [0, 0, 0]
+    assert len(set(text_clusters(texts[1:], 9, 1) or ())) == 3
+    assert text_clusters(["", "a", "+"], 3, 1) is None
