@@ -56,7 +56,7 @@ class EngineRejected(EngineError):
 
 
 class CannotExtend(EngineRejected):
-    """The engine does not continue a given beginning, which probes need."""
+    """The engine does not continue a given beginning, which probes and searches need."""
 
 
 class MissingLogprobs(EngineError):

@@ -173,7 +173,10 @@ class RequestReader:
         try:
             chosen = name.strategy or options.strategy
             own = chosen in (None, self.settings.strategy)
-            return parse(self.settings.strategy) if own else parse(str(chosen), registered_only=True)
+            strategy = parse(self.settings.strategy) if own else parse(str(chosen), registered_only=True)
+            if strategy.search is not None:
+                strategy.search.check()
+            return strategy
         except UsageError as error:
             raise bad_request(str(error), "model" if name.strategy else "sureenough.strategy") from None
 
