@@ -17,7 +17,7 @@ from sureenough.drivers.search import Branch
 from sureenough.drivers.transcripts import WinnerTranscript
 from sureenough.engines import Chunk, Engine, Fake, Prompt
 from sureenough.engines.fake import Step
-from sureenough.errors import CannotExtend, EngineError, EngineUnavailable, MissingLogprobs, UsageError
+from sureenough.errors import CannotExtend, EngineError, EngineRejected, EngineUnavailable, MissingLogprobs, UsageError
 from sureenough.pools import RecordedPath
 from tests.drivers.test_live import LONG, go
 
@@ -115,6 +115,19 @@ def test_an_engine_without_the_ability_ends_the_run_by_name() -> None:
     with pytest.raises(CannotExtend, match="Fake cannot be extended"):
         go(engine, SPEC)
     assert (engine.started, engine.running) == (0, 0)
+
+
+def test_a_refusal_closes_the_other_branches() -> None:
+    refusals = iter([EngineRejected("no such model")])
+
+    def once(beginning: str, seed: int) -> Iterable[Step]:
+        refusal = next(refusals, None)
+        return [0.01, refusal] if refusal else [letters("x"), LONG]
+
+    engine = searching(once)
+    with pytest.raises(EngineRejected, match="no such model"):
+        go(engine, SPEC, parallel=6)
+    assert engine.running == 0
 
 
 def test_an_engine_without_the_log_probabilities_of_sampled_tokens() -> None:

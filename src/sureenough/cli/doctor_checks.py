@@ -262,7 +262,9 @@ async def check_prompts(connection: OpenAIConnection) -> Check:
 
 async def check_extend(connection: OpenAIConnection) -> Check:
     """The rest of a beginning is that of the unbroken path, and the whole beginning is read."""
-    fix = "only strategies with probes or a search need it; vLLM, SGLang and llama.cpp continue a last assistant message"
+    fix = (
+        "only strategies with probes or a search need it; vLLM, SGLang and llama.cpp continue a last assistant message"
+    )
     prompt = replace(PROMPT, signals=False)
     try:
         half = await _continued(connection, prompt, "", HALF)

@@ -204,6 +204,8 @@ class _LiveRun:
     def close_streams(self) -> None:
         for stream in list(self.streams.values()):
             self.close(stream)
+        if self.search is not None:
+            self.search.close()
         if self.classifying is not None:
             self.classifying.cancel()
         self.timers.append(asyncio.get_running_loop().call_later(CLOSE_SECONDS, self.work.cancel))

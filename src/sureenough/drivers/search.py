@@ -83,6 +83,11 @@ class LiveSearch:
         for task in self._tasks.pop(path, ()):
             task.cancel()
 
+    def close(self) -> None:
+        """Close all branches of all paths."""
+        for path in list(self._tasks):
+            self.cancel(path)
+
     async def extend(self, action: Extend, engine: Engine) -> None:
         """Carry out one branch.
 

@@ -56,12 +56,13 @@ def _live_table(runs: Sequence[LiveRun]) -> Table:
     for (dataset, model), strategies in comparable_runs(runs).items():
         totals = [live_totals(strategy, own) for strategy, own in strategies.items()]
         for total, row, own in zip(totals, rows(totals, 1, 0), strategies.values(), strict=True):
-            prompts = [run.tokens.get("prompt", 0) + run.tokens.get("reread", 0) for run in own]
+            prompts = fmean(run.tokens.get("prompt", 0) + run.tokens.get("reread", 0) for run in own)
+            searched = fmean(run.tokens.get("search", 0) for run in own)
             lines.append(
                 [dataset, model, total.strategy, total.questions, measure(row.accuracy, row.interval),
                  measure(row.difference, row.difference_interval), *changed(total, totals[0]),
-                 int(own[0].outcome.get("paths", 0)), row.width, row.tokens, fmean(run.tokens.get("search", 0) for run in own),
-                 fmean(prompts), fmean(run.total_seconds for run in own)]
+                 int(own[0].outcome.get("paths", 0)), row.width, row.tokens, searched, prompts,
+                 fmean(run.total_seconds for run in own)]
             )  # fmt: skip
     return Table("search", "Searching for paths, measured live", COLUMNS, lines, list(NOTES), live=True)
 
