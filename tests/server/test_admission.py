@@ -37,6 +37,8 @@ def locked(upstream: Upstream) -> Iterator[str]:
         ("Qwen3-4B", "Qwen3-4B", None),
         ("Qwen3-4B@ddc", "Qwen3-4B", "ddc"),
         ("Qwen3-4B@ddc:tau=0.99", "Qwen3-4B", "ddc:tau=0.99"),
+        ("Qwen3-4B@phi+sure:runs=4", "Qwen3-4B", "phi+sure:runs=4"),
+        ("a@phi", "a@phi", None),
         ("org/model@rev", "org/model@rev", None),
         ("org/model@rev@sure", "org/model@rev", "sure"),
         ("a@ddc@b", "a@ddc@b", None),

@@ -104,3 +104,14 @@ def test_a_stream_says_why_there_is_no_answer(served: str) -> None:
     text = httpx.post(f"{served}/v1/chat/completions", json=body, timeout=60).text
     assert '"refusal":' in text
     assert "one of the letters" in text
+
+
+def test_a_search_is_a_strategy_of_a_model_too(served: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    consensus = ask(served, "tiny@predictive+sc:runs=2,rollouts=2")["sureenough"]
+    assert (consensus["paths"], consensus["started"]) == (2, 2)
+    assert consensus["tokens"]["search"] > 0
+    monkeypatch.setattr("sureenough.core.text_clusters.find_spec", lambda name: None)
+    body = {"model": "tiny@phi+sc", "messages": [{"role": "user", "content": "?"}]}
+    refusal = httpx.post(f"{served}/v1/chat/completions", json=body, timeout=60)
+    assert refusal.status_code == 400
+    assert "pip install 'sureenough[search]'" in refusal.json()["error"]["message"]
