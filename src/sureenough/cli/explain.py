@@ -59,7 +59,9 @@ def command(
     ended = _EndedPaths()
     recorded = read_again(recorded, kind, source)
     judge = judge_of(recorded, kind, source)
-    classes, _ = answer_classes(recorded.paths, judge, PoolVerdicts.read(source.info).of(recorded.id, judge))
+    classes, _ = answer_classes(
+        recorded.paths, judge, PoolVerdicts.read(source.info_of(recorded)).of(recorded.id, judge)
+    )
     out = replay(recorded.paths, resolve(strategy), run, classes=classes, driver=ended)
     if as_json:
         head = {"question": recorded.id, "question_text": recorded.text, "gold": recorded.gold}
