@@ -11,7 +11,7 @@ import pytest
 
 from sureenough.bench import compare
 from sureenough.pools import Pool
-from tests.cli.recording import record
+from tests.cli.recording import record, rows
 
 
 def test_a_pool_that_replay_reads(url: str, dataset: Path, tmp_path: Path) -> None:
@@ -117,6 +117,33 @@ def test_a_target_that_cannot_be_written(url: str, dataset: Path, tmp_path: Path
     assert (done.returncode, done.stdout) == (2, "")
     assert says in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_a_folder_of_parts_is_recorded_and_extended(url: str, dataset: Path, tmp_path: Path) -> None:
+    """The same paths as in one file; the parts of a first, smaller recording are replaced whole."""
+    whole, parts = tmp_path / "whole.parquet", tmp_path / "parts"
+    assert record(url, dataset, whole).returncode == 0
+    first = record(url, dataset, parts, "--rows-per-part", "10", "--limit", "3")
+    assert (first.returncode, first.stdout) == (0, f"{parts}: 3 questions, 24 paths.\n")
+    more = record(url, dataset, parts, "--rows-per-part", "10")
+    assert more.returncode == 0, more.stderr
+    assert sorted(file.name for file in parts.iterdir()) == [f"part-{n:05d}.parquet" for n in range(3)]
+    assert rows(parts) == rows(whole)
+    verdicts = [part.info().more["verdicts"]["classes"] for part in Pool(parts).parts]
+    assert [sorted(one) for one in verdicts] == [["q0", "q1"], ["q2", "q3"], ["q4", "q5"]]
+    assert not [file.name for file in tmp_path.iterdir() if file.suffix in (".part", ".older", ".journal", ".lock")]
+
+
+def test_outputs_that_rows_per_part_refuses(url: str, dataset: Path, tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    for output, problem in (
+        (dataset, "is a file; with --rows-per-part, the output is a folder"),
+        (tmp_path / "other", "is a folder without parts of a pool"),
+        (Path("s3:/bucket/pool"), "is not on this machine"),
+    ):
+        done = record(url, dataset, output, "--rows-per-part", "10")
+        assert (done.returncode, done.stdout) == (2, "")
+        assert problem in done.stderr
 
 
 def test_no_server_is_exit_code_3(dataset: Path, tmp_path: Path) -> None:

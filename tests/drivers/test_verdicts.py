@@ -118,12 +118,12 @@ def test_an_extended_pool_keeps_the_verdicts_of_its_other_questions(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     verdict(monkeypatch, SAME)
-    earlier = Pool(recorded_pool(tmp_path)).info
+    earlier = PoolVerdicts.read(Pool(recorded_pool(tmp_path)).info)
     verdict(monkeypatch, None)
     with Journal(tmp_path / "more.journal", {}) as journal:
         question = RecordQuestion("r", Prompt.user("?"), judge=se.judge())
         info = with_verdicts(PoolInfo(), [question], journal, earlier)
-        assert PoolVerdicts.read(info) == PoolVerdicts.read(earlier) != PoolVerdicts(VERSION, {})
+        assert PoolVerdicts.read(info) == earlier != PoolVerdicts(VERSION, {})
         again = with_verdicts(PoolInfo(), [RecordQuestion("q", Prompt.user("?"))], journal, earlier)
         assert PoolVerdicts.read(again).classes == {}, "its paths are judged again"
 

@@ -138,11 +138,6 @@ def test_no_such_file(tmp_path: Path) -> None:
         Pool(tmp_path / "nowhere.parquet")
 
 
-def test_a_folder(tmp_path: Path) -> None:
-    with pytest.raises(TraceError, match="is a folder"):
-        Pool(tmp_path)
-
-
 @pytest.mark.parametrize("keep", [0, 10, 2000])
 def test_a_truncated_file(tmp_path: Path, keep: int) -> None:
     file = tmp_path / "cut.parquet"

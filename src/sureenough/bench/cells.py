@@ -5,16 +5,27 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from math import inf
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
-from sureenough.bench.pipeline import OpenPool, PathCounter, Processes, Progress, open_pool, run_tasks
-from sureenough.bench.replay_units import LearningPass, ReplayCell, ReplayCells, ReplayUnit, UnitRuns
+from sureenough.bench.pipeline import (
+    OpenPool,
+    PathCounter,
+    PoolRows,
+    Processes,
+    Progress,
+    open_pool,
+    run_rows,
+    run_tasks,
+    whole_pool,
+)
+from sureenough.bench.replay_units import LearningPass, QuestionRuns, ReplayCell, ReplayCells, ReplayUnit, UnitRuns
 from sureenough.bench.result import QuestionAnswers
 from sureenough.bench.score import Row, StrategyRuns, join_repeats, mean_state, rows
 from sureenough.bench.settings import ReplaySettings
 from sureenough.bench.source import Source
+from sureenough.bench.summaries import SummarisedQuestion
 from sureenough.core.learning import LearnerState
-from sureenough.spec import render, resolve
+from sureenough.spec import resolve
 
 
 class CellResult(NamedTuple):
@@ -26,7 +37,6 @@ class CellResult(NamedTuple):
     runs: StrategyRuns
     first: StrategyRuns  # of the source's first cell, to which differences are taken
     states: list[list[LearnerState]]  # after each question, in every repeat, if the cell learns
-    by_question: list[StrategyRuns]  # the same runs, one question each
 
 
 def reference_cell(cells: Sequence[ReplayCell]) -> int:
@@ -40,12 +50,12 @@ class Replayed(NamedTuple):
 
     results: list[CellResult]
     opened: OpenPool
-    questions: list[QuestionAnswers]
+    recorded: list[int]  # paths per question
+    questions: list[QuestionAnswers]  # empty if only totals were needed
 
-    @property
-    def recorded(self) -> list[int]:
-        """Paths per question."""
-        return [sum(len(group.paths) for group in question.answers) for question in self.questions]
+
+KEPT_ROWS: Final = 200_000
+"""Cells that learn read the summaries of a pool with so many paths from memory; a larger pool is read again."""
 
 
 def replay_cells(
@@ -55,8 +65,9 @@ def replay_cells(
     *,
     window: int | None = None,
     progress: Progress = lambda done, total: None,
+    totals_only: bool = False,
 ) -> list[Replayed]:
-    """Replay every source under its cells."""
+    """Replay every source under its cells; with `totals_only`, the answers of single questions are not kept."""
     opened = [open_pool(source, settings, window) for source in sources]
     cells = [tuple(cells_of(pool)) for pool in opened]
     for cell in (cell for of_pool in cells for cell in of_pool):
@@ -67,29 +78,30 @@ def replay_cells(
     passes = [1 + len(dealt) for dealt in learning]
     counter = PathCounter(progress, sum(pool.pool.rows * n for pool, n in zip(opened, passes, strict=True)))
     with Processes(settings.jobs) as processes:
-        first = [ReplayCells(of_pool, *_first_units(of_pool, settings)) for of_pool in cells]
-        read = [one.values for one in run_tasks(list(zip(opened, first, strict=True)), processes, counter)]
-        parts = [[(task, [one.units for one in values])] for task, values in zip(first, read, strict=True)]
+        first = [_first_task(*one, settings, totals_only) for one in zip(opened, cells, strict=True)]
+        results = run_tasks(list(zip(opened, first, strict=True)), processes, counter)
+        read = [task.join(one.values) for task, one in zip(first, results, strict=True)]
+        parts = [[(task, value.units)] for task, value in zip(first, read, strict=True)]
         later = [
-            (i, LearningPass(ReplayCells(cells[i], units), [one.summaries for one in read[i]]))
+            (i, ReplayCells(cells[i], units, totals_only=totals_only))
             for i, dealt in enumerate(learning)
             for units in dealt
         ]
-        for number, values in processes.run(LearningPass.run, [one for _, one in later]):
-            i, one = later[number]
-            parts[i].append((one.task, values))
+        work = [_learning_pass(opened[i], task, read[i].summaries) for i, task in later]
+        for number, runs in processes.run(_learn, work):
+            i, task = later[number]
+            parts[i].append((task, runs))
             counter(opened[i].pool.rows)
-    recorded = [[one.recorded for one in values] for values in read]
-    return [_replayed(*one, settings.repeats) for one in zip(opened, cells, parts, recorded, strict=True)]
+    return [_replayed(*one, settings.repeats) for one in zip(opened, cells, parts, read, strict=True)]
 
 
 def _learns(cell: ReplayCell) -> bool:
     return resolve(cell.strategy).state is not None
 
 
-def _first_units(
-    cells: tuple[ReplayCell, ...], settings: ReplaySettings
-) -> tuple[tuple[ReplayUnit, ...], frozenset[int]]:
+def _first_task(
+    opened: OpenPool, cells: tuple[ReplayCell, ...], settings: ReplaySettings, totals_only: bool
+) -> ReplayCells:
     """What is done while the pool is read: everything in one process; with several, what does not learn.
 
     The questions of a cell that learns cannot be split. It gets its turn when all are read, and needs their summaries.
@@ -102,7 +114,20 @@ def _first_units(
         if number not in later
         for repeats in ([(repeat,) for repeat in every] if _learns(cell) else [every])
     ]
-    return tuple(units), frozenset(cells[number].options.window or 1 for number in later)
+    kept = later if opened.pool.rows <= KEPT_ROWS else []
+    windows = frozenset(cells[number].options.window or 1 for number in kept)
+    return ReplayCells(cells, tuple(units), windows, totals_only)
+
+
+def _learning_pass(
+    opened: OpenPool, task: ReplayCells, summaries: list[dict[int, SummarisedQuestion]]
+) -> LearningPass | PoolRows[QuestionRuns]:
+    return LearningPass(task, summaries) if summaries else whole_pool(opened, task)
+
+
+def _learn(work: LearningPass | PoolRows[QuestionRuns]) -> UnitRuns:
+    """One share of the cells that learn, over all questions; runs in a worker if there are several."""
+    return work.run() if isinstance(work, LearningPass) else run_rows(work).values[0].units
 
 
 def _learning_units(cells: tuple[ReplayCell, ...], settings: ReplaySettings) -> list[tuple[ReplayUnit, ...]]:
@@ -117,35 +142,27 @@ def _learning_units(cells: tuple[ReplayCell, ...], settings: ReplaySettings) -> 
 def _replayed(
     opened: OpenPool,
     cells: tuple[ReplayCell, ...],
-    values: list[tuple[ReplayCells, list[UnitRuns]]],
-    recorded: list[QuestionAnswers],
+    parts: list[tuple[ReplayCells, UnitRuns]],
+    read: QuestionRuns,
     repeats: int,
 ) -> Replayed:
-    """Join the units of each cell, question by question."""
-    totals, states, by_question = [], [], []
+    """Join the units of each cell."""
+    totals: list[StrategyRuns] = []
+    states: list[list[list[LearnerState]]] = []
     for cell in range(len(cells)):
         units = sorted(
-            (unit.repeats, number, questions)
-            for task, questions in values
+            (unit.repeats, number, place)
+            for place, (task, _) in enumerate(parts)
             for number, unit in enumerate(task.units)
             if unit.cell == cell
         )
-        total, learned, single = StrategyRuns(render(resolve(cells[cell].strategy))), [], []
-        for question in range(len(recorded)):
-            single.append(join_repeats([questions[question].runs[number] for _, number, questions in units]))
-            total.join(single[-1])
-            learned.append([questions[question].states[number] for _, number, questions in units])
-        totals.append(total)
-        by_question.append(single)
-        states.append([[state for state in of_question if state is not None] for of_question in learned])
+        totals.append(join_repeats([parts[place][1].runs[number] for _, number, place in units]))
+        by_unit = [[state[number] for state in parts[place][1].states] for _, number, place in units]
+        states.append([[one for one in of_question if one is not None] for of_question in zip(*by_unit, strict=True)])
     table = rows(totals, repeats, cells[0].options.seed)
-    table = [
-        replace(row, learned=mean_state(resolve(cell.strategy), of_cell[-1]))
-        for cell, row, of_cell in zip(cells, table, states, strict=True)
-    ]
-    joined = zip(cells, table, totals, states, by_question, strict=True)
     results = [
-        CellResult(opened.source, cell, row, total, totals[0], of_cell, single)
-        for cell, row, total, of_cell, single in joined
-    ]
-    return Replayed(results, opened, recorded)
+        CellResult(opened.source, cell, replace(row, learned=mean_state(resolve(cell.strategy), learned[-1])), total,
+                   totals[0], learned)
+        for cell, row, total, learned in zip(cells, table, totals, states, strict=True)
+    ]  # fmt: skip
+    return Replayed(results, opened, read.paths, read.recorded)

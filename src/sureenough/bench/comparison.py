@@ -79,7 +79,7 @@ def compare(
     Each repeat draws a new order of every question's paths, the same for every strategy.
 
     Args:
-        pool: a Parquet file of recorded paths.
+        pool: recorded paths: a Parquet file, a folder of parts, or a URI of either.
         strategies: specs such as "ddc:tau=0.99"; differences are to the first. By default those that `replay` compares.
         paths: the budget; the pool's own size by default.
         window: tokens per window; by default what the pool suggests, else chosen from the lengths of its paths.
@@ -122,7 +122,7 @@ def compare(
 
     source = Source.of(pool.file if isinstance(pool, Pool) else pool)
     (replayed,) = replay_cells(
-        [source], cells, settings, window=window, progress=progress or (lambda done, total: None)
+        [source], cells, settings, window=window, progress=progress or (lambda done, total: None), totals_only=True
     )
     return _comparison(replayed, options, settings)
 
@@ -133,7 +133,7 @@ def _comparison(replayed: Replayed, options: RunOptions, settings: ReplaySetting
     if recorded < longest.warmup:
         replace(options, paths=recorded).check_budget(longest)
     return Comparison(
-        pool=str(replayed.opened.pool.file),
+        pool=replayed.opened.pool.name,
         rows=[result.row for result in replayed.results],
         options=replace(options, paths=options.paths or recorded, window=replayed.opened.window),
         settings=settings,

@@ -102,7 +102,7 @@ def judge_of(question: Question, kind: Any, pool: Pool) -> Judge:
         return resolve_kind(recorded, registered_only=True)
     except UsageError as error:
         raise UsageError(
-            f"{pool.file} was recorded with kind={recorded}, which a file cannot choose: {error}. "
+            f"{pool.name} was recorded with kind={recorded}, which a file cannot choose: {error}. "
             f"If you trust it, give kind={recorded}"
         ) from None
 
@@ -134,12 +134,10 @@ class PoolJudge:
         self.kind = kind
         self.symbolic_seconds: float = symbolic_seconds
         self.equal: Equal = equal
-        with pool.file.open("rb") as file:
-            content = hashlib.file_digest(file, "sha256")
-        self.sha256 = content.hexdigest()  # of the pool
+        self.sha256 = pool.digest()
         chosen = "" if kind is None else f" {resolve_kind(kind)!r}"
-        content.update(f"{symbolic_seconds} {pool.skip_damaged} {equal}{chosen}".encode())
-        self._file = cache_folder() / f"answers-{VERSION}-{content.hexdigest()[:32]}.json"
+        settings = f"{self.sha256} {symbolic_seconds} {pool.skip_damaged} {equal}{chosen}"
+        self._file = cache_folder() / f"answers-{VERSION}-{hashlib.sha256(settings.encode()).hexdigest()[:32]}.json"
         self._judged = _read(self._file)
         self._changed = False
         if not self._judged and isinstance(resolve_kind(kind or "math"), Math):

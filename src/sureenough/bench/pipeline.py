@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any, Final, Generic, NamedTuple, Self, TypeVar
+from typing import Any, Final, Generic, NamedTuple, Protocol, Self, TypeVar, runtime_checkable
 
 from sureenough.answers import warm_up
 from sureenough.answers.boxed_kinds import Math
@@ -30,9 +30,20 @@ T = TypeVar("T")
 A = TypeVar("A")
 R = TypeVar("R")
 Task = Callable[[Question, JudgedAnswers], T]
+
+
+@runtime_checkable
+class JoiningTask(Protocol[T]):
+    """A task whose values of many questions take less memory as one."""
+
+    def join(self, values: Sequence[T]) -> T: ...
+
+
 Progress = Callable[[int, int], None]
 """Called with the number of paths done and of all paths."""
 
+JOINED_VALUES: Final = 64
+"""Values that wait before they are joined."""
 PARTS_PER_JOB: Final = 4
 """So that no core waits long for the last part."""
 WORTH_PROCESSES: Final = 20_000_000
@@ -60,12 +71,13 @@ class PoolResults(Generic[T]):
     values: list[T] = field(default_factory=list)
 
 
-class _Part(NamedTuple, Generic[T]):
+class PoolRows(NamedTuple, Generic[T]):
     """A worker's share: rows of one pool, and the answers that are judged already."""
 
     task_number: int
     number: int
-    file: Path
+    file: str | Path
+    tokens: int  # of the whole pool
     first: int
     last: int
     skip_damaged: bool
@@ -76,10 +88,13 @@ class _Part(NamedTuple, Generic[T]):
     task: Task[T]
 
 
-class _PartResult(NamedTuple, Generic[T]):
+class RowsResult(NamedTuple, Generic[T]):
+    """What a task made of them."""
+
     task_number: int
     number: int
     values: list[T]
+    questions: int
     judged: dict[str, JudgedAnswers]  # in this part
     damaged: int
 
@@ -129,13 +144,15 @@ def run_tasks(
     results: list[PoolResults[T]] = [PoolResults(opened) for opened, _ in tasks]
     parts = [part for i, (opened, task) in enumerate(tasks) for part in _parts(i, opened, task, most)]
     finished = sorted(_run_parts(parts, processes, advance), key=lambda part: (part.task_number, part.number))
-    damaged = [0] * len(tasks)
+    for result in results:
+        result.opened.questions = result.opened.damaged = 0
     for part in finished:
         results[part.task_number].values += part.values
-        results[part.task_number].opened.judge.add(part.judged)
-        damaged[part.task_number] += part.damaged
-    for result, rows in zip(results, damaged, strict=True):
-        result.opened.questions, result.opened.damaged = len(result.values), rows
+        opened = results[part.task_number].opened
+        opened.judge.add(part.judged)
+        opened.questions += part.questions
+        opened.damaged += part.damaged
+    for result in results:
         result.opened.judge.save()
     return results
 
@@ -148,9 +165,9 @@ def open_pool(source: Source, settings: ReplaySettings, window: int | None) -> O
     return OpenPool(source, pool, PoolJudge(pool, settings.symbolic_seconds, settings.equal, kind), size)
 
 
-def _parts(task_number: int, opened: OpenPool, task: Task[T], most: int) -> Iterator[_Part[T]]:
+def _parts(task_number: int, opened: OpenPool, task: Task[T], most: int) -> Iterator[PoolRows[T]]:
     """The pool cut between questions; a damaged one is read by one process, from beginning to end."""
-    pool, judge = opened.pool, opened.judge
+    pool, whole = opened.pool, whole_pool(opened, task)
     starts = [0] if pool.skip_damaged or most == 1 else pool.starts()
     rows_per_part = max(1, -(-pool.rows // most))
     cuts = [0]
@@ -158,19 +175,27 @@ def _parts(task_number: int, opened: OpenPool, task: Task[T], most: int) -> Iter
         if start - cuts[-1] >= rows_per_part:
             cuts.append(start)
     cuts.append(pool.rows)
-    common = (pool.skip_damaged, judge.judged, judge.symbolic_seconds, judge.equal, judge.kind, task)
     for number, (first, last) in enumerate(pairwise(cuts)):
-        yield _Part(task_number, number, pool.file, first, last, *common)
+        yield whole._replace(task_number=task_number, number=number, first=first, last=last)
 
 
-def _run_parts(parts: list[_Part[T]], processes: Processes, advance: Callable[[int], None]) -> Iterator[_PartResult[T]]:
+def whole_pool(opened: OpenPool, task: Task[T]) -> PoolRows[T]:
+    """All rows of a pool, as one share."""
+    pool, judge = opened.pool, opened.judge
+    return PoolRows(0, 0, pool.file, pool.tokens, 0, pool.rows, pool.skip_damaged, judge.judged,
+                    judge.symbolic_seconds, judge.equal, judge.kind, task)  # fmt: skip
+
+
+def _run_parts(
+    parts: list[PoolRows[T]], processes: Processes, advance: Callable[[int], None]
+) -> Iterator[RowsResult[T]]:
     if processes.jobs == 1 or len(parts) <= 1:
         for part in parts:
-            yield _run_part(part, advance)
+            yield run_rows(part, advance)
         return
-    # Large files first: long parts should not be left for the end.
-    ordered = sorted(parts, key=lambda part: -part.file.stat().st_size)
-    for number, result in processes.run(_run_part, ordered):
+    # Large pools first: long parts should not be left for the end.
+    ordered = sorted(parts, key=lambda part: -part.tokens)
+    for number, result in processes.run(run_rows, ordered):
         yield result
         advance(ordered[number].last - ordered[number].first)
 
@@ -206,21 +231,29 @@ class Processes:
             ) from None
 
 
-def _run_part(part: _Part[T], advance: Callable[[int], None] = lambda paths: None) -> _PartResult[T]:
+def run_rows(part: PoolRows[T], advance: Callable[[int], None] = lambda paths: None) -> RowsResult[T]:
     """Apply the task to every question of a part; runs in a worker if there are several."""
     pool = Pool(part.file, skip_damaged=part.skip_damaged)
     values: list[T] = []
     newly_judged: dict[str, JudgedAnswers] = {}
-    verdicts = PoolVerdicts.read(pool.info)
+    questions, file, verdicts = 0, -1, PoolVerdicts(0, {})
+    task: object = part.task
+    join = task.join if isinstance(task, JoiningTask) else None
     for question in pool.part(part.first, part.last):
         question = read_again(question, part.kind, pool)
         judged = part.judged.get(question.id)
         if judged is None:
+            if question.part != file:
+                file, verdicts = question.part, PoolVerdicts.read(pool.info_of(question))
             judge = judge_of(question, part.kind, pool)
             if isinstance(judge, Math):
                 warm_up()  # otherwise the speed of its start would decide which pairs get a verdict
             judged = judge_question(question, part.symbolic_seconds, part.equal, judge, verdicts)
             newly_judged[question.id] = judged
         values.append(part.task(question, judged))
+        questions += 1
+        if len(values) > JOINED_VALUES and join is not None:
+            values = [join(values)]
         advance(len(question.paths))
-    return _PartResult(part.task_number, part.number, values, newly_judged, pool.damaged)
+    values = values if join is None else [join(values)]
+    return RowsResult(part.task_number, part.number, values, questions, newly_judged, pool.damaged)

@@ -43,18 +43,27 @@ class ReplayUnit(NamedTuple):
 
 
 class UnitRuns(NamedTuple):
-    """All units of a task on one question."""
+    """All units of a task on some questions."""
 
-    runs: list[StrategyRuns]
-    states: list[LearnerState | None]  # of each unit, after the question
+    runs: list[StrategyRuns]  # by unit
+    states: list[list[LearnerState | None]]  # after each question, by unit
+
+    def add(self, more: UnitRuns, every_state: bool) -> None:
+        """Add further questions; without `every_state`, the last states alone are kept."""
+        for total, runs in zip(self.runs, more.runs, strict=True):
+            total.join(runs)
+        self.states.extend(more.states)
+        if not every_state:
+            del self.states[:-1]
 
 
 class QuestionRuns(NamedTuple):
-    """The same, and what others need of the question."""
+    """The same, and what others need of the questions."""
 
     units: UnitRuns
-    recorded: QuestionAnswers
-    summaries: dict[int, SummarisedQuestion]  # by window, for cells that learn and run after this pass
+    paths: list[int]  # recorded ones, by question
+    recorded: list[QuestionAnswers]  # empty if only totals are needed
+    summaries: list[dict[int, SummarisedQuestion]]  # by question and window, for cells that learn after this pass
 
 
 class CalibrationCache:
@@ -95,13 +104,25 @@ class ReplayCells:
     cells: tuple[ReplayCell, ...]
     units: tuple[ReplayUnit, ...]
     windows: frozenset[int] = frozenset()  # of the summaries that others need
+    totals_only: bool = False  # the results of single questions are not kept
     _states: list[LearnerState | None] = field(default_factory=list)  # by unit
 
     def __call__(self, question: Question, judged: JudgedAnswers) -> QuestionRuns:
         """The pipeline's task."""
         units = self.run(lambda options: question, judged)
-        summaries = {window: Summarise(window)(question, judged) for window in self.windows}
-        return QuestionRuns(units, answers_of(question, judged), summaries)
+        summaries = [{window: Summarise(window)(question, judged) for window in self.windows}] if self.windows else []
+        recorded = [] if self.totals_only else [answers_of(question, judged)]
+        return QuestionRuns(units, [len(question.paths)], recorded, summaries)
+
+    def join(self, values: Sequence[QuestionRuns]) -> QuestionRuns:
+        """What several questions gave, added to the first value: memory holds a few numbers per question."""
+        first = values[0]
+        for more in values[1:]:
+            first.units.add(more.units, every_state=not self.totals_only)
+            first.paths.extend(more.paths)
+            first.recorded.extend(more.recorded)
+            first.summaries.extend(more.summaries)
+        return first
 
     def run(self, question_for: Callable[[RunOptions], AnyQuestion], judged: JudgedAnswers) -> UnitRuns:
         """All units on one question."""
@@ -127,7 +148,7 @@ class ReplayCells:
         runs = [StrategyRuns(render(strategy)) for strategy in strategies]
         for total, scored_runs in zip(runs, by_unit, strict=True):
             total.add(scored_runs)
-        return UnitRuns(runs, [*self._states])
+        return UnitRuns(runs, [[*self._states]])
 
 
 class LearningPass(NamedTuple):
@@ -136,12 +157,17 @@ class LearningPass(NamedTuple):
     task: ReplayCells
     questions: Sequence[Mapping[int, SummarisedQuestion]]  # by window
 
-    def run(self) -> list[UnitRuns]:
-        """By question."""
-        return [
-            self.task.run(partial(_of_window, question), next(iter(question.values())).judged)
-            for question in self.questions
-        ]
+    def run(self) -> UnitRuns:
+        """The units on one question after the other."""
+        total: UnitRuns | None = None
+        for question in self.questions:
+            runs = self.task.run(partial(_of_window, question), next(iter(question.values())).judged)
+            if total is None:
+                total = runs
+            else:
+                total.add(runs, every_state=not self.task.totals_only)
+        assert total is not None
+        return total
 
 
 def _of_window(question: Mapping[int, SummarisedQuestion], options: RunOptions) -> SummarisedQuestion:

@@ -80,11 +80,12 @@ class Row:
 
 @dataclass(slots=True)
 class StrategyRuns:
-    """Sums over all runs of one strategy; only the share of right repeats is kept per question."""
+    """Sums over all runs of one strategy; of single questions, only a few numbers are kept."""
 
     strategy: str
     right: list[float] = field(default_factory=list)  # by question, mean over repeats; NaN if ungraded
     answers: list[list[int | None]] = field(default_factory=list)  # by question and repeat, the class of the answer
+    tokens: list[int] = field(default_factory=list)  # by question, of all repeats
     runs: int = 0
     questions: int = 0
     weight: str | None = None
@@ -98,6 +99,7 @@ class StrategyRuns:
         graded = [run.right for run in runs if run.right is not None]
         self.right.append(float(np.mean(graded)) if graded else float("nan"))
         self.answers.append([run.answer_class for run in runs])
+        self.tokens.append(sum(run.tokens for run in runs))
         self.questions += 1
         for run in runs:
             self._count(run)
@@ -132,6 +134,7 @@ class StrategyRuns:
         """Add the runs of further questions."""
         self.right += more.right
         self.answers += more.answers
+        self.tokens += more.tokens
         self.runs += more.runs
         self.questions += more.questions
         self.weight = more.weight
@@ -143,16 +146,23 @@ class StrategyRuns:
         """Mean per run."""
         return self.sums[name] / self.runs
 
+    def mean_tokens(self, question: int) -> float:
+        """Mean over the repeats of one question."""
+        return self.tokens[question] / (self.runs / self.questions)
+
 
 def join_repeats(parts: list[StrategyRuns]) -> StrategyRuns:
-    """One question's runs, if its repeats were counted apart."""
+    """The runs of a strategy whose repeats were counted apart, each over the same questions."""
     if len(parts) == 1:
         return parts[0]
     total = StrategyRuns(parts[0].strategy)
     for part in parts:
         total.join(part)
-    total.right, total.questions = [float(np.mean(total.right))], 1
-    total.answers = [[answer for part in parts for answer in part.answers[0]]]
+    total.questions = parts[0].questions
+    total.right = [float(np.mean(shares)) for shares in zip(*(part.right for part in parts), strict=True)]
+    total.tokens = [sum(tokens) for tokens in zip(*(part.tokens for part in parts), strict=True)]
+    answers = zip(*(part.answers for part in parts), strict=True)
+    total.answers = [[answer for repeats in question for answer in repeats] for question in answers]
     return total
 
 

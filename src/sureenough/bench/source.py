@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,7 +19,7 @@ class Source:
 
     @classmethod
     def of(cls, pool: str | Path, *, dataset: str | None = None, model: str | None = None) -> Source:
-        """Named by the caller, else by the pool's metadata, else by its file name."""
+        """Named by the caller, else by the pool's metadata, else by its file or folder name."""
         info = Pool(pool).info
         file = Path(pool)
         return cls(dataset or info.dataset or file.stem, model or _short(info.model) or "unknown model", file)
@@ -31,9 +30,8 @@ class Source:
         return f"{self.dataset}, {self.model}"
 
     def digest(self) -> str:
-        """The file's SHA-256."""
-        with self.pool.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
+        """The pool's SHA-256."""
+        return Pool(self.pool).digest()
 
 
 def _short(model: str | None) -> str | None:

@@ -76,7 +76,7 @@ def command(
 def recorded_answer_classes(pool: Pool, question: Question, kind: str | None = None) -> dict[str, Hashable]:
     """The class of every answer of a recorded question, by the pool's verdicts if it has them."""
     judge = judge_of(question, kind, pool)
-    return answer_classes(question.paths, judge, PoolVerdicts.read(pool.info).of(question.id, judge))[0]
+    return answer_classes(question.paths, judge, PoolVerdicts.read(pool.info_of(question)).of(question.id, judge))[0]
 
 
 class _EndedPaths:

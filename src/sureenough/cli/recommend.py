@@ -22,6 +22,7 @@ from sureenough.cli.terminal import echo
 from sureenough.core.options import RunOptions
 from sureenough.data import BUILTIN_POOL
 from sureenough.errors import UsageError
+from sureenough.pools import is_pool
 
 
 @with_options(run=run_options(RunOptions(), notes={"paths": "all recorded paths by default"}).without("deadline"))
@@ -46,7 +47,7 @@ def command(
     learned = LearnedStates(learn, state)
     found: list[Recommendation] = []
     for source in sources or [BUILTIN_POOL]:
-        if source.is_dir():
+        if source.is_dir() and not is_pool(source):
             found += _of_run(source)
         else:
             with progress_bar(source.name) as progress:

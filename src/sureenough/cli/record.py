@@ -24,12 +24,14 @@ from sureenough.cli.option_groups import KIND_HELP, run_options, with_options
 from sureenough.cli.terminal import echo
 from sureenough.core.options import LIVE_DEFAULTS, RunOptions
 from sureenough.datasets.files import columns_of, load
-from sureenough.drivers.extend import PoolExtension, recorded_with
-from sureenough.drivers.record import PathCallback, RecordQuestion, RecordResult, record, with_verdicts
+from sureenough.drivers.extend import PoolExtension, recorded_with, write_recorded_pool
+from sureenough.drivers.record import PathCallback, RecordQuestion, RecordResult, record
 from sureenough.engines.base import Engine
 from sureenough.engines.openai.client import OpenAI
 from sureenough.errors import TraceError, UsageError
-from sureenough.pools import Journal, OutputLock, PoolInfo, RecordedPath, write_journal_pool
+from sureenough.pools import Journal, OutputLock, PoolInfo, RecordedPath, is_address, is_pool
+from sureenough.pools.durable import recover_folder
+from sureenough.redact import printable_url
 
 SAMPLED_FIRST: Final = 4
 """Paths that a dry run samples to estimate from."""
@@ -47,6 +49,9 @@ def command(
         typer.Argument(help="JSON lines, CSV or Parquet with a column question, and optionally id, gold, kind, level."),
     ],
     output: Annotated[Path, typer.Option("-o", "--output", help="The pool to write.")],
+    rows_per_part: Annotated[
+        int | None, typer.Option(help="Write a folder of files with about so many paths each, not one file.", min=1)
+    ] = None,
     columns: Annotated[str | None, typer.Option("--map", help="Columns, such as question=problem,gold=answer.")] = None,
     run: RunOptions,
     limit: Annotated[int | None, typer.Option(help="Only the first LIMIT questions.", min=1)] = None,
@@ -72,9 +77,9 @@ def command(
     if dry_run:
         typer.echo(job.estimate(price_in, price_out))
         return
-    if not output.name or output.is_dir():
-        raise UsageError(f"{output} is a folder; name the file to write, such as {output / 'pool.parquet'}")
+    _check_output(output, rows_per_part)
     call.with_resource(OutputLock(output.with_name(output.name + ".lock"), output))
+    recover_folder(output)
     journal_file = output.with_name(output.name + ".journal")
     client = engine.client(sampled)
     terms = {"dataset": dataset.name, "template": prompt, "seed": run.seed, "kind": kind, **_sampling(client)}
@@ -92,10 +97,9 @@ def command(
     with Journal(journal_file, terms) as journal:
         result = job.run(journal)
         if journal.paths:
-            others, has_text = (earlier.others, earlier.text) if earlier else ([], False)
-            info = with_verdicts(info, questions, journal, earlier.info if earlier else None)
-            write_journal_pool(output, [*others, *questions], journal, info, keep_text=text or has_text,
-                               keep_probes=job.probe_every is not None)  # fmt: skip
+            has_text = earlier is not None and earlier.text
+            write_recorded_pool(output, questions, journal, info, earlier, rows_per_part=rows_per_part,
+                                keep_text=text or has_text, keep_probes=job.probe_every is not None)  # fmt: skip
     missing = job.missing(journal.paths)
     if missing or result is None:
         failure = f"; the latest failure: {result.lost}" if result is not None and result.lost is not None else ""
@@ -103,6 +107,21 @@ def command(
         raise typer.Exit(3 if result is not None else 130)
     journal_file.unlink()
     typer.echo(f"{output}: {len(questions)} questions, {job.total} paths.")
+
+
+def _check_output(output: Path, rows_per_part: int | None) -> None:
+    """Refuse what would be overwritten, and a place that is not on this machine."""
+    if is_address(output):
+        raise UsageError(
+            f"{printable_url(str(output))} is not on this machine; record to a file here and copy it there"
+        )
+    if not output.name or (output.is_dir() and rows_per_part is None):
+        hint = " (--rows-per-part extends a folder of parts)" if is_pool(output) else ""
+        raise UsageError(f"{output} is a folder; name the file to write, such as {output / 'pool.parquet'}{hint}")
+    if rows_per_part is not None and output.is_file():
+        raise UsageError(f"{output} is a file; with --rows-per-part, the output is a folder")
+    if output.is_dir() and not is_pool(output):
+        raise UsageError(f"{output} is a folder without parts of a pool; name one that does not exist yet")
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,7 +39,10 @@ from sureenough.errors import UsageError
 def command(
     *,
     pools: Annotated[
-        list[Path] | None, typer.Argument(metavar="POOL", help="Parquet files; the built-in pool by default.")
+        list[Path] | None,
+        typer.Argument(
+            metavar="POOL", help="Parquet files, folders of parts, or URIs of these; the built-in pool by default."
+        ),
     ] = None,
     strategy: Annotated[list[str] | None, typer.Option("-s", "--strategy", help=STRATEGIES_HELP)] = None,
     run: RunOptions,

@@ -22,7 +22,7 @@ from sureenough.drivers.run_log_writer import RunLogWriter
 from sureenough.engines.base import Prompt
 from sureenough.engines.recorded import Recorded, path_text
 from sureenough.errors import TraceError, UsageError
-from sureenough.pools import Pool, Question
+from sureenough.pools import Pool, Question, is_address, is_pool
 from sureenough.strategies import DEFAULT_STRATEGY
 
 
@@ -43,12 +43,14 @@ def command(
 ) -> None:
     """Show a kept run again, or a strategy on a recorded question: every path, the votes, the stop rule."""
     serve.check_installed()
-    if run is not None and not run.exists():
+    if run is not None and not run.exists() and not is_address(run):
         raise UsageError(f"{run} does not exist; `sureenough serve --keep-runs FOLDER` keeps runs")
-    if run is None or run.suffix == ".parquet":
+    if run is None or is_pool(run):
         _view_question(run, question, strategy, port, browser)
     elif question is not None:
-        raise UsageError(f"--question is for pools, which end in .parquet; {run} is not one")
+        raise UsageError(
+            f"--question is for pools, which end in .parquet or are folders of such files; {run} is not one"
+        )
     else:
         _view(run if run.is_dir() else run.absolute().parent, _page(run), "showing kept runs", port, browser)
 

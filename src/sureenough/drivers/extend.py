@@ -1,17 +1,25 @@
-"""Extend a finished pool: what it holds becomes a journal again, and only what is missing is sampled."""
+"""Write a pool when its recording ends, and extend it: what it holds becomes a journal again, and only what is missing
+is sampled."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import shutil
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 from zlib import crc32
 
+from sureenough.answers import VERSION
 from sureenough.core.events import path_seed
-from sureenough.drivers.record import RecordQuestion
+from sureenough.drivers.judging import PoolVerdicts
+from sureenough.drivers.record import RecordQuestion, with_verdicts
 from sureenough.errors import TraceError
-from sureenough.pools import Pool, PoolInfo, Question
-from sureenough.pools.journal import reopen
+from sureenough.pools import Journal, Pool, PoolInfo, Question, write_journal_pool
+from sureenough.pools.durable import make_folder, publish_folder
+from sureenough.pools.journal import Recordable, reopen, with_window
 
 
 def recorded_with(terms: dict[str, Any], questions: Sequence[RecordQuestion]) -> dict[str, Any]:
@@ -24,14 +32,19 @@ class PoolExtension:
 
     def __init__(self, file: Path, questions: Sequence[RecordQuestion], info: PoolInfo) -> None:
         self._pool = Pool(file)
-        self.info = self._pool.info
         self._check_info(info)
         wanted = {question.id: question for question in questions}
         seed: int = info.more["recorded"]["seed"]
         self.paths: set[tuple[str, int]] = set()
         self.others: list[Question] = []  # questions that are not to be recorded now, without their paths
         self.text = False  # whether paths were kept with their text
-        prompts = self._pool.info.more.get("prompts", {})
+        self.verdicts = PoolVerdicts(VERSION, {})  # on the answers of all its questions
+        prompts: dict[str, str] = {}
+        for info_of_part in (part.info() for part in self._pool.parts):
+            prompts |= info_of_part.more.get("prompts", {})
+            kept = PoolVerdicts.read(info_of_part)
+            self.verdicts.classes.update(kept.classes)
+            self.verdicts.undecided.update(kept.undecided)
         for question in self._pool:
             if question.id not in wanted:
                 self.others.append(Question(question.id, question.gold, question.level, [], kind=question.kind))
@@ -68,7 +81,59 @@ class PoolExtension:
                 raise self._refusal(f"it was recorded with {name} {before!r}, not {now!r}")
 
     def _refusal(self, reason: str) -> TraceError:
-        return TraceError(f"{self._pool.file} exists and cannot be extended: {reason}; name another output")
+        return TraceError(f"{self._pool.name} exists and cannot be extended: {reason}; name another output")
+
+
+def write_recorded_pool(
+    output: Path,
+    questions: Sequence[RecordQuestion],
+    journal: Journal,
+    info: PoolInfo,
+    earlier: PoolExtension | None,
+    *,
+    rows_per_part: int | None,
+    keep_text: bool,
+    keep_probes: bool,
+) -> None:
+    """Write the journal's paths as one file, or as a folder of parts with about so many paths each.
+
+    Verdicts and prompts are kept beside the questions that they belong to. What an earlier pool has of others stays.
+    """
+    every: list[Recordable] = [*(earlier.others if earlier else ()), *questions]
+    verdicts = earlier.verdicts if earlier else PoolVerdicts(VERSION, {})
+    keep = partial(write_journal_pool, journal=journal, keep_text=keep_text, keep_probes=keep_probes)
+    if rows_per_part is None:
+        keep(output, every, info=with_verdicts(info, questions, journal, verdicts))
+        return
+    info = with_window(info, [one.id for one in every], journal)
+    with_kinds = any(one.kind is not None for one in every)
+    folder = output.with_name(output.name + ".part")
+    shutil.rmtree(folder, ignore_errors=True)
+    make_folder(folder)
+    for number, group in enumerate(_groups(every, journal, rows_per_part)):
+        ids = {one.id for one in group}
+        prompts = {name: prompt for name, prompt in info.more["prompts"].items() if name in ids}
+        own = replace(info, more=info.more | {"prompts": prompts})
+        own = with_verdicts(own, [one for one in questions if one.id in ids], journal, verdicts.restricted(ids))
+        keep(folder / f"part-{number:05d}.parquet", group, info=own, keep_kinds=with_kinds)
+    publish_folder(folder, output)
+
+
+def _groups(questions: Sequence[Recordable], journal: Journal, rows: int) -> Iterator[list[Recordable]]:
+    """Questions with at least so many paths together, the last group perhaps with fewer."""
+    counts = Counter(question for question, _ in journal.paths)
+    group: list[Recordable] = []
+    size = 0
+    for question in questions:
+        if not counts[question.id]:
+            continue
+        group.append(question)
+        size += counts[question.id]
+        if size >= rows:
+            yield group
+            group, size = [], 0
+    if group:
+        yield group
 
 
 def _with_probes(probes: Any) -> str:

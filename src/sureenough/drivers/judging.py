@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Container, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from contextlib import suppress
 from typing import Final, TypeVar
 
@@ -125,9 +125,11 @@ class PoolVerdicts(msgspec.Struct, frozen=True):
             self.classes[question] = list(classes.values())
             self.undecided.update({question: own.undecided} if own.undecided else {})
 
-    def without(self, questions: Container[str]) -> PoolVerdicts:
-        classes = {name: classes for name, classes in self.classes.items() if name not in questions}
-        return PoolVerdicts(self.rules, classes, {n: pairs for n, pairs in self.undecided.items() if n in classes})
+    def restricted(self, questions: Iterable[str]) -> PoolVerdicts:
+        """The verdicts on these questions."""
+        names = self.classes.keys() & set(questions)
+        undecided = {name: pairs for name, pairs in self.undecided.items() if name in names}
+        return PoolVerdicts(self.rules, {name: self.classes[name] for name in sorted(names)}, undecided)
 
     def of(self, question: str, judge: Judge) -> list[list[str]] | None:
         """The classes of a question; None if the judge has to decide."""

@@ -45,16 +45,16 @@ class RecordResult(NamedTuple):
 
 
 def with_verdicts(
-    info: PoolInfo, questions: Iterable[RecordQuestion], journal: Journal, earlier: PoolInfo | None = None
+    info: PoolInfo, questions: Iterable[RecordQuestion], journal: Journal, earlier: PoolVerdicts | None = None
 ) -> PoolInfo:
     """The pool's metadata with the judge's verdicts on its answers, so that no replay has to ask again.
 
-    Those of an earlier pool stay for questions that are not among these.
+    Earlier ones stay for questions that are not among these.
     """
     judges = {question.id: question.judge for question in questions}
     verdicts = PoolVerdicts(VERSION, {})
     if earlier is not None:
-        verdicts = PoolVerdicts.read(earlier).without(judges)
+        verdicts = earlier.restricted(earlier.classes.keys() - judges.keys())
     for name, paths in by_question(journal.paths, judges):
         verdicts.add(name, judges[name], (answer for path in paths for answer in path.answers()))
     return replace(info, more=info.more | {"verdicts": msgspec.to_builtins(verdicts)})

@@ -5,6 +5,7 @@ from __future__ import annotations
 from sureenough.pools.durable import OutputLock
 from sureenough.pools.journal import Journal, write_journal_pool
 from sureenough.pools.learner import Learner
+from sureenough.pools.parts import is_address, is_pool
 from sureenough.pools.path import RecordedPath, RecordedProbe, SummarisedPath, scan_together
 from sureenough.pools.read import Pool, Question
 from sureenough.pools.schema import PoolInfo
@@ -21,6 +22,8 @@ __all__ = [
     "RecordedPath",
     "RecordedProbe",
     "SummarisedPath",
+    "is_address",
+    "is_pool",
     "scan_together",
     "write_journal_pool",
     "write_pool",

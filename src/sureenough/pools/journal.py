@@ -104,15 +104,19 @@ def write_journal_pool(
     *,
     keep_text: bool,
     keep_probes: bool = False,
+    keep_kinds: bool | None = None,
 ) -> None:
-    """Write the pool of the journal's paths. It is on disk when this returns, so the journal may be removed."""
+    """Write the pool of the journal's paths. It is on disk when this returns, so the journal may be removed.
+
+    By default it has a column of kinds if any question has its own.
+    """
     by_id = {question.id: question for question in questions}
-    if info.window is None:
-        lengths = [path.tokens for _, paths in by_question(journal.paths, by_id) for path in paths]
-        info = replace(info, window=choose_window(lengths))
+    if keep_kinds is None:
+        keep_kinds = any(question.kind is not None for question in by_id.values())
+    info = with_window(info, by_id, journal)
     optional = ["seed", "tokens", *(["question_text", "text"] if keep_text else [])]
     optional += ["probes"] if keep_probes else []
-    optional += ["kind"] if any(question.kind is not None for question in by_id.values()) else []
+    optional += ["kind"] if keep_kinds else []
     try:
         with PoolWriter(pool, info, optional=optional) as writer:
             for name, paths in by_question(journal.paths, by_id):
@@ -126,6 +130,14 @@ def write_journal_pool(
             f"cannot write {pool}: {system_message(cause)}. All paths are safe in {journal.file}; "
             "make room and give the same command again"
         ) from None
+
+
+def with_window(info: PoolInfo, ids: Iterable[str], journal: Journal) -> PoolInfo:
+    """The metadata with a suggested window: by default one that suits the lengths of the paths."""
+    if info.window is not None:
+        return info
+    lengths = [path.tokens for _, paths in by_question(journal.paths, ids) for path in paths]
+    return replace(info, window=choose_window(lengths))
 
 
 def by_question(paths: Mapping[Key, RecordedPath], ids: Iterable[str]) -> Iterator[tuple[str, list[RecordedPath]]]:

@@ -75,7 +75,7 @@ def probe_distance(opened: OpenPool) -> int:
         if places:
             return min(places)
     raise TraceError(
-        f"{opened.pool.file} has no probes; record a pool with them: `sureenough record … --probes every=64`"
+        f"{opened.pool.name} has no probes; record a pool with them: `sureenough record … --probes every=64`"
     )
 
 

@@ -68,7 +68,7 @@ def questions_of(replayed: Replayed) -> PoolQuestions:
     agreed = [agreement(line.runs, reference) for line in lines]
     done = [
         [
-            StrategyOnQuestion(number(line.runs.right[k]), float(share[k]), line.by_question[k].mean("tokens"))
+            StrategyOnQuestion(number(line.runs.right[k]), float(share[k]), line.runs.mean_tokens(k))
             for line, share in zip(lines, agreed, strict=True)
         ]
         for k in range(len(replayed.questions))

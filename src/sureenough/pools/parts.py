@@ -1,0 +1,202 @@
+"""The Parquet files of a pool: one, or a folder of parts, on this machine or on any file system that pyarrow knows."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyarrow import fs
+
+from sureenough.errors import TraceError
+from sureenough.pools.schema import KEY, REQUIRED, PoolInfo
+from sureenough.redact import printable_url
+
+QUESTIONS: Final = (".csv", ".tsv", ".json", ".jsonl")
+"""Files of questions, which are not pools yet."""
+COLUMNS: Final = (*REQUIRED, "text", "seed", "question_text", "kind", "probes")
+"""What is read of a pool, as far as it is there."""
+TEXTS: Final = ("question", "gold", "answer", "finish", "text", "question_text", "kind")
+SHARED: Final = ("model", "k", "logprobs", "sampling", "prompt", "kind")
+"""What the parts of a pool must have in common; datasets may differ, if each part was recorded from its own file."""
+_ADDRESS: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/+(.*)", re.DOTALL)  # two letters: C:/ is a drive
+
+
+@dataclass(frozen=True, slots=True)
+class PoolPart:
+    """A Parquet file of recorded paths."""
+
+    name: str  # in messages
+    path: str  # on its file system
+    filesystem: fs.FileSystem | None  # None: this machine's
+
+    def open(self) -> pq.ParquetFile:
+        """The file, its footer read."""
+        try:
+            return pq.ParquetFile(self.path, filesystem=self.filesystem)
+        except PermissionError:
+            raise TraceError(f"{self.name} may not be read; check its permissions") from None
+        except (pa.ArrowInvalid, OSError) as error:
+            raise TraceError(
+                f"{self.name} is not a whole Parquet file ({first_line(error)}); was it cut while being copied?"
+            ) from None
+
+    @contextmanager
+    def decoding(self) -> Iterator[None]:
+        """Errors of columns that are read whole."""
+        try:
+            yield
+        except (pa.ArrowException, OSError) as error:
+            raise TraceError(f"{self.name} cannot be decoded ({first_line(error)}); record it again") from None
+
+    def digest(self) -> str:
+        """SHA-256 of the file."""
+        content = hashlib.sha256()
+        with self.decoding(), (self.filesystem or fs.LocalFileSystem()).open_input_stream(self.path) as stream:
+            while block := stream.read(1 << 20):
+                content.update(block)
+        return content.hexdigest()
+
+    def info(self, parquet: pq.ParquetFile | None = None) -> PoolInfo:
+        """What it says about itself."""
+        return PoolInfo.parse(((parquet or self.open()).schema_arrow.metadata or {}).get(KEY), self.name)
+
+    def columns(self, schema: pa.Schema) -> dict[str, pa.DataType]:
+        """The columns to read; refuses a file that is not a pool."""
+        missing = [name for name in REQUIRED if name not in schema.names]
+        if missing:
+            raise TraceError(
+                f"{self.name} has no column {', '.join(missing)}; a pool needs {', '.join(REQUIRED)}: "
+                + _what_a_pool_is(Path(self.name).name)
+            )
+        columns = {name: schema.field(name).type for name in COLUMNS if name in schema.names}
+        for name in ("peak", "conf"):
+            if not _is_list_of_floats(columns[name]):
+                raise TraceError(f"{self.name}: column {name} is {columns[name]}; it must be a list of floats")
+        for name in TEXTS:
+            kind = columns.get(name, pa.string())
+            if not (pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_null(kind)):
+                raise TraceError(f"{self.name}: column {name} is {kind}; it must be a string")
+        return columns
+
+
+def pool_parts(location: str | Path) -> tuple[str, list[PoolPart]]:
+    """A pool's name in messages and its files, in the order of their names."""
+    address = _ADDRESS.fullmatch(str(location))
+    if address is not None:
+        return _remote_parts(*address.groups())
+    file = Path(location)
+    questions = file.name if file.suffix.lower() in QUESTIONS else "questions.csv"
+    if not file.exists():
+        raise TraceError(f"no such file: {file}; {_what_a_pool_is(questions)}")
+    if questions == file.name:
+        raise TraceError(f"{file} is not a pool; {_what_a_pool_is(questions)}")
+    if file.is_dir():
+        names = sorted(entry.name for entry in file.iterdir() if entry.is_file() and is_part(entry.name))
+        return str(file), _parts_in(str(file), [(name, str(file / name)) for name in names], None)
+    return str(file), [PoolPart(str(file), str(file), None)]
+
+
+def is_pool(location: str | Path) -> bool:
+    """Whether this names recorded paths, not a folder of runs: a Parquet file, a folder of parts, or a URI."""
+    file = Path(location)
+    has_parts = file.is_dir() and any(is_part(entry.name) for entry in file.iterdir())
+    return is_address(location) or has_parts or file.suffix == ".parquet"
+
+
+def is_address(location: str | Path) -> bool:
+    return _ADDRESS.fullmatch(str(location)) is not None
+
+
+def is_part(name: str) -> bool:
+    """Whether a file of a folder is part of the pool; others, such as `_SUCCESS`, may lie beside them."""
+    return name.endswith(".parquet") and not name.startswith(("_", "."))
+
+
+def _remote_parts(scheme: str, rest: str) -> tuple[str, list[PoolPart]]:
+    """The files behind a URI. A `Path` has joined its slashes, so they are written again."""
+    uri = f"{scheme}://{'/' if scheme.lower() == 'file' else ''}{rest}"
+    name = printable_url(uri)
+    if "@" in rest.partition("/")[0]:
+        raise TraceError(f"{name}: leave user and password out, and give them as the file system's own settings do, "
+                         "such as AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY")  # fmt: skip
+    try:
+        filesystem, path = fs.FileSystem.from_uri(uri)
+        entry = filesystem.get_file_info(path)
+        if entry.type == fs.FileType.File:
+            return name, [PoolPart(name, path, filesystem)]
+        found = filesystem.get_file_info(fs.FileSelector(path)) if entry.type == fs.FileType.Directory else None
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise TraceError(f"{name} cannot be opened ({first_line(error)}); check the address and your access") from None
+    if found is None:
+        raise TraceError(f"no such file: {name}; {_what_a_pool_is('questions.csv')}")
+    files = sorted((one.base_name, one.path) for one in found if one.is_file and is_part(one.base_name))
+    return name, _parts_in(name, files, filesystem)
+
+
+def _parts_in(folder: str, files: list[tuple[str, str]], filesystem: fs.FileSystem | None) -> list[PoolPart]:
+    if not files:
+        raise TraceError(f"{folder} is a folder without .parquet files; name a pool: one file, or a folder of parts "
+                         "such as part-00000.parquet")  # fmt: skip
+    return [PoolPart(f"{folder.rstrip('/')}/{name}", path, filesystem) for name, path in files]
+
+
+def check_same(first: PoolPart, columns: dict[str, pa.DataType], part: PoolPart, own: dict[str, pa.DataType]) -> None:
+    """Refuse a part with other columns than the first."""
+    for name in COLUMNS:
+        if columns.get(name) != own.get(name):
+            before, now = (f"{kind.get(name, 'missing')}" for kind in (columns, own))
+            raise TraceError(
+                f"{part.name}: column {name} is {now}, in {first.name} it is {before}; the parts of a pool need the "
+                "same columns: record them with the same options, or keep them in two folders"
+            )
+
+
+def joined_info(parts: list[PoolPart], infos: list[PoolInfo]) -> PoolInfo:
+    """What all parts say together; refuses parts that are not one pool. Verdicts stay with their parts."""
+    first = infos[0]
+    for part, info in zip(parts, infos, strict=True):
+        for name in SHARED:
+            before, now = getattr(first, name), getattr(info, name)
+            if before != now:
+                raise TraceError(
+                    f"{part.name} was recorded with {name} {now!r}, {parts[0].name} with {before!r}; the parts of a "
+                    "pool need the same: keep them in two folders"
+                )
+    more = first.more if len(infos) == 1 else {name: value for name, value in first.more.items() if name != "verdicts"}
+    return PoolInfo(
+        first.dataset if all(info.dataset == first.dataset for info in infos) else None,
+        first.model, first.engine, first.k, first.logprobs, first.sampling, first.prompt,
+        first.window if all(info.window == first.window for info in infos) else None,
+        first.kind, first.schema, more,
+    )  # fmt: skip
+
+
+def _what_a_pool_is(questions: str) -> str:
+    return (
+        "a pool is a Parquet file of paths that a model has sampled: "
+        f"`sureenough record {questions} -o pool.parquet` makes one from a file of questions"
+    )
+
+
+def count_values(name: str, parquet: pq.ParquetFile) -> int:
+    """The number of values in the lists of a column, from the footer alone."""
+    metadata = parquet.metadata
+    groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
+    columns = [group.column(i) for group in groups for i in range(group.num_columns)]
+    return sum(column.num_values for column in columns if column.path_in_schema.split(".")[0] == name)
+
+
+def _is_list_of_floats(kind: pa.DataType) -> bool:
+    a_list = pa.types.is_list(kind) or pa.types.is_large_list(kind)
+    return bool(a_list and pa.types.is_floating(kind.value_type))
+
+
+def first_line(error: BaseException) -> str:
+    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
