@@ -50,12 +50,14 @@ class RayCluster:
         return self.ray.remote(thing).options(scheduling_strategy=place, **options)
 
     def check_nodes(self) -> None:
-        """Refuse nodes that cannot run what they will be sent."""
-        nodes = self.nodes()
-        if not nodes:
-            raise UsageError("no node of the Ray cluster has a CPU to run on: start one with `ray start --num-cpus N`")
-        for node in nodes:
-            version = self._version_on(node)
+        """Refuse nodes that cannot run what they will be sent. One that is just failing is left to the runners."""
+        versions = self._versions()
+        if not versions:
+            raise UsageError(
+                "no node of the Ray cluster can run anything: `ray status` lists them, and each needs at least one CPU "
+                "(`ray start --num-cpus N`)"
+            )
+        for node, version in versions.items():
             if version != __version__:
                 has = "sureenough is not installed" if version is None else f"sureenough is version {version}"
                 raise UsageError(
@@ -63,16 +65,28 @@ class RayCluster:
                     "the environment that `ray start` runs in there, with what the engine needs"
                 )
 
-    def _version_on(self, node: Node) -> str | None:
-        """The package's version; a function of Python's own library reads it, since ours may be missing there."""
-        lookup = self.on(node, pkgutil.resolve_name, num_cpus=0, max_retries=0)
-        try:
-            version = self.ray.get(lookup.remote("sureenough.version:__version__"), timeout=START_SECONDS)
-        except (ImportError, AttributeError):  # Ray raises what the function raised
-            return None
-        except self.ray.exceptions.RayError as error:
-            raise UsageError(f"node {node.address} runs nothing: {first_line(error)}") from None
-        return str(version)
+    def _versions(self) -> dict[Node, str | None]:
+        """The package's version on every node that responds; None if it is missing there.
+
+        A function of Python's own library reads it, since ours may be missing.
+        """
+        lookups = {
+            node: self.on(node, pkgutil.resolve_name, num_cpus=0, max_retries=0).remote(
+                "sureenough.version:__version__"
+            )
+            for node in self.nodes()
+        }
+        if lookups:
+            self.ray.wait(list(lookups.values()), num_returns=len(lookups), timeout=START_SECONDS)
+        versions: dict[Node, str | None] = {}
+        for node, lookup in lookups.items():
+            try:
+                versions[node] = str(self.ray.get(lookup, timeout=0))
+            except (ImportError, AttributeError):  # Ray raises what the function raised
+                versions[node] = None
+            except self.ray.exceptions.RayError:
+                continue
+        return versions
 
 
 @contextmanager

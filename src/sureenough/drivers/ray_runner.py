@@ -78,14 +78,24 @@ class Runner:
     def _failed(self, error: Exception) -> Failed:
         """The error without frames, and with the node's address if the fix is to be made there."""
         where = f"on node {self._node}"
+        full = _full_disk(error)
+        if full is not None:
+            text = redact(str(full), *self._secrets)[:300]
+            message = f"{where} the disk is full ({text}): make room there and give the same command again"
+            return Failed(TraceError(message))
         if isinstance(error, SureEnoughError) and not isinstance(error, UsageError):
             error.__context__ = error.__cause__ = None
             return Failed(error.with_traceback(None))
         text = redact(str(error), *self._secrets)[:300]
-        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
-            return Failed(
-                TraceError(f"{where} the disk is full ({text}): make room there and give the same command again")
-            )
         if isinstance(error, UsageError):
             return Failed(UsageError(f"{where}: {text}"))
         return Failed(EngineRejected(f"{where}: {type(error).__name__}: {text}"))
+
+
+def _full_disk(error: BaseException | None) -> OSError | None:
+    """The error of a full disk, if it is this one or one that it was made from."""
+    while error is not None:
+        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+            return error
+        error = error.__context__
+    return None
