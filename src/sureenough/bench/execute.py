@@ -104,6 +104,8 @@ def prepare(plan: BenchPlan, models: Sequence[Model]) -> PreparedPlan:
         raise UsageError("which questions? Name datasets with --dataset, or recorded paths with --pool and no engine")
     if plan.live and chosen.name == "budget" and plan.total_tokens is None:
         raise UsageError("a live budget for all questions needs its tokens: give --total-tokens")
+    if plan.total_tokens is not None and any(model.executor for model in models):
+        raise UsageError("one budget for all questions is spent by one process; leave --ray out")
     if plan.live and not models:
         raise UsageError("--live needs questions to ask: give --dataset, and --url and --model for a server")
     loaded = [_load(choice, plan.options.seed) for choice in plan.datasets]
@@ -217,7 +219,7 @@ def _run_live(work: PreparedPlan, folder: RunFolder, meter: ProgressMeter) -> li
         for cell in work.cells:
             for strategy in work.strategies:
                 jobs = list(jobs_of(cell, strategy, plan.live_repeats))
-                run_cell(jobs, lines, done, options, plan.at_once or cell.model.servers, meter)
+                run_cell(cell, jobs, lines, done, options, plan.at_once or cell.model.servers, meter)
                 keys += [job.key for job in jobs]
     runs = {run.key: run for run in read_runs(folder.runs)}
     return [runs[key] for key in keys]

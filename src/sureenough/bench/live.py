@@ -19,9 +19,10 @@ from sureenough.bench.settings import changed_settings
 from sureenough.core.events import Json
 from sureenough.core.options import RunOptions
 from sureenough.core.outcome import Outcome
+from sureenough.drivers.executor import Executor, OpenExecutor
 from sureenough.drivers.record import RecordQuestion
 from sureenough.drivers.run_log_writer import RunLogWriter
-from sureenough.engines.base import Engine, SharedEngine, opened
+from sureenough.engines.base import Engine, SharedEngine
 from sureenough.errors import EngineUnavailable, TraceError
 from sureenough.pools.json_lines import JsonLinesFile, read_lines
 
@@ -112,7 +113,8 @@ def run_of(line: Json, file: Path) -> LiveRun:
 class LiveJob(NamedTuple):
     """A question to ask under a strategy."""
 
-    cell: RecordingCell
+    dataset: str
+    model: str
     strategy: str
     question: RecordQuestion
     repeat: int
@@ -120,7 +122,7 @@ class LiveJob(NamedTuple):
     @property
     def key(self) -> Key:
         """The key of its run."""
-        return self.cell.data.name, self.cell.model.name, self.strategy, self.question.id, self.repeat
+        return self.dataset, self.model, self.strategy, self.question.id, self.repeat
 
 
 def live_terms(options: RunOptions) -> Json:
@@ -139,6 +141,7 @@ def resumed(options: RunOptions, file: Path, *, planned: bool) -> tuple[RunOptio
 
 
 def run_cell(
+    cell: RecordingCell,
     jobs: Sequence[LiveJob],
     lines: JsonLinesFile,
     done: set[Key],
@@ -148,17 +151,16 @@ def run_cell(
 ) -> None:
     """Run the jobs that are not done, `at_once` questions at a time."""
     missing = [job for job in jobs if job.key not in done]
-    cell = jobs[0].cell
     label = f"{jobs[0].strategy} live, {cell.label}"
     meter.begin(label, len(jobs) - len(missing), len(jobs), len(jobs) - len(missing), len(jobs))
     if missing:
-        asyncio.run(_run_all(missing, cell.model.engine, lines, options, at_once, meter))
+        asyncio.run(_run_all(missing, cell.model.runs_on, lines, options, at_once, meter))
         done.update(job.key for job in missing)
 
 
 async def _run_all(
     jobs: Iterable[LiveJob],
-    engine: Engine,
+    executor: Executor,
     lines: JsonLinesFile,
     options: RunOptions,
     at_once: int,
@@ -168,10 +170,10 @@ async def _run_all(
     errors: list[Exception] = []
     workers: list[asyncio.Task[None]] = []
 
-    async def worker(shared: Engine) -> None:
+    async def worker(ready: OpenExecutor) -> None:
         for job in remaining:
             try:
-                run = await _run(job, shared, options)
+                run: LiveRun = await ready.call(run_job, job, options)
                 lines.add(run.to_json())
             except Exception as error:  # ends the cell and reaches the caller
                 errors.append(error)
@@ -180,18 +182,20 @@ async def _run_all(
                 return
             meter.step(run.tokens["total"], True)
 
-    async with opened(engine, at_once * options.parallel) as ready, asyncio.TaskGroup() as tasks:
-        workers += [tasks.create_task(worker(SharedEngine(ready))) for _ in range(at_once)]
+    parallel = at_once * options.parallel
+    async with executor.open(parallel=parallel, calls=at_once) as ready, asyncio.TaskGroup() as tasks:
+        workers += [tasks.create_task(worker(ready)) for _ in range(ready.slots)]
     if errors:
         raise errors[0]
 
 
-async def _run(job: LiveJob, engine: Engine, options: RunOptions) -> LiveRun:
+async def run_job(engine: Engine, job: LiveJob, options: RunOptions) -> LiveRun:
+    """One question under one strategy; other runs use the engine meanwhile."""
     question = job.question
-    log = RunLogWriter({"question": question.id, "model": job.cell.model.name, "strategy": job.strategy}, interval=inf)
+    log = RunLogWriter({"question": question.id, "model": job.model, "strategy": job.strategy}, interval=inf)
     own = {name: getattr(options, name) for name in RunOptions.fields()} | {"seed": options.seed + job.repeat}
     outcome = await aask(
-        question.prompt, engine, job.strategy, kind=question.judge, observers=[log], gives_up=False, **own
+        question.prompt, SharedEngine(engine), job.strategy, kind=question.judge, observers=[log], gives_up=False, **own
     )
     _refuse_unfinished(outcome, job)
     right = await asyncio.to_thread(grade_live, question, outcome.answer)
@@ -212,12 +216,13 @@ def _refuse_unfinished(outcome: Outcome, job: LiveJob) -> None:
     if outcome.reason == "engine":
         reason = next((note for note in outcome.notes if "lost" in note), "no response any more")
         raise EngineUnavailable(
-            f"the engine was lost during question {job.question.id} ({job.strategy}, {job.cell.label}): {reason}. "
-            "That question is not counted"
+            f"the engine was lost during question {job.question.id} ({job.strategy}, {job.dataset} on {job.model}): "
+            f"{reason}. That question is not counted"
         )
 
 
 def jobs_of(cell: RecordingCell, strategy: str, repeats: int) -> Iterator[LiveJob]:
     """Every question, repeat after repeat."""
     questions = cell.questions()
-    return (LiveJob(cell, strategy, question, repeat) for repeat in range(repeats) for question in questions)
+    names = cell.data.name, cell.model.name, strategy
+    return (LiveJob(*names, question, repeat) for repeat in range(repeats) for question in questions)

@@ -12,6 +12,7 @@ from sureenough.bench.folder import slug
 from sureenough.bench.progress import ProgressMeter
 from sureenough.bench.source import Source
 from sureenough.datasets.load import Loaded
+from sureenough.drivers.executor import Executor, InProcess
 from sureenough.drivers.record import RecordQuestion, record, with_verdicts
 from sureenough.engines.base import Engine
 from sureenough.errors import EngineError
@@ -25,6 +26,12 @@ class Model:
     name: str
     engine: Engine
     servers: int = 1
+    executor: Executor | None = None  # what samples instead of this process
+
+    @property
+    def runs_on(self) -> Executor:
+        """What samples from it: an executor, or this process."""
+        return self.executor or InProcess(self.engine)
 
     def terms(self) -> dict[str, Any]:
         """What decides its tokens; the address does not."""
@@ -93,7 +100,7 @@ def record_cell(
             count = _RecordingProgress(questions, journal, paths, cell.label, meter)
             result = asyncio.run(
                 record(questions, cell.model.engine, journal, paths=paths, parallel=parallel, seed=seed,
-                       keep_text=text, told=count)
+                       keep_text=text, told=count, executor=cell.model.executor)
             )  # fmt: skip
             missing = len(questions) * paths - len(journal.paths)
             if missing:

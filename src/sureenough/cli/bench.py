@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import asdict
+from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -18,8 +19,9 @@ from sureenough.bench.plan import BenchPlan, EngineChoice, read_plan
 from sureenough.bench.recording import Model
 from sureenough.cli import engine
 from sureenough.cli.bench_view import show_progress, tables
-from sureenough.cli.engine import EngineOptions, engine_options
+from sureenough.cli.engine import EngineOptions, absolute_model, engine_options
 from sureenough.cli.option_groups import STRATEGIES_HELP, PoolKind, run_options, split_strategies, with_options
+from sureenough.cli.ray_option import RayAddress, join, on_cluster
 from sureenough.cli.terminal import echo
 from sureenough.datasets import DATASETS
 from sureenough.datasets.files import columns_of
@@ -27,6 +29,9 @@ from sureenough.engines.base import Engine
 from sureenough.engines.load_balancer import LoadBalancer
 from sureenough.errors import UsageError
 from sureenough.redact import printable_command
+
+if TYPE_CHECKING:
+    from sureenough.drivers.ray_cluster import RayCluster
 
 Texts = list[str] | None
 SAMPLING: Final = ("temperature", "top_p", "max_path_tokens", "completions", "first_token", "stall")
@@ -74,6 +79,7 @@ def command(
     live_repeats: Annotated[int | None, typer.Option(help="Live runs per question and strategy; 1.")] = None,
     at_once: Annotated[int | None, typer.Option(help="Questions at once in live runs; one per server.")] = None,
     server: EngineOptions,
+    ray: RayAddress = None,
     text: Annotated[bool | None, typer.Option("--text/--no-text", help="Keep the text of recorded paths.")] = None,
     jobs: Annotated[int | None, typer.Option(help="Processes that replay; all cores by default.")] = None,
     price_in: engine.PriceIn = None,
@@ -104,7 +110,7 @@ def command(
         "at_once": at_once, "total_tokens": total_tokens, "text": text, "jobs": jobs,
     }, sampling={name: value for name, value in sampling.items() if _is_typed(context, name)},
        fallback={"jobs": cores(), **({"engines": engines} if engines and not typed else {})})  # fmt: skip
-    prepared = prepare(chosen, _models(chosen))
+    prepared = prepare(chosen, _models(chosen, join(ray, context, dry_run=dry_run)))
     path = output or Path("runs") / chosen.experiment
     if dry_run:
         echo(estimate(prepared, path, like=like, sample=sample, prices=Prices(price_in, price_out)))
@@ -165,18 +171,27 @@ def _sweeps(texts: Texts) -> tuple[dict[str, list[str]] | None, list[float] | No
     return options or None, own
 
 
-def _models(plan: BenchPlan) -> list[Model]:
+def _models(plan: BenchPlan, cluster: RayCluster | None = None) -> list[Model]:
     """The engines of the plan; the built-in model if datasets are named without one."""
     choices = plan.engines or ((EngineChoice(),) if plan.datasets else ())
-    return [_model(choice) for choice in choices]
+    if cluster is not None and not choices:
+        raise UsageError("--ray samples paths from engines, and this plan replays recorded ones: leave --ray out")
+    return [_model(choice, cluster) for choice in choices]
 
 
-def _model(choice: EngineChoice) -> Model:
+def _model(choice: EngineChoice, cluster: RayCluster | None) -> Model:
+    engine = _engine(choice)
+    name = choice.name or choice.model or choice.engine or getattr(engine, "name", "built-in")
+    elsewhere = replace(choice, model=choice.model if choice.urls else absolute_model(choice.model))
+    executor = None if cluster is None else on_cluster(cluster, partial(_engine, elsewhere, quiet=True))
+    return Model(str(name), engine, len(choice.urls) or 1, executor)
+
+
+def _engine(choice: EngineChoice, quiet: bool = False) -> Engine:
+    """The engine of a choice; several URLs share the work."""
     sampling = {name: getattr(choice, name) for name in SAMPLING}
-    engines: list[Any] = [
-        EngineOptions(url=url, model=choice.model, plugin=choice.engine, **sampling).any_engine()
+    engines = [
+        EngineOptions(url=url, model=choice.model, plugin=choice.engine, **sampling).any_engine(quiet=quiet)
         for url in choice.urls or (None,)
     ]
-    name = choice.name or choice.model or choice.engine or getattr(engines[0], "name", "built-in")
-    balanced: Engine = engines[0] if len(engines) == 1 else LoadBalancer(engines)
-    return Model(str(name), balanced, len(engines))
+    return engines[0] if len(engines) == 1 else LoadBalancer(engines)

@@ -111,6 +111,11 @@ class EngineOptions:
         return OpenAI(self.url, self.model, metrics=self.metrics, **common)
 
 
+def absolute_model(model: str | None) -> str | None:
+    """A model on this machine, as a process in another folder finds it."""
+    return str(Path(model).absolute()) if model is not None and Path(model).exists() else model
+
+
 def named_plugin(name: str, url: str | None, model: object) -> Engine:
     """An engine of another package, ready to be opened."""
     if url is not None or model:

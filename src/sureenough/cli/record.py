@@ -8,7 +8,8 @@ import sys
 import time
 from collections.abc import Callable, Container, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -19,11 +20,13 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from sureenough.answers import resolve_kind
 from sureenough.api import render_prompt, template_of
 from sureenough.cli import engine
-from sureenough.cli.engine import EngineOptions, engine_options
+from sureenough.cli.engine import EngineOptions, absolute_model, engine_options
 from sureenough.cli.option_groups import KIND_HELP, run_options, with_options
+from sureenough.cli.ray_option import RayAddress, join, on_cluster
 from sureenough.cli.terminal import echo
 from sureenough.core.options import LIVE_DEFAULTS, RunOptions
 from sureenough.datasets.files import columns_of, load
+from sureenough.drivers.executor import Executor
 from sureenough.drivers.extend import PoolExtension, recorded_with, write_recorded_pool
 from sureenough.drivers.record import PathCallback, RecordQuestion, RecordResult, record
 from sureenough.engines.base import Engine
@@ -64,6 +67,7 @@ def command(
         typer.Option(help="Also ask every path for its answer as it grows, such as every=64, to replay …+probe."),
     ] = None,
     server: EngineOptions,
+    ray: RayAddress = None,
     price_in: engine.PriceIn = None,
     price_out: engine.PriceOut = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Sample four paths and estimate the rest.")] = False,
@@ -75,11 +79,16 @@ def command(
     questions = _questions(dataset, columns, prompt, kind, own_template=template is not None)[:limit]
     job = _Job(sampled, questions, run, text, None if probes is None else _probe_every(probes))
     if dry_run:
+        join(ray, call, dry_run=True)
         typer.echo(job.estimate(price_in, price_out))
         return
     _check_output(output, rows_per_part)
     call.with_resource(OutputLock(output.with_name(output.name + ".lock"), output))
     recover_folder(output)
+    cluster = join(ray, call)
+    if cluster is not None:
+        elsewhere = server if server.url else replace(server, model=absolute_model(server.model))
+        job = replace(job, executor=on_cluster(cluster, partial(elsewhere.any_engine, window, quiet=True)))
     journal_file = output.with_name(output.name + ".journal")
     client = engine.client(sampled)
     terms = {"dataset": dataset.name, "template": prompt, "seed": run.seed, "kind": kind, **_sampling(client)}
@@ -133,6 +142,7 @@ class _Job:
     options: RunOptions
     text: bool
     probe_every: int | None = None  # tokens between two probes of a path
+    executor: Executor | None = None  # what samples instead of this process
 
     @property
     def paths(self) -> int:
@@ -170,6 +180,7 @@ class _Job:
             keep_text=self.text,
             probe_every=self.probe_every,
             told=on_path,
+            executor=self.executor,
         )
 
     def estimate(self, price_in: float | None, price_out: float | None) -> str:

@@ -15,9 +15,10 @@ from sureenough.answers import VERSION, Judge, for_question
 from sureenough.answers.boxed_kinds import Math
 from sureenough.core.events import path_seed
 from sureenough.core.probing import LONGEST_PROBE
+from sureenough.drivers.executor import Executor, InProcess, OpenExecutor
 from sureenough.drivers.judging import PoolVerdicts, extract_in_run
 from sureenough.drivers.probes import GrowingText, ProbeRequest
-from sureenough.engines.base import Chunk, Engine, Prompt, opened
+from sureenough.engines.base import Chunk, Engine, Prompt
 from sureenough.errors import EngineError, EngineRejected, EngineUnavailable, MissingLogprobs, UsageError
 from sureenough.pools import PoolInfo, RecordedPath, RecordedProbe
 from sureenough.pools.journal import Journal, by_question
@@ -79,12 +80,17 @@ async def record(
     probe_every: int | None = None,
     told: PathCallback = lambda question, path: None,
     path_seconds: float = PATH_SECONDS,
+    executor: Executor | None = None,
 ) -> RecordResult:
-    """Sample every path that the journal does not have yet, and its answers after every `probe_every` tokens."""
-    recording = _Recording(journal, seed, keep_text, told, path_seconds, probe_every)
+    """Sample every path that the journal does not have yet, and its answers after every `probe_every` tokens.
+
+    With an executor, paths are sampled from its engines; the journal is written here.
+    """
+    recording = _Recording(journal, SampleOptions(seed, keep_text, path_seconds, probe_every), told)
     jobs = _missing(list(questions), journal, paths)
-    async with opened(engine, parallel) as ready, asyncio.TaskGroup() as tasks:
-        workers = [tasks.create_task(recording.work(jobs, ready, parallel)) for _ in range(parallel)]
+    where = executor or InProcess(engine)
+    async with where.open(parallel=parallel, calls=parallel) as ready, asyncio.TaskGroup() as tasks:
+        workers = [tasks.create_task(recording.work(jobs, ready)) for _ in range(ready.slots)]
         recording.stop = lambda: [worker.cancel() for worker in workers]
     if recording.error is not None:
         raise recording.error
@@ -98,42 +104,52 @@ def _missing(questions: list[RecordQuestion], journal: Journal, paths: int) -> I
                 yield question, number
 
 
+class SampleOptions(NamedTuple):
+    """How paths are sampled and what is kept of them."""
+
+    seed: int
+    keep_text: bool = True
+    path_seconds: float = PATH_SECONDS
+    probe_every: int | None = None
+
+
+class SampledPath(NamedTuple):
+    """A path and what it cost."""
+
+    path: RecordedPath
+    tokens: int  # with those of its probes
+    prompt_tokens: int
+
+
 class _Recording:
     """What the workers share."""
 
-    def __init__(
-        self,
-        journal: Journal,
-        seed: int,
-        keep_text: bool,
-        on_path: PathCallback,
-        path_seconds: float,
-        probe_every: int | None,
-    ) -> None:
-        self.journal, self.seed, self.keep_text = journal, seed, keep_text
-        self.probe_every = probe_every
-        self.on_path, self.path_seconds = on_path, path_seconds
+    def __init__(self, journal: Journal, options: SampleOptions, on_path: PathCallback) -> None:
+        self.journal, self.options, self.on_path = journal, options, on_path
         self.paths = self.tokens = self.prompt_tokens = 0
         self.unavailable = 0  # paths in a row that found no server
         self.lost: EngineError | None = None
         self.error: Exception | None = None
         self.stop: Callable[[], object] = lambda: None
 
-    async def work(self, jobs: Iterator[tuple[RecordQuestion, int]], engine: Engine, parallel: int) -> None:
+    async def work(self, jobs: Iterator[tuple[RecordQuestion, int]], executor: OpenExecutor) -> None:
         """Sample one path after the other until none is left, or until an error makes going on pointless."""
         for question, number in jobs:
             try:
-                path = await self.sample(question, number, engine)
-                self.journal.add(question.id, path)
+                sampled: SampledPath = await executor.call(sample_path, question, number, self.options)
+                self.paths += 1
+                self.tokens += sampled.tokens
+                self.prompt_tokens += sampled.prompt_tokens
+                self.journal.add(question.id, sampled.path)
                 self.unavailable = 0
-                self.on_path(question.id, path)
+                self.on_path(question.id, sampled.path)
             except (EngineRejected, MissingLogprobs) as error:
                 self.fail(error)
             except EngineError as error:
                 self.lost = error
                 self.on_path(question.id, None)
                 self.unavailable += isinstance(error, EngineUnavailable)
-                if self.unavailable >= parallel:
+                if self.unavailable >= executor.slots:
                     self.fail(error)
             except Exception as error:  # ends the recording and reaches the caller
                 self.fail(error)
@@ -143,43 +159,45 @@ class _Recording:
         self.error = self.error or error
         self.stop()
 
-    async def sample(self, question: RecordQuestion, number: int, engine: Engine) -> RecordedPath:
-        """One path, to its end."""
-        seed = path_seed(self.seed, number)
-        growing, collected = GrowingText(), CollectedPath()
-        prompt = replace(question.prompt, growing_text=self.probe_every is not None)
-        judge = for_question(question.judge, question.prompt.last_text)
-        probes: tuple[RecordedProbe, ...] | None = None
-        try:
-            async with asyncio.timeout(self.path_seconds), aclosing(engine.stream(prompt, seed=seed)) as chunks:
-                async for chunk in as_chunks(chunks):
-                    growing.add(chunk)
-                    collected.add(chunk)
-                    self.prompt_tokens += chunk.prompt_tokens or 0
-                if self.probe_every is not None:
-                    probes = await self.probe(growing, range(self.probe_every, len(collected.conf), self.probe_every),
-                                              partial(ProbeRequest, prompt, judge=judge), engine, seed)  # fmt: skip
-        except TimeoutError:
-            raise EngineError(f"a path did not end within {self.path_seconds:g} s", path=number, seed=seed) from None
-        text = collected.text
-        self.paths += 1
-        self.tokens += len(collected.conf)
-        answer, note = await extract_in_run(judge, text)
-        if note is not None:
-            raise UsageError(note)
-        return RecordedPath(answer, collected.peak, collected.conf, number, collected.finish,
-                            text if self.keep_text else None, seed, probes)  # fmt: skip
 
-    async def probe(
-        self, text: GrowingText, places: range, request: Callable[..., ProbeRequest], engine: Engine, seed: int
-    ) -> tuple[RecordedProbe, ...]:
-        """The answers of a path after each of these numbers of tokens."""
-        probes = []
-        for at in places:
-            reply = await request(text=text.until(at)).send(engine, limit=LONGEST_PROBE, seed=seed)
-            self.tokens += reply.tokens
-            probes.append(RecordedProbe(at, reply))
-        return tuple(probes)
+async def sample_path(engine: Engine, question: RecordQuestion, number: int, options: SampleOptions) -> SampledPath:
+    """One path, to its end."""
+    seed, every = path_seed(options.seed, number), options.probe_every
+    growing, collected = GrowingText(), CollectedPath()
+    prompt = replace(question.prompt, growing_text=every is not None)
+    judge = for_question(question.judge, question.prompt.last_text)
+    probes: tuple[RecordedProbe, ...] | None = None
+    prompt_tokens = 0
+    try:
+        async with asyncio.timeout(options.path_seconds), aclosing(engine.stream(prompt, seed=seed)) as chunks:
+            async for chunk in as_chunks(chunks):
+                growing.add(chunk)
+                collected.add(chunk)
+                prompt_tokens += chunk.prompt_tokens or 0
+            if every is not None:
+                probes = await _probe(growing, range(every, len(collected.conf), every),
+                                      partial(ProbeRequest, prompt, judge=judge), engine, seed)  # fmt: skip
+    except TimeoutError:
+        raise EngineError(f"a path did not end within {options.path_seconds:g} s", path=number, seed=seed) from None
+    text = collected.text
+    answer, note = await extract_in_run(judge, text)
+    if note is not None:
+        raise UsageError(note)
+    path = RecordedPath(answer, collected.peak, collected.conf, number, collected.finish,
+                        text if options.keep_text else None, seed, probes)  # fmt: skip
+    return SampledPath(path, path.tokens + sum(probe.reply.tokens for probe in probes or ()), prompt_tokens)
+
+
+async def _probe(
+    text: GrowingText, places: range, request: Callable[..., ProbeRequest], engine: Engine, seed: int
+) -> tuple[RecordedProbe, ...]:
+    """The answers of a path after each of these numbers of tokens."""
+    return tuple(
+        [
+            RecordedProbe(at, await request(text=text.until(at)).send(engine, limit=LONGEST_PROBE, seed=seed))
+            for at in places
+        ]
+    )
 
 
 class CollectedPath:

@@ -1,0 +1,176 @@
+"""Work spread over a Ray cluster: one runner per node, a bounded number of calls under way on each.
+
+The process that starts the work keeps everything that must last. A runner holds nothing but its engine and the calls
+under way, so that one that dies, alone or with its node, costs these calls only: they are made again elsewhere.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from typing import Any, Final
+
+from sureenough.drivers.executor import OpenExecutor
+from sureenough.drivers.ray_cluster import START_SECONDS, Node, RayCluster, first_line
+from sureenough.drivers.ray_runner import EngineRecipe, Failed, Runner
+from sureenough.engines.base import Engine
+from sureenough.errors import EngineError, EngineUnavailable
+
+LOST_SECONDS: Final = 60.0
+"""Without any node, before the work ends; nodes may come back."""
+POLL_SECONDS: Final = 1.0
+MOST_DEATHS: Final = 3
+"""Of a node's runners without a finished call in between, and of runners during the same call."""
+
+
+class RayExecutor:
+    """Calls functions on the nodes of a cluster."""
+
+    def __init__(self, cluster: RayCluster, make_engine: Callable[[], Engine]) -> None:
+        self._cluster, self._make = cluster, make_engine
+
+    @asynccontextmanager
+    async def open(self, *, parallel: int, calls: int) -> AsyncIterator[OpenExecutor]:
+        """Start a runner on every node; calls wait for the first that is ready."""
+        runners = _Runners(self._cluster, EngineRecipe(self._make, parallel), calls)
+        await runners.start_missing()
+        keeper = asyncio.create_task(runners.keep())
+        try:
+            yield runners
+        finally:
+            keeper.cancel()
+            await runners.close()
+
+
+class _LiveRunner:
+    def __init__(self, actor: Any, node: Node) -> None:
+        self.actor, self.node = actor, node
+        self.running = 0
+
+
+class _Runners:
+    """The runners of all nodes, as this process sees them."""
+
+    def __init__(self, cluster: RayCluster, recipe: EngineRecipe, calls: int) -> None:
+        self._cluster, self._ray, self._recipe, self._calls = cluster, cluster.ray, recipe, calls
+        self._runners: dict[str, _LiveRunner] = {}  # by node
+        self._starting: dict[str, asyncio.Task[None]] = {}
+        self._deaths: Counter[str] = Counter()
+        self._changed = asyncio.Condition()
+        self._error: Exception | None = None
+        self._nodes = 0
+        self._last_death = ""
+
+    @property
+    def slots(self) -> int:
+        return self._calls * max(1, self._nodes)
+
+    async def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Call a function on the node with the fewest calls; again elsewhere if its runner dies."""
+        for _ in range(MOST_DEATHS):
+            runner = await self._free_runner()
+            try:
+                result = await runner.actor.call.remote(function, arguments)
+            except self._ray.exceptions.RayError as error:
+                await self._bury(runner, error)
+                continue
+            finally:
+                runner.running -= 1
+                await self._notify()
+            if isinstance(result, Failed):
+                raise result.error
+            self._deaths.pop(runner.node.id, None)
+            return result
+        raise EngineError(f"{MOST_DEATHS} runners died during the same call; the last: {self._last_death}")
+
+    async def _free_runner(self) -> _LiveRunner:
+        def free() -> list[_LiveRunner]:
+            return [runner for runner in self._runners.values() if runner.running < self._calls]
+
+        async with self._changed:
+            await self._changed.wait_for(lambda: self._error is not None or free())
+            if self._error is not None:
+                raise self._error
+            runner = min(free(), key=lambda one: one.running)
+            runner.running += 1
+            return runner
+
+    async def _notify(self) -> None:
+        async with self._changed:
+            self._changed.notify_all()
+
+    async def _bury(self, runner: _LiveRunner, error: Exception) -> None:
+        """Forget a runner. It is killed, in case only the connection was lost, so that it pays for nothing more."""
+        if self._runners.get(runner.node.id) is runner:
+            del self._runners[runner.node.id]
+            self._deaths[runner.node.id] += 1
+            self._last_death = f"on node {runner.node.address}: {first_line(error)}"
+            with suppress(Exception):
+                self._ray.kill(runner.actor)
+
+    async def keep(self) -> None:
+        """Start runners on nodes that have none: new ones, and those whose runner died."""
+        loop = asyncio.get_running_loop()
+        had_one = loop.time()
+        while True:
+            await asyncio.sleep(POLL_SECONDS)
+            unusable = await self.start_missing()
+            if self._runners or self._starting:
+                had_one = loop.time()
+            elif unusable or loop.time() - had_one > LOST_SECONDS:
+                last = f" (the last: {self._last_death})" if self._last_death else ""
+                await self._fail(
+                    EngineUnavailable(f"no node of the Ray cluster is left to work on{last}; see `ray status`")
+                )
+
+    async def start_missing(self) -> int:
+        """Start runners where there are none; the number of nodes that are left alone, because theirs keep dying."""
+        nodes = await asyncio.to_thread(self._cluster.nodes)
+        self._nodes = max(self._nodes, len(nodes))
+        for node in nodes:
+            busy = node.id in self._runners or node.id in self._starting
+            if not busy and self._deaths[node.id] < MOST_DEATHS:
+                self._starting[node.id] = asyncio.create_task(self._start(node))
+        return sum(self._deaths[node.id] >= MOST_DEATHS for node in nodes)
+
+    async def _start(self, node: Node) -> None:
+        """Start a runner. An error of ours, such as a missing model, ends the work, as it does in one process."""
+        actor = self._cluster.on(node, Runner, num_cpus=1, max_restarts=0).remote(node.address)
+        try:
+            await asyncio.wait_for(actor.ping.remote(), START_SECONDS)
+            failed = await actor.open.remote(self._recipe)
+            if isinstance(failed, Failed):
+                await self._fail(failed.error)
+            else:
+                self._runners[node.id] = _LiveRunner(actor, node)
+        except TimeoutError:
+            self._deaths[node.id] = MOST_DEATHS
+            self._last_death = f"node {node.address} had no free CPU within {START_SECONDS:g} s"
+            self._ray.kill(actor)
+        except asyncio.CancelledError:
+            self._ray.kill(actor)
+            raise
+        except self._ray.exceptions.RayError as error:
+            self._deaths[node.id] += 1
+            self._last_death = f"on node {node.address}: {first_line(error)}"
+        finally:
+            del self._starting[node.id]
+            await self._notify()
+
+    async def _fail(self, error: Exception) -> None:
+        self._error = self._error or error
+        await self._notify()
+
+    async def close(self) -> None:
+        """Close every engine, then end every runner; Ray ends those of a process that is killed before."""
+        for task in self._starting.values():
+            task.cancel()
+        runners = list(self._runners.values())
+        closing = [asyncio.ensure_future(runner.actor.close.remote()) for runner in runners]
+        if closing:
+            await asyncio.wait(closing, timeout=10)
+        for runner in runners:
+            with suppress(Exception):
+                self._ray.kill(runner.actor)

@@ -1,0 +1,46 @@
+"""`--ray` with and without an address, and what is refused before a cluster is needed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sureenough.cli.ray_option import with_addresses
+from tests.cli.recording import CLEAN, write_sums
+from tests.processes import sureenough
+
+
+@pytest.mark.parametrize(
+    ("words", "complete"),
+    [
+        ([], []),
+        (["--ray"], ["--ray=auto"]),
+        (["--ray", "-o", "x"], ["--ray=auto", "-o", "x"]),
+        (["--ray", "questions.csv"], ["--ray=auto", "questions.csv"]),
+        (["--ray", "10.0.0.5:6379"], ["--ray", "10.0.0.5:6379"]),
+        (["--ray", "[::1]:6379"], ["--ray", "[::1]:6379"]),
+        (["--ray", "auto", "x"], ["--ray", "auto", "x"]),
+        (["--ray=head:1", "x"], ["--ray=head:1", "x"]),
+    ],
+)
+def test_an_address_may_follow(words: list[str], complete: list[str]) -> None:
+    assert with_addresses(words) == complete
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--ray", "--url", "http://me:hunter2@127.0.0.1:9/v1", "--model", "m"], "put the URL into SUREENOUGH_URL"),
+        (["--ray", "--dry-run"], "--dry-run samples on this machine: leave --ray out"),
+    ],
+)
+@pytest.mark.parametrize("verb", ["record", "bench"])
+def test_refused_without_a_cluster(verb: str, words: list[str], message: str, tmp_path: Path) -> None:
+    dataset = str(write_sums(tmp_path / "sums.jsonl", 1))
+    place = ["record", dataset] if verb == "record" else ["bench", "main", "--dataset", dataset]
+    done = sureenough(*place, "-o", tmp_path / "out", *words, env=CLEAN)
+    assert (done.returncode, done.stdout) == (2, ""), done.stderr
+    assert message in done.stderr
+    assert "hunter2" not in done.stderr
+    assert "Traceback" not in done.stderr

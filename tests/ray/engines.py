@@ -1,0 +1,27 @@
+"""Engines that fail on one node only, as `--engine tests.ray.engines:NAME`."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+from collections.abc import AsyncGenerator, Sequence
+
+from sureenough.core.events import Token
+from sureenough.engines.base import Chunk, Engine, Prompt
+
+FULL = "SUREENOUGH_TEST_FULL_DISK"
+
+
+class Writes(Engine):
+    """Writes a file before it is used, which fails on a node whose environment says so."""
+
+    def prepare(self) -> None:
+        """Write the file."""
+        if os.environ.get(FULL):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "/var/cache/model.bin")
+
+    async def stream(self, prompt: Prompt, *, seed: int) -> AsyncGenerator[Sequence[Token], None]:
+        """A path that does not end as long as the test runs."""
+        await asyncio.sleep(3600)
+        yield Chunk([Token("\\boxed{7}", 0.5, 1.0)], finish="stop")
