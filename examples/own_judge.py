@@ -6,6 +6,7 @@ the same decision.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import sureenough as se
@@ -27,7 +28,7 @@ class Enough:
         except ValueError:
             return None
 
-    def classes(self, answers: list[str]) -> list[str]:
+    def classes(self, answers: Sequence[str]) -> Sequence[str]:
         return answers  # equal values are one candidate
 
     def grade(self, gold: str, answer: str) -> bool:
@@ -36,7 +37,7 @@ class Enough:
 
 def main() -> None:
     for kind in ("math", Enough(25_000)):
-        out = se.ask(QUESTION, se.Local(), "ac", paths=24, seed=1, kind=kind)  # type: ignore[arg-type]
+        out = se.ask(QUESTION, se.Local(), "ac", paths=24, seed=1, kind=kind)
         name = kind if isinstance(kind, str) else type(kind).__name__
         print(f"{name:7} {out.answer}: {out.counted} paths counted, {out.tokens.total} tokens, votes {dict(out.votes)}")
 

@@ -29,6 +29,8 @@ VERBS: Final = {
     "explain": "Explain what a strategy decided on a recorded question.",
     "strategies": "List the strategies and their options.",
     "plugins": "List what other packages add, and what failed to load.",
+    "schema": "Print the JSON schema of sureenough.toml or of a plan.",
+    "completion": "Print a shell's completion script.",
     "serve-vllm": "Serve a model with vLLM that watches its own paths.",
 }
 """Every verb in a line; its `command` is in the file of the same name."""
