@@ -28,7 +28,7 @@ LIVE = {
     "compare_csv": r"^sc +\d.*\nac +.*\nsure +.*x$",
     "own_judge": r"^math +\d+: .*\nEnough +(enough|too few): ",
     "structured_output": r"^Solution\(x=\d+\) \d+\nvotes: {'{\"x\": ",
-    "langchain_chain": r"boxed{403}.\n.*boxed{1017}",
+    "langchain_chain": r"boxed\{403\}\.\n.*boxed\{1017\}",
     "litellm_client": r"boxed{\d+}.\ntokens of all paths: \d+",
     "agent_loop": r"^(result: \d+|the paths do not agree)",
     "watch_run": r"^path +\d+ kept: .*answer 7; .*\n(.*\n)*stop: settled, \d+ tokens\nanswer: 7",

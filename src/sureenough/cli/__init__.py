@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from importlib import import_module
+from io import TextIOWrapper
 from typing import Annotated, Any, Final
 
 import typer
@@ -134,8 +135,16 @@ def options(
     """Options before the verb."""
 
 
+def _allow_any_text() -> None:
+    """Print `?` for what the encoding of a stream lacks, such as that of a redirected stream on Windows."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper) and stream.encoding.lower() not in ("utf-8", "utf8"):
+            stream.reconfigure(errors="replace")
+
+
 def main() -> None:
     """The console script."""
+    _allow_any_text()
     try:
         app()
     except SureEnoughError as error:
