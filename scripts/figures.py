@@ -1,6 +1,7 @@
-"""The figures of docs/sure.md, drawn from recorded paths.
+"""The figures of README.md and docs/sure.md, drawn from recorded paths.
 
 pip install '.[bench]'
+python scripts/figures.py saving docs/saving.svg [POOL.parquet ...]
 python scripts/figures.py value docs/value-of-going-on.svg
 python scripts/figures.py order docs/order-of-counting.svg [POOL.parquet]
 python scripts/figures.py learning docs/learning-curves.svg RUN    # a folder of `bench learning`
@@ -9,6 +10,7 @@ python scripts/figures.py learning docs/learning-curves.svg RUN    # a folder of
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -32,6 +34,15 @@ QUESTIONS: Final = {
     "contested": ("gsm8k-test-0138", "#0969da"),
     "hopeless": ("test/intermediate_algebra/591.json", "#bc4c00"),
 }
+STRATEGIES: Final = {
+    "sc": "#6e7781",
+    "ac": "#0969da",
+    "deepconf-low": "#8250df",
+    "ddc": "#bc4c00",
+    "sure": "#1a7f37",
+}
+LABELS: Final = {"sc": (-8, 6), "ddc": (-8, -12), "deepconf-low": (8, -14)}
+"""Where labels stand that would else overlap, in points from their marks."""
 WIDTHS: Final = (1, 2, 4, 8, 16, 32, 64)
 
 
@@ -39,6 +50,25 @@ def style() -> None:
     """Readable on light and on dark pages; text stays text; the same bytes every time."""
     mpl.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "sureenough", "font.size": 10})
     mpl.rcParams.update({"axes.spines.top": False, "axes.spines.right": False, "figure.facecolor": "white"})
+
+
+def saving(out: Path, pools: Sequence[Path]) -> None:
+    """Accuracy against tokens, one panel per pool; bars are 95% intervals of the difference to sc on the same paths."""
+    fig, axes = plt.subplots(1, len(pools), figsize=(3.9 * len(pools), 3.0), layout="constrained", squeeze=False)
+    for ax, pool in zip(axes[0], pools, strict=True):
+        compared = compare(pool, list(STRATEGIES), repeats=10)
+        for row in compared.rows:
+            x, y, colour = row.tokens / 1000, 100 * row.accuracy, STRATEGIES[row.strategy]
+            lower, upper = (100 * abs(bound - row.difference) for bound in row.difference_interval)
+            ax.errorbar([x], [y], yerr=[[lower], [upper]], fmt="o", color=colour, ms=7, elinewidth=1)
+            text, left = f"{row.strategy} {row.saving:.1f}x", row.strategy in ("sc", "ddc")
+            at = LABELS.get(row.strategy, (8, 4))
+            ax.annotate(text, (x, y), at, textcoords="offset points", ha="right" if left else "left", color=colour)
+        ax.set(title=f"{pool.stem}: {sum(1 for _ in Pool(pool))} questions", xlabel="thousand tokens per question")
+        ax.margins(0.22)
+        ax.set_xlim(0, None)
+    axes[0][0].set_ylabel("accuracy, %")
+    fig.savefig(out, metadata={"Date": None})
 
 
 def worths(question: Question) -> list[float]:
@@ -117,10 +147,12 @@ def learning(out: Path, run: Path) -> None:
     fig.savefig(out, metadata={"Date": None})
 
 
-def main(what: str, out: str, pool: str = str(BUILTIN_POOL)) -> None:
+def main(what: str, out: str, pool: str = str(BUILTIN_POOL), *more: str) -> None:
     """Draw one."""
     style()
-    if what == "value":
+    if what == "saving":
+        saving(Path(out), [Path(name) for name in (pool, *more)])
+    elif what == "value":
         value(Path(out))
     elif what == "learning":
         learning(Path(out), Path(pool))

@@ -1,4 +1,4 @@
-"""Takes README's pictures of the page anew, and puts their numbers into README's alternative texts.
+"""Takes the pictures of docs/serving.md anew, and puts their numbers into their alternative texts.
 
 python scripts/page_pictures.py; `.ci/browser python scripts/page_pictures.py` installs Chromium and playwright first.
 """
@@ -95,13 +95,13 @@ def save(page: Page, name: str) -> None:
 
 
 def describe(name: str, text: str) -> None:
-    """Put the text of a picture into README."""
+    """Put the text of a picture into docs/serving.md."""
     print(f"{name}: {text}")
-    readme = ROOT / "README.md"
-    before = readme.read_text()
-    after, count = re.subn(rf"!\[[^]]*\]\(docs/{re.escape(name)}\)", lambda _: f"![{text}](docs/{name})", before)
+    document = ROOT / "docs" / "serving.md"
+    before = document.read_text()
+    after, count = re.subn(rf"!\[[^]]*\]\({re.escape(name)}\)", lambda _: f"![{text}]({name})", before)
     assert count == 1, name
-    readme.write_text(after)
+    document.write_text(after)
 
 
 if __name__ == "__main__":

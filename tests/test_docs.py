@@ -34,7 +34,14 @@ FENCED = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
 QUOTED = re.compile(r"^> .*(?:\n> .*)*", re.MULTILINE)
 
 CARDS = [
-    ROOT / name for name in ("CHANGELOG.md", "CONTRIBUTING.md", "training/README.md", "src/sureenough/data/README.md")
+    ROOT / name
+    for name in (
+        "CHANGELOG.md",
+        "CONTRIBUTING.md",
+        "examples/README.md",
+        "training/README.md",
+        "src/sureenough/data/README.md",
+    )
 ]
 PENDING: tuple[str, ...] = ()
 """Pages that are being rewritten: their links, file names and style are not checked yet."""

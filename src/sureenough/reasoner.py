@@ -31,7 +31,7 @@ class Card(NamedTuple):
 def card(weights: Path = FILE) -> Card:
     """The settings of the model."""
     try:
-        table: dict[str, Any] = json.loads(weights.with_suffix(".json").read_text())
+        table: dict[str, Any] = json.loads(weights.with_suffix(".json").read_text("utf-8"))
         context, window, longest = (int(table[name]) for name in ("context", "window", "longest"))
         return Card(str(table["sha256"]), context, window, str(table["template"]), longest)
     except (OSError, ValueError, KeyError):

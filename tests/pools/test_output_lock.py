@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import socket
@@ -68,3 +69,49 @@ def test_14_10_without_system_locks_the_process_id_decides(tmp_path: Path, monke
 def test_a_folder_that_is_missing(tmp_path: Path) -> None:
     with pytest.raises(TraceError, match="cannot write"):
         OutputLock(tmp_path / "none" / "lock")
+
+
+class WindowsLocks:
+    """Locks of single bytes, as msvcrt has them, on locks of Linux."""
+
+    LK_NBLCK = 2
+
+    def __init__(self) -> None:
+        self.at: list[int] = []
+
+    def locking(self, descriptor: int, mode: int, count: int) -> None:
+        self.at.append(os.lseek(descriptor, 0, os.SEEK_CUR))
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def test_on_windows_a_byte_is_locked_and_no_process_receives_ctrl_c(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    locks = WindowsLocks()
+    for name, value in (("fcntl", None), ("msvcrt", locks), ("WINDOWS", True)):
+        monkeypatch.setattr(f"sureenough.pools.durable.{name}", value)
+    monkeypatch.setattr(os, "kill", lambda *_: pytest.fail("os.kill(…, 0) would send Ctrl-C"))
+    file = tmp_path / "lock"
+    file.write_text(json.dumps({"pid": 2**22 + 1, "host": socket.gethostname()}))
+    with OutputLock(file):
+        assert json.loads(file.read_text())["pid"] == os.getpid()
+        with pytest.raises(UsageError, match=f"process {os.getpid()}"):
+            OutputLock(file)
+    assert not file.exists()
+    assert locks.at == [1 << 30, 1 << 30], "beyond the owner's name, which others read"
+
+
+def test_on_windows_a_file_that_another_process_has_opened_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sureenough.pools.durable.WINDOWS", True)
+    lock = OutputLock(tmp_path / "lock")
+    closed = []
+
+    def unlink(self: Path, missing_ok: bool = False) -> None:
+        closed.append(lock._handle.closed)
+        raise PermissionError(13, "being used by another process")
+
+    monkeypatch.setattr(Path, "unlink", unlink)
+    lock.release()
+    assert closed == [True], "Windows does not remove open files"

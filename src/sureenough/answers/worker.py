@@ -145,16 +145,14 @@ def _private_pipes() -> tuple[IO[bytes], IO[bytes]]:
 
 
 def _limit_memory() -> None:
-    """Allow MEMORY bytes beyond what the interpreter and this package have mapped already."""
+    """Allow MEMORY bytes beyond what the interpreter and this package have mapped already; Linux only."""
     try:
         import resource
-    except ImportError:  # Windows has no such limit
-        return
-    try:
-        with open("/proc/self/statm") as statm:
+
+        with open("/proc/self/statm", encoding="ascii") as statm:
             mapped = int(statm.read().split()[0]) * resource.getpagesize()
-    except OSError:  # not Linux
-        mapped = 0
+    except (ImportError, OSError):  # macOS maps far more than it uses, and Windows has no such limit
+        return
     with contextlib.suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_AS, (mapped + MEMORY, mapped + MEMORY))
 

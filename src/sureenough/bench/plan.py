@@ -152,8 +152,8 @@ def _plan(table: dict[str, Any], limit: int | None, where: str, *, override: boo
     if isinstance(engines := table.get("engines"), list | tuple):
         for one in engines:
             _refuse_unknown(one, _names(EngineChoice), f"{where}, engines")
-    own = [name for name in _names(BenchPlan) if name not in ("options", "settings", "replay_planned")]
-    _refuse_unknown(table, [*own, *RunOptions.fields(), *ReplaySettings.fields()], where)
+    own = _own_keys()
+    _refuse_unknown(table, plan_keys(), where)
     nested = {name: value for name, value in table.items() if name in own}
     given = with_implied(_only(table, RunOptions.fields()))
     run_options = {"parallel": LIVE_DEFAULTS.parallel, "planned": LIVE_DEFAULTS.planned} | given
@@ -165,6 +165,15 @@ def _plan(table: dict[str, Any], limit: int | None, where: str, *, override: boo
         if isinstance(error.__cause__, UsageError):
             raise error.__cause__ from None
         raise UsageError(f"{where}: {error}") from None
+
+
+def plan_keys() -> list[str]:
+    """Every key of a plan, except `limit`, which is part of its datasets."""
+    return [*_own_keys(), *RunOptions.fields(), *ReplaySettings.fields()]
+
+
+def _own_keys() -> list[str]:
+    return [name for name in _names(BenchPlan) if name not in ("options", "settings", "replay_planned")]
 
 
 def _dataset(one: Any, limit: int | None, where: str, *, override: bool) -> Any:

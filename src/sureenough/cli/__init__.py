@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from importlib import import_module
+from io import TextIOWrapper
 from typing import Annotated, Any, Final
 
 import typer
@@ -29,6 +30,8 @@ VERBS: Final = {
     "explain": "Explain what a strategy decided on a recorded question.",
     "strategies": "List the strategies and their options.",
     "plugins": "List what other packages add, and what failed to load.",
+    "schema": "Print the JSON schema of sureenough.toml or of a plan.",
+    "completion": "Print a shell's completion script.",
     "serve-vllm": "Serve a model with vLLM that watches its own paths.",
 }
 """Every verb in a line; its `command` is in the file of the same name."""
@@ -135,8 +138,16 @@ def options(
     """Options before the verb."""
 
 
+def _allow_any_text() -> None:
+    """Print `?` for what the encoding of a stream lacks, such as that of a redirected stream on Windows."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper) and stream.encoding.lower() not in ("utf-8", "utf8"):
+            stream.reconfigure(errors="replace")
+
+
 def main() -> None:
     """The console script."""
+    _allow_any_text()
     try:
         app()
     except SureEnoughError as error:

@@ -29,7 +29,7 @@ def defaults(verb: Any, load_verbs: Callable[[], Mapping[str, Any]]) -> dict[str
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
         raise UsageError(f"{file} cannot be used: {error}") from None
     own = table.pop(verb.name, {})
-    known = _options(verb)
+    known = options_by_name(verb)
     if not isinstance(own, dict):
         raise UsageError(f"{file}: {verb.name} must be a table: [{verb.name}]")
     for name in own:
@@ -44,13 +44,13 @@ def defaults(verb: Any, load_verbs: Callable[[], Mapping[str, Any]]) -> dict[str
 
 def _check_shared(table: dict[str, Any], verbs: Mapping[str, Any], file: Path) -> None:
     """Refuse names outside of the verbs' tables that no verb has."""
-    known = {name for verb in verbs.values() for name in _options(verb)}
+    known = {name for verb in verbs.values() for name in options_by_name(verb)}
     for name, value in table.items():
         if _identifier(name) not in known and not (name in verbs and isinstance(value, dict)):
             raise UsageError(f"{file}: no verb has an option {name!r}; tables are named {', '.join(verbs)}")
 
 
-def _options(verb: Any) -> dict[str, Any]:
+def options_by_name(verb: Any) -> dict[str, Any]:
     """Options by their flags (`json`, and aliases), and by the names of their parameters (`as_json`)."""
     return {_identifier(name): option for option in verb.params for name in (option.name, *_flags(option))}
 

@@ -34,6 +34,8 @@ def command(
         variables = server_environment(os.environ.get(SOCKET_ENV, "$(mktemp -d)/records.sock"), longest_window)
         typer.echo(" ".join([*(f"{name}={value}" for name, value in variables.items()), *words]))
         return
+    if sys.platform == "win32":  # execvpe would return to the shell, and vLLM needs Unix sockets
+        raise UsageError("vLLM does not run on Windows; start this in WSL, or give other verbs the --url of a server")
     with ExitStack() as cleanup:
         socket_path = os.environ.get(SOCKET_ENV)
         if not socket_path:  # the folder outlives this program, which becomes the server

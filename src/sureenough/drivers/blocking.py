@@ -51,7 +51,8 @@ class ThreadedRun(threading.Thread, Generic[T]):
         """Wait for the outcome; a first interrupt ends the run with the vote so far, a second one ends the wait."""
         with _handle_interrupts(self._interrupt):  # before the thread starts, or an early Ctrl-C would be lost
             self.start()
-            self.join()
+            while self.is_alive():
+                self.join(0.5)  # on Windows a thread that waits without a timeout does not see Ctrl-C
         if self._error is not None:
             raise self._error
         assert self._outcome is not None

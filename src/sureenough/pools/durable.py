@@ -12,11 +12,17 @@ from typing import IO, Any, Final, Self
 
 from sureenough.errors import TraceError, UsageError
 
-fcntl: Any
+fcntl: Any = None
+msvcrt: Any = None
 try:
     import fcntl
 except ImportError:  # Windows
-    fcntl = None
+    with suppress(ImportError):
+        import msvcrt
+
+WINDOWS: Final = os.name == "nt"
+LOCKED_BYTE: Final = 1 << 30
+"""Windows locks bytes, which others cannot read then: one far beyond the owner's name."""
 
 
 def sync_folder(folder: Path) -> None:
@@ -121,7 +127,10 @@ class OutputLock:
     def release(self) -> None:
         """Remove the file and let others write."""
         if not self._handle.closed:
-            self.file.unlink(missing_ok=True)
+            if WINDOWS:  # it removes no open files, this one or that of a new owner
+                self._handle.close()
+            with suppress(*[PermissionError] if WINDOWS else []):
+                self.file.unlink(missing_ok=True)
             self._handle.close()
 
     def __enter__(self) -> Self:
@@ -134,13 +143,22 @@ class OutputLock:
 def _lock(handle: IO[str]) -> bool | None:
     """Whether the operating system's lock is ours; None if it has no such locks for this file."""
     if fcntl is None:
-        return None
+        return None if msvcrt is None else _lock_byte(handle.fileno())
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     except OSError:
         return None
+    return True
+
+
+def _lock_byte(descriptor: int) -> bool:
+    os.lseek(descriptor, LOCKED_BYTE, os.SEEK_SET)
+    try:
+        msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+    except OSError:
+        return False
     return True
 
 
@@ -159,6 +177,8 @@ def _is_gone(owner: dict[str, Any], locked: bool | None) -> bool:
         return False
     if locked or owner["pid"] == os.getpid():
         return True
+    if WINDOWS:
+        return False  # there, os.kill(…, 0) does not ask: it sends Ctrl-C
     try:
         os.kill(owner["pid"], 0)
     except ProcessLookupError:

@@ -155,7 +155,7 @@ def read_keys(file: Path | None) -> tuple[str, ...]:
     keys: list[str] = os.environ.get(KEYS_VARIABLE, "").split(",")
     if file is not None:
         try:
-            keys += file.read_text().splitlines()
+            keys += file.read_text("utf-8").splitlines()
         except (OSError, UnicodeDecodeError) as error:
             raise UsageError(f"{file} cannot be read: {getattr(error, 'strerror', None) or error}") from None
     return _stripped(keys)

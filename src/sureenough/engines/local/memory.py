@@ -19,7 +19,7 @@ def available(meminfo: Path = MEMINFO, cgroup: Path = CGROUP) -> int | None:
 
 def _linux(file: Path) -> int | None:
     try:
-        match = re.search(r"^MemAvailable:\s+(\d+) kB", file.read_text(), re.MULTILINE)
+        match = re.search(r"^MemAvailable:\s+(\d+) kB", file.read_text("ascii"), re.MULTILINE)
     except OSError:
         return None
     return int(match[1]) * 1024 if match else None

@@ -1,0 +1,201 @@
+"""The reference pages of the site, generated from the code."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import os
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+import typer
+
+import sureenough as se
+from sureenough.cli import VERBS, app
+from sureenough.core.options import LIVE_DEFAULTS, RunOptions
+from sureenough.pools import schema as pool
+from sureenough.server.app import endpoint_table
+from sureenough.server.openapi import document
+from sureenough.server.page_routes import PageRoutes
+from sureenough.server.routes import ApiRoutes
+from sureenough.server.runs import RunRegistry
+from sureenough.server.settings import ServerSettings
+from sureenough.server.state import ServerState
+from sureenough.spec import options
+from sureenough.strategies import DEFAULT_STRATEGY, STRATEGIES
+
+
+def table(head: tuple[str, ...], rows: Iterator[tuple[str, ...]]) -> str:
+    """A Markdown table."""
+    lines = [head, ("---",) * len(head), *rows]
+    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines) + "\n"
+
+
+def commands() -> str:
+    """Every verb, from its own --help."""
+    from typer.testing import CliRunner
+
+    os.environ.update(COLUMNS="100", NO_COLOR="1")
+    parts = ["# Commands", "Each verb as its own `--help` describes it."]
+    for verb, summary in VERBS.items():
+        shown = CliRunner().invoke(app, [verb, "--help"], prog_name="sureenough")
+        parts += [f"## {verb}", summary, f"```text\n{shown.stdout.strip()}\n```"]
+    return "\n\n".join(parts) + "\n"
+
+
+def strategies() -> str:
+    """Every strategy with its options and defaults."""
+    parts = ["# Strategies and options", f"`{DEFAULT_STRATEGY}` is the default. [How to choose](../strategies.md)"]
+    for name, strategy in STRATEGIES.items():
+        known = options(strategy).values()
+        rows = ((f"`{one.name}`", f"`{one.read(strategy)}`", one.help) for one in known)
+        shown = table(("option", "default", "meaning"), rows) if known else "It has no options."
+        parts += [f"## {name}", f"{strategy.summary[0].upper()}{strategy.summary[1:]}.", shown]
+    return "\n\n".join(parts) + "\n"
+
+
+def openapi() -> dict[str, Any]:
+    """The document that a server sends as /openapi.json."""
+    state = ServerState(ServerSettings())
+    api = ApiRoutes(state, RunRegistry(state))
+    return document(endpoint_table(api, PageRoutes(api)))
+
+
+def http() -> str:
+    """Every endpoint and every object of a request, from the OpenAPI document."""
+    found = openapi()
+    parts = [
+        "# HTTP API",
+        found["info"]["description"],
+        "[Serving](../serving.md) has examples. A server has this as `/openapi.json`, the site [a copy](openapi.json).",
+    ]
+    rows = (
+        (f"`{method.upper()} {path}`", operation["summary"], ", ".join(f"`{code}`" for code in operation["responses"]))
+        for path, operations in found["paths"].items()
+        for method, operation in operations.items()
+    )
+    parts.append(table(("endpoint", "", "status codes"), rows))
+    for name, schema in found["components"]["schemas"].items():
+        parts += [f"## {name}", schema.get("description", "")]
+        required = schema.get("required", ())
+        parts.append(
+            table(
+                ("field", "type", ""),
+                (
+                    (f"`{field}`", kind(value), "required" if field in required else value.get("description", ""))
+                    for field, value in schema.get("properties", {}).items()
+                ),
+            )
+        )
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def kind(schema: dict[str, Any]) -> str:
+    """A JSON schema in a few words."""
+    if "$ref" in schema:
+        name = schema["$ref"].rpartition("/")[2]
+        return f"[{name}](#{name.lower()})"
+    if "anyOf" in schema:
+        return " or ".join(kind(one) for one in schema["anyOf"])
+    if "enum" in schema:
+        return ", ".join(f"`{json.dumps(value)}`" for value in schema["enum"])
+    if schema.get("type") == "array":
+        return f"array of {kind(schema.get('items', {}))}"
+    limits = [f"{sign} {schema[key]}" for key, sign in (("minimum", "≥"), ("maximum", "≤")) if key in schema]
+    return " ".join([str(schema.get("type", "any")), *limits])
+
+
+def python() -> str:
+    """Every name that the package exports, from its docstring and annotations."""
+    rows = (
+        (f"`{name}`", f"`{getattr(LIVE_DEFAULTS, name)}`", f"`{field.default}`", field.metadata["help"])
+        for name, field in RunOptions.fields().items()
+    )
+    parts = [
+        "# Python API",
+        "Everything here is exported by the package: `import sureenough as se`.",
+        "## Options of a run",
+        "Keyword arguments of `ask`, `aask` and `replay`; `compare` has most of them.",
+        table(("option", "live", "replay", "meaning"), rows),
+    ]
+    groups: dict[str, list[str]] = {"Functions": [], "Classes": [], "Errors": []}
+    for name in se.__all__:
+        thing = getattr(se, name)
+        if inspect.isclass(thing):
+            groups["Errors" if issubclass(thing, Exception) else "Classes"].append(name)
+        elif inspect.isfunction(thing):
+            groups["Functions"].append(name)
+    for heading, names in groups.items():
+        parts.append(f"## {heading}")
+        parts += [f"::: {getattr(se, name).__module__}.{name}" for name in names]
+    return "\n\n".join(parts) + "\n"
+
+
+def files() -> str:
+    """Pools as their code defines them, and where the other formats are described."""
+    rows = [
+        *((f"`{name}`", f"`{column}`", "required") for name, column in pool.REQUIRED.items()),
+        *((f"`{name}`", f"`{column}`", "optional") for name, column in pool.OPTIONAL.items()),
+    ]
+    return f"""# File formats
+
+## Pools
+A pool is a Parquet file with one row per path. `peak` and `conf` have one value per token; `finish` is `stop` or
+`length`; rows of a question stand together.
+
+{table(("column", "Arrow type", ""), iter(rows))}
+The file's metadata has a key `{pool.KEY.decode()}` with a JSON object (schema {pool.VERSION}):
+{", ".join(f"`{name}`" for name in pool.PoolInfo.__slots__ if name != "more")}.
+
+## Questions
+JSON lines, CSV or Parquet with a column `question`, and optionally `id`, `gold`, `kind` and `level`
+([which strategy for my data](../quickstart.md#which-strategy-for-my-data)).
+
+## Run folders and journals
+[Benchmarks](../bench.md#the-run-folder) describes the folder of a run; a journal holds paths that are being recorded,
+one JSON line with a checksum each.
+
+## Run log
+One JSON line per change of a run: [its lines and fields](../serving.md#the-run-log).
+
+## Plans and sureenough.toml
+[Plans](../bench.md#plans), [sureenough.toml](../configuration.md), and their
+[JSON schemas](../configuration.md#completion-and-checks-in-editors).
+"""
+
+
+def environment() -> str:
+    """Every variable that sets an option, and the options of every verb in sureenough.toml."""
+    group: Any = typer.main.get_command(app)
+    used: dict[str, dict[str, list[str]]] = {}
+    keys = []
+    for verb in VERBS:
+        for option in group.load(verb).params:
+            flag = next((word for word in getattr(option, "opts", ()) if word.startswith("--")), "")
+            if flag and option.envvar:
+                used.setdefault(str(option.envvar), {}).setdefault(flag, []).append(verb)
+        names = [word for option in group.load(verb).params for word in option.opts if word.startswith("--")]
+        keys.append((f"`[{verb}]`", " ".join(f"`{name[2:]}`" for name in names)))
+    rows = ((f"`{name}`", "; ".join(f"`{flag}` of {', '.join(verbs)}" for flag, verbs in flags.items()))
+            for name, flags in sorted(used.items()))  # fmt: skip
+    return f"""# Environment and sureenough.toml
+
+[Configuration](../configuration.md) explains the order of precedence, and lists the variables that are not options.
+
+## Variables
+{table(("variable", "option"), rows)}
+## Keys of sureenough.toml
+Names outside of tables apply to every verb that has such an option.
+
+{table(("table", "keys"), iter(keys))}"""
+
+
+PAGES: Final[dict[str, Callable[[], str]]] = {
+    "reference/commands.md": commands,
+    "reference/strategies.md": strategies,
+    "reference/http.md": http,
+    "reference/openapi.json": lambda: json.dumps(openapi(), indent=1),
+    "reference/python.md": python,
+    "reference/files.md": files,
+    "reference/environment.md": environment,
+}

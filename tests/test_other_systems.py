@@ -1,0 +1,58 @@
+"""What differs on Windows and macOS, as far as Linux can show it; the file locks are in test_output_lock.py."""
+
+from __future__ import annotations
+
+import io
+import socket
+import sys
+from types import SimpleNamespace
+from typing import cast
+
+import pytest
+import typer
+
+from sureenough.answers import worker
+from sureenough.cli import _allow_any_text, serve_vllm
+from sureenough.errors import UsageError
+from sureenough.server.lifespan import listen
+from sureenough.server.settings import ServerSettings
+
+
+@pytest.mark.parametrize(
+    ("encoding", "written"), [("cp1252", b"?? \xe9"), ("ascii", b"?? ?"), ("utf-8", "█≥ é".encode())]
+)
+def test_a_stream_that_lacks_a_character_gets_another(
+    encoding: str, written: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream = io.TextIOWrapper(io.BytesIO(), encoding=encoding)
+    monkeypatch.setattr(sys, "stdout", stream)
+    _allow_any_text()
+    stream.write("█≥ é")
+    stream.flush()
+    assert stream.buffer.getvalue() == written
+
+
+def test_windows_does_not_share_a_port(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(socket, "SO_EXCLUSIVEADDRUSE", socket.SO_KEEPALIVE, raising=False)
+    with listen(ServerSettings(port=0)) as listening:
+        assert listening.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+        assert not listening.getsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR)
+
+
+def test_vllm_is_not_started_on_windows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(serve_vllm, "installed_version", lambda: "0.32.0")
+    monkeypatch.setattr(sys, "platform", "win32")
+    with pytest.raises(UsageError, match="vLLM does not run on Windows"):
+        serve_vllm.command(cast(typer.Context, SimpleNamespace(args=[])), "some/model")
+
+
+def test_memory_is_limited_only_if_the_system_says_what_is_mapped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On macOS a process maps hundreds of gigabytes, and a limit below that would end it."""
+    resource = pytest.importorskip("resource")
+
+    def missing(*_: object, **__: object) -> None:
+        raise FileNotFoundError
+
+    monkeypatch.setattr("builtins.open", missing)
+    monkeypatch.setattr(resource, "setrlimit", lambda *_: pytest.fail("limited without knowing what is mapped"))
+    worker._limit_memory()
