@@ -126,7 +126,7 @@ class _Runners:
                 )
 
     async def start_missing(self) -> int:
-        """Start runners where there are none; the number of nodes that are left alone, because theirs keep dying."""
+        """Start runners on nodes without one; the number of nodes that are left alone, because theirs keep dying."""
         nodes = await asyncio.to_thread(self._cluster.nodes)
         self._nodes = max(self._nodes, len(nodes))
         for node in nodes:
