@@ -59,6 +59,8 @@ def test_lengths_borrowed_from_a_pool(tmp_path: Path) -> None:
         (("nope",), "unknown experiment 'nope'; known: main"),
         (("main", "--url", "http://127.0.0.1:9/v1", "--model", "m"), "which questions?"),
         (("main", "--live"), "--live needs questions to ask"),
+        (("main", "-s", "sc phi+sc"), "phi+sc samples as it searches, and main replays recorded paths"),
+        (("search",), "search samples as it goes: give --dataset"),
         (("main", "--pool", "none.parquet"), "no such file"),
         (("main", "--map", "question=x"), "--map and --template belong to a --dataset"),
         (("main", "--sweep", "8,16"), "main has no sweep of its own; to sweep an option of the strategies"),

@@ -152,6 +152,7 @@ def test_a_beginning_is_continued_as_the_unbroken_path(make: Any) -> None:
         rest = await continued(held.engine, text_of(half), max_tokens=4)
         assert text_of(half) + text_of(rest) == text_of(whole)
         assert all(0 < token.peak <= 1 for chunk in rest for token in chunk)
+        assert [len(chunk.logprobs) for chunk in rest] == [len(chunk) for chunk in rest]
         assert (sum(map(len, half)), sum(map(len, rest))) == (4, 4)
         assert [chunk.finish for chunk in rest if chunk.finish is not None] == ["length"]
         counts = half[-1].prompt_tokens, rest[-1].prompt_tokens

@@ -13,6 +13,7 @@ from typing import Any
 
 from sureenough.bench.allocated import run_allocated
 from sureenough.bench.experiments import Experiment, Inputs, experiment
+from sureenough.bench.experiments.search import NO_QUESTIONS
 from sureenough.bench.folder import RunFolder
 from sureenough.bench.live import Key, LiveRun, jobs_of, read_runs, resumed, run_cell, run_of
 from sureenough.bench.pipeline import Progress
@@ -106,6 +107,8 @@ def prepare(plan: BenchPlan, models: Sequence[Model]) -> PreparedPlan:
         raise UsageError("a live budget for all questions needs its tokens: give --total-tokens")
     if plan.total_tokens is not None and any(model.executor for model in models):
         raise UsageError("one budget for all questions is spent by one process; leave --ray out")
+    if chosen.name == "search" and not plan.datasets:
+        raise UsageError(NO_QUESTIONS)
     if plan.live and not models:
         raise UsageError("--live needs questions to ask: give --dataset, and --url and --model for a server")
     loaded = [_load(choice, plan.options.seed) for choice in plan.datasets]
@@ -124,6 +127,11 @@ def prepare(plan: BenchPlan, models: Sequence[Model]) -> PreparedPlan:
     if plan.options.deadline is not None and not work.live:
         raise UsageError("deadline is a limit for live runs, and this plan has none; leave it out, or add live")
     _refuse_small_budget(work)
+    searches = [spec for spec in plan.specs() or () if parse(spec).search is not None]
+    if work.records and searches:
+        raise UsageError(
+            f"{searches[0]} samples as it searches, and {chosen.name} replays recorded paths: use `bench search`"
+        )
     return work
 
 

@@ -16,6 +16,7 @@ from sureenough.bench.score import rows
 from sureenough.errors import UsageError
 
 NAMES: Final = ("ddc", "sure", "predictive+sc", "phi+sc")
+NO_QUESTIONS: Final = "search samples as it goes: give --dataset, and --url and --model for a server"
 COLUMNS: Final = [
     ResultColumn("dataset"),
     ResultColumn("model"),
@@ -47,7 +48,7 @@ THEIRS: Final = [
 
 def _measure(inputs: Inputs) -> Findings:
     if not inputs.live_runs:
-        raise UsageError("search samples as it goes: give --dataset, and --url and --model for a server")
+        raise UsageError(NO_QUESTIONS)
     return Findings([_live_table(inputs.live_runs), _paper_table()])
 
 
