@@ -90,6 +90,6 @@ def test_the_plan_scales_and_prices_tokens() -> None:
 
 
 def test_measured_runs_are_reproduced(capsys: pytest.CaptureFixture[str]) -> None:
-    assert scale.check(None) == 0
+    assert scale.check() == 0
     assert "largest error" in capsys.readouterr().out
     assert scale.Cluster(scale.costs_of(scale.H200[0]), cores=inf).stretch == 1.0

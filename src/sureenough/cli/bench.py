@@ -25,6 +25,7 @@ from sureenough.cli.ray_option import RayAddress, join, on_cluster
 from sureenough.cli.terminal import echo
 from sureenough.datasets import DATASETS
 from sureenough.datasets.files import columns_of
+from sureenough.engines.base import Engine
 from sureenough.engines.load_balancer import LoadBalancer
 from sureenough.errors import UsageError
 from sureenough.redact import printable_command
