@@ -134,6 +134,20 @@ def test_a_folder_of_parts_is_recorded_and_extended(url: str, dataset: Path, tmp
     assert not [file.name for file in tmp_path.iterdir() if file.suffix in (".part", ".older", ".journal", ".lock")]
 
 
+def test_several_servers_share_the_paths(url: str, dataset: Path, tmp_path: Path) -> None:
+    """The second does not respond; the pool is that of one server, and the lines say who did what."""
+    one, two = tmp_path / "one.parquet", tmp_path / "two.parquet"
+    assert record(url, dataset, one).returncode == 0
+    done = record(url, dataset, two, "--url", "http://127.0.0.1:9/v1")
+    assert (done.returncode, done.stdout) == (0, f"{two}: 6 questions, 48 paths.\n"), done.stderr
+    assert rows(one) == rows(two)
+    assert Pool(two).info.engine == "openai"
+    assert f"{url}: 48 paths (0 failed" in done.stderr
+    assert "does not respond" in done.stderr
+    twice = record(url, dataset, tmp_path / "three.parquet", "--url", url)
+    assert (twice.returncode, "is given twice" in twice.stderr) == (2, True)
+
+
 def test_outputs_that_rows_per_part_refuses(url: str, dataset: Path, tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
     for output, problem in (

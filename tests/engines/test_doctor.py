@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import json
 
 import pytest
+from typer.testing import CliRunner
 
+from sureenough.cli import app
 from sureenough.cli.cancel_timing import CancelTiming, CancelTimings
 from sureenough.cli.doctor import summary
 from sureenough.cli.doctor_checks import Check, check_closing, examine
@@ -13,6 +16,7 @@ from sureenough.cli.width_timing import check_width, describe, free_width
 from sureenough.engines.openai.client import OpenAI
 from sureenough.errors import EngineUnavailable
 from tests.engines.misbehaving import Manner, serving
+from tests.in_thread import in_thread
 
 
 def examined(manner: Manner) -> dict[str, Check]:
@@ -157,3 +161,15 @@ def test_width_is_measured_on_a_server() -> None:
     check, requests = asyncio.run(asyncio.wait_for(measure(), timeout=60))
     assert check.found.startswith("milliseconds per token by number of paths at once: 1: ")
     assert requests == 1
+
+
+def test_several_servers_are_checked_one_by_one_and_then_used_together() -> None:
+    """Output for people names each server; JSON has a report per server, with its counters."""
+    with in_thread(serving(Manner(tokens=10))) as one, in_thread(serving(Manner(logprobs=False))) as other:
+        words = ["doctor", "--url", one.url, "--url", other.url, "--model", "tiny", "--json"]
+        done = CliRunner().invoke(app, words)
+    assert done.exit_code == 1, done.output
+    report = json.loads(done.stdout)
+    assert [server["checks"][0]["good"] for server in report["servers"]] == [True, False]
+    assert [server["server"]["server"] for server in report["servers"]] == [one.url, other.url]
+    assert sum(server["server"]["started"] for server in report["servers"]) >= 8

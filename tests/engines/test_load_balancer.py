@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import AsyncIterator, Iterable
+from contextlib import AsyncExitStack, asynccontextmanager
 
 import pytest
 
 from sureenough.core.events import Token
 from sureenough.drivers.record import RecordQuestion, record
-from sureenough.engines import Fake, Prompt
+from sureenough.engines import Fake, Prompt, load_balancer
 from sureenough.engines.base import opened
 from sureenough.engines.fake import Step
 from sureenough.engines.load_balancer import LoadBalancer
 from sureenough.engines.openai.client import OpenAI
+from sureenough.engines.server_loads import ServerCounts
 from sureenough.errors import EngineError, EngineUnavailable, UsageError
 from sureenough.pools.path import RecordedPath
-from tests.engines.misbehaving import Manner, serving
+from tests.engines.misbehaving import Manner, Server, serving
 
 PROMPT = Prompt.user("?")
 
@@ -66,7 +68,7 @@ def test_equal_engines_share_equally() -> None:
     balancer = LoadBalancer(engines)
     sample(balancer, 30, 6)
     assert Counter(one.most for one in engines) == {2: 3}
-    assert balancer.running == [0, 0, 0]
+    assert balancer.loads.running == [0, 0, 0]
 
 
 def test_a_dead_engine_is_passed_over_and_no_path_is_lost() -> None:
@@ -111,3 +113,84 @@ def test_real_servers_one_of_them_gone() -> None:
         return len(kept.paths)
 
     assert asyncio.run(asyncio.wait_for(use(), 30)) == 24
+
+
+@asynccontextmanager
+async def restartable(server: Server, port: int = 0) -> AsyncIterator[None]:
+    """The server on a port of its own choice, or on this one again; leaving it kills every connection."""
+    connections: list[asyncio.StreamWriter] = []
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        connections.append(writer)
+        await server.talk(reader, writer)
+
+    listening = await asyncio.start_server(talk, "127.0.0.1", port)
+    server.url = f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}/v1"
+    try:
+        yield
+    finally:
+        listening.close()
+        for writer in connections:
+            writer.transport.abort()
+
+
+def test_a_server_that_dies_loses_its_running_paths_only_and_is_used_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(load_balancer, "CHECK_SECONDS", 0.01)
+
+    async def use() -> None:
+        mortal, other = Server(lambda seed, nth: Manner(tokens=30)), Server(lambda seed, nth: Manner(tokens=30))
+        async with AsyncExitStack() as lives, restartable(other):
+            await lives.enter_async_context(restartable(mortal))
+            port = int(mortal.url.split(":")[2].removesuffix("/v1"))
+            balancer = LoadBalancer([OpenAI(one.url, "tiny", retries=0) for one in (mortal, other)])
+            async with balancer.open(parallel=8) as ready:
+                kept = Memory()
+
+                async def recorded(first: int) -> None:
+                    questions = [RecordQuestion(f"q{first}", PROMPT)]
+                    await record(questions, ready, kept, paths=24, parallel=8, seed=first)  # type: ignore[arg-type]
+
+                before = asyncio.create_task(recorded(0))
+                while mortal.running < 2:
+                    await asyncio.sleep(0.001)
+                await lives.aclose()  # killed with paths running
+                await before
+                assert len(kept.paths) == 24, "the paths that it lost were sampled again"
+                lost = balancer.counts()[0].failed
+                assert lost >= 2
+                while balancer.loads.is_available(0):
+                    await asyncio.sleep(0.001)
+                asked = len(mortal.requests)
+                await recorded(1)
+                assert (len(kept.paths), len(mortal.requests)) == (48, asked), "the dead get no path"
+                await lives.enter_async_context(restartable(mortal, port))
+                while not balancer.loads.is_available(0):
+                    await asyncio.sleep(0.001)
+                await recorded(2)
+                assert len(kept.paths) == 72
+                assert len(mortal.requests) > asked, "it is used again"
+
+    asyncio.run(asyncio.wait_for(use(), 60))
+
+
+def test_counters_of_real_servers() -> None:
+    async def use() -> list[ServerCounts]:
+        kept = Memory()
+        async with serving(Manner(tokens=9)) as one, serving(Manner(tokens=9)) as other:
+            balancer = LoadBalancer([OpenAI(url, "tiny") for url in (one.url, other.url)])
+            questions = [RecordQuestion(f"q{n}", Prompt.user(f"{n}?")) for n in range(8)]
+            await record(questions, balancer, kept, paths=8, parallel=8, seed=0)  # type: ignore[arg-type]
+            assert [len(server.requests) for server in (one, other)] == [c.started for c in balancer.counts()]
+        return balancer.counts()
+
+    counts = asyncio.run(asyncio.wait_for(use(), 60))
+    assert sum(one.started for one in counts) == sum(one.finished for one in counts) == 64
+    assert sum(one.tokens for one in counts) == 64 * 12
+    assert min(one.started for one in counts) > 0
+    assert sum(one.cached for one in counts) >= 64 - 2 * 8
+    assert all(one.available and one.server.startswith("http://127.0.0.1:") for one in counts)
+
+
+def test_secrets_of_an_address_are_not_shown() -> None:
+    balancer = LoadBalancer([OpenAI("http://me:hunter2@127.0.0.1:9/v1", "tiny"), answering()])
+    assert "hunter2" not in "".join(map(str, balancer.counts()))

@@ -110,7 +110,8 @@ def command(
         "at_once": at_once, "total_tokens": total_tokens, "text": text, "jobs": jobs,
     }, sampling={name: value for name, value in sampling.items() if _is_typed(context, name)},
        fallback={"jobs": cores(), **({"engines": engines} if engines and not typed else {})})  # fmt: skip
-    prepared = prepare(chosen, _models(chosen, join(ray, context, dry_run=dry_run)))
+    models = _models(chosen, join(ray, context, dry_run=dry_run))
+    prepared = prepare(chosen, models)
     path = output or Path("runs") / chosen.experiment
     if dry_run:
         echo(estimate(prepared, path, like=like, sample=sample, prices=Prices(price_in, price_out)))
@@ -122,10 +123,18 @@ def command(
         except KeyboardInterrupt:
             echo(f"Interrupted. The results so far are in {folder.path}; the same command continues.", err=True)
             raise typer.Exit(130) from None
+        for line in _server_lines(models):
+            echo(line, err=True)
         if as_json:
             typer.echo(result.to_json().decode())
         else:
             echo(tables(result, folder.path))
+
+
+def _server_lines(models: list[Model]) -> list[str]:
+    """What each of several servers has done."""
+    balancers = [model.engine for model in models if isinstance(model.engine, LoadBalancer)]
+    return [str(one) for balancer in balancers for one in balancer.counts() if one.started]
 
 
 def _is_typed(context: typer.Context, name: str) -> bool:
@@ -190,8 +199,5 @@ def _model(choice: EngineChoice, cluster: RayCluster | None) -> Model:
 def _engine(choice: EngineChoice, quiet: bool = False) -> Engine:
     """The engine of a choice; several URLs share the work."""
     sampling = {name: getattr(choice, name) for name in SAMPLING}
-    engines = [
-        EngineOptions(url=url, model=choice.model, plugin=choice.engine, **sampling).any_engine(quiet=quiet)
-        for url in choice.urls or (None,)
-    ]
-    return engines[0] if len(engines) == 1 else LoadBalancer(engines)
+    urls = list(choice.urls) or None
+    return EngineOptions(url=urls, model=choice.model, plugin=choice.engine, **sampling).any_engine(quiet=quiet)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Iterator, Sequence
+from contextlib import aclosing, suppress
 from dataclasses import replace
 from typing import Annotated, Final
 
@@ -16,7 +17,12 @@ from sureenough.cli.learned import LearnedStates, LearnFile, StateFolder
 from sureenough.cli.option_groups import with_options
 from sureenough.cli.terminal import echo
 from sureenough.cli.width_timing import TOKENS, check_width
+from sureenough.engines.base import Engine, Prompt
+from sureenough.engines.load_balancer import LoadBalancer
+from sureenough.engines.server_loads import ServerCounts
+from sureenough.errors import EngineError
 
+BALANCED_TOKENS: Final = 32
 MARKS: Final = {True: "✓", False: "✗", None: "?"}
 
 
@@ -40,20 +46,48 @@ def command(
 ) -> None:
     """Check a server or a local model: candidates, raw log-probabilities, seeds, closing, counting, chunks."""
     learned = LearnedStates(learn, state)
-    engine = replace(server, temperature=1.0, top_p=1.0).engine()
-    show = None if as_json else _show
-    checks = asyncio.run(examine(engine, show))
-    if width:
-        checks.append(asyncio.run(check_width(replace(engine, max_path_tokens=TOKENS))))
-        if show is not None:
-            show(checks[-1])
-    well = all(check.good is not False for check in checks)
-    if as_json:
+    reports = []
+    each = server.each_server()
+    for one in each:
+        engine = replace(one, temperature=1.0, top_p=1.0).engine()
+        show = None if as_json else _show
+        if len(each) > 1 and not as_json:
+            echo(f"{engine!r}:")
+        checks = asyncio.run(examine(engine, show))
+        if width:
+            checks.append(asyncio.run(check_width(replace(engine, max_path_tokens=TOKENS))))
+            if show is not None:
+                show(checks[-1])
+        well = all(check.good is not False for check in checks)
         known = {"learned": learned.of(engine.model_name())} if learned.files else {}
-        typer.echo(json.dumps({"well": well, "checks": [check._asdict() for check in checks], **known}))
-    else:
-        echo("\n".join([*summary(checks), *learned.lines(engine.model_name())]))
+        reports.append({"well": well, "checks": [check._asdict() for check in checks], **known})
+        if not as_json:
+            echo("\n".join([*summary(checks), *learned.lines(engine.model_name())]))
+    if len(each) > 1:
+        counts = asyncio.run(_use_all(each))
+        reports = [report | {"server": one._asdict()} for report, one in zip(reports, counts, strict=True)]
+        if not as_json:
+            echo("\n".join(map(str, counts)))
+    well = all(report["well"] for report in reports)
+    if as_json:
+        typer.echo(json.dumps(reports[0] if len(each) == 1 else {"well": well, "servers": reports}))
     raise typer.Exit(0 if well else 1)
+
+
+async def _use_all(each: Sequence[EngineOptions]) -> list[ServerCounts]:
+    """Four short paths per server through the load balancer, and what each server did."""
+    balancer = LoadBalancer([replace(one, max_path_tokens=BALANCED_TOKENS).engine(quiet=True) for one in each])
+
+    async def sample(ready: Engine, seed: int) -> None:
+        with suppress(EngineError):  # the counts tell
+            async with aclosing(ready.stream(Prompt.user("Count from 1 to 100."), seed=seed)) as chunks:
+                async for _ in chunks:
+                    pass
+
+    async with balancer.open(parallel=4 * len(each)) as ready, asyncio.TaskGroup() as tasks:
+        for seed in range(4 * len(each)):
+            tasks.create_task(sample(ready, seed))
+    return balancer.counts()
 
 
 def _show(check: Check) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from math import inf
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,6 +16,7 @@ from sureenough.cli.config import CONFIG
 from sureenough.cli.option_groups import OptionGroup
 from sureenough.cli.terminal import echo
 from sureenough.engines.base import Engine
+from sureenough.engines.load_balancer import LoadBalancer
 from sureenough.engines.local import hub
 from sureenough.engines.local.engine import Local
 from sureenough.engines.openai.client import OpenAI, Timeouts
@@ -25,9 +26,10 @@ from sureenough.redact import printable_url
 from sureenough.spec import is_strategy_name
 
 Url = Annotated[
-    str | None,
+    list[str] | None,
     typer.Option(
-        help="The server, such as http://localhost:8000/v1; without it a model runs on this machine.",
+        help="The server, such as http://localhost:8000/v1; several with the same model share the paths. Without it a "
+        "model runs on this machine.",
         envvar="SUREENOUGH_URL",
     ),
 ]
@@ -84,13 +86,26 @@ class EngineOptions:
     ] = None
 
     def any_engine(self, window: int | None = None, quiet: bool = False) -> Engine:
-        """The engine of another package if one is named, else as `engine`."""
-        if self.plugin is None:
+        """The engine of another package if one is named, several servers as one, else as `engine`."""
+        if self.plugin is not None:
+            return named_plugin(self.plugin, self.url, self.model)
+        if len(self.url or ()) < 2:
             return self.engine(window, quiet)
-        return named_plugin(self.plugin, self.url, self.model)
+        each = self.each_server()
+        return LoadBalancer([each[0].engine(window, quiet), *(one.engine(window, quiet=True) for one in each[1:])])
+
+    def each_server(self) -> list[EngineOptions]:
+        """The same options for one server at a time."""
+        urls = self.url or []
+        twice = next((url for url in urls if urls.count(url) > 1), None)
+        if twice is not None:
+            raise UsageError(f"--url {printable_url(twice)} is given twice; name every server once")
+        return [replace(self, url=[url]) for url in urls] or [self]
 
     def engine(self, window: int | None = None, quiet: bool = False) -> OpenAI | Local:
         """The server's model, or one on this machine."""
+        if len(self.url or ()) > 1:
+            raise UsageError("this works with one server at a time; give one --url")
         if not quiet:
             warn_if_cold(self.temperature)
         _refuse_strategy(self.model)
@@ -99,16 +114,16 @@ class EngineOptions:
             "chat": not self.completions, "timeouts": Timeouts(first_token=self.first_token, stall=self.stall),
             "window": window,
         }  # fmt: skip
-        if self.url is None:
+        if not self.url:
             return _local(self.model, quiet, context=self.context, threads=self.threads, **common)
         if self.model is None:
             raise UsageError(
-                f"no model is named for {printable_url(self.url)}: give --model NAME, set SUREENOUGH_MODEL, or write "
-                f"model = into {CONFIG}; without --url the built-in model answers"
+                f"no model is named for {printable_url(self.url[0])}: give --model NAME, set SUREENOUGH_MODEL, or "
+                f"write model = into {CONFIG}; without --url the built-in model answers"
             )
         if self.context is not None or self.threads is not None:
             raise UsageError("--context and --threads are for models on this machine; leave them out with --url")
-        return OpenAI(self.url, self.model, metrics=self.metrics, **common)
+        return OpenAI(self.url[0], self.model, metrics=self.metrics, **common)
 
 
 def absolute_model(model: str | None) -> str | None:
@@ -116,9 +131,9 @@ def absolute_model(model: str | None) -> str | None:
     return str(Path(model).absolute()) if model is not None and Path(model).exists() else model
 
 
-def named_plugin(name: str, url: str | None, model: object) -> Engine:
+def named_plugin(name: str, url: object, model: object) -> Engine:
     """An engine of another package, ready to be opened."""
-    if url is not None or model:
+    if url or model:
         raise UsageError("--engine cannot be combined with --url or --model: it is the model")
     plugin = named_engine(name)
     try:
@@ -188,14 +203,15 @@ def print_hint(engine: Engine, question: str) -> None:
 
 def client(engine: Engine) -> Any:
     """The engine as a client of a server: its settings as they are sent."""
-    if isinstance(engine, OpenAI | Local):
-        return engine if isinstance(engine, OpenAI) else engine.wire()
+    if isinstance(engine, OpenAI | Local | LoadBalancer):
+        return engine.wire() if isinstance(engine, Local) else engine
     return SimpleNamespace(model=engine.model_name(), k=20, chat=True, window=engine.window, sampling=engine.sampling)
 
 
 def kind(engine: Engine) -> str:
     """The engine's name in the metadata of a pool."""
-    return {OpenAI: "openai", Local: "local"}.get(type(engine), "plug-in")
+    first = engine.engines[0] if isinstance(engine, LoadBalancer) else engine
+    return {OpenAI: "openai", Local: "local"}.get(type(first), "plug-in")
 
 
 def cost(prompt: int, generated: int, price_in: float | None, price_out: float | None) -> float | None:

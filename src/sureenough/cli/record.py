@@ -30,6 +30,7 @@ from sureenough.drivers.executor import Executor
 from sureenough.drivers.extend import PoolExtension, recorded_with, write_recorded_pool
 from sureenough.drivers.record import PathCallback, RecordQuestion, RecordResult, record
 from sureenough.engines.base import Engine
+from sureenough.engines.load_balancer import LoadBalancer
 from sureenough.engines.openai.client import OpenAI
 from sureenough.errors import TraceError, UsageError
 from sureenough.pools import Journal, OutputLock, PoolInfo, RecordedPath, is_address, is_pool
@@ -109,6 +110,9 @@ def command(
             has_text = earlier is not None and earlier.text
             write_recorded_pool(output, questions, journal, info, earlier, rows_per_part=rows_per_part,
                                 keep_text=text or has_text, keep_probes=job.probe_every is not None)  # fmt: skip
+    for one in sampled.counts() if isinstance(sampled, LoadBalancer) else ():
+        if one.started:
+            echo(str(one), err=True)
     missing = job.missing(journal.paths)
     if missing or result is None:
         failure = f"; the latest failure: {result.lost}" if result is not None and result.lost is not None else ""

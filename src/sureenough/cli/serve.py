@@ -37,11 +37,11 @@ DEFAULT_OPTIONS: Final = ("paths", "parallel", "window", "planned", "hurry", "mi
 def command(
     *,
     url: Annotated[
-        str | None,
+        list[str] | None,
         typer.Option(
             "--url",
             "--upstream",
-            help="The server to sample from, up to /v1; the built-in model by default.",
+            help="The server to sample from, up to /v1; repeat it for several. The built-in model by default.",
             envvar="SUREENOUGH_URL",
         ),
     ] = None,
@@ -104,13 +104,15 @@ def command(
     )  # fmt: skip
     own = None if plugin is None else engine.named_plugin(plugin, url, model)
     settings = ServerSettings(
-        upstream=url, engine=own, models=(plugin,) if plugin else tuple(model or ()), strategy=strategy, kind=kind,
+        upstream=url[0] if url else None, more_upstreams=tuple((url or [])[1:]), engine=own,
+        models=(plugin,) if plugin else tuple(model or ()), strategy=strategy, kind=kind,
         **{name: getattr(options, name) for name in DEFAULT_OPTIONS}, temperature=temperature, top_p=top_p,
         template=template, host=host, port=port, hosts=tuple(allow_host or ()),
         keys=read_keys(key_file), insecure=insecure, limits=limits, cap_plain=cap_plain, keep_runs=keep_runs,
         state=state, grace=grace, log_requests=log_requests, first_token=first_token, stall=stall,
     )  # fmt: skip
-    run(settings, f"upstream {printable_url(url)}" if url else f"with {plugin or 'the model on this machine'}")
+    shown = ", ".join(map(printable_url, url or ()))
+    run(settings, f"upstream {shown}" if url else f"with {plugin or 'the model on this machine'}")
 
 
 def _check_writable(folder: Path, what: str) -> None:

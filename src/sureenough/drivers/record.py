@@ -161,6 +161,18 @@ class _Recording:
 
 
 async def sample_path(engine: Engine, question: RecordQuestion, number: int, options: SampleOptions) -> SampledPath:
+    """One path; if one of several servers loses it in the middle, it begins again on another, with its seed."""
+    try:
+        return await _sample_once(engine, question, number, options)
+    except (EngineRejected, MissingLogprobs, EngineUnavailable):
+        raise
+    except EngineError:
+        if engine.servers == 1:
+            raise
+        return await _sample_once(engine, question, number, options)
+
+
+async def _sample_once(engine: Engine, question: RecordQuestion, number: int, options: SampleOptions) -> SampledPath:
     """One path, to its end."""
     seed, every = path_seed(options.seed, number), options.probe_every
     growing, collected = GrowingText(), CollectedPath()

@@ -127,6 +127,7 @@ class Engine:
     window: int | None = None  # tokens per window that suit the model
     longest_window: int = DEFAULT_WINDOW  # tokens per window that it can watch
     template: str | None = None  # wording of questions that suits the model, with a place for {question}
+    servers: int = 1  # on which paths run; a path that one of several loses can be sampled again at once
 
     def stream(self, prompt: Prompt, *, seed: int) -> AsyncGenerator[Sequence[Token], None]:
         """Generate one path as lists of tokens or as `Chunk`s. Closing the generator cancels the path.
@@ -166,6 +167,10 @@ class Engine:
         """Tokens generated since the engine was opened, by the server's own count, cancelled paths included."""
         return None
 
+    async def responds(self) -> bool | None:
+        """Whether an engine that is open responds to a small request; None if that cannot be checked."""
+        return None
+
 
 async def extend_once(
     engine: Engine, prompt: Prompt, beginning: str, options: ExtendOptions, *, seed: int
@@ -180,8 +185,8 @@ async def extend_once(
 
 
 _OPTIONAL: Final = (
-    "stops_at_once", "window", "longest_window", "template", "extend", "open", "prepare", "model_name", "sampling",
-    "generated_tokens",
+    "stops_at_once", "window", "longest_window", "template", "servers", "extend", "open", "prepare", "model_name",
+    "sampling", "generated_tokens", "responds",
 )  # fmt: skip
 
 

@@ -1,21 +1,25 @@
-"""Several engines with the same model as one engine: each path goes to the engine with the fewest running paths.
+"""Several engines with the same model as one engine. `ServerLoads` says which of them gets a path.
 
-An engine that does not respond is skipped for a while, and its path goes to another. A path that has begun is never
-moved.
+A path whose engine does not respond goes to another; a path that has begun is never moved. Engines that can be checked
+are checked while a run is open, so that a server that has died gets no path, and one that is back gets some.
 """
 
 from __future__ import annotations
 
-import time
+import asyncio
+import json
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
-from contextlib import AsyncExitStack, aclosing, asynccontextmanager
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager, suppress
 from typing import Any, Final
+from zlib import crc32
 
 from sureenough.core.events import Token
-from sureenough.engines.base import Engine, ExtendOptions, Prompt, SupportsStream, as_engine, extend_once
-from sureenough.errors import EngineUnavailable, UsageError
+from sureenough.engines.base import Chunk, Engine, ExtendOptions, Prompt, SupportsStream, as_engine, extend_once
+from sureenough.engines.server_loads import ServerCounts, ServerLoads
+from sureenough.errors import EngineError, EngineRejected, EngineUnavailable, MissingLogprobs, UsageError
 
-SKIP_SECONDS: Final = 30.0  # how long an engine that did not respond is skipped
+CHECK_SECONDS: Final = 5.0
+"""Between two checks of all engines."""
 
 
 class LoadBalancer(Engine):
@@ -25,8 +29,8 @@ class LoadBalancer(Engine):
         if not engines:
             raise UsageError("engines is empty; give at least one engine")
         self.engines = tuple(map(as_engine, engines))
-        self.running = [0] * len(self.engines)
-        self._skipped_until = [0.0] * len(self.engines)
+        self.servers = len(self.engines)
+        self.loads = ServerLoads([_name(engine, number) for number, engine in enumerate(self.engines, 1)])
         first: Any = self.engines[0]
         self.model, self.k = getattr(first, "model", None), getattr(first, "k", 20)
         self.chat = getattr(first, "chat", True)
@@ -44,11 +48,16 @@ class LoadBalancer(Engine):
         """The first engine's parameters, which all engines share."""
         return self.engines[0].sampling()
 
+    def counts(self) -> list[ServerCounts]:
+        """What every engine has done so far."""
+        return self.loads.counts()
+
     @asynccontextmanager
-    async def open(self, *, parallel: int) -> AsyncIterator[Engine]:
+    async def open(self, *, parallel: int) -> AsyncIterator[OpenLoadBalancer]:
         async with AsyncExitStack() as stack:
             ready = [await stack.enter_async_context(engine.open(parallel=parallel)) for engine in self.engines]
-            yield _OpenLoadBalancer(self, ready)
+            async with balanced(self.loads, ready) as opened:
+                yield opened
 
     async def stream(self, prompt: Prompt, *, seed: int) -> AsyncGenerator[Sequence[Token], None]:
         """Generate one path; a run opens the engines once for all its paths."""
@@ -58,50 +67,115 @@ class LoadBalancer(Engine):
 
     extend = extend_once
 
-    def least_loaded(self, tried: set[int]) -> int:
-        """The engine for the next path: of those that are not skipped, the one with the fewest paths."""
-        now = time.monotonic()
-        untried = [index for index in range(len(self.engines)) if index not in tried]
-        return min(untried, key=lambda index: (self._skipped_until[index] > now, self.running[index], index))
 
-    def skip(self, index: int) -> None:
-        self._skipped_until[index] = time.monotonic() + SKIP_SECONDS
+@asynccontextmanager
+async def balanced(loads: ServerLoads, ready: Sequence[Engine]) -> AsyncIterator[OpenLoadBalancer]:
+    """Open engines as one, checked for as long as it is open."""
+    opened = OpenLoadBalancer(loads, ready, asyncio.Event())
+    if len(ready) == 1:
+        yield opened
+        return
+    checks = asyncio.create_task(opened.keep_checking())
+    try:
+        yield opened
+    finally:
+        checks.cancel()
+        with suppress(asyncio.CancelledError):
+            await checks
 
 
-class _OpenLoadBalancer(Engine):
-    def __init__(self, balancer: LoadBalancer, ready: list[Engine]) -> None:
-        self.balancer, self.ready = balancer, ready
-        self.window, self.stops_at_once = balancer.window, balancer.stops_at_once
-        self.latest: dict[int, int] = {}  # the engine of each running path, by seed
+class OpenLoadBalancer(Engine):
+    """Engines that are open, with the load that several runs share."""
+
+    def __init__(self, loads: ServerLoads, ready: Sequence[Engine], suspicion: asyncio.Event) -> None:
+        self.loads, self.ready = loads, ready
+        self.servers = len(ready)
+        self.window, self.longest_window = ready[0].window, min(engine.longest_window for engine in ready)
+        self.stops_at_once = all(engine.stops_at_once for engine in ready)
+        self._suspicion = suspicion  # a path has failed: check now
+        self._places: dict[int, int] = {}  # the engine of each running path, by seed
+
+    def over(self, ready: Sequence[Engine]) -> OpenLoadBalancer:
+        """The same servers for another model or other sampling."""
+        return OpenLoadBalancer(self.loads, ready, self._suspicion)
 
     def model_name(self) -> str:
-        return self.balancer.model_name()
+        return self.ready[0].model_name()
 
     def extend(
         self, prompt: Prompt, beginning: str, options: ExtendOptions, *, seed: int
     ) -> AsyncGenerator[Sequence[Token], None]:
         """Continue a beginning where the path with this seed runs, since its server has read the beginning."""
-        index = self.latest.get(seed)
-        engine = self.ready[self.balancer.least_loaded(set()) if index is None else index]
+        index = self._places.get(seed)
+        engine = self.ready[self.loads.choose(_prompt_key(prompt)) if index is None else index]
         return engine.extend(prompt, beginning, options, seed=seed)
 
     async def stream(self, prompt: Prompt, *, seed: int) -> AsyncGenerator[Sequence[Token], None]:
-        balancer, tried = self.balancer, set[int]()
+        """Generate one path, on the first engine that responds."""
+        tried = set[int]()
+        key = _prompt_key(prompt)
         while True:
-            index, begun = balancer.least_loaded(tried), False
-            balancer.running[index] += 1
-            self.latest[seed] = index
+            index = self.loads.choose(key, tried)
+            path = self._stream_on(index, key, prompt, seed)
+            begun = False
             try:
-                async with aclosing(self.ready[index].stream(prompt, seed=seed)) as chunks:
+                async with aclosing(path) as chunks:
                     async for chunk in chunks:
                         begun = True
                         yield chunk
                 return
             except EngineUnavailable:
-                balancer.skip(index)
                 tried.add(index)
                 if begun or len(tried) == len(self.ready):
                     raise
-            finally:
-                balancer.running[index] -= 1
-                self.latest.pop(seed, None)
+
+    async def _stream_on(
+        self, index: int, key: int, prompt: Prompt, seed: int
+    ) -> AsyncGenerator[Sequence[Token], None]:
+        """A path on one engine, counted."""
+        loads, tokens, failed, began = self.loads, 0, False, self.loads.clock()
+        loads.begin(index, key)
+        self._places[seed] = index
+        try:
+            async with aclosing(self.ready[index].stream(prompt, seed=seed)) as chunks:
+                async for chunk in chunks:
+                    tokens += len(chunk) + (chunk.unread if isinstance(chunk, Chunk) else 0)
+                    yield chunk
+        except (EngineRejected, MissingLogprobs):
+            failed = True
+            raise
+        except EngineError as error:
+            failed = True
+            if isinstance(error, EngineUnavailable):
+                loads.skip(index)
+            self._suspicion.set()
+            raise
+        finally:
+            loads.end(index, tokens, loads.clock() - began, failed=failed)
+            self._places.pop(seed, None)
+
+    async def check(self) -> None:
+        """Ask every engine whether it responds; some cannot tell."""
+        results = await asyncio.gather(*(engine.responds() for engine in self.ready))
+        for index, result in enumerate(results):
+            if result is not None:
+                self.loads.add_check(index, result)
+
+    async def keep_checking(self) -> None:
+        """Check every few seconds, and whenever a path has failed."""
+        while True:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(CHECK_SECONDS):  # wait_for of Python 3.11 may swallow a cancel
+                    await self._suspicion.wait()
+            self._suspicion.clear()
+            await self.check()
+
+
+def _name(engine: Engine, number: int) -> str:
+    """The engine's address without secrets, or its number."""
+    shown = getattr(engine, "shown", None)
+    return shown if isinstance(shown, str) else f"{engine.model_name()} {number}"
+
+
+def _prompt_key(prompt: Prompt) -> int:
+    return crc32(json.dumps(prompt.messages, default=str, sort_keys=True).encode())

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from sureenough.engines.base import Engine
+from sureenough.engines.server_loads import ServerCounts
 from sureenough.errors import UsageError
 from sureenough.server.errors import bad_request, unknown_model
 from sureenough.server.model_names import split_model_name
@@ -44,6 +45,10 @@ class EngineUpstream:
     def redact(self, text: str) -> str:
         """An engine in this process has no address or key that we know of."""
         return text
+
+    def server_counts(self) -> list[ServerCounts]:
+        """An engine has no servers that we know of."""
+        return []
 
     async def models(self) -> list[str]:
         return [self.name]

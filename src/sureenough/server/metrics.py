@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics, generate_latest
-from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from sureenough.core.outcome import BUCKETS, Outcome
+from sureenough.engines.server_loads import ServerCounts
 from sureenough.pools import Learner
 from sureenough.server.learned import learned_signals
 
@@ -41,11 +42,45 @@ class LearnedCollector(Collector):
             yield gauge
 
 
+class UpstreamCollector(Collector):
+    """What each of several upstream servers has done, read when the metrics are; servers go by their numbers."""
+
+    def __init__(self, counts: Callable[[], Sequence[ServerCounts]]) -> None:
+        self._counts = counts
+
+    def collect(self) -> Iterator[Metric]:
+        """Counters of paths and tokens, gauges of what holds at the moment."""
+        counts = self._counts()
+        paths = CounterMetricFamily("sureenough_upstream_paths", "Paths by server and what happened to them.",
+                                    labels=("server", "what"))  # fmt: skip
+        tokens = CounterMetricFamily("sureenough_upstream_tokens", "Tokens by server.", labels=("server",))
+        for one in counts:
+            for what in ("started", "finished", "failed", "cached"):
+                paths.add_metric([one.server, what], getattr(one, what))
+            tokens.add_metric([one.server], one.tokens)
+        yield from (paths, tokens) if counts else ()
+        helps = {
+            "available": "Whether a server gets paths.",
+            "running": "Paths that run on a server.",
+            "tokens_per_second": "Tokens per second of one path on a server.",
+            "weight": "Share of paths that a server gets, in proportion to the others.",
+        }
+        for name, help in helps.items() if counts else ():
+            gauge = GaugeMetricFamily(f"sureenough_upstream_{name}", help, labels=("server",))
+            for one in counts:
+                gauge.add_metric([one.server], float(getattr(one, name)))
+            yield gauge
+
+
 class ServerMetrics:
     """The counters of one server, in a registry of its own."""
 
     def __init__(
-        self, requests_in_flight: Callable[[], int], runs_in_flight: Callable[[], int], learner: Learner
+        self,
+        requests_in_flight: Callable[[], int],
+        runs_in_flight: Callable[[], int],
+        learner: Learner,
+        upstream_counts: Callable[[], Sequence[ServerCounts]],
     ) -> None:
         disable_created_metrics()  # type: ignore[no-untyped-call]
         self.registry = CollectorRegistry()
@@ -62,6 +97,7 @@ class ServerMetrics:
         self._gauge("requests_in_flight", "Requests being served.", requests_in_flight)
         self._gauge("runs_in_flight", "Runs in progress.", runs_in_flight)
         self.registry.register(LearnedCollector(learner))
+        self.registry.register(UpstreamCollector(upstream_counts))
         self._gauge("tasks", "Tasks of the event loop.", lambda: len(asyncio.all_tasks()))
 
     def _counter(self, name: str, help: str, *labels: str) -> Counter:

@@ -56,6 +56,7 @@ class ServerSettings:
     """Where to listen, which upstream to use, the defaults of a request, and its limits."""
 
     upstream: str | None = None  # URL that ends in /v1; None: a model on this machine
+    more_upstreams: tuple[str, ...] = ()  # with the same models; all of them share the paths
     engine: Engine | None = None  # of another package, instead of an upstream; its name is the only one of `models`
     models: tuple[str, ...] = ()  # the only models that are offered; by default all of the upstream
     strategy: str = DEFAULT_STRATEGY  # if a request has options but no strategy
@@ -88,6 +89,9 @@ class ServerSettings:
 
     def __post_init__(self) -> None:
         check_sampling(self.temperature, self.top_p)
+        urls = [self.upstream, *self.more_upstreams]
+        if len(set(urls)) < len(urls):
+            raise UsageError("an upstream is given twice; name every server once")
         if self.template is not None:
             render_prompt("?", self.template)
         if not 0 <= self.grace < inf:

@@ -68,7 +68,12 @@ class ServerState:
         for note in self.learner.notes:
             log.warning("%s", note)
         self.learner.notes = ()  # replies need not repeat it
-        self.metrics = ServerMetrics(lambda: self.requests, lambda: len(self.runs), self.learner)
+        self.metrics = ServerMetrics(
+            lambda: self.requests,
+            lambda: len(self.runs),
+            self.learner,
+            lambda: [] if self._upstream is None else self._upstream.server_counts(),
+        )
         self._upstream: Upstream | EngineUpstream | None = None
         self._windows: dict[str, int] = {}  # of each model, once a run has chosen one
 

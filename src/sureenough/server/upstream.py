@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -17,10 +17,12 @@ import msgspec
 from sureenough import reasoner
 from sureenough.answers import resolve_kind
 from sureenough.api import template_of
-from sureenough.engines.base import SharedEngine, opened
+from sureenough.engines.base import Engine, SharedEngine, opened
+from sureenough.engines.load_balancer import OpenLoadBalancer, balanced
 from sureenough.engines.local.engine import Local
 from sureenough.engines.openai.client import OpenAI, OpenAIConnection, Timeouts
 from sureenough.engines.openai.errors import TransportError
+from sureenough.engines.server_loads import ServerCounts, ServerLoads
 from sureenough.errors import EngineError, EngineRejected, EngineUnavailable, UsageError
 from sureenough.server.engine_upstream import EngineUpstream
 from sureenough.server.errors import ApiError, bad_request, unknown_model, upstream_unavailable
@@ -40,8 +42,12 @@ LOCAL_PATHS: Final = 32  # paths at once of a model on this machine, over all re
 class Upstream:
     """The upstream, with its connections open."""
 
-    def __init__(self, connected: OpenAIConnection, settings: ServerSettings, template: str, local: bool) -> None:
-        self.connected, self.settings, self.template, self.local = connected, settings, template, local
+    def __init__(
+        self, connections: Sequence[OpenAIConnection], balancer: OpenLoadBalancer, settings: ServerSettings,
+        template: str, local: bool
+    ) -> None:  # fmt: skip
+        self._connections, self._balancer = connections, balancer
+        self.settings, self.template, self.local = settings, template, local
         self._models: list[str] = []
         self._listed_at = -MODELS_SECONDS
         self._listing = asyncio.Lock()
@@ -49,16 +55,25 @@ class Upstream:
         self._probed: tuple[float, bool] | None = None  # when, and whether it was ready
 
     @property
+    def connected(self) -> OpenAIConnection:
+        """The connections to the server that gets the next request."""
+        return self._connections[self._balancer.loads.choose(0)]
+
+    def server_counts(self) -> list[ServerCounts]:
+        """What each of several servers has done for runs."""
+        return self._balancer.loads.counts() if len(self._connections) > 1 else []
+
+    @property
     def transport(self) -> Transport:
         """The connections, which send the key."""
         return self.connected.transport
 
-    def engine(self, model: str, sampling: dict[str, Any]) -> OpenAIConnection:
+    def engine(self, model: str, sampling: dict[str, Any]) -> Engine:
         """The engine for one request."""
-        base = self.connected.engine
-        return self.connected.with_engine(
-            replace(base, model=model, **sampling | {"extra": {**base.extra, **sampling["extra"]}})
-        )
+        base = self._connections[0].engine
+        changes = {"model": model, **sampling, "extra": {**base.extra, **sampling["extra"]}}
+        engines = [one.with_engine(replace(one.engine, **changes)) for one in self._connections]
+        return engines[0] if len(engines) == 1 else self._balancer.over(engines)
 
     @property
     def offered(self) -> tuple[str, ...]:
@@ -80,7 +95,9 @@ class Upstream:
 
     def redact(self, text: str) -> str:
         """Text of the upstream without its key and its address."""
-        return self.connected.errors.clean(text).replace(self.connected.errors.shown, "the upstream")
+        for one in self._connections:
+            text = one.errors.clean(text).replace(one.errors.shown, "the upstream")
+        return text
 
     async def models(self) -> list[str]:
         """The models that are offered: those of the settings, else those that the upstream lists."""
@@ -138,16 +155,9 @@ class Upstream:
         return self._probed[1]
 
     async def _send_probe(self) -> bool:
-        ready = await self._responds()
+        ready = any(await asyncio.gather(*(one.responds() for one in self._connections)))
         self._probed = time.monotonic(), ready
         return ready
-
-    async def _responds(self) -> bool:
-        try:
-            response = await self.transport.fetch("GET", self.url("models"), seconds=2)
-        except TransportError:
-            return False
-        return response.status < 500
 
 
 @asynccontextmanager
@@ -163,12 +173,15 @@ async def open_upstream(settings: ServerSettings) -> AsyncIterator[Upstream | En
         return
     times = Timeouts(first_token=settings.first_token, stall=settings.stall)
     if settings.upstream is not None:
-        engine = OpenAI(
-            settings.upstream, settings.models[0] if settings.models else "any", window=settings.window,
-            timeouts=times, retries=settings.retries, key=settings.upstream_key,
-        )  # fmt: skip
-        async with engine.open(parallel=at_once) as connected:
-            yield Upstream(connected, settings, settings.template or template_of(judge), local=False)
+        engines = [
+            OpenAI(url, settings.models[0] if settings.models else "any", window=settings.window, timeouts=times,
+                   retries=settings.retries, key=settings.upstream_key)
+            for url in (settings.upstream, *settings.more_upstreams)
+        ]  # fmt: skip
+        async with AsyncExitStack() as stack:
+            connections = [await stack.enter_async_context(engine.open(parallel=at_once)) for engine in engines]
+            balancer = await stack.enter_async_context(balanced(_loads(connections), connections))
+            yield Upstream(connections, balancer, settings, settings.template or template_of(judge), local=False)
         return
     model = Local(
         settings.models[0] if settings.models else None, slots=LOCAL_PATHS, window=settings.window, timeouts=times
@@ -178,7 +191,14 @@ async def open_upstream(settings: ServerSettings) -> AsyncIterator[Upstream | En
     async with model.open(parallel=LOCAL_PATHS) as local:
         connection = local.connection
         connected = connection.with_engine(replace(connection.engine, metrics=False, retries=settings.retries))
-        yield Upstream(connected, settings, settings.template or template_of(judge, model.template), local=True)
+        balancer = OpenLoadBalancer(_loads([connected]), [connected], asyncio.Event())
+        own = settings.template or template_of(judge, model.template)
+        yield Upstream([connected], balancer, settings, own, local=True)
+
+
+def _loads(connections: Sequence[OpenAIConnection]) -> ServerLoads:
+    """Numbers for names: clients, who may read the metrics, do not learn the addresses."""
+    return ServerLoads([str(number) for number in range(1, len(connections) + 1)])
 
 
 def unreachable(error: TransportError) -> ApiError:

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
     from sureenough.engines.openai.transport import Transport
 
+CHECK_SECONDS: Final = 2.0
+"""To wait for the response to a check."""
 LARGEST_ERROR: Final = 65_536
 """Bytes of an error response that are read."""
 READ_PIECE: Final = 1 << 17
@@ -101,8 +103,13 @@ class OpenAI(Engine):
         if self.max_path_tokens is not None and self.max_path_tokens < 1:
             raise UsageError(f"max_path_tokens is {self.max_path_tokens}; it must be at least 1")
 
+    @property
+    def shown(self) -> str:
+        """The address without secrets."""
+        return str(without_secrets(parse_url(self.url)))
+
     def __repr__(self) -> str:
-        return f"OpenAI({str(without_secrets(parse_url(self.url)))!r}, {self.model!r})"
+        return f"OpenAI({self.shown!r}, {self.model!r})"
 
     @asynccontextmanager
     async def open(self, *, parallel: int) -> AsyncIterator[OpenAIConnection]:
@@ -172,6 +179,14 @@ class OpenAIConnection(Engine):
             return None
         counters = await settled_counters(self.transport, self.address)
         return None if counters is None else counters.generated - self.counters_at_open.generated
+
+    async def responds(self) -> bool:
+        """Whether the server responds to a request for its models, which costs it nothing."""
+        try:
+            response = await self.transport.fetch("GET", self.endpoint("models"), seconds=CHECK_SECONDS)
+        except TransportError:
+            return False
+        return response.status < 500
 
     async def stream(self, prompt: Prompt, *, seed: int) -> AsyncGenerator[Sequence[Token], None]:
         """Generate one path."""

@@ -1,0 +1,45 @@
+"""One endpoint over several servers with the same model."""
+
+from __future__ import annotations
+
+import httpx
+import pytest
+
+from sureenough.errors import UsageError
+from sureenough.server.settings import ServerSettings
+from tests.engines.misbehaving import Manner
+from tests.server.serving import ours
+from tests.server.upstream import KEY, an_upstream
+
+
+def ask(url: str, model: str = "tiny@sc") -> httpx.Response:
+    body = {"model": model, "messages": [{"role": "user", "content": "?"}], "sureenough": {"paths": 8}}
+    if "@" not in model:
+        del body["sureenough"]
+    return httpx.post(f"{url}/v1/chat/completions", json=body, timeout=60)
+
+
+def test_paths_are_shared_and_counted_and_a_dead_server_costs_no_request() -> None:
+    with an_upstream(Manner()) as (one, listening), an_upstream(Manner()) as (other, _):
+        settings = ServerSettings(
+            upstream=one.url, more_upstreams=(other.url,), upstream_key=KEY, window=4, retries=0, planned=False
+        )
+        with ours(settings) as (url, state):
+            assert ask(url).json()["sureenough"]["started"] == 8
+            assert min(len(one.bodies), len(other.bodies)) >= 2
+            assert ask(url, "tiny").status_code == 200, "plain requests are passed through"
+            metrics = httpx.get(f"{url}/metrics").text
+            for name in ('paths_total{server="1",what="started"}', 'tokens_total{server="2"}', 'weight{server="2"}'):
+                assert f"sureenough_upstream_{name}" in metrics
+            assert one.url not in metrics, "clients do not learn the addresses"
+            listening.stop(hard=True)
+            reply = ask(url)
+            assert reply.status_code == 200, reply.text
+            assert reply.json()["sureenough"]["votes"]
+            first, second = state.upstream.server_counts()
+            assert second.finished > 8 > first.finished
+
+
+def test_an_upstream_given_twice() -> None:
+    with pytest.raises(UsageError, match="given twice"):
+        ServerSettings(upstream="http://a/v1", more_upstreams=("http://a/v1",))
