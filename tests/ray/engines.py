@@ -9,8 +9,10 @@ from collections.abc import AsyncGenerator, Sequence
 
 from sureenough.core.events import Token
 from sureenough.engines.base import Chunk, Engine, Prompt
+from sureenough.errors import EngineUnavailable
 
 FULL = "SUREENOUGH_TEST_FULL_DISK"
+ABSENT = "SUREENOUGH_TEST_NO_SERVER"
 
 
 class Writes(Engine):
@@ -24,4 +26,14 @@ class Writes(Engine):
     async def stream(self, prompt: Prompt, *, seed: int) -> AsyncGenerator[Sequence[Token], None]:
         """A path that does not end as long as the test runs."""
         await asyncio.sleep(3600)
+        yield Chunk([Token("\\boxed{7}", 0.5, 1.0)], finish="stop")
+
+
+class Absent(Engine):
+    """Does not respond on a node whose environment says so."""
+
+    async def stream(self, prompt: Prompt, *, seed: int) -> AsyncGenerator[Sequence[Token], None]:
+        """One short path."""
+        if os.environ.get(ABSENT):
+            raise EngineUnavailable("no response from the server of this node")
         yield Chunk([Token("\\boxed{7}", 0.5, 1.0)], finish="stop")

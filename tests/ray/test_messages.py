@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import socket
 import subprocess
 import sys
@@ -15,7 +16,7 @@ from tests.engines.misbehaving import Manner, serving
 from tests.in_thread import in_thread, until
 from tests.processes import sureenough
 from tests.ray.cluster import ROOT, TestCluster
-from tests.ray.engines import FULL
+from tests.ray.engines import ABSENT, FULL
 from tests.ray.test_record import LONG, gated
 
 HIDDEN = """
@@ -117,3 +118,23 @@ def test_secrets_reach_the_nodes_and_nothing_else(cluster: TestCluster, dataset:
     for secret in (key, password, quote(password, safe="")):
         assert secret not in done.stdout + done.stderr
         assert not [file for file in files if secret.encode() in file.read_bytes()]
+
+
+def test_a_node_whose_server_does_not_respond_is_skipped(cluster: TestCluster, dataset: Path, tmp_path: Path) -> None:
+    pool = tmp_path / "pool.parquet"
+    command = ["record", str(dataset), "-o", str(pool), "--engine", "tests.ray.engines:Absent", "--paths", "8"]
+    with cluster.node(**{ABSENT: "1"}):
+        done = sureenough(*command, "--parallel", "2", "--ray", cluster.address, env=CLEAN, timeout=LONG)
+    assert (done.returncode, done.stdout) == (0, f"{pool}: 2 questions, 16 paths.\n"), done.stderr
+
+
+def test_ctrl_c_leaves_a_pool_and_no_runner(cluster: TestCluster, dataset: Path, tmp_path: Path) -> None:
+    pool, journal = tmp_path / "pool.parquet", tmp_path / "pool.parquet.journal"
+    with in_thread(gated()) as server, start_record(server.url, dataset, pool, "--ray", cluster.address) as running:
+        server.allowed = 3
+        until(lambda: running.poll() is not None or lines(journal) == 4, LONG, 0.02)
+        running.send_signal(signal.SIGINT)
+        out, err = running.communicate(LONG)
+    assert (running.returncode, err) == (130, "")
+    assert out.startswith("13 paths are missing. The same command continues")
+    until(lambda: not cluster.runners(), LONG, 0.1)

@@ -101,7 +101,19 @@ def test_a_live_benchmark_that_loses_a_node_and_its_command(
     cluster: TestCluster, server: GatedServer, tmp_path: Path
 ) -> None:
     dataset, folder, alone = questions(tmp_path / "sums.jsonl", 3), tmp_path / "run", tmp_path / "alone"
-    fixed = ["main", "--dataset", dataset, "--url", server.url, "--model", "tiny", "--paths", "8", "--window", "8"]
+    fixed: list[str | Path] = [
+        "main",
+        "--dataset",
+        dataset,
+        "--url",
+        server.url,
+        "--model",
+        "tiny",
+        "--paths",
+        "8",
+        "--window",
+        "8",
+    ]
     fixed += ["-s", "sc ddc:warmup=4", "--jobs", "1", "--parallel", "1", "--live"]
     expected = bench(*fixed, "-o", alone)
     assert expected.returncode == 0, expected.stderr

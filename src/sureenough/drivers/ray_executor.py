@@ -16,6 +16,7 @@ from sureenough.drivers.executor import OpenExecutor
 from sureenough.drivers.ray_cluster import START_SECONDS, Node, RayCluster, first_line
 from sureenough.drivers.ray_runner import EngineRecipe, Failed, Runner
 from sureenough.engines.base import Engine
+from sureenough.engines.load_balancer import SKIP_SECONDS
 from sureenough.errors import EngineError, EngineUnavailable
 
 LOST_SECONDS: Final = 60.0
@@ -48,6 +49,7 @@ class _LiveRunner:
     def __init__(self, actor: Any, node: Node) -> None:
         self.actor, self.node = actor, node
         self.running = 0
+        self.skipped_until = 0.0  # on the event loop's clock
 
 
 class _Runners:
@@ -68,8 +70,8 @@ class _Runners:
         return self._calls * max(1, self._nodes)
 
     async def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """Call a function on the node with the fewest calls; again elsewhere if its runner dies."""
-        for _ in range(MOST_DEATHS):
+        """Call a function on the node with the fewest calls; again elsewhere if its runner dies or has no server."""
+        for attempt in range(1, MOST_DEATHS + 1):
             runner = await self._free_runner()
             try:
                 result = await runner.actor.call.remote(function, arguments)
@@ -80,14 +82,22 @@ class _Runners:
                 runner.running -= 1
                 await self._notify()
             if isinstance(result, Failed):
-                raise result.error
+                alone = len(self._runners) + len(self._starting) < 2
+                if not isinstance(result.error, EngineUnavailable) or attempt == MOST_DEATHS or alone:
+                    raise result.error
+                runner.skipped_until = asyncio.get_running_loop().time() + SKIP_SECONDS
+                continue
             self._deaths.pop(runner.node.id, None)
             return result
         raise EngineError(f"{MOST_DEATHS} runners died during the same call; the last: {self._last_death}")
 
     async def _free_runner(self) -> _LiveRunner:
         def free() -> list[_LiveRunner]:
-            return [runner for runner in self._runners.values() if runner.running < self._calls]
+            now, runners = asyncio.get_running_loop().time(), self._runners.values()
+            usable = [runner for runner in runners if runner.skipped_until <= now]
+            if not usable and not self._starting:
+                usable = list(runners)
+            return [runner for runner in usable if runner.running < self._calls]
 
         async with self._changed:
             await self._changed.wait_for(lambda: self._error is not None or free())
@@ -117,6 +127,7 @@ class _Runners:
         while True:
             await asyncio.sleep(POLL_SECONDS)
             unusable = await self.start_missing()
+            await self._notify()  # runners that were skipped may be used again
             if self._runners or self._starting:
                 had_one = loop.time()
             elif unusable or loop.time() - had_one > LOST_SECONDS:
@@ -126,7 +137,7 @@ class _Runners:
                 )
 
     async def start_missing(self) -> int:
-        """Start runners on nodes without one; the number of nodes that are left alone, because theirs keep dying."""
+        """Start runners on nodes that have none; the number of nodes that are left alone, because theirs keep dying."""
         nodes = await asyncio.to_thread(self._cluster.nodes)
         self._nodes = max(self._nodes, len(nodes))
         for node in nodes:

@@ -57,9 +57,7 @@ class Runner:
         try:
             os.environ.update(recipe.variables)
             self._secrets = tuple(recipe.variables.values())
-            engine = recipe.make()
-            engine.prepare()
-            self._engine = await self._stack.enter_async_context(opened(engine, recipe.parallel))
+            self._engine = await self._stack.enter_async_context(opened(recipe.make(), recipe.parallel))
         except Exception as error:  # whatever the code of another package raises
             return self._failed(error)
         return None
