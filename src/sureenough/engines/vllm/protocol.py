@@ -11,7 +11,7 @@ import json
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf, isfinite, nan
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -104,6 +104,7 @@ class WatchRequest:
     @classmethod
     def of(cls, key: str, watch: WatchOptions) -> WatchRequest:
         """The request for a path; one whose window is not known is traced, and any window will do."""
+        refuse_trend_window(watch.gate or NEVER_CLOSES)
         return cls(key, watch.window or 1, watch.gate or NEVER_CLOSES, trace=watch.gate is None)
 
     def to_arguments(self) -> dict[str, str | float | int]:
@@ -117,6 +118,15 @@ class WatchRequest:
     def to_header(self) -> dict[str, str]:
         """As a request's header, which servers without a monitor ignore."""
         return {WATCH_HEADER: json.dumps({"protocol": PROTOCOL_VERSION, "arguments": self.to_arguments()})}
+
+
+def refuse_trend_window(gate: Gate) -> None:
+    """The monitor of many paths, in numpy and in Triton, keeps the sums of a single window for each path."""
+    if gate.trend_window:
+        raise UsageError(
+            f"trend_window={gate.trend_window} cannot be watched inside vLLM, whose monitor has one window for "
+            "confidence and trend: leave trend_window out, or watch the path from its log-probabilities"
+        )
 
 
 def parse_watch_arguments(arguments: Mapping[str, Any] | None) -> WatchRequest | None:
@@ -136,7 +146,7 @@ def parse_watch_arguments(arguments: Mapping[str, Any] | None) -> WatchRequest |
     trace = ours.get("sure_trace", 0)
     if trace not in (0, 1):
         raise UsageError(f"sure_trace is {trace!r}; it must be 0 or 1")
-    return WatchRequest(key, _window(ours.get("sure_window")), Gate(**thresholds), bool(trace))
+    return WatchRequest(key, _window(ours.get("sure_window")), replace(NEVER_CLOSES, **thresholds), bool(trace))
 
 
 def _window(value: object) -> int:
