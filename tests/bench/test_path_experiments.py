@@ -164,11 +164,9 @@ def test_failure_modes_split_paths_by_fate(source: Source, monkeypatch: pytest.M
     assert all(sum(shares) == pytest.approx(1) for shares in parts)
     kept = dict(zip([str(cell) for cell in column(kinds, "path")], values(kinds, "kept"), strict=True))
     assert kept["self-reinforcing"] > 0.9 > 0.5 + kept["decaying"]
-    parts = table(result, "parts")
-    labels = [
-        f"{kind}: {votes}" for kind, votes in zip(column(parts, "hallucination"), column(parts, "votes"), strict=True)
-    ]
-    right = dict(zip(labels, values(parts, "right"), strict=True))
+    by_part = table(result, "parts")
+    labels = zip(column(by_part, "hallucination"), column(by_part, "votes"), strict=True)
+    right = dict(zip([f"{kind}: {votes}" for kind, votes in labels], values(by_part, "right"), strict=True))
     assert right["self-reinforcing: weighted"] > 0.6, "weights alone leave the majority its vote"
     assert right["self-reinforcing: ddc-no-width"] < 0.3, "pruning takes it away"
     assert right["self-reinforcing: ddc:weight=mean"] < right["self-reinforcing: ddc"], "an early stop protects"

@@ -53,10 +53,10 @@ def compared_table(title: str) -> Callable[[Results], Table]:
         for group in by_model(results):
             for same in list(zip(*group, strict=True))[1:]:
                 every = [_gains(line) for line in same]
-                lines = [(line.source.dataset, gains.values) for line, gains in zip(same, every, strict=True)]
+                samples = [(line.source.dataset, gains.values) for line, gains in zip(same, every, strict=True)]
                 if len(same) > 1:
-                    lines.append((ALL, _joined(every)))
-                rows += [_row(name, same[0], group[0][0], values) for name, values in lines]
+                    samples.append((ALL, _joined(every)))
+                rows += [_row(name, same[0], group[0][0], values) for name, values in samples]
         lines = [line for one in results for line in one]
         return Table("pooled", title, COLUMNS, rows, [*READING, settings_of(lines)])
 

@@ -82,7 +82,7 @@ def fates(window: int, seed: int) -> tuple[Table, Figure]:
         scan_together(warmup, window)
         gate = resolve("ddc").calibrate([path.windows(window) for path in warmup])
         trend = replace(gate, drop=-inf)  # the third tier alone
-        for kind, rows in shares.items():
+        for kind, of_kind in shares.items():
             paths = synthetic_paths(kind, ["a"] * EACH, rng)
             scan_together(paths, window)
             windows = [path.windows(window) for path in paths]
@@ -91,8 +91,8 @@ def fates(window: int, seed: int) -> tuple[Table, Figure]:
             tokens = [p.tokens if one is None else one.tokens for p, one in zip(windows, closed, strict=True)]
             by_trend = sum(trend.first_closed(one) is not None for one in windows)
             counts = [*(tiers.count(tier) for tier in (Tier.DROP, Tier.RISK, None)), by_trend, sum(tokens)]
-            rows.append([count / EACH for count in counts])
-    means = {kind: [share(column, seed) for column in np.array(rows).T] for kind, rows in shares.items()}
+            of_kind.append([count / EACH for count in counts])
+    means = {kind: [share(column, seed) for column in np.array(gates).T] for kind, gates in shares.items()}
     rows: list[list[Cell]] = [[kind, GATES * EACH, *cells[:4], cells[4].value] for kind, cells in means.items()]
     columns = [
         ResultColumn("path"),

@@ -56,10 +56,12 @@ def _by_dataset(lines: Sequence[CellResult], value: Callable[[CellResult], objec
         values.setdefault(line.source.dataset, set()).add(str(value(line)))
     if any(len(of_dataset) > 1 for of_dataset in values.values()):
         return VARIED
-    single = {name: next(iter(of_dataset)) for name, of_dataset in values.items()}
-    if len(set(single.values())) == 1:
-        return next(iter(single.values()))
-    return ", ".join(f"{text} ({name})" for name, text in single.items())
+    datasets: dict[str, list[str]] = {}
+    for name, of_dataset in values.items():
+        datasets.setdefault(next(iter(of_dataset)), []).append(name)
+    if len(datasets) == 1:
+        return next(iter(datasets))
+    return ", ".join(f"{text} on {' and '.join(names)}" for text, names in datasets.items())
 
 
 def _weights(strategies: Iterable[str | Strategy]) -> str:

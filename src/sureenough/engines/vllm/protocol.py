@@ -11,7 +11,7 @@ import json
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import inf, isfinite, nan
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -140,13 +140,15 @@ def parse_watch_arguments(arguments: Mapping[str, Any] | None) -> WatchRequest |
     key = ours.get("sure_key")
     if not isinstance(key, str) or KEY_PATTERN.fullmatch(key) is None:
         raise UsageError("sure_key must be a string of 8 to 64 letters, digits, - or _; it names the path's record")
-    thresholds = {field: _number(name, ours[name]) for name, field in THRESHOLDS.items() if name in ours}
+    thresholds: dict[str, Any] = {
+        field: _number(name, ours[name]) for name, field in THRESHOLDS.items() if name in ours
+    }
     if thresholds.get("eta", 0.0) < 0.0:
         raise UsageError(f"sure_eta is {thresholds['eta']}; it must be at least 0")
     trace = ours.get("sure_trace", 0)
     if trace not in (0, 1):
         raise UsageError(f"sure_trace is {trace!r}; it must be 0 or 1")
-    return WatchRequest(key, _window(ours.get("sure_window")), replace(NEVER_CLOSES, **thresholds), bool(trace))
+    return WatchRequest(key, _window(ours.get("sure_window")), Gate(**thresholds), bool(trace))
 
 
 def _window(value: object) -> int:
