@@ -17,6 +17,8 @@ def cell(row: dict[str, Any], first: bool) -> str:
     accuracy, tokens = f"{100 * row['accuracy']:.1f}", f"{row['tokens'] / 1000:.1f}k"
     if first:
         return f"{accuracy}, {tokens}"
+    if row["difference_interval"] == [0.0, 0.0]:
+        return f"{accuracy} (no question changed), {tokens}"
     low, high = (round(100 * bound, 1) + 0.0 for bound in row["difference_interval"])
     return f"{accuracy} ({round(100 * row['difference'], 1) + 0.0:+.1f} [{low:+.1f}, {high:+.1f}]), {tokens}"
 

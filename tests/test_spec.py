@@ -25,9 +25,9 @@ DOCUMENTED = {
     "reasc": "gate tau signal temperature",
     "deepconf-low": "warmup tau keep",
     "deepconf-high": "warmup tau keep",
-    "ddc": "warmup weight gamma tau eta trust drop risk",
-    "ddc-unweighted": "warmup weight gamma tau eta trust drop risk",
-    "ddc-no-width": "warmup weight eta trust drop risk",
+    "ddc": "warmup weight gamma tau eta trust drop risk trend_window",
+    "ddc-unweighted": "warmup weight gamma tau eta trust drop risk trend_window",
+    "ddc-no-width": "warmup weight eta trust drop risk trend_window",
     "ddc-no-trend": "warmup weight gamma tau trust drop",
     "ddc-no-depth": "warmup weight gamma tau",
     "sure": "delta least weigh beta",
@@ -35,7 +35,7 @@ DOCUMENTED = {
     "phi+sc": "weigh beta runs beams rollouts min_steps max_steps clusters share tau1 tau2",
     "sc+probe": "weigh beta every agree",
     "ac+probe": "tau weigh beta every agree",
-    "ddc+probe": "warmup weight gamma tau eta trust drop risk every agree",
+    "ddc+probe": "warmup weight gamma tau eta trust drop risk trend_window every agree",
     "sure+probe": "delta least weigh beta every agree",
 }
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from sureenough.bench.experiments import failure_modes
+from sureenough.bench.experiments import synthetic_runs
 
 
 @pytest.fixture
 def few_synthetic_questions(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of 40, which take seconds; `test_failure_modes_split_paths_by_fate` uses them all."""
-    monkeypatch.setattr(failure_modes, "TRIALS", 4)
+    """Of hundreds, which take many seconds."""
+    monkeypatch.setattr(synthetic_runs, "GATES", 4)
+    monkeypatch.setattr(synthetic_runs, "QUESTIONS", 4)

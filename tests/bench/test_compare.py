@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import inspect
 import io
+import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 from zlib import crc32
@@ -198,3 +199,11 @@ def test_a_pool_smaller_than_the_warm_up_is_refused(tmp_path: Path) -> None:
 def test_every_run_option_is_an_option_of_a_comparison() -> None:
     """`replay` and `recommend` pass all of them on; recorded paths take no time, so a deadline does not apply."""
     assert set(RunOptions.fields()) - {"deadline"} <= set(inspect.signature(se.compare).parameters)
+
+
+def test_a_table_says_that_no_question_changed_instead_of_an_interval_without_width(tmp_path: Path) -> None:
+    made = [Question(f"q{i}", "7", None, [RecordedPath("7", [0.5] * 9, [1.0] * 9)] * 8) for i in range(3)]
+    write_pool(tmp_path / "p.parquet", made, PoolInfo(window=8))
+    first, second = plain_table(se.compare(tmp_path / "p.parquet", ["sc", "ac"], repeats=2)).splitlines()[2:4]
+    assert re.split(r"\s{2,}", first)[:3] == ["sc", "100.0 (all alike)", "-"]
+    assert re.split(r"\s{2,}", second)[:3] == ["ac", "100.0 (all alike)", "+0.0 (no question changed)"]

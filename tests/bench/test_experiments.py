@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import nan, sqrt
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,10 @@ import pytest
 import sureenough as se
 from sureenough.bench import paper
 from sureenough.bench.experiments import EXPERIMENTS, experiment
+from sureenough.bench.experiments.columns import changed
 from sureenough.bench.experiments.experiment import whole_numbers
 from sureenough.bench.result import Cell, ExperimentResult, Measure, Table, read
+from sureenough.bench.score import StrategyRuns
 from sureenough.bench.source import Source
 from sureenough.core.stop_rules import exceeds_share
 from sureenough.data import BUILTIN_POOL
@@ -57,6 +60,10 @@ def test_every_experiment_runs_and_says_how_it_was_made(
     assert result.name == EXPERIMENTS[name].name == name
     assert result.tables
     assert all(one.rows and all(len(row) == len(one.columns) for row in one.rows) for one in result.tables)
+    for one in result.tables:
+        settings = [note for note in one.notes if note.startswith("Settings: ")]
+        assert len(settings) == 1, one.name
+        assert all(f"{word} " in settings[0] for word in ("window", "budget", "repeats", "weights"))
     drawn = [y for figure in result.figures for series in figure.series for y in series.y]
     assert not result.figures or any(y is not None for y in drawn)
     made = result.provenance
@@ -90,6 +97,42 @@ def test_questions_that_changed_sides_add_up_to_the_difference() -> None:
     for won, lost, difference in zip(values(main, "won"), values(main, "lost"), values(main, "vs first"), strict=True):
         assert (won - lost) / 50 == pytest.approx(difference)
     assert values(main, "won")[0] == values(main, "lost")[0] == 0
+
+
+def test_a_question_right_in_half_of_its_repeats_is_neither_won_nor_lost() -> None:
+    first, runs = StrategyRuns("sc"), StrategyRuns("ddc")
+    first.right = [0.5, 0.5, 1.0, 0.0, 0.25, 0.75, nan]
+    runs.right = [1.0, 0.0, 0.5, 0.5, 0.75, 0.25, 1.0]
+    assert changed(runs, first) == (1, 1)
+
+
+def test_settings_name_the_budget_that_was_used_and_the_scale_of_the_weights(source: Source) -> None:
+    main = table(run("main", source, strategies=("sc", "ddc", "ddc:weight=mean", "sure")), "main")
+    assert main.notes[-1] == (
+        "Settings: window 8; budget 512 paths (24 recorded, all used); "
+        "repeats 2 (orders of the recorded paths, seed 0); "
+        "weights 1 per path (sc), C_path raw (ddc), C_path mean (ddc:weight=mean), effective votes (sure)"
+    )
+
+
+def test_pooled_differences_are_those_of_all_questions(source: Source, tmp_path: Path) -> None:
+    """The second pool repeats the questions q0 to q3 of the first, so they count once."""
+    again = make_pool(tmp_path, questions=4, dataset="aime24", name="more.parquet")
+    result = run("main", source, again, strategies=("sc", "ac", "ddc"))
+    pooled = table(result, "pooled")
+    assert column(pooled, "dataset") == ["aime25", "aime24", "all together"] * 2
+    assert column(pooled, "strategy") == ["ac"] * 3 + ["ddc"] * 3
+    assert values(pooled, "questions") == [8, 4, 8] * 2
+    assert column(pooled, "difference")[2] == column(pooled, "difference")[0]
+    assert column(pooled, "difference")[3] == column(table(result, "main"), "vs first")[2]
+
+
+def test_what_a_sample_could_detect_is_known_even_if_nothing_changed(tmp_path: Path) -> None:
+    made = [Question(f"q{i}", "7", None, [RecordedPath("7", [0.5] * 9, [1.0] * 9)] * 24) for i in range(98)]
+    write_pool(tmp_path / "p.parquet", made, PoolInfo(window=8))
+    pooled = table(run("main", Source.of(tmp_path / "p.parquet"), strategies=("sc", "ac")), "pooled")
+    assert column(pooled, "difference") == [Measure(0.0, 0.0, 0.0)]
+    assert values(pooled, "could detect") == [pytest.approx(100 * 2.8 * sqrt(2 / 100) / sqrt(100))]
 
 
 def test_the_papers_layout_averages_over_datasets(source: Source) -> None:
@@ -183,6 +226,19 @@ def test_a_tighter_fence_prunes_more(source: Source) -> None:
     assert risky[1] >= risky[2] >= risky[3] == 0
 
 
+def test_fences_and_sizes_have_the_average_over_datasets(source: Source, other: Source) -> None:
+    for name, label in (("fence", "fence"), ("init-size", "init size")):
+        result = run(name, source, other)
+        one, cells = table(result, name), len(column(table(run(name, source), name), label))
+        assert column(one, "dataset")[2 * cells :] == ["Avg."] * cells
+        assert column(one, label)[2 * cells :] == column(one, label)[:cells]
+        accuracy = values(one, "accuracy")
+        for i in range(cells):
+            assert accuracy[2 * cells + i] == pytest.approx((accuracy[i] + accuracy[cells + i]) / 2)
+        assert column(one, "won")[2 * cells :] == [None] * cells
+        assert [series.name for series in result.figures[0].series][-1] == "mean"
+
+
 def test_scaling_keeps_to_budgets_and_caps(source: Source, other: Source) -> None:
     result = run("scaling", source, other, strategies=("sc", "ddc"))
     budgets, caps = table(result, "budgets"), table(result, "caps")
@@ -195,6 +251,14 @@ def test_scaling_keeps_to_budgets_and_caps(source: Source, other: Source) -> Non
     assert {"tokens-mean", "voting-mean", "caps-mean", "tokens-1", "voting-2", "caps-2"} <= {
         f.name for f in result.figures
     }
+    (tokens,) = [f for f in result.figures if f.name == "voting-tokens-1"]
+    sc = [
+        spent
+        for name, spent in zip(column(budgets, "strategy"), values(budgets, "tokens"), strict=True)
+        if name == "sc"
+    ]
+    assert tokens.series[0].x == [1, 2, 4, 8, 16, 24]
+    assert tokens.series[0].y == sc[:6]
     (mean,) = [f for f in result.figures if f.name == "voting-mean"]
     parts = [next(f for f in result.figures if f.name == name) for name in ("voting-1", "voting-2")]
     for i, y in enumerate(mean.series[0].y):
@@ -203,7 +267,7 @@ def test_scaling_keeps_to_budgets_and_caps(source: Source, other: Source) -> Non
 
 def test_live_rows_have_tables_of_their_own(source: Source) -> None:
     result = run("main", source, live=True)
-    assert [one.live for one in result.tables] == [False, False, True]
+    assert [one.live for one in result.tables] == [False, False, False, True]
     live = result.tables[-1]
     assert column(live, "strategy") == ["deepconf-low", "ddc"]
     assert values(live, "accuracy") == pytest.approx([2 / 3, 1.0])

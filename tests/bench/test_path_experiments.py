@@ -10,14 +10,16 @@ import numpy as np
 import pytest
 from scipy.stats import beta
 
+from sureenough.bench.experiments import synthetic_runs
 from sureenough.bench.experiments.overhead import OPERATIONS
 from sureenough.bench.experiments.paths import area, by_difficulty
-from sureenough.bench.experiments.stopping import condition, stopping
+from sureenough.bench.experiments.stopping import can_hold, condition, stopping
 from sureenough.bench.experiments.synthetic import KINDS, synthetic_path
 from sureenough.bench.source import Source
 from sureenough.core.confidence.streaming import Monitor
 from sureenough.core.pruning import Gate
 from sureenough.errors import UsageError
+from sureenough.pools import PoolInfo, Question, RecordedPath, write_pool
 from tests.bench.making import make_pool
 from tests.bench.test_experiments import column, run, table, values
 
@@ -109,6 +111,31 @@ def test_given_betas_are_used_and_bad_ones_refused() -> None:
         run("theorem", betas=((1.5, 1.0, 1.0, 1.0, 1.0),))
 
 
+def test_no_weights_satisfy_the_condition_beyond_a_share_of_right_paths() -> None:
+    """The best that weights can do: wrong paths weigh next to nothing, right ones all the same."""
+    rng = np.random.default_rng(5)
+    for p in (0.55, 0.7, 0.83, 0.8376, 0.8377, 0.85, 0.95):
+        best = condition(p, np.ones(9), np.full(9, 1e-9))
+        assert best.left == pytest.approx(math.sqrt(p))
+        assert can_hold(p) == best.holds
+        for _ in range(50):
+            assert condition(p, rng.exponential(1.0, 9), rng.exponential(0.1, 9)).left <= best.left
+    assert not can_hold(1.0)
+
+
+def test_questions_without_wrong_paths_are_neither_informative_nor_not(tmp_path: Path) -> None:
+    """Of three questions with 24, 20 and 14 right paths of 24, one has no wrong path and two cannot be satisfied."""
+    made = [
+        Question(f"q{i}", "7", None, [RecordedPath("7" if j < n else "8", [0.5] * 9, [2.0 - (j >= n)] * 9)
+                                      for j in range(24)])
+        for i, n in enumerate((24, 21, 14))
+    ]  # fmt: skip
+    write_pool(tmp_path / "p.parquet", made, PoolInfo(window=8))
+    measured = table(run("theorem", Source.of(tmp_path / "p.parquet")), "measured")
+    titles = ("solvable", "some paths wrong", "informative", "condition can hold", "condition holds")
+    assert [values(measured, title)[0] for title in titles] == [3, 2, 1.0, 1, 1]
+
+
 def test_measured_weights_come_from_the_pool(source: Source) -> None:
     measured = table(run("theorem", source), "measured")
     assert values(measured, "questions")[0] == 8
@@ -128,13 +155,21 @@ def test_synthetic_paths_do_what_their_names_say() -> None:
     assert paths["sound, with a dip"][half] < paths["sound"][half] - 2
 
 
-def test_failure_modes_split_paths_by_fate(source: Source) -> None:
+def test_failure_modes_split_paths_by_fate(source: Source, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(synthetic_runs, "GATES", 20)
+    monkeypatch.setattr(synthetic_runs, "QUESTIONS", 24)
     result = run("failure-modes", source)
     kinds = table(result, "synthetic")
     parts = zip(*(values(kinds, t) for t in ("pruned: drop", "pruned: risk", "kept")), strict=True)
     assert all(sum(shares) == pytest.approx(1) for shares in parts)
     kept = dict(zip([str(cell) for cell in column(kinds, "path")], values(kinds, "kept"), strict=True))
     assert kept["self-reinforcing"] > 0.9 > 0.5 + kept["decaying"]
+    by_part = table(result, "parts")
+    labels = zip(column(by_part, "hallucination"), column(by_part, "votes"), strict=True)
+    right = dict(zip([f"{kind}: {votes}" for kind, votes in labels], values(by_part, "right"), strict=True))
+    assert right["self-reinforcing: weighted"] > 0.6, "weights alone leave the majority its vote"
+    assert right["self-reinforcing: ddc-no-width"] < 0.3, "pruning takes it away"
+    assert right["self-reinforcing: ddc:weight=mean"] < right["self-reinforcing: ddc"], "an early stop protects"
     real = table(result, "real")
     assert column(real, "gate of") == ["ddc", "ddc-no-trend", "deepconf-low", "deepconf-high"]
     assert values(real, "right: risk")[1:] == [0, 0, 0]

@@ -11,7 +11,7 @@ import sys
 import xml.etree.ElementTree as ET
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import pytest
 
@@ -79,6 +79,26 @@ def test_markdown_rows_keep_their_columns_and_hold_no_html() -> None:
     assert {len(re.findall(r"(?<!\\)\|", row)) for row in rows} == {len(table.columns) + 1}
     assert "<img" not in text
     assert "Made by `sureenough bench main" in text
+
+
+def test_latex_prints_notes_below_the_table() -> None:
+    table = Table("t", "Title", [ResultColumn("a")], [["x"]], ["Settings: window 64; 5% of paths"])
+    lines = latex(table, provenance()).splitlines()
+    assert lines[-2:] == [r"  \par\smallskip{\footnotesize Settings: window 64; 5\% of paths}", r"\end{table}"]
+
+
+@pytest.mark.parametrize(
+    ("cell", "kind", "text"),
+    [
+        (Measure(0.0, 0.0, 0.0), "points", "+0.0 (no question changed)"),
+        (Measure(0.01, 0.01, 0.01), "points", "+1.0 (all alike)"),
+        (Measure(1.0, 1.0, 1.0), "percent", "100.0 (all alike)"),
+        (Measure(0.0, -0.01, 0.01), "points", "+0.0 [-1.0, +1.0]"),
+        (Measure(0.0, None, None), "points", "+0.0"),
+    ],
+)
+def test_an_interval_without_width_is_not_printed_as_one(cell: Measure, kind: Any, text: str) -> None:
+    assert printed(cell, ResultColumn("a", kind)) == text
 
 
 def test_latex_balances_and_escapes() -> None:

@@ -143,7 +143,10 @@ def test_bad_pools(bad: Path, file: str, says: str) -> None:
         (["--repeats", "99999999999"], "at most 10,000 are allowed"),
         (["--paths", "many"], "Invalid value for '--paths'"),
         (["-s", "dcc"], "did you mean 'ddc'"),
-        (["-s", "ddc:speed=9"], "ddc has no option 'speed'; known: warmup, trust, drop, risk, eta, gamma, tau, weight"),
+        (
+            ["-s", "ddc:speed=9"],
+            "ddc has no option 'speed'; known: warmup, trust, drop, risk, eta, trend_window, gamma, tau, weight",
+        ),
         (["-s", "ddc:tau=high"], "tau is a number"),
         (["-s", " "], "at least one"),
         (["--count", "size"], "--count is 'size'"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -201,3 +202,18 @@ def test_weights_that_move_are_worked_out_anew() -> None:
 def test_impossible_settings_are_refused(make: object) -> None:
     with pytest.raises(UsageError, match="will not do"):
         make()  # type: ignore[operator]
+
+
+def test_the_posterior_is_that_of_the_weighted_likelihood() -> None:
+    """The paper's eq. 12 and 13: a uniform prior times theta^(w u) (1 - theta)^(w (1 - u)), integrated in steps."""
+    rng = np.random.default_rng(8)
+    theta = (np.arange(200_000) + 0.5) / 200_000
+    for scale in (0.2, 1.0, 3.0):
+        right, weights = rng.random(12) < 0.6, scale * rng.uniform(0.5, 1.5, 12)
+        density = np.exp(weights[right].sum() * np.log(theta) + weights[~right].sum() * np.log1p(-theta))
+        above = float(density[theta > 0.5].sum() / density.sum())
+        ahead, behind = float(weights[right].sum()), float(weights[~right].sum())
+        assert exceeds_share(1.0 + ahead, 1.0 + behind, 0.5) == pytest.approx(above, abs=1e-6)
+        mean = float((density * theta).sum() / density.sum())
+        variance = float((density * (theta - mean) ** 2).sum() / density.sum())
+        assert variance == pytest.approx(mean * (1 - mean) / (3.0 + float(weights.sum())), rel=1e-6)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -64,6 +64,28 @@ def test_every_path_votes() -> None:
     assert out.votes == {"0": 3.0, "1": 3.0, "2": 2.0}
     assert (out.tokens.kept, out.tokens.total, out.tokens.overrun_known) == (40, 40, True)
     assert (engine.started, engine.running, engine.most) == (8, 0, 4)
+
+
+class Watching(Recorded):
+    """Keeps how it was asked to watch each path."""
+
+    async def stream(self, prompt: Prompt, *, seed: int) -> AsyncGenerator[Sequence[Token], None]:
+        self.watched = [*getattr(self, "watched", []), prompt.watch]
+        async for chunk in super().stream(prompt, seed=seed):
+            yield chunk
+
+
+def test_a_trend_with_a_window_of_its_own_is_not_left_to_an_engine_that_has_one_window(
+    real_questions: list[Question],
+) -> None:
+    paths = real_questions[24].paths
+    for strategy, own in (("ddc-no-width", False), ("ddc-no-width:trend_window=32", True)):
+        engine = Watching(paths, chunk=7)
+        out, again = go(engine, strategy, paths=64, window=64), replay(paths, strategy, paths=64, window=64)
+        assert (out.answer, out.votes, out.reason) == (again.answer, again.votes, again.reason)
+        later = engine.watched[16:]
+        assert later
+        assert all((watch is None) is own for watch in later)
 
 
 @pytest.mark.parametrize("strategy", ["sc", "ac", "esc", "ddc:weight=mean", "deepconf-low", "sure"])

@@ -37,6 +37,8 @@ class CellResult(NamedTuple):
     runs: StrategyRuns
     first: StrategyRuns  # of the source's first cell, to which differences are taken
     states: list[list[LearnerState]]  # after each question, in every repeat, if the cell learns
+    paths: list[int]  # recorded, per question
+    questions: list[QuestionAnswers]  # of the source; empty if only totals were needed
 
 
 def reference_cell(cells: Sequence[ReplayCell]) -> int:
@@ -162,7 +164,7 @@ def _replayed(
     table = rows(totals, repeats, cells[0].options.seed)
     results = [
         CellResult(opened.source, cell, replace(row, learned=mean_state(resolve(cell.strategy), learned[-1])), total,
-                   totals[0], learned)
+                   totals[0], learned, read.paths, read.recorded)
         for cell, row, total, learned in zip(cells, table, totals, states, strict=True)
     ]  # fmt: skip
     return Replayed(results, opened, read.paths, read.recorded)

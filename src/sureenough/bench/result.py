@@ -31,6 +31,10 @@ class Measure(_Strict, frozen=True):
     high: float | None
 
 
+NOTHING_CHANGED: Final = "(no question changed)"
+ALL_ALIKE: Final = "(all alike)"
+"""Printed instead of an interval without width, which would look like certainty."""
+
 Cell = str | int | float | Measure | None
 
 

@@ -14,6 +14,7 @@ from rich.text import Text
 
 from sureenough.bench.comparison import Comparison
 from sureenough.bench.recommendation import sentences, to_json
+from sureenough.bench.result import ALL_ALIKE, NOTHING_CHANGED
 from sureenough.bench.score import Interval, Row
 from sureenough.bench.settings import ReplaySettings
 from sureenough.core.events import Json
@@ -36,11 +37,23 @@ def _bounds(interval: Interval, sign: str = "") -> str:
     return "" if isnan(interval.low) else f" [{100 * interval.low:{sign}.1f}, {100 * interval.high:{sign}.1f}]"
 
 
+def _accuracy(row: Row) -> str:
+    alike = row.interval.low == row.interval.high
+    return f"{_percent(row.accuracy)} {ALL_ALIKE}" if alike else _percent(row.accuracy) + _bounds(row.interval)
+
+
 def _difference(row: Row) -> str:
     if isnan(row.difference):
         return "-"
     difference = round(100 * row.difference, 1) + 0.0  # never -0.0
+    if row.difference_interval == (0.0, 0.0):
+        return f"{difference:+.1f} {NOTHING_CHANGED}"
     return f"{difference:+.1f}{_bounds(row.difference_interval, '+')}"
+
+
+def _cells(columns: Sequence[TableColumn], rows: Sequence[Row]) -> list[list[str]]:
+    """The table's text; the first strategy has no difference to itself."""
+    return [["-" if c.cell is _difference and row is rows[0] else c.cell(row) for c in columns] for row in rows]
 
 
 def _stopped(row: Row) -> str:
@@ -53,7 +66,7 @@ def _pruned(row: Row) -> str:
 
 COLUMNS: Final = (
     TableColumn("strategy", lambda row: row.strategy),
-    TableColumn("accuracy %", lambda row: _percent(row.accuracy) + _bounds(row.interval)),
+    TableColumn("accuracy %", _accuracy),
     TableColumn("vs first", _difference),
     TableColumn("tokens", lambda row: f"{row.tokens:,.0f}"),
     TableColumn("saving", lambda row: "-" if isnan(row.saving) else f"{row.saving:.1f}x"),
@@ -116,8 +129,8 @@ def fitting(result: Comparison, width: int) -> list[TableColumn]:
     columns = list(COLUMNS)
 
     def total() -> int:
-        cells = [max(len(c.head), *(len(c.cell(row)) for row in result.rows)) for c in columns]
-        return sum(cells) + 3 * len(cells) + 1
+        texts = [[column.head for column in columns], *_cells(columns, result.rows)]
+        return sum(max(map(len, column)) for column in zip(*texts, strict=True)) + 3 * len(columns) + 1
 
     for name in LEAST_NEEDED:
         if total() > width:
@@ -132,8 +145,8 @@ def rich_table(result: Comparison, width: int) -> RenderableType:
     for column in columns:
         side: Literal["left", "right"] = "left" if column.head in ("strategy", "stopped") else "right"
         table.add_column(column.head, justify=side, no_wrap=True)
-    for row in result.rows:
-        table.add_row(*(Text(column.cell(row)) for column in columns))
+    for cells in _cells(columns, result.rows):
+        table.add_row(*map(Text, cells))
     left_out = [column.head for column in COLUMNS if column not in columns]
     lines = footnotes(result)
     if left_out:
@@ -143,8 +156,7 @@ def rich_table(result: Comparison, width: int) -> RenderableType:
 
 def plain_table(result: Comparison) -> str:
     """For a pipe: aligned columns, two spaces apart, no lines."""
-    cells = [[column.head for column in COLUMNS]]
-    cells += [[column.cell(row) for column in COLUMNS] for row in result.rows]
+    cells = [[column.head for column in COLUMNS], *_cells(COLUMNS, result.rows)]
     widths = [max(len(line[i]) for line in cells) for i in range(len(COLUMNS))]
     body = ["  ".join(cell.ljust(w) for cell, w in zip(line, widths, strict=True)).rstrip() for line in cells]
     return "\n".join([headline(result), *body, *footnotes(result), *advice(result)])

@@ -82,7 +82,7 @@ class PathState:
     def _watch(self, tokens: Iterable[Token], gate: Gate, window: int) -> int:
         """Follow the path token by token; how many until the gate closed on it, or all of them."""
         if self._monitor is None:
-            self._monitor = Monitor(window)
+            self._monitor = Monitor(window, gate.trend_window)
         monitor = self._monitor
         push, test = monitor.push, gate.tier  # looked up once: this loop is most of what a live token costs here
         taken = 0

@@ -13,7 +13,7 @@ import numpy as np
 from sureenough.core.confidence.array import Windows
 from sureenough.core.confidence.instability import Floats
 from sureenough.core.confidence.streaming import Monitor
-from sureenough.core.strategy_options import FENCE, NOT_NEGATIVE, PERCENT, check_options, option
+from sureenough.core.strategy_options import FENCE, NOT_NEGATIVE, PERCENT, WHOLE, check_options, option
 
 
 class Tier(StrEnum):
@@ -39,6 +39,7 @@ class Gate:
     risk: float = inf  # instability above it: prune
     eta: float = 0.5
     floor: float = -inf  # warm-up paths with C_path below it do not vote
+    trend_window: int = 0  # tokens over which instability is measured, if not those of the window
 
     def tier(self, path: Monitor) -> Tier | None:
         """The test that the latest window fails, if any."""
@@ -54,12 +55,15 @@ class Gate:
         """Where `tier` would first prune this recorded path: the same decision, for all windows at once."""
         if not path.watched:
             return None
-        low, risky = path.lowest < self.drop, self.risk < inf and path.riskiest(self.eta) > self.risk
+        trend = path.trend(self.trend_window) if self.risk < inf else path
+        low = path.lowest < self.drop
+        risky = self.risk < inf and trend.watched and trend.riskiest(self.eta) > self.risk
         if not low and not risky:
             return None  # most paths: their extremes settle it without a look at every window
         closed = path.conf < self.drop
         if risky:
-            closed |= path.risk(self.eta) > self.risk
+            both = min(len(trend.conf), len(path.conf))  # the last windows of both sizes end with the path
+            closed[-both:] |= trend.risk(self.eta)[-both:] > self.risk
         closed &= path.peak <= self.trust
         at = int(closed.argmax())
         if not closed[at]:
@@ -108,6 +112,7 @@ class Stratified:
     drop: float = option(20.0, "percentile of group conf below which a path is pruned", PERCENT)
     risk: str = option("tukey", "fence for the trend: tukey, or a percentile such as p90", FENCE)
     eta: float = option(0.5, "penalty on falling confidence", NOT_NEGATIVE)
+    trend_window: int = option(0, "tokens over which the trend is measured; 0: the window of the run", WHOLE)
 
     def __post_init__(self) -> None:
         check_options(self)
@@ -115,8 +120,12 @@ class Stratified:
     def __call__(self, paths: Sequence[Windows]) -> Gate:
         """The two tiers of confidence, and a fence around the warm-up's instability."""
         gate = TwoTiers(self.trust, self.drop)(paths)
-        risks = [path.risk(self.eta) for path in paths if path.tokens]
-        return replace(gate, risk=self._fence(risks), eta=self.eta) if risks else gate
+        seen = [path for path in paths if path.tokens]
+        if not seen:
+            return gate
+        fence = self._fence([path.trend(self.trend_window).risk(self.eta) for path in seen])
+        own = 0 if self.trend_window == seen[0].window else self.trend_window
+        return replace(gate, risk=fence, eta=self.eta, trend_window=own)
 
     def _fence(self, risks: Sequence[Floats]) -> float:
         if self.risk != "tukey":

@@ -295,6 +295,8 @@ class _LiveRun:
             return self.prompt
         window = self.session.options.window
         gate = None if stream.start.warmup or window is None else stream.start.gate
+        if gate is not None and gate.trend_window:  # such an engine has one window; the session watches this path
+            return self.prompt
         return replace(self.prompt, watch=WatchOptions(window, gate, stream.count_unheard))
 
     def read(self, stream: PathStream, chunk: Sequence[Token]) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from sureenough.core.pruning import Gate
+from sureenough.engines.base import WatchOptions
 from sureenough.engines.vllm.protocol import (
     RECORDS_ENV,
     WINDOW_ENV,
@@ -170,3 +171,9 @@ def test_malformed_records_are_value_errors(change: dict[str, Any]) -> None:
     for name in ("tokens", "lowest", "tail", "tier"):
         with pytest.raises(ValueError, match="malformed"):
             parse_summary({other: value for other, value in record.items() if other != name}, 2)
+
+
+def test_a_trend_window_is_refused_by_name() -> None:
+    watch = WatchOptions(8, Gate(risk=1.0, trend_window=4))
+    with pytest.raises(UsageError, match="trend_window=4 cannot be watched inside vLLM"):
+        WatchRequest.of("a-long-key", watch)

@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 from sureenough.bench.experiments import columns as c
 from sureenough.bench.experiments.experiment import Experiment, Findings, Inputs, over_pools, whole_numbers
 from sureenough.bench.experiments.live_tables import live_tables
+from sureenough.bench.experiments.table_settings import pool_windows, settings_note
 from sureenough.bench.pipeline import PoolResults
 from sureenough.bench.replay_units import score_outcome
 from sureenough.bench.result import Axis, Cell, Figure, ResultColumn, Series, Table, number
@@ -96,7 +97,13 @@ def _measure(inputs: Inputs) -> Findings:
         return Findings(live, notes=["the seconds of an allocation are its time divided by its questions"])
     results: list[PoolResults[SummarisedQuestion]] = over_pools(inputs, lambda pool: Summarise(pool.window))
     lines = [_lines(one, inputs) for one in results]
-    table = Table("budget", "One budget of tokens for all questions", list(COLUMNS), [], list(READING))
+    settings = settings_note(
+        window=pool_windows(one.opened for one in results),
+        budget=f"as in the table; at most {inputs.options.paths or 'all recorded'} paths per question",
+        repeats=inputs.settings.repeats,
+        weights="effective votes, of the prior (sc: 1 per path)",
+    )
+    table = Table("budget", "One budget of tokens for all questions", list(COLUMNS), [], [*READING, settings])
     for result, of_pool in zip(results, lines, strict=True):
         table.rows.extend(_cells(result, line) for line in of_pool)
     figures = [_figure(f"budget-{i}", *pair) for i, pair in enumerate(zip(results, lines, strict=True), 1)]
@@ -175,7 +182,7 @@ def _cells(result: PoolResults[SummarisedQuestion], line: Budgeted) -> list[Cell
     source, row, minus = result.opened.source, line.row, line.minus
     return [
         source.dataset, source.model, line.budget, line.total, line.spent, c.measure(row.accuracy, row.interval),
-        c.measure(row.difference, row.difference_interval),
+        None if line.spent == "sc" else c.measure(row.difference, row.difference_interval),
         None if minus is None else c.measure(minus.difference, minus.difference_interval),
         line.tokens, line.unanswered,
     ]  # fmt: skip

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from math import isnan
+from statistics import fmean
 from typing import Final, NamedTuple
 
 from sureenough.bench import paper
 from sureenough.bench.cells import CellResult
 from sureenough.bench.experiments.replayed import Results, TableOf
+from sureenough.bench.experiments.table_settings import settings_of
 from sureenough.bench.result import Cell, Kind, Measure, ResultColumn, Table, number
 from sureenough.bench.score import Interval, StrategyRuns
 
@@ -26,9 +27,19 @@ def measure(value: float, interval: Interval) -> Measure:
 
 
 def changed(runs: StrategyRuns, first: StrategyRuns) -> tuple[int, int]:
-    """Questions won and lost: right in most repeats here and not with the first strategy, and the reverse."""
-    pairs = [(a, b) for a, b in zip(runs.right, first.right, strict=True) if not isnan(a) and not isnan(b)]
-    return sum(a > 0.5 >= b for a, b in pairs), sum(b > 0.5 >= a for a, b in pairs)
+    """Questions won and lost: right in most repeats here and wrong in most with the first strategy, and the reverse.
+
+    A question that is right in exactly half of an even number of repeats is on neither side.
+    """
+    pairs = list(zip(runs.right, first.right, strict=True))  # NaN, for questions without a gold answer, is on no side
+    return sum(a > 0.5 > b for a, b in pairs), sum(b > 0.5 > a for a, b in pairs)
+
+
+def difference(line: CellResult) -> Measure:
+    """To the first strategy; that strategy itself has no interval."""
+    if line.runs is line.first:
+        return Measure(number(line.row.difference), None, None)
+    return measure(line.row.difference, line.row.difference_interval)
 
 
 def strategy_name(line: CellResult) -> str:
@@ -44,7 +55,7 @@ ACCURACY: Final = Column(
 )
 DIFFERENCE: Final = Column(
     ResultColumn("vs first", "points", "points"),
-    lambda line: measure(line.row.difference, line.row.difference_interval),
+    difference,
 )
 WON: Final = Column(ResultColumn("won", "count", "questions"), lambda line: changed(line.runs, line.first)[0])
 LOST: Final = Column(ResultColumn("lost", "count", "questions"), lambda line: changed(line.runs, line.first)[1])
@@ -97,8 +108,27 @@ def all_columns(table: int) -> list[Column]:
             RISKY, SETTLED]  # fmt: skip
 
 
-def table(name: str, title: str, columns: Sequence[Column], notes: Sequence[str] = ()) -> TableOf:
-    """One line per cell and source; columns of the paper only if it has a number for one of them."""
+def _average(columns: Sequence[Column], lines: Sequence[CellResult]) -> list[Cell]:
+    """The plain mean over datasets of the same cell, as in the paper; it has no questions of its own to count."""
+    row: list[Cell] = []
+    for one in columns:
+        cells = [one.value(line) for line in lines]
+        values = [cell.value if isinstance(cell, Measure) else cell for cell in cells]
+        numbers = [value for value in values if isinstance(value, int | float)]
+        if one in (WON, LOST) or one.column.paper or len(numbers) not in (0, len(values)):
+            row.append(None)
+        else:
+            row.append(fmean(numbers) if numbers else paper.AVERAGE if one is DATASET else values[0])
+    return row
+
+
+def table(
+    name: str, title: str, columns: Sequence[Column], notes: Sequence[str] = (), *, averaged: bool = False
+) -> TableOf:
+    """One line per cell and source; columns of the paper only if it has a number for one of them.
+
+    `averaged` adds a line per cell with the mean over datasets.
+    """
 
     def build(results: Results) -> Table:
         lines = [line for source in results for line in source]
@@ -106,6 +136,8 @@ def table(name: str, title: str, columns: Sequence[Column], notes: Sequence[str]
         marked = any(c.column.paper for c in shown)
         explained = ["columns marked with a table of the paper are its own printed numbers, not ours"] if marked else []
         rows = [[c.value(line) for c in shown] for line in lines]
-        return Table(name, title, [c.column for c in shown], rows, [*notes, *explained])
+        if averaged and len(results) > 1 and len({tuple(line.cell.label for line in one) for one in results}) == 1:
+            rows += [_average(shown, same) for same in zip(*results, strict=True)]
+        return Table(name, title, [c.column for c in shown], rows, [*notes, *explained, settings_of(lines)])
 
     return build

@@ -8,6 +8,7 @@ from sureenough.bench.cells import CellResult
 from sureenough.bench.experiments import columns as c
 from sureenough.bench.experiments.experiment import Experiment, Inputs, whole_numbers
 from sureenough.bench.experiments.figures import ACCURACY, TOKENS, Measured, bars, sweep
+from sureenough.bench.experiments.pooled import compared_table
 from sureenough.bench.experiments.replayed import cell_options, replay_experiment, strategy_cells
 from sureenough.bench.pipeline import OpenPool
 from sureenough.bench.replay_units import ReplayCell
@@ -19,7 +20,10 @@ ABLATION: Final = Experiment(
     "Ablations of DDC",
     replay_experiment(
         strategy_cells(("ddc", "ddc-unweighted", "ddc-no-width", "ddc-no-trend", "ddc-no-depth")),
-        [c.table("ablation", "DDC without one of its parts", c.all_columns(3))],
+        [
+            c.table("ablation", "DDC without one of its parts", c.all_columns(3)),
+            compared_table("DDC without one of its parts, compared with the first, and what each sample could detect"),
+        ],
         [
             bars("accuracy", "Accuracy without a part", ACCURACY),
             bars("tokens", "Tokens without a part", TOKENS),
@@ -60,6 +64,7 @@ INIT_SIZE: Final = Experiment(
                  c.from_paper(6, "init tokens in the paper", "tokens7", "init tokens", 1e7),
                  c.from_paper(6, "final tokens in the paper", "tokens7", "final tokens", 1e7), _total, c.WIDTH,
                  c.SETTLED],
+                averaged=True,
             )
         ],
         [
@@ -111,6 +116,7 @@ WINDOW: Final = Experiment(
                  _accuracy, *c.PAIRED, c.INIT, c.FINAL,
                  c.from_paper(7, "final tokens in the paper", "tokens7", "final tokens", 1e7, _window_setting),
                  c.TOKENS, c.TOTAL, _total, c.WIDTH, c.DROPPED, c.RISKY, c.SETTLED],
+                averaged=True,
             )
         ],
         [
@@ -149,6 +155,7 @@ FENCE: Final = Experiment(
                 "DDC by its fence for the trend",
                 [c.DATASET, c.MODEL, c.Column(ResultColumn("fence"), lambda line: line.cell.label), c.STRATEGY,
                  c.ACCURACY, *c.PAIRED, c.TOKENS, c.TOTAL, c.WIDTH, c.DROPPED, c.RISKY, c.SETTLED],
+                averaged=True,
             )
         ],
         [bars("accuracy", "Accuracy by fence", ACCURACY), bars("tokens", "Tokens by fence", TOKENS)],

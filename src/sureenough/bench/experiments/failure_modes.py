@@ -6,44 +6,37 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from math import inf
+from dataclasses import dataclass
 from typing import Final
 
-import numpy as np
-
+from sureenough.bench.experiments import synthetic_runs
 from sureenough.bench.experiments.experiment import Experiment, Findings, Inputs, over_pools
 from sureenough.bench.experiments.figures import CATEGORIES
-from sureenough.bench.experiments.synthetic import DESCRIPTIONS, KINDS, synthetic_path
+from sureenough.bench.experiments.synthetic import DESCRIPTIONS
+from sureenough.bench.experiments.table_settings import pool_windows, settings_note
 from sureenough.bench.judging import JudgedAnswers
 from sureenough.bench.pipeline import PoolResults
 from sureenough.bench.result import Axis, Cell, Figure, ResultColumn, Series, Table
 from sureenough.bench.summaries import in_order
 from sureenough.core.events import Tier
-from sureenough.core.options import RunOptions
-from sureenough.drivers import replay
 from sureenough.pools import Question, RecordedPath
 from sureenough.spec import resolve
 
 WINDOW: Final = 64
-TRIALS: Final = 40  # synthetic questions
-EACH: Final = 20  # paths of each kind per gate
-BUDGET: Final = 48
 GATES: Final = ("ddc", "ddc-no-trend", "deepconf-low", "deepconf-high")
-MODES: Final = ("stochastic", "decaying", "self-reinforcing")
-MIXES: Final = {"errors differ": (0.5, 12), "errors agree, fewer": (0.6, 1), "errors agree, more": (0.4, 1)}
-"""The share of sound paths, all right, and how many wrong answers the others spread over."""
 
 
 def _measure(inputs: Inputs) -> Findings:
     """Synthetic paths first; then what the gates do to right paths of the pools."""
-    tables, figures = _synthetic(inputs.options.window or WINDOW, inputs.options.seed)
+    window, seed = inputs.options.window or WINDOW, inputs.options.seed
+    table, figure = synthetic_runs.fates(window, seed)
+    tables, figures = [table, *synthetic_runs.votes(window, seed)], [figure]
     pools: list[PoolResults[Counter[str]]] = []
     if inputs.sources:
         names = inputs.strategies or GATES
         options, repeats = inputs.options, inputs.settings.repeats
         pools = over_pools(inputs, lambda pool: Prune(names, pool.window, repeats, options.seed, options.paths))
-        table, figure = _real(pools, names)
+        table, figure = _real(pools, names, inputs)
         tables.append(table)
         figures.append(figure)
     return Findings(tables, figures, NOTES, [one.opened for one in pools])
@@ -54,84 +47,6 @@ NOTES: Final = (
     "the paper expects stochastic paths to be pruned for their instability; R is a function of lag-1 autocorrelation, "
     "largest at 2/3 and small for white noise, so noise without memory looks stable to it",
 )
-
-
-def _synthetic(window: int, seed: int) -> tuple[list[Table], list[Figure]]:
-    fates = {kind: Counter[str]() for kind in KINDS}
-    for trial in range(TRIALS):
-        rng = np.random.default_rng((seed, trial))
-        gate = resolve("ddc").calibrate([synthetic_path("sound", "a", rng).windows(window) for _ in range(16)])
-        trend = replace(gate, drop=-inf)  # the third tier alone
-        for kind, counts in fates.items():
-            for _ in range(EACH):
-                windows = synthetic_path(kind, "a", rng).windows(window)
-                closed = gate.first_closed(windows)
-                counts["trend"] += trend.first_closed(windows) is not None
-                counts["kept" if closed is None else closed.tier] += 1
-                counts["tokens"] += windows.tokens if closed is None else closed.tokens
-    n = TRIALS * EACH
-    rows: list[list[Cell]] = [
-        [kind, n, c[Tier.DROP] / n, c[Tier.RISK] / n, c["kept"] / n, c["trend"] / n, c["tokens"] / n]
-        for kind, c in fates.items()
-    ]
-    columns = [
-        ResultColumn("path"),
-        ResultColumn("paths", "count"),
-        ResultColumn("pruned: drop", "percent", "%"),
-        ResultColumn("pruned: risk", "percent", "%"),
-        ResultColumn("kept", "percent", "%"),
-        ResultColumn("the trend alone would prune", "percent", "%"),
-        ResultColumn("tokens", "count", "per path"),
-    ]
-    note = f"the gate is calibrated on 16 sound paths, window {window}; {TRIALS} gates, {EACH} paths of each kind"
-    table = Table("synthetic", "Paths pruned and kept, by kind", columns, rows, [note])
-    series = [
-        Series(name, list(KINDS), [fates[kind][key] / n for kind in KINDS])
-        for name, key in (("pruned: drop", Tier.DROP), ("pruned: risk", Tier.RISK))
-    ]
-    y = Axis("paths, %", percent=True)
-    figure = Figure("synthetic", "Synthetic paths pruned, by tier", "bar", CATEGORIES, y, series)
-    return [table, _votes(window, seed)], [figure]
-
-
-def _votes(window: int, seed: int) -> Table:
-    """How often the vote is right, if sound paths are right and hallucinations are wrong."""
-    names = ("sc", "ddc", "ddc-no-depth")
-    rows: list[list[Cell]] = []
-    for mode in MODES:
-        for mix, (share, answers) in MIXES.items():
-            won: Counter[str] = Counter()
-            tokens: Counter[str] = Counter()
-            for trial in range(TRIALS):
-                paths = _question(mode, share, answers, np.random.default_rng((seed, 7, trial)))
-                for name in names:
-                    out = replay(paths, resolve(name), RunOptions(paths=BUDGET, window=window))
-                    won[name] += out.answer == "right"
-                    tokens[name] += out.tokens.total
-            cells: list[Cell] = [mode, mix]
-            for name in names:
-                cells += [won[name] / TRIALS, tokens[name] / TRIALS]
-            rows.append(cells)
-    columns = [ResultColumn("hallucination"), ResultColumn("assumption 3")]
-    for name in names:
-        columns += [
-            ResultColumn(f"{name}: right", "percent", "%"),
-            ResultColumn(f"{name}: tokens", "tokens", "per question"),
-        ]
-    notes = [
-        f"{TRIALS} questions of {BUDGET} paths; right: half of the paths if errors differ, 60% if fewer "
-        "agree, 40% if more agree, which breaks the paper's assumption 3"
-    ]
-    return Table("votes", "The vote's outcome, by kind of hallucination", columns, rows, notes)
-
-
-def _question(mode: str, share: float, answers: int, rng: np.random.Generator) -> list[RecordedPath]:
-    paths = []
-    for _ in range(BUDGET):
-        right = rng.random() < share
-        answer = "right" if right else f"wrong {rng.integers(answers)}"
-        paths.append(synthetic_path("sound" if right else mode, answer, rng))
-    return paths
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +83,7 @@ class Prune:
             counts[f"{name} tokens"] += one.tokens
 
 
-def _real(pools: Sequence[PoolResults[Counter[str]]], names: Sequence[str]) -> tuple[Table, Figure]:
+def _real(pools: Sequence[PoolResults[Counter[str]]], names: Sequence[str], inputs: Inputs) -> tuple[Table, Figure]:
     rows: list[list[Cell]] = []
     shares: dict[str, dict[str, float]] = {}
     several = len({one.opened.source.model for one in pools}) > 1
@@ -194,7 +109,12 @@ def _real(pools: Sequence[PoolResults[Counter[str]]], names: Sequence[str]) -> t
         ]
     columns.append(ResultColumn("tokens saved", "percent", "%"))
     notes = [
-        "every path after the warm-up, all repeats together, as if the run never stopped; wrong: a wrong answer or none"
+        "every path after the warm-up, in all repeats, as if the run never stopped; wrong: a wrong answer or none",
+        settings_note(
+            window=pool_windows(one.opened for one in pools),
+            budget=f"{inputs.options.paths or 'all recorded'} paths",
+            repeats=f"{inputs.settings.repeats}, seed {inputs.options.seed}",
+        ),
     ]
     table = Table("real", "Right and wrong paths pruned on recorded pools", columns, rows, notes)
     series = [

@@ -46,9 +46,18 @@ def bars(name: str, title: str, y: Measured) -> FigureOf:
 
     def build(results: Results) -> Figure:
         every = [series(legend(one, results), one, [line.cell.label for line in one], y) for one in results]
-        return Figure(name, title, "bar", CATEGORIES, y.axis, every)
+        return Figure(name, title, "bar", CATEGORIES, y.axis, [*every, *_mean(results, y)])
 
     return build
+
+
+def _mean(results: Results, y: Measured) -> list[Series]:
+    """The plain mean over several sources that have the same cells."""
+    labels = {tuple(line.cell.label for line in one) for one in results}
+    if len(results) < 2 or len(labels) > 1:
+        return []
+    means = [number(fmean(y.value(line) for line in same)) for same in zip(*results, strict=True)]
+    return [Series("mean", [*next(iter(labels))], means)]
 
 
 def sweep(name: str, title: str, x: Axis, y: Measured) -> FigureOf:
@@ -56,11 +65,8 @@ def sweep(name: str, title: str, x: Axis, y: Measured) -> FigureOf:
 
     def build(results: Results) -> Figure:
         every = [series(legend(one, results), one, [float(line.cell.label) for line in one], y) for one in results]
-        values = {tuple(line.cell.label for line in one) for one in results}
-        if len(results) > 1 and len(values) == 1:
-            means = [number(fmean(y.value(line) for line in same)) for same in zip(*results, strict=True)]
-            every.append(Series("mean", [float(value) for value in next(iter(values))], [*means]))
-        return Figure(name, title, "line", x, y.axis, every)
+        means = [Series(mean.name, [float(str(label)) for label in mean.x], mean.y) for mean in _mean(results, y)]
+        return Figure(name, title, "line", x, y.axis, [*every, *means])
 
     return build
 

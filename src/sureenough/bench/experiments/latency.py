@@ -12,6 +12,7 @@ from sureenough.bench.experiments.experiment import Experiment, Findings, Inputs
 from sureenough.bench.experiments.figures import CATEGORIES, STEPS, bars
 from sureenough.bench.experiments.live_tables import comparable_runs, live_tables
 from sureenough.bench.experiments.replayed import cell_options, replay_findings, replay_inputs
+from sureenough.bench.experiments.table_settings import settings_of
 from sureenough.bench.pipeline import OpenPool
 from sureenough.bench.replay_units import ReplayCell
 from sureenough.bench.result import Axis, Cell, Figure, ResultColumn, Series, Table
@@ -49,7 +50,8 @@ def _measure(inputs: Inputs) -> Findings:
     pairs = [list(zip(one.results[::2], one.results[1::2], strict=True)) for one in replayed]
     title = f"Recorded paths in steps, {pairs[0][0][0].cell.options.parallel} at once"
     rows = [_row(full, init) for one in pairs for full, init in one]
-    tables.append(Table("steps", title, COLUMNS, rows, [STEPS_NOTE]))
+    settings = settings_of([full for one in pairs for full, _ in one])
+    tables.append(Table("steps", title, COLUMNS, rows, [STEPS_NOTE, settings]))
     figures.append(bars("steps", title, STEPS)([[full for full, _ in one] for one in pairs]))
     found = replay_findings(inputs, replayed, tables, figures)
     return Findings(found.tables, found.figures, [*notes, *found.notes], found.pools)

@@ -9,6 +9,7 @@ from statistics import fmean
 from typing import Final
 
 from sureenough.bench.experiments.columns import changed, measure
+from sureenough.bench.experiments.table_settings import settings_note
 from sureenough.bench.live import LiveRun
 from sureenough.bench.result import Cell, ResultColumn, Table
 from sureenough.bench.score import StrategyRuns, rows
@@ -47,6 +48,12 @@ def comparable_runs(runs: Sequence[LiveRun]) -> dict[tuple[str, str], dict[str, 
     return {key: strategies for key, strategies in grouped.items() if all(strategies.values())}
 
 
+def live_settings(runs: Sequence[LiveRun]) -> str:
+    """The settings that live runs share; their window and budget are in the run's log."""
+    repeats = 1 + max((run.repeat for run in runs), default=0)
+    return settings_note(window="chosen live", budget="of the run", repeats=repeats, weights="by strategy")
+
+
 def live_tables(runs: Sequence[LiveRun], name: str) -> list[Table]:
     """One table of all live runs; no table if there are none."""
     lines: list[list[Cell]] = []
@@ -59,7 +66,11 @@ def live_tables(runs: Sequence[LiveRun], name: str) -> list[Table]:
                  fmean(run.init_seconds for run in own), fmean(run.final_seconds for run in own),
                  fmean(run.total_seconds for run in own)]
             )  # fmt: skip
-    return [Table(f"{name}-live", "Measured live", COLUMNS, lines, [NOTE], live=True)] if lines else []
+    return (
+        [Table(f"{name}-live", "Measured live", COLUMNS, lines, [NOTE, live_settings(runs)], live=True)]
+        if lines
+        else []
+    )
 
 
 def live_totals(strategy: str, runs: Sequence[LiveRun]) -> StrategyRuns:

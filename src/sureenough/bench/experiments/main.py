@@ -12,6 +12,7 @@ from sureenough.bench.experiments import columns as c
 from sureenough.bench.experiments.experiment import Experiment, Findings, Inputs
 from sureenough.bench.experiments.figures import ACCURACY, differences, series
 from sureenough.bench.experiments.live_tables import live_tables
+from sureenough.bench.experiments.pooled import by_model, compared_table
 from sureenough.bench.experiments.replayed import (
     Results,
     questions_of,
@@ -19,6 +20,7 @@ from sureenough.bench.experiments.replayed import (
     replay_inputs,
     strategy_cells,
 )
+from sureenough.bench.experiments.table_settings import settings_of
 from sureenough.bench.paper import AVERAGE
 from sureenough.bench.recommendation import recommend
 from sureenough.bench.result import Axis, Cell, Figure, ResultColumn, Table, number
@@ -29,10 +31,12 @@ METHODS: Final = (
 )  # fmt: skip
 READING: Final = (
     "accuracy with its 95% interval, resampling questions; differences are paired, to the first method of the dataset",
-    "won: questions right in most repeats, but not with the first method; lost: the reverse",
+    "won: questions right in most repeats, and wrong in most with the first method; lost: the reverse; a question that "
+    "is right in exactly half of its repeats is on neither side",
     "saving: tokens of plain voting on the same paths, divided by these",
 )
 TABLE: Final = c.table("main", "Accuracy and cost of every method", c.all_columns(1), READING)
+POOLED: Final = compared_table("Accuracy compared with the first method, and what each sample could detect")
 
 
 def _measure(inputs: Inputs) -> Findings:
@@ -42,20 +46,13 @@ def _measure(inputs: Inputs) -> Findings:
         return Findings(live)
     replayed = replay_inputs(inputs, strategy_cells(METHODS))
     results = [one.results for one in replayed]
-    layouts = [_paper_layout(f"paper-layout-{i}", group) for i, group in enumerate(_by_model(results), 1)]
+    layouts = [_paper_layout(f"paper-layout-{i}", group) for i, group in enumerate(by_model(results), 1)]
     advised = [one for one in map(recommend, results) if one is not None]
     figures = [differences(f"differences-{i}", one) for i, one in enumerate(advised, 1)]
     figures += [_tradeoff(f"tradeoff-{i}", lines) for i, lines in enumerate(results, 1)]
-    found = replay_findings(inputs, replayed, [TABLE(results), *layouts, *live], figures)
+    tables = [TABLE(results), POOLED(results), *layouts, *live]
+    found = replay_findings(inputs, replayed, tables, figures)
     return replace(found, recommendations=advised, questions=[questions_of(one) for one in replayed])
-
-
-def _by_model(results: Results) -> list[list[list[CellResult]]]:
-    """The sources of each model together, if their methods are the same."""
-    models: dict[tuple[str, ...], list[list[CellResult]]] = {}
-    for lines in results:
-        models.setdefault((lines[0].source.model, *(line.cell.label for line in lines)), []).append(lines)
-    return list(models.values())
 
 
 def _paper_layout(name: str, results: Results) -> Table:
@@ -75,7 +72,8 @@ def _paper_layout(name: str, results: Results) -> Table:
         row += [sum(graded) / len(graded) if graded else None, sum(tokens) / len(tokens)]
         rows.append(row)
     note = "tokens of all questions of a dataset, mean of the repeats; Avg. is the plain mean of the datasets"
-    return Table(name, f"{results[0][0].source.model}, in the paper's layout", columns, rows, [note])
+    notes = [note, settings_of([line for one in results for line in one])]
+    return Table(name, f"{results[0][0].source.model}, in the paper's layout", columns, rows, notes)
 
 
 def _tradeoff(name: str, lines: Sequence[CellResult]) -> Figure:

@@ -11,6 +11,7 @@ import numpy as np
 
 from sureenough.bench.experiments.experiment import Experiment, Findings, Inputs
 from sureenough.bench.experiments.synthetic import synthetic_path
+from sureenough.bench.experiments.table_settings import VARIED, settings_note
 from sureenough.bench.result import Cell, ResultColumn, Table
 from sureenough.core.confidence.streaming import Monitor
 from sureenough.core.pruning import Gate
@@ -37,7 +38,7 @@ def _measure(inputs: Inputs) -> Findings:
     window = inputs.options.window
     timed = [_timed(paths, size) for size in ([window] if window else WINDOWS)]
     per_token = timed[-1][1]
-    return Findings([_ours(timed), _flops(), _against(per_token), *_live(inputs, per_token)], notes=NOTES)
+    return Findings([_ours(timed), _flops(), _against(per_token, timed[-1][0]), *_live(inputs, per_token)], notes=NOTES)
 
 
 NOTES: Final = (
@@ -113,7 +114,13 @@ def _ours(timed: Sequence[tuple[int, float, float, float]]) -> Table:
         ResultColumn("scanning a recorded token", "number", "ns", 1),
         ResultColumn("a stop test", "number", "µs", 2),
     ]
-    return Table("ours", "What our own code takes", columns, rows, ["pure Python, one core; one stop test per path"])
+    notes = [
+        "pure Python, one core; one stop test per path",
+        settings_note(
+            window=VARIED, repeats="7 (median)", weights="C_path raw", more="; 64 votes before the stop test"
+        ),
+    ]
+    return Table("ours", "What our own code takes", columns, rows, notes)
 
 
 def _flops() -> Table:
@@ -131,11 +138,14 @@ def _flops() -> Table:
         ResultColumn("ratio in the paper", "scientific", paper="appendix C.1"),
     ]
     parts = ", ".join(f"{name} {n}" for name, n in OPERATIONS.items())
-    notes = [f"generation is 2 operations per parameter, as in the paper; ours are counted: {parts}"]
+    notes = [
+        f"generation is 2 operations per parameter, as in the paper; ours are counted: {parts}",
+        settings_note(window="2048 in the paper's count; ours does not depend on it"),
+    ]
     return Table("flops", "Floating-point operations per token", columns, rows, notes)
 
 
-def _against(seconds: float) -> Table:
+def _against(seconds: float, window: int) -> Table:
     rows: list[list[Cell]] = []
     for model, size in MODELS.items():
         alone, full = 2.0 * size / BANDWIDTH, 2.0 * size / PEAK
@@ -149,7 +159,8 @@ def _against(seconds: float) -> Table:
     ]
     notes = [
         "hardware limits of one H100 in bf16, which no server reaches: alone, every weight is read once per token "
-        "(3.35 TB/s); in a full batch, 2 operations per parameter at 989 TFLOP/s. Our time is one Python core's"
+        "(3.35 TB/s); in a full batch, 2 operations per parameter at 989 TFLOP/s. Our time is one Python core's",
+        settings_note(window=window, repeats="7 (median)"),
     ]
     return Table("time", "Our time against generation at the hardware's limit", columns, rows, notes)
 
@@ -170,7 +181,9 @@ def _live(inputs: Inputs, seconds: float) -> list[Table]:
         ResultColumn("generation", "number", "µs per token", 1),
         ResultColumn("our share", "percent", "%", 3),
     ]
-    return [Table("live", "Our time against generation, measured live", columns, rows, live=True)] if rows else []
+    settings = [settings_note(window="chosen live", budget="of the run", weights="by strategy")]
+    title = "Our time against generation, measured live"
+    return [Table("live", title, columns, rows, settings, live=True)] if rows else []
 
 
 EXPERIMENT: Final = Experiment(

@@ -10,6 +10,7 @@ from sureenough.bench.experiments import columns as c
 from sureenough.bench.experiments.columns import Column
 from sureenough.bench.experiments.experiment import Experiment, Findings, Inputs, over_pools
 from sureenough.bench.experiments.replayed import cell_options, replay_findings, replay_inputs
+from sureenough.bench.experiments.table_settings import settings_note
 from sureenough.bench.judging import JudgedAnswers
 from sureenough.bench.pipeline import OpenPool, PoolResults
 from sureenough.bench.replay_units import ReplayCell
@@ -122,7 +123,8 @@ def _by_length(pools: list[PoolResults[list[ProbedPath]]]) -> Table:
         ResultColumn("saved", "percent", "%"),
     ]
     note = f"known: from there on every probe gives the path's own answer; paths end after {AGREE[-1]} that agree"
-    return Table("by-length", "Single paths with probes, by length", columns, rows, [note])
+    settings = settings_note(budget="all recorded paths")
+    return Table("by-length", "Single paths with probes, by length", columns, rows, [note, settings])
 
 
 def _known(pools: list[PoolResults[list[ProbedPath]]]) -> Figure:

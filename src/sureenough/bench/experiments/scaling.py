@@ -1,4 +1,4 @@
-"""The paper's figures 4 and 8: accuracy against tokens and against voting size, and at equal caps on tokens."""
+"""The paper's figures 4 and 8: accuracy against tokens, accuracy and tokens against voting size, and equal caps."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from sureenough.bench.cells import CellResult
 from sureenough.bench.experiments import columns as c
 from sureenough.bench.experiments.experiment import Experiment, Findings, Inputs, whole_numbers
-from sureenough.bench.experiments.figures import ACCURACY, series
+from sureenough.bench.experiments.figures import ACCURACY, Measured, series
 from sureenough.bench.experiments.replayed import PAPER_BUDGET, Results, cell_options, replay_findings, replay_inputs
 from sureenough.bench.pipeline import OpenPool
 from sureenough.bench.replay_units import ReplayCell
@@ -29,11 +29,12 @@ CAPS_TABLE: Final = c.table("caps", "Accuracy at equal caps on tokens", [*c.NAME
 
 
 class View(NamedTuple):
-    """One way to look at the same accuracies."""
+    """One way to look at the same runs."""
 
     title: str
     axis: Axis
     x: Callable[[CellResult], float | None]
+    y: Measured = ACCURACY
 
 
 VIEWS: Final = {
@@ -42,6 +43,12 @@ VIEWS: Final = {
         "accuracy against voting size",
         Axis("voting size (budget of paths)", "log"),
         lambda line: line.cell.options.paths,
+    ),
+    "voting-tokens": View(
+        "tokens against voting size",
+        Axis("voting size (budget of paths)", "log"),
+        lambda line: line.cell.options.paths,
+        Measured(Axis("tokens per question", "log"), lambda line: line.row.tokens),
     ),
     "caps": View(
         "accuracy at equal caps on tokens",
@@ -108,11 +115,11 @@ def _figures(number: int, source: Source, free: Sequence[CellResult], capped: Se
     figures = []
     for key, view in VIEWS.items():
         curves = [
-            series(name, lines, [view.x(line) for line in lines], ACCURACY, [line.cell.label for line in lines])
+            series(name, lines, [view.x(line) for line in lines], view.y, [line.cell.label for line in lines])
             for name, lines in _by_strategy(capped if key == "caps" else free).items()
         ]
         title = f"{source.dataset}, {source.model}: {view.title}"
-        figures.append(Figure(f"{key}-{number}", title, "line", view.axis, ACCURACY.axis, curves))
+        figures.append(Figure(f"{key}-{number}", title, "line", view.axis, view.y.axis, curves))
     return figures
 
 
@@ -125,10 +132,10 @@ def _averages(free: Results, capped: Results) -> list[Figure]:
         for name in sources[0]:
             points = list(zip(*(lines[name] for lines in sources), strict=True))
             x = [fmean(view.x(line) or 0.0 for line in same) for same in points]
-            y = [number(fmean(line.row.accuracy for line in same)) for same in points]
+            y = [number(fmean(view.y.value(line) for line in same)) for same in points]
             curves.append(Series(name, [*x], [*y], labels=[same[0].cell.label for same in points]))
         title = f"Mean of {len(sources)} datasets: {view.title}"
-        figures.append(Figure(f"{key}-mean", title, "line", view.axis, ACCURACY.axis, curves))
+        figures.append(Figure(f"{key}-mean", title, "line", view.axis, view.y.axis, curves))
     return figures
 
 

@@ -9,7 +9,8 @@ from typing import Final
 from sureenough.bench import paper
 from sureenough.bench.experiments.columns import changed, measure
 from sureenough.bench.experiments.experiment import Experiment, Findings, Inputs
-from sureenough.bench.experiments.live_tables import comparable_runs, live_totals
+from sureenough.bench.experiments.live_tables import comparable_runs, live_settings, live_totals
+from sureenough.bench.experiments.table_settings import settings_note
 from sureenough.bench.live import LiveRun
 from sureenough.bench.result import Cell, ResultColumn, Table
 from sureenough.bench.score import rows
@@ -65,7 +66,9 @@ def _live_table(runs: Sequence[LiveRun]) -> Table:
                  int(own[0].outcome.get("paths", 0)), row.width, row.tokens, searched, prompts,
                  fmean(run.total_seconds for run in own)]
             )  # fmt: skip
-    return Table("search", "Searching for paths, measured live", COLUMNS, lines, list(NOTES), live=True)
+    return Table(
+        "search", "Searching for paths, measured live", COLUMNS, lines, [*NOTES, live_settings(runs)], live=True
+    )
 
 
 def _paper_table() -> Table:
@@ -78,7 +81,8 @@ def _paper_table() -> Table:
         [*names, values["accuracy"] * 0.01, values["tokens"] * 1e7] for names, values in sorted(printed.items())
     ]
     note = "the paper's own numbers, over all questions of a dataset; it does not say how many searches voted"
-    return Table("paper", "Table 2 as the paper prints it", THEIRS, lines, [note])
+    settings = settings_note(window="2048", budget="not given", repeats="not given", weights="not given")
+    return Table("paper", "Table 2 as the paper prints it", THEIRS, lines, [note, settings])
 
 
 EXPERIMENT: Final = Experiment(

@@ -81,12 +81,21 @@ def condition_of(p: float, mean_c: float, square_c: float, mean_i: float, square
     return Condition(float(left), float((p - q) / np.sqrt(4.0 * p * q)) if 0.0 < p < 1.0 else float("inf"))
 
 
+def can_hold(p: float) -> bool:
+    """Whether any weights at all satisfy the condition at this p.
+
+    By Cauchy and Schwarz its left side is at most sqrt(p), reached if all right paths weigh the same and wrong ones
+    nothing. That exceeds the right side if 4 p^3 - 4 p + 1 < 0: up to p = 0.838 of those above one half.
+    """
+    return 4.0 * p * p * p - 4.0 * p + 1.0 < 0.0
+
+
 class Simulated(NamedTuple):
     """One question, whose own paths were drawn many times."""
 
     level: int | None
     share: float  # of answered paths that are right
-    informative: bool  # right paths weigh more on average
+    informative: bool | None  # right paths weigh more on average; None if all paths are right, or all are wrong
     condition: Condition
     means: dict[str, float]  # stopping time by variant
     wrong: dict[str, float]  # share of runs that settled on the wrong side
@@ -119,7 +128,7 @@ class Simulate:
         return Simulated(
             paths.level,
             paths.share,
-            bool(c.size and i.size and c.mean() > i.mean()),
+            bool(c.mean() > i.mean()) if c.size and i.size else None,
             condition(paths.share, c, i),
             {name: stop.mean for name, stop in stops.items()},
             {name: float(stop.wrong.mean()) for name, stop in stops.items()},

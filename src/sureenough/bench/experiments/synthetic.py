@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import numpy as np
@@ -16,28 +16,27 @@ SPREAD: Final = 4.0
 MEMORY: Final = 0.35
 """Mean, spread and lag-1 autocorrelation of conf, close to those of real paths."""
 
-Shape = Callable[[np.random.Generator], Floats]
+Shape = Callable[[np.random.Generator, int], Floats]
+"""So many paths, one per row."""
 
 
-def _autocorrelated(rng: np.random.Generator, memory: float = MEMORY, spread: float = SPREAD) -> Floats:
+def _autocorrelated(rng: np.random.Generator, paths: int, memory: float = MEMORY, spread: float = SPREAD) -> Floats:
     """Noise with a lag-1 autocorrelation."""
-    noise = rng.normal(0.0, spread * np.sqrt(1.0 - memory * memory), TOKENS)
-    values = np.empty(TOKENS)
-    last = rng.normal(0.0, spread)
-    for i, innovation in enumerate(noise.tolist()):
-        last = memory * last + innovation
-        values[i] = last
+    values = rng.normal(0.0, spread * np.sqrt(1.0 - memory * memory), (paths, TOKENS))
+    last = rng.normal(0.0, spread, paths)
+    for i in range(TOKENS):
+        last = values[:, i] = memory * last + values[:, i]
     return values
 
 
 _ALONG: Final = np.linspace(0.0, 1.0, TOKENS)
 
 KINDS: Final[dict[str, Shape]] = {
-    "sound": lambda rng: LEVEL + _autocorrelated(rng),
-    "sound, with a dip": lambda rng: LEVEL - 5.0 * np.exp(-(((_ALONG - 0.5) / 0.12) ** 2)) + _autocorrelated(rng),
-    "stochastic": lambda rng: LEVEL + rng.normal(0.0, SPREAD, TOKENS),
-    "decaying": lambda rng: LEVEL - 6.0 * _ALONG + _autocorrelated(rng),
-    "self-reinforcing": lambda rng: LEVEL + 4.0 * _ALONG + _autocorrelated(rng, spread=SPREAD / 2),
+    "sound": lambda rng, n: LEVEL + _autocorrelated(rng, n),
+    "sound, with a dip": lambda rng, n: LEVEL - 5.0 * np.exp(-(((_ALONG - 0.5) / 0.12) ** 2)) + _autocorrelated(rng, n),
+    "stochastic": lambda rng, n: LEVEL + rng.normal(0.0, SPREAD, (n, TOKENS)),
+    "decaying": lambda rng, n: LEVEL - 6.0 * _ALONG + _autocorrelated(rng, n),
+    "self-reinforcing": lambda rng, n: LEVEL + 4.0 * _ALONG + _autocorrelated(rng, n, spread=SPREAD / 2),
 }
 """Sound paths vary around a level; hallucinations are noise without memory, fall, or become ever more confident."""
 
@@ -50,8 +49,13 @@ DESCRIPTIONS: Final = {
 }
 
 
-def synthetic_path(kind: str, answer: str, rng: np.random.Generator) -> RecordedPath:
-    """One path of a kind; its peak is a function of its conf."""
-    conf = np.maximum(0.0, KINDS[kind](rng))
+def synthetic_paths(kind: str, answers: Sequence[str], rng: np.random.Generator) -> list[RecordedPath]:
+    """Paths of a kind, one per answer; their peak is a function of their conf."""
+    conf = np.maximum(0.0, KINDS[kind](rng, len(answers)))
     peak = 1.0 / (1.0 + np.exp(-(conf - 6.0) / 3.0))
-    return RecordedPath(answer, peak, conf)
+    return [RecordedPath(*path) for path in zip(answers, peak, conf, strict=True)]
+
+
+def synthetic_path(kind: str, answer: str, rng: np.random.Generator) -> RecordedPath:
+    """A single one."""
+    return synthetic_paths(kind, [answer], rng)[0]

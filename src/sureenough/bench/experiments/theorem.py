@@ -16,7 +16,8 @@ from sureenough.bench.experiments.columns import measure
 from sureenough.bench.experiments.experiment import BetaCase, Experiment, Findings, Inputs, over_pools
 from sureenough.bench.experiments.figures import CATEGORIES
 from sureenough.bench.experiments.paths import by_difficulty
-from sureenough.bench.experiments.stopping import VARIANTS, Simulate, Simulated, condition_of, stopping
+from sureenough.bench.experiments.stopping import VARIANTS, Simulate, Simulated, can_hold, condition_of, stopping
+from sureenough.bench.experiments.table_settings import VARIED, pool_windows, settings_note
 from sureenough.bench.pipeline import PoolResults
 from sureenough.bench.result import Axis, Cell, Figure, Measure, ResultColumn, Series, Table
 from sureenough.bench.score import intervals
@@ -71,8 +72,10 @@ def _measured(pools: Sequence[PoolResults[Simulated | None]], seed: int) -> Tabl
         ResultColumn("questions", "count"),
         ResultColumn("solvable", "count", "p > 0.5"),
         ResultColumn("p", "number", digits=3),
-        ResultColumn("informative", "percent", "% of solvable"),
-        ResultColumn("condition holds", "percent", "% of solvable"),
+        ResultColumn("some paths wrong", "count", "p < 1, of solvable"),
+        ResultColumn("informative", "percent", "% of those"),
+        ResultColumn("condition can hold", "count", "p < 0.838, of solvable"),
+        ResultColumn("condition holds", "count", "of those"),
         *(ResultColumn(f"N, {VARIANT_NAMES[v]}", "number", "votes", 1) for v in VARIANTS),
         ResultColumn("condition holds, yet slower (mean 1)", "percent", "%"),
         ResultColumn("condition holds, yet slower (at most 1)", "percent", "%"),
@@ -83,15 +86,24 @@ def _measured(pools: Sequence[PoolResults[Simulated | None]], seed: int) -> Tabl
         for name, questions in _by_difficulty(one.values).items():
             rows.append(_row(one.opened.source, name, questions, seed))
     notes = [f"{one.opened.source.dataset}: difficulty is {by_difficulty(_known(one.values))[0]}" for one in pools]
-    notes.append(
-        "N: mean stopping time over solvable questions, the theorem's assumption; wrong stops over all questions"
-    )
+    notes += [
+        "N: mean stopping time over solvable questions, the theorem's assumption; wrong stops over all questions",
+        "condition can hold: no weights satisfy it from p = 0.838 on, since its left side is at most sqrt(p)",
+        settings_note(
+            window=pool_windows(one.opened for one in pools),
+            budget=f"{MOST} votes",
+            repeats=f"{RUNS} runs per question, seed {seed}",
+            weights="1 per path, and C_path raw, over its mean, and over its maximum",
+        ),
+    ]
     return Table("measured", "Stopping times with weights measured on the pool", columns, rows, notes)
 
 
 def _row(source: Source, name: str, questions: list[Simulated], seed: int) -> list[Cell]:
     solvable = [one for one in questions if one.share > 0.5]
-    held = [one for one in solvable if one.condition.holds]
+    mixed = [one for one in solvable if one.informative is not None]
+    possible = [one for one in solvable if can_hold(one.share)]
+    held = [one for one in possible if one.condition.holds]
 
     def slower(variant: str) -> float | None:
         return fmean(one.means[variant] > one.means["counts"] for one in held) if held else None
@@ -103,8 +115,10 @@ def _row(source: Source, name: str, questions: list[Simulated], seed: int) -> li
         len(questions),
         len(solvable),
         fmean(one.share for one in questions),
-        fmean(one.informative for one in solvable) if solvable else None,
-        len(held) / len(solvable) if solvable else None,
+        len(mixed),
+        fmean(bool(one.informative) for one in mixed) if mixed else None,
+        len(possible),
+        len(held),
         *(_mean([one.means[v] for one in solvable], seed) for v in VARIANTS),
         slower("mean"),
         slower("unit"),
@@ -113,8 +127,8 @@ def _row(source: Source, name: str, questions: list[Simulated], seed: int) -> li
 
 
 def _mean(values: list[float], seed: int) -> Measure | None:
-    if not values:
-        return None
+    if len(values) < 2:
+        return Measure(values[0], None, None) if values else None
     return measure(fmean(values), intervals(np.array(values).reshape(-1, 1), seed)[0])
 
 
@@ -154,7 +168,10 @@ def _betas(cases: Sequence[BetaCase], seed: int) -> Table:
         ResultColumn("wrong stops, weights of mean 1", "percent", "%"),
     ]
     rows = [_beta_row(case, seed) for case in cases]
-    return Table("beta", "Stopping times with weights from Beta distributions", columns, rows)
+    settings = settings_note(
+        budget=f"{MOST} votes", repeats=f"{40 * RUNS} runs, seed {seed}", weights="1, drawn, and drawn over their mean"
+    )
+    return Table("beta", "Stopping times with weights from Beta distributions", columns, rows, [settings])
 
 
 def _cases(sweep: Sequence[float] | None) -> tuple[BetaCase, ...]:
@@ -226,7 +243,8 @@ def _brake(seed: int) -> tuple[Table, Figure]:
     ]
     x, y = Axis("weight of every vote", "log"), Axis("votes, relative to counting", "log")
     figure = Figure("brake", "The safety brake: uniform small weights", "line", x, y, series)
-    return Table("brake", "The safety brake: uniform small weights", columns, rows), figure
+    settings = settings_note(budget=f"{LONG} votes", repeats=f"{4 * RUNS} runs, seed {seed}", weights=VARIED)
+    return Table("brake", "The safety brake: uniform small weights", columns, rows, [settings]), figure
 
 
 EXPERIMENT: Final = Experiment(

@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from sureenough.bench.result import Cell, Measure, Provenance, ResultColumn, Table
+from sureenough.bench.result import ALL_ALIKE, NOTHING_CHANGED, Cell, Measure, Provenance, ResultColumn, Table
 
 MISSING: Final = "–"
 
@@ -52,9 +52,11 @@ def value_text(cell: Cell, column: ResultColumn) -> str:
 
 
 def interval(cell: Measure, column: ResultColumn) -> str:
-    """[low, high], if both are known."""
+    """[low, high], if both are known; in words if it has no width, which says little about other questions."""
     if cell.value is None or cell.low is None or cell.high is None:
         return ""
+    if cell.low == cell.high:
+        return NOTHING_CHANGED if column.kind == "points" and cell.value == 0.0 else ALL_ALIKE
     return f"[{value_text(cell.low, column)}, {value_text(cell.high, column)}]"
 
 

@@ -38,13 +38,12 @@ _TEX: Final = {
 
 
 def latex(table: Table, provenance: Provenance) -> str:
-    """For a paper: booktabs, escaped, with its origin as a comment."""
+    """For a paper: booktabs, escaped, its notes in small print below the table, its origin as a comment."""
     sides = "".join("l" if column.kind == "text" else "r" for column in table.columns)
     head = " & ".join(_tex(heading(column)) for column in table.columns)
     body = [" & ".join(_tex(printed(c, k)) for c, k in zip(row, table.columns, strict=True)) for row in table.rows]
     lines = [
         f"% {origin(provenance)}",
-        *(f"% {one_line(note)}" for note in table.notes),
         r"\begin{table}",
         r"  \centering",
         f"  \\caption{{{_tex(table.title)}{' (measured live)' if table.live else ''}}}",
@@ -55,6 +54,7 @@ def latex(table: Table, provenance: Provenance) -> str:
         *(f"    {line} \\\\" for line in body),
         r"    \bottomrule",
         r"  \end{tabular}",
+        *(f"  \\par\\smallskip{{\\footnotesize {_tex(note)}}}" for note in table.notes),
         r"\end{table}",
     ]
     return "\n".join(lines) + "\n"

@@ -30,7 +30,9 @@ class Windows:
     tail: float  # group confidence of the last window; 0 for an empty path
     mean_peak: float  # over all tokens, summed in their order; 0 for an empty path
     mean_conf: float
+    signal: Floats  # conf of every token
     _riskiest: dict[float, float] = field(default_factory=dict, repr=False)
+    _trends: dict[int, Windows] = field(default_factory=dict, repr=False)
 
     @property
     def watched(self) -> bool:
@@ -47,6 +49,14 @@ class Windows:
             self._riskiest[eta] = float(self.risk(eta).max())
         return self._riskiest[eta]
 
+    def trend(self, size: int) -> Windows:
+        """The path's windows of the size at which its trend is measured, computed once; 0 means these."""
+        if size in (0, self.window):
+            return self
+        if size not in self._trends:
+            self._trends[size] = scan(self.signal, self.signal, size)
+        return self._trends[size]
+
 
 def scan(peak: Floats, conf: Floats, window: int) -> Windows:
     """Every window of one recorded path; `peak` and `conf` are float64 arrays of equal length."""
@@ -59,7 +69,7 @@ def scan_all(peaks: Sequence[Floats], confs: Sequence[Floats], window: int) -> l
     # A block longer than every path would only be padding.
     layout = _Layout(lengths, min(window, max(lengths, default=0)) or 1, window)
     if not layout.ends.size:
-        return list(layout.split(*[np.empty(0)] * 6))
+        return list(layout.split(confs, *[np.empty(0)] * 6))
     conf, peak = layout.pad(confs), layout.pad(peaks)
     conf_shift, peak_shift = layout.before_blocks(conf), layout.before_blocks(peak)
     velocity = np.diff(conf, prepend=conf[0])
@@ -83,7 +93,7 @@ def scan_all(peaks: Sequence[Floats], confs: Sequence[Floats], window: int) -> l
     block = layout.ends // layout.size  # a window is shifted by the value before the block in which it ends
     mean_peak = (p + n * peak_shift[block]) / n
     mean_conf = (d + n * conf_shift[block]) / n
-    return list(layout.split(peak, conf, mean_peak, mean_conf, isotropy, penalty))
+    return list(layout.split(confs, peak, conf, mean_peak, mean_conf, isotropy, penalty))
 
 
 class _Layout:
@@ -129,18 +139,19 @@ class _Layout:
         return at_ends
 
     def split(
-        self, peaks: Floats, confs: Floats, peak: Floats, conf: Floats, isotropy: Floats, penalty: Floats
-    ) -> Iterator[Windows]:
-        """The windows of each path, from the signals of all tokens and the values of all windows."""
+        self, signals: Sequence[Floats], peaks: Floats, confs: Floats, peak: Floats, conf: Floats, isotropy: Floats,
+        penalty: Floats,
+    ) -> Iterator[Windows]:  # fmt: skip
+        """The windows of each path, from its conf, the signals of all tokens and the values of all windows."""
         start = 0
-        for tokens, count, path in zip(self.lengths, self.window_counts, self.spans, strict=True):
+        for signal, tokens, count, path in zip(signals, self.lengths, self.window_counts, self.spans, strict=True):
             span = slice(start, start + count)
             start += count
             of_path = conf[span]
             lowest, tail = (float(of_path.min()), float(of_path[-1])) if count else (0.0, 0.0)
             yield Windows(
                 tokens, self.window, peak[span], of_path, isotropy[span], penalty[span], lowest, tail,
-                _mean_in_order(peaks[path]), _mean_in_order(confs[path]),
+                _mean_in_order(peaks[path]), _mean_in_order(confs[path]), signal,
             )  # fmt: skip
 
 

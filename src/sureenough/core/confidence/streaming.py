@@ -20,12 +20,14 @@ class Monitor:
 
     __slots__ = (
         "_conf", "_conf_shift", "_d", "_dd", "_dv", "_last", "_lowest", "_p", "_peak", "_peak_shift", "_previous_conf",
-        "_suffix_d", "_suffix_dd", "_suffix_dv", "_suffix_p", "_suffix_vv", "_total_conf", "_total_peak", "_vv", "conf",
-        "tokens", "window",
+        "_suffix_d", "_suffix_dd", "_suffix_dv", "_suffix_p", "_suffix_vv", "_total_conf", "_total_peak", "_trend",
+        "_vv", "conf", "tokens", "window",
     )  # fmt: skip
 
-    def __init__(self, window: int) -> None:
+    def __init__(self, window: int, trend_window: int = 0) -> None:
+        """The trend is measured over the same window if `trend_window` is 0."""
         self.window = window
+        self._trend = None if trend_window in (0, window) else Monitor(trend_window)
         self.tokens = 0
         self.conf = 0.0  # group conf of the latest full window
         self._lowest = inf
@@ -62,6 +64,8 @@ class Monitor:
         self._conf.append(conf)
         self._peak.append(peak)
         self.tokens += 1
+        if self._trend is not None:
+            self._trend.push(peak, conf)
         if self.tokens < size:
             return False
         self.conf = mean = (total + self._suffix_d[position + 1] + size * self._conf_shift) / size
@@ -76,7 +80,9 @@ class Monitor:
         return (self._p + self._suffix_p[len(self._conf)] + size * self._peak_shift) / size
 
     def risk(self, eta: float) -> float:
-        """Structural instability R of the latest full window."""
+        """Structural instability R of the latest full window; minus infinity before the first of another size."""
+        if self._trend is not None:
+            return self._trend.risk(eta) if self._trend.tokens >= self._trend.window else -inf
         position, size = len(self._conf), self.window
         dd = self._dd + self._suffix_dd[position]
         if size < 2 or dd == 0.0:

@@ -104,6 +104,7 @@ class WatchRequest:
     @classmethod
     def of(cls, key: str, watch: WatchOptions) -> WatchRequest:
         """The request for a path; one whose window is not known is traced, and any window will do."""
+        refuse_trend_window(watch.gate or NEVER_CLOSES)
         return cls(key, watch.window or 1, watch.gate or NEVER_CLOSES, trace=watch.gate is None)
 
     def to_arguments(self) -> dict[str, str | float | int]:
@@ -119,6 +120,15 @@ class WatchRequest:
         return {WATCH_HEADER: json.dumps({"protocol": PROTOCOL_VERSION, "arguments": self.to_arguments()})}
 
 
+def refuse_trend_window(gate: Gate) -> None:
+    """The monitor of many paths, in numpy and in Triton, keeps the sums of a single window for each path."""
+    if gate.trend_window:
+        raise UsageError(
+            f"trend_window={gate.trend_window} cannot be watched inside vLLM, whose monitor has one window for "
+            "confidence and trend: leave trend_window out, or watch the path from its log-probabilities"
+        )
+
+
 def parse_watch_arguments(arguments: Mapping[str, Any] | None) -> WatchRequest | None:
     """The watch request in `vllm_xargs`; None if none of the arguments is ours."""
     ours = {name: value for name, value in (arguments or {}).items() if name.startswith(ARGUMENT_PREFIX)}
@@ -130,7 +140,9 @@ def parse_watch_arguments(arguments: Mapping[str, Any] | None) -> WatchRequest |
     key = ours.get("sure_key")
     if not isinstance(key, str) or KEY_PATTERN.fullmatch(key) is None:
         raise UsageError("sure_key must be a string of 8 to 64 letters, digits, - or _; it names the path's record")
-    thresholds = {field: _number(name, ours[name]) for name, field in THRESHOLDS.items() if name in ours}
+    thresholds: dict[str, Any] = {
+        field: _number(name, ours[name]) for name, field in THRESHOLDS.items() if name in ours
+    }
     if thresholds.get("eta", 0.0) < 0.0:
         raise UsageError(f"sure_eta is {thresholds['eta']}; it must be at least 0")
     trace = ours.get("sure_trace", 0)

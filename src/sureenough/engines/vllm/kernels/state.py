@@ -11,6 +11,7 @@ import torch
 from sureenough.core.confidence.batched import BatchArrays, batch_shapes, push_batch
 from sureenough.core.confidence.columns import RESULT_TIER, TIER_NONE
 from sureenough.core.pruning import Gate
+from sureenough.engines.vllm.protocol import refuse_trend_window
 
 END_LOGIT: Final = 1e20
 """The logit of an end token that must be sampled: all other probabilities become exactly 0, at any temperature."""
@@ -47,6 +48,7 @@ class MonitorState:
 
     def start_path(self, slot: int, window: int, gate: Gate, end_token: int) -> None:
         """Give a slot to another request; its sums are reset by its first token."""
+        refuse_trend_window(gate)
         thresholds = torch.tensor([gate.trust, gate.drop, gate.risk, gate.eta], dtype=torch.float64)
         # A copy from pinned memory does not make the host wait.
         source = thresholds.pin_memory() if self.gates.is_cuda else thresholds
