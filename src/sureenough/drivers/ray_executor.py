@@ -16,7 +16,7 @@ from sureenough.drivers.executor import OpenExecutor
 from sureenough.drivers.ray_cluster import START_SECONDS, Node, RayCluster, first_line
 from sureenough.drivers.ray_runner import EngineRecipe, Failed, Runner
 from sureenough.engines.base import Engine
-from sureenough.engines.load_balancer import SKIP_SECONDS
+from sureenough.engines.server_loads import SKIP_SECONDS
 from sureenough.errors import EngineError, EngineUnavailable
 
 LOST_SECONDS: Final = 60.0
