@@ -66,9 +66,7 @@ NOTES: Final = (
 
 def _measured(pools: Sequence[PoolResults[Simulated | None]], seed: int) -> Table:
     columns = [
-        ResultColumn("dataset"),
-        ResultColumn("model"),
-        ResultColumn("difficulty"),
+        *map(ResultColumn, ("dataset", "model", "difficulty")),
         ResultColumn("questions", "count"),
         ResultColumn("solvable", "count", "p > 0.5"),
         ResultColumn("p", "number", digits=3),
@@ -77,14 +75,11 @@ def _measured(pools: Sequence[PoolResults[Simulated | None]], seed: int) -> Tabl
         ResultColumn("condition can hold", "count", "p < 0.838, of solvable"),
         ResultColumn("condition holds", "count", "of those"),
         *(ResultColumn(f"N, {VARIANT_NAMES[v]}", "number", "votes", 1) for v in VARIANTS),
-        ResultColumn("condition holds, yet slower (mean 1)", "percent", "%"),
-        ResultColumn("condition holds, yet slower (at most 1)", "percent", "%"),
+        *(ResultColumn(f"condition holds, yet slower ({w})", "percent", "%") for w in ("mean 1", "at most 1")),
         *(ResultColumn(f"wrong stops, {VARIANT_NAMES[v]}", "percent", "%") for v in VARIANTS),
     ]
-    rows = []
-    for one in pools:
-        for name, questions in _by_difficulty(one.values).items():
-            rows.append(_row(one.opened.source, name, questions, seed))
+    groups = [(one.opened.source, *group) for one in pools for group in _by_difficulty(one.values).items()]
+    rows = [_row(*group, seed) for group in groups]
     notes = [f"{one.opened.source.dataset}: difficulty is {by_difficulty(_known(one.values))[0]}" for one in pools]
     notes += [
         "N: mean stopping time over solvable questions, the theorem's assumption; wrong stops over all questions",
@@ -156,8 +151,7 @@ def _bars(number: int, pool: PoolResults[Simulated | None]) -> Figure:
 def _betas(cases: Sequence[BetaCase], seed: int) -> Table:
     columns = [
         ResultColumn("p", "number", digits=2),
-        ResultColumn("weights of right paths"),
-        ResultColumn("weights of wrong paths"),
+        *map(ResultColumn, ("weights of right paths", "weights of wrong paths")),
         ResultColumn("left side", "number", digits=3),
         ResultColumn("right side", "number", digits=3),
         ResultColumn("holds"),
