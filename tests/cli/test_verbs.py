@@ -87,7 +87,7 @@ def test_an_option_may_have_another_name(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setenv("SUREENOUGH_CONFIG", str(tmp_path / "defaults.toml"))
     for text in ('url = "http://h/v1"', '[serve]\nupstream = "http://h/v1"'):
         (tmp_path / "defaults.toml").write_text(text)
-        assert defaults(verb("serve"), unexpected) == {"url": "http://h/v1"}
+        assert defaults(verb("serve"), unexpected) == {"url": ["http://h/v1"]}
 
 
 @pytest.mark.parametrize("text", ["= 3", "speed = 9", "[ask]\nspeed = 9", "\xff"])
