@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -131,9 +131,11 @@ class Slow(Engine):
     def __init__(self, *, opening: float = 0.0, counting: float = 0.0, closing: float = 0.0) -> None:
         self.opening, self.counting, self.closing = opening, counting, closing
         self.opened = self.closed = 0
+        self.opening_now = False
 
     @asynccontextmanager
     async def open(self, *, parallel: int) -> AsyncIterator[Engine]:
+        self.opening_now = True
         await asyncio.sleep(self.opening)
         self.opened += 1
         yield self
@@ -171,10 +173,11 @@ def test_14_14_slow_counters_neither_lose_nor_delay_a_settled_answer() -> None:
     assert seconds < LONG / 2
 
 
-async def cancelled(engine: Engine, times: int, after: float) -> Outcome:
+async def cancelled(engine: Engine, times: int, due: Callable[[Session], bool]) -> Outcome:
     session = Session(resolve("sc"), RunOptions(paths=8, window=4, parallel=8))
     task = asyncio.create_task(run(Prompt.user("?"), engine, session, judge=live_judge(group=by_meaning)))
-    await asyncio.sleep(after)
+    while not due(session):
+        await asyncio.sleep(0.01)
     for _ in range(times):
         task.cancel()
         await asyncio.sleep(0.01)
@@ -188,12 +191,13 @@ async def cancelled(engine: Engine, times: int, after: float) -> Outcome:
 @pytest.mark.parametrize("times", [1, 2, 3])
 def test_14_14_cancels_while_streams_close_slowly_give_the_vote_so_far(times: int) -> None:
     engine = Slow(closing=0.1)
-    out = asyncio.run(cancelled(engine, times, 0.2))
+    out = asyncio.run(cancelled(engine, times, lambda session: session.snapshot().votes.counted >= 4))
     assert (out.answer, out.reason, engine.closed) == ("7", "interrupted", 8)
 
 
 def test_14_14_a_cancel_while_the_engine_opens_gives_an_outcome() -> None:
-    out = asyncio.run(cancelled(Slow(opening=LONG), 1, 0.05))
+    engine = Slow(opening=LONG)
+    out = asyncio.run(cancelled(engine, 1, lambda _: engine.opening_now))
     assert (out.answer, out.reason, out.started) == (None, "interrupted", 0)
 
 
