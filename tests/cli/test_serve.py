@@ -51,12 +51,14 @@ def refused(*words: str) -> str:
         (["view", "pyproject.toml"], "is not a run log"),
     ],
 )
-def test_bad_options_are_refused_with_a_message(words: list[str], says: str) -> None:
+def test_bad_options_are_refused_with_a_message(words: list[str], says: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SUREENOUGH_PORT", "0")  # the default one may be taken
     assert says in refused(*words)
 
 
 def test_an_unknown_log_level(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SUREENOUGH_LOG", "verbose")
+    monkeypatch.setenv("SUREENOUGH_PORT", "0")
     assert "SUREENOUGH_LOG is VERBOSE" in refused("serve", "--upstream", "http://127.0.0.1:9/v1")
 
 
