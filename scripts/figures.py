@@ -41,7 +41,7 @@ STRATEGIES: Final = {
     "ddc": "#bc4c00",
     "sure": "#1a7f37",
 }
-LABELS: Final = {"sc": (-8, 6), "ddc": (-8, -12), "deepconf-low": (8, -14)}
+LABELS: Final = {"sc": (22, 8), "ddc": (-8, -12), "deepconf-low": (8, -14)}
 """Where labels stand that would else overlap, in points from their marks."""
 WIDTHS: Final = (1, 2, 4, 8, 16, 32, 64)
 
