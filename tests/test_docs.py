@@ -167,8 +167,9 @@ def test_the_finish_reasons_are_those_of_the_parser() -> None:
     assert {reason: finish for reasons, finish in table for reason in re.findall(r"`(\w+)`", reasons)} == FINISH_REASONS
 
 
-def test_the_readme_shows_what_the_demo_prints() -> None:
-    text = (ROOT / "README.md").read_text()
+@pytest.mark.parametrize("page", ["README.md", "docs/quickstart.md"])
+def test_the_page_shows_what_the_demo_prints(page: str) -> None:
+    text = (ROOT / page).read_text()
     shown = re.search(r"```text\n(Strategies on the same.*?)```", text, re.DOTALL)
     assert shown is not None
     done = sureenough("demo", "--no-live")
