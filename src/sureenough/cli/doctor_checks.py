@@ -10,6 +10,7 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from sureenough.cli.cancel_timing import time_cancel
+from sureenough.cli.terminal import plural
 from sureenough.core.events import Ended, Fate, Token, Tokens
 from sureenough.core.options import RunOptions
 from sureenough.core.session import Session
@@ -175,7 +176,8 @@ async def check_closing(connection: OpenAIConnection) -> Check:
         after = await settled_counters(connection.transport, connection.address)
         if after is not None:
             more = after.generated - before.generated - max(len(probe.columns), probe.tokens)
-            return Check("closing", more < 500, f"{more} more tokens were generated after the stream was closed", fix)
+            generated = f"{plural(more, 'more token')} {'was' if more == 1 else 'were'} generated"
+            return Check("closing", more < 500, f"{generated} after the stream was closed", fix)
     timings = await time_cancel(partial(_timed_path, connection))
     return Check("closing", timings.good, str(timings), fix)
 

@@ -23,7 +23,7 @@ from sureenough.cli import engine
 from sureenough.cli.engine import EngineOptions, absolute_model, engine_options
 from sureenough.cli.option_groups import KIND_HELP, run_options, with_options
 from sureenough.cli.ray_option import RayAddress, join, on_cluster
-from sureenough.cli.terminal import echo
+from sureenough.cli.terminal import echo, plural
 from sureenough.core.options import LIVE_DEFAULTS, RunOptions
 from sureenough.datasets.files import columns_of, load
 from sureenough.drivers.executor import Executor
@@ -71,7 +71,7 @@ def command(
     ray: RayAddress = None,
     price_in: engine.PriceIn = None,
     price_out: engine.PriceOut = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Sample four paths and estimate the rest.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Sample up to four paths and estimate the rest.")] = False,
 ) -> None:
     """Sample paths of many questions into a pool that `replay` reads."""
     engine.check_prices(price_in, price_out)
@@ -116,10 +116,11 @@ def command(
     missing = job.missing(journal.paths)
     if missing or result is None:
         failure = f"; the latest failure: {result.lost}" if result is not None and result.lost is not None else ""
-        echo(f"{missing} paths are missing{failure}. The same command continues; {output} holds those recorded so far.")
+        lacking = f"{plural(missing, 'path')} {'is' if missing == 1 else 'are'} missing{failure}"
+        echo(f"{lacking}. The same command continues; {output} holds those recorded so far.")
         raise typer.Exit(3 if result is not None else 130)
     journal_file.unlink()
-    typer.echo(f"{output}: {len(questions)} questions, {job.total} paths.")
+    typer.echo(f"{output}: {plural(len(questions), 'question')}, {plural(job.total, 'path')}.")
 
 
 def _check_output(output: Path, rows_per_part: int | None) -> None:
@@ -201,7 +202,8 @@ class _Job:
         speedup = min(self.options.parallel, self.total) / result.paths
         money = engine.cost(round(prompt), round(generated), price_in, price_out)
         return (
-            f"{len(self.questions)} questions, {self.total:,} paths. Estimated from {result.paths} sampled paths:\n"
+            f"{plural(len(self.questions), 'question')}, {plural(self.total, 'path')}. "
+            f"Estimated from {plural(result.paths, 'sampled path')}:\n"
             f"about {generated:,.0f} tokens ({generated / self.total:,.0f} per path) and {prompt:,.0f} prompt tokens, "
             f"about {_duration(seconds * scale / speedup)} if {self.options.parallel} paths at once run as fast as "
             f"{result.paths}" + (f", about {money:,.2f} at the given prices." if money is not None else ".")

@@ -16,6 +16,11 @@ def printable(text: str) -> str:
     return UNPRINTABLE.sub(lambda match: ascii(match[0])[1:-1], text.replace("\r\n", "\n"))
 
 
+def plural(number: int, noun: str) -> str:
+    """`1 path`, `1,024 paths`."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def echo(text: str, err: bool = False) -> None:
     """Print a line that holds text of others."""
     typer.echo(printable(text), err=err)
