@@ -24,6 +24,22 @@ from sureenough.server.state import ServerState
 from sureenough.spec import options
 from sureenough.strategies import DEFAULT_STRATEGY, STRATEGIES
 
+VERB_GROUPS: Final = {
+    "try": ("demo", "ask", "strategies"),
+    "measure": ("record", "replay", "recommend", "bench", "report"),
+    "serve": ("doctor", "serve", "serve-vllm"),
+    "inspect": ("explain", "view", "answers", "plugins"),
+    "set up": ("schema", "completion"),
+}
+"""Every verb, by what it is for."""
+EXIT_CODES: Final = (
+    ("0", "done; `ask` has an answer, `doctor` found no failed check"),
+    ("1", "`ask`: no path gave an answer; `answers --extract`: the text has none; `doctor`: a check failed"),
+    ("2", "wrong usage, a file that cannot be read or written; the message says what to do"),
+    ("3", "the engine or the server failed; `record` and `bench` continue if the same command is given again"),
+    ("130", "Ctrl-C; `ask` instead ends with the vote so far"),
+)
+
 
 def table(head: tuple[str, ...], rows: Iterator[tuple[str, ...]]) -> str:
     """A Markdown table."""
@@ -36,7 +52,15 @@ def commands() -> str:
     from typer.testing import CliRunner
 
     os.environ.update(COLUMNS="100", NO_COLOR="1")
-    parts = ["# Commands", "Each verb as its own `--help` describes it."]
+    rows = ((group, f"[`{verb}`](#{verb})", VERBS[verb]) for group, verbs in VERB_GROUPS.items() for verb in verbs)
+    parts = [
+        "# Commands",
+        table(("to", "verb", ""), rows),
+        "Below, each verb as its own `--help` describes it. [Strategies and options](strategies.md) lists what "
+        "`--strategy` takes; [sureenough.toml](../configuration.md) keeps options that repeat.",
+        "## Exit codes",
+        table(("code", "meaning"), iter(EXIT_CODES)),
+    ]
     for verb, summary in VERBS.items():
         shown = CliRunner().invoke(app, [verb, "--help"], prog_name="sureenough")
         parts += [f"## {verb}", summary, f"```text\n{shown.stdout.strip()}\n```"]

@@ -11,12 +11,12 @@ from typing import Annotated, Any, Final, Literal, NamedTuple, get_origin, get_t
 import typer
 
 from sureenough.core.options import WIDTH_OPTIONS, RunOptions, with_implied
-from sureenough.strategies import COMPARED, STRATEGIES
+from sureenough.strategies import COMPARED
 
 ALIASES: Final = {"paths": ["-n"], "planned": [" /--all-at-once"]}
 IMPLIED: Final = ("planned", *WIDTH_OPTIONS)
 """If width is not planned by default, a verb must know whether these were given."""
-STRATEGY_HELP: Final = f"One of {', '.join(STRATEGIES)}, with options such as ddc:tau=0.99."
+STRATEGY_HELP: Final = "A strategy (`sureenough strategies` lists them), with options as in ddc:tau=0.99."
 STRATEGIES_HELP: Final = (
     f"{STRATEGY_HELP[:-1]}; repeat it, or give several in quotes. By default: {', '.join(COMPARED)}."
 )
