@@ -30,6 +30,8 @@ OUTSIDE: Final = {
     "src/sureenough/data/README.md": "data.md",
 }
 """Documents outside docs/, and their pages."""
+NOT_SEARCHED: Final = "---\nsearch:\n  exclude: true\n---\n"
+"""Begins pages that would fill the results of every search."""
 LINK: Final = re.compile(r"\]\((?!\w+:|#)([^)#\s]+)(#[^)\s]*)?\)")
 CODE: Final = re.compile(r"(^```.*?^```|`[^`\n]*`)", re.DOTALL | re.MULTILINE)
 
@@ -95,7 +97,10 @@ def on_files(files: Any, config: Any) -> Any:
     texts += [rewritten(path.read_text("utf-8"), "docs") for path in (ROOT / "docs").glob("*.md")]
     pages |= {f"source/{path}.md": source_page(path) for path in linked_sources(iter(texts))}
     for name, page in pages.items():
-        files.append(File.generated(config, name, content=page if isinstance(page, str) else page()))
+        text = page if isinstance(page, str) else page()
+        if name.startswith("source/") or name == "changelog.md":
+            text = NOT_SEARCHED + text
+        files.append(File.generated(config, name, content=text))
     return files
 
 
