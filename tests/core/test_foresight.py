@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from importlib.util import find_spec
-from math import exp
+from math import exp, log
 from random import Random
 
 import numpy as np
 import pytest
 
+from sureenough.core.events import Token
 from sureenough.core.foresight import Phi, Predictive, lines_of
 from sureenough.core.search import Continuation, Draws, SampleLimits, SearchMethod
 from sureenough.core.text_clusters import text_clusters
@@ -143,6 +144,21 @@ def test_the_lines_of_a_rollout(rollout: Continuation, lines: list[str], ends: l
     assert [one.growth.text for one in found] == lines
     assert [one.ends for one in found] == ends
     assert [len(one.growth.tokens) for one in found] == [len(text) for text in lines]
+
+
+@pytest.mark.parametrize("text", ["\n" * 2_000_000, "\n" * 1_000_000 + "x\n" + "\n" * 1_000_000])
+def test_two_million_line_feeds_are_read_in_one_pass(text: str) -> None:
+    """With one pass per line feed, there would be 2,000 billion steps."""
+    lines, _ = lines_of(Continuation((Token(text, 0.5, 9.0),), (-1.0,)), 8)
+    assert [one.growth.text for one in lines] == ([text] if "x" in text else [])
+
+
+def test_a_rollout_with_many_lines_is_read_in_one_pass() -> None:
+    """With one pass over its tokens per line, there would be 20 billion steps."""
+    lines, score = lines_of(line("x\n" * 100_000, 0.5), 100_000)
+    assert (len(lines), score) == (100_000, pytest.approx(log(0.5)))
+    assert [one.growth.text for one in lines[:2]] == ["x\n", "x\n"]
+    assert [one.ends for one in lines[-2:]] == [False, True]
 
 
 def test_past_rollouts_have_a_say_while_they_begin_with_the_path() -> None:

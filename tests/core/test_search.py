@@ -204,8 +204,8 @@ def test_a_part_of_a_continuation_has_the_tokens_that_begin_there() -> None:
     whole = Continuation(tuple(tokens), (-1.0, -2.0, -3.0, -4.0, -5.0), unread=1)
 
     def part(start: int, end: int) -> tuple[str, Sequence[str], int, list[float]]:
-        growth, logprobs = whole.part(start, end)
-        return growth.text, [token.text for token in growth.tokens], growth.unread, logprobs
+        ((growth, logprobs),) = whole.parts([(start, end)])
+        return growth.text, [token.text for token in growth.tokens], growth.unread, list(logprobs)
 
     assert part(0, 3) == ("ab\n", ["a", "b\n"], 0, [-1.0, -2.0])
     assert part(3, 6) == ("cd\n", ["c", "d\n"], 0, [-3.0, -4.0])

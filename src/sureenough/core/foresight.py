@@ -35,7 +35,7 @@ REST: Final = SampleLimits(LONGEST_REST, 1.0)
 FINAL_TEMPERATURE: Final = 0.1
 """Of the choices among steps and among finished beams, which phi makes by log-probability alone."""
 
-_LINE: Final = re.compile(r"\n*[^\n]+(?:\n+|$)")
+_LINE: Final = re.compile(r"(?:\A\n+)?[^\n]+(?:\n+|$)")  # without \A, line feeds alone take quadratic time
 
 
 class Line(NamedTuple):
@@ -59,8 +59,7 @@ def lines_of(rollout: Continuation, most: int) -> tuple[list[Line], float]:
     if not rollout.complete and len(spans) > 1 and not text.endswith("\n"):
         spans.pop()
     lines, logprobs = list[Line](), list[float]()
-    for start, end in spans[:most]:
-        growth, values = rollout.part(start, end)
+    for (_, end), (growth, values) in zip(spans[:most], rollout.parts(spans[:most]), strict=True):
         lines.append(Line(growth, rollout.complete and end == len(text)))
         logprobs += values
     return lines, fmean(logprobs) if logprobs else 0.0

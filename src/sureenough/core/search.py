@@ -6,8 +6,10 @@ come from a generator whose seed depends on the run's seed and the path's number
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from math import exp
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
@@ -60,23 +62,18 @@ class Continuation(NamedTuple):
         """Mean log-probability of its tokens; 0 if it has none."""
         return sum(self.logprobs) / len(self.logprobs) if self.logprobs else 0.0
 
-    def part(self, start: int, end: int) -> tuple[Growth, list[float]]:
-        """This range of its text with the tokens that begin there, and their log-probabilities."""
-        text = self.text
-        whole = end >= len(text)
-        tokens: list[Token] = []
-        logprobs: list[float] = []
-        at, left = 0, ""  # `left`: text in the range of a token that begins before it
-        for n, token in enumerate(self.tokens):
-            following = at + len(token.text)
-            if at < start < following:
-                left = text[start : min(end, following)]
-            elif at >= start and (at < end or whole):
-                tokens.append(token._replace(text=left + token.text[: end - at]))
-                logprobs += self.logprobs[n : n + 1]
-                left = ""
-            at = following
-        return Growth(text[start:end], tuple(tokens), self.unread if whole else 0), logprobs
+    def parts(self, spans: Sequence[tuple[int, int]]) -> Iterator[tuple[Growth, tuple[float, ...]]]:
+        """These ranges of its text, each with the tokens that begin there and their log-probabilities."""
+        text, count = self.text, len(self.tokens)
+        starts = list(accumulate((len(token.text) for token in self.tokens), initial=0))
+        for start, end in spans:
+            whole = end >= len(text)
+            first = bisect_left(starts, start, 0, count)
+            last = count if whole else bisect_left(starts, end, first, count)
+            tokens = [self.tokens[n]._replace(text=self.tokens[n].text[: end - starts[n]]) for n in range(first, last)]
+            if tokens:  # the range may begin within the token before
+                tokens[0] = tokens[0]._replace(text=text[start : starts[first]] + tokens[0].text)
+            yield Growth(text[start:end], tuple(tokens), self.unread if whole else 0), self.logprobs[first:last]
 
     def growth(self) -> Growth:
         """All of it."""
@@ -133,7 +130,8 @@ def softmax(values: Sequence[float], temperature: float) -> list[float]:
     """Shifted by the largest value, so that nothing overflows."""
     highest = max(values, default=0.0)
     powers = [exp((value - highest) / temperature) for value in values]
-    return [power / sum(powers) for power in powers]
+    total = sum(powers)
+    return [power / total for power in powers]
 
 
 class SearchMethod(Protocol):
