@@ -7,15 +7,21 @@ from dataclasses import replace
 from importlib.util import find_spec
 from math import exp, log
 from random import Random
+from subprocess import run
+from sys import executable
+from typing import Any
 
 import numpy as np
 import pytest
 
 from sureenough.core.events import Token
 from sureenough.core.foresight import Phi, Predictive, lines_of
+from sureenough.core.options import RunOptions
 from sureenough.core.search import Continuation, Draws, SampleLimits, SearchMethod
-from sureenough.core.text_clusters import text_clusters
+from sureenough.core.session import Session
+from sureenough.core.text_clusters import LONGEST_TEXT, MOST_WORDS, text_clusters
 from sureenough.errors import UsageError
+from sureenough.spec import parse
 from tests.core.searching import line, toy
 
 Samples = Callable[[str, SampleLimits, int], list[Continuation]]  # so many continuations of a beginning
@@ -156,7 +162,8 @@ def test_two_million_line_feeds_are_read_in_one_pass(text: str) -> None:
 def test_a_rollout_with_many_lines_is_read_in_one_pass() -> None:
     """With one pass over its tokens per line, there would be 20 billion steps."""
     lines, score = lines_of(line("x\n" * 100_000, 0.5), 100_000)
-    assert (len(lines), score) == (100_000, pytest.approx(log(0.5)))
+    assert len(lines) == 100_000
+    assert score == pytest.approx(log(0.5))
     assert [one.growth.text for one in lines[:2]] == ["x\n", "x\n"]
     assert [one.ends for one in lines[-2:]] == [False, True]
 
@@ -270,7 +277,55 @@ def test_without_scikit_learn_it_says_what_to_install(monkeypatch: pytest.Monkey
     Predictive().check()
 
 
-@pytest.mark.skipif(find_spec("sklearn") is None, reason="scikit-learn is not installed")
+def test_candidates_of_a_step_are_limited() -> None:
+    with pytest.raises(UsageError, match=r"beams=64 and rollouts=64 make 4096 candidates .* at most 64"):
+        Phi(beams=64, rollouts=64, cluster=clusters).check()
+    Phi(beams=32, rollouts=2, cluster=clusters).check()
+    with pytest.raises(UsageError, match="make 65 candidates"):
+        Session(parse("phi+sc:beams=13,rollouts=5"), RunOptions(paths=1))
+
+
+needs_scikit_learn = pytest.mark.skipif(find_spec("sklearn") is None, reason="scikit-learn is not installed")
+
+
+@needs_scikit_learn
+def test_scikit_learn_is_imported_before_anything_is_sampled() -> None:
+    code = "import sys; from sureenough.core.foresight import Phi; Phi().check(); print('sklearn' in sys.modules)"
+    assert run([executable, "-c", code], capture_output=True, text=True, check=True).stdout == "True\n"
+
+
+@needs_scikit_learn
+def test_clusters_read_the_beginnings_of_texts_and_the_most_frequent_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    from sklearn.cluster import KMeans
+
+    sizes: list[tuple[int, int]] = []
+    fit = KMeans.fit
+
+    def measured(self: Any, rows: Any) -> Any:
+        sizes.append(rows.shape)
+        return fit(self, rows)
+
+    monkeypatch.setattr(KMeans, "fit", measured)
+    head = "word " * (LONGEST_TEXT // 5)
+    assert text_clusters([head + f"end{n} " * 10_000 for n in range(3)], 3, 1) == [0, 0, 0]
+    texts = [" ".join(f"w{n}" for n in range(start, start + 3000)) for start in range(0, 48_000, 3000)]
+    assert text_clusters(texts, 3, 1) is not None
+    assert sizes == [(3, 1), (16, MOST_WORDS)]
+
+
+@needs_scikit_learn
+@pytest.mark.parametrize("seed", range(5))
+def test_the_limits_do_not_change_clusters_of_ordinary_texts(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Foresights of 1,000 words each, of which no two need be alike."""
+    random = Random(seed)
+    texts = [" ".join(f"w{int(random.expovariate(0.0003))}" for _ in range(1000)) for _ in range(16)]
+    labels = text_clusters(texts, 3, seed)
+    monkeypatch.setattr("sureenough.core.text_clusters.MOST_WORDS", None)
+    monkeypatch.setattr("sureenough.core.text_clusters.LONGEST_TEXT", None)
+    assert text_clusters(texts, 3, seed) == labels
+
+
+@needs_scikit_learn
 def test_texts_are_clustered_by_their_words() -> None:
     texts = ["seven apples", "seven apples now", "a green house", "the green house"]
     labels = text_clusters(texts, 2, 1)

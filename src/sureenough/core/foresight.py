@@ -25,6 +25,7 @@ from sureenough.core.search import (
 )
 from sureenough.core.strategy_options import COUNT, FEW, NOT_NEGATIVE, PROBABILITY, TEMPERATURE, option
 from sureenough.core.text_clusters import Cluster, require_scikit_learn, text_clusters
+from sureenough.errors import UsageError
 
 LONGEST_STEP: Final = 1024
 LONGEST_FORESIGHT: Final = 1024
@@ -32,6 +33,7 @@ LONGEST_REST: Final = 3000
 STEP: Final = SampleLimits(LONGEST_STEP, 0.6, "\n")
 FORESIGHT: Final = SampleLimits(LONGEST_FORESIGHT, 1.0)
 REST: Final = SampleLimits(LONGEST_REST, 1.0)
+MOST_CANDIDATES: Final = 64  # of a step of phi, each of which is a text to cluster
 FINAL_TEMPERATURE: Final = 0.1
 """Of the choices among steps and among finished beams, which phi makes by log-probability alone."""
 
@@ -162,7 +164,16 @@ class Phi(SearchOptions):
     cluster: Cluster = text_clusters
 
     def check(self) -> None:
-        """Refuse to begin without scikit-learn."""
+        """Refuse to begin with too many candidates, or without scikit-learn.
+
+        Options are set one at a time, so their product is known only now.
+        """
+        candidates = self.beams * self.rollouts
+        if candidates > MOST_CANDIDATES:
+            raise UsageError(
+                f"beams={self.beams} and rollouts={self.rollouts} make {candidates} candidates per step: "
+                f"choose sizes whose product is at most {MOST_CANDIDATES}"
+            )
         if self.cluster is text_clusters:
             require_scikit_learn()
 
