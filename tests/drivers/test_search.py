@@ -16,7 +16,9 @@ from sureenough.drivers.run_log_writer import RunLogWriter
 from sureenough.drivers.search import Branch
 from sureenough.drivers.transcripts import WinnerTranscript
 from sureenough.engines import Chunk, Engine, Fake, Prompt
+from sureenough.engines.base import ExtendOptions, SharedEngine
 from sureenough.engines.fake import Step
+from sureenough.engines.load_balancer import LoadBalancer
 from sureenough.errors import CannotExtend, EngineError, EngineRejected, EngineUnavailable, MissingLogprobs, UsageError
 from sureenough.pools import RecordedPath
 from tests.drivers.test_live import LONG, go
@@ -179,6 +181,26 @@ def test_a_line_feed_that_never_comes() -> None:
     out = go(searching(lambda beginning, seed: [letters("x" * 4000)]), spec)
     assert (out.answer, out.tokens.kept, out.tokens.search) == (None, 5 + 5 + 3000, 5 + 5)
     assert any("1 of 1 paths were cut at their limit of tokens" in note for note in out.notes)
+
+
+@pytest.mark.parametrize(("most", "expected"), [(None, [5, 3000]), (100, [5, 100]), (4, [4, 4])])
+def test_the_engines_limit_holds_for_every_continuation(most: int | None, expected: list[int]) -> None:
+    limits: list[int] = []
+
+    class Limited(Fake):
+        max_path_tokens = most
+
+        def extend(self, prompt: Prompt, beginning: str, options: ExtendOptions, *, seed: int) -> Any:
+            limits.append(options.max_tokens)
+            return super().extend(prompt, beginning, options, seed=seed)
+
+    engine = Limited(lambda seed: [], lambda beginning, seed: [letters("x" * 4000)])
+    spec = "predictive+sc:rollouts=1,runs=1,rollout_tokens=5,max_steps=1"
+    for variant in (engine, SharedEngine(engine), LoadBalancer([engine, Limited(engine.script, engine.continuations)])):
+        limits.clear()
+        out = go(variant, spec)
+        assert limits == expected
+        assert out.tokens.kept == sum(expected)
 
 
 def test_prompts_are_counted_apart_and_a_template_that_drops_the_beginning_is_noted() -> None:

@@ -13,12 +13,15 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, StreamingResponse
 from starlette.routing import Route, Router
 
+from sureenough.core.events import Token
+from sureenough.engines import Fake
 from sureenough.errors import UsageError
 from sureenough.server import ServerLimits, ServerSettings
+from tests.engines.misbehaving import Manner
 from tests.in_thread import until
 from tests.server.sending import BODY, connect, is_open, post
 from tests.server.serving import ours, serving_app
-from tests.server.upstream import KEY, Upstream
+from tests.server.upstream import KEY, Upstream, an_upstream
 
 
 def test_14_3_messages_without_content_leak_no_slots(upstream: Upstream) -> None:
@@ -121,6 +124,41 @@ def test_14_8_the_caps_apply_to_plain_names(upstream: Upstream, served: str, fie
 
 def test_14_8_prompts_of_token_numbers_are_one_completion(served: str) -> None:
     assert post(served, "/v1/completions", model="tiny", sureenough=None, prompt=[1] * 1000).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("strategy", "fields", "longest"),
+    [
+        ("predictive+sc:runs=1,rollouts=1,max_steps=2,rollout_tokens=30000", {}, 9),
+        ("phi+sc:runs=1,beams=1,rollouts=1,max_steps=1", {"max_tokens": 7}, 7),
+    ],
+)
+def test_a_search_cannot_exceed_the_tokens_of_a_path(strategy: str, fields: Any, longest: int) -> None:
+    if strategy.startswith("phi"):
+        pytest.importorskip("sklearn")
+    body = {"model": f"tiny@{strategy}", "messages": [{"role": "user", "content": "?"}]} | fields
+    with an_upstream(Manner()) as (upstream, _):
+        limits = ServerLimits(path_tokens=9)
+        with ours(ServerSettings(upstream=upstream.url, upstream_key=KEY, window=4, limits=limits)) as (url, _):
+            response = httpx.post(f"{url}/v1/chat/completions", json=body, timeout=60)
+    assert response.status_code == 200, response.text
+    assert {json.loads(sent)["max_tokens"] for sent in upstream.bodies} == {longest}
+
+
+def test_a_search_on_an_engine_cannot_exceed_the_tokens_of_a_path() -> None:
+    engine = Fake(lambda seed: [], lambda beginning, seed: [[Token("x", 0.5, 9.0)] * 50])
+    settings = ServerSettings(engine=engine, models=("mine",), limits=ServerLimits(path_tokens=9))
+    body = {"model": "mine@predictive+sc:runs=1,rollouts=1,max_steps=1", "messages": [{"role": "user", "content": "?"}]}
+    with ours(settings) as (url, _):
+        reply = httpx.post(f"{url}/v1/chat/completions", json=body, timeout=60).json()
+    assert reply["sureenough"]["tokens"]["kept"] == 2 * 9
+
+
+def test_a_search_with_too_many_candidates_is_refused(served: str) -> None:
+    body = {"model": "tiny@phi+sc:beams=64,rollouts=64", "messages": [{"role": "user", "content": "?"}]}
+    response = httpx.post(f"{served}/v1/chat/completions", json=body, timeout=60)
+    assert response.status_code == 400
+    assert "4096 candidates per step" in response.json()["error"]["message"]
 
 
 def test_14_22_uploads_count_as_requests(upstream: Upstream) -> None:

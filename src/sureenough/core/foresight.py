@@ -23,7 +23,7 @@ from sureenough.core.search import (
     SearchOptions,
     softmax,
 )
-from sureenough.core.strategy_options import COUNT, FEW, NOT_NEGATIVE, PROBABILITY, TEMPERATURE, option
+from sureenough.core.strategy_options import FEW, NOT_NEGATIVE, PROBABILITY, STEPS, TEMPERATURE, TOKENS, option
 from sureenough.core.text_clusters import Cluster, require_scikit_learn, text_clusters
 from sureenough.errors import UsageError
 
@@ -79,11 +79,11 @@ class Predictive(SearchOptions):
     """Predictive decoding: the next line is that of the rollouts whose next lines are likeliest."""
 
     rollouts: int = option(8, "rollouts per step", FEW)
-    lookahead: int = option(8, "lines of a rollout by which it is judged", COUNT)
-    rollout_tokens: int = option(500, "most tokens of a rollout", COUNT)
+    lookahead: int = option(8, "lines of a rollout by which it is judged", FEW)
+    rollout_tokens: int = option(500, "most tokens of a rollout", TOKENS)
     heat: float = option(0.8, "temperature of rollouts", NOT_NEGATIVE)
     select: float = option(0.0, "temperature of the choice among rollouts; 0: the best one", NOT_NEGATIVE)
-    max_steps: int = option(30, "lines that are chosen, before the rest is sampled at once", COUNT)
+    max_steps: int = option(30, "lines that are chosen, before the rest is sampled at once", STEPS)
 
     def search(self, draws: Draws) -> Search:
         """Sample rollouts, adopt the first line of one, and go on from there."""
@@ -155,8 +155,8 @@ class Phi(SearchOptions):
 
     beams: int = option(4, "beams that are kept after a step", FEW)
     rollouts: int = option(4, "next lines that are sampled per beam", FEW)
-    min_steps: int = option(4, "steps before the search may end early", COUNT)
-    max_steps: int = option(8, "steps after which the beams are finished", COUNT)
+    min_steps: int = option(4, "steps before the search may end early", STEPS)
+    max_steps: int = option(8, "steps after which the beams are finished", STEPS)
     clusters: int = option(3, "clusters of foresights", FEW)
     share: float = option(0.7, "share of the largest cluster that ends the search", PROBABILITY)
     tau1: float = option(0.6, "temperature of the choice by advantage", TEMPERATURE)

@@ -46,6 +46,8 @@ def _is_fence(value: str) -> bool:
 
 COUNT: Final = Rule("a whole number of at least 1", lambda n: n >= 1)
 FEW: Final = Rule("a whole number from 1 to 64", lambda n: 1 <= n <= 64)
+STEPS: Final = Rule("a whole number from 1 to 256", lambda n: 1 <= n <= 256)
+TOKENS: Final = Rule("a whole number from 1 to 32768", lambda n: 1 <= n <= 32_768)
 WHOLE: Final = Rule("a whole number of at least 0", lambda n: n >= 0)
 PERCENT: Final = Rule("a number from 0 to 100", lambda q: 0 <= q <= 100)
 SHARE: Final = Rule("a number between 0 and 1, both excluded", lambda x: 0 < x < 1)

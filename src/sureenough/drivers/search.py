@@ -96,7 +96,8 @@ class LiveSearch:
         """
         limits, branch = action.limits, Branch()
         stop = () if limits.stop is None else (limits.stop,)
-        options = ExtendOptions(max_tokens=limits.max_tokens, stop=stop, temperature=limits.temperature, top_p=1.0)
+        longest = min(limits.max_tokens, engine.max_path_tokens or limits.max_tokens)
+        options = ExtendOptions(max_tokens=longest, stop=stop, temperature=limits.temperature, top_p=1.0)
         async with self._places:
             try:
                 extended = engine.extend(self._prompt, action.beginning, options, seed=action.seed)

@@ -126,6 +126,7 @@ class Engine:
     stops_at_once: bool = False  # whether closing a path ends its generation without further, uncounted tokens
     window: int | None = None  # tokens per window that suit the model
     longest_window: int = DEFAULT_WINDOW  # tokens per window that it can watch
+    max_path_tokens: int | None = None  # the most tokens of a path, and of each continuation that a search samples
     template: str | None = None  # wording of questions that suits the model, with a place for {question}
     servers: int = 1  # on which paths run; a path that one of several loses can be sampled again at once
 
@@ -185,8 +186,8 @@ async def extend_once(
 
 
 _OPTIONAL: Final = (
-    "stops_at_once", "window", "longest_window", "template", "servers", "extend", "open", "prepare", "model_name",
-    "sampling", "generated_tokens", "responds",
+    "stops_at_once", "window", "longest_window", "max_path_tokens", "template", "servers", "extend", "open", "prepare",
+    "model_name", "sampling", "generated_tokens", "responds",
 )  # fmt: skip
 
 
@@ -211,6 +212,7 @@ class SharedEngine(Engine):
         self._engine = engine
         self.window, self.longest_window = engine.window, engine.longest_window
         self.stops_at_once, self.template = engine.stops_at_once, engine.template
+        self.max_path_tokens = engine.max_path_tokens
 
     def stream(self, prompt: Prompt, *, seed: int) -> AsyncGenerator[Sequence[Token], None]:
         """One path of the engine."""

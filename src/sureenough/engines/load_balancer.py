@@ -92,6 +92,7 @@ class OpenLoadBalancer(Engine):
         self.servers = len(ready)
         self.window, self.longest_window = ready[0].window, min(engine.longest_window for engine in ready)
         self.stops_at_once = all(engine.stops_at_once for engine in ready)
+        self.max_path_tokens = min((e.max_path_tokens for e in ready if e.max_path_tokens is not None), default=None)
         self._suspicion = suspicion  # a path has failed: check now
         self._places: dict[int, int] = {}  # the engine of each running path, by seed
 

@@ -169,7 +169,9 @@ async def open_upstream(settings: ServerSettings) -> AsyncIterator[Upstream | En
     if settings.engine is not None:
         template = settings.template or template_of(judge, settings.engine.template)
         async with opened(settings.engine, at_once) as ready:
-            yield EngineUpstream(SharedEngine(ready), settings.models[0], template)
+            shared, longest = SharedEngine(ready), settings.limits.path_tokens
+            shared.max_path_tokens = min(longest, ready.max_path_tokens or longest)
+            yield EngineUpstream(shared, settings.models[0], template)
         return
     times = Timeouts(first_token=settings.first_token, stall=settings.stall)
     if settings.upstream is not None:

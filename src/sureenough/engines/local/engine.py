@@ -164,7 +164,7 @@ class LocalConnection(Engine):
 
     def __init__(self, connection: OpenAIConnection, server: LlamaServer) -> None:
         self.connection, self.server = connection, server
-        self.window = connection.window
+        self.window, self.max_path_tokens = connection.window, connection.max_path_tokens
         self._visits, self._alone = server.visits, server.users == 1
         self._sizes: dict[str, int] = {}  # tokens of prompts
         self._measuring = asyncio.Lock()

@@ -156,7 +156,7 @@ class OpenAIConnection(Engine):
 
     def __init__(self, engine: OpenAI, transport: Transport, address: URL, errors: ServerErrors) -> None:
         self.engine, self.transport, self.address, self.errors = engine, transport, address, errors
-        self.window = engine.window
+        self.window, self.max_path_tokens = engine.window, engine.max_path_tokens
         self.counters_at_open: ServerCounters | None = None
         self.monitor = MonitorClient(transport, address)
 

@@ -55,7 +55,7 @@ class VLLM:
             raise UsageError("model is empty; give the name or the folder of a model")
         self.model, self.window, self._arguments = model, window, arguments
         self._sampling = {"temperature": temperature, "top_p": top_p, **(extra or {})}
-        self._max_path_tokens, self.longest_window = max_path_tokens, longest_window
+        self.max_path_tokens, self.longest_window = max_path_tokens, longest_window
         self._engine: Any = None
         self._socket_path = ""
         self._resources = ExitStack()
@@ -65,7 +65,7 @@ class VLLM:
         """The same model, loaded once, with other sampling parameters."""
         other = copy(self)
         other._sampling = self._sampling | sampling
-        other._max_path_tokens = max_path_tokens or self._max_path_tokens
+        other.max_path_tokens = max_path_tokens or self.max_path_tokens
         return other
 
     # -- loading
@@ -229,7 +229,7 @@ class VLLM:
         remaining = longest - prompt_tokens
         if remaining < 1:
             raise EngineRejected(f"the prompt has {prompt_tokens} tokens, but the model takes at most {longest} in all")
-        sampling = {"max_tokens": self._max_path_tokens or remaining, "seed": seed, **self._sampling, **changes}
+        sampling = {"max_tokens": self.max_path_tokens or remaining, "seed": seed, **self._sampling, **changes}
         return SamplingParams(
             **sampling | {"max_tokens": min(remaining, sampling["max_tokens"])},
             logprobs=K if signals else None,
