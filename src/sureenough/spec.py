@@ -115,7 +115,8 @@ def is_strategy_name(name: str) -> bool:
     """Whether a registered strategy has this name, or one that searches for the paths of a registered strategy."""
     names = REGISTRY.names()
     method, plus, voting = name.partition("+")
-    return name in names or bool(plus and method in SEARCHES and voting in names)
+    searches = voting.partition("+")[0] in SEARCHES
+    return name in names or bool(plus and method in SEARCHES and voting in names and not searches)
 
 
 def _find(text: str, *, registered_only: bool) -> Named[Strategy]:

@@ -20,6 +20,7 @@ from sureenough.core.search import SearchMethod
 from sureenough.core.stop_rules import Posterior, Share, TwoLargest, Unanimous, never
 from sureenough.core.strategy import Strategy
 from sureenough.core.weights import ByConfidence, ByLowest, BySignals, BySoftmax
+from sureenough.errors import UsageError
 
 BY_COUNT: Final = BySignals("count")
 """Every path alike, unless the caller sets `weigh`; the stop test counts paths either way."""
@@ -105,7 +106,9 @@ SEARCHES: Final[dict[str, SearchMethod]] = {"predictive": Predictive(), "phi": P
 
 
 def searching(method: str, strategy: Strategy) -> Strategy:
-    """The strategy on paths that this method searches for."""
+    """The strategy on paths that this method searches for; one that searches itself is refused."""
+    if strategy.search is not None:
+        raise UsageError(f"{method}+{strategy.name} names two searches, and a path has one: leave one of them out")
     summary = f"{strategy.name} over paths that {method} decoding puts together from the likeliest continuations"
     return replace(strategy, name=f"{method}+{strategy.name}", search=SEARCHES[method], summary=summary)
 

@@ -165,6 +165,8 @@ def test_any_search_with_any_vote() -> None:
     assert parse("predictive+ac:tau=0.9").stop == parse("ac:tau=0.9").stop
     assert is_strategy_name("phi+ac")
     assert not is_strategy_name("phi")
+    assert not is_strategy_name("phi+phi+sc")
+    assert not is_strategy_name("predictive+phi+sc")
     assert not is_strategy_name("ac+phi")
 
 
@@ -181,6 +183,9 @@ def test_no_option_of_a_search_hides_one_of_a_vote() -> None:
         ("phi", r"name the strategy that votes on them too, such as phi\+sc"),
         ("phi+ddc", r"phi\+ddc prunes paths as they grow"),
         ("predictive+sure+probe", "probes paths as they grow"),
+        ("phi+phi+sc", r"phi\+phi\+sc names two searches"),
+        ("predictive+phi+sc:beams=2", r"predictive\+phi\+sc names two searches"),
+        ("phi+predictive+phi+sc", "unknown strategy 'predictive"),
         ("phi+nothing", "unknown strategy 'nothing'"),
         ("phi+sc:beams=0", "a whole number from 1 to 64"),
         ("predictive+sc:rollouts=1000000000", "a whole number from 1 to 64"),

@@ -39,6 +39,7 @@ def locked(upstream: Upstream) -> Iterator[str]:
         ("Qwen3-4B@ddc:tau=0.99", "Qwen3-4B", "ddc:tau=0.99"),
         ("Qwen3-4B@phi+sure:runs=4", "Qwen3-4B", "phi+sure:runs=4"),
         ("a@phi", "a@phi", None),
+        ("a@phi+phi+sc", "a@phi+phi+sc", None),
         ("org/model@rev", "org/model@rev", None),
         ("org/model@rev@sure", "org/model@rev", "sure"),
         ("a@ddc@b", "a@ddc@b", None),
