@@ -78,6 +78,14 @@ def test_a_plain_request_fails_if_all_upstreams_are_gone() -> None:
             assert "cannot be reached" in reply.json()["error"]["message"]
 
 
-def test_an_upstream_given_twice() -> None:
+@pytest.mark.parametrize(
+    "other", ["http://a/v1", "http://a/v1/", "HTTP://A/v1", "http://a:80/v1", "http://me:hunter2@a/v1"]
+)
+def test_an_upstream_given_twice(other: str) -> None:
     with pytest.raises(UsageError, match="given twice"):
-        ServerSettings(upstream="http://a/v1", more_upstreams=("http://a/v1",))
+        ServerSettings(upstream="http://a/v1", more_upstreams=("http://b/v1", other))
+
+
+@pytest.mark.parametrize("other", ["https://a/v1", "http://a:81/v1", "http://a/v2", "http://a/v1?deployment=2"])
+def test_upstreams_that_differ(other: str) -> None:
+    assert ServerSettings(upstream="http://a/v1", more_upstreams=(other,)).more_upstreams == (other,)
