@@ -144,7 +144,7 @@ def test_several_servers_share_the_paths(url: str, dataset: Path, tmp_path: Path
     assert Pool(two).info.engine == "openai"
     assert f"{url}: 48 paths (0 failed" in done.stderr
     assert "does not respond" in done.stderr
-    twice = record(url, dataset, tmp_path / "three.parquet", "--url", url)
+    twice = record(url, dataset, tmp_path / "three.parquet", "--url", f"{url}/")
     assert (twice.returncode, "is given twice" in twice.stderr) == (2, True)
 
 

@@ -5,20 +5,25 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Iterable
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 
 import pytest
 
+from sureenough.answers.boxed_kinds import Math
 from sureenough.core.events import Token
+from sureenough.core.options import RunOptions
+from sureenough.core.session import Session
+from sureenough.drivers.live import run
 from sureenough.drivers.record import RecordQuestion, record
 from sureenough.engines import Fake, Prompt, load_balancer
-from sureenough.engines.base import opened
+from sureenough.engines.base import Engine, ExtendOptions, opened
 from sureenough.engines.fake import Step
 from sureenough.engines.load_balancer import LoadBalancer
 from sureenough.engines.openai.client import OpenAI
 from sureenough.engines.server_loads import ServerCounts
 from sureenough.errors import EngineError, EngineUnavailable, UsageError
 from sureenough.pools.path import RecordedPath
+from sureenough.spec import parse
 from tests.engines.misbehaving import Manner, Server, serving
 
 PROMPT = Prompt.user("?")
@@ -113,6 +118,81 @@ def test_real_servers_one_of_them_gone() -> None:
         return len(kept.paths)
 
     assert asyncio.run(asyncio.wait_for(use(), 30)) == 24
+
+
+async def continued(engine: Engine, seed: int) -> str:
+    chunks = engine.extend(PROMPT, "", ExtendOptions(max_tokens=50), seed=seed)
+    return "".join([token.text async for chunk in chunks for token in chunk])
+
+
+def test_continuations_are_shared_and_counted_and_pass_over_a_server_that_is_gone() -> None:
+    async def use() -> None:
+        async with serving(Manner(tokens=9)) as one, serving(Manner(tokens=9)) as other:
+            urls = ("http://127.0.0.1:9/v1", one.url, other.url)
+            balancer = LoadBalancer([OpenAI(url, "tiny", retries=0) for url in urls])
+            async with balancer.open(parallel=12) as ready:
+                texts = await asyncio.gather(*(continued(ready, seed) for seed in range(12)))
+                assert all("boxed" in text for text in texts)
+                assert min(len(one.requests), len(other.requests)) >= 4
+                dead, *alive = balancer.counts()
+                assert (dead.failed, dead.finished, dead.available) == (4, 0, False)
+                assert [count.started for count in alive] == [len(one.requests), len(other.requests)]
+                assert sum(count.finished for count in alive) == 12
+                assert sum(count.tokens for count in alive) == 12 * 12
+                assert balancer.loads.running == [0, 0, 0]
+
+    asyncio.run(asyncio.wait_for(use(), 30))
+
+
+def test_a_search_uses_all_servers() -> None:
+    async def use() -> None:
+        async with serving(Manner(tokens=9)) as one, serving(Manner(tokens=9)) as other:
+            balancer = LoadBalancer([OpenAI(url, "tiny", retries=0) for url in (one.url, other.url)])
+            session = Session(parse("predictive+sc"), RunOptions(paths=4, parallel=4))
+            outcome = await run(PROMPT, balancer, session, judge=Math())
+            assert outcome.answer in ("7", "8")
+            assert min(len(one.requests), len(other.requests)) > 0
+
+    asyncio.run(asyncio.wait_for(use(), 60))
+
+
+def test_a_running_path_is_continued_on_its_own_server_and_elsewhere_if_that_cannot() -> None:
+    def path(seed: int) -> Iterable[Step]:
+        yield [Token("a", 0.5, 10.0)]
+        yield [Token("b", 0.5, 10.0)]
+
+    def gone(beginning: str, seed: int) -> Iterable[Step]:
+        yield EngineUnavailable("gone") if seed else [Token("c", 0.5, 10.0)]
+
+    busy, idle = Fake(path, gone), Fake(path, lambda beginning, seed: [[Token("d", 0.5, 10.0)]])
+
+    async def use() -> None:
+        async with LoadBalancer([busy, idle]).open(parallel=2) as ready:
+            for seed, text in ((0, "c"), (1, "d")):
+                async with aclosing(ready.stream(PROMPT, seed=seed)) as chunks:
+                    await anext(chunks)
+                    assert await continued(ready, seed) == text
+
+    asyncio.run(use())
+
+
+def test_a_check_that_raises_counts_as_no_response_and_the_run_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(load_balancer, "CHECK_SECONDS", 0.001)
+
+    class Raising(Fake):
+        async def responds(self) -> bool:
+            raise RuntimeError("a check of another package")
+
+    async def use() -> None:
+        well = answering()
+        balancer = LoadBalancer([Raising(dead), well])
+        async with balancer.open(parallel=1) as ready:
+            while balancer.loads.is_available(0):
+                await asyncio.sleep(0.001)
+            assert [chunk async for chunk in ready.stream(PROMPT, seed=1)]
+        assert well.started == 1
+
+    asyncio.run(asyncio.wait_for(use(), 30))
 
 
 @asynccontextmanager

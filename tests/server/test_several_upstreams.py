@@ -8,6 +8,7 @@ import pytest
 from sureenough.errors import UsageError
 from sureenough.server.settings import ServerSettings
 from tests.engines.misbehaving import Manner
+from tests.in_thread import until
 from tests.server.serving import ours
 from tests.server.upstream import KEY, an_upstream
 
@@ -40,6 +41,51 @@ def test_paths_are_shared_and_counted_and_a_dead_server_costs_no_request() -> No
             assert second.finished > 8 > first.finished
 
 
-def test_an_upstream_given_twice() -> None:
+def test_a_plain_request_goes_to_the_upstream_with_the_least_load() -> None:
+    with an_upstream(Manner(delay=60)) as (one, _), an_upstream(Manner(delay=60)) as (other, _):
+        settings = ServerSettings(upstream=one.url, more_upstreams=(other.url,), upstream_key=KEY)
+        with ours(settings) as (url, state):
+            body = {"model": "tiny", "messages": [{"role": "user", "content": "?"}], "stream": True}
+            with httpx.stream("POST", f"{url}/v1/chat/completions", json=body, timeout=60) as running:
+                assert running.status_code == 200
+                assert [count.running for count in state.upstream.server_counts()] == [1, 0]
+                assert ask(url, "tiny").status_code == 200
+                assert (len(one.bodies), len(other.bodies)) == (1, 1)
+            until(lambda: not any(count.running for count in state.upstream.server_counts()))
+            assert [count.finished for count in state.upstream.server_counts()] == [1, 1]
+
+
+def test_a_plain_request_goes_elsewhere_if_an_upstream_is_gone() -> None:
+    with an_upstream(Manner()) as (one, listening), an_upstream(Manner()) as (other, _):
+        settings = ServerSettings(upstream=one.url, more_upstreams=(other.url,), upstream_key=KEY)
+        with ours(settings) as (url, state):
+            listening.stop(hard=True)
+            assert httpx.get(f"{url}/v1/models").status_code == 200
+            assert [ask(url, "tiny").status_code for _ in range(4)] == [200] * 4
+            assert (len(one.bodies), len(other.bodies)) == (0, 4)
+            until(lambda: [count.finished for count in state.upstream.server_counts()] == [0, 4])
+            assert [count.available for count in state.upstream.server_counts()] == [False, True]
+
+
+def test_a_plain_request_fails_if_all_upstreams_are_gone() -> None:
+    with an_upstream(Manner()) as (one, first), an_upstream(Manner()) as (other, second):
+        settings = ServerSettings(upstream=one.url, more_upstreams=(other.url,), upstream_key=KEY)
+        with ours(settings) as (url, _):
+            first.stop(hard=True)
+            second.stop(hard=True)
+            reply = ask(url, "tiny")
+            assert reply.status_code == 503
+            assert "cannot be reached" in reply.json()["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    "other", ["http://a/v1", "http://a/v1/", "HTTP://A/v1", "http://a:80/v1", "http://me:hunter2@a/v1"]
+)
+def test_an_upstream_given_twice(other: str) -> None:
     with pytest.raises(UsageError, match="given twice"):
-        ServerSettings(upstream="http://a/v1", more_upstreams=("http://a/v1",))
+        ServerSettings(upstream="http://a/v1", more_upstreams=("http://b/v1", other))
+
+
+@pytest.mark.parametrize("other", ["https://a/v1", "http://a:81/v1", "http://a/v2", "http://a/v1?deployment=2"])
+def test_upstreams_that_differ(other: str) -> None:
+    assert ServerSettings(upstream="http://a/v1", more_upstreams=(other,)).more_upstreams == (other,)

@@ -19,6 +19,7 @@ from sureenough.engines.base import Engine
 from sureenough.engines.load_balancer import LoadBalancer
 from sureenough.engines.local import hub
 from sureenough.engines.local.engine import Local
+from sureenough.engines.openai.address import given_twice
 from sureenough.engines.openai.client import OpenAI, Timeouts
 from sureenough.engines.plugins import named_engine
 from sureenough.errors import SureEnoughError, UsageError
@@ -97,7 +98,7 @@ class EngineOptions:
     def each_server(self) -> list[EngineOptions]:
         """The same options for one server at a time."""
         urls = self.url or []
-        twice = next((url for url in urls if urls.count(url) > 1), None)
+        twice = given_twice(urls) if len(urls) > 1 else None
         if twice is not None:
             raise UsageError(f"--url {printable_url(twice)} is given twice; name every server once")
         return [replace(self, url=[url]) for url in urls] or [self]

@@ -17,7 +17,7 @@ from sureenough.drivers.ray_cluster import START_SECONDS, Node, RayCluster, firs
 from sureenough.drivers.ray_runner import EngineRecipe, Failed, Runner
 from sureenough.engines.base import Engine
 from sureenough.engines.server_loads import SKIP_SECONDS
-from sureenough.errors import EngineError, EngineUnavailable
+from sureenough.errors import EngineError, EngineRejected, EngineUnavailable
 
 LOST_SECONDS: Final = 60.0
 """Without any node, before the work ends; nodes may come back."""
@@ -117,28 +117,40 @@ class _Runners:
             del self._runners[runner.node.id]
             self._deaths[runner.node.id] += 1
             self._last_death = f"on node {runner.node.address}: {first_line(error)}"
-            with suppress(Exception):
-                self._ray.kill(runner.actor)
+            self._kill(runner.actor)
 
     async def keep(self) -> None:
-        """Start runners on nodes that have none: new ones, and those whose runner died."""
+        """Start runners on nodes that have none: new ones, and those whose runner died. An error ends the work."""
+        try:
+            await self._keep()
+        except EngineUnavailable as error:
+            await self._fail(error)
+        except Exception as error:  # Ray raises errors of many kinds, and calls would wait forever
+            await self._fail(EngineRejected(f"the Ray cluster cannot be used: {first_line(error)}"))
+
+    async def _keep(self) -> None:
         loop = asyncio.get_running_loop()
         had_one = loop.time()
-        while True:
+        while self._error is None:
             await asyncio.sleep(POLL_SECONDS)
-            unusable = await self.start_missing()
+            unusable = 0
+            try:
+                unusable = await self.start_missing()
+            except EngineUnavailable as error:  # runners that live go on without a list of nodes
+                self._last_death = str(error)
             await self._notify()  # runners that were skipped may be used again
             if self._runners or self._starting:
                 had_one = loop.time()
             elif unusable or loop.time() - had_one > LOST_SECONDS:
                 last = f" (the last: {self._last_death})" if self._last_death else ""
-                await self._fail(
-                    EngineUnavailable(f"no node of the Ray cluster is left to work on{last}; see `ray status`")
-                )
+                raise EngineUnavailable(f"no node of the Ray cluster is left to work on{last}; see `ray status`")
 
     async def start_missing(self) -> int:
         """Start runners on nodes that have none; the number of nodes that are left alone, because theirs keep dying."""
-        nodes = await asyncio.to_thread(self._cluster.nodes)
+        try:
+            nodes = await asyncio.to_thread(self._cluster.nodes)
+        except Exception as error:  # Ray raises errors of many kinds
+            raise EngineUnavailable(f"the Ray cluster does not list its nodes ({first_line(error)})") from None
         self._nodes = max(self._nodes, len(nodes))
         for node in nodes:
             busy = node.id in self._runners or node.id in self._starting
@@ -148,8 +160,9 @@ class _Runners:
 
     async def _start(self, node: Node) -> None:
         """Start a runner. An error of ours, such as a missing model, ends the work, as it does in one process."""
-        actor = self._cluster.on(node, Runner, num_cpus=1, max_restarts=0).remote(node.address)
+        actor: Any = None
         try:
+            actor = self._cluster.on(node, Runner, num_cpus=1, max_restarts=0).remote(node.address)
             await asyncio.wait_for(actor.ping.remote(), START_SECONDS)
             failed = await actor.open.remote(self._recipe)
             if isinstance(failed, Failed):
@@ -159,16 +172,20 @@ class _Runners:
         except TimeoutError:
             self._deaths[node.id] = MOST_DEATHS
             self._last_death = f"node {node.address} had no free CPU within {START_SECONDS:g} s"
-            self._ray.kill(actor)
-        except asyncio.CancelledError:
-            self._ray.kill(actor)
-            raise
         except self._ray.exceptions.RayError as error:
             self._deaths[node.id] += 1
             self._last_death = f"on node {node.address}: {first_line(error)}"
+        except Exception as error:  # such as a TypeError for an engine that cannot be sent
+            await self._fail(EngineRejected(f"no runner can start on node {node.address}: {first_line(error)}"))
         finally:
+            if actor is not None and node.id not in self._runners:
+                self._kill(actor)
             del self._starting[node.id]
             await self._notify()
+
+    def _kill(self, actor: Any) -> None:
+        with suppress(Exception):  # it is gone, or the cluster is
+            self._ray.kill(actor)
 
     async def _fail(self, error: Exception) -> None:
         self._error = self._error or error
@@ -183,5 +200,4 @@ class _Runners:
         if closing:
             await asyncio.wait(closing, timeout=10)
         for runner in runners:
-            with suppress(Exception):
-                self._ray.kill(runner.actor)
+            self._kill(runner.actor)

@@ -1,15 +1,17 @@
 """Several engines with the same model as one engine. `ServerLoads` says which of them gets a path.
 
-A path whose engine does not respond goes to another; a path that has begun is never moved. Engines that can be checked
-are checked while a run is open, so that a server that has died gets no path, and one that is back gets some.
+A path or a continuation whose engine does not respond goes to another; one that has begun is never moved. Engines that
+can be checked are checked while a run is open, so that a server that has died gets no path, and one that is back gets
+some.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
-from contextlib import AsyncExitStack, aclosing, asynccontextmanager, suppress
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Sequence
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass
 from typing import Any, Final
 from zlib import crc32
 
@@ -18,6 +20,7 @@ from sureenough.engines.base import Chunk, Engine, ExtendOptions, Prompt, Suppor
 from sureenough.engines.server_loads import ServerCounts, ServerLoads
 from sureenough.errors import EngineError, EngineRejected, EngineUnavailable, MissingLogprobs, UsageError
 
+_Start = Callable[[Engine], AsyncGenerator[Sequence[Token], None]]
 CHECK_SECONDS: Final = 5.0
 """Between two checks of all engines."""
 
@@ -84,6 +87,14 @@ async def balanced(loads: ServerLoads, ready: Sequence[Engine]) -> AsyncIterator
             await checks
 
 
+@dataclass(slots=True)
+class CountedRequest:
+    """What a request to one engine has generated so far, and whether it has failed."""
+
+    tokens: int = 0
+    failed: bool = False
+
+
 class OpenLoadBalancer(Engine):
     """Engines that are open, with the load that several runs share."""
 
@@ -93,7 +104,7 @@ class OpenLoadBalancer(Engine):
         self.window, self.longest_window = ready[0].window, min(engine.longest_window for engine in ready)
         self.stops_at_once = all(engine.stops_at_once for engine in ready)
         self.max_path_tokens = min((e.max_path_tokens for e in ready if e.max_path_tokens is not None), default=None)
-        self._suspicion = suspicion  # a path has failed: check now
+        self._suspicion = suspicion  # a request has failed: check now
         self._places: dict[int, int] = {}  # the engine of each running path, by seed
 
     def over(self, ready: Sequence[Engine]) -> OpenLoadBalancer:
@@ -103,24 +114,28 @@ class OpenLoadBalancer(Engine):
     def model_name(self) -> str:
         return self.ready[0].model_name()
 
+    def stream(self, prompt: Prompt, *, seed: int) -> AsyncGenerator[Sequence[Token], None]:
+        """Generate one path, on the first engine that responds."""
+        return self._generate(prompt, lambda engine: engine.stream(prompt, seed=seed), seed, None)
+
     def extend(
         self, prompt: Prompt, beginning: str, options: ExtendOptions, *, seed: int
     ) -> AsyncGenerator[Sequence[Token], None]:
-        """Continue a beginning where the path with this seed runs, since its server has read the beginning."""
-        index = self._places.get(seed)
-        engine = self.ready[self.loads.choose(_prompt_key(prompt)) if index is None else index]
-        return engine.extend(prompt, beginning, options, seed=seed)
+        """Continue a beginning; that of a running path first on the path's own engine, which has read it."""
+        place = self._places.get(seed)
+        return self._generate(prompt, lambda engine: engine.extend(prompt, beginning, options, seed=seed), None, place)
 
-    async def stream(self, prompt: Prompt, *, seed: int) -> AsyncGenerator[Sequence[Token], None]:
-        """Generate one path, on the first engine that responds."""
+    async def _generate(
+        self, prompt: Prompt, start: _Start, seed: int | None, place: int | None
+    ) -> AsyncGenerator[Sequence[Token], None]:
+        """A path or a continuation, on the engine at `place` or else on the first that responds."""
         tried = set[int]()
         key = _prompt_key(prompt)
         while True:
-            index = self.loads.choose(key, tried)
-            path = self._stream_on(index, key, prompt, seed)
+            index = self.loads.choose(key, tried) if place is None or tried else place
             begun = False
             try:
-                async with aclosing(path) as chunks:
+                async with aclosing(self._generate_on(index, key, start, seed)) as chunks:
                     async for chunk in chunks:
                         begun = True
                         yield chunk
@@ -130,37 +145,49 @@ class OpenLoadBalancer(Engine):
                 if begun or len(tried) == len(self.ready):
                     raise
 
-    async def _stream_on(
-        self, index: int, key: int, prompt: Prompt, seed: int
+    async def _generate_on(
+        self, index: int, key: int, start: _Start, seed: int | None
     ) -> AsyncGenerator[Sequence[Token], None]:
-        """A path on one engine, counted."""
-        loads, tokens, failed, began = self.loads, 0, False, self.loads.clock()
-        loads.begin(index, key)
-        self._places[seed] = index
+        """A path or a continuation on one engine, counted; the place of a path is kept under its seed."""
+        with self.counted(index, key) as request:
+            if seed is not None:
+                self._places[seed] = index
+            try:
+                async with aclosing(start(self.ready[index])) as chunks:
+                    async for chunk in chunks:
+                        request.tokens += len(chunk) + (chunk.unread if isinstance(chunk, Chunk) else 0)
+                        yield chunk
+            except EngineError as error:
+                request.failed = True
+                if not isinstance(error, EngineRejected | MissingLogprobs):
+                    self.suspect(index, skip=isinstance(error, EngineUnavailable))
+                raise
+            finally:
+                if seed is not None:
+                    self._places.pop(seed, None)
+
+    @contextmanager
+    def counted(self, index: int, prompt: int | None) -> Iterator[CountedRequest]:
+        """Count a request to an engine as load for as long as it runs."""
+        request, began = CountedRequest(), self.loads.clock()
+        self.loads.begin(index, prompt)
         try:
-            async with aclosing(self.ready[index].stream(prompt, seed=seed)) as chunks:
-                async for chunk in chunks:
-                    tokens += len(chunk) + (chunk.unread if isinstance(chunk, Chunk) else 0)
-                    yield chunk
-        except (EngineRejected, MissingLogprobs):
-            failed = True
-            raise
-        except EngineError as error:
-            failed = True
-            if isinstance(error, EngineUnavailable):
-                loads.skip(index)
-            self._suspicion.set()
-            raise
+            yield request
         finally:
-            loads.end(index, tokens, loads.clock() - began, failed=failed)
-            self._places.pop(seed, None)
+            self.loads.end(index, request.tokens, self.loads.clock() - began, failed=request.failed)
+
+    def suspect(self, index: int, *, skip: bool) -> None:
+        """A request to this engine has failed: check all engines now, and skip this one if it does not respond."""
+        if skip:
+            self.loads.skip(index)
+        self._suspicion.set()
 
     async def check(self) -> None:
-        """Ask every engine whether it responds; some cannot tell."""
-        results = await asyncio.gather(*(engine.responds() for engine in self.ready))
+        """Check whether every engine responds; some cannot tell, and one whose check fails does not."""
+        results = await asyncio.gather(*(engine.responds() for engine in self.ready), return_exceptions=True)
         for index, result in enumerate(results):
             if result is not None:
-                self.loads.add_check(index, result)
+                self.loads.add_check(index, bool(result) and not isinstance(result, BaseException))
 
     async def keep_checking(self) -> None:
         """Check every few seconds, and whenever a path has failed."""

@@ -31,7 +31,7 @@ MOST_PROMPTS: Final = 4096
 
 
 class ServerCounts(NamedTuple):
-    """What one server has done so far."""
+    """What one server has done so far. Continuations and requests that are passed through count as paths."""
 
     server: str
     available: bool
@@ -91,8 +91,8 @@ class ServerLoads:
         load = self._loads[index]
         return load.misses < MISSES and load.skipped_until <= self.clock()
 
-    def choose(self, prompt: int, tried: Collection[int] = ()) -> int:
-        """The server for a path with this prompt.
+    def choose(self, prompt: int | None, tried: Collection[int] = ()) -> int:
+        """The server for a path with this prompt; None if the prompt is not known.
 
         Of those that respond: one with nothing to do, else one that has read the prompt if its load is close to the
         least, else the one with the least load for its weight. If none responds, that rule holds for all.
@@ -102,7 +102,7 @@ class ServerLoads:
         best = min(candidates, key=lambda index: (self._relative(index), index))
         if not self._loads[best].running:
             return best
-        readers = self._readers.get(prompt, set())
+        readers = set[int]() if prompt is None else self._readers.get(prompt, set())
         limit = max(AFFINITY * self._relative(best), self._relative(best) + 1.0)
         near = [index for index in candidates if index in readers and self._relative(index) <= limit]
         return min(near, key=lambda index: (self._relative(index), index), default=best)
@@ -111,11 +111,13 @@ class ServerLoads:
         load = self._loads[index]
         return load.running / load.weight
 
-    def begin(self, index: int, prompt: int) -> None:
-        """A path starts."""
+    def begin(self, index: int, prompt: int | None) -> None:
+        """A path starts, or another request."""
         load = self._loads[index]
         load.running += 1
         load.started += 1
+        if prompt is None:
+            return
         readers = self._readers.setdefault(prompt, set())
         load.cached += index in readers
         readers.add(index)

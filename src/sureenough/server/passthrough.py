@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from starlette.types import Receive, Scope, Send
 
+from sureenough.engines.openai.client import OpenAIConnection
 from sureenough.engines.openai.errors import TransportError
 from sureenough.server.errors import ApiError, upstream_key_rejected
 from sureenough.server.responses import body, finish_unless_disconnected, start
@@ -62,34 +63,33 @@ class PassthroughResponse:
             self.state.metrics.disconnects.inc()
 
     async def _forward(self, send: Send) -> None:
-        upstream, limits = self.upstream, self.state.settings.limits
-        exchange = upstream.transport.request("POST", upstream.url(self.endpoint), self.content, {"Accept": "*/*"})
+        limits, exchange = self.state.settings.limits, self.upstream.exchange(self.endpoint, self.content)
         try:
-            async with asyncio.timeout(limits.seconds), exchange as response:
+            async with asyncio.timeout(limits.seconds), exchange as (connection, response):
                 if response.status >= 400:
-                    await self._send_error(response, send)
+                    await self._send_error(connection, response, send)
                 else:
-                    await self._send_back(response, send)
+                    await self._send_back(connection, response, send)
         except TimeoutError:
             raise ApiError(504, f"The upstream took more than {limits.seconds:g} s.", code="timeout") from None
         except TransportError as error:
             raise unreachable(error) from None
 
-    async def _send_back(self, response: aiohttp.ClientResponse, send: Send) -> None:
+    async def _send_back(self, connection: OpenAIConnection, response: aiohttp.ClientResponse, send: Send) -> None:
         await send(start(_status(response.status), self._forwarded(response)))
-        mask = KeyMask(self.upstream.connected.errors.key)
+        mask = KeyMask(connection.errors.key)
         while part := await response.content.readany():
             await send(body(mask.feed(part), more=True))
         self.slot.close()  # first: a client that has its response must find a slot for the next request
         await send(body(mask.held))
 
-    async def _send_error(self, response: aiohttp.ClientResponse, send: Send) -> None:
+    async def _send_error(self, connection: OpenAIConnection, response: aiohttp.ClientResponse, send: Send) -> None:
         """The upstream's error without its secrets; one about its key is for the operator to fix."""
-        status, upstream = response.status, self.upstream
+        status = response.status
         if status in (401, 403):
             raise upstream_key_rejected()
-        content = await upstream.transport.read_body(response, LARGEST_ERROR)
-        text = upstream.redact(content.decode("utf-8", "replace"))
+        content = await connection.transport.read_body(response, LARGEST_ERROR)
+        text = self.upstream.redact(content.decode("utf-8", "replace"))
         if "application/json" not in response.headers.get("content-type", ""):
             code = status if status < 500 or status == 503 else 502
             raise ApiError(code, f"The upstream returned status {status}: {text[:500]}", code="upstream_error")

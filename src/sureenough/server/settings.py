@@ -16,6 +16,7 @@ from sureenough.answers import resolve_kind
 from sureenough.api import render_prompt
 from sureenough.core.options import LIVE_DEFAULTS, RunOptions
 from sureenough.engines.base import Engine
+from sureenough.engines.openai.address import given_twice
 from sureenough.engines.openai.client import check_sampling
 from sureenough.errors import UsageError
 from sureenough.spec import parse
@@ -89,8 +90,7 @@ class ServerSettings:
 
     def __post_init__(self) -> None:
         check_sampling(self.temperature, self.top_p)
-        urls = [self.upstream, *self.more_upstreams]
-        if len(set(urls)) < len(urls):
+        if self.more_upstreams and given_twice([self.upstream or "", *self.more_upstreams]) is not None:
             raise UsageError("an upstream is given twice; name every server once")
         if self.template is not None:
             render_prompt("?", self.template)

@@ -10,7 +10,7 @@ import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 
@@ -21,7 +21,7 @@ from sureenough.engines.base import Engine, SharedEngine, opened
 from sureenough.engines.load_balancer import OpenLoadBalancer, balanced
 from sureenough.engines.local.engine import Local
 from sureenough.engines.openai.client import OpenAI, OpenAIConnection, Timeouts
-from sureenough.engines.openai.errors import TransportError
+from sureenough.engines.openai.errors import ConnectError, TransportError
 from sureenough.engines.server_loads import ServerCounts, ServerLoads
 from sureenough.errors import EngineError, EngineRejected, EngineUnavailable, UsageError
 from sureenough.server.engine_upstream import EngineUpstream
@@ -30,13 +30,20 @@ from sureenough.server.settings import ServerSettings
 from sureenough.spec import parse
 
 if TYPE_CHECKING:
-    from yarl import URL
+    import aiohttp
 
-    from sureenough.engines.openai.transport import Transport
+    from sureenough.engines.openai.transport import FetchedResponse
 
 MODELS_SECONDS: Final = 30.0  # seconds for which a list of models is reused
 READY_SECONDS: Final = 2.0  # seconds for which the result of a readiness probe is reused
 LOCAL_PATHS: Final = 32  # paths at once of a model on this machine, over all requests; further ones wait
+
+
+class UpstreamResponse(NamedTuple):
+    """The beginning of a response, and the connections to the server that sends it."""
+
+    connection: OpenAIConnection
+    response: aiohttp.ClientResponse
 
 
 class Upstream:
@@ -54,19 +61,9 @@ class Upstream:
         self._probe: asyncio.Task[bool] | None = None
         self._probed: tuple[float, bool] | None = None  # when, and whether it was ready
 
-    @property
-    def connected(self) -> OpenAIConnection:
-        """The connections to the server that gets the next request."""
-        return self._connections[self._balancer.loads.choose(0)]
-
     def server_counts(self) -> list[ServerCounts]:
-        """What each of several servers has done for runs."""
+        """What each of several servers has done."""
         return self._balancer.loads.counts() if len(self._connections) > 1 else []
-
-    @property
-    def transport(self) -> Transport:
-        """The connections, which send the key."""
-        return self.connected.transport
 
     def engine(self, model: str, sampling: dict[str, Any]) -> Engine:
         """The engine for one request."""
@@ -78,20 +75,41 @@ class Upstream:
     @property
     def offered(self) -> tuple[str, ...]:
         """The models that are offered, if that is known without a request to the upstream."""
-        return self.settings.models or ((self.connected.engine.model,) if self.local else ())
+        return self.settings.models or ((self._connections[0].engine.model,) if self.local else ())
 
     @property
     def is_builtin(self) -> bool:
         """Whether the built-in model answers."""
-        return self.local and self.connected.engine.model == reasoner.NAME
+        return self.local and self._connections[0].engine.model == reasoner.NAME
 
     def notes(self, question: str) -> tuple[str, ...]:
         """What a reader of the answer should know before there is one."""
         return reasoner.notes(question) if self.is_builtin else ()
 
-    def url(self, endpoint: str) -> URL:
-        """The URL of an endpoint such as `chat/completions`."""
-        return self.connected.endpoint(endpoint)
+    @asynccontextmanager
+    async def exchange(self, endpoint: str, content: bytes) -> AsyncIterator[UpstreamResponse]:
+        """Send a request to an endpoint such as `chat/completions`, of another server if one cannot be reached.
+
+        Raises:
+            TransportError: no server responds, or the response broke off.
+        """
+        tried, begun, balancer = set[int](), False, self._balancer
+        while True:
+            index = balancer.loads.choose(None, tried)
+            one = self._connections[index]
+            request = one.transport.request("POST", one.endpoint(endpoint), content, {"Accept": "*/*"})
+            with balancer.counted(index, None) as counted:
+                try:
+                    async with request as response:
+                        begun = True
+                        yield UpstreamResponse(one, response)
+                    return
+                except TransportError as error:
+                    counted.failed = True
+                    balancer.suspect(index, skip=isinstance(error, ConnectError))
+                    tried.add(index)
+                    if begun or len(tried) == len(self._connections):
+                        raise
 
     def redact(self, text: str) -> str:
         """Text of the upstream without its key and its address."""
@@ -109,10 +127,7 @@ class Upstream:
         return self._models
 
     async def _list(self) -> list[str]:
-        try:
-            response = await self.transport.fetch("GET", self.url("models"), seconds=10)
-        except TransportError as error:
-            raise self.connected.errors.unreachable(error) from None
+        response = await self._fetch_models()
         if response.status != 200:
             fix = "; check the key" if response.status in (401, 403) else "; check the URL, which usually ends in /v1"
             raise EngineUnavailable(f"the upstream returned status {response.status} for its list of models{fix}")
@@ -120,6 +135,19 @@ class Upstream:
             return [str(model["id"]) for model in msgspec.json.decode(response.body)["data"]]
         except (msgspec.DecodeError, KeyError, TypeError, RecursionError):
             raise EngineRejected("the upstream's list of models cannot be read") from None
+
+    async def _fetch_models(self) -> FetchedResponse:
+        """The list of models of the first server that responds."""
+        tried = set[int]()
+        while True:
+            index = self._balancer.loads.choose(None, tried)
+            one = self._connections[index]
+            try:
+                return await one.transport.fetch("GET", one.endpoint("models"), seconds=10)
+            except TransportError as error:
+                tried.add(index)
+                if len(tried) == len(self._connections):
+                    raise one.errors.unreachable(error) from None
 
     async def problem(self) -> str | None:
         """What is wrong with the upstream, as far as its list of models tells; None if nothing is."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from base64 import b64encode
+from collections.abc import Sequence
 from typing import Final
 from urllib.request import getproxies, proxy_bypass
 
@@ -21,6 +22,18 @@ def parse_url(url: str) -> URL:
     except (ValueError, TypeError) as error:
         why = ": ports go from 1 to 65535" if "port" in str(error).lower() else ""
         raise UsageError(f"that is not a URL{why}; it looks like http://localhost:8000/v1") from None
+
+
+def given_twice(urls: Sequence[str]) -> str | None:
+    """The first URL that is another spelling of an earlier one, or has only another user; None if all differ."""
+    servers = set[tuple[object, ...]]()
+    for url in urls:
+        address = parse_url(url)
+        server = (address.scheme, address.host, address.port, address.path.rstrip("/"), address.query_string)
+        if server in servers:
+            return url
+        servers.add(server)
+    return None
 
 
 def without_secrets(url: URL) -> URL:

@@ -1,0 +1,158 @@
+"""Errors of a Ray cluster that are not Ray's own end the work; nothing waits forever, and no actor is left."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from sureenough.drivers import ray_executor
+from sureenough.drivers.ray_cluster import Node
+from sureenough.drivers.ray_executor import RayExecutor
+from sureenough.engines.fake import Fake
+from sureenough.errors import EngineError, EngineRejected, EngineUnavailable
+
+
+class RayError(Exception):
+    """As Ray's."""
+
+
+class Remote:
+    """A method of an actor, or its class."""
+
+    def __init__(self, result: Callable[[], Any]) -> None:
+        self._result = result
+
+    def remote(self, *arguments: object) -> Any:
+        return self._result()
+
+
+class Actor:
+    """A runner whose calls return 7."""
+
+    def __init__(self, opened: Callable[[], Any]) -> None:
+        self.ping, self.close = (Remote(lambda: asyncio.sleep(0)) for _ in range(2))
+        self.call, self.open = Remote(lambda: asyncio.sleep(0, 7)), Remote(opened)
+
+
+class Cluster:
+    """A cluster with one node."""
+
+    def __init__(self) -> None:
+        self.made: set[Actor] = set()
+        self.killed: set[Actor] = set()
+        self.ray = SimpleNamespace(exceptions=SimpleNamespace(RayError=RayError), kill=self.killed.add)
+
+    def nodes(self) -> list[Node]:
+        return [Node("n1", "10.0.0.2")]
+
+    def opened(self) -> Any:
+        return asyncio.sleep(0)
+
+    def on(self, node: Node, thing: object, **options: object) -> Remote:
+        return Remote(self.make)
+
+    def make(self) -> Actor:
+        actor = Actor(self.opened)
+        self.made.add(actor)
+        return actor
+
+
+class Headless(Cluster):
+    """Loses its head node after the first runner was made."""
+
+    failures = 0
+
+    def nodes(self) -> list[Node]:
+        if self.made:
+            self.failures += 1
+            raise ConnectionError("GCS is gone, key=hunter2")
+        return super().nodes()
+
+
+class Lost(Headless):
+    """Loses its runner, too."""
+
+    def opened(self) -> Any:
+        raise RayError("died")
+
+
+class Unmade(Cluster):
+    """Cannot make an actor."""
+
+    def make(self) -> Actor:
+        raise ValueError("no such scheduling strategy")
+
+
+class Unsendable(Cluster):
+    """Cannot send the engine."""
+
+    def opened(self) -> Any:
+        raise TypeError("cannot pickle '_thread.lock' object")
+
+
+class Dying(Cluster):
+    """Its runners die when they open their engines."""
+
+    def opened(self) -> Any:
+        raise RayError("the worker died")
+
+
+def call(cluster: Any) -> Any:
+    async def use() -> Any:
+        async with RayExecutor(cluster, lambda: Fake(lambda seed: [])).open(parallel=1, calls=1) as opened:
+            return await opened.call(print)
+
+    return asyncio.run(asyncio.wait_for(use(), 30))
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ray_executor, "POLL_SECONDS", 0.001)
+    monkeypatch.setattr(ray_executor, "LOST_SECONDS", 0.01)
+
+
+@pytest.mark.parametrize(
+    ("cluster", "kind", "message"),
+    [
+        (Lost(), EngineUnavailable, r"does not list its nodes \(GCS is gone, key=\*\*\*\)"),
+        (Unmade(), EngineRejected, "no runner can start on node 10.0.0.2: no such scheduling strategy"),
+        (Unsendable(), EngineRejected, "no runner can start on node 10.0.0.2: cannot pickle"),
+        (Dying(), EngineUnavailable, "the last: on node 10.0.0.2: the worker died"),
+    ],
+)
+def test_an_error_at_the_start_ends_the_work(cluster: Cluster, kind: type[EngineError], message: str) -> None:
+    with pytest.raises(kind, match=message):
+        call(cluster)
+    assert len(cluster.made) <= ray_executor.MOST_DEATHS
+    assert cluster.killed == cluster.made
+
+
+def test_a_cluster_that_is_gone_before_the_first_call() -> None:
+    cluster = Headless()
+    cluster.make()
+    with pytest.raises(EngineUnavailable, match="does not list its nodes"):
+        call(cluster)
+
+
+def test_runners_go_on_while_the_head_node_is_gone() -> None:
+    cluster: Any = Headless()
+
+    async def use() -> list[int]:
+        async with RayExecutor(cluster, lambda: Fake(lambda seed: [])).open(parallel=1, calls=1) as opened:
+            first = await opened.call(print)
+            while cluster.failures < 5:
+                await asyncio.sleep(0.001)
+            return [first, await opened.call(print)]
+
+    assert asyncio.run(asyncio.wait_for(use(), 30)) == [7, 7]
+
+
+def test_runners_are_used_and_ended() -> None:
+    cluster = Cluster()
+    assert call(cluster) == 7
+    assert len(cluster.made) == 1
+    assert cluster.killed == cluster.made
