@@ -18,7 +18,6 @@ from sureenough.cli import app
 from sureenough.cli.explain import find_question
 from sureenough.errors import SureEnoughError, TraceError
 from sureenough.pools import Pool, PoolInfo, Question, RecordedPath, is_pool, write_pool
-from sureenough.pools.durable import publish_folder, recover_folder
 from sureenough.pools.schema import KEY
 from tests.bench.making import make_pool
 
@@ -214,14 +213,3 @@ def test_addresses_that_cannot_be_read(uri: str, problem: str) -> None:
             Pool(place)
         assert problem in str(raised.value)
         assert "hunter2" not in str(raised.value)
-
-
-def test_a_folder_takes_the_place_of_an_older_one(tmp_path: Path) -> None:
-    write_parts(tmp_path / "pool", "ab")
-    write_parts(tmp_path / "new", "abc")
-    publish_folder(tmp_path / "new", tmp_path / "pool")
-    assert [one.name for one in tmp_path.iterdir()] == ["pool"]
-    assert Pool(tmp_path / "pool").rows == 9
-    (tmp_path / "pool").rename(tmp_path / "pool.older")  # as if killed between the two renames
-    recover_folder(tmp_path / "pool")
-    assert Pool(tmp_path / "pool").rows == 9

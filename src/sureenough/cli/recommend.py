@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
@@ -47,7 +48,7 @@ def command(
     learned = LearnedStates(learn, state)
     found: list[Recommendation] = []
     for source in sources or [BUILTIN_POOL]:
-        if source.is_dir() and not is_pool(source):
+        if os.path.isdir(source) and not is_pool(source):
             found += _of_run(source)
         else:
             with progress_bar(source.name) as progress:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 import sys
 import time
@@ -34,7 +35,8 @@ from sureenough.engines.load_balancer import LoadBalancer
 from sureenough.engines.openai.client import OpenAI
 from sureenough.errors import TraceError, UsageError
 from sureenough.pools import Journal, OutputLock, PoolInfo, RecordedPath, is_address, is_pool
-from sureenough.pools.durable import recover_folder
+from sureenough.pools.folder_replacement import FolderReplacement
+from sureenough.pools.parts import is_part
 from sureenough.redact import printable_url
 
 SAMPLED_FIRST: Final = 4
@@ -83,9 +85,12 @@ def command(
         join(ray, call, dry_run=True)
         typer.echo(job.estimate(price_in, price_out))
         return
+    if output.is_dir() and (output.is_symlink() or output.name == ".."):
+        output = output.resolve()  # the folder is replaced, not the link to it
     _check_output(output, rows_per_part)
     call.with_resource(OutputLock(output.with_name(output.name + ".lock"), output))
-    recover_folder(output)
+    if rows_per_part is not None:
+        FolderReplacement(output).recover()
     cluster = join(ray, call)
     if cluster is not None:
         elsewhere = server if server.url else replace(server, model=absolute_model(server.model))
@@ -105,6 +110,8 @@ def command(
             )
         earlier.reopen(journal_file, terms)
     with Journal(journal_file, terms) as journal:
+        if earlier is not None:
+            earlier.check_journal(journal)
         result = job.run(journal)
         if journal.paths:
             has_text = earlier is not None and earlier.text
@@ -132,10 +139,18 @@ def _check_output(output: Path, rows_per_part: int | None) -> None:
     if not output.name or (output.is_dir() and rows_per_part is None):
         hint = " (--rows-per-part extends a folder of parts)" if is_pool(output) else ""
         raise UsageError(f"{output} is a folder; name the file to write, such as {output / 'pool.parquet'}{hint}")
-    if rows_per_part is not None and output.is_file():
+    if rows_per_part is None:
+        return
+    if os.path.lexists(output) and not output.is_dir():
         raise UsageError(f"{output} is a file; with --rows-per-part, the output is a folder")
     if output.is_dir() and not is_pool(output):
         raise UsageError(f"{output} is a folder without parts of a pool; name one that does not exist yet")
+    for entry in output.iterdir() if output.is_dir() else ():
+        if not is_part(entry.name) or entry.is_symlink() or not entry.is_file():
+            raise UsageError(
+                f"{output} holds {entry.name}, which is not a part of the pool and would be lost when the folder is "
+                "replaced; move it elsewhere, or name another output"
+            )
 
 
 @dataclass(frozen=True, slots=True)

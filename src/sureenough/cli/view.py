@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 import time
 import webbrowser
@@ -43,7 +44,7 @@ def command(
 ) -> None:
     """Show a kept run again, or a strategy on a recorded question: every path, the votes, the stop rule."""
     serve.check_installed()
-    if run is not None and not run.exists() and not is_address(run):
+    if run is not None and not os.path.exists(run) and not is_address(run):
         raise UsageError(f"{run} does not exist; `sureenough serve --keep-runs FOLDER` keeps runs")
     if run is None or is_pool(run):
         _view_question(run, question, strategy, port, browser)

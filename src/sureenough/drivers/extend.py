@@ -3,8 +3,6 @@ is sampled."""
 
 from __future__ import annotations
 
-import shutil
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -18,8 +16,9 @@ from sureenough.drivers.judging import PoolVerdicts
 from sureenough.drivers.record import RecordQuestion, with_verdicts
 from sureenough.errors import TraceError
 from sureenough.pools import Journal, Pool, PoolInfo, Question, write_journal_pool
-from sureenough.pools.durable import make_folder, publish_folder
+from sureenough.pools.folder_replacement import PART, FolderReplacement
 from sureenough.pools.journal import Recordable, reopen, with_window
+from sureenough.pools.write import system_message
 
 
 def recorded_with(terms: dict[str, Any], questions: Sequence[RecordQuestion]) -> dict[str, Any]:
@@ -35,19 +34,20 @@ class PoolExtension:
         self._check_info(info)
         wanted = {question.id: question for question in questions}
         seed: int = info.more["recorded"]["seed"]
+        self.files = {Path(part.path).name for part in self._pool.parts}
         self.paths: set[tuple[str, int]] = set()
         self.others: list[Question] = []  # questions that are not to be recorded now, without their paths
         self.text = False  # whether paths were kept with their text
         self.verdicts = PoolVerdicts(VERSION, {})  # on the answers of all its questions
         prompts: dict[str, str] = {}
         for info_of_part in (part.info() for part in self._pool.parts):
-            prompts |= info_of_part.more.get("prompts", {})
+            prompts |= _texts(info_of_part.more.get("prompts"))
             kept = PoolVerdicts.read(info_of_part)
             self.verdicts.classes.update(kept.classes)
             self.verdicts.undecided.update(kept.undecided)
         for question in self._pool:
             if question.id not in wanted:
-                self.others.append(Question(question.id, question.gold, question.level, [], kind=question.kind))
+                self.others.append(replace(question, paths=[]))
             elif wanted[question.id].gold != question.gold:
                 raise self._refusal(f"question {question.id!r} has another gold answer in it")
             elif prompts.get(question.id) not in (None, info.more["prompts"][question.id]):
@@ -62,6 +62,11 @@ class PoolExtension:
     def reopen(self, journal: Path, terms: dict[str, Any]) -> None:
         """Make the pool's journal; if this is killed, the pool is as it was."""
         reopen(self._pool, journal, terms)
+
+    def check_journal(self, journal: Journal) -> None:
+        """Refuse to go on with a journal that lacks paths of the pool: those would be lost."""
+        if any(path not in journal.paths for path in self.paths):
+            raise self._refusal(f"it holds paths that {journal.file} lacks, so it changed after that was begun")
 
     def _check_info(self, info: PoolInfo) -> None:
         """By all terms if the pool has kept them, else by those that pools always say."""
@@ -107,33 +112,43 @@ def write_recorded_pool(
         return
     info = with_window(info, [one.id for one in every], journal)
     with_kinds = any(one.kind is not None for one in every)
-    folder = output.with_name(output.name + ".part")
-    shutil.rmtree(folder, ignore_errors=True)
-    make_folder(folder)
-    for number, group in enumerate(_groups(every, journal, rows_per_part)):
-        ids = {one.id for one in group}
-        prompts = {name: prompt for name, prompt in info.more["prompts"].items() if name in ids}
-        own = replace(info, more=info.more | {"prompts": prompts})
-        own = with_verdicts(own, [one for one in questions if one.id in ids], journal, verdicts.restricted(ids))
-        keep(folder / f"part-{number:05d}.parquet", group, info=own, keep_kinds=with_kinds)
-    publish_folder(folder, output)
+    replacement = FolderReplacement(output)
+    try:
+        folder = replacement.begin()
+        for number, group in enumerate(_groups(every, journal, rows_per_part)):
+            prompts = {one.id: info.more["prompts"][one.id] for one in group if one.id in info.more["prompts"]}
+            own = replace(info, more=info.more | {"prompts": prompts})
+            judged = [one for one in group if isinstance(one, RecordQuestion)]
+            own = with_verdicts(own, judged, journal, verdicts.restricted(one.id for one in group))
+            keep(folder / PART.format(number), group, info=own, keep_kinds=with_kinds)
+        replacement.publish(earlier.files if earlier else ())
+    except OSError as error:
+        raise TraceError(
+            f"cannot write {output}: {system_message(error)}. All paths are safe in {journal.file}; "
+            "when the folder can be written, give the same command again"
+        ) from None
 
 
 def _groups(questions: Sequence[Recordable], journal: Journal, rows: int) -> Iterator[list[Recordable]]:
     """Questions with at least so many paths together, the last group perhaps with fewer."""
-    counts = Counter(question for question, _ in journal.paths)
     group: list[Recordable] = []
     size = 0
     for question in questions:
-        if not counts[question.id]:
+        paths = len(journal.paths.numbers(question.id))
+        if not paths:
             continue
         group.append(question)
-        size += counts[question.id]
+        size += paths
         if size >= rows:
             yield group
             group, size = [], 0
     if group:
         yield group
+
+
+def _texts(value: object) -> dict[str, str]:
+    """What a file says in a JSON object of texts; other values are left out."""
+    return {name: text for name, text in value.items() if isinstance(text, str)} if isinstance(value, dict) else {}
 
 
 def _with_probes(probes: Any) -> str:

@@ -128,7 +128,7 @@ class PoolVerdicts(msgspec.Struct, frozen=True):
     def restricted(self, questions: Iterable[str]) -> PoolVerdicts:
         """The verdicts on these questions."""
         names = self.classes.keys() & set(questions)
-        undecided = {name: pairs for name, pairs in self.undecided.items() if name in names}
+        undecided = {name: self.undecided[name] for name in sorted(names) if name in self.undecided}
         return PoolVerdicts(self.rules, {name: self.classes[name] for name in sorted(names)}, undecided)
 
     def of(self, question: str, judge: Judge) -> list[list[str]] | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import socket
 from contextlib import suppress
 from pathlib import Path
@@ -45,35 +44,6 @@ def publish(part: Path, file: Path) -> None:
         os.fsync(handle.fileno())
     os.replace(part, file)
     sync_folder(file.parent)
-
-
-def make_folder(folder: Path) -> None:
-    try:
-        folder.mkdir()
-    except OSError as error:
-        raise TraceError(f"cannot write {folder}: {error.strerror or error}; choose another place with -o") from None
-
-
-def publish_folder(part: Path, folder: Path) -> None:
-    """Give a finished folder its final name in place of an older one, which stays until this one is there."""
-    sync_folder(part)
-    older = _older(folder)
-    shutil.rmtree(older, ignore_errors=True)
-    if folder.exists():
-        os.replace(folder, older)
-    os.replace(part, folder)
-    sync_folder(folder.parent)
-    shutil.rmtree(older, ignore_errors=True)
-
-
-def recover_folder(folder: Path) -> None:
-    """Undo what a `publish_folder` that was killed half-way left."""
-    if not folder.exists() and _older(folder).exists():
-        os.replace(_older(folder), folder)
-
-
-def _older(folder: Path) -> Path:
-    return folder.with_name(folder.name + ".older")
 
 
 def write_file(file: Path, data: bytes) -> None:
@@ -168,7 +138,7 @@ def _owner(handle: IO[str]) -> dict[str, Any]:
         handle.seek(0)
         owner = json.loads(handle.read(1000))
         return owner if isinstance(owner["pid"], int) and isinstance(owner["host"], str) else {}
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return {}
 
 

@@ -31,9 +31,19 @@ class JournalPaths(Mapping[Key, RecordedPath]):
     def __init__(self, lines: JsonLinesFile) -> None:
         self._lines = lines
         self._offsets = {_key(line, lines.file, offset): offset for offset, line in lines}
+        self._numbers: dict[str, list[int]] = {}
+        for question, number in self._offsets:
+            self._numbers.setdefault(question, []).append(number)
 
     def add(self, key: Key, line: Line) -> None:
-        self._offsets[key] = self._lines.add(line)
+        offset = self._lines.add(line)
+        if key not in self._offsets:
+            self._numbers.setdefault(key[0], []).append(key[1])
+        self._offsets[key] = offset
+
+    def numbers(self, question: str) -> list[int]:
+        """The numbers of a question's paths, in order."""
+        return sorted(self._numbers.get(question, ()))
 
     def __getitem__(self, key: Key) -> RecordedPath:
         offset = self._offsets[key]
@@ -140,14 +150,12 @@ def with_window(info: PoolInfo, ids: Iterable[str], journal: Journal) -> PoolInf
     return replace(info, window=choose_window(lengths))
 
 
-def by_question(paths: Mapping[Key, RecordedPath], ids: Iterable[str]) -> Iterator[tuple[str, list[RecordedPath]]]:
+def by_question(paths: JournalPaths, ids: Iterable[str]) -> Iterator[tuple[str, list[RecordedPath]]]:
     """The paths of every question that has any, in order of their numbers; one question's at a time."""
-    numbers: dict[str, list[int]] = {}
-    for question, number in paths:
-        numbers.setdefault(question, []).append(number)
     for name in ids:
-        if name in numbers:
-            yield name, [paths[name, number] for number in sorted(numbers[name])]
+        numbers = paths.numbers(name)
+        if numbers:
+            yield name, [paths[name, number] for number in numbers]
 
 
 def _line(question: str, path: RecordedPath) -> Line:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -16,15 +18,17 @@ from pyarrow import fs
 
 from sureenough.errors import TraceError
 from sureenough.pools.schema import KEY, REQUIRED, PoolInfo
-from sureenough.redact import printable_url
+from sureenough.redact import HIDDEN, redact
 
 QUESTIONS: Final = (".csv", ".tsv", ".json", ".jsonl")
 """Files of questions, which are not pools yet."""
 COLUMNS: Final = (*REQUIRED, "text", "seed", "question_text", "kind", "probes")
 """What is read of a pool, as far as it is there."""
 TEXTS: Final = ("question", "gold", "answer", "finish", "text", "question_text", "kind")
+NUMBERS: Final = ("path", "seed", "level")
 SHARED: Final = ("model", "k", "logprobs", "sampling", "prompt", "kind")
 """What the parts of a pool must have in common; datasets may differ, if each part was recorded from its own file."""
+SCHEMES: Final = ("file", "s3", "gs", "gcs", "hdfs", "viewfs", "abfs", "abfss")
 _ADDRESS: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/+(.*)", re.DOTALL)  # two letters: C:/ is a drive
 
 
@@ -38,11 +42,18 @@ class PoolPart:
 
     def open(self) -> pq.ParquetFile:
         """The file, its footer read."""
+        if self.filesystem is None and os.path.exists(self.path) and not os.path.isfile(self.path):
+            raise TraceError(f"{self.name} is not a regular file; copy its content to one")
         try:
             return pq.ParquetFile(self.path, filesystem=self.filesystem)
+        except UnicodeEncodeError:
+            name = self.name.encode(errors="backslashreplace").decode()
+            raise TraceError(f"{name}: its name is not UTF-8 text; rename it") from None
         except PermissionError:
             raise TraceError(f"{self.name} may not be read; check its permissions") from None
-        except (pa.ArrowInvalid, OSError) as error:
+        except FileNotFoundError:
+            raise TraceError(f"{self.name} does not exist, or is a link to a file that does not") from None
+        except (pa.ArrowException, OSError) as error:
             raise TraceError(
                 f"{self.name} is not a whole Parquet file ({first_line(error)}); was it cut while being copied?"
             ) from None
@@ -79,6 +90,10 @@ class PoolPart:
         for name in ("peak", "conf"):
             if not _is_list_of_floats(columns[name]):
                 raise TraceError(f"{self.name}: column {name} is {columns[name]}; it must be a list of floats")
+        for name in NUMBERS:
+            kind = columns.get(name, pa.null())
+            if not (pa.types.is_integer(kind) or pa.types.is_null(kind)):
+                raise TraceError(f"{self.name}: column {name} is {kind}; it must hold integers")
         for name in TEXTS:
             kind = columns.get(name, pa.string())
             if not (pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_null(kind)):
@@ -91,22 +106,29 @@ def pool_parts(location: str | Path) -> tuple[str, list[PoolPart]]:
     address = _ADDRESS.fullmatch(str(location))
     if address is not None:
         return _remote_parts(*address.groups())
-    file = Path(location)
+    return _local_parts(str(location), Path(location))
+
+
+def _local_parts(name: str, file: Path) -> tuple[str, list[PoolPart]]:
     questions = file.name if file.suffix.lower() in QUESTIONS else "questions.csv"
-    if not file.exists():
-        raise TraceError(f"no such file: {file}; {_what_a_pool_is(questions)}")
-    if questions == file.name:
-        raise TraceError(f"{file} is not a pool; {_what_a_pool_is(questions)}")
-    if file.is_dir():
-        names = sorted(entry.name for entry in file.iterdir() if entry.is_file() and is_part(entry.name))
-        return str(file), _parts_in(str(file), [(name, str(file / name)) for name in names], None)
-    return str(file), [PoolPart(str(file), str(file), None)]
+    try:
+        file.stat()
+        if questions == file.name:
+            raise TraceError(f"{name} is not a pool; {_what_a_pool_is(questions)}")
+        if not file.is_dir():
+            return name, [PoolPart(name, str(file), None)]
+        files = sorted(entry.name for entry in file.iterdir() if is_part(entry.name) and not entry.is_dir())
+    except (FileNotFoundError, NotADirectoryError, ValueError):
+        raise TraceError(f"no such file: {name}; {_what_a_pool_is(questions)}") from None
+    except OSError as error:
+        raise TraceError(f"{name} cannot be read: {error.strerror or error}") from None
+    return name, _parts_in(name, [(part, str(file / part)) for part in files], None)
 
 
 def is_pool(location: str | Path) -> bool:
     """Whether this names recorded paths, not a folder of runs: a Parquet file, a folder of parts, or a URI."""
     file = Path(location)
-    has_parts = file.is_dir() and any(is_part(entry.name) for entry in file.iterdir())
+    has_parts = os.path.isdir(file) and any(is_part(entry.name) for entry in file.iterdir())
     return is_address(location) or has_parts or file.suffix == ".parquet"
 
 
@@ -121,23 +143,41 @@ def is_part(name: str) -> bool:
 
 def _remote_parts(scheme: str, rest: str) -> tuple[str, list[PoolPart]]:
     """The files behind a URI. A `Path` has joined its slashes, so they are written again."""
-    uri = f"{scheme}://{'/' if scheme.lower() == 'file' else ''}{rest}"
-    name = printable_url(uri)
-    if "@" in rest.partition("/")[0]:
-        raise TraceError(f"{name}: leave user and password out, and give them as the file system's own settings do, "
-                         "such as AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY")  # fmt: skip
+    root = "/" if scheme.lower() == "file" else ""
+    place = re.split(r"[?#]", rest, maxsplit=1)[0]
+    query = rest.removeprefix(place)
+    if _has_secrets(scheme.lower(), place, query):
+        raise TraceError(
+            f"the address {scheme}://… must not contain secrets: leave user and password out, and keys and signatures, "
+            "and give them as the file system's own settings do, such as AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY "
+            "(an @ in the name of a file is %40)"
+        )
+    uri, name = f"{scheme}://{root}{rest}", f"{scheme}://{root}{place}"
     try:
         filesystem, path = fs.FileSystem.from_uri(uri)
+        if isinstance(filesystem, fs.LocalFileSystem):
+            return _local_parts(name, Path(path))
         entry = filesystem.get_file_info(path)
         if entry.type == fs.FileType.File:
             return name, [PoolPart(name, path, filesystem)]
-        found = filesystem.get_file_info(fs.FileSelector(path)) if entry.type == fs.FileType.Directory else None
+        entries = filesystem.get_file_info(fs.FileSelector(path)) if entry.type == fs.FileType.Directory else None
     except (pa.ArrowException, OSError, ValueError) as error:
-        raise TraceError(f"{name} cannot be opened ({first_line(error)}); check the address and your access") from None
-    if found is None:
+        # For other schemes, the text may quote the address in any form.
+        reason = first_line(error, uri, query) if scheme.lower() in SCHEMES else type(error).__name__
+        raise TraceError(f"{name} cannot be opened ({reason}); check the address and your access") from None
+    if entries is None:
         raise TraceError(f"no such file: {name}; {_what_a_pool_is('questions.csv')}")
-    files = sorted((one.base_name, one.path) for one in found if one.is_file and is_part(one.base_name))
+    files = sorted((one.base_name, one.path) for one in entries if one.is_file and is_part(one.base_name))
     return name, _parts_in(name, files, filesystem)
+
+
+def _has_secrets(scheme: str, place: str, query: str) -> bool:
+    """Whether an address may hold a password, a key or a signature."""
+    query = unquote("?" + query[1:])
+    if HIDDEN in redact(query) or "@" in query:
+        return True
+    host = unquote(place.partition("/")[0])
+    return scheme != "file" and ("@" in place or re.fullmatch(r"[^@:]*(:\d*)?", host) is None)
 
 
 def _parts_in(folder: str, files: list[tuple[str, str]], filesystem: fs.FileSystem | None) -> list[PoolPart]:
@@ -198,5 +238,10 @@ def _is_list_of_floats(kind: pa.DataType) -> bool:
     return bool(a_list and pa.types.is_floating(kind.value_type))
 
 
-def first_line(error: BaseException) -> str:
-    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+def first_line(error: BaseException, *secrets: str) -> str:
+    """The first line of an error's text, without secrets and escapes."""
+    text = str(error)
+    for secret in filter(None, secrets):
+        text = text.replace(secret, HIDDEN)  # before the text is cut: a secret may have several lines
+    lines = text.strip().splitlines()
+    return redact(lines[0]) if lines else type(error).__name__

@@ -12,6 +12,7 @@ from typing import Final, cast
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from sureenough.core.options import choose_window
 from sureenough.errors import TraceError
@@ -62,7 +63,7 @@ class Pool:
             self._firsts.append(self._firsts[-1] + parquet.metadata.num_rows)
             self.tokens += count_values("conf", parquet)
             infos.append(part.info(parquet))
-        self._columns = list(columns or ())
+        self._columns = columns or {}
         self.rows = self._firsts[-1]
         self.info = joined_info(self.parts, infos)
         if self.rows == 0:
@@ -81,6 +82,14 @@ class Pool:
         digests = [part.digest() for part in self.parts]
         return digests[0] if len(digests) == 1 else hashlib.sha256(" ".join(digests).encode()).hexdigest()
 
+    def _open(self, number: int) -> pq.ParquetFile:
+        """A part once more; refuses one that was replaced since the pool was opened."""
+        part, rows = self.parts[number], self._firsts[number + 1] - self._firsts[number]
+        parquet = part.open()
+        if parquet.metadata.num_rows != rows or part.columns(parquet.schema_arrow) != self._columns:
+            raise TraceError(f"{part.name} was replaced while the pool was being read; give the same command again")
+        return parquet
+
     def starts(self) -> list[int]:
         """The row at which each question starts; refuses questions whose rows are not together."""
         starts: list[int] = []
@@ -88,7 +97,7 @@ class Pool:
         for number, part in enumerate(self.parts):
             row, current = self._firsts[number], cast(bytes | None, ...)
             with part.decoding():
-                for batch in part.open().iter_batches(READ_ROWS, columns=["question"]):
+                for batch in self._open(number).iter_batches(READ_ROWS, columns=["question"]):
                     for at, name in _changes(batch.column(0)):
                         if name == current:
                             continue  # it goes on from the batch before
@@ -106,9 +115,9 @@ class Pool:
     def _lengths(self) -> list[int]:
         """Whoever reads the paths reports damage; here it is left out."""
         lengths = [np.empty(0, np.int32)]
-        for part in self.parts:
+        for number in range(len(self.parts)):
             with suppress(pa.ArrowException, OSError):
-                for batch in part.open().iter_batches(BATCH, columns=["conf"]):
+                for batch in self._open(number).iter_batches(BATCH, columns=["conf"]):
                     lengths.append(pc.list_value_length(batch.column(0)).drop_null().to_numpy().astype(np.int32))
         return np.concatenate(lengths).tolist()  # type: ignore[no-any-return]
 
@@ -146,7 +155,7 @@ class Pool:
         if start >= last or self._firsts[number + 1] <= first:
             return
         first, last, start = first - start, last - start, 0  # from here on, rows of the part
-        parquet = part.open()
+        parquet = self._open(number)
         for group in range(parquet.num_row_groups):
             size = parquet.metadata.row_group(group).num_rows
             decoded = 0
@@ -154,7 +163,7 @@ class Pool:
                 start += size
                 continue
             try:
-                for batch in parquet.iter_batches(BATCH, row_groups=[group], columns=self._columns):
+                for batch in parquet.iter_batches(BATCH, row_groups=[group], columns=list(self._columns)):
                     low, high = max(0, first - start - decoded), min(batch.num_rows, last - start - decoded)
                     if low < high:
                         yield from self._decode(part, batch.slice(low, high - low), start + decoded + low)
@@ -169,7 +178,7 @@ class Pool:
             start += size
 
     def _decode(self, part: PoolPart, batch: pa.RecordBatch, start: int) -> Iterator[PoolRow]:
-        for i, row in enumerate(decode_rows(batch, self._columns)):
+        for i, row in enumerate(decode_rows(batch, list(self._columns))):
             if isinstance(row, PoolRow):
                 yield row
             elif self.skip_damaged:

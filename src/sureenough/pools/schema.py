@@ -54,7 +54,7 @@ class PoolInfo:
             return cls()
         try:
             data = json.loads(raw)
-        except ValueError:
+        except (ValueError, RecursionError):
             raise TraceError(f"{where}: its 'sureenough' metadata is not JSON; record the pool again") from None
         if not isinstance(data, dict):
             raise TraceError(f"{where}: its 'sureenough' metadata is not a JSON object; record the pool again")
