@@ -104,8 +104,8 @@ def paper_pair(table: int, setting: Callable[[CellResult], str] = strategy_name)
 
 def all_columns(table: int) -> list[Column]:
     """Everything about a strategy, with the paper's numbers of this table."""
-    return [*NAMES, QUESTIONS, ACCURACY, *PAIRED, TOKENS, SAVING, TOTAL, *paper_pair(table), STEPS, WIDTH, DROPPED,
-            RISKY, SETTLED]  # fmt: skip
+    return [*NAMES, QUESTIONS, ACCURACY, DIFFERENCE, TOKENS, SAVING, WON, LOST, TOTAL, *paper_pair(table), STEPS, WIDTH,
+            DROPPED, RISKY, SETTLED]  # fmt: skip
 
 
 def _average(columns: Sequence[Column], lines: Sequence[CellResult]) -> list[Cell]:
