@@ -32,9 +32,9 @@ from tests.pools.test_parts import write_parts
         "s3://AKIA:hunter2%40bucket/pool",
         "s3://AKIA:hunter2/bucket",
         "s3://bucket/pool?endpoint_override=http://me:hunter2@host",
-        "s3://buc ket/pool?other=hunter2",
-        "s3://buc ket/pool?other=x\nhunter2",
-        "s3://buc ket/pool?other=x://hunter2",
+        "s3://two words/pool?other=hunter2",
+        "s3://two words/pool?other=x\nhunter2",
+        "s3://two words/pool?other=x://hunter2",
         "file://host?sig=hunter2",
     ],
 )
