@@ -102,14 +102,16 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folders", type=Path, nargs="+", help="unpacked source distributions of graders")
     parser.add_argument("--list", action="store_true", help="print every case on which ours disagrees")
+    parser.add_argument("--least", type=float, default=0.0, help="exit with 1 if ours agrees with a smaller share")
+    parser.add_argument("--merges", type=int, default=sys.maxsize, help="exit with 1 if ours has more wrong merges")
     options = parser.parse_args()
     answers.warm_up()
-    for folder in options.folders:
-        report(folder, listing=options.list)
-    return 0
+    results = [report(folder, listing=options.list) for folder in options.folders]
+    return int(any(share < options.least or merges > options.merges for share, merges in results))
 
 
-def report(folder: Path, *, listing: bool) -> None:
+def report(folder: Path, *, listing: bool) -> tuple[float, int]:
+    """Print the table of one suite; the share of its cases on which ours agrees, and its wrong merges."""
     suite = list(cases(folder))
     strict = [ours(case) for case in suite]
     lenient = [ours(case, **dict.fromkeys(POLICIES, True)) for case in suite]
@@ -131,6 +133,8 @@ def report(folder: Path, *, listing: bool) -> None:
             kind = "wrong merge" if verdict else "miss"
             read = f"{answer_in(case.gold)!r} | {answer_in(case.text)!r}"
             print(f"{kind}: {case.test}: {case.gold!r} | {case.text!r}  read as  {read}")
+    merged = sum(verdict and not case.same for case, verdict in zip(suite, strict, strict=True))
+    return sum(case.same == verdict for case, verdict in zip(suite, strict, strict=True)) / len(suite), merged
 
 
 if __name__ == "__main__":
