@@ -57,7 +57,7 @@ def problems(site: Path) -> list[str]:
             if not target.exists():
                 found.append(f"{name} links to {link}, which does not exist")
             elif parts.fragment and target.suffix == ".html" and unquote(parts.fragment) not in parsed(target).names:
-                found.append(f"{name} links to {link}, and there is no such heading")
+                found.append(f"{name} links to {link}, and that page has no such heading")
     for file in sorted(site.rglob("*.css")):
         found += [
             f"{file.name} loads {url}" for url in re.findall(r"url\(\s*['\"]?(https?:[^)]*)", file.read_text("utf-8"))

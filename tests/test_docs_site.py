@@ -32,8 +32,8 @@ def test_a_site_without_problems(tmp_path: Path) -> None:
     ("page", "problem"),
     [
         ('<a href="c.html">x</a>', "a.html links to c.html, which does not exist"),
-        ('<a href="b.html#nowhere">x</a>', "a.html links to b.html#nowhere, and there is no such heading"),
-        ('<a href="#nowhere">x</a>', "a.html links to #nowhere, and there is no such heading"),
+        ('<a href="b.html#nowhere">x</a>', "a.html links to b.html#nowhere, and that page has no such heading"),
+        ('<a href="#nowhere">x</a>', "a.html links to #nowhere, and that page has no such heading"),
         ('<img src="picture.png">', "a.html links to picture.png, which does not exist"),
         ('<script src="https://cdn.example/x.js"></script>', "a.html loads https://cdn.example/x.js"),
         ('<link rel="stylesheet" href="//fonts.example/x.css">', "a.html loads //fonts.example/x.css"),

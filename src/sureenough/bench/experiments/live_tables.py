@@ -14,7 +14,7 @@ from sureenough.bench.live import LiveRun
 from sureenough.bench.result import Cell, ResultColumn, Table
 from sureenough.bench.score import StrategyRuns, rows
 
-COLUMNS: Final = [
+COMPARED: Final = [
     ResultColumn("dataset"),
     ResultColumn("model"),
     ResultColumn("strategy"),
@@ -23,6 +23,10 @@ COLUMNS: Final = [
     ResultColumn("vs first", "points", "points"),
     ResultColumn("won", "count", "questions"),
     ResultColumn("lost", "count", "questions"),
+]
+"""What the rows of all live tables begin with."""
+COLUMNS: Final = [
+    *COMPARED,
     ResultColumn("tokens", "tokens", "per question"),
     ResultColumn("width", "number", "paths", 1),
     ResultColumn("init", "seconds", "s"),

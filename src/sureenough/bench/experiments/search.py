@@ -9,7 +9,7 @@ from typing import Final
 from sureenough.bench import paper
 from sureenough.bench.experiments.columns import changed, measure
 from sureenough.bench.experiments.experiment import Experiment, Findings, Inputs
-from sureenough.bench.experiments.live_tables import comparable_runs, live_settings, live_totals
+from sureenough.bench.experiments.live_tables import COMPARED, comparable_runs, live_settings, live_totals
 from sureenough.bench.experiments.table_settings import settings_note
 from sureenough.bench.live import LiveRun
 from sureenough.bench.result import Cell, ResultColumn, Table
@@ -19,14 +19,7 @@ from sureenough.errors import UsageError
 NAMES: Final = ("ddc", "sure", "predictive+sc", "phi+sc")
 NO_QUESTIONS: Final = "search samples as it goes: give --dataset, and --url and --model for a server"
 COLUMNS: Final = [
-    ResultColumn("dataset"),
-    ResultColumn("model"),
-    ResultColumn("strategy"),
-    ResultColumn("questions", "count"),
-    ResultColumn("accuracy", "percent", "%"),
-    ResultColumn("vs first", "points", "points"),
-    ResultColumn("won", "count", "questions"),
-    ResultColumn("lost", "count", "questions"),
+    *COMPARED,
     ResultColumn("budget", "count", "paths"),
     ResultColumn("width", "number", "paths", 1),
     ResultColumn("tokens", "tokens", "per question"),
