@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from sureenough.engines.vllm.protocol import LOGITS_PROCESSOR, MIDDLEWARE, SOCKET_ENV, server_environment
+from sureenough.engines.vllm.protocol import LOGITS_PROCESSOR, MIDDLEWARE, SCHEDULER, SOCKET_ENV, server_environment
 from sureenough.engines.vllm.versions import check_version, installed_version
 from sureenough.errors import UsageError
 
@@ -28,7 +28,7 @@ def command(
     check_version(installed_version())
     # As a module, since builds without metadata have no command.
     words = [sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--model", model]
-    words += ["--logits-processors", LOGITS_PROCESSOR, "--middleware", MIDDLEWARE]
+    words += ["--logits-processors", LOGITS_PROCESSOR, "--middleware", MIDDLEWARE, "--scheduler-cls", SCHEDULER]
     words += ["--enable-prompt-tokens-details", *context.args]  # replies say how much of a prompt was cached
     if show:
         variables = server_environment(os.environ.get(SOCKET_ENV, "$(mktemp -d)/records.sock"), longest_window)

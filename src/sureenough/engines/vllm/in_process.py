@@ -24,6 +24,7 @@ from sureenough.engines.vllm.client import settled_counts
 from sureenough.engines.vllm.protocol import (
     LOGITS_PROCESSOR,
     PROGRESS_SECONDS,
+    SCHEDULER,
     K,
     Progress,
     WatchRequest,
@@ -82,7 +83,8 @@ class VLLM:
             from vllm.engine.arg_utils import AsyncEngineArgs
             from vllm.v1.engine.async_llm import AsyncLLM
 
-            arguments = {"max_logprobs": K, "logits_processors": [LOGITS_PROCESSOR], **self._arguments}
+            watching = {"logits_processors": [LOGITS_PROCESSOR], "scheduler_cls": SCHEDULER}
+            arguments = {"max_logprobs": K, **watching, **self._arguments}
             engine = AsyncLLM.from_engine_args(AsyncEngineArgs(model=self.model, **arguments))
             resources.callback(engine.shutdown)
             self._tokenizer = engine.get_tokenizer()

@@ -41,6 +41,7 @@ RECORDS_ENV: Final = "SUREENOUGH_VLLM_RECORDS_MB"
 """Environment: megabytes that records of finished paths may take; 256 by default. The oldest are dropped first."""
 
 LOGITS_PROCESSOR: Final = "sureenough.engines.vllm.server.logits_processor:WatchProcessor"
+SCHEDULER: Final = "sureenough.engines.vllm.server.scheduler.watch_scheduler"
 MIDDLEWARE: Final = "sureenough.engines.vllm.server.middleware.RecordsMiddleware"
 
 ARGUMENT_PREFIX: Final = "sure_"
