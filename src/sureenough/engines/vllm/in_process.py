@@ -23,7 +23,6 @@ from sureenough.engines.openai.wire import FINISH_REASONS
 from sureenough.engines.vllm.client import settled_counts
 from sureenough.engines.vllm.protocol import (
     LOGITS_PROCESSOR,
-    PROGRESS_SECONDS,
     SCHEDULER,
     K,
     Progress,
@@ -61,6 +60,7 @@ class VLLM:
         self._socket_path = ""
         self._resources = ExitStack()
         self._request_numbers = count()
+        self._encoded: tuple[Any, list[int]] | None = None  # the latest prompt and its tokens
 
     def sampled(self, *, max_path_tokens: int | None = None, **sampling: Any) -> VLLM:
         """The same model, loaded once, with other sampling parameters."""
@@ -185,7 +185,7 @@ class VLLM:
         with self._progress.following(key):
             output = asyncio.ensure_future(anext(outputs, None))
             try:
-                while not (await asyncio.wait({output}, timeout=PROGRESS_SECONDS))[0]:
+                while not (await asyncio.wait({output}, timeout=self._progress.interval))[0]:
                     progress = await self._progress.progress(key)
                     if progress is not None:
                         yield progress
@@ -211,9 +211,11 @@ class VLLM:
         return parse_summary(record, request.window)
 
     def _prompt_ids(self, prompt: Prompt) -> list[int]:
-        messages = [dict(message) for message in prompt.messages]
-        ids = self._tokenizer.apply_chat_template(messages, add_generation_prompt=True, tokenize=True)
-        return list(ids["input_ids"] if isinstance(ids, Mapping) else ids)
+        if self._encoded is None or self._encoded[0] != prompt.messages:  # the paths of a run share their prompt
+            messages = [dict(message) for message in prompt.messages]
+            ids = self._tokenizer.apply_chat_template(messages, add_generation_prompt=True, tokenize=True)
+            self._encoded = prompt.messages, list(ids["input_ids"] if isinstance(ids, Mapping) else ids)
+        return self._encoded[1].copy()
 
     def _params(
         self,

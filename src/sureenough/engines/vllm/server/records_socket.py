@@ -27,6 +27,7 @@ from sureenough.engines.vllm.protocol import (
 from sureenough.engines.vllm.server.records import PathRecords
 
 TIMEOUT: Final = 10.0
+MAX_REPORTS_PER_SECOND: Final = 512
 
 
 class _Handler(socketserver.StreamRequestHandler):
@@ -91,6 +92,11 @@ class ProgressReader:
         self._read_at = 0.0
         self._reading: asyncio.Task[None] | None = None
 
+    @property
+    def interval(self) -> float:
+        """Seconds between two reports of a path: longer if there are many, whose reports would fill a core."""
+        return max(PROGRESS_SECONDS, len(self._keys) / MAX_REPORTS_PER_SECOND)
+
     @contextmanager
     def following(self, key: str) -> Iterator[None]:
         """Ask for this path as long as the block runs."""
@@ -104,7 +110,7 @@ class ProgressReader:
     async def progress(self, key: str) -> Progress | None:
         """How far this path is; None if the monitor does not know it (yet)."""
         loop = asyncio.get_running_loop()
-        if self._reading is None and loop.time() - self._read_at > PROGRESS_SECONDS / 2:
+        if self._reading is None and loop.time() - self._read_at > self.interval / 2:
             self._reading = loop.create_task(self._read())
         if self._reading is not None:
             await asyncio.shield(self._reading)

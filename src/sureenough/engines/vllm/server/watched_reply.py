@@ -12,7 +12,7 @@ import json
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, Final
 
-from sureenough.engines.vllm.protocol import PROGRESS_SECONDS, PROTOCOL_VERSION, WATCHED_HEADER
+from sureenough.engines.vllm.protocol import PROTOCOL_VERSION, WATCHED_HEADER
 from sureenough.engines.vllm.server.records_socket import ProgressReader, request_record
 
 Scope = MutableMapping[str, Any]
@@ -51,7 +51,7 @@ class WatchedReply:
         handling = asyncio.ensure_future(app(scope, receive, reply.send))
         try:
             with self._progress.following(self._key):
-                while not (await asyncio.wait({handling}, timeout=PROGRESS_SECONDS))[0]:
+                while not (await asyncio.wait({handling}, timeout=self._progress.interval))[0]:
                     await self._send_progress()
         finally:
             handling.cancel()
