@@ -43,8 +43,7 @@ def records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> PathRecords:
     records = PathRecords(4)
     serve_records(records, str(tmp_path / "records.sock"))
     monkeypatch.setenv(SOCKET_ENV, str(tmp_path / "records.sock"))
-    for module in (watched_reply, records_socket):
-        monkeypatch.setattr(module, "PROGRESS_SECONDS", 0.02)
+    monkeypatch.setattr(records_socket, "PROGRESS_SECONDS", 0.02)
     return records
 
 
