@@ -1,12 +1,14 @@
 """vLLM with the monitor inside, on a GPU: what watched paths reach of vLLM's own speed, and questions by strategy.
 
+    python benchmarks/gpu/watched_vllm.py all MODEL [--dataset FILE.jsonl]     # everything below, one after the other
     python benchmarks/gpu/watched_vllm.py offline MODEL            # vLLM's own `generate`: the speed to reach
     python benchmarks/gpu/watched_vllm.py inprocess MODEL          # watched paths of `se.VLLM`
     sureenough serve-vllm MODEL --served-model-name m ...  # then, beside it:
     python benchmarks/gpu/watched_vllm.py http m           # watched paths over HTTP, and CPU time
     python benchmarks/gpu/watched_vllm.py questions m --dataset FILE.jsonl
 
-Every phase prints lines of JSON and needs no network. Rates are medians of three.
+Every phase prints lines of JSON and needs no network. Rates are medians of three. With --engine load_format=dummy and a
+folder that holds a config.json and a tokenizer, no weights are needed.
 """
 
 from __future__ import annotations
@@ -15,7 +17,10 @@ import argparse
 import asyncio
 import json
 import statistics
+import subprocess
+import sys
 import time
+import urllib.request
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -197,6 +202,10 @@ def questions(options: argparse.Namespace) -> None:
                 )
                 right = out.answer is not None and se.grade(str(line["answer"]), out.answer)
                 rows.append((time.perf_counter() - start, out.tokens.total, out.tokens.discarded, right))
+                report(
+                    phase="question", number=number, strategy=strategy, width=name, paths=options.paths,
+                    seconds=rows[-1][0], tokens=rows[-1][1], discarded=rows[-1][2], right=right,
+                )  # fmt: skip
             seconds = [row[0] for row in rows]
             report(
                 phase="questions",
@@ -213,10 +222,45 @@ def questions(options: argparse.Namespace) -> None:
             )
 
 
+def everything(options: argparse.Namespace) -> None:
+    """All phases, each in a process of its own so that the GPU's memory is free again."""
+    script, own = str(Path(__file__).resolve()), sys.argv[3:]
+    for phase in ("offline", "inprocess"):
+        subprocess.run([sys.executable, script, phase, options.model, *own], check=False)
+    arguments = engine_arguments(options) | {"served_model_name": "m", "host": "127.0.0.1", "port": options.port}
+    words = [word for name, value in arguments.items() for word in (f"--{name.replace('_', '-')}", str(value))]
+    server = subprocess.Popen(
+        [sys.executable, "-m", "sureenough", "serve-vllm", options.model, *words], stdout=sys.stderr
+    )
+    try:
+        wait_until_healthy(options.port, server)
+        phases = [["http", "m"]]
+        if options.dataset:
+            phases += [["questions", "m", "--paths", "64"], ["questions", "m", "--paths", "512", "--questions", "10"]]
+        for words in phases:
+            subprocess.run([sys.executable, script, *words[:2], *own, *words[2:]], check=False)
+    finally:
+        server.terminate()
+        server.wait(timeout=60)
+
+
+def wait_until_healthy(port: int, server: subprocess.Popen[bytes], seconds: float = 600) -> None:
+    """Wait until the server responds."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end and server.poll() is None:
+        try:
+            urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=2).close()
+        except OSError:
+            time.sleep(1)
+        else:
+            return
+    raise SystemExit("the server did not start; its own output is above")
+
+
 def main() -> None:
     """Run one phase."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("phase", choices=("offline", "inprocess", "http", "questions"))
+    parser.add_argument("phase", choices=("all", "offline", "inprocess", "http", "questions"))
     parser.add_argument("model")
     parser.add_argument("--paths", type=int, default=512)
     parser.add_argument("--turns", type=int, default=3)
@@ -233,7 +277,8 @@ def main() -> None:
     parser.add_argument("--strategies", default=",".join(STRATEGIES))
     options = parser.parse_args()
     options.url = f"http://127.0.0.1:{options.port}/v1"
-    {"offline": offline, "inprocess": inprocess, "http": http, "questions": questions}[options.phase](options)
+    phases = {"all": everything, "offline": offline, "inprocess": inprocess, "http": http, "questions": questions}
+    phases[options.phase](options)
 
 
 if __name__ == "__main__":
