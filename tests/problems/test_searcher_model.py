@@ -13,6 +13,7 @@ torch: Any = pytest.importorskip("torch")
 from searcher.files import Sampled  # noqa: E402
 from searcher.model import Searcher, Size  # noqa: E402
 from searcher.muon import Muon, orthogonal  # noqa: E402
+from searcher.probe import probe  # noqa: E402
 from searcher.sampler import Sampler, attend_plainly  # noqa: E402
 from searcher.train import loss_of, options, schedule  # noqa: E402
 from shape import CLOSE, prompt_tokens  # noqa: E402
@@ -62,6 +63,15 @@ def test_low_temperature_takes_the_most_likely_token() -> None:
     model = small_model()
     paths = list(Sampler(model, slots=6, longest=60).sample(PROMPTS[:1], 6, 1e-4))
     assert len({path.text for path in paths}) == 1
+
+
+def test_every_path_is_probed_at_every_point_before_its_end() -> None:
+    model = small_model()
+    ones = np.ones(20)
+    paths = [Sampled(0, 4, b"x" * 20, ones, ones, False), Sampled(1, 0, b"y" * 9, ones[:10], ones[:10], True)]
+    probes = probe(Sampler(model, 2, 128, chunk=16), ["a", "b"], paths, 5)
+    assert sorted(one[:3] for one in probes) == [(0, 4, 5), (0, 4, 10), (0, 4, 15), (1, 0, 5)]
+    assert all(one.answer is None for one in probes)  # this model does not write numbers
 
 
 @pytest.mark.skipif(os.environ.get("TRITON_INTERPRET") != "1", reason="needs Triton's interpreter, or a GPU")

@@ -9,7 +9,7 @@ from random import Random
 import numpy as np
 import pytest
 from searcher import corpus, countdown_traces, grid_traces
-from searcher.files import Sampled, load_paths, load_weights, save_paths, save_weights
+from searcher.files import Probed, Sampled, load_paths, load_probes, load_weights, save_paths, save_probes, save_weights
 from searcher.trace import GIVEN_UP, LONGEST
 from shape import CLOSE, OPEN, PAD
 
@@ -159,6 +159,14 @@ def test_paths_come_back_from_their_file(tmp_path: Path) -> None:
         assert (path.question, path.number, path.text, path.finished) == again[:3] + again[5:]
         assert (path.peak == again.peak).all()
         assert (path.conf == again.conf).all()
+
+
+def test_probes_come_back_from_their_file(tmp_path: Path) -> None:
+    probes = [Probed(0, 1, 64, 87, 3), Probed(0, 1, 128, None, 16)]
+    save_probes(tmp_path / "one.probes.xz", probes)
+    save_probes(tmp_path / "none.probes.xz", [])
+    assert list(load_probes(tmp_path / "one.probes.xz")) == probes
+    assert not list(load_probes(tmp_path / "none.probes.xz"))
 
 
 class Tensor:

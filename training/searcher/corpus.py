@@ -193,7 +193,7 @@ def votes(seed: int, problems: int, paths: int = 64) -> Iterator[str]:
                     1 - len(answers) / paths,
                     np.mean([len(trace.text) for trace in traces]),
                 ))  # fmt: skip
-            one, majority, none, tokens = np.mean(rows, axis=0)
+            one, majority, none, tokens = np.array(rows, float).mean(axis=0)
             yield f"| {name} {level} | {one:.0%} | {majority:.0%} | {none:.0%} | {tokens:,.0f} |".replace("%", "")
 
 

@@ -80,7 +80,8 @@ def summary(problems: list[GeneratedProblem], paths: list[Sampled]) -> dict[str,
     by_question: dict[int, list[Sampled]] = defaultdict(list)
     for path in sorted(paths, key=lambda one: (one.question, one.number)):
         by_question[path.question].append(path)
-    right_paths, votes, areas, lengths = [], [], defaultdict(list), {True: [], False: []}
+    right_paths, votes, areas = [], [], defaultdict(list)
+    lengths: dict[bool, list[int]] = {True: [], False: []}
     for question, group in by_question.items():
         gold = problems[question].gold
         answers = [answer_of(path) for path in group]

@@ -31,6 +31,16 @@ class Sampled(NamedTuple):
     finished: bool
 
 
+class Probed(NamedTuple):
+    """What a path gave as its answer after so many of its tokens."""
+
+    question: int
+    number: int
+    at: int
+    answer: int | None
+    tokens: int  # generated for it
+
+
 def save_weights(tensors: dict[str, Any], config: dict[str, Any], folder: Path) -> None:
     """Write the tensors (16-bit, by name) and the configuration."""
     header: dict[str, Any] = {"__metadata__": {"format": "pt"}}
@@ -94,3 +104,17 @@ def load_paths(file: Path) -> Iterator[Sampled]:
             question, number, text[letter : letter + letters], peak[at : at + tokens], conf[at : at + tokens], finished
         )
         at, letter = at + tokens, letter + letters
+
+
+def save_probes(file: Path, probes: list[Probed]) -> None:
+    """Write probes as rows of whole numbers; -1 stands for none."""
+    rows = [[*probe[:3], -1 if probe.answer is None else probe.answer, probe.tokens] for probe in probes]
+    buffer = io.BytesIO()
+    np.save(buffer, np.array(rows, np.int32).reshape(-1, 5).T)
+    file.write_bytes(lzma.compress(buffer.getvalue(), preset=6))
+
+
+def load_probes(file: Path) -> Iterator[Probed]:
+    """The probes of a file."""
+    for question, number, at, answer, tokens in np.load(io.BytesIO(lzma.decompress(file.read_bytes()))).T.tolist():
+        yield Probed(question, number, at, None if answer < 0 else answer, tokens)

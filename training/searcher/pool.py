@@ -11,13 +11,16 @@ from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
-from searcher.files import Sampled, load_paths
+from searcher.files import Sampled, load_paths, load_probes
 
 from sureenough.answers import extract
-from sureenough.pools import RecordedPath
+from sureenough.core.probing import ProbeReply
+from sureenough.pools.path import RecordedPath, RecordedProbe
 from sureenough.pools.read import Question
 from sureenough.pools.schema import PoolInfo
 from sureenough.pools.write import write_pool
+
+PROBES = ".probes.xz"
 
 
 def options() -> argparse.Namespace:
@@ -33,20 +36,34 @@ def options() -> argparse.Namespace:
     return parser.parse_args()
 
 
+Probes = dict[tuple[int, int], list[RecordedProbe]]
+
+
+def probes_of(files: list[Path]) -> Probes:
+    """The probes of each path, in their order."""
+    probes: Probes = defaultdict(list)
+    for file in files:
+        for one in sorted(load_probes(file)) if file.name.endswith(PROBES) else ():
+            answer = None if one.answer is None else str(one.answer)
+            probes[one.question, one.number].append(RecordedProbe(one.at, ProbeReply(answer, one.tokens)))
+    return probes
+
+
 def questions_of(listed: list[list[str]], files: list[Path], chosen: range, text: bool) -> Iterator[Question]:
     """The questions with all their paths, in the order of their numbers."""
     paths: dict[int, list[Sampled]] = defaultdict(list)
     for file in files:
-        for path in load_paths(file):
+        for path in load_paths(file) if not file.name.endswith(PROBES) else ():
             if path.question in chosen:
                 paths[path.question].append(path)
+    probes = probes_of(files)
     for number in sorted(paths):
         question_id, question, gold, level = listed[number]
-        recorded = [recorded_path(one, text) for one in sorted(paths[number], key=lambda one: one.number)]
+        recorded = [recorded_path(one, text, probes) for one in sorted(paths[number], key=lambda one: one.number)]
         yield Question(question_id, gold, int(level), recorded, question if text else None)
 
 
-def recorded_path(path: Sampled, text: bool) -> RecordedPath:
+def recorded_path(path: Sampled, text: bool, probes: Probes) -> RecordedPath:
     """A path as pools keep it; one that did not finish has no answer."""
     words = path.text.decode(errors="replace")
     return RecordedPath(
@@ -56,6 +73,7 @@ def recorded_path(path: Sampled, text: bool) -> RecordedPath:
         number=path.number,
         finish="stop" if path.finished else "length",
         text=words if text else None,
+        probes=tuple(probes[path.question, path.number]) if probes else None,
     )
 
 
@@ -73,7 +91,8 @@ def main() -> None:
         sampling={"temperature": arguments.temperature, "top_p": arguments.top_p},
         prompt="{question}",
     )
-    optional = ("text", "question_text") if arguments.text else ()
+    probed = any(file.name.endswith(PROBES) for file in arguments.files)
+    optional = [*(("text", "question_text") if arguments.text else ()), *(("probes",) if probed else ())]
     write_pool(arguments.pool, questions, info, optional=optional)
     paths = sum(len(question.paths) for question in questions)
     print(f"{arguments.pool}: {len(questions)} questions, {paths} paths")

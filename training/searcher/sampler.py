@@ -80,8 +80,8 @@ class Running:
 class Sampler:
     """A model with slots for paths that grow together."""
 
-    def __init__(self, model: Searcher, slots: int, longest: int | None = None) -> None:
-        self.model, self.slots = model, slots
+    def __init__(self, model: Searcher, slots: int, longest: int | None = None, chunk: int = CHUNK) -> None:
+        self.model, self.slots, self.chunk = model, slots, chunk
         self.size = model.size
         self.longest = longest or model.size.context
         weight = model.model.embed_tokens.weight
@@ -92,17 +92,23 @@ class Sampler:
         self.tokens, self.positions = (torch.zeros(slots, dtype=torch.long, device=self.device) for _ in range(2))
         self.done = torch.ones(slots, dtype=torch.bool, device=self.device)
         self.rows = torch.arange(slots, device=self.device)
-        self.drawn = torch.zeros((slots, CHUNK), dtype=torch.int16, device=self.device)
-        self.signals = torch.zeros((2, slots, CHUNK), dtype=torch.float16, device=self.device)
+        self.drawn = torch.zeros((slots, chunk), dtype=torch.int16, device=self.device)
+        self.signals = torch.zeros((2, slots, chunk), dtype=torch.float16, device=self.device)
         self.counter = torch.zeros(1, dtype=torch.long, device=self.device)
         self.temperature, self.top_p = (torch.ones((), device=self.device) for _ in range(2))
         self._step: Callable[[], None] | None = None
 
     @torch.inference_mode()
     def sample(
-        self, prompts: Sequence[Sequence[int]], paths: int, temperature: float, top_p: float = 0.95, seed: int = 0
+        self,
+        prompts: Sequence[Sequence[int]],
+        paths: int,
+        temperature: float,
+        top_p: float = 0.95,
+        seed: int = 0,
+        most: int = 1 << 30,
     ) -> Iterator[Sampled]:
-        """`paths` paths of every prompt, in the order in which they end."""
+        """`paths` paths of every prompt, in the order in which they end, soon after `most` tokens at the latest."""
         torch.manual_seed(seed)
         self.temperature.fill_(temperature)
         self.top_p.fill_(top_p)
@@ -117,9 +123,9 @@ class Sampler:
                 self._fill(free, [question for question, _ in begun], prompts, stored)
                 running |= {slot: Running(*one) for slot, one in zip(free, begun, strict=True)}
             self._advance()
-            yield from self._collect(running)
+            yield from self._collect(running, most)
 
-    def _collect(self, running: dict[int, Running]) -> Iterator[Sampled]:
+    def _collect(self, running: dict[int, Running], most: int) -> Iterator[Sampled]:
         """Take what the last steps gave, and the paths that ended with it."""
         drawn, (peak, conf), done = self.drawn.cpu().numpy(), self.signals.cpu().numpy(), self.done.cpu().numpy()
         counts = (peak > 0).sum(1)  # a slot whose path has ended writes zeros
@@ -128,14 +134,14 @@ class Sampler:
             path.tokens.append(drawn[slot, :count].copy())
             path.peak.append(peak[slot, :count].copy())
             path.conf.append(conf[slot, :count].copy())
-            if done[slot]:
+            if done[slot] or len(path.tokens) * self.chunk >= most:
                 yield running.pop(slot).sampled()
 
     def _advance(self) -> None:
         if self._step is None:
             self._step = self._quick_step() if self.device.type == "cuda" else self._one_step
         self.counter.zero_()
-        for _ in range(CHUNK):
+        for _ in range(self.chunk):
             self._step()
 
     def _quick_step(self) -> Callable[[], None]:

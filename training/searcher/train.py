@@ -185,13 +185,14 @@ class Passes:
 
 
 def save(arguments: argparse.Namespace, model: Searcher, optimizer: Optimizer, state: dict[str, Any]) -> None:
-    """A checkpoint, under another name until it is whole."""
+    """A checkpoint, under another name until it is whole, and the weights so far, which can be measured at any time."""
     part = arguments.out / "checkpoint.part"
     torch.save({"model": model.state_dict(), "optimizer": optimizer.state(), "state": state}, part)
     part.replace(arguments.out / "checkpoint.pt")
+    save_weights(model.weights(), model.size.config(), arguments.out)
 
 
-def train(arguments: argparse.Namespace, device: str, log: Log) -> Searcher:
+def train(arguments: argparse.Namespace, device: str, log: Log) -> None:
     """Train until the time is over."""
     torch.manual_seed(arguments.seed)
     torch.set_float32_matmul_precision("high")
@@ -215,7 +216,6 @@ def train(arguments: argparse.Namespace, device: str, log: Log) -> Searcher:
         run_steps(arguments, device, log, model, optimizer, stream, state)
     finally:
         stream.close()
-    return model
 
 
 def run_steps(
@@ -259,14 +259,13 @@ def run_steps(
 
 
 def main() -> None:
-    """Train, and write the weights in pieces."""
+    """Train, with a log beside the weights."""
     arguments = options()
     arguments.out.mkdir(parents=True, exist_ok=True)
     log = Log(arguments.out / "log.jsonl")
     device = "cuda" if torch.cuda.is_available() else "cpu"
     log(options={name: str(value) for name, value in vars(arguments).items()}, device=device)
-    model = train(arguments, device, log)
-    save_weights(model.weights(), model.size.config(), arguments.out)
+    train(arguments, device, log)
     log(done=True)
 
 
