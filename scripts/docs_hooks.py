@@ -27,6 +27,7 @@ OUTSIDE: Final = {
     "SECURITY.md": "security.md",
     "examples/README.md": "examples.md",
     "training/README.md": "training.md",
+    "training/searcher/README.md": "searcher.md",
     "src/sureenough/data/README.md": "data.md",
 }
 """Documents outside docs/, and their pages."""

@@ -40,6 +40,7 @@ CARDS = [
         "CONTRIBUTING.md",
         "examples/README.md",
         "training/README.md",
+        "training/searcher/README.md",
         "src/sureenough/data/README.md",
     )
 ]

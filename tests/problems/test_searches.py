@@ -1,0 +1,188 @@
+"""The searches that the long-chain model learns from: every line holds, and none knows the answer beforehand."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from random import Random
+
+import numpy as np
+import pytest
+from searcher import corpus, countdown_traces, grid_traces
+from searcher.files import Probed, Sampled, load_paths, load_probes, load_weights, save_paths, save_probes, save_weights
+from searcher.trace import GIVEN_UP, LONGEST
+from shape import CLOSE, OPEN, PAD
+
+from sureenough.answers import extract
+from sureenough.problems import LEVELS, countdown, grid
+
+STEP = re.compile(r"(\d+)([-+*/])(\d+)=(\d+)")
+APPLY = {"+": int.__add__, "-": int.__sub__, "*": int.__mul__, "/": int.__truediv__}
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_every_step_of_countdown_holds_and_the_box_is_checked(level: int) -> None:
+    rng, answered = Random(level), 0
+    for _ in range(60):
+        core = countdown.draw(rng, level)
+        trace = countdown_traces.solve(rng, core)
+        for a, sign, b, result in STEP.findall(re.sub(r"check .*", "", trace.text)):
+            assert APPLY[sign](int(a), int(b)) == int(result), trace.text
+        checked = re.search(r"check (.*)=(\d+), ", trace.text)
+        if checked:
+            assert countdown.check(checked[1], core) == int(checked[2]) == trace.best
+            assert int(checked[2]) <= core.target
+        assert len(trace.text) <= LONGEST
+        assert extract(trace.text) == (None if trace.answer is None else str(trace.answer))
+        assert trace.text.endswith(GIVEN_UP) == (trace.answer is None)
+        answered += trace.answer is not None
+    assert 10 < answered < 60
+
+
+def test_states_follow_from_states_before() -> None:
+    rng = Random(5)
+    for level in LEVELS:
+        for _ in range(10):
+            core = countdown.draw(rng, level)
+            lines = countdown_traces.solve(rng, core).text.splitlines()
+            known = {tuple(core.numbers)}
+            here: tuple[int, ...] = ()
+            for line in lines[1:]:
+                states = [tuple(map(int, inside.split())) for inside in re.findall(r"\[([\d ]+)\]", line)]
+                if re.match(r"(back )?\d+ \[|keep ", line):
+                    assert set(states) <= known, line
+                    here = states[0]
+                elif states:
+                    a, _, b, result = (int(x) if x.isdigit() else 0 for x in STEP.match(line).groups())  # type: ignore[union-attr]
+                    left = list(here)
+                    left.remove(a)
+                    left.remove(b)
+                    assert states == [tuple(sorted([*left, result]))]
+                    known.add(states[0])
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_paths_through_grids_lead_to_the_goal(level: int) -> None:
+    rng = Random(level)
+    for _ in range(40):
+        task = grid.make(rng, level)
+        trace = grid_traces.solve(rng, task.core)
+        way = re.search(r"path (.*)", trace.text)
+        assert (way is None) == (trace.answer is None)
+        if way:
+            assert grid.check(way[1].split()[::2], task.core) == trace.answer
+            assert trace.answer is not None
+            assert trace.answer >= int(task.gold)
+            if trace.text.startswith(("breadth", "star")):
+                assert trace.answer == int(task.gold)
+        assert len(trace.text) <= LONGEST
+
+
+def test_no_search_asks_for_the_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    numbers, cells = countdown.make(Random(1), 2).core, grid.make(Random(1), 2).core
+
+    def refuse(*_: object) -> None:
+        raise AssertionError("a search looked at the answer")
+
+    monkeypatch.setattr(countdown, "reachable", refuse)
+    monkeypatch.setattr(grid, "distance", refuse)
+    for seed in range(20):
+        countdown_traces.solve(Random(seed), numbers)
+        grid_traces.solve(Random(seed), cells)
+
+
+def test_a_cut_search_answers_with_its_best_so_far() -> None:
+    rng = Random(8)
+    for _ in range(200):
+        core = countdown.draw(rng, 4)
+        trace = countdown_traces.solve(rng, core)
+        begun, answer = trace.cut(rng)
+        marked = re.findall(r"(\d+)!", begun)
+        assert trace.text.startswith(begun)
+        assert extract(answer) == (marked[-1] if marked else "0")
+
+
+def documents(row: np.ndarray) -> list[np.ndarray]:
+    tokens = row & (corpus.LEARNED - 1)
+    starts = np.flatnonzero((tokens == OPEN) & (np.roll(tokens, -1) == ord("u")))
+    return [tokens[a:b] for a, b in zip(starts, [*starts[1:], len(tokens)], strict=True)]
+
+
+def test_rows_hold_whole_documents_of_which_searches_are_learned() -> None:
+    table = corpus.rows("test", 8)
+    tokens, learned = table & (corpus.LEARNED - 1), table >= corpus.LEARNED
+    assert table.shape == (8, corpus.ROW + 1)
+    assert (tokens == PAD).mean() < 0.1
+    assert not learned[tokens == PAD].any()
+    for row in table:
+        for document in documents(row):
+            assert document[document != PAD][-1] == CLOSE
+    texts = [bytes(one[one < 256].astype(np.uint8)).decode() for one in documents(table[0])]
+    assert all("The answer is" in text or GIVEN_UP in text for text in texts)
+    assert (corpus.rows("test", 8) == table).all()
+
+
+def test_held_out_questions_are_left_out() -> None:
+    def questions(held_out: frozenset[str]) -> set[str]:
+        rng = Random(0)
+        prompts = [corpus.write_document(rng, held_out).tokens for _ in range(60)]
+        texts = [bytes(token for token in tokens[: tokens.index(CLOSE)] if token < 256) for tokens in prompts]
+        return {text.decode().removeprefix("user\n").removesuffix(corpus.INSTRUCTION) for text in texts}
+
+    plain = questions(frozenset())
+    held_out = frozenset(sorted(plain)[::3])
+    assert not questions(held_out) & held_out
+    assert questions(held_out) & plain
+
+
+def test_processes_give_the_rows_that_their_seeds_name() -> None:
+    stream = corpus.Stream(seed=3, workers=2, start=1, held_out=frozenset(), row=1024)
+    try:
+        rows = stream.take(2 * corpus.BLOCK)
+    finally:
+        stream.close()
+    expected = [
+        corpus.rows("searches 3 1 0", corpus.BLOCK, row=1024),
+        corpus.rows("searches 3 0 1", corpus.BLOCK, row=1024),
+    ]
+    assert (rows == np.concatenate(expected)).all()
+
+
+def test_paths_come_back_from_their_file(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    paths = [
+        Sampled(i // 2, i % 2, b"x" * (n - 1), rng.random(n).astype("f2"), rng.random(n).astype("f2") * 9, bool(i % 3))
+        for i, n in enumerate((1, 7, 300))
+    ]
+    save_paths(tmp_path / "paths.xz", paths)
+    for path, again in zip(paths, load_paths(tmp_path / "paths.xz"), strict=True):
+        assert (path.question, path.number, path.text, path.finished) == again[:3] + again[5:]
+        assert (path.peak == again.peak).all()
+        assert (path.conf == again.conf).all()
+
+
+def test_probes_come_back_from_their_file(tmp_path: Path) -> None:
+    probes = [Probed(0, 1, 64, 87, 3), Probed(0, 1, 128, None, 16)]
+    save_probes(tmp_path / "one.probes.xz", probes)
+    save_probes(tmp_path / "none.probes.xz", [])
+    assert list(load_probes(tmp_path / "one.probes.xz")) == probes
+    assert not list(load_probes(tmp_path / "none.probes.xz"))
+
+
+class Tensor:
+    """As much of a torch tensor as the file of weights needs."""
+
+    def __init__(self, values: np.ndarray) -> None:
+        self.shape, self._values = values.shape, values
+
+    def numpy(self) -> np.ndarray:
+        return self._values
+
+
+def test_weights_come_back_from_their_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("searcher.files.PIECE", 100)
+    tensors = {"b": np.arange(300, dtype="f2").reshape(3, 100), "a": np.ones(7, "f2")}
+    save_weights({name: Tensor(values) for name, values in tensors.items()}, {"hidden_size": 1}, tmp_path)
+    assert len(list(tmp_path.glob("model.safetensors.*"))) > 5
+    loaded = load_weights(tmp_path)
+    assert {name: values.tolist() for name, values in loaded.items()} == {n: v.tolist() for n, v in tensors.items()}
