@@ -228,10 +228,10 @@ def everything(options: argparse.Namespace) -> None:
     for phase in ("offline", "inprocess"):
         subprocess.run([sys.executable, script, phase, options.model, *own], check=False)
     arguments = engine_arguments(options) | {"served_model_name": "m", "host": "127.0.0.1", "port": options.port}
-    words = [word for name, value in arguments.items() for word in (f"--{name.replace('_', '-')}", str(value))]
-    server = subprocess.Popen(
-        [sys.executable, "-m", "sureenough", "serve-vllm", options.model, *words], stdout=sys.stderr
-    )
+    command = [sys.executable, "-m", "sureenough", "serve-vllm", options.model]
+    for name, value in arguments.items():
+        command += [f"--{name.replace('_', '-')}", *([] if value is True else [str(value)])]
+    server = subprocess.Popen(command, stdout=sys.stderr)
     try:
         wait_until_healthy(options.port, server)
         phases = [["http", "m"]]
