@@ -73,6 +73,10 @@ class CandidateParser(ReplyParser):
 async def examine(engine: OpenAI | Local, on_check: Callable[[Check], None] | None = None) -> list[Check]:
     """Run all checks in turn. A server that cannot be reached is an error."""
     checks: list[Check] = []
+    if isinstance(
+        engine, OpenAI
+    ):  # llama.cpp's server closes a connection after a reply, perhaps under the next request
+        engine = replace(engine, reuse=False)
     async with engine.open(parallel=8) as ready:
         connection = ready.connection if isinstance(ready, LocalConnection) else ready
         for name, run in CHECKS.items():
