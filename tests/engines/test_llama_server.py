@@ -7,12 +7,15 @@ import json
 import os
 from typing import Any
 
+import httpx
 import pytest
 
 import sureenough as se
 from sureenough.engines.openai.client import OpenAI
 from sureenough.engines.openai.server_counters import settled_counters
+from sureenough.server.settings import ServerSettings
 from tests.processes import sureenough
+from tests.server.serving import ours
 
 URL = os.environ.get("SUREENOUGH_LLAMA_URL", "")
 pytestmark = pytest.mark.skipif(not URL, reason="needs a llama-server: `.ci/llama` unpacks and starts one")
@@ -71,6 +74,14 @@ def test_cancels_stop_the_server_and_the_overrun_is_known() -> None:
     assert out.pruned > 0
     assert out.tokens.overrun_known
     assert out.tokens.total == generated() - before
+
+
+def test_plain_requests_pass_through_serve() -> None:
+    """The server closes every connection after its reply, often just as the next request would use it."""
+    body = {"model": "tiny", "messages": [{"role": "user", "content": QUESTION}], "max_tokens": 4, "stream": True}
+    with ours(ServerSettings(upstream=URL)) as (url, _):
+        replies = [httpx.post(f"{url}/v1/chat/completions", json=body, timeout=60) for _ in range(20)]
+    assert [(reply.status_code, "[DONE]" in reply.text) for reply in replies] == [(200, True)] * 20
 
 
 def test_a_question_that_is_too_long_is_refused_with_the_servers_reason() -> None:
