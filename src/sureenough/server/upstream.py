@@ -20,7 +20,8 @@ from sureenough.api import template_of
 from sureenough.engines.base import Engine, SharedEngine, opened
 from sureenough.engines.load_balancer import OpenLoadBalancer, balanced
 from sureenough.engines.local.engine import Local
-from sureenough.engines.openai.client import OpenAI, OpenAIConnection, Timeouts
+from sureenough.engines.openai.client import OpenAI, Timeouts
+from sureenough.engines.openai.connection import OpenAIConnection
 from sureenough.engines.openai.errors import ConnectError, TransportError
 from sureenough.engines.server_loads import ServerCounts, ServerLoads
 from sureenough.errors import EngineError, EngineRejected, EngineUnavailable, UsageError
