@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 from typing import Any
 
@@ -29,6 +30,15 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 def cache(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Judged answers are kept in a folder of the test run's own."""
     os.environ["SUREENOUGH_CACHE"] = str(tmp_path_factory.mktemp("cache"))
+
+
+@pytest.fixture
+def preloaded_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Worker processes of `bench` are forked from one that has imported what they need, which takes a second each."""
+    if "forkserver" in multiprocessing.get_all_start_methods():
+        context = multiprocessing.get_context("forkserver")
+        context.set_forkserver_preload(["sureenough.bench.experiments", "scipy.special", "scipy.stats"])
+        monkeypatch.setattr("sureenough.bench.pipeline.get_context", lambda _: context)
 
 
 @pytest.fixture(scope="session")

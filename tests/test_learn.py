@@ -18,6 +18,7 @@ from sureenough.cli.learned import LearnedStates
 from sureenough.data import BUILTIN_POOL
 from sureenough.engines import Fake
 from sureenough.pools.learner import MOST_STATES, LearnerKey
+from tests.processes import sureenough
 
 KEY = LearnerKey("Fake", 2, "sure")
 
@@ -102,6 +103,17 @@ def test_a_damaged_file_is_kept_aside_with_a_note(content: bytes, tmp_path: Path
     assert out.learned == se.LearnerState()
     assert (tmp_path / "learned.json.damaged").read_bytes() == content
     assert not any("is damaged" in note for note in ask(file).notes)
+
+
+@pytest.mark.parametrize("words", [["ask", "2?"], ["doctor"], ["recommend", "-s", "sc", "--paths", "4"]])
+def test_commands_refuse_a_damaged_file_and_leave_it_as_it_is(words: list[str], tmp_path: Path) -> None:
+    file = tmp_path / "learned.json"
+    file.write_text("{{{")
+    done = sureenough(*words, "--learn", str(file))
+    assert done.returncode == 2
+    assert f"{file} is damaged (it is not a learner's file of this version) and was left as it is; " in done.stderr
+    assert "move it away to learn anew" in done.stderr
+    assert [(one.name, one.read_text()) for one in tmp_path.iterdir()] == [(file.name, "{{{")]
 
 
 def test_a_damaged_entry_costs_only_itself(tmp_path: Path) -> None:

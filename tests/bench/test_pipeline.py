@@ -43,6 +43,7 @@ def pools(tmp_path_factory: pytest.TempPathFactory) -> list[Source]:
     ]
 
 
+@pytest.mark.usefixtures("preloaded_workers")
 def test_values_come_in_the_files_order_from_any_number_of_processes(pools: list[Source]) -> None:
     one, two = (map_questions(pools, by_name, ReplaySettings(jobs=jobs)) for jobs in (1, 2))
     assert [[value[0] for value in result.values] for result in one] == [
@@ -55,7 +56,7 @@ def test_values_come_in_the_files_order_from_any_number_of_processes(pools: list
 
 
 @pytest.mark.parametrize("name", ["main", "theorem", "failure-modes"])
-@pytest.mark.usefixtures("few_synthetic_questions")
+@pytest.mark.usefixtures("few_synthetic_questions", "preloaded_workers")
 def test_an_experiment_is_the_same_to_the_last_bit(pools: list[Source], name: str) -> None:
     results = [experiment(name).run(inputs(*pools, jobs=jobs, repeats=2, paths=24)) for jobs in (1, 2)]
     assert results[0].tables == results[1].tables
@@ -70,6 +71,7 @@ def test_an_error_in_a_worker_is_the_callers_error(pools: list[Source]) -> None:
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
+@pytest.mark.usefixtures("preloaded_workers")
 def test_progress_counts_every_path_once(pools: list[Source], jobs: int) -> None:
     told: list[tuple[int, int]] = []
     map_questions(pools, by_name, ReplaySettings(jobs=jobs), progress=lambda done, total: told.append((done, total)))
@@ -95,6 +97,7 @@ def test_a_question_in_two_places_is_refused(pools: list[Source], tmp_path: Path
         map_questions([Source.of(torn)], by_name, ReplaySettings(jobs=2))
 
 
+@pytest.mark.usefixtures("preloaded_workers")
 def test_a_damaged_pool_is_read_to_its_end_where_asked(pools: list[Source], tmp_path: Path) -> None:
     table = pq.read_table(pools[1].pool)
     confs = table.column("conf").to_pylist()
@@ -110,6 +113,7 @@ def test_a_damaged_pool_is_read_to_its_end_where_asked(pools: list[Source], tmp_
 
 
 @pytest.mark.parametrize("strategies", [["sc", "ddc", "sure"], ["sure", "sure:delta=0.02"]])
+@pytest.mark.usefixtures("preloaded_workers")
 def test_a_comparison_is_the_same_to_the_last_bit(pools: list[Source], strategies: list[str]) -> None:
     """`sure` learns from question to question, so each of its repeats is one process, whatever the number of jobs."""
     one, two = (se.compare(pools[0].pool, strategies, repeats=3, jobs=jobs) for jobs in (1, 2))

@@ -29,6 +29,18 @@ def test_a_pool_that_replay_reads(url: str, dataset: Path, tmp_path: Path) -> No
     assert "exists and is complete" in again.stderr
 
 
+@pytest.mark.parametrize("more", [[], ["--rows-per-part", "2"]])
+def test_files_beside_the_output_are_the_users(more: list[str], url: str, dataset: Path, tmp_path: Path) -> None:
+    mine = [tmp_path / f"pool.{ending}" for ending in ("part", "lock", "parquet.part", "parquet.lock")]
+    for file in mine:
+        file.write_text("mine")
+    for output in ("pool", "pool.parquet"):
+        done = record(url, dataset, tmp_path / output, *more)
+        assert done.returncode == 0, done.stderr
+    assert [file.read_text() for file in mine] == ["mine"] * 4
+    assert {file.name for file in tmp_path.iterdir()} == {"pool", "pool.parquet", dataset.name, *[f.name for f in mine]}
+
+
 def test_the_window_of_a_pool_follows_its_paths(url: str, dataset: Path, tmp_path: Path) -> None:
     pool = tmp_path / "pool.parquet"
     assert record(url, dataset, pool).returncode == 0

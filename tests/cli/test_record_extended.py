@@ -45,7 +45,7 @@ def test_an_extension_that_is_killed_goes_on(url: str, dataset: Path, tmp_path: 
     before, journal = pool.read_bytes(), tmp_path / "pool.parquet.journal"
 
     def reached() -> bool:
-        return lines(journal) > enough if enough else any(tmp_path.glob("*.part"))
+        return lines(journal) > enough if enough else any(tmp_path.glob(".*.sureenough-part"))
 
     with start_record(url, dataset, pool, "--paths", "16", "--parallel", "2") as running:
         until(lambda: running.poll() is not None or reached(), pause=0)

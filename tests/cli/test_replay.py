@@ -31,6 +31,12 @@ def test_without_a_pool_it_uses_the_built_in_one() -> None:
     assert done.stderr == ""
 
 
+def test_a_strategy_that_is_named_twice_is_one_row() -> None:
+    done = sureenough("replay", "--repeats", "1", "--paths", "8", "-s", "sc ac sc", "-s", "ac ac:tau=0.95", "--json")
+    assert done.returncode == 0, done.stderr
+    assert [row["strategy"] for row in json.loads(done.stdout)["pools"][0]["rows"]] == ["sc", "ac"]
+
+
 def test_on_a_terminal_it_draws() -> None:
     done = sureenough("replay", "--repeats", "1", "-s", "sc ddc", "--parallel", "4", env=os.environ | TERMINAL)
     assert done.returncode == 0, done.stderr

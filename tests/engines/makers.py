@@ -34,6 +34,7 @@ BRIDGE = bridged() if "SUREENOUGH_INPROCESS" in os.environ else None
 Trouble = Literal["none", "endless", "broken", "silent"]
 PROMPT = Prompt.user("?")
 SPEECHLESS = {"ignore_eos": True, "logit_bias": [["{", False], ["a", False]]}  # goes on, and never says its answer
+NUMBERLESS = {"ignore_eos": True, "logit_bias": [[character, False] for character in "{a=0123456789"]}
 SEEDS = [path_seed(0, n) for n in range(64)]
 
 
@@ -133,11 +134,8 @@ async def vllm(trouble: Trouble) -> AsyncIterator[Held]:
     options["extra"] = {"ignore_eos": True}  # so that paths are as long as they should be
     if trouble == "silent":
         options["k"] = 50  # more than it gives
-    place = URL(url)
-    assert place.host is not None
-    assert place.port is not None
-    async with relay(place.host, place.port, cut_after=20_000 if trouble == "broken" else None) as port:
-        yield Held(OpenAI(f"http://127.0.0.1:{port}/v1", "tiny", **options), running, tokens=long, answer=None)
+    async with _relayed(url, cut_after=20_000 if trouble == "broken" else None) as relayed:
+        yield Held(OpenAI(relayed, "tiny", **options), running, tokens=long, answer=None)
 
 
 @asynccontextmanager
@@ -163,22 +161,51 @@ async def local(trouble: Trouble) -> AsyncIterator[Held]:
     )  # fmt: skip
     async with engine.open(parallel=1) as ready:
         server = ready.server
-        place = URL(server.url)
-        asked = urllib.request.Request(
-            server.url.replace("/v1", "/metrics"), headers={"Authorization": f"Bearer {server.key}"}
-        )
-
-        def running() -> int:
-            with urllib.request.urlopen(asked, timeout=10) as reply:
-                return int(re.findall(rb"^llamacpp:requests_processing (\d+)", reply.read(), re.MULTILINE)[0])
-
+        running = _llama_requests(server.url, server.key)
         if trouble != "broken":
             yield Held(engine, running, tokens=long, answer=None)
             return
-        assert place.host is not None
-        assert place.port is not None
-        async with relay(place.host, place.port, cut_after=20_000) as port:
-            yield Held(engine.wire(f"http://127.0.0.1:{port}/v1", server.key), running, tokens=long, answer=None)
+        async with _relayed(server.url, cut_after=20_000) as relayed:
+            yield Held(engine.wire(relayed, server.key), running, tokens=long, answer=None)
+
+
+@asynccontextmanager
+async def llama_server(trouble: Trouble) -> AsyncIterator[Held]:
+    """The built-in model behind llama.cpp's own `llama-server`, a process of its own."""
+    url = os.environ.get("SUREENOUGH_LLAMA_URL")
+    if url is None:
+        pytest.skip("no llama-server here: `.ci/llama` unpacks and starts one")
+    long = 1900 if trouble in ("endless", "broken") else 24
+    options: dict[str, Any] = {"temperature": 1.0, "top_p": 1.0, "max_path_tokens": long, "extra": NUMBERLESS}
+    options["k"] = 500 if trouble == "silent" else 20
+    running = _llama_requests(url)
+    if trouble != "broken":
+        yield Held(OpenAI(url, "tiny", **options), running, tokens=long, answer=None)
+        return
+    async with _relayed(url, cut_after=20_000) as relayed:
+        yield Held(OpenAI(relayed, "tiny", **options), running, tokens=long, answer=None)
+
+
+def _llama_requests(url: str, key: str | None = None) -> Callable[[], int]:
+    """What counts the paths that llama.cpp's server is generating, by its own count."""
+    headers = {} if key is None else {"Authorization": f"Bearer {key}"}
+    request = urllib.request.Request(url.replace("/v1", "/metrics"), headers=headers)
+
+    def running() -> int:
+        with urllib.request.urlopen(request, timeout=10) as reply:
+            return int(re.findall(rb"^llamacpp:requests_processing (\d+)", reply.read(), re.MULTILINE)[0])
+
+    return running
+
+
+@asynccontextmanager
+async def _relayed(url: str, cut_after: int | None) -> AsyncIterator[str]:
+    """The URL of a relay to the server, which cuts every connection after so many bytes."""
+    place = URL(url)
+    assert place.host is not None
+    assert place.port is not None
+    async with relay(place.host, place.port, cut_after=cut_after) as port:
+        yield f"http://127.0.0.1:{port}/v1"
 
 
 ENGINES: dict[str, Callable[[Trouble], AbstractAsyncContextManager[Held]]] = {
@@ -190,4 +217,5 @@ ENGINES: dict[str, Callable[[Trouble], AbstractAsyncContextManager[Held]]] = {
     "vllm": vllm,
     "inprocess": inprocess,
     "local": local,
+    "llama": llama_server,
 }

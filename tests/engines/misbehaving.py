@@ -47,6 +47,7 @@ class Manner:
     body: str = '{"error": {"message": "as you wished"}}'
     kind: str = "text/event-stream"
     keep_alive: bool = True
+    reused: bool = True  # False: a second request on a connection gets no response, as from llama.cpp
     # after so many events
     stall_after: int | None = None
     cut_after: int | None = None
@@ -77,15 +78,16 @@ class Server:
         """One connection, for as many requests as it lasts."""
         self.connections += 1
         try:
-            while await self._answer(reader, writer):
-                pass
+            reused = False
+            while await self._answer(reader, writer, reused):
+                reused = True
         except (ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):  # gone: they, or the loop
             pass
         finally:
             self.connections -= 1
             writer.close()
 
-    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, reused: bool) -> bool:
         body = await self._request(reader)
         if body is None:
             content = b"nothing here"
@@ -93,6 +95,8 @@ class Server:
             return True
         seed = body["seed"]
         manner = self.manner(seed, self._asked.get(seed, 0))
+        if reused and not manner.reused:
+            return False
         self._asked[seed] = self._asked.get(seed, 0) + 1
         self.running += 1
         self.most = max(self.most, self.running)

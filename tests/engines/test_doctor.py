@@ -27,8 +27,9 @@ def examined(manner: Manner) -> dict[str, Check]:
     return {check.name: check for check in asyncio.run(asyncio.wait_for(look(), timeout=60))}
 
 
-def test_a_healthy_server() -> None:
-    found = examined(Manner(tokens=10))
+@pytest.mark.parametrize("reused", [True, False])  # llama.cpp's server closes a connection that is used again
+def test_a_healthy_server(reused: bool) -> None:
+    found = examined(Manner(tokens=10, reused=reused))
     del found["closing"]  # is timed here, and what time says depends on the machine's load
     assert {name: check.good for name, check in found.items()} == {
         "top-k": True, "raw": True, "distinct": True, "seeds": True, "counting": True,

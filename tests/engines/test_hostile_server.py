@@ -9,6 +9,7 @@ import asyncio
 import base64
 import gc
 import os
+import threading
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import aclosing
@@ -20,7 +21,8 @@ import sureenough as se
 from sureenough.engines import Prompt
 from sureenough.engines.local.engine import LocalConnection
 from sureenough.engines.openai.address import parse_url
-from sureenough.engines.openai.client import OpenAI, OpenAIConnection, Timeouts
+from sureenough.engines.openai.client import OpenAI, Timeouts
+from sureenough.engines.openai.connection import OpenAIConnection
 from sureenough.engines.openai.errors import ConnectError, ServerErrors, TransportError
 from sureenough.engines.openai.transport import Transport
 from sureenough.errors import EngineError, EngineRejected, EngineUnavailable
@@ -101,15 +103,17 @@ def test_14_2_bytes_that_the_event_loop_has_not_read_yet_count_too() -> None:
             time.sleep(0.05)
             again.send(whole_reply({"seed": 666}))
             again.close()
+            sent.set()
 
         await loop.run_in_executor(None, send_later)
 
     async def use(server: RawServer) -> tuple[str, str]:
         async with OpenAI(server.url, "tiny").open(parallel=1) as connection:
             first = await path_text(connection, 1)
-            time.sleep(0.15)
+            assert sent.wait(20)
             return first, await path_text(connection, 2)
 
+    sent = threading.Event()
     assert run(answer, use) == ("seed 1", "seed 2")
 
 

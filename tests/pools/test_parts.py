@@ -70,12 +70,14 @@ def test_a_folder_of_parts_is_read_as_one_file_would_be(split: tuple[Path, Path]
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
+@pytest.mark.usefixtures("preloaded_workers")
 def test_strategies_compare_alike_on_parts(split: tuple[Path, Path], jobs: int) -> None:
     one, two = (se.compare(pool, ["sc", "ddc", "sure"], repeats=2, jobs=jobs) for pool in split)
     assert (one.rows, one.recommendation) == (two.rows, two.recommendation)
     assert two.pool == str(split[1])
 
 
+@pytest.mark.usefixtures("preloaded_workers")
 def test_strategies_that_learn_read_a_large_pool_again(
     split: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -161,6 +163,7 @@ def test_a_bad_row_is_numbered_within_its_part(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("jobs", [1, 2])
 @pytest.mark.parametrize("parts", [("ab", "bc"), ("abc", "da")])
+@pytest.mark.usefixtures("preloaded_workers")
 def test_a_question_in_two_parts(tmp_path: Path, parts: tuple[str, str], jobs: int) -> None:
     write_parts(tmp_path, *parts)
     with pytest.raises(TraceError, match=r"question '[ab]' is in .*part-00000\.parquet and in .*part-00001\.parquet"):

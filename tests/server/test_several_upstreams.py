@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
+from typing import Any
+
 import httpx
 import pytest
 
 from sureenough.errors import UsageError
 from sureenough.server.settings import ServerSettings
 from tests.engines.misbehaving import Manner
-from tests.in_thread import until
+from tests.engines.raw_server import RawServer, raw_server
+from tests.in_thread import in_thread, until
 from tests.server.serving import ours
 from tests.server.upstream import KEY, an_upstream
+
+EMPTY_REPLY = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}"
 
 
 def ask(url: str, model: str = "tiny@sc") -> httpx.Response:
@@ -65,6 +71,34 @@ def test_a_plain_request_goes_elsewhere_if_an_upstream_is_gone() -> None:
             assert (len(one.bodies), len(other.bodies)) == (0, 4)
             until(lambda: [count.finished for count in state.upstream.server_counts()] == [0, 4])
             assert [count.available for count in state.upstream.server_counts()] == [False, True]
+
+
+def test_a_plain_request_that_an_upstream_has_received_is_not_sent_to_another() -> None:
+    async def drop(server: RawServer, writer: asyncio.StreamWriter, body: dict[str, Any]) -> None:
+        if body:
+            raise ConnectionError("the request was read, and nothing was sent")
+        writer.write(EMPTY_REPLY)
+
+    with in_thread(raw_server(drop)) as one, an_upstream(Manner()) as (other, _):
+        settings = ServerSettings(upstream=one.url, more_upstreams=(other.url,), upstream_key=KEY)
+        with ours(settings) as (url, _):
+            assert ask(url, "tiny").status_code == 503
+            assert sum(b"POST" in head for head in one.heads) == 1
+            assert other.bodies == []
+
+
+def test_plain_requests_do_not_share_a_connection_that_the_upstream_may_be_closing() -> None:
+    """As llama.cpp's server does: it promises to keep a connection, and closes it with the next request unread."""
+
+    async def once(server: RawServer, writer: asyncio.StreamWriter, body: dict[str, Any]) -> None:
+        if writer in served:
+            raise ConnectionError("closed")
+        served.add(writer)
+        writer.write(EMPTY_REPLY)
+
+    served: set[asyncio.StreamWriter] = set()
+    with in_thread(raw_server(once)) as one, ours(ServerSettings(upstream=one.url, upstream_key=KEY)) as (url, _):
+        assert [ask(url, "tiny").status_code for _ in range(4)] == [200] * 4
 
 
 def test_a_plain_request_fails_if_all_upstreams_are_gone() -> None:

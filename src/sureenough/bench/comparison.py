@@ -80,7 +80,8 @@ def compare(
 
     Args:
         pool: recorded paths: a Parquet file, a folder of parts, or a URI of either.
-        strategies: specs such as "ddc:tau=0.99"; differences are to the first. By default those that `replay` compares.
+        strategies: specs such as "ddc:tau=0.99"; equal ones are one row, and differences are to the first. By default
+            those that `replay` compares.
         paths: the budget; the pool's own size by default.
         window: tokens per window; by default what the pool suggests, else chosen from the lengths of its paths.
         parallel: paths that run at once.
@@ -116,9 +117,10 @@ def compare(
         options.check_budget(strategy)
 
     def cells(opened: OpenPool) -> list[ReplayCell]:
-        chosen = fitting_pool(COMPARED, opened, paths) if named is None else named
+        chosen = [resolve(one) for one in (fitting_pool(COMPARED, opened, paths) if named is None else named)]
         run = replace(options, window=opened.window)
-        return [ReplayCell(render(strategy), strategy, run) for strategy in map(resolve, chosen)]
+        once = [strategy for at, strategy in enumerate(chosen) if strategy not in chosen[:at]]
+        return [ReplayCell(render(strategy), strategy, run) for strategy in once]
 
     source = Source.of(pool.file if isinstance(pool, Pool) else pool)
     (replayed,) = replay_cells(

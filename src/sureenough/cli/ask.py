@@ -42,6 +42,7 @@ from sureenough.drivers.run_log_writer import LineReader, RunLogWriter
 from sureenough.drivers.transcripts import WinnerTranscript
 from sureenough.engines.local.engine import Local
 from sureenough.errors import EngineError, UsageError
+from sureenough.pools.learner import undamaged_learner
 from sureenough.strategies import DEFAULT_STRATEGY
 
 
@@ -77,6 +78,7 @@ def command(
     """Ask a model and watch the vote. Ctrl-C ends the run with the vote so far."""
     check_prices(price_in, price_out)
     question = _question(question, file)
+    learner = None if learn is None else undamaged_learner(learn)
     engine = server.any_engine(quiet=quiet)
     if not quiet:
         print_hint(engine, question)
@@ -86,7 +88,7 @@ def command(
     with display(as_json or quiet) as readers, _logged(head, log, readers) as writer:
         observers: list[Observer] = [winner, writer]
         out = ask(
-            question, engine, strategy, kind=kind, template=template, observers=observers, learn=learn, **asdict(run)
+            question, engine, strategy, kind=kind, template=template, observers=observers, learn=learner, **asdict(run)
         )
         writer.end(out)
     money = cost(out.tokens.prompt + out.tokens.reread, out.tokens.total, price_in, price_out)

@@ -2,36 +2,23 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from contextlib import aclosing
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from functools import partial
 from typing import Final, NamedTuple
 
 from sureenough.cli.cancel_timing import time_cancel
+from sureenough.cli.doctor_samples import PROMPT, client_cost, collect, continue_path, sample
 from sureenough.cli.terminal import plural
-from sureenough.core.events import Ended, Fate, Token, Tokens
-from sureenough.core.options import RunOptions
-from sureenough.core.session import Session
-from sureenough.engines.base import Chunk, ExtendOptions, Prompt
 from sureenough.engines.local.engine import Local, LocalConnection
-from sureenough.engines.openai.client import OpenAI, OpenAIConnection
-from sureenough.engines.openai.errors import ServerBusy, TransportError
-from sureenough.engines.openai.logprobs import FIXES, RepeatCounter
-from sureenough.engines.openai.parser import ReplyParser
+from sureenough.engines.openai.client import OpenAI
+from sureenough.engines.openai.connection import OpenAIConnection
+from sureenough.engines.openai.logprobs import FIXES
 from sureenough.engines.openai.server_counters import settled_counters
-from sureenough.engines.openai.wire import DONE, candidates, decode, request
 from sureenough.engines.vllm.client import fetch_monitor_info
 from sureenough.errors import CannotExtend, EngineError, EngineUnavailable
-from sureenough.spec import resolve
 
-PROMPT: Final = Prompt.user("Name a colour, then count from one to one hundred in words, slowly.")
 TRIED_K: Final = (128, 64, 32, 20, 10, 5, 1)
-COST_REPEATS: Final = 20
-"""How often a path is parsed to measure its cost."""
-COST_STRATEGY: Final = "ddc:warmup=1,tau=1,drop=0,trust=100,risk=p100"
-"""All tests of DDC at every token."""
 HALF: Final = 16
 """Tokens of the path that is cut and continued."""
 NO_LOGPROBS: Final = "no log-probabilities to look at"
@@ -47,32 +34,13 @@ class Check(NamedTuple):
     skipped_by: str | None = None  # the failed check that has the same cause
 
 
-class CandidateParser(ReplyParser):
-    """Parses a reply with any kind of candidates, and keeps them for the checks."""
-
-    def __init__(self, k: int, limit: int) -> None:
-        super().__init__(k, signals=False, limit=limit)
-        self.events: list[bytes] = []
-        self.columns: list[list[float]] = []  # log-probabilities of each token's candidates
-        self.sizes: list[int] = []  # tokens per chunk
-        self.repeats = RepeatCounter()
-        self.text = ""
-
-    def receive(self, data: bytes) -> None:
-        """Parse one event and keep its candidates."""
-        if data != DONE and not self.done:
-            self.events.append(data)
-            for choice in decode(data).choices:
-                columns = candidates(choice.logprobs)[1] if choice.logprobs is not None else []
-                self.columns += columns
-                self.repeats.add(columns)
-                self.sizes += [len(columns)] if columns else []
-        super().receive(data)
-
-
 async def examine(engine: OpenAI | Local, on_check: Callable[[Check], None] | None = None) -> list[Check]:
     """Run all checks in turn. A server that cannot be reached is an error."""
     checks: list[Check] = []
+    if isinstance(
+        engine, OpenAI
+    ):  # llama.cpp's server closes a connection after a reply, perhaps under the next request
+        engine = replace(engine, reuse=False)
     async with engine.open(parallel=8) as ready:
         connection = ready.connection if isinstance(ready, LocalConnection) else ready
         for name, run in CHECKS.items():
@@ -98,34 +66,6 @@ def _once(check: Check, earlier: list[Check]) -> Check:
         if other.good is False and (same_error or check.found == NO_LOGPROBS):
             return Check(check.name, None, f"skipped, for the same reason as {other.name}", skipped_by=other.name)
     return check
-
-
-async def sample(
-    connection: OpenAIConnection,
-    *,
-    k: int = 20,
-    seed: int = 1,
-    temperature: float = 1.0,
-    tokens: int = 48,
-    stop: int | None = None,
-    on_tokens: Callable[[], None] = lambda: None,
-) -> CandidateParser:
-    """One path, or its first few tokens."""
-    engine = replace(connection.engine, k=k, temperature=temperature, top_p=1.0, max_path_tokens=tokens)
-    body = request(PROMPT, seed, model=engine.model, chat=engine.chat, k=k, sampling=engine.sampling())
-    probe = CandidateParser(k, tokens)
-    try:
-        async with aclosing(connection.with_engine(engine).read(body, probe)) as chunks:
-            async for chunk in chunks:
-                probe.text += chunk.text
-                on_tokens()
-                if stop is not None and probe.tokens >= stop:
-                    break
-    except ServerBusy as busy:
-        raise busy.error from None
-    except TransportError as error:
-        raise connection.errors.unreachable(error) from None
-    return probe
 
 
 async def check_top_k(connection: OpenAIConnection) -> Check:
@@ -205,23 +145,6 @@ async def check_chunks(connection: OpenAIConnection) -> Check:
     return Check("chunks", True, found)
 
 
-def client_cost(probe: CandidateParser) -> float:
-    """Microseconds per token to decode, reduce, watch and schedule what was received."""
-    raw = [b"data: " + data + b"\n\n" for data in probe.events]
-    session = Session(resolve(COST_STRATEGY), RunOptions(paths=COST_REPEATS, window=16))
-    session.begin()
-    start = 0.0
-    for number in range(COST_REPEATS):
-        if number == 1:  # the first path calibrates
-            start = time.process_time()
-        parser = ReplyParser(min(map(len, probe.columns)), signals=True)
-        for data in raw:
-            if (chunk := parser.feed(data)) is not None:
-                session.receive(Tokens(number, chunk))
-        session.receive(Ended(number, Fate.KEPT, "7"))
-    return (time.process_time() - start) / (COST_REPEATS - 1) / len(probe.columns) * 1e6
-
-
 async def check_highest_k(connection: OpenAIConnection) -> Check:
     """The largest number of candidates that the server sends."""
     failure, replies = None, 0
@@ -254,7 +177,7 @@ async def check_prompts(connection: OpenAIConnection) -> Check:
     """Whether paths of one question share the reading of its prompt."""
     prompt = replace(PROMPT, signals=False)
     short = connection.with_engine(replace(connection.engine, max_path_tokens=2))
-    _, last = [await _collect(short.stream(prompt, seed=seed)) for seed in (1, 2)]
+    _, last = [await collect(short.stream(prompt, seed=seed)) for seed in (1, 2)]
     if last.cached_tokens is None:
         found = "the server does not say how much of a prompt it had cached; vLLM: --enable-prompt-tokens-details"
         return Check("prompts", True, found)
@@ -269,13 +192,13 @@ async def check_extend(connection: OpenAIConnection) -> Check:
     )
     prompt = replace(PROMPT, signals=False)
     try:
-        half = await _continued(connection, prompt, "", HALF)
+        half = await continue_path(connection, prompt, "", HALF)
         if not half.text:
             return Check("extend", None, "the path is empty, so there is nothing to continue", fix)
-        whole = await _continued(connection, prompt, "", 2 * HALF)
+        whole = await continue_path(connection, prompt, "", 2 * HALF)
         if whole.tokens <= half.tokens:  # it has ended by itself
-            half = await _continued(connection, prompt, "", max(1, half.tokens // 2))
-        rest = await _continued(connection, prompt, half.text, 2 * HALF - half.tokens)
+            half = await continue_path(connection, prompt, "", max(1, half.tokens // 2))
+        rest = await continue_path(connection, prompt, half.text, 2 * HALF - half.tokens)
     except CannotExtend as error:
         return Check("extend", None, str(error), fix)
     if whole.text != half.text + rest.text:
@@ -291,28 +214,6 @@ async def check_extend(connection: OpenAIConnection) -> Check:
     if rest.cached_tokens is not None:
         cached = f"had {rest.cached_tokens} of {rest.prompt_tokens} cached"
     return Check("extend", True, f"{found}; the server {cached}")
-
-
-class _Continuation(NamedTuple):
-    text: str
-    tokens: int
-    prompt_tokens: int | None
-    cached_tokens: int | None
-
-
-async def _continued(connection: OpenAIConnection, prompt: Prompt, beginning: str, tokens: int) -> _Continuation:
-    """The rest of a beginning at T = 0."""
-    options = ExtendOptions(max_tokens=tokens, temperature=0.0)
-    return await _collect(connection.extend(prompt, beginning, options, seed=1))
-
-
-async def _collect(path: AsyncGenerator[Sequence[Token], None]) -> _Continuation:
-    text, generated, last = "", 0, Chunk()
-    async with aclosing(path) as chunks:
-        async for chunk in chunks:
-            last = chunk if isinstance(chunk, Chunk) else Chunk(chunk)
-            text, generated = text + last.text, generated + len(last) + last.unread
-    return _Continuation(text, generated, last.prompt_tokens, last.cached_tokens)
 
 
 CHECKS: Final[dict[str, Callable[[OpenAIConnection], Awaitable[Check]]]] = {

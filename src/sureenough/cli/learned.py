@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from sureenough.errors import UsageError
-from sureenough.pools import Learner
+from sureenough.pools.learner import undamaged_learner
 from sureenough.server.learned import LEARNED_FILE, learned_signals
 
 LearnFile = Annotated[
@@ -30,15 +30,14 @@ class LearnedStates:
         missing = next((file for file in self.files if not file.exists()), None)
         if missing is not None:
             raise UsageError(f"{missing} does not exist: nothing was learned there yet")
-        self._learners = [Learner(file) for file in self.files]
+        self._learners = [undamaged_learner(file) for file in self.files]
 
     def of(self, model: str) -> list[dict[str, Any]]:
         """What is known of a model, by window and strategy."""
         return [one for learner in self._learners for one in learned_signals(learner) if one["model"] == model]
 
     def lines(self, model: str) -> Iterator[str]:
-        """The same in sentences, and what is wrong with the files."""
-        yield from (f"Note: {note}." for learner in self._learners for note in learner.notes)
+        """The same in sentences."""
         known = self.of(model)
         if self.files and not known:
             yield f"Nothing is known of the confidence of {model}."

@@ -35,6 +35,7 @@ from sureenough.engines.load_balancer import LoadBalancer
 from sureenough.engines.openai.client import OpenAI
 from sureenough.errors import TraceError, UsageError
 from sureenough.pools import Journal, OutputLock, PoolInfo, RecordedPath, is_address, is_pool
+from sureenough.pools.durable import own_file
 from sureenough.pools.folder_replacement import FolderReplacement
 from sureenough.pools.parts import is_part
 from sureenough.redact import printable_url
@@ -88,7 +89,7 @@ def command(
     if output.is_dir() and (output.is_symlink() or output.name == ".."):
         output = output.resolve()  # the folder is replaced, not the link to it
     _check_output(output, rows_per_part)
-    call.with_resource(OutputLock(output.with_name(output.name + ".lock"), output))
+    call.with_resource(OutputLock(own_file(output, "lock"), output))
     if rows_per_part is not None:
         FolderReplacement(output).recover()
     cluster = join(ray, call)

@@ -9,7 +9,8 @@ from contextlib import aclosing
 from statistics import median
 from typing import Final
 
-from sureenough.cli.doctor_checks import PROMPT, Check
+from sureenough.cli.doctor_checks import Check
+from sureenough.cli.doctor_samples import PROMPT
 from sureenough.core.events import path_seed
 from sureenough.engines.base import Engine, Prompt
 

@@ -14,6 +14,7 @@ from sureenough.core.events import Json
 from sureenough.drivers.run_log import SCHEMA, LogLine
 from sureenough.errors import TraceError
 from sureenough.json_text import encode
+from sureenough.pools.durable import own_file
 
 LINE_BYTES: Final = 1 << 24
 """The longest line that is read."""
@@ -26,7 +27,7 @@ _decode: Final = msgspec.json.Decoder(LogLine).decode
 
 def save_log(file: Path, lines: Iterable[bytes]) -> None:
     """Write a log, whole or not at all, readable by this user only."""
-    part = file.with_suffix(".part")
+    part = own_file(file, "part")
     with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as out:
         out.writelines(line + b"\n" for line in lines)
     part.rename(file)

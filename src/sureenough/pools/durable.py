@@ -8,6 +8,7 @@ import socket
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any, Final, Self
+from zlib import crc32
 
 from sureenough.errors import TraceError, UsageError
 
@@ -20,6 +21,8 @@ except ImportError:  # Windows
         import msvcrt
 
 WINDOWS: Final = os.name == "nt"
+LONGEST_NAME: Final = 230
+"""Bytes of a file's name that can be part of another one; most file systems allow 255."""
 LOCKED_BYTE: Final = 1 << 30
 """Windows locks bytes, which others cannot read then: one far beyond the owner's name."""
 
@@ -38,6 +41,12 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
+def own_file(file: Path, ending: str) -> Path:
+    """A hidden file of ours beside another one: `X.part` and `X.lock` may be the user's."""
+    name = os.fsencode(file.name)
+    return file.with_name(f".{file.name if len(name) <= LONGEST_NAME else crc32(name)}.sureenough-{ending}")
+
+
 def publish(part: Path, file: Path) -> None:
     """Rename a finished temporary file to its final name; its bytes and its name are on disk when this returns."""
     with open(part, "rb+") as handle:
@@ -48,7 +57,7 @@ def publish(part: Path, file: Path) -> None:
 
 def write_file(file: Path, data: bytes) -> None:
     """Write a whole file durably; a reader sees the old content or the new, never half of it."""
-    part = file.with_name(file.name + ".part")
+    part = own_file(file, "part")
     part.write_bytes(data)
     publish(part, file)
 

@@ -14,7 +14,7 @@ from sureenough.pools.parts import is_part
 
 MARKER: Final = "made-by-sureenough-record"
 PART: Final = "part-{:05d}.parquet"
-_UNFINISHED: Final = re.compile(r"part-\d{5,}\.parquet(\.part)?")
+_UNFINISHED: Final = re.compile(r"\.?part-\d{5,}\.parquet(\.part|\.sureenough-part)?")
 
 
 class FolderReplacement:

@@ -17,7 +17,7 @@ from typing import Any, BinaryIO, Final, Self
 from zlib import crc32
 
 from sureenough.errors import TraceError
-from sureenough.pools.durable import publish, sync_folder
+from sureenough.pools.durable import own_file, publish, sync_folder
 
 Line = dict[str, Any]
 
@@ -113,7 +113,7 @@ def encode(line: Line) -> bytes:
 
 def write_lines(file: Path, terms: dict[str, Any], lines: Iterable[Line]) -> None:
     """Write a whole file; it appears when all of it is on disk."""
-    part = file.with_name(file.name + ".part")
+    part = own_file(file, "part")
     try:
         with open(part, "wb") as handle:
             handle.write(encode({"terms": terms}))

@@ -46,6 +46,7 @@ class Learner:
     def __init__(self, file: str | Path | None = None) -> None:
         self.file = None if file is None else Path(file)
         self.notes: tuple[str, ...] = ()
+        self.damage = ""  # what is wrong with the file
         self._states: OrderedDict[LearnerKey, LearnerState] = OrderedDict()
         self._lock, self._saving = threading.Lock(), threading.Lock()
         self._damaged = False  # the file is kept under another name before it is replaced
@@ -128,6 +129,7 @@ class Learner:
 
     def _note(self, problem: str) -> None:
         self._damaged = True
+        self.damage = self.damage or problem
         note = f"{self.file} is damaged, and what it cannot tell is learned anew ({problem})"
         self.notes = self.notes or (note,)
 
@@ -137,3 +139,13 @@ def as_learner(learn: Learner | str | Path) -> Learner:
     if not isinstance(learn, Learner | str | Path):
         raise UsageError(f"learn is {learn!r}; it must be a Learner, a LearnerState or the name of a file")
     return learn if isinstance(learn, Learner) else Learner(learn)
+
+
+def undamaged_learner(file: Path) -> Learner:
+    """The learner of a file; a damaged file is an error, and stays as it is."""
+    learner = Learner(file)
+    if learner.damage:
+        raise UsageError(
+            f"{file} is damaged ({learner.damage}) and was left as it is; repair it, or move it away to learn anew"
+        )
+    return learner

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sureenough.errors import TraceError
-from sureenough.pools.durable import publish
+from sureenough.pools.durable import own_file, publish
 from sureenough.pools.path import RecordedPath
 from sureenough.pools.read import Question
 from sureenough.pools.schema import OPTIONAL, PoolInfo, pool_schema
@@ -31,7 +31,7 @@ class PoolWriter:
         if unknown:
             raise TraceError(f"no such optional column: {', '.join(sorted(unknown))}; known: {', '.join(OPTIONAL)}")
         self._schema = pool_schema(info, frozenset(optional))
-        self._part = self.file.with_name(self.file.name + ".part")
+        self._part = own_file(self.file, "part")
         self._rows: list[dict[str, Any]] = []
         self._ids: set[str] = set()
         try:

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from string import Formatter
 from typing import Any
 
 import msgspec
 
 from sureenough.answers import Judge, resolve_kind
 from sureenough.answers.json_kind import Json
-from sureenough.api import render_prompt, template_of
+from sureenough.api import template_of
 from sureenough.core.options import RunOptions, with_implied
 from sureenough.core.strategy import Strategy
-from sureenough.engines.base import Message, Prompt
+from sureenough.engines.base import Prompt
 from sureenough.errors import UsageError
 from sureenough.server.errors import ApiError, bad_request
 from sureenough.server.model_names import ModelName, split_model_name
+from sureenough.server.request_prompt import prompt_of
 from sureenough.server.request_schema import (
     SAMPLING_FIELDS,
     TOOL_FIELDS,
@@ -123,7 +123,7 @@ class RequestReader:
             model=name.model,
             name=request.model,
             strategy=self._strategy(name, options),
-            prompt=_prompt(request, chat, own_template),
+            prompt=prompt_of(request, chat, own_template),
             options=self._run_options(options, request.seed) | {"kind": structured or judge},
             structured=structured,
             sampling=sampling,
@@ -230,47 +230,3 @@ def check_plain_request(body: dict[str, Any], limits: ServerLimits) -> None:
     replies = max(numbers["n"] or 1, numbers["best_of"] or 1) * (len(prompts) if several and prompts else 1)
     if replies > limits.paths:
         raise bad_request(f"the request asks for {replies} completions; this server allows {limits.paths}.", "n")
-
-
-def _prompt(request: CompletionFields, chat: bool, template: str | None) -> Prompt:
-    if not chat:
-        if not isinstance(request.prompt, str) or not request.prompt:
-            raise bad_request("with a strategy the prompt must be one string that is not empty.", "prompt")
-        return Prompt.user(request.prompt)
-    if not request.messages:
-        raise bad_request("messages must hold at least one message.", "messages")
-    for index, message in enumerate(request.messages):
-        if not isinstance(message.get("role"), str):
-            raise bad_request("every message must have a role.", f"messages[{index}].role")
-    return Prompt(tuple(request.messages if template is None else _with_template(request.messages, template)))
-
-
-def _has_only_question(template: str) -> bool:
-    """Whether a template's only field is {question}: a format could ask for a billion spaces."""
-    try:
-        fields = [parts[1:] for parts in Formatter().parse(template)]
-    except ValueError:
-        return False
-    fields = [parts for parts in fields if parts != (None, None, None)]
-    return len(fields) <= 1 and all(parts == ("question", "", None) for parts in fields)
-
-
-def _with_template(messages: list[dict[str, Any]], template: str) -> list[Message]:
-    """The messages with the template around the last one, if it is the user's and does not ask for a box already."""
-    last = messages[-1]
-    content = last.get("content")
-    if last["role"] != "user" or ("\\boxed" in template and "\\boxed" in str(content)):
-        return list(messages)
-    if content is None:
-        raise bad_request("the last message has no content.", f"messages[{len(messages) - 1}].content")
-    if not _has_only_question(template):
-        raise bad_request("the template must hold {question} once, and no other braces.", "sureenough.template")
-    try:
-        if isinstance(content, str):
-            return [*messages[:-1], {**last, "content": render_prompt(content, template).text}]
-        if isinstance(content, list) and content and isinstance(content[-1], dict) and "text" in content[-1]:
-            part = {**content[-1], "text": render_prompt(str(content[-1]["text"]), template).text}
-            return [*messages[:-1], {**last, "content": [*content[:-1], part]}]
-    except UsageError as error:
-        raise bad_request(f"{error}.", "messages") from None
-    return list(messages)

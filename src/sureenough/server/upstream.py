@@ -20,7 +20,8 @@ from sureenough.api import template_of
 from sureenough.engines.base import Engine, SharedEngine, opened
 from sureenough.engines.load_balancer import OpenLoadBalancer, balanced
 from sureenough.engines.local.engine import Local
-from sureenough.engines.openai.client import OpenAI, OpenAIConnection, Timeouts
+from sureenough.engines.openai.client import OpenAI, Timeouts
+from sureenough.engines.openai.connection import OpenAIConnection
 from sureenough.engines.openai.errors import ConnectError, TransportError
 from sureenough.engines.server_loads import ServerCounts, ServerLoads
 from sureenough.errors import EngineError, EngineRejected, EngineUnavailable, UsageError
@@ -50,10 +51,10 @@ class Upstream:
     """The upstream, with its connections open."""
 
     def __init__(
-        self, connections: Sequence[OpenAIConnection], balancer: OpenLoadBalancer, settings: ServerSettings,
-        template: str, local: bool
+        self, connections: Sequence[OpenAIConnection], unshared: Sequence[OpenAIConnection],
+        balancer: OpenLoadBalancer, settings: ServerSettings, template: str, local: bool
     ) -> None:  # fmt: skip
-        self._connections, self._balancer = connections, balancer
+        self._connections, self._unshared, self._balancer = connections, unshared, balancer
         self.settings, self.template, self.local = settings, template, local
         self._models: list[str] = []
         self._listed_at = -MODELS_SECONDS
@@ -90,25 +91,27 @@ class Upstream:
     async def exchange(self, endpoint: str, content: bytes) -> AsyncIterator[UpstreamResponse]:
         """Send a request to an endpoint such as `chat/completions`, of another server if one cannot be reached.
 
+        A request that a server has received is not sent again: it may have been generated, and would be paid for twice.
+        So each has a connection of its own, since a kept one may be closed by the server just before the request.
+
         Raises:
-            TransportError: no server responds, or the response broke off.
+            TransportError: no server can be reached, or none responds, or the response broke off.
         """
-        tried, begun, balancer = set[int](), False, self._balancer
+        tried, balancer = set[int](), self._balancer
         while True:
             index = balancer.loads.choose(None, tried)
-            one = self._connections[index]
+            one = self._unshared[index]
             request = one.transport.request("POST", one.endpoint(endpoint), content, {"Accept": "*/*"})
             with balancer.counted(index, None) as counted:
                 try:
                     async with request as response:
-                        begun = True
                         yield UpstreamResponse(one, response)
                     return
                 except TransportError as error:
-                    counted.failed = True
-                    balancer.suspect(index, skip=isinstance(error, ConnectError))
+                    counted.failed, unsent = True, isinstance(error, ConnectError)
+                    balancer.suspect(index, skip=unsent)
                     tried.add(index)
-                    if begun or len(tried) == len(self._connections):
+                    if not unsent or len(tried) == len(self._unshared):
                         raise
 
     def redact(self, text: str) -> str:
@@ -210,8 +213,11 @@ async def open_upstream(settings: ServerSettings) -> AsyncIterator[Upstream | En
         ]  # fmt: skip
         async with AsyncExitStack() as stack:
             connections = [await stack.enter_async_context(engine.open(parallel=at_once)) for engine in engines]
+            plain = [replace(engine, reuse=False).open(parallel=settings.limits.requests) for engine in engines]
+            unshared = [await stack.enter_async_context(opening) for opening in plain]
             balancer = await stack.enter_async_context(balanced(_loads(connections), connections))
-            yield Upstream(connections, balancer, settings, settings.template or template_of(judge), local=False)
+            own = settings.template or template_of(judge)
+            yield Upstream(connections, unshared, balancer, settings, own, local=False)
         return
     model = Local(
         settings.models[0] if settings.models else None, slots=LOCAL_PATHS, window=settings.window, timeouts=times
@@ -223,7 +229,7 @@ async def open_upstream(settings: ServerSettings) -> AsyncIterator[Upstream | En
         connected = connection.with_engine(replace(connection.engine, metrics=False, retries=settings.retries))
         balancer = OpenLoadBalancer(_loads([connected]), [connected], asyncio.Event())
         own = settings.template or template_of(judge, model.template)
-        yield Upstream([connected], balancer, settings, own, local=True)
+        yield Upstream([connected], [connected], balancer, settings, own, local=True)
 
 
 def _loads(connections: Sequence[OpenAIConnection]) -> ServerLoads:

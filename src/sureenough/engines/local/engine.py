@@ -21,7 +21,8 @@ from sureenough.engines.base import Engine, ExtendOptions, Prompt, extend_once
 from sureenough.engines.local import gguf, hub
 from sureenough.engines.local.llama_server import LlamaServer, LlamaServerOptions, served
 from sureenough.engines.local.memory import available
-from sureenough.engines.openai.client import OpenAI, OpenAIConnection, Timeouts
+from sureenough.engines.openai.client import OpenAI, Timeouts
+from sureenough.engines.openai.connection import OpenAIConnection
 from sureenough.engines.openai.errors import TransportError
 from sureenough.errors import UsageError
 

@@ -7,17 +7,15 @@ from typing import Any, Final
 from sureenough.core.events import Token
 from sureenough.engines.base import Chunk
 from sureenough.engines.openai.logprobs import REPEATED, RepeatCounter, append_tokens, too_few
+from sureenough.engines.openai.message_text import MessageText
 from sureenough.engines.openai.sse import SSEParser
 from sureenough.engines.openai.wire import (
     DONE,
     FINISH_REASONS,
-    TOOL_CALL,
     Choice,
-    Delta,
     Logprobs,
     Monitored,
     TokenCounts,
-    ToolCallDelta,
     candidates,
     decode,
     error_message,
@@ -47,7 +45,7 @@ class ReplyParser:
     ) -> None:
         self.k, self.signals = k, signals
         self._sampled: list[float] | None = [] if sampled and signals else None  # log-probabilities of sampled tokens
-        self._tags = tags  # whether reasoning is put between think tags; it is not in the rest of a path
+        self._message = MessageText(tags)
         self.limit = limit or LONGEST_PATH
         self._closes_at_limit = limit is None  # else the server knows the limit, and ends the path there itself
         self.watched = False  # by the server, which then sends no candidates, and all text in one event
@@ -67,9 +65,6 @@ class ReplyParser:
         self._loose = ""  # text since the last token, to go with the next one
         self._pieces = 0  # pieces of text without log-probabilities, less the tokens that came for them later
         self._estimated = False  # pieces of text were counted as tokens
-        self._half = ""  # first half of a surrogate pair
-        self._thinking = False
-        self._call = -1  # the tool call that grows
         self._usage = TokenCounts()
 
     @property
@@ -153,9 +148,8 @@ class ReplyParser:
             raise MissingLogprobs(too_few(0, self.k))
         unseen = 0 if self.full else self._pieces if completion is None else max(0, completion - self.tokens)
         self.tokens += unseen
-        text, finish = "\ufffd" if self._half else "", FINISH_REASONS[self.finish or "stop"]
-        if self._thinking and self.finish is not None and finish == "stop":
-            text += "\n</think>\n\n"
+        finish = FINISH_REASONS[self.finish or "stop"]
+        text = self._message.end(closes_reasoning=self.finish is not None and finish == "stop")
         estimated = completion is None and (not self.signals or self._pieces > 0 or self._estimated)
         return Chunk(
             text=text, unread=unseen, finish=finish, prompt_tokens=prompt, cached_tokens=cached, estimated=estimated
@@ -172,17 +166,7 @@ class ReplyParser:
             self.tokens += new
 
     def _add(self, choice: Choice) -> None:
-        delta = choice.delta
-        if delta is None:
-            text = choice.text or ""
-        elif self._thinking or delta.reasoning_content or delta.reasoning:
-            text = self._with_reasoning(delta)
-        else:
-            text = delta.content or ""
-        if delta is not None and delta.tool_calls:
-            text += self._with_calls(delta.tool_calls)
-        if self._half or not text.isascii():
-            text = self._joined(text)
+        text = self._message.add(choice)
         received = self._add_tokens(choice.logprobs, text) if self.signals and choice.logprobs is not None else 0
         if text:
             self._text.append(text)
@@ -237,47 +221,6 @@ class ReplyParser:
         if not self.tokens and self._pieces > 1:  # one may be a greeting; two are a reply without candidates
             raise MissingLogprobs(too_few(0, self.k))
         return 0
-
-    def _with_reasoning(self, delta: Delta) -> str:
-        """Reasoning in a field of its own is put between think tags, where answers are not looked for."""
-        reasoning = delta.reasoning_content or delta.reasoning
-        if not self._tags:
-            return (reasoning or "") + (delta.content or "")
-        text = ""
-        if reasoning:
-            text = reasoning if self._thinking else "<think>\n" + reasoning
-            self._thinking = True
-        if delta.content:
-            self._thinking = False
-            text += "\n</think>\n\n" + delta.content
-        return text
-
-    def _with_calls(self, calls: list[ToolCallDelta]) -> str:
-        """Tool calls as text: a mark, the name, a line feed and the arguments, one call after the other."""
-        text = "\n</think>\n\n" if self._thinking else ""
-        self._thinking = False
-        for call in calls:
-            index = 0 if call.index is None else call.index
-            if index < self._call:
-                raise EngineError("the server sent parts of several tool calls in turn, which cannot be read")
-            if call.function is None:
-                continue
-            if index > self._call:
-                self._call = index
-                text += f"{TOOL_CALL}{' '.join((call.function.name or '').split())}\n"
-            text += call.function.arguments or ""
-        return text
-
-    def _joined(self, text: str) -> str:
-        """Join surrogate halves that came in two events; a half that stays alone becomes U+FFFD."""
-        text, self._half = self._half + text, ""
-        if text and "\ud800" <= text[-1] <= "\udbff":
-            self._half, text = text[-1], text[:-1]
-        try:
-            text.encode()
-        except UnicodeEncodeError:
-            return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-        return text
 
     def _add_tokens(self, logprobs: Logprobs, text: str) -> int:
         strings, columns = candidates(logprobs)

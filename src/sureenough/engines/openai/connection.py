@@ -1,0 +1,215 @@
+"""The open connections of an `OpenAI` engine: one streamed request per path; closing the stream cancels it.
+
+A request is sent again only before its path's first token; a stream that breaks later is a lost path.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+from sureenough.core.events import Token
+from sureenough.engines.base import Chunk, Engine, ExtendOptions, Prompt
+from sureenough.engines.openai.errors import RETRIED_STATUSES, ConnectError, ServerBusy, ServerErrors, TransportError
+from sureenough.engines.openai.parser import ReplyParser, StreamError
+from sureenough.engines.openai.retry import LONGEST_WAIT, Stalled, StallTimer, backoff, retry_after
+from sureenough.engines.openai.server_counters import ServerCounters, settled_counters
+from sureenough.engines.openai.wire import request
+from sureenough.engines.vllm.client import MonitorClient, is_watched
+from sureenough.engines.vllm.protocol import WatchRequest
+from sureenough.errors import CannotExtend, EngineRejected
+
+if TYPE_CHECKING:
+    import aiohttp
+    from yarl import URL
+
+    from sureenough.engines.openai.client import OpenAI
+    from sureenough.engines.openai.transport import Transport
+
+CHECK_SECONDS: Final = 2.0
+"""To wait for the response to a check."""
+LARGEST_ERROR: Final = 65_536
+"""Bytes of an error response that are read."""
+READ_PIECE: Final = 1 << 17
+"""Bytes of a response that are parsed in one go."""
+SMALL_PIECE: Final = 1 << 12
+"""The same once a server sends many small events together, each of which costs as much as a large one."""
+SMALL_EVENT: Final = 512
+"""Bytes per event on average; one with log-probabilities has more."""
+
+
+class OpenAIConnection(Engine):
+    """An `OpenAI` engine with its connections open."""
+
+    def __init__(self, engine: OpenAI, transport: Transport, address: URL, errors: ServerErrors) -> None:
+        self.engine, self.transport, self.address, self.errors = engine, transport, address, errors
+        self.window, self.max_path_tokens = engine.window, engine.max_path_tokens
+        self.counters_at_open: ServerCounters | None = None
+        self.monitor = MonitorClient(transport, address)
+
+    def with_engine(self, engine: OpenAI) -> OpenAIConnection:
+        """The same connections for another model or other sampling."""
+        other = OpenAIConnection(engine, self.transport, self.address, self.errors.for_model(engine.model))
+        other.monitor = self.monitor  # remembers whether the server's records can be read
+        return other
+
+    def model_name(self) -> str:
+        return self.engine.model
+
+    def sampling(self) -> dict[str, Any]:
+        """The sampling parameters of the request."""
+        return self.engine.sampling()
+
+    async def generated_tokens(self) -> int | None:
+        """Tokens that the server generated since this was opened, by its own count, once nothing runs any more."""
+        if self.counters_at_open is None:
+            return None
+        counters = await settled_counters(self.transport, self.address)
+        return None if counters is None else counters.generated - self.counters_at_open.generated
+
+    async def responds(self) -> bool:
+        """Whether the server responds to a request for its models, which costs it nothing."""
+        try:
+            response = await self.transport.fetch("GET", self.endpoint("models"), seconds=CHECK_SECONDS)
+        except TransportError:
+            return False
+        return response.status < 500
+
+    async def stream(self, prompt: Prompt, *, seed: int) -> AsyncGenerator[Sequence[Token], None]:
+        """Generate one path."""
+        engine = self.engine
+        body = request(prompt, seed, model=engine.model, chat=engine.chat, k=engine.k, sampling=engine.sampling())
+        async with aclosing(self._generate(prompt, body, engine.max_path_tokens)) as chunks:
+            async for chunk in chunks:
+                yield chunk
+
+    async def extend(
+        self, prompt: Prompt, beginning: str, options: ExtendOptions, *, seed: int
+    ) -> AsyncGenerator[Sequence[Token], None]:
+        """Continue a beginning, which a chat server receives as the start of the last message."""
+        engine, sampling = self.engine, self.engine.sampling() | options.sampling()
+        body = request(
+            prompt, seed, model=engine.model, chat=engine.chat, k=engine.k, sampling=sampling, beginning=beginning
+        )
+        prompt = replace(prompt, watch=None)
+        try:
+            generated = self._generate(prompt, body, options.max_tokens, tags=not beginning, sampled=True)
+            async with aclosing(generated) as chunks:
+                async for chunk in chunks:
+                    yield chunk
+        except EngineRejected as error:
+            if not beginning:
+                raise
+            raise CannotExtend(
+                f"the server does not continue a beginning (continue_final_message): {error}", status=error.status
+            ) from None
+
+    async def _generate(
+        self, prompt: Prompt, body: bytes, limit: int | None, *, tags: bool = True, sampled: bool = False
+    ) -> AsyncGenerator[Chunk, None]:
+        """The chunks of one reply; the request is sent again while its first token has not arrived."""
+        engine, attempt = self.engine, 0
+        while True:
+            watch = self.monitor.watch_request(prompt, engine.k) if engine.inside else None
+            parser = ReplyParser(engine.k, prompt.signals, limit, tags=tags, sampled=sampled)
+            try:
+                async with aclosing(self.read(body, parser, watch)) as chunks:
+                    async for chunk in chunks:
+                        if watch is not None and parser.watched and chunk.finish is not None:
+                            chunk.summary = self.monitor.summary(watch, parser.record)
+                        yield chunk
+                return
+            except (GeneratorExit, asyncio.CancelledError):
+                if watch is not None and prompt.watch is not None and parser.finish is None:
+                    await self.monitor.report_cancelled(watch, prompt.watch, parser.tokens)
+                raise
+            except ServerBusy as busy:
+                if (busy.retry_after or 0.0) > LONGEST_WAIT:
+                    raise self.errors.pause_too_long(busy) from None
+                if attempt >= 2 * engine.retries:
+                    raise busy.error from None
+                wait = backoff(attempt, busy.retry_after)
+            except TransportError as error:
+                if parser.begun:
+                    raise self.errors.broken_off(error) from None
+                if attempt >= engine.retries:
+                    raise self.errors.unreachable(error) from None
+                # A kept-alive connection that the server closed meanwhile is not a failure: no pause.
+                stale = attempt == 0 and not isinstance(error, ConnectError)
+                wait = 0.0 if stale else backoff(attempt, None)
+            attempt += 1
+            await asyncio.sleep(wait)
+
+    async def read(
+        self, body: bytes, parser: ReplyParser, watch: WatchRequest | None = None
+    ) -> AsyncGenerator[Chunk, None]:
+        """Send one request and parse its response into chunks."""
+        limits, size = self.engine.timeouts, READ_PIECE
+        try:
+            with StallTimer(limits.first_token) as timer:
+                timer.waiting = True
+                headers = None if watch is None else watch.to_header()
+                async with self.transport.request("POST", self.url, body, headers) as response:
+                    await self._check(response)
+                    if watch is not None and is_watched(response.headers):
+                        parser.leave_to_server()
+                        self.monitor.present = True
+                    while raw := await response.content.read(size):
+                        timer.waiting = False
+                        chunk = parser.feed(raw)
+                        if chunk is not None:
+                            timer.restart(limits.stall)
+                            yield chunk
+                        parser.raise_error()  # what came before it has been passed on
+                        if parser.full or parser.done:
+                            break
+                        if len(raw) >= SMALL_PIECE and len(raw) < parser.event_count * SMALL_EVENT:
+                            size = SMALL_PIECE
+                            await asyncio.sleep(0)  # other paths have their turn
+                        timer.waiting = True
+                    if parser.done:
+                        await self.transport.finish(response)
+            parser.end_of_stream()
+        except (Stalled, TransportError) as error:
+            if parser.finish is None and isinstance(error, Stalled):
+                raise self.errors.stalled(timer.limit, parser.begun) from None
+            if parser.finish is None:  # else the path is whole, and only its connection was lost
+                raise
+        except StreamError as error:
+            if parser.begun or error.status is None or error.status < 400:
+                raise self.errors.broken_off(error) from None
+            raise self._refusal(error.status, str(error).encode(), {}) from None
+        if parser.finish is None and not parser.done:
+            raise self.errors.broken_off(None) if parser.begun else TransportError("the response was empty")
+        last = parser.last()
+        last.closed = parser.full
+        yield last
+
+    @property
+    def url(self) -> URL:
+        """The URL of completions."""
+        return self.endpoint("chat/completions" if self.engine.chat else "completions")
+
+    def endpoint(self, name: str) -> URL:
+        """The URL of an endpoint such as `models`."""
+        return self.address.with_path(f"{self.address.path.rstrip('/')}/{name}", keep_query=True)
+
+    async def _check(self, response: aiohttp.ClientResponse) -> None:
+        """Refuse responses that are not streams of events."""
+        if response.status != 200:
+            body = await self.transport.read_body(response, LARGEST_ERROR)
+            raise self._refusal(response.status, body, response.headers)
+        content_type = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if content_type != "text/event-stream":
+            raise self.errors.wrong_protocol(content_type)
+
+    def _refusal(self, status: int, body: bytes, headers: Mapping[str, str]) -> Exception:
+        """The error for a status other than 200, which may lead to another attempt."""
+        error = self.errors.refused(status, body, headers, self.engine.k)
+        if status not in RETRIED_STATUSES:
+            return error
+        return ServerBusy(retry_after(headers.get("retry-after"), time.time()), error)
