@@ -40,6 +40,7 @@ from sureenough.core.learning import LearnerState
 from sureenough.core.options import DEFAULT_WINDOW, RunOptions
 from sureenough.core.outcome import Outcome, build_outcome
 from sureenough.core.path import PathState
+from sureenough.core.probe_votes import ProbeVotes
 from sureenough.core.probing import LONGEST_PROBE
 from sureenough.core.pruning import OPEN_GATE, Tier
 from sureenough.core.search import Growth, Round, SearchState
@@ -87,6 +88,8 @@ class Session:
         self._phase = Phase.NEW
         self._gate = OPEN_GATE
         self._poll = Poll(strategy.weigh, self._budget)
+        rule = strategy.probe
+        self._probe_votes = ProbeVotes(self._poll, rule.every) if rule is not None and rule.votes else None
         self._paths: list[PathState] = []
         self._order = CountingOrder(options.count, self._paths)
         self._first = FirstPaths(self._paths, strategy.warmup, self._budget)
@@ -176,8 +179,12 @@ class Session:
             path.answer, path.by_probe = event.reply.answer, True
             self._take_confidence(path, None)
             return [Cancel(path.number, Fate.KEPT), *self._end_path(path, Fate.KEPT)]
-        held = path.release() if self._generated < self._max_tokens else []
-        return [action for later in held for action in self.receive(later)] or self._at_cap()
+        actions = list[Action]()
+        if self._probe_votes is not None:  # the vote of a path that is still running may settle the run
+            self._probe_votes.probed(path)
+            actions = self._advance()
+        held = path.release() if self._generated < self._max_tokens and not self.done else []
+        return [*actions, *(action for later in held for action in self.receive(later))] or self._at_cap()
 
     def _on_sampled(self, path: PathState, event: Sampled) -> list[Action]:
         path.sample(event.branch, event.tokens)
@@ -250,6 +257,8 @@ class Session:
         self._generated += path.drop_held()
         self._running -= 1
         self._order.ended(path)
+        if self._probe_votes is not None:
+            self._probe_votes.ended(path)
         if path.warmup and fate is Fate.KEPT:
             self._warmed_up += 1
         return self._advance()
@@ -266,12 +275,16 @@ class Session:
     def _advance(self) -> list[Action]:
         """Count what can be counted; then stop, or start what may run."""
         request = self._count_in_warmup() if self._phase is Phase.WARMUP else self._count_votes()
+        if self._probe_votes is not None and self._phase is Phase.SAMPLING:
+            self._settled = self._settled or self.strategy.stop(self._poll)
         if self._settled:
             return self._finish("settled")
         if self._gives_up and self._first.gave_no_answer():
             return self._finish("no_answer")
         if self._generated >= self._max_tokens:
             return self._finish("max_tokens")
+        if self._probe_votes is not None:
+            request = request or self._order.request_expected(self._poll)
         return [*request, *self._start_paths()]
 
     def _count_votes(self) -> Sequence[Action]:
@@ -322,9 +335,16 @@ class Session:
 
     def _use_learned(self) -> None:
         """Once the window is known, and before any vote is counted."""
-        if self._learned is not None and self._window is not None:
-            self.strategy = self.strategy.with_state(self._learned.get(self._window, LearnerState()))
+        if self._learned is not None and (self._window is not None or not self._reads):
+            self.strategy = self.strategy.with_state(self._learned.get(self._window or 0, LearnerState()))
             self._poll.weigh_by(self.strategy.weigh)
+        if self._probe_votes is not None:
+            self._probe_votes.learned(self._known_of_probes())
+
+    def _known_of_probes(self) -> LearnerState:
+        """Probes do not depend on the window: the most that is known under any."""
+        known = (self._learned or {}).values()
+        return max([self.strategy.state or LearnerState(), *known], key=lambda state: state.probes.questions)
 
     def _calibrate(self) -> None:
         """The warm-up has ended: window, thresholds, weights, votes, and the first stop test."""
@@ -379,6 +399,7 @@ class Session:
         if self._phase is Phase.WARMUP:  # the vote so far, with nothing calibrated
             self._poll.warmup = [path.lowest for path in self._order.passed() if path.fate is Fate.KEPT]
         if uncounted:
+            self._settled = False  # by probes, if it was: these votes count all the same
             self._count_passed()
         running = [path.number for path in self._paths if path.fate is None]
         for path in self._paths:
@@ -403,4 +424,7 @@ class Session:
             raise ProtocolError("outcome() before the run has ended")
         gate = self._gate if self._calibrated and self.strategy.prunes else None
         out = build_outcome(self.strategy, self.options, self._paths, self._poll, self._stop, self._steps, gate)
+        if self._probe_votes is not None:
+            votes = sum(self._poll.uncounted.values())
+            out = replace(out, probes=self._probe_votes.record(self._paths), uncounted_votes=votes)
         return replace(out, window_paths=self._window_paths) if self._window_paths else out

@@ -24,7 +24,6 @@ from sureenough.core.events import (
     Extend,
     Fate,
     Probe,
-    Probed,
     Reason,
     Regrouped,
     Start,
@@ -161,7 +160,7 @@ class _LiveRun:
                 case Cancel(number):
                     if number in self.streams:
                         self.close(self.streams[number], interrupt=number != current)
-                    if self.probes is not None and not isinstance(event, Probed):
+                    if self.probes is not None:
                         self.probes.cancel(number)
                     if self.search is not None:
                         self.search.cancel(number)
