@@ -56,9 +56,9 @@ def path(answer: str | None, tokens: int, *replies: str | None) -> RecordedPath:
 
 def test_an_uncounted_vote_gives_its_doubt_to_the_runner_up() -> None:
     poll = Poll(by_count, 9)
-    poll.expect(3, "a", 0.75)
+    poll.expect({3: ("a", 0.75)})
     assert poll.lead_by_count() == poll.lead_by_weight() == Lead(0.75, 0.25, 1.0)
-    poll.expect(1, "b", 0.5)
+    poll.expect({3: ("a", 0.75), 1: ("b", 0.5)})
     assert poll.lead_by_count() == Lead(0.75, 0.75, 2.0), "0.5 + 0.25 + 0.5 would be more than the leader has"
     poll.add(0, Ballot(0, "a", 1.0, 1.0))
     assert poll.lead_by_count() == Lead(1.75, 1.25, 3.0)
@@ -66,13 +66,13 @@ def test_an_uncounted_vote_gives_its_doubt_to_the_runner_up() -> None:
     assert (poll.counted, poll.heard, poll.voting) == (1, 3, 3)
     poll.add(3, None)  # it ended without an answer
     assert (poll.votes(), poll.heard, poll.voting) == ({"a": 1.0, "b": 0.5}, 3, 2)
-    poll.forget(1)
+    poll.expect({})
     assert poll.lead_by_count() == Lead(1.0, 0.0, 1.0)
 
 
 def test_an_uncounted_vote_weighs_as_much_as_others_do_on_average() -> None:
     poll = Poll(ByLowest(), 9)
-    poll.expect(2, "b", 0.8)
+    poll.expect({2: ("b", 0.8)})
     assert poll.lead_by_weight() == Lead(0.8, pytest.approx(0.2), 1.0), "1 before the first vote"
     poll.add(0, Ballot(0, "a", 12.0, 0.0))
     poll.add(1, Ballot(1, "a", 8.0, 0.0))
@@ -84,8 +84,7 @@ def test_a_candidate_is_named_by_its_lowest_path_whether_it_was_counted_or_not()
     poll = Poll(by_count, 9)
     poll.regroup({"1/2": 0, "0.5": 0, "7": 1})
     poll.add(4, Ballot(4, "0.5", 1.0, 1.0))
-    poll.expect(1, "1/2", 0.9)
-    poll.expect(2, "x", 0.9)
+    poll.expect({1: ("1/2", 0.9), 2: ("x", 0.9)})
     assert poll.votes() == {"1/2": 1.9}, "the class of x is not known"
     assert (poll.winner(), poll.groups()) == ("1/2", (("0.5", "1/2"),))
     assert poll.same("0.5", "1/2")
@@ -138,6 +137,14 @@ def test_votes_of_probes_in_every_strategy(name: str) -> None:
     assert (out.answer, out.reason) == ("a", "settled")
     assert out.steps < 40
     assert out.tokens.discarded > 0
+
+
+def test_a_running_path_without_a_vote_holds_back_later_ones() -> None:
+    paths = [path("a", 40, None), *[path("b", 3)] * 9]
+    for order, expected in (("start", 40), ("finish", 3)):
+        options = RunOptions(window=4, parallel=10, count=order)  # type: ignore[arg-type]
+        out = replay(paths, voting(), options)
+        assert (out.answer, out.steps) == ("b", expected)
 
 
 def test_a_deadline_counts_what_running_paths_would_answer() -> None:
@@ -223,7 +230,9 @@ class Reference:
                 answer = self.reply(n).answer if asked and state.questions % 8 else None
                 depth = min(9, int(10 * EVERY * asked / (state.probes.lengths / state.questions))) if answer else 0
                 share = (2 + state.probes.sums[depth]) / (4 + state.probes.counts[depth])
-            if answer is not None and share >= 0.9:
+                if answer is None or share < 0.9:
+                    break  # later paths wait for it
+            if answer is not None:
                 votes[answer] = votes.get(answer, 0.0) + share
                 doubt += 1 - share
         return votes, doubt

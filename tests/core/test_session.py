@@ -124,8 +124,8 @@ JOURNALS: dict[str, tuple[Callable[[], Session], list[Event]]] = {
             probed(2, "a", hedged=True),  # takes its vote back
             grew(4, 5, 5),
             probed(4, "a"),
-            grew(0, 5, 5, 5),
-            probed(0, None, 24),  # its vote for b is gone as well
+            grew(0, 5, 5),
+            probed(0, "a"),  # it has changed its mind, but path 2 holds back the votes after it
             grew(1, 5, 5),
             grew(2, 5, 5, 5),  # one token too many
             probed(2, "a"),

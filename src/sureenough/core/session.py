@@ -88,9 +88,10 @@ class Session:
         self._phase = Phase.NEW
         self._gate = OPEN_GATE
         self._poll = Poll(strategy.weigh, self._budget)
-        rule = strategy.probe
-        self._probe_votes = ProbeVotes(self._poll, rule.every) if rule is not None and rule.votes else None
         self._paths: list[PathState] = []
+        self._probe_votes: ProbeVotes | None = None
+        if strategy.probe is not None and strategy.probe.votes:
+            self._probe_votes = ProbeVotes(self._poll, strategy.probe.every, self._paths, options.count)
         self._order = CountingOrder(options.count, self._paths)
         self._first = FirstPaths(self._paths, strategy.warmup, self._budget)
         self._calibrated = False
@@ -257,8 +258,6 @@ class Session:
         self._generated += path.drop_held()
         self._running -= 1
         self._order.ended(path)
-        if self._probe_votes is not None:
-            self._probe_votes.ended(path)
         if path.warmup and fate is Fate.KEPT:
             self._warmed_up += 1
         return self._advance()
@@ -274,6 +273,8 @@ class Session:
 
     def _advance(self) -> list[Action]:
         """Count what can be counted; then stop, or start what may run."""
+        if self._probe_votes is not None:
+            self._probe_votes.refresh()
         request = self._count_in_warmup() if self._phase is Phase.WARMUP else self._count_votes()
         if self._probe_votes is not None and self._phase is Phase.SAMPLING:
             self._settled = self._settled or self.strategy.stop(self._poll)
@@ -426,5 +427,5 @@ class Session:
         out = build_outcome(self.strategy, self.options, self._paths, self._poll, self._stop, self._steps, gate)
         if self._probe_votes is not None:
             votes = sum(self._poll.uncounted.values())
-            out = replace(out, probes=self._probe_votes.record(self._paths), uncounted_votes=votes)
+            out = replace(out, probes=self._probe_votes.record(), uncounted_votes=votes)
         return replace(out, window_paths=self._window_paths) if self._window_paths else out

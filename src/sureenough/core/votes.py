@@ -19,6 +19,10 @@ class Lead(NamedTuple):
     total: float
 
 
+Vote = tuple[Answer, float]
+"""An answer, and the share of a vote that it gets: how far it is believed."""
+
+
 class _Candidate:
     """A class of answers, named by its lowest-numbered path."""
 
@@ -44,7 +48,7 @@ class Poll:
         self._candidates: dict[Hashable, _Candidate] = {}
         self._owners: list[_Candidate] = []  # each ballot's candidate
         self._stale = False  # weights must be computed anew
-        self._expected: dict[int, tuple[Answer, float]] = {}  # votes of uncounted paths, and how far each is believed
+        self._expected: dict[int, Vote] = {}  # of uncounted paths
 
     def weigh_by(self, weigh: Weigh) -> None:
         """Weigh the votes otherwise."""
@@ -71,21 +75,16 @@ class Poll:
         """For every uncounted path with a vote, how far it is believed."""
         return {path: share for path, (_, share) in self._heard().items()}
 
-    def expect(self, path: int, answer: Answer, share: float) -> None:
-        """The vote of a path that is not counted yet: its answer gets this share, doubt gives the rest to a rival."""
-        self._expected[path] = answer, share
+    def expect(self, votes: dict[int, Vote]) -> None:
+        """The votes of paths that are not counted yet: answers get their shares, and a rival what is doubted."""
+        self._expected = votes
         self.version += 1
-
-    def forget(self, path: int) -> None:
-        """An uncounted path has no vote any more."""
-        if self._expected.pop(path, None) is not None:
-            self.version += 1
 
     def expected_answers(self) -> list[Answer]:
         """What uncounted paths vote for; they do not before the class of their answer is known."""
         return [answer for answer, _ in self._expected.values()]
 
-    def _heard(self) -> dict[int, tuple[Answer, float]]:
+    def _heard(self) -> dict[int, Vote]:
         if not self._expected:
             return self._expected
         return {path: vote for path, vote in self._expected.items() if self.knows(vote[0])}
