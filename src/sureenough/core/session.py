@@ -273,11 +273,10 @@ class Session:
 
     def _advance(self) -> list[Action]:
         """Count what can be counted; then stop, or start what may run."""
-        if self._probe_votes is not None:
-            self._probe_votes.refresh()
         request = self._count_in_warmup() if self._phase is Phase.WARMUP else self._count_votes()
-        if self._probe_votes is not None and self._phase is Phase.SAMPLING:
-            self._settled = self._settled or self.strategy.stop(self._poll)
+        if self._probe_votes is not None and not self._settled:
+            self._probe_votes.refresh()
+            self._settled = self._phase is Phase.SAMPLING and self.strategy.stop(self._poll)
         if self._settled:
             return self._finish("settled")
         if self._gives_up and self._first.gave_no_answer():
