@@ -16,6 +16,8 @@ from sureenough.core.events import (
     Action,
     Adopt,
     Cancel,
+    Compute,
+    Computed,
     Ended,
     Event,
     Expired,
@@ -43,7 +45,7 @@ from sureenough.core.path import PathState
 from sureenough.core.probe_votes import ProbeVotes
 from sureenough.core.probing import LONGEST_PROBE
 from sureenough.core.pruning import OPEN_GATE, Tier
-from sureenough.core.search import Growth, Round, SearchState
+from sureenough.core.search import Computation, Following, Growth, SearchState
 from sureenough.core.snapshot import Phase, Snapshot, SnapshotCache
 from sureenough.core.strategy import Strategy
 from sureenough.core.votes import Poll
@@ -140,6 +142,10 @@ class Session:
             return self._on_sampled(self._path(event.path), event)
         if isinstance(event, Extended):
             return self._on_extended(self._path(event.path), event)
+        if isinstance(event, Computed):
+            path = self._path(event.path)
+            running = path.fate is None and path.search is not None
+            return self._search_on(path, path.search, path.search.computed(event.result)) if running else []
         if not isinstance(event, Regrouped | Expired):
             raise ProtocolError(f"not an event: {event!r}")
         if self.done:
@@ -200,8 +206,10 @@ class Session:
         following = path.search.receive(event.branch, event.continuation)
         return [] if following is None else self._search_on(path, path.search, following)
 
-    def _search_on(self, path: PathState, search: SearchState, following: Round | Growth) -> list[Action]:
+    def _search_on(self, path: PathState, search: SearchState, following: Following) -> list[Action]:
         """Adopt what was decided, and ask for the next round; the last growth ends the path."""
+        if isinstance(following, Computation):
+            return [Compute(path.number, following)]
         ends = isinstance(following, Growth)
         growth = following if isinstance(following, Growth) else following.adopted
         path.adopt(growth, self._window, self._reads)
@@ -209,9 +217,10 @@ class Session:
         if isinstance(following, Growth):
             return adopted
         seed, room = path_seed(self.options.seed, path.number), self._max_tokens - self._generated
-        for branch, (beginning, limits) in enumerate(following.samples, search.first_branch):
+        for branch, (beginning, limits, tokens) in enumerate(following.samples, search.first_branch):
             limits = limits._replace(max_tokens=max(1, int(min(limits.max_tokens, room))))
-            adopted.append(Extend(path.number, branch, beginning, limits, path_seed(seed, branch)))
+            tokens = max(tokens, path.tokens)
+            adopted.append(Extend(path.number, branch, beginning, limits, path_seed(seed, branch), tokens))
         return adopted
 
     def _grow(self, path: PathState, tokens: Sequence[Token], unread: int = 0) -> None:
