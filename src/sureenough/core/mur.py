@@ -73,5 +73,5 @@ class Mur(SearchOptions):
         first: Continuation = line
         if not steps or not first.text.strip() or exp(first.score) >= exp(average) * self.scale:
             return first
-        others = yield Round((sample,) * self.candidates)
+        others: list[Continuation] = yield Round((sample,) * self.candidates)
         return max(others, key=lambda other: other.score)

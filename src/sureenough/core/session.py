@@ -143,9 +143,7 @@ class Session:
         if isinstance(event, Extended):
             return self._on_extended(self._path(event.path), event)
         if isinstance(event, Computed):
-            path = self._path(event.path)
-            running = path.fate is None and path.search is not None
-            return self._search_on(path, path.search, path.search.computed(event.result)) if running else []
+            return self._on_computed(self._path(event.path), event)
         if not isinstance(event, Regrouped | Expired):
             raise ProtocolError(f"not an event: {event!r}")
         if self.done:
@@ -205,6 +203,11 @@ class Session:
             return []
         following = path.search.receive(event.branch, event.continuation)
         return [] if following is None else self._search_on(path, path.search, following)
+
+    def _on_computed(self, path: PathState, event: Computed) -> list[Action]:
+        if path.fate is not None or path.search is None:
+            return []
+        return self._search_on(path, path.search, path.search.computed(event.result))
 
     def _search_on(self, path: PathState, search: SearchState, following: Following) -> list[Action]:
         """Adopt what was decided, and ask for the next round; the last growth ends the path."""

@@ -146,7 +146,12 @@ class Poll:
 
     def candidates(self) -> dict[int, Answer]:
         """For every path with a vote, the answer that its candidate is named by."""
-        return {ballot.path: owner.answer for ballot, owner in zip(self.ballots, self._owners, strict=True)}
+        if not self._expected:
+            return {ballot.path: owner.answer for ballot, owner in zip(self.ballots, self._owners, strict=True)}
+        votes = [(ballot.path, ballot.answer) for ballot in self.ballots]
+        votes += [(path, answer) for path, (answer, _) in self._heard().items()]
+        standing = self._by_class()
+        return {path: standing[self._class(answer)].answer for path, answer in votes}
 
     def groups(self) -> tuple[tuple[Answer, ...], ...]:
         """The answers that were counted as one, as they were written; in order of the candidates' first votes."""
@@ -154,8 +159,8 @@ class Poll:
         for ballot, owner in zip(self.ballots, self._owners, strict=True):
             written.setdefault(id(owner), {})[ballot.answer] = None
         for answer, _ in self._heard().values():
-            owner = self._candidates.get(self._class(answer))
-            written.setdefault(id(owner) if owner else self._class(answer), {})[answer] = None
+            counted = self._candidates.get(self._class(answer))
+            written.setdefault(id(counted) if counted else self._class(answer), {})[answer] = None
         return tuple(map(tuple, written.values()))
 
     def correlations(self) -> dict[str, float]:
@@ -185,12 +190,12 @@ class Poll:
         return candidate
 
     def _standing(self) -> Sequence[_Candidate]:
+        return list(self._by_class().values()) if self._expected else self._weighed()
+
+    def _by_class(self) -> dict[Hashable, _Candidate]:
         """The candidates with the votes of uncounted paths, which weigh as much as others do on average."""
-        counted = self._weighed()
-        if not self._expected:
-            return counted
         each = self._mean_weight()
-        standing = dict(zip(self._candidates, map(copy, counted), strict=True))
+        standing = dict(zip(self._candidates, map(copy, self._weighed()), strict=True))
         for path, (answer, share) in self._heard().items():
             ballot = Ballot(path, answer, 0.0, 0.0)
             candidate = standing.setdefault(self._class(answer), _Candidate(ballot))
@@ -198,7 +203,7 @@ class Poll:
                 candidate.path, candidate.answer = path, answer
             candidate.count += share
             candidate.weight += share * each
-        return list(standing.values())
+        return standing
 
     def _mean_weight(self) -> float:
         return sum(one.weight for one in self._weighed()) / len(self.ballots) if self.ballots else 1.0
