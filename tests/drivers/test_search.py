@@ -14,6 +14,7 @@ from sureenough.core.events import Action, Adopt, Extend, Token
 from sureenough.core.foresight import Phi, Predictive
 from sureenough.core.mur import Mur
 from sureenough.core.outcome import BUCKETS, Outcome
+from sureenough.core.search import SearchMethod
 from sureenough.core.snapshot import Snapshot
 from sureenough.drivers.observers import ObservedEvent
 from sureenough.drivers.run_log_writer import RunLogWriter
@@ -29,7 +30,7 @@ from sureenough.spec import resolve
 from tests.drivers.test_live import LONG, go
 
 SPEC = "predictive+sc:rollouts=3,runs=2"
-LIMITED = {
+LIMITED: dict[str, SearchMethod] = {
     "phi": Phi(runs=2, beams=2, rollouts=1, cluster=lambda texts, most, seed: [0] * len(texts)),
     "mur": Mur(runs=2),
     "predictive": Predictive(runs=2, rollouts=2),

@@ -9,7 +9,7 @@ from typing import Any
 from sureenough.core.events import Adopt, Extend, Extended, Sampled, Token
 from sureenough.core.search import Growth, SampleLimits
 from sureenough.drivers.probes import BOX
-from sureenough.drivers.run_log import LogLine, RunView
+from sureenough.drivers.run_log import RunView
 from sureenough.drivers.run_log_files import read_log, save_log
 from sureenough.drivers.run_log_writer import RunLogWriter
 from sureenough.drivers.search_tree import MOST_BRANCHES, SHOWN, SearchTree
@@ -99,7 +99,7 @@ def endless(answers: str = "7") -> Fake:
 
 
 def test_a_run_that_ends_by_probes_has_a_log_and_a_text() -> None:
-    log, transcript, lines = RunLogWriter({"question": "?"}, interval=0.0), WinnerTranscript(), list[LogLine]()
+    log, transcript = RunLogWriter({"question": "?"}, interval=0.0), WinnerTranscript()
     engine = endless()
     strategy = resolve("ac+probe:every=8,votes=1").with_state(known(0.99))
     out = go(engine, strategy, observers=[log, transcript], parallel=8)
@@ -111,10 +111,9 @@ def test_a_run_that_ends_by_probes_has_a_log_and_a_text() -> None:
     assert winner is not None
     assert winner.text == "x" * 8 + BOX + "7}"
     view = RunView()
-    lines += [json.loads(line) for line in log.lines]
-    for one in lines:
-        view.apply(one)
-    assert view.paths[0]["probes"] == [[8, "7", False]]
+    for written in log.lines:
+        view.apply(json.loads(written))
+    assert [tuple(probe) for probe in view.paths[0]["probes"]] == [(8, "7", False)]
     assert view.summary["votes"][0][0] == 0
     assert view.paths[0]["vote"] == 0
 

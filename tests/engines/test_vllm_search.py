@@ -37,5 +37,5 @@ def test_a_search_reaches_an_answer_and_counts_what_the_server_generated(method:
     assert out.answer is not None
     assert out.tokens.total == after.generated - before.generated
     assert out.tokens.kept <= 200 * out.started
-    assert out.tokens.reread > out.tokens.cached > 0
+    assert out.tokens.reread > out.tokens.cached, "short beginnings do not fill a block of the cache"
     assert not [note for note in out.notes if "chat template" in note]

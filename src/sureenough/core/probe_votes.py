@@ -12,9 +12,10 @@ from sureenough.core.path import PathState
 from sureenough.core.probe_agreement import DEPTHS, LEAST_RELIABILITY, ProbeRecord, depth_of
 from sureenough.core.votes import Poll, Vote
 
+FIRST_QUESTIONS: Final = 16
 LEARNING_QUESTIONS: Final = 8
-"""In the first of so many questions probes do not vote. A run that ends by its probes does not show where its paths
-would have arrived, so what is known of probes could not be corrected without such questions."""
+"""In the first 16 questions, and then in every eighth, probes decide nothing. Paths that end by their probes do not
+show where they would have arrived, so what is known of probes could not be corrected without such questions."""
 
 
 class ProbeVotes:
@@ -34,6 +35,12 @@ class ProbeVotes:
     def learned(self, state: LearnerState) -> None:
         """Use what earlier questions have shown."""
         self._state = state
+
+    @property
+    def only_learns(self) -> bool:
+        """Whether probes decide nothing in this question."""
+        questions = self._state.questions
+        return questions < FIRST_QUESTIONS or questions % LEARNING_QUESTIONS == 0
 
     def probed(self, path: PathState) -> None:
         """A running path was probed; if it gave no answer, or took it back, it does not vote."""
@@ -66,7 +73,7 @@ class ProbeVotes:
 
     def _share(self, tokens: int) -> float:
         typical = self._state.probes.typical_length
-        if typical is None or self._state.questions % LEARNING_QUESTIONS == 0:
+        if typical is None or self.only_learns:
             return 0.0
         return self._state.probes.reliability(depth_of(tokens, typical))
 

@@ -180,7 +180,8 @@ class Session:
         self._generated += event.reply.tokens
         if path.fate is not None or self._probe_rule is None:
             return self._at_cap()
-        if self._probe_rule.settles(path.replies):
+        decides = self._probe_votes is None or not self._probe_votes.only_learns
+        if decides and self._probe_rule.settles(path.replies):
             path.answer, path.by_probe = event.reply.answer, True
             self._take_confidence(path, None)
             return [Cancel(path.number, Fate.KEPT), *self._end_path(path, Fate.KEPT)]
