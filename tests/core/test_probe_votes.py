@@ -293,6 +293,7 @@ def test_what_a_question_shows() -> None:
     assert out.probes is not None
     assert out.probes.length == 69 / 4, "by which depths of the first question are measured"
     assert [(out.probes.right[d], out.probes.answered[d]) for d in (2, 4, 6, 9)] == [(1, 3), (2, 3), (1, 2), (2, 3)]
+    assert json.loads(json.dumps(out.to_json()))["probes"]["length"] == 69 / 4
     state = LearnerState().receive(out)
     assert state.probes.reliability(2) == (2 + 1 / 3) / 5
     assert state.probes.reliability(3) == 0.5

@@ -99,6 +99,7 @@ class Outcome:
         data["tiers"] = {str(tier): n for tier, n in self.tiers.items()}
         data["notes"] = list(self.notes)
         data["classes"] = [list(group) for group in self.classes]
+        data["probes"] = None if self.probes is None else self.probes._asdict()
         data["learned"] = None if self.learned is None else self.learned.to_json()
         data["measure"] = None if self.measure is None or isnan(self.measure) else self.measure
         data["votes"] = {answer: None if isnan(weight) else weight for answer, weight in self.votes.items()}

@@ -26,7 +26,10 @@ class _Branch:
     def reaches(self, text: str) -> bool:
         """Whether this text ends within it; a line feed may follow, at which a step was cut."""
         start = len(self.beginning)
-        return start < len(text) and text.startswith(self.beginning) and (self.text + "\n").startswith(text[start:])
+        length = len(text) - start
+        if not 0 < length <= len(self.text) + 1 or not text.startswith(self.beginning):
+            return False
+        return self.text.startswith(text[start:]) or (text[-1] == "\n" and self.text == text[start:-1])
 
     def ends_with(self, text: str) -> bool:
         """Whether this text is all of it, with or without a line feed."""

@@ -16,7 +16,7 @@ function svg(tag, attributes, className) {
 function layout(branches) {
   const rounds = [], places = new Map();
   for (const branch of branches) if (branch) (rounds[branch.round] ??= []).push(branch);
-  const rows = Math.max(...rounds.map(round => round?.length ?? 0), 1);
+  const rows = Math.max(1, ...rounds.filter(Boolean).map(round => round.length));
   const middle = MARGIN + ROW * (rows - 1) / 2, parentY = branch => places.get(branch.parent)?.y ?? middle;
   rounds.forEach((round, column) => {
     round.sort((a, b) => parentY(a) - parentY(b) || a.branch - b.branch);
