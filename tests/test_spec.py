@@ -32,11 +32,12 @@ DOCUMENTED = {
     "ddc-no-depth": "warmup weight gamma tau",
     "sure": "delta least weigh beta",
     "predictive+sc": "weigh beta runs rollouts lookahead rollout_tokens heat select max_steps",
+    "mur+sc": "weigh beta runs candidates momentum scale heat line_tokens max_steps",
     "phi+sc": "weigh beta runs beams rollouts min_steps max_steps clusters share tau1 tau2",
-    "sc+probe": "weigh beta every agree",
-    "ac+probe": "tau weigh beta every agree",
-    "ddc+probe": "warmup weight gamma tau eta trust drop risk trend_window every agree",
-    "sure+probe": "delta least weigh beta every agree",
+    "sc+probe": "weigh beta every agree votes",
+    "ac+probe": "tau weigh beta every agree votes",
+    "ddc+probe": "warmup weight gamma tau eta trust drop risk trend_window every agree votes",
+    "sure+probe": "delta least weigh beta every agree votes",
 }
 
 

@@ -206,8 +206,9 @@ async def aask(
         judge=judge,
         observers=observers,
     )
-    if learner is not None and chosen.reads_confidence:
-        notes += await _learn_from(out, learner, LearnerKey(model, out.window, spec))
+    if learner is not None and (chosen.reads_confidence or chosen.state is not None):
+        window = out.window if chosen.reads_confidence else 0  # which it does not use
+        notes += await _learn_from(out, learner, LearnerKey(model, window, spec))
     return replace(out, notes=(*out.notes, *notes)) if notes else out
 
 

@@ -220,6 +220,7 @@ def _convert(name: str, option: Option, text: str) -> Any:
 
 
 def _show(value: object) -> str:
+    value = int(value) if isinstance(value, bool) else value
     return f"{value:g}" if isinstance(value, float) and float(f"{value:g}") == value else str(value)
 
 

@@ -2,8 +2,8 @@
 
 sc: Wang et al., 2023. ac: Aggarwal et al., 2023. esc: Li et al., 2024. cisc: Taubenfeld et al., 2025. reasc: the two
 stages of reliability-aware self-consistency, with constants of our own. deepconf: Fu et al., 2025. The ddc-… entries
-are the paper's ablations, each with one part replaced. predictive: Ma et al., 2024. phi: Xu et al., 2025. sure is our
-own: docs/sure.md.
+are the paper's ablations, each with one part replaced. predictive: Ma et al., 2024. phi: Xu et al., 2025. mur: Yan et
+al., 2025. sure is our own: docs/sure.md.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Final
 
 from sureenough.core.expected_gain import ExpectedGain
 from sureenough.core.foresight import Phi, Predictive
+from sureenough.core.mur import Mur
 from sureenough.core.one_sample_gate import OneSampleGate
 from sureenough.core.probing import ProbeRule
 from sureenough.core.pruning import Keep, Stratified, TwoTiers, no_gate
@@ -101,7 +102,7 @@ for _name in ("sc", "ac", "ddc", "sure"):
         summary=f"{_name} whose paths are asked for their answer as they grow, and end when it stays the same",
     )
 
-SEARCHES: Final[dict[str, SearchMethod]] = {"predictive": Predictive(), "phi": Phi()}
+SEARCHES: Final[dict[str, SearchMethod]] = {"predictive": Predictive(), "phi": Phi(), "mur": Mur()}
 """Methods that search for a path, before the `+` of a strategy's name."""
 
 

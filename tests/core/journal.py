@@ -10,6 +10,8 @@ from sureenough.core.events import (
     Adopt,
     Cancel,
     Classify,
+    Compute,
+    Computed,
     Ended,
     Event,
     Expired,
@@ -54,6 +56,10 @@ def say(thing: Event | Action) -> str:
         case Extended(path, branch, continuation):
             cut = "" if continuation.complete else ", cut"
             return f"branch {path}.{branch} is {continuation.text!r}{cut}"
+        case Compute(path, computation):
+            return f"compute {computation.function.__name__} for {path}"
+        case Computed(path, result):
+            return f"computed {result} for {path}"
         case Adopt(path, growth, ends):
             return f"adopt {growth.text!r} ({len(growth.tokens)} tokens) for {path}{' and end it' if ends else ''}"
         case Classify(answers):

@@ -7,7 +7,20 @@ from collections.abc import Callable, Sequence
 from math import log
 from random import Random
 
-from sureenough.core.events import Action, Adopt, Cancel, Ended, Event, Extend, Extended, Fate, Sampled, Token
+from sureenough.core.events import (
+    Action,
+    Adopt,
+    Cancel,
+    Compute,
+    Computed,
+    Ended,
+    Event,
+    Extend,
+    Extended,
+    Fate,
+    Sampled,
+    Token,
+)
 from sureenough.core.search import Continuation, SampleLimits
 from sureenough.core.session import Session
 from tests.core.journal import say
@@ -59,6 +72,8 @@ def carried_out(session: Session, sample: Sampler, answer: Callable[[str], str |
                     reply = sample(beginning, limits, seed)
                     events.append(Sampled(path, branch, len(reply.tokens) + reply.unread))
                     events.append(Extended(path, branch, reply))
+                case Compute(path, computation):
+                    events.append(Computed(path, computation.result()))
                 case Adopt(path, growth, ends):
                     texts[path] = texts.get(path, "") + growth.text
                     if ends:

@@ -17,7 +17,7 @@ import pytest
 from sureenough.core.events import Token
 from sureenough.core.foresight import Phi, Predictive, lines_of
 from sureenough.core.options import RunOptions
-from sureenough.core.search import Continuation, Draws, SampleLimits, SearchMethod
+from sureenough.core.search import Computation, Continuation, Draws, SampleLimits, SearchMethod
 from sureenough.core.session import Session
 from sureenough.core.text_clusters import LONGEST_TEXT, MOST_WORDS, text_clusters
 from sureenough.errors import UsageError
@@ -39,9 +39,12 @@ def searched(method: SearchMethod, samples: Samples, uniform: Callable[[], float
     try:
         following = next(search)
         while True:
+            if isinstance(following, Computation):
+                following = search.send(following.result())
+                continue
             text += following.adopted.text
             tokens += len(following.adopted.tokens)
-            replies = [samples(beginning, limits, 1)[0] for beginning, limits in following.samples]
+            replies = [samples(beginning, limits, 1)[0] for beginning, limits, _ in following.samples]
             following = search.send(replies)
     except StopIteration as end:
         return text + end.value.text, tokens + len(end.value.tokens)

@@ -12,6 +12,7 @@ import pytest
 
 from sureenough.core.events import Adopt, Cancel, Expired, Extend, Extended, Fate, Sampled, Start, Stop, Token
 from sureenough.core.foresight import Phi, Predictive
+from sureenough.core.mur import Mur
 from sureenough.core.options import RunOptions
 from sureenough.core.search import Continuation, Draws, Growth, SampleLimits, SearchMethod
 from sureenough.core.session import Session
@@ -25,6 +26,7 @@ from tests.core.test_foresight import clusters
 
 GOLDEN = Path(__file__).parent.parent / "golden"
 PREDICTIVE = Predictive(rollouts=2, lookahead=2, max_steps=3, rollout_tokens=9)
+MUR = Mur(max_steps=3, candidates=2)
 PHI = Phi(beams=2, rollouts=2, min_steps=1, max_steps=2, cluster=clusters)
 
 
@@ -47,14 +49,14 @@ def script(beginning: str, limits: SampleLimits, seed: int) -> Continuation:
     return line("" if lines > 1 else "so\nend" if seed % 3 else "thus\nend", peak)
 
 
-@pytest.mark.parametrize(("name", "method"), [("predictive", PREDICTIVE), ("phi", PHI)])
+@pytest.mark.parametrize(("name", "method"), [("predictive", PREDICTIVE), ("phi", PHI), ("mur", MUR)])
 def test_journal(name: str, method: SearchMethod) -> None:
     run = searching(method, "ac", paths=2, parallel=1)
     lines, _ = carried_out(run, script, answer)
     assert "\n".join(lines) == (GOLDEN / f"ac-over-searches-by-{name}.txt").read_text().rstrip("\n")
 
 
-@pytest.mark.parametrize("method", [PREDICTIVE, PHI])
+@pytest.mark.parametrize("method", [PREDICTIVE, PHI, MUR])
 @pytest.mark.parametrize("voting", ["sc", "ac", "sure", "cisc", "ddc-no-depth"])
 def test_width_changes_neither_paths_nor_votes_and_every_token_is_counted(method: SearchMethod, voting: str) -> None:
     texts, votes = [], []

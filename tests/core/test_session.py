@@ -22,7 +22,9 @@ from sureenough.core.events import (
     Tokens,
     path_seed,
 )
+from sureenough.core.learning import LearnerState
 from sureenough.core.options import RunOptions
+from sureenough.core.probe_agreement import ProbeAgreement
 from sureenough.core.probing import ProbeRule
 from sureenough.core.session import Session
 from sureenough.core.strategy import Strategy
@@ -32,6 +34,8 @@ from tests.core.journal import journal
 from tests.core.making import ddc, ended, grew, probed, session
 
 AC_PROBE = replace(STRATEGIES["ac+probe"], probe=ProbeRule(every=2, agree=2))
+RELIABLE = LearnerState(498, probes=ProbeAgreement((498.0,) * 10, (498,) * 10, 4980.0, 498))
+VOTING_PROBES = replace(STRATEGIES["ac+probe"], probe=ProbeRule(every=2, agree=9, votes=True, state=RELIABLE))
 GOLDEN = Path(__file__).parent.parent / "golden"
 
 
@@ -106,6 +110,28 @@ JOURNALS: dict[str, tuple[Callable[[], Session], list[Event]]] = {
             grew(2, 1, 1, 1),  # pruned where it would have been probed
             grew(3, 6, 7, 1, 1),  # a probe before the token at which it would be pruned
             probed(3, "a"),
+        ],
+    ),
+    "ac-stops-by-probes-while-all-paths-run": (
+        lambda: Session(VOTING_PROBES, RunOptions(paths=9, window=2, parallel=5)),
+        [
+            grew(0, 5, 5),
+            probed(0, "b"),
+            *(event for path in (1, 2, 3) for event in (grew(path, 5, 5), probed(path, "a"))),
+            grew(3, 5),
+            ended(3, "a"),  # before its turn: it votes in full until it is counted, and another takes its place
+            grew(2, 5, 5, 5),
+            probed(2, "a", hedged=True),  # takes its vote back
+            grew(4, 5, 5),
+            probed(4, "a"),
+            grew(0, 5, 5),
+            probed(0, "a"),  # it has changed its mind, but path 2 holds back the votes after it
+            grew(1, 5, 5),
+            grew(2, 5, 5, 5),  # one token too many
+            probed(2, "a"),
+            probed(1, None, 2),
+            grew(4, 5),
+            ended(4, "b"),
         ],
     ),
     "late-and-duplicate-events": (

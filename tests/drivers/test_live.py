@@ -17,6 +17,7 @@ from sureenough.core.options import RunOptions
 from sureenough.core.outcome import Outcome
 from sureenough.core.session import Session
 from sureenough.core.snapshot import Snapshot
+from sureenough.core.strategy import Strategy
 from sureenough.drivers.live import run
 from sureenough.drivers.observers import ObservedEvent, PathText, RunStarted
 from sureenough.engines import Chunk, Engine, Fake, Prompt, Recorded
@@ -49,7 +50,7 @@ def live_judge(
 
 
 def go(
-    engine: Engine, strategy: str = "sc", *, paths: int = 8, parallel: int = 4, window: int = 4, **more: Any
+    engine: Engine, strategy: str | Strategy = "sc", *, paths: int = 8, parallel: int = 4, window: int = 4, **more: Any
 ) -> Outcome:
     options = {name: more.pop(name) for name in ("max_tokens", "count", "planned", "hurry", "deadline") if name in more}
     session = Session(resolve(strategy), RunOptions(paths=paths, window=window, parallel=parallel, **options))

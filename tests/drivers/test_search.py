@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from threading import get_ident
 from typing import Any
 
 import pytest
 
 from sureenough.api import replay
 from sureenough.core.events import Action, Adopt, Extend, Token
+from sureenough.core.foresight import Phi, Predictive
+from sureenough.core.mur import Mur
 from sureenough.core.outcome import BUCKETS, Outcome
+from sureenough.core.search import SearchMethod
 from sureenough.core.snapshot import Snapshot
 from sureenough.drivers.observers import ObservedEvent
 from sureenough.drivers.run_log_writer import RunLogWriter
@@ -21,9 +26,15 @@ from sureenough.engines.fake import Step
 from sureenough.engines.load_balancer import LoadBalancer
 from sureenough.errors import CannotExtend, EngineError, EngineRejected, EngineUnavailable, MissingLogprobs, UsageError
 from sureenough.pools import RecordedPath
+from sureenough.spec import resolve
 from tests.drivers.test_live import LONG, go
 
 SPEC = "predictive+sc:rollouts=3,runs=2"
+LIMITED: dict[str, SearchMethod] = {
+    "phi": Phi(runs=2, beams=2, rollouts=1, cluster=lambda texts, most, seed: [0] * len(texts)),
+    "mur": Mur(runs=2),
+    "predictive": Predictive(runs=2, rollouts=2),
+}
 
 
 def letters(text: str, peak: float = 0.5) -> list[Token]:
@@ -183,8 +194,8 @@ def test_a_line_feed_that_never_comes() -> None:
     assert any("1 of 1 paths were cut at their limit of tokens" in note for note in out.notes)
 
 
-@pytest.mark.parametrize(("most", "expected"), [(None, [5, 3000]), (100, [5, 100]), (4, [4, 4])])
-def test_the_engines_limit_holds_for_every_continuation(most: int | None, expected: list[int]) -> None:
+@pytest.mark.parametrize(("most", "expected"), [(None, [5, 3000]), (100, [5, 95]), (4, [4])])
+def test_the_engines_limit_holds_for_the_whole_path(most: int | None, expected: list[int]) -> None:
     limits: list[int] = []
 
     class Limited(Fake):
@@ -201,6 +212,46 @@ def test_the_engines_limit_holds_for_every_continuation(most: int | None, expect
         out = go(variant, spec)
         assert limits == expected
         assert out.tokens.kept == sum(expected)
+
+
+@pytest.mark.parametrize("method", ["phi", "mur", "predictive"])
+def test_no_path_is_longer_than_the_engines_limit(method: str) -> None:
+    """A line of eight tokens, again and again: steps, foresights and the rest stay within what the path has left."""
+    longest: list[int] = []
+
+    class Limited(Fake):
+        max_path_tokens = 30
+
+        def extend(self, prompt: Prompt, beginning: str, options: ExtendOptions, *, seed: int) -> Any:
+            longest.append(len(beginning) + options.max_tokens)
+            return super().extend(prompt, beginning, options, seed=seed)
+
+    engine = Limited(lambda seed: [], lambda beginning, seed: [letters("abcdefg\n" * 500)])
+    strategy = replace(resolve(f"{method}+sc"), search=LIMITED[method])
+    out = go(engine, strategy)
+    assert out.tokens.kept == 2 * 30
+    assert max(longest) <= 30 + 4, "line feeds between the steps of a search may have no token of their own"
+    assert any("2 of 2 paths were cut at their limit of tokens" in note for note in out.notes)
+
+
+def test_clusters_are_computed_off_the_event_loop() -> None:
+    threads = set[int]()
+
+    def cluster(texts: Sequence[str], most: int, seed: int) -> list[int]:
+        threads.add(get_ident())
+        return [0] * len(texts)
+
+    strategy = replace(resolve("phi+sc"), search=Phi(runs=2, beams=2, rollouts=1, max_steps=1, cluster=cluster))
+    out = go(searching(), strategy)
+    assert out.answer is not None
+    assert threads
+    assert get_ident() not in threads
+
+    def broken(texts: Sequence[str], most: int, seed: int) -> list[int]:
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        go(searching(), replace(strategy, search=Phi(cluster=broken)))
 
 
 def test_prompts_are_counted_apart_and_a_template_that_drops_the_beginning_is_noted() -> None:

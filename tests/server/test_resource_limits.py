@@ -142,7 +142,8 @@ def test_a_search_cannot_exceed_the_tokens_of_a_path(strategy: str, fields: Any,
         with ours(ServerSettings(upstream=upstream.url, upstream_key=KEY, window=4, limits=limits)) as (url, _):
             response = httpx.post(f"{url}/v1/chat/completions", json=body, timeout=60)
     assert response.status_code == 200, response.text
-    assert {json.loads(sent)["max_tokens"] for sent in upstream.bodies} == {longest}
+    assert max(json.loads(sent)["max_tokens"] for sent in upstream.bodies) == longest
+    assert response.json()["sureenough"]["tokens"]["kept"] <= longest
 
 
 def test_a_search_on_an_engine_cannot_exceed_the_tokens_of_a_path() -> None:
@@ -151,7 +152,7 @@ def test_a_search_on_an_engine_cannot_exceed_the_tokens_of_a_path() -> None:
     body = {"model": "mine@predictive+sc:runs=1,rollouts=1,max_steps=1", "messages": [{"role": "user", "content": "?"}]}
     with ours(settings) as (url, _):
         reply = httpx.post(f"{url}/v1/chat/completions", json=body, timeout=60).json()
-    assert reply["sureenough"]["tokens"]["kept"] == 2 * 9
+    assert reply["sureenough"]["tokens"]["kept"] == 9
 
 
 def test_a_search_with_too_many_candidates_is_refused(served: str) -> None:

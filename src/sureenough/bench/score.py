@@ -174,7 +174,7 @@ def agreement(runs: StrategyRuns, reference: StrategyRuns) -> Floats:
 
 def mean_state(strategy: Strategy, states: Sequence[LearnerState]) -> Json | None:
     """What a strategy learned, by signal and on average over repeats; None if it does not learn."""
-    if not states or not isinstance(strategy.weigh, BySignals):
+    if not states or not isinstance(strategy.weigh, BySignals) or not strategy.weigh.reads:
         return None
     most = strategy.weigh.beta
     return {

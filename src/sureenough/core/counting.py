@@ -62,7 +62,13 @@ class CountingOrder:
         if path.answer is None or path.fate is not Fate.KEPT:
             return None
         self._answers[path.answer] = None
-        if poll.knows(path.answer):
-            return None
+        return None if poll.knows(path.answer) else self._request(poll)
+
+    def request_expected(self, poll: Poll) -> Sequence[Action]:
+        """The request for the classes of uncounted votes, if one is missing and no request is under way."""
+        return () if all(map(poll.knows, poll.expected_answers())) else self._request(poll)
+
+    def _request(self, poll: Poll) -> Sequence[Action]:
         repeated, self.classifying = self.classifying, True
-        return () if repeated else (Classify(tuple(self._answers)),)
+        answers = dict.fromkeys((*self._answers, *poll.expected_answers()))
+        return () if repeated else (Classify(tuple(answers)),)

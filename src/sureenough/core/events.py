@@ -12,12 +12,12 @@ from sureenough.core.confidence.array import Windows
 from sureenough.core.confidence.instability import Floats
 from sureenough.core.probing import ProbeReply
 from sureenough.core.pruning import OPEN_GATE, Gate, Tier
-from sureenough.core.search import Continuation, Growth, SampleLimits
+from sureenough.core.search import Computation, Continuation, Growth, SampleLimits
 
 __all__ = [
-    "Action", "Adopt", "Answer", "Cancel", "Classify", "Ended", "Event", "Expired", "Extend", "Extended", "Fate",
-    "Json", "Probe", "Probed", "Reason", "Regrouped", "Sampled", "Start", "Stop", "Summary", "Tier", "Token", "Tokens",
-    "path_seed",
+    "Action", "Adopt", "Answer", "Cancel", "Classify", "Compute", "Computed", "Ended", "Event", "Expired", "Extend",
+    "Extended", "Fate", "Json", "Probe", "Probed", "Reason", "Regrouped", "Sampled", "Start", "Stop", "Summary",
+    "Tier", "Token", "Tokens", "path_seed",
 ]  # fmt: skip
 
 Answer = str
@@ -105,6 +105,13 @@ class Extended(NamedTuple):
     continuation: Continuation
 
 
+class Computed(NamedTuple):
+    """The reply to `Compute`."""
+
+    path: int
+    result: Any
+
+
 class Regrouped(NamedTuple):
     """The classes of answers: the reply to `Classify`, or known before the run begins.
 
@@ -148,7 +155,7 @@ class Probe(NamedTuple):
 class Extend(NamedTuple):
     """Sample a continuation of this beginning of a path; send `Sampled` as it grows and `Extended` when it has ended.
 
-    One that fails loses its path: `Ended`.
+    If the beginning has as many tokens as a path may have, nothing is sampled. One that fails loses its path: `Ended`.
     """
 
     path: int
@@ -156,6 +163,14 @@ class Extend(NamedTuple):
     beginning: str
     limits: SampleLimits
     seed: int
+    tokens: int = 0  # of the beginning
+
+
+class Compute(NamedTuple):
+    """Compute this for the search of a path, beside other work, and send `Computed`."""
+
+    path: int
+    computation: Computation
 
 
 class Adopt(NamedTuple):
@@ -179,8 +194,8 @@ class Stop(NamedTuple):
     reason: Reason
 
 
-Event = Tokens | Ended | Probed | Sampled | Extended | Regrouped | Expired
-Action = Start | Cancel | Probe | Extend | Adopt | Classify | Stop
+Event = Tokens | Ended | Probed | Sampled | Extended | Computed | Regrouped | Expired
+Action = Start | Cancel | Probe | Extend | Compute | Adopt | Classify | Stop
 
 
 @lru_cache(maxsize=4096)

@@ -30,9 +30,9 @@ def gain(first: float, second: float, total: float, future: float, *, prior: flo
 def gain_of_paths(poll: Poll, paths: int) -> float:
     """Expected vote share gained by so many further paths; before the first vote, all is open."""
     first, second, total = poll.lead_by_weight() or (0.0, 0.0, 0.0)
-    votes = len(poll.ballots)
+    votes = poll.voting
     each = total / votes if votes else 1.0
-    return gain(first, second, total, paths * each * (votes + 1) / (poll.counted + 1))
+    return gain(first, second, total, paths * each * (votes + 1) / (poll.heard + 1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class ExpectedGain(StopRule):
 
     def __call__(self, poll: Poll) -> bool:
         """At the threshold or below; never without a vote, before `least` paths, or at the end of the budget."""
-        if not self.least <= poll.counted < poll.budget:
+        if poll.heard < self.least or poll.counted >= poll.budget:
             return False
         measured = self.measure(poll)
         return measured is not None and measured <= self.threshold
@@ -65,25 +65,27 @@ class ExpectedGain(StopRule):
         return self._measure_after(poll, 0)
 
     def _measure_after(self, poll: Poll, more: int) -> float | None:
-        """The same after `more` further paths, of the mean weight so far, for the leader."""
+        """The same after `more` further paths, of the mean weight so far, for the leader.
+
+        Paths that vote before they are counted are still to come: they may change their minds.
+        """
         lead = poll.lead_by_weight()
         if lead is None:
             return None
-        votes = len(poll.ballots)
+        votes = poll.voting
         each = lead.total / votes
-        ended = poll.counted + more
-        answering = (votes + more + 1) / (ended + 1)
-        future = (poll.budget - ended) * each * answering
+        answering = (votes + more + 1) / (poll.heard + more + 1)
+        future = (poll.budget - poll.counted - more) * each * answering
         return gain(lead.first + more * each, lead.second, lead.total + more * each, future)
 
     def need(self, poll: Poll, most: int) -> int:
         """Enough for the first test, and for the expected gain to fall to the threshold."""
-        if not poll.ballots:
-            return min(most, max(1, self.least - poll.counted))
+        if not poll.voting:
+            return min(most, max(1, self.least - poll.heard))
 
         def settles(more: int) -> bool:
             gained = self._measure_after(poll, more)
-            return poll.counted + more >= self.least and gained is not None and gained <= self.threshold
+            return poll.heard + more >= self.least and gained is not None and gained <= self.threshold
 
         return fewest_votes(most, settles)
 

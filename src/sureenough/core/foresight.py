@@ -13,6 +13,7 @@ from statistics import fmean, pstdev
 from typing import Final, NamedTuple
 
 from sureenough.core.search import (
+    Computation,
     Continuation,
     Draws,
     Growth,
@@ -91,12 +92,13 @@ class Predictive(SearchOptions):
         memory: list[Rollout] = []
         limits = SampleLimits(self.rollout_tokens, self.heat)
         for _ in range(self.max_steps):
-            for reply in (yield Round((Sample(text, limits),) * self.rollouts, adopted)):
+            replies = yield Round((Sample(text, limits),) * self.rollouts, adopted)
+            for reply in replies:
                 lines, score = lines_of(reply, self.lookahead)
                 memory.append(Rollout(lines, exp(score)))
             memory = [rollout for rollout in memory if rollout.lines]
-            if not memory:  # every rollout is empty: the model has nothing to add
-                return Growth()
+            if not memory:  # every rollout is empty: the model has nothing to add, or the path is at its limit
+                return Growth(truncated=not all(reply.complete for reply in replies))
             line = self._choose(memory, draws)
             if line.ends:
                 return line.growth
@@ -104,7 +106,8 @@ class Predictive(SearchOptions):
             text += adopted.text
             memory = [Rollout(lines[1:], value) for lines, value in memory if lines[0].continues(line)]
         (rest,) = yield Round((Sample(text, SampleLimits(LONGEST_REST, self.heat)),), adopted)
-        return rest.growth()
+        last: Growth = rest.growth()
+        return last
 
     def _choose(self, rollouts: list[Rollout], draws: Draws) -> Line:
         """The first line of the best rollout, or one that is drawn; rollouts with the same line add up."""
@@ -126,6 +129,10 @@ class Beam(NamedTuple):
     growth: Growth = Growth()
     value: float = 0.0  # mean log-probability of its foresight
 
+    def sample(self, limits: SampleLimits) -> Sample:
+        """A continuation of it."""
+        return Sample(self.growth.text, limits, self.growth.size)
+
 
 class WidenedBeam(NamedTuple):
     """A beam with one more line."""
@@ -138,15 +145,14 @@ class WidenedBeam(NamedTuple):
         """Without the line feed, so that a foresight may also end the path here."""
         return self.beam.growth.text + self.step.text
 
+    def sample(self) -> Sample:
+        """A foresight."""
+        return Sample(self.text, FORESIGHT, self.beam.growth.size + self.step.growth().size)
+
     def grown(self, *, ends: bool) -> Growth:
         """The path with this line, and with its line feed if the path goes on after it."""
         growth = self.step.growth()._replace(truncated=False)
-        if self.step.complete and not ends:
-            tokens = growth.tokens
-            if tokens:
-                tokens = (*tokens[:-1], tokens[-1]._replace(text=tokens[-1].text + "\n"))
-            growth = growth._replace(text=growth.text + "\n", tokens=tokens)
-        return self.beam.growth.then(growth)
+        return self.beam.growth.then(growth.ended_line() if self.step.complete and not ends else growth)
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,11 +188,12 @@ class Phi(SearchOptions):
         beams, ended = [Beam()] * self.beams, list[Beam]()
         for step in range(1, self.max_steps + 1):
             grown = [beam for beam in beams for _ in range(self.rollouts)]
-            replies = yield Round(tuple(Sample(beam.growth.text, STEP) for beam in grown))
+            replies = yield Round(tuple(beam.sample(STEP) for beam in grown))
             candidates = [WidenedBeam(*pair) for pair in zip(grown, replies, strict=True)]
             kept = likely_steps(candidates, len(beams), draws)
-            foresights = yield Round(tuple(Sample(candidate.text, FORESIGHT) for candidate in kept))
-            chosen, settled = self._draw(kept, foresights, len(beams), draws)
+            foresights = yield Round(tuple(candidate.sample() for candidate in kept))
+            labels = yield self._clusters(foresights, self.clusters, draws)
+            chosen, settled = self._draw(kept, foresights, labels, len(beams), draws)
             beams = []
             for candidate, foresight in chosen:
                 ends = foresight.complete and not foresight.text.strip()
@@ -194,17 +201,28 @@ class Phi(SearchOptions):
                 (ended if ends else beams).append(beam)
             if not beams or (settled and step >= self.min_steps):
                 break
-        rests = (yield Round(tuple(Sample(beam.growth.text, REST) for beam in beams))) if beams else ()
-        return self._finish([*beams, *ended], [*rests, *(Continuation() for _ in ended)], draws)
+        rests = list((yield Round(tuple(beam.sample(REST) for beam in beams))) if beams else ())
+        rests += [Continuation()] * len(ended)
+        continued = all(rest.text.strip() for rest in rests)
+        labels = (yield self._clusters(rests, 2, draws)) if continued else None
+        return self._finish([*beams, *ended], rests, labels, draws)
+
+    def _clusters(self, samples: Sequence[Continuation], most: int, draws: Draws) -> Computation:
+        """The clusters of texts; k-means is too slow for the thread that reads all paths."""
+        return Computation(self.cluster, ([sample.text for sample in samples], most, draws.seed()))
 
     def _draw(
-        self, kept: Sequence[WidenedBeam], foresights: Sequence[Continuation], count: int, draws: Draws
+        self,
+        kept: Sequence[WidenedBeam],
+        foresights: Sequence[Continuation],
+        labels: list[int] | None,
+        count: int,
+        draws: Draws,
     ) -> tuple[list[tuple[WidenedBeam, Continuation]], bool]:
         """The candidates that become beams, and whether the foresights are so alike that the search may end."""
         advantages = [after.score - before.beam.value for before, after in zip(kept, foresights, strict=True)]
         texts = [foresight.text for foresight in foresights]
         weights, share = softmax(advantages, self.tau1), 0.0
-        labels = self.cluster(texts, self.clusters, draws.seed())
         if labels is not None:
             shares = [labels.count(label) / len(labels) for label in labels]
             weights = [(a + c) / 2 for a, c in zip(weights, softmax(shares, self.tau2), strict=True)]
@@ -212,14 +230,14 @@ class Phi(SearchOptions):
         chosen = draws.without_replacement(weights, count)
         return [(kept[index], foresights[index]) for index in chosen], share >= self.share or len(set(texts)) == 1
 
-    def _finish(self, beams: Sequence[Beam], rests: Sequence[Continuation], draws: Draws) -> Growth:
-        """One of the finished beams, in the larger of two clusters if all of them have been continued."""
+    def _finish(
+        self, beams: Sequence[Beam], rests: Sequence[Continuation], labels: list[int] | None, draws: Draws
+    ) -> Growth:
+        """One of the finished beams, in the larger of two clusters if they could be clustered."""
         among = list(range(len(beams)))
-        if all(rest.text.strip() for rest in rests):
-            labels = self.cluster([rest.text for rest in rests], 2, draws.seed())
-            if labels is not None:
-                largest = max(labels, key=labels.count)
-                among = [index for index in among if labels[index] == largest]
+        if labels is not None:
+            largest = max(labels, key=labels.count)
+            among = [index for index in among if labels[index] == largest]
         advantages = [rests[index].score - beams[index].value for index in among]
         index = among[draws.choose(softmax(advantages, FINAL_TEMPERATURE))]
         return beams[index].growth.then(rests[index].growth())

@@ -11,6 +11,7 @@ from sureenough.core.events import Answer, Fate, Json, Reason, Stop
 from sureenough.core.learning import LearnerState
 from sureenough.core.options import RunOptions, choose_window
 from sureenough.core.path import PathState
+from sureenough.core.probe_agreement import ProbeRecord
 from sureenough.core.pruning import Gate, Tier
 from sureenough.core.snapshot import PathSnapshot
 from sureenough.core.strategy import Strategy
@@ -81,6 +82,8 @@ class Outcome:
     counted: int = 0  # paths whose end was counted, with a vote or without
     failed: int = 0
     ended_by_probe: int = 0  # paths that voted before their own end
+    uncounted_votes: float = 0.0  # of paths that were not counted, running ones by their probes
+    probes: ProbeRecord | None = None  # what probes showed, if they vote
     abstained: int = 0  # counted paths that gave no answer
     classes: tuple[tuple[Answer, ...], ...] = ()  # answers that were counted as one: the judge's verdicts
     notes: tuple[str, ...] = ()  # what a reader of this result should know
@@ -96,6 +99,7 @@ class Outcome:
         data["tiers"] = {str(tier): n for tier, n in self.tiers.items()}
         data["notes"] = list(self.notes)
         data["classes"] = [list(group) for group in self.classes]
+        data["probes"] = None if self.probes is None else self.probes._asdict()
         data["learned"] = None if self.learned is None else self.learned.to_json()
         data["measure"] = None if self.measure is None or isnan(self.measure) else self.measure
         data["votes"] = {answer: None if isnan(weight) else weight for answer, weight in self.votes.items()}
@@ -126,6 +130,8 @@ def _sentences(out: Outcome) -> list[str]:
             f"Votes: {', '.join(shares)}{more}; {out.abstained} paths gave no answer, {out.pruned} were pruned"
             + (f", {out.ended_by_probe} ended when their probes agreed." if out.ended_by_probe else ".")
         )
+    if out.uncounted_votes:
+        lines.append(f"Paths that were not counted, most of them running, have {out.uncounted_votes:.4g} of the votes.")
     uncounted = out.started - out.counted
     more_started = f"; {uncounted} more had been started" if uncounted else ""
     lines.append(f"{_REASONS[out.reason]} when {out.counted} paths had been counted{more_started}. {out.why}".rstrip())

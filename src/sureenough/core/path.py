@@ -38,6 +38,7 @@ class PathState:
     _summary: Summary | None = None
     probe_tokens = 0
     by_probe = False  # its probes ended it
+    own_end = False  # it ended by itself, whatever became of it later
     replies: tuple[ProbeReply, ...] = ()
     search: SearchState | None = None  # of a path that is searched for
     search_tokens = 0  # sampled in its search, and not part of it
@@ -165,7 +166,7 @@ class PathState:
 
     def end(self, fate: Fate) -> None:
         """The path runs no more."""
-        self.fate = fate
+        self.fate, self.own_end = fate, fate is Fate.KEPT and not self.by_probe
         if fate is not Fate.KEPT and (self._monitor is not None or self._signals is not None):
             self._monitor = self._signals = None
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from sureenough.core.strategy_options import COUNT, check_options, option
+from sureenough.core.learning import LearnerState
+from sureenough.core.strategy_options import COUNT, FLAG, check_options, option
 
 LONGEST_PROBE: Final = 24
 """Tokens that a probe may take."""
@@ -30,6 +31,8 @@ class ProbeRule:
 
     every: int = option(64, "tokens of a path between two probes", COUNT)
     agree: int = option(3, "probes in a row that must give the same answer, without hedging, to end a path", COUNT)
+    votes: bool = option(False, "1: the latest probes of running paths vote too, as far as they proved right", FLAG)
+    state: LearnerState = field(default=LearnerState(), compare=False)
 
     def __post_init__(self) -> None:
         check_options(self)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from math import exp
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -37,6 +37,18 @@ class Growth(NamedTuple):
     tokens: tuple[Token, ...] = ()
     unread: int = 0
     truncated: bool = False  # the limit of tokens cut the path
+
+    @property
+    def size(self) -> int:
+        """How many tokens it has."""
+        return len(self.tokens) + self.unread
+
+    def ended_line(self) -> Growth:
+        """With a line feed, which is part of its last token."""
+        tokens = self.tokens
+        if tokens:
+            tokens = (*tokens[:-1], tokens[-1]._replace(text=tokens[-1].text + "\n"))
+        return self._replace(text=self.text + "\n", tokens=tokens)
 
     def then(self, other: Growth) -> Growth:
         """This, and then the other."""
@@ -85,6 +97,17 @@ class Sample(NamedTuple):
 
     beginning: str
     limits: SampleLimits
+    tokens: int = 0  # of the beginning, if they are more than the path has adopted
+
+
+class Computation(NamedTuple):
+    """What a method wants to be computed: a pure function that may take a while, so that it runs beside other work."""
+
+    function: Callable[..., Any]
+    arguments: tuple[Any, ...]
+
+    def result(self) -> Any:
+        return self.function(*self.arguments)
 
 
 class Round(NamedTuple):
@@ -94,8 +117,11 @@ class Round(NamedTuple):
     adopted: Growth = Growth()
 
 
-Search = Generator[Round, Sequence[Continuation], Growth]
-"""A running method: it yields rounds, receives their continuations in the same order, and returns the path's end."""
+Search = Generator[Round | Computation, Any, Growth]
+"""A running method: it yields rounds, receives their continuations in the same order, and returns the path's end.
+
+It may also yield a computation, and receives its result.
+"""
 
 
 class Draws:
@@ -161,6 +187,10 @@ class SearchOptions:
         """Most methods need nothing beside the engine."""
 
 
+Following = Round | Computation | Growth
+"""What a search needs next, or what it ends with."""
+
+
 class SearchState:
     """The search of one path: what is being sampled, and what it has cost."""
 
@@ -170,24 +200,34 @@ class SearchState:
         self._replies: list[Continuation | None] = []
         self._sampled: list[int] = []  # tokens of the branches of this round
         self._depth = 0  # tokens of the longest branches of the rounds before
+        self._computes = False  # a computation is under way
 
     @property
     def depth(self) -> int:
         """The longest chain of tokens sampled one after another."""
         return self._depth + max(self._sampled, default=0)
 
-    def begin(self) -> Round | Growth:
+    def begin(self) -> Following:
         """The first round."""
         return self._next(None)
 
-    def _next(self, replies: Sequence[Continuation] | None) -> Round | Growth:
+    def computed(self, result: Any) -> Following:
+        """What follows a computation."""
+        if not self._computes:
+            raise ProtocolError("no result of a computation was requested")
+        return self._next(result)
+
+    def _next(self, received: Any) -> Following:
         self._depth, self._first = self.depth, self._first + len(self._replies)
-        self._replies, self._sampled = [], []
+        self._replies, self._sampled, self._computes = [], [], False
         try:
-            following = next(self._search) if replies is None else self._search.send(replies)
+            following = self._search.send(received)
         except StopIteration as end:
             last: Growth = end.value
             return last
+        if isinstance(following, Computation):
+            self._computes = True
+            return following
         self._replies, self._sampled = [None] * len(following.samples), [0] * len(following.samples)
         return following
 
@@ -201,7 +241,7 @@ class SearchState:
         if 0 <= branch - self._first < len(self._sampled):
             self._sampled[branch - self._first] += tokens
 
-    def receive(self, branch: int, reply: Continuation) -> Round | Growth | None:
+    def receive(self, branch: int, reply: Continuation) -> Following | None:
         """Take in a finished branch: what follows once the round is complete, None before."""
         index = branch - self._first
         if not 0 <= index < len(self._replies) or self._replies[index] is not None:

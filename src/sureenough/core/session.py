@@ -16,6 +16,8 @@ from sureenough.core.events import (
     Action,
     Adopt,
     Cancel,
+    Compute,
+    Computed,
     Ended,
     Event,
     Expired,
@@ -40,9 +42,10 @@ from sureenough.core.learning import LearnerState
 from sureenough.core.options import DEFAULT_WINDOW, RunOptions
 from sureenough.core.outcome import Outcome, build_outcome
 from sureenough.core.path import PathState
+from sureenough.core.probe_votes import ProbeVotes
 from sureenough.core.probing import LONGEST_PROBE
 from sureenough.core.pruning import OPEN_GATE, Tier
-from sureenough.core.search import Growth, Round, SearchState
+from sureenough.core.search import Computation, Following, Growth, SearchState
 from sureenough.core.snapshot import Phase, Snapshot, SnapshotCache
 from sureenough.core.strategy import Strategy
 from sureenough.core.votes import Poll
@@ -88,6 +91,9 @@ class Session:
         self._gate = OPEN_GATE
         self._poll = Poll(strategy.weigh, self._budget)
         self._paths: list[PathState] = []
+        self._probe_votes: ProbeVotes | None = None
+        if strategy.probe is not None and strategy.probe.votes:
+            self._probe_votes = ProbeVotes(self._poll, strategy.probe.every, self._paths, options.count)
         self._order = CountingOrder(options.count, self._paths)
         self._first = FirstPaths(self._paths, strategy.warmup, self._budget)
         self._calibrated = False
@@ -136,6 +142,8 @@ class Session:
             return self._on_sampled(self._path(event.path), event)
         if isinstance(event, Extended):
             return self._on_extended(self._path(event.path), event)
+        if isinstance(event, Computed):
+            return self._on_computed(self._path(event.path), event)
         if not isinstance(event, Regrouped | Expired):
             raise ProtocolError(f"not an event: {event!r}")
         if self.done:
@@ -172,12 +180,17 @@ class Session:
         self._generated += event.reply.tokens
         if path.fate is not None or self._probe_rule is None:
             return self._at_cap()
-        if self._probe_rule.settles(path.replies):
+        decides = self._probe_votes is None or not self._probe_votes.only_learns
+        if decides and self._probe_rule.settles(path.replies):
             path.answer, path.by_probe = event.reply.answer, True
             self._take_confidence(path, None)
             return [Cancel(path.number, Fate.KEPT), *self._end_path(path, Fate.KEPT)]
-        held = path.release() if self._generated < self._max_tokens else []
-        return [action for later in held for action in self.receive(later)] or self._at_cap()
+        actions = list[Action]()
+        if self._probe_votes is not None:  # the vote of a path that is still running may settle the run
+            self._probe_votes.probed(path)
+            actions = self._advance()
+        held = path.release() if self._generated < self._max_tokens and not self.done else []
+        return [*actions, *(action for later in held for action in self.receive(later))] or self._at_cap()
 
     def _on_sampled(self, path: PathState, event: Sampled) -> list[Action]:
         path.sample(event.branch, event.tokens)
@@ -192,8 +205,15 @@ class Session:
         following = path.search.receive(event.branch, event.continuation)
         return [] if following is None else self._search_on(path, path.search, following)
 
-    def _search_on(self, path: PathState, search: SearchState, following: Round | Growth) -> list[Action]:
+    def _on_computed(self, path: PathState, event: Computed) -> list[Action]:
+        if path.fate is not None or path.search is None:
+            return []
+        return self._search_on(path, path.search, path.search.computed(event.result))
+
+    def _search_on(self, path: PathState, search: SearchState, following: Following) -> list[Action]:
         """Adopt what was decided, and ask for the next round; the last growth ends the path."""
+        if isinstance(following, Computation):
+            return [Compute(path.number, following)]
         ends = isinstance(following, Growth)
         growth = following if isinstance(following, Growth) else following.adopted
         path.adopt(growth, self._window, self._reads)
@@ -201,9 +221,10 @@ class Session:
         if isinstance(following, Growth):
             return adopted
         seed, room = path_seed(self.options.seed, path.number), self._max_tokens - self._generated
-        for branch, (beginning, limits) in enumerate(following.samples, search.first_branch):
+        for branch, (beginning, limits, tokens) in enumerate(following.samples, search.first_branch):
             limits = limits._replace(max_tokens=max(1, int(min(limits.max_tokens, room))))
-            adopted.append(Extend(path.number, branch, beginning, limits, path_seed(seed, branch)))
+            tokens = max(tokens, path.tokens)
+            adopted.append(Extend(path.number, branch, beginning, limits, path_seed(seed, branch), tokens))
         return adopted
 
     def _grow(self, path: PathState, tokens: Sequence[Token], unread: int = 0) -> None:
@@ -266,12 +287,17 @@ class Session:
     def _advance(self) -> list[Action]:
         """Count what can be counted; then stop, or start what may run."""
         request = self._count_in_warmup() if self._phase is Phase.WARMUP else self._count_votes()
+        if self._probe_votes is not None and not self._settled:
+            self._probe_votes.refresh()
+            self._settled = self._phase is Phase.SAMPLING and self.strategy.stop(self._poll)
         if self._settled:
             return self._finish("settled")
         if self._gives_up and self._first.gave_no_answer():
             return self._finish("no_answer")
         if self._generated >= self._max_tokens:
             return self._finish("max_tokens")
+        if self._probe_votes is not None:
+            request = request or self._order.request_expected(self._poll)
         return [*request, *self._start_paths()]
 
     def _count_votes(self) -> Sequence[Action]:
@@ -322,9 +348,16 @@ class Session:
 
     def _use_learned(self) -> None:
         """Once the window is known, and before any vote is counted."""
-        if self._learned is not None and self._window is not None:
-            self.strategy = self.strategy.with_state(self._learned.get(self._window, LearnerState()))
+        if self._learned is not None and (self._window is not None or not self._reads):
+            self.strategy = self.strategy.with_state(self._learned.get(self._window or 0, LearnerState()))
             self._poll.weigh_by(self.strategy.weigh)
+        if self._probe_votes is not None:
+            self._probe_votes.learned(self._known_of_probes())
+
+    def _known_of_probes(self) -> LearnerState:
+        """Probes do not depend on the window: the most that is known under any."""
+        known = (self._learned or {}).values()
+        return max([self.strategy.state or LearnerState(), *known], key=lambda state: state.probes.questions)
 
     def _calibrate(self) -> None:
         """The warm-up has ended: window, thresholds, weights, votes, and the first stop test."""
@@ -379,6 +412,7 @@ class Session:
         if self._phase is Phase.WARMUP:  # the vote so far, with nothing calibrated
             self._poll.warmup = [path.lowest for path in self._order.passed() if path.fate is Fate.KEPT]
         if uncounted:
+            self._settled = False  # by probes, if it was: these votes count all the same
             self._count_passed()
         running = [path.number for path in self._paths if path.fate is None]
         for path in self._paths:
@@ -403,4 +437,7 @@ class Session:
             raise ProtocolError("outcome() before the run has ended")
         gate = self._gate if self._calibrated and self.strategy.prunes else None
         out = build_outcome(self.strategy, self.options, self._paths, self._poll, self._stop, self._steps, gate)
+        if self._probe_votes is not None:
+            votes = sum(self._poll.uncounted.values())
+            out = replace(out, probes=self._probe_votes.record(), uncounted_votes=votes)
         return replace(out, window_paths=self._window_paths) if self._window_paths else out

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from sureenough.core.events import Answer, Fate, Stop
 from sureenough.core.options import SMALLEST_WINDOW, RunOptions
 from sureenough.core.path import PathState
+from sureenough.core.probing import ProbeReply
 from sureenough.core.pruning import Gate, Tier
 from sureenough.core.stop_rules import StopRule, describe_measure
 from sureenough.core.strategy import Strategy
@@ -38,6 +39,7 @@ class PathSnapshot(NamedTuple):
     counted: bool
     probe_tokens: int = 0
     search_tokens: int = 0
+    replies: tuple[ProbeReply, ...] = ()  # to its probes, one after another
 
     @classmethod
     def of(cls, path: PathState) -> PathSnapshot:
@@ -59,7 +61,7 @@ class VoteSnapshot:
     @classmethod
     def of(cls, poll: Poll, stop: StopRule) -> VoteSnapshot:
         """A poll as it is now."""
-        why = stop.why(poll) if poll.counted else ""
+        why = stop.why(poll) if poll.heard else ""
         return cls(poll.votes(), poll.candidates(), poll.counted, stop.measure(poll), why, stop.posterior(poll))
 
 

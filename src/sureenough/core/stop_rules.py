@@ -146,7 +146,7 @@ class Posterior(StopRule):
         lead = poll.lead_by_weight() if self.weighted else poll.lead_by_count()
         if lead is None:
             return None
-        first = lead.first + more * lead.total / len(poll.ballots)
+        first = lead.first + more * lead.total / poll.voting
         return exceeds_share(1.0 + first, 1.0 + (lead.total - lead.first), self.gamma)
 
     def why(self, poll: Poll) -> str:
@@ -195,7 +195,7 @@ class TwoLargest(StopRule):
         if lead is None:
             return NO_VOTES
         return (
-            f"{lead.first:.0f} votes against {lead.second:.0f}: the leader beats the next answer with probability "
+            f"{lead.first:.4g} votes against {lead.second:.4g}: the leader beats the next answer with probability "
             f"{self.measure(poll):.4f}; it stops at {self.tau:g}."
         )
 
@@ -223,7 +223,7 @@ class Share(StopRule):
     def need(self, poll: Poll, most: int) -> int:
         """With further paths of the mean weight so far."""
         first, _, total = poll.lead_by_weight() or (0.0, 0.0, 0.0)
-        each = total / max(1, len(poll.ballots)) or 1.0
+        each = total / max(1, poll.voting) or 1.0
         return fewest_votes(most, lambda more: first + more * each >= self.tau * (total + more * each))
 
     def why(self, poll: Poll) -> str:

@@ -59,11 +59,22 @@ class Strategy:
     @property
     def state(self) -> LearnerState | None:
         """What it has learned from earlier questions; None if it does not learn."""
-        return self.weigh.state if isinstance(self.weigh, BySignals) and self.weigh.weigh == "learned" else None
+        if self._learning_weights is not None:
+            return self._learning_weights.state
+        return self.probe.state if self.probe is not None and self.probe.votes else None
+
+    @property
+    def _learning_weights(self) -> BySignals | None:
+        return self.weigh if isinstance(self.weigh, BySignals) and self.weigh.weigh == "learned" else None
 
     def with_state(self, state: LearnerState) -> Strategy:
         """The strategy with what was learned; a strategy that does not learn is returned unchanged."""
-        if not isinstance(self.weigh, BySignals) or self.state is None:
+        if self.state is None:
             return self
-        stop = replace(self.stop, trust=state.trust) if isinstance(self.stop, ExpectedGain) else self.stop
-        return replace(self, weigh=replace(self.weigh, state=state), stop=stop)
+        learned, weights = self, self._learning_weights
+        if weights is not None:
+            stop = replace(self.stop, trust=state.trust) if isinstance(self.stop, ExpectedGain) else self.stop
+            learned = replace(self, weigh=replace(weights, state=state), stop=stop)
+        if self.probe is not None and self.probe.votes:
+            learned = replace(learned, probe=replace(self.probe, state=state))
+        return learned

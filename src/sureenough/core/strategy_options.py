@@ -55,6 +55,7 @@ PROBABILITY: Final = Rule("a number from 0 to 1", lambda x: 0 <= x <= 1)
 MODERATE: Final = Rule("a number from 0 to 10", lambda x: 0 <= x <= 10)
 TEMPERATURE: Final = Rule("a number from 0.0001 to 1000", lambda x: 0.0001 <= x <= 1000)
 NOT_NEGATIVE: Final = Rule("a number of at least 0", lambda x: 0 <= x < float("inf"))
+FLAG: Final = Rule("1 or 0", lambda value: value in (True, False))
 FENCE: Final = Rule("tukey, or p and a percentile such as p90", _is_fence)
 
 

@@ -33,8 +33,9 @@ class _RunningPath(NamedTuple):
 
 def fast_replay(paths: Sequence[RecordedPath | SummarisedPath], session: Session, expired: Callable[[], bool]) -> int:
     """Run the session to its end; returns the number of ticks in which a token grew."""
-    if session.strategy.probe is not None and session.options.max_tokens is not None:
-        return lockstep(paths, session, expired)  # a cap may be reached in the middle of a probe
+    probe = session.strategy.probe
+    if probe is not None and (probe.votes or session.options.max_tokens is not None):
+        return lockstep(paths, session, expired)  # a vote may be settled, or a cap reached, in the middle of a path
     return _FastReplay(paths, session).run(expired)
 
 

@@ -18,13 +18,13 @@ from sureenough.core.events import (
     Adopt,
     Cancel,
     Classify,
+    Compute,
     Ended,
     Event,
     Expired,
     Extend,
     Fate,
     Probe,
-    Probed,
     Reason,
     Regrouped,
     Start,
@@ -161,11 +161,11 @@ class _LiveRun:
                 case Cancel(number):
                     if number in self.streams:
                         self.close(self.streams[number], interrupt=number != current)
-                    if self.probes is not None and not isinstance(event, Probed):
+                    if self.probes is not None:
                         self.probes.cancel(number)
                     if self.search is not None:
                         self.search.cancel(number)
-                case Extend() | Adopt() if self.search is not None:
+                case Extend() | Adopt() | Compute() if self.search is not None:
                     self.search_on(self.search, action)
                 case Probe(number) if self.probes is not None:
                     probing = self.tasks.create_task(self.probe(self.probes, action), name=f"path {number}, probe")
@@ -223,16 +223,25 @@ class _LiveRun:
         except Exception as error:  # whatever it is, it ends the run and reaches the caller
             self.fail(error)
 
-    def search_on(self, search: LiveSearch, action: Extend | Adopt) -> None:
-        """Begin a branch, or keep what was adopted; the answer is read from the whole text."""
+    def search_on(self, search: LiveSearch, action: Extend | Adopt | Compute) -> None:
+        """Begin a branch or a computation, or keep what was adopted; the answer is read from the whole text."""
         if isinstance(action, Extend):
             work, name = self.sample(search, action), f"path {action.path}, branch {action.branch}"
+        elif isinstance(action, Compute):
+            work, name = self.compute(search, action), f"path {action.path}, computation"
         else:
             text = search.adopt(action)
             if not action.ends:
                 return
             work, name = self.end_search(action.path, text, action.growth.truncated), f"path {action.path}, answer"
         search.add(action.path, self.tasks.create_task(work, name=name))
+
+    async def compute(self, search: LiveSearch, action: Compute) -> None:
+        """What a search needs to know beside its samples."""
+        try:
+            await search.compute(action)
+        except Exception as error:  # whatever it is, it ends the run and reaches the caller
+            self.fail(error)
 
     async def sample(self, search: LiveSearch, action: Extend) -> None:
         """Sample one branch of a search; if it is lost, its path is."""

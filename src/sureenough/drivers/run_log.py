@@ -13,6 +13,7 @@ from msgspec import Meta
 SCHEMA: Final = 2
 
 PathNumber = Annotated[int, Meta(ge=0, lt=1 << 20)]
+BranchNumber = Annotated[int, Meta(ge=0, lt=1 << 16)]
 
 
 class RunHead(TypedDict, total=False):
@@ -26,8 +27,19 @@ class RunHead(TypedDict, total=False):
     notes: list[str]  # what is known before its first path
 
 
+class BranchChange(TypedDict, total=False):
+    """The fields of a branch of a search that have changed."""
+
+    branch: Required[BranchNumber]
+    parent: BranchNumber | None  # the branch that it continues; None: it begins the path
+    round: BranchNumber  # branches of a round are sampled side by side
+    tokens: int
+    text: str  # its beginning
+    used: bool  # the path was made from it
+
+
 class PathChange(TypedDict, total=False):
-    """The fields of a path that have changed; `points` are added to the earlier ones."""
+    """The fields of a path that have changed; `points`, `probes` and new `branches` are added to the earlier ones."""
 
     path: Required[PathNumber]
     warmup: bool
@@ -40,6 +52,8 @@ class PathChange(TypedDict, total=False):
     points: list[float]  # mean confidence of the window before every `stride`-th token
     redrawn: bool  # the window was chosen now: these points replace the earlier ones
     confidence: float  # mean confidence of the last window
+    probes: list[tuple[int, str | None, bool]]  # after so many tokens, this answer, and whether it was taken back
+    branches: list[BranchChange]
 
 
 class StopTest(TypedDict):
@@ -124,8 +138,14 @@ class RunView:
             path = self.paths.setdefault(change["path"], new_path(change["path"]))
             points = [] if change.get("redrawn") else path["points"]
             points += change.get("points", ())
+            probes = [*path.get("probes", ()), *change.get("probes", ())]
+            branches = _with_changes(path.get("branches", []), change.get("branches", []))
             path.update(change)
             path["points"] = points
+            if probes:
+                path["probes"] = probes
+            if branches:
+                path["branches"] = branches
             path.pop("redrawn", None)
         self.steps += line.get("steps", ())
         self.summary.update(line.get("summary", {}))
@@ -142,6 +162,13 @@ class RunView:
         stopped = self.phases["stopped"]
         sampling = self.phases.get("sampling", stopped)
         return round(sampling - self.phases.get("warm-up", sampling), 6), round(stopped - sampling, 6)
+
+
+def _with_changes(branches: list[BranchChange], changes: list[BranchChange]) -> list[BranchChange]:
+    by_number = {branch["branch"]: branch for branch in branches}
+    for change in changes:
+        by_number.setdefault(change["branch"], {"branch": change["branch"]}).update(change)
+    return list(by_number.values())
 
 
 def new_path(number: int) -> PathChange:

@@ -8,11 +8,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import isfinite, isnan
 from typing import Any, Final
 
-from sureenough.core.events import Action, Adopt, Json, Token, Tokens
+from sureenough.core.events import Action, Adopt, Extend, Extended, Json, Sampled, Token, Tokens
 from sureenough.core.outcome import Outcome
 from sureenough.core.snapshot import PathSnapshot, Snapshot
 from sureenough.drivers.observers import ObservedEvent, PathText
 from sureenough.drivers.run_log import SCHEMA, LogLine, PathTokens, RunHead, RunView
+from sureenough.drivers.search_tree import SearchTree
 from sureenough.json_text import encode
 
 INTERVAL: Final = 0.1
@@ -33,6 +34,8 @@ class RunLogWriter:
         self._readers, self._interval = readers, interval
         self._began = self._written_at = time.perf_counter()
         self._tokens: dict[int, _TokenRecord] = {}
+        self._probes: dict[int, int] = {}  # how many of each path are written
+        self._trees: dict[int, SearchTree] = {}
         self._steps: list[tuple[int, int, float | None]] = []  # for the next line
         self._last = 0  # paths counted at the last step
         self._snapshot: Snapshot | None = None  # None: nothing is new
@@ -47,6 +50,8 @@ class RunLogWriter:
         for action in actions:
             if isinstance(action, Adopt):
                 self._record(action.path, snapshot).extend(action.growth.tokens)
+        if snapshot.strategy.search is not None:
+            self._grow_trees(event, actions)
         counted = snapshot.votes.counted
         if counted != self._last:
             self._last = counted
@@ -55,6 +60,15 @@ class RunLogWriter:
             self._write_changes()
         else:
             self.update()
+
+    def _grow_trees(self, event: ObservedEvent, actions: Sequence[Action]) -> None:
+        numbers = {action.path for action in actions if isinstance(action, Extend | Adopt)}
+        if isinstance(event, Sampled | Extended):
+            numbers.add(event.path)
+        for number in numbers:
+            own = [action for action in actions if isinstance(action, Extend | Adopt) and action.path == number]
+            of_path = event if isinstance(event, Sampled | Extended) and event.path == number else None
+            self._trees.setdefault(number, SearchTree()).receive(of_path, own)
 
     def update(self) -> None:
         """Write what has changed, unless the last line is too recent."""
@@ -98,7 +112,7 @@ class RunLogWriter:
             return
         names = _candidate_paths(snapshot)
         voted = {path: names[answer] for path, answer in snapshot.votes.candidates.items()}
-        paths = [self._changes(path, voted.get(path.number), snapshot.window) for path in snapshot.paths]
+        paths = [self._changes(path, voted.get(path.number), snapshot) for path in snapshot.paths]
         parts = {
             "paths": [change for change in paths if len(change) > 1],
             "steps": self._steps,
@@ -109,20 +123,27 @@ class RunLogWriter:
         if len(line) > 1:
             self._write(line)
 
-    def _changes(self, path: PathSnapshot, vote: int | None, window: int) -> Json:
+    def _changes(self, path: PathSnapshot, vote: int | None, snapshot: Snapshot) -> Json:
         current = {
             "warmup": path.warmup, "tokens": path.tokens, "fate": path.fate and str(path.fate),
             "tier": path.tier and str(path.tier), "answer": path.answer, "counted": path.counted, "vote": vote,
         }  # fmt: skip
         change: Json = {"path": path.number} | _changed(self.view.paths.get(path.number, {}), current)
         record = self._tokens.get(path.number)
-        if record is not None and record.window not in (0, window):
-            record.redraw(window)
+        if record is not None and record.window not in (0, snapshot.window):
+            record.redraw(snapshot.window)
             change["redrawn"] = True
         if record is not None and record.points:
             change["points"], record.points = record.points, []
         if record is not None and "tokens" in change and record.conf:
             change["confidence"] = record.mean()
+        written, rule = self._probes.get(path.number, 0), snapshot.strategy.probe
+        if rule is not None and len(path.replies) > written:
+            new = enumerate(path.replies[written:], written + 1)
+            change["probes"] = [(n * rule.every, reply.answer, reply.hedged) for n, reply in new]
+            self._probes[path.number] = len(path.replies)
+        if path.number in self._trees and (branches := self._trees[path.number].changes()):
+            change["branches"] = branches
         return change
 
 
@@ -176,9 +197,10 @@ def stride_of(window: int) -> int:
 def _candidate_paths(snapshot: Snapshot) -> dict[str, int]:
     """The lowest-numbered path of every candidate, by the answer that names it."""
     names: dict[str, int] = {}
-    for path, answer in sorted(snapshot.votes.candidates.items()):
-        if snapshot.paths[path].answer == answer:
-            names.setdefault(answer, path)
+    for number, answer in sorted(snapshot.votes.candidates.items()):
+        path = snapshot.paths[number]
+        if path.answer == answer or any(reply.answer == answer for reply in path.replies):
+            names.setdefault(answer, number)
     return names
 
 

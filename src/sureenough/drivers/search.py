@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import aclosing
 
-from sureenough.core.events import Adopt, Extend, Extended, Sampled, Token
+from sureenough.core.events import Adopt, Compute, Computed, Extend, Extended, Sampled, Token
 from sureenough.core.search import Continuation
 from sureenough.engines.base import Chunk, Engine, ExtendOptions, Prompt
 from sureenough.errors import MissingLogprobs
@@ -57,7 +57,9 @@ class Branch:
 class LiveSearch:
     """The searches of a live run: their branches, at most `width` at once, and what their prompts cost."""
 
-    def __init__(self, prompt: Prompt, width: int, receive: Callable[[Sampled | Extended, int], None]) -> None:
+    def __init__(
+        self, prompt: Prompt, width: int, receive: Callable[[Sampled | Extended | Computed, int], None]
+    ) -> None:
         self._prompt, self._receive = prompt, receive
         self._places = asyncio.Semaphore(width)
         self._tasks: dict[int, set[asyncio.Task[None]]] = {}  # by path
@@ -83,6 +85,11 @@ class LiveSearch:
         for task in self._tasks.pop(path, ()):
             task.cancel()
 
+    async def compute(self, action: Compute) -> None:
+        """Carry out a computation, off the event loop."""
+        result = await asyncio.to_thread(action.computation.result)
+        self._receive(Computed(action.path, result), action.path)
+
     def close(self) -> None:
         """Close all branches of all paths."""
         for path in list(self._tasks):
@@ -96,7 +103,13 @@ class LiveSearch:
         """
         limits, branch = action.limits, Branch()
         stop = () if limits.stop is None else (limits.stop,)
-        longest = min(limits.max_tokens, engine.max_path_tokens or limits.max_tokens)
+        longest = limits.max_tokens
+        if engine.max_path_tokens is not None:
+            longest = min(longest, engine.max_path_tokens - action.tokens)
+        if longest < 1:
+            cut = Continuation(complete=False)
+            self._receive(Extended(action.path, action.branch, cut), action.path)
+            return
         options = ExtendOptions(max_tokens=longest, stop=stop, temperature=limits.temperature, top_p=1.0)
         async with self._places:
             try:

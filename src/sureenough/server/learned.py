@@ -35,4 +35,4 @@ def _most_beta(spec: str) -> float:
         strategy = parse(spec)
     except UsageError:  # a plug-in's, or of a file that another version wrote
         return 0.0
-    return strategy.weigh.beta if isinstance(strategy.weigh, BySignals) and strategy.state is not None else 0.0
+    return strategy.weigh.beta if isinstance(strategy.weigh, BySignals) and strategy.weigh.weigh == "learned" else 0.0

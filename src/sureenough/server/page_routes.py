@@ -21,7 +21,7 @@ from sureenough.drivers.run_log_writer import INTERVAL
 from sureenough.reasoner import LIMITS
 from sureenough.server.errors import ApiError
 from sureenough.server.learned import learned_signals
-from sureenough.server.model_names import LISTED_STRATEGIES, split_model_name
+from sureenough.server.model_names import PAGE_STRATEGIES, split_model_name
 from sureenough.server.request_reader import parse_body
 from sureenough.server.responses import (
     SSE_HEADERS,
@@ -138,7 +138,7 @@ def _strategies() -> list[dict[str, Any]]:
     return [
         {"name": name, "help": STRATEGIES[name].summary,
          "options": {key: option.read(STRATEGIES[name]) for key, option in strategy_options(STRATEGIES[name]).items()}}
-        for name in LISTED_STRATEGIES
+        for name in PAGE_STRATEGIES
     ]  # fmt: skip
 
 

@@ -10,6 +10,7 @@ import { finalPart, showPath } from "./reader.js";
 import { fillForm, requestBodies, showDefaults } from "./request_form.js";
 import { NO_RESPONSE, errorTitle, fetchPath, follow, startRun, stopRun } from "./run_feed.js";
 import { RunState } from "./run_state.js";
+import { showSearch } from "./search_tree.js";
 import { StopRuleChart } from "./stop_rule_chart.js";
 
 const TEXT_INTERVAL = 700;  // milliseconds between two requests for the text of a path that grows
@@ -36,6 +37,7 @@ function redraw() {
 function redrawRun() {
   showStatus(state); showTiles(state); showVotes(state, $("votes"), $("votes-note"), highlight); showChips(state, selected, select, highlight);
   pathPanel.redraw();
+  showSearch(state, selected);
   if (!$("stop-card").hidden) stopChart.redraw();
   setText("path-chart-name", state.showsConfidence ? "Confidence of every path" : "Tokens of every path");
   setText("path-chart-note", describeChart());
@@ -45,7 +47,8 @@ function redrawRun() {
 }
 
 function describeChart() {
-  const summary = state.summary, marks = "a cross marks a path that was cut short, a dot one that ended by itself";
+  const summary = state.summary, probed = state.isProbed ? ", a tick a probe for its answer" : "";
+  const marks = `a cross marks a path that was cut short, a dot one that ended by itself${probed}`;
   if (!summary) return "";
   if (summary.reads_confidence === false) return `this strategy does not use confidence; ${marks}`;
   if (!state.showsConfidence) return `the engine watches its paths itself and reports their numbers of tokens; ${marks}`;
@@ -65,7 +68,7 @@ function reset() {
   $("run").dataset.state = "running";
   pathPanel?.destroy(); stopChart?.destroy();
   for (const id of ["path-chart", "stop-chart", "chips", "votes", "fates", "text", "notes"]) $(id).replaceChildren();
-  $("reader").hidden = $("winner").hidden = true; $("run").hidden = $("stop-card").hidden = false;
+  $("reader").hidden = $("winner").hidden = $("search-card").hidden = true; $("run").hidden = $("stop-card").hidden = false;
   pathPanel = new PathPanel($("path-chart"), state, colour, select);
   stopChart = new StopRuleChart($("stop-chart"), state, colour);
 }

@@ -30,9 +30,12 @@ export class RunState {
     if (line.error) this.error = line.error;
   }
 
-  #applyPath({ points, redrawn, ...fields }) {
-    const path = (this.paths[fields.path] ??= { number: fields.path, tokens: 0, fate: null, tier: null, answer: null, counted: false, vote: null, points: [] });
+  #applyPath({ points, redrawn, probes, branches, ...fields }) {
+    const path = (this.paths[fields.path] ??= { number: fields.path, tokens: 0, fate: null, tier: null, answer: null, counted: false, vote: null, points: [],
+      probes: [], branches: [], branchChanges: 0 });
     Object.assign(path, fields);
+    path.probes.push(...(probes ?? []));  // tokens, answer, whether it was taken back
+    for (const branch of branches ?? []) { path.branches[branch.branch] = { ...path.branches[branch.branch], ...branch }; path.branchChanges += 1; }
     if (redrawn) path.points = [];  // the window was chosen now
     for (const y of points ?? []) { path.points.push(y); this.#extendRange(y); }
     if (fields.confidence !== undefined) this.#extendRange(fields.confidence);
@@ -73,7 +76,13 @@ export class RunState {
 
   get answer() { return this.result ? (this.result.answer ?? null) : this.answerOf(this.leader); }
 
-  answerOf(number) { return this.paths[number]?.answer ?? null; }
+  // A path that runs may vote by the answer that it gave to a probe.
+  answerOf(number) {
+    const path = this.paths[number];
+    return path?.answer ?? path?.probes.findLast(([, answer]) => answer !== null)?.[1] ?? null;
+  }
+
+  get isProbed() { return this.paths.some(path => path?.probes.length); }
 
   kind(path) {
     if (!path.fate) return "running";

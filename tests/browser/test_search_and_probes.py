@@ -1,0 +1,80 @@
+"""What the page shows of searches and probes, on the built-in model: the tree of a search, the ticks of probes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from sureenough.server import ServerSettings
+from tests.browser.visit import Visit
+from tests.server.serving import ours
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+KEEP_LABELS = """() => {
+  window.labels = [];
+  const context = CanvasRenderingContext2D.prototype, own = context.fillText;
+  context.fillText = function (text, ...at) { labels.push(text); own.call(this, text, ...at); };
+}"""
+QUESTION = "86 + 77 - 162 / 27 = ?"
+
+
+@pytest.fixture(scope="module")
+def url() -> Iterator[str]:
+    with ours(ServerSettings()) as (address, _):
+        yield address
+
+
+def picture(visit: Visit, name: str) -> None:
+    """A screenshot for people, if SUREENOUGH_SCREENSHOTS names a folder."""
+    folder = os.environ.get("SUREENOUGH_SCREENSHOTS")
+    if folder:
+        visit.page.screenshot(path=str(Path(folder) / f"{name}.png"), full_page=True)
+
+
+def test_a_search_is_drawn_as_a_tree(browser: Browser, url: str) -> None:
+    visit = Visit(browser, url)
+    visit.ask(QUESTION, "predictive+sc", "runs=2,rollouts=3,rollout_tokens=80,max_steps=4")
+    visit.state("over")
+    assert visit.text("#answer") == "157"
+    number = int(visit.text("#search-name").removeprefix("The search for path "))
+    nodes, used = visit.count("#search-tree circle"), visit.count("#search-tree circle.used")
+    assert nodes >= 1 + 3
+    assert 2 <= used < nodes, "the root, and what the path was made from"
+    assert visit.count("#search-tree path") == nodes - 1
+    assert f"path {number} was made from {used - 1} of them" in visit.text("#search-note")
+    assert "tokens" in str(visit.page.text_content("#search-tree circle.used title"))
+    picture(visit, "search")
+    visit.page.click(f".chip >> nth={1 - number}")
+    visit.page.wait_for_selector(f"#search-name:text-is('The search for path {1 - number}')")
+    visit.page.reload()
+    visit.state("over")
+    assert visit.count("#search-tree circle.used") >= 2, "a late reader gets the same tree"
+    visit.quiet()
+    visit.page.close()
+
+
+def test_probes_are_ticks_with_their_answers(browser: Browser, url: str) -> None:
+    visit = Visit(browser, url)
+    visit.ask(QUESTION, "sure+probe", "every=16,agree=9", paths=4, parallel=2)
+    visit.state("over")
+    assert not visit.page.is_visible("#search-card")
+    assert "a tick a probe for its answer" in visit.text("#path-chart-note")
+    before = visit.inked("#path-chart")
+    visit.page.evaluate(KEEP_LABELS)
+    visit.page.click(".chip >> nth=0")
+    visit.page.wait_for_selector("#reader-probes:text-matches('after 16')")
+    given = visit.text("#reader-probes")
+    assert given.startswith("Asked for its answer, it gave ")
+    visit.page.wait_for_function("window.labels.length > 0")
+    labels = visit.page.evaluate("window.labels")
+    assert any(label in given.replace("nothing", "–") for label in labels), (labels, given)
+    assert before > 0
+    picture(visit, "probes")
+    visit.quiet()
+    visit.page.close()

@@ -1,0 +1,101 @@
+"""MUR against a plain implementation of its rule, with all samples given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import exp, log
+from random import Random
+
+import pytest
+
+from sureenough.core.mur import LONGEST_REST, Mur
+from sureenough.core.search import Continuation, SampleLimits
+from sureenough.spec import parse, render
+from tests.core.searching import line, toy
+from tests.core.test_foresight import Samples, sampling, searched
+
+ENDS, GOES_ON = line(""), line("x", complete=False)
+
+
+def test_the_constants_are_those_of_the_paper() -> None:
+    mur = Mur()
+    assert (mur.candidates, mur.momentum, mur.scale, mur.heat, mur.max_steps) == (4, 0.9, 0.9, 0.6, 20)
+    assert render(parse("mur+sure:candidates=2,delta=0.02")) == "mur+sure:candidates=2,delta=0.02"
+
+
+def scripted(replies: list[Continuation]) -> tuple[Samples, list[tuple[str, int]]]:
+    """A model that replies in this order, and the beginnings and limits that it was given."""
+    given, remaining = list[tuple[str, int]](), iter(replies)
+
+    def samples(beginning: str, limits: SampleLimits, count: int) -> list[Continuation]:
+        given.append((beginning, limits.max_tokens))
+        return [next(remaining) for _ in range(count)]
+
+    return samples, given
+
+
+def test_an_unlikely_line_is_sampled_again() -> None:
+    """After the first line the average is a tenth of its log-probability: exp(0.1 ln 0.5) = 0.93, of which 90%."""
+    others = [line("c", 0.3), line("d", 0.7), line("e", 0.6), line("f", 0.2)]
+    samples, given = scripted([line("a", 0.5), GOES_ON, line("b", 0.8), *others, GOES_ON, line("g", 0.99), ENDS])
+    assert searched(Mur(), samples, Random(0).random) == ("a\nd\ng", 3)
+    lines = [("", 2048), ("a", 1), *[("a\n", 2048)] * 5, ("a\nd", 1), ("a\nd\n", 2048), ("a\nd\ng", 1)]
+    assert given == lines
+
+
+def test_the_first_line_and_likely_ones_are_kept() -> None:
+    samples, given = scripted([line("a", 0.01), GOES_ON, line("b", 0.9), ENDS])
+    assert searched(Mur(), samples, Random(0).random) == ("a\nb", 2)
+    assert len(given) == 4
+
+
+def test_blank_lines_are_no_steps_and_do_not_go_on_forever() -> None:
+    samples, given = scripted([line(""), GOES_ON] * 8 + [line("rest")])
+    assert searched(Mur(max_steps=2), samples, Random(0).random)[0] == "\n" * 8 + "rest"
+    assert given[-1] == ("\n" * 8, LONGEST_REST)
+
+
+def test_a_line_that_is_cut_goes_on_and_a_path_at_its_limit_ends() -> None:
+    samples, _ = scripted([line("a", complete=False), line("", complete=False)])
+    search = Mur().search(None)  # type: ignore[arg-type]  # it draws nothing
+    search.send(None)
+    search.send(samples("", SampleLimits(1, 0.6), 1))
+    with pytest.raises(StopIteration) as end:
+        search.send(samples("", SampleLimits(1, 0.6), 1))
+    assert end.value.value.truncated
+
+
+def reference(sample: Callable[[str, SampleLimits], Continuation], method: Mur) -> str:
+    """The rule as the notes give it, on texts alone."""
+    text, m, step = "", 0.0, 0
+    limits = SampleLimits(method.line_tokens, 0.6, "\n")
+    for _ in range(4 * method.max_steps):
+        reply = sample(text, limits)
+        if step > 0 and reply.text.strip() and exp(reply.score) < exp(m) * 0.9:
+            reply = max([sample(text, limits) for _ in range(method.candidates)], key=lambda one: one.score)
+        if not reply.complete and not reply.text:
+            return text
+        if reply.complete:
+            after = sample(text + reply.text, SampleLimits(1, 0.6))
+            if after.complete and not after.text:
+                return text + reply.text
+        text += reply.text + ("\n" if reply.complete else "")
+        if reply.text.strip():
+            m, step = 0.9 * m + 0.1 * reply.score, step + 1
+        if step == method.max_steps:
+            break
+    return text + sample(text, SampleLimits(8096, 0.6)).text
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_mur_is_what_the_rule_says(seed: int) -> None:
+    method = Mur(max_steps=4, candidates=3, line_tokens=9)
+    numbers = iter(range(seed * 10_000, 10**9))
+    expected = reference(lambda text, limits: toy(text, limits, next(numbers)), method)
+    text, tokens = searched(method, sampling(seed), Random(seed).random)
+    assert text == expected
+    assert tokens >= 0
+
+
+def test_the_score_is_the_mean_log_probability() -> None:
+    assert line("ab", 0.5).score == pytest.approx(log(0.5))

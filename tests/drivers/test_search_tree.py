@@ -1,0 +1,127 @@
+"""What displays see of searches and probes: the tree of branches, replies to probes, votes of paths that run."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+from sureenough.core.events import Adopt, Extend, Extended, Sampled, Token
+from sureenough.core.search import Growth, SampleLimits
+from sureenough.drivers.probes import BOX
+from sureenough.drivers.run_log import RunView
+from sureenough.drivers.run_log_files import read_log, save_log
+from sureenough.drivers.run_log_writer import RunLogWriter
+from sureenough.drivers.search_tree import MOST_BRANCHES, SHOWN, SearchTree
+from sureenough.drivers.transcripts import WinnerTranscript
+from sureenough.engines import Fake
+from sureenough.engines.fake import Step
+from sureenough.spec import resolve
+from tests.core.searching import line
+from tests.core.test_probe_votes import known
+from tests.drivers.test_live import LONG, go
+from tests.drivers.test_search import searching
+
+LIMITS = SampleLimits(9, 1.0)
+
+
+def extends(first: int, *beginnings: str) -> list[Any]:
+    return [Extend(0, n, beginning, LIMITS, 1) for n, beginning in enumerate(beginnings, first)]
+
+
+def test_branches_hang_on_those_that_they_continue() -> None:
+    tree = SearchTree()
+    tree.receive(None, extends(0, "", ""))
+    for branch, text in enumerate(["a\nb", "c\nd"]):
+        tree.receive(Sampled(0, branch, 3), [])
+        tree.receive(Extended(0, branch, line(text)), [])
+    tree.receive(None, [Adopt(0, Growth("c\n")), *extends(2, "c\n", "c\n")])
+    first = tree.changes()
+    assert [(one["parent"], one["round"], one["used"]) for one in first] == [
+        (None, 0, False),
+        (None, 0, True),
+        (1, 1, False),
+        (1, 1, False),
+    ]
+    assert [one["text"] for one in first] == ["a\nb", "c\nd", "", ""]
+    assert [one["tokens"] for one in first] == [3, 3, 0, 0]
+    tree.receive(Extended(0, 2, line("e")), [])
+    tree.receive(Extended(0, 3, line("f" * 999)), [Adopt(0, Growth("e"), True)])
+    assert tree.changes() == [{"branch": 2, "text": "e", "used": True}, {"branch": 3, "text": "f" * SHOWN}]
+    assert tree.changes() == []
+
+
+def test_a_foresight_hangs_on_its_step_and_so_does_the_next_step() -> None:
+    tree = SearchTree()
+    tree.receive(None, extends(0, ""))
+    tree.receive(Extended(0, 0, line("step")), extends(1, "step"))
+    tree.receive(Extended(0, 1, line("\nmore")), extends(2, "step\n"))
+    tree.receive(Extended(0, 2, line("end")), [Adopt(0, Growth("step\nend"), True)])
+    assert [(one["parent"], one["used"]) for one in tree.changes()] == [(None, True), (0, False), (0, True)]
+
+
+def test_large_searches_are_shown_up_to_a_limit() -> None:
+    tree = SearchTree()
+    tree.receive(None, extends(0, *[""] * (MOST_BRANCHES + 5)))
+    tree.receive(Sampled(0, MOST_BRANCHES + 1, 3), [])
+    assert len(tree.changes()) == MOST_BRANCHES
+
+
+def test_the_log_has_the_tree_of_every_search(tmp_path: Any) -> None:
+    log = RunLogWriter({"question": "?"}, interval=0.0)
+    out = go(searching(), "predictive+sc:rollouts=3,runs=2", observers=[log])
+    log.end(out)
+    file = tmp_path / "run.jsonl"
+    save_log(file, log.with_texts())
+    view = RunView()
+    for _, written in read_log(file):
+        view.apply(written)
+    for path in view.paths.values():
+        branches = path["branches"]
+        assert [branch["branch"] for branch in branches] == list(range(6))
+        assert [branch["round"] for branch in branches] == [0, 0, 0, 1, 1, 1]
+        used = [branch for branch in branches if branch["used"]]
+        assert [branch["round"] for branch in used] in ([0], [0, 1]), "the first rollout may hold the whole path"
+        assert sum(branch["tokens"] for branch in branches) == (out.tokens.search + out.tokens.kept) // 2
+
+
+def letters(text: str) -> list[Token]:
+    return [Token(letter, 0.5, 10.0) for letter in text]
+
+
+def endless(answers: str = "7") -> Fake:
+    """Paths that think without an end, and give these answers to probes."""
+
+    def script(seed: int) -> Iterable[Step]:
+        return [letters("x" * 8), LONG]
+
+    return Fake(script, lambda beginning, seed: [letters(f"{answers[seed % len(answers)]}}}")])
+
+
+def test_a_run_that_ends_by_probes_has_a_log_and_a_text() -> None:
+    log, transcript = RunLogWriter({"question": "?"}, interval=0.0), WinnerTranscript()
+    engine = endless()
+    strategy = resolve("ac+probe:every=8,votes=1").with_state(known(0.99))
+    out = go(engine, strategy, observers=[log, transcript], parallel=8)
+    log.end(out)
+    assert (out.answer, out.reason, out.counted, engine.running) == ("7", "settled", 0, 0)
+    assert out.tokens.total == out.tokens.discarded + out.tokens.overrun + out.tokens.probe
+    assert not [note for note in out.notes if "observer" in note]
+    winner = transcript.of("7")
+    assert winner is not None
+    assert winner.text == "x" * 8 + BOX + "7}"
+    view = RunView()
+    for written in log.lines:
+        view.apply(json.loads(written))
+    assert [tuple(probe) for probe in view.paths[0]["probes"]] == [(8, "7", False)]
+    assert view.summary["votes"][0][0] == 0
+    assert view.paths[0]["vote"] == 0
+
+
+def test_a_path_that_its_probes_ended_has_a_text() -> None:
+    transcript = WinnerTranscript()
+    out = go(endless(), "ac+probe:every=8,agree=1", observers=[transcript])
+    assert (out.answer, out.ended_by_probe) == ("7", 4)
+    winner = transcript.of("7")
+    assert winner is not None
+    assert winner.text.endswith(BOX + "7}")
