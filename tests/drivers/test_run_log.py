@@ -12,10 +12,11 @@ from typing import Any
 import pytest
 
 import sureenough as se
+from sureenough.core.events import Summary
 from sureenough.drivers.run_log import LogLine, RunView
 from sureenough.drivers.run_log_files import INCOMPLETE, LINE_BYTES, read_ends, read_log, save_log
 from sureenough.drivers.run_log_writer import RunLogWriter
-from sureenough.engines.base import Engine
+from sureenough.engines.base import Chunk, Engine
 from sureenough.errors import EngineRejected, TraceError
 
 HEAD = b'{"schema":2,"run":{"question":"q"}}'
@@ -93,6 +94,25 @@ def test_paths_are_redrawn_when_the_window_is_chosen(strategy: str) -> None:
     assert state(view) == state(log.view)
     assert (view.summary["window"], view.summary["stride"]) == (out.window, out.window // 8) == (64, 8)
     assert {len(path["points"]) for path in view.paths.values() if path["fate"] == "kept"} == {301 // 8}
+
+
+def test_paths_that_their_engine_watches_are_drawn_by_what_it_reports() -> None:
+    class Watching(Scripted):
+        async def stream(self, prompt: Any, *, seed: int) -> Any:
+            yield Chunk(unread=32, tail=8.0)
+            yield Chunk(unread=32, tail=6.0)
+            yield Chunk(unread=10, tail=float("nan"))
+            summary = Summary(75, 5.0, 5.5, mean_peak=0.9, mean_conf=7.0)
+            yield Chunk(text=r"\boxed{7}", unread=1, finish="stop", summary=summary)
+
+    log = RunLogWriter({"question": "?", "strategy": "sure"}, interval=0.0)
+    out = se.ask("?", Watching(), "sure", paths=4, window=64, observers=[log])
+    log.end(out)
+    view = folded(log.lines)
+    assert state(view) == state(log.view)
+    assert view.summary["stride"] == 8
+    assert view.paths[0]["points"] == [8.0, 8.0, 8.0, 8.0, 7.5, 7.0, 6.5, 6.0]
+    assert (view.paths[0]["confidence"], view.paths[0]["tokens"]) == (6.0, 75)
 
 
 def test_votes_name_answers_by_their_lowest_path() -> None:

@@ -20,12 +20,19 @@ class PathText(NamedTuple):
     text: str
 
 
+class PathConfidence(NamedTuple):
+    """The confidence of the last window of a path that its engine watches; only observers receive it."""
+
+    path: int
+    confidence: float
+
+
 class PathTruncated(NamedTuple):
     """A path reached its token limit before its own end; only observers receive it."""
 
     path: int
 
 
-ObservedEvent = Event | RunStarted | PathText | PathTruncated
+ObservedEvent = Event | RunStarted | PathText | PathConfidence | PathTruncated
 Observer = Callable[[ObservedEvent, Sequence[Action], Snapshot], None]
 """Called after the actions were carried out. It must be quick; an error that it raises is noted in the outcome."""

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from sureenough.core.events import Start, Summary, Token, Tokens
-from sureenough.drivers.observers import PathText, PathTruncated
+from sureenough.drivers.observers import PathConfidence, PathText, PathTruncated
 from sureenough.engines.base import Chunk
 
 
@@ -46,7 +46,7 @@ class PathStream:
         self.beyond += tokens
         self.counted = True
 
-    def read(self, chunk: Sequence[Token]) -> Iterator[Tokens | PathText | PathTruncated]:
+    def read(self, chunk: Sequence[Token]) -> Iterator[Tokens | PathText | PathConfidence | PathTruncated]:
         """The events of one chunk."""
         self.begun = True
         self._tokens += len(chunk)
@@ -69,6 +69,8 @@ class PathStream:
             yield PathTruncated(self.number)
         if chunk.unread and not self._is_end_token_only(chunk):
             yield Tokens(self.number, unread=chunk.unread)
+            if chunk.tail is not None:
+                yield PathConfidence(self.number, chunk.tail)
 
     def _is_end_token_only(self, chunk: Chunk) -> bool:
         """Nothing but an end token without signals is a path without windows, like an empty one."""

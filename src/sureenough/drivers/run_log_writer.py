@@ -11,7 +11,7 @@ from typing import Any, Final
 from sureenough.core.events import Action, Adopt, Extend, Extended, Json, Sampled, Token, Tokens
 from sureenough.core.outcome import Outcome
 from sureenough.core.snapshot import PathSnapshot, Snapshot
-from sureenough.drivers.observers import ObservedEvent, PathText
+from sureenough.drivers.observers import ObservedEvent, PathConfidence, PathText
 from sureenough.drivers.run_log import SCHEMA, LogLine, PathTokens, RunHead, RunView
 from sureenough.drivers.search_tree import SearchTree
 from sureenough.json_text import encode
@@ -47,6 +47,8 @@ class RunLogWriter:
             self._record(event.path, snapshot).extend(event.tokens)
         elif isinstance(event, PathText):
             self._record(event.path, snapshot).texts.append(event.text)
+        elif isinstance(event, PathConfidence):
+            self._record(event.path, snapshot).draw_to(snapshot.paths[event.path].tokens, event.confidence)
         for action in actions:
             if isinstance(action, Adopt):
                 self._record(action.path, snapshot).extend(action.growth.tokens)
@@ -135,8 +137,8 @@ class RunLogWriter:
             change["redrawn"] = True
         if record is not None and record.points:
             change["points"], record.points = record.points, []
-        if record is not None and "tokens" in change and record.conf:
-            change["confidence"] = record.mean()
+        if record is not None and "tokens" in change and (record.conf or record.drawn):
+            change["confidence"] = record.mean() if record.conf else record.drawn[-1]
         written, rule = self._probes.get(path.number, 0), snapshot.strategy.probe
         if rule is not None and len(path.replies) > written:
             new = enumerate(path.replies[written:], written + 1)
@@ -154,13 +156,24 @@ def _changed(old: Mapping[str, Any], new: Json) -> Json:
 class _TokenRecord:
     """One path's tokens: their texts, their confidence, and the points that no line has yet."""
 
-    __slots__ = ("conf", "points", "texts", "window")
+    __slots__ = ("conf", "drawn", "points", "texts", "window")
 
     def __init__(self, window: int) -> None:
         self.window = window  # 0: confidence is not used
         self.texts: list[str] = []
         self.conf = array("f")
         self.points: list[float] = []
+        self.drawn: list[float] = []  # all points, if an engine that watches the path says how confident it is
+
+    def draw_to(self, tokens: int, confidence: float) -> None:
+        """Points up to this token, on a line from the last one: single tokens of the path are not known."""
+        if not self.window or self.conf or not isfinite(confidence):
+            return
+        missing = tokens // stride_of(self.window) - len(self.drawn)
+        before = self.drawn[-1] if self.drawn else confidence
+        line = [round(before + (confidence - before) * step / missing, 3) for step in range(1, missing + 1)]
+        self.drawn += line
+        self.points += line
 
     def extend(self, tokens: Sequence[Token]) -> None:
         self.texts += [token.text for token in tokens]
@@ -175,6 +188,7 @@ class _TokenRecord:
         """Form all points anew: the session has chosen its window."""
         self.window = window
         stride = stride_of(window)
+        self.drawn = []
         self.points = [self.mean(end) for end in range(stride, len(self.conf) + 1, stride)]
 
     def mean(self, end: int | None = None) -> float:

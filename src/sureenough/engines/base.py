@@ -81,8 +81,8 @@ class Chunk(list[Token]):
     """Tokens that arrived together, and what arrived with them."""
 
     __slots__ = (
-        "beyond", "cached_tokens", "closed", "estimated", "finish", "logprobs", "prompt_tokens", "summary", "text",
-        "unread",
+        "beyond", "cached_tokens", "closed", "estimated", "finish", "logprobs", "prompt_tokens", "summary", "tail",
+        "text", "unread",
     )  # fmt: skip
 
     def __init__(
@@ -99,6 +99,7 @@ class Chunk(list[Token]):
         beyond: int = 0,
         closed: bool = False,
         logprobs: Sequence[float] = (),
+        tail: float | None = None,
     ) -> None:
         super().__init__(tokens)
         self.text = "".join([token.text for token in self]) if text is None else text
@@ -108,6 +109,7 @@ class Chunk(list[Token]):
         self.cached_tokens = cached_tokens  # those of the prompt that the server did not have to read again
         self.estimated = estimated  # whether the path's token count so far is a guess
         self.summary = summary  # from engines that watch their own paths
+        self.tail = tail  # the confidence of the last window so far, from the same engines
         self.beyond = beyond  # tokens past the path's limit: generated, but not part of the path
         self.closed = closed  # the engine closed the stream at the path's limit; the server may have generated more
         self.logprobs = logprobs  # of the sampled tokens; only continuations have them

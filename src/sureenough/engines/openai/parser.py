@@ -61,6 +61,7 @@ class ReplyParser:
         self._text: list[str] = []
         self._tokens: list[Token] = []
         self._unread = 0
+        self._tail: float | None = None
         self._beyond = 0  # tokens past the limit
         self._loose = ""  # text since the last token, to go with the next one
         self._pieces = 0  # pieces of text without log-probabilities, less the tokens that came for them later
@@ -101,7 +102,8 @@ class ReplyParser:
         text, unread, beyond = "".join(self._text), self._unread, self._beyond
         self._tokens, self._text, self._unread, self._beyond = [], [], 0, 0
         estimated = not self.signals and not self.watched
-        chunk = Chunk(tokens, text=text, unread=unread, estimated=estimated, beyond=beyond)
+        chunk = Chunk(tokens, text=text, unread=unread, estimated=estimated, beyond=beyond, tail=self._tail)
+        self._tail = None
         if self._sampled:
             chunk.logprobs, self._sampled = self._sampled, []
         return chunk
@@ -164,6 +166,7 @@ class ReplyParser:
         if new > 0:
             self._unread += new
             self.tokens += new
+            self._tail = path.tail
 
     def _add(self, choice: Choice) -> None:
         text = self._message.add(choice)

@@ -255,7 +255,7 @@ class _GrowingPath:
     def add(self, output: Any, *, signals: bool) -> Chunk | None:
         """An output of vLLM, or the progress of a watched path."""
         if isinstance(output, Progress):
-            return self._count(output.tokens)
+            return self._count(output.tokens, tail=output.tail)
         delta = output.outputs[0]
         self.cached_tokens = getattr(output, "num_cached_tokens", None)
         self.ids += delta.token_ids
@@ -265,9 +265,9 @@ class _GrowingPath:
             return Chunk(_tokens(delta.logprobs), text=text, logprobs=_sampled_logprobs(delta.logprobs))
         return self._count(len(self.ids), text)
 
-    def _count(self, tokens: int, text: str = "") -> Chunk | None:
+    def _count(self, tokens: int, text: str = "", tail: float | None = None) -> Chunk | None:
         new, self.tokens = tokens - self.tokens, max(tokens, self.tokens)
-        return Chunk(unread=new, text=text) if new > 0 or text else None
+        return Chunk(unread=new, text=text, tail=tail) if new > 0 or text else None
 
 
 @contextmanager
