@@ -77,7 +77,7 @@ async def sample(
     return probe
 
 
-class Continuation(NamedTuple):
+class FinishedSample(NamedTuple):
     """A path that was read to its end."""
 
     text: str
@@ -86,20 +86,20 @@ class Continuation(NamedTuple):
     cached_tokens: int | None
 
 
-async def continue_path(connection: OpenAIConnection, prompt: Prompt, beginning: str, tokens: int) -> Continuation:
+async def continue_path(connection: OpenAIConnection, prompt: Prompt, beginning: str, tokens: int) -> FinishedSample:
     """The rest of a beginning at T = 0."""
     options = ExtendOptions(max_tokens=tokens, temperature=0.0)
     return await collect(connection.extend(prompt, beginning, options, seed=1))
 
 
-async def collect(path: AsyncGenerator[Sequence[Token], None]) -> Continuation:
+async def collect(path: AsyncGenerator[Sequence[Token], None]) -> FinishedSample:
     """Read a path to its end."""
     text, generated, last = "", 0, Chunk()
     async with aclosing(path) as chunks:
         async for chunk in chunks:
             last = chunk if isinstance(chunk, Chunk) else Chunk(chunk)
             text, generated = text + last.text, generated + len(last) + last.unread
-    return Continuation(text, generated, last.prompt_tokens, last.cached_tokens)
+    return FinishedSample(text, generated, last.prompt_tokens, last.cached_tokens)
 
 
 def client_cost(probe: CandidateParser) -> float:
