@@ -74,7 +74,7 @@ def test_calls_on_a_node_that_dies_are_made_elsewhere(cluster: TestCluster, tmp_
 
 
 def test_a_process_that_always_dies_ends_the_work(cluster: TestCluster) -> None:
-    with connected(cluster.address) as joined, pytest.raises(SureEnoughError, match=r"died 4 times, most likely"):
+    with connected(cluster.address) as joined, pytest.raises(SureEnoughError, match=r"died 3 times, most likely"):
         list(RayTasks(joined).run(dies, ["x"]))
 
 

@@ -20,7 +20,7 @@ A = TypeVar("A")
 R = TypeVar("R")
 
 POLL_SECONDS: Final = 1.0
-MOST_TRIES: Final = 4
+MOST_TRIES: Final = 3
 """Of a call whose process dies."""
 QUEUED: Final = 2
 """Calls per CPU that are running or on their way."""

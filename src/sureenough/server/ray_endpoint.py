@@ -25,7 +25,7 @@ START_SECONDS: Final = 300.0
 """For the first replicas to start."""
 PORT_SECONDS: Final = 90.0
 BEAT_SECONDS: Final = 1.0
-OWNER_SECONDS: Final = 15.0
+OWNER_SECONDS: Final = 10.0
 """After which a command that was not heard of counts as gone."""
 STOP_SECONDS: Final = 30.0
 """Beyond the grace period, for replicas to end."""
