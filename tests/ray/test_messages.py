@@ -167,6 +167,7 @@ def test_ctrl_c_leaves_a_pool_and_no_runner(cluster: TestCluster, dataset: Path,
         until(lambda: running.poll() is not None or lines(journal) == 4, LONG, 0.02)
         running.send_signal(signal.SIGINT)
         out, err = running.communicate(LONG)
-    assert (running.returncode, err) == (130, "")
+    assert running.returncode == 130
+    assert [line for line in err.splitlines() if " of 16 paths, " not in line] == []  # a slow machine shows progress
     assert out.startswith("13 paths are missing. The same command continues")
     until(lambda: not cluster.runners(), LONG, 0.1)
