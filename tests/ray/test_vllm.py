@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -79,3 +82,30 @@ def test_options_that_do_not_fit(words: tuple[str, ...], message: str, tmp_path:
     done = sureenough(*fixed, *words, env=CLEAN)
     assert (done.returncode, done.stdout) == (2, "")
     assert message in " ".join(done.stderr.split())
+
+
+RUNNER = """
+import subprocess, time
+from sureenough.drivers.ray_vllm import _guard
+server = subprocess.Popen(["sh", "-c", "sleep 600 & echo engine $!; wait"], start_new_session=True)
+_guard(server.pid)
+print("server", server.pid, flush=True)
+time.sleep(600)
+"""
+
+
+def alive(process: psutil.Process) -> bool:
+    with suppress(psutil.NoSuchProcess):
+        return bool(process.status() != psutil.STATUS_ZOMBIE)
+    return False
+
+
+def test_what_a_server_has_started_ends_if_runner_and_server_are_killed() -> None:
+    with subprocess.Popen([sys.executable, "-c", RUNNER], stdout=subprocess.PIPE, text=True) as runner:
+        assert runner.stdout is not None
+        processes = dict(runner.stdout.readline().split() for _ in range(2))
+        engine = psutil.Process(int(processes["engine"]))
+        os.kill(int(processes["server"]), signal.SIGKILL)  # as Ray does with the children of a runner
+        assert engine.is_running()
+        runner.kill()
+    until(lambda: not alive(engine), 60, 0.05)

@@ -11,6 +11,7 @@ import ctypes
 import os
 import signal
 import socket
+import subprocess
 import sys
 import tempfile
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -28,6 +29,16 @@ HOST: Final = "127.0.0.1"
 PR_SET_PDEATHSIG: Final = 1
 POLL_SECONDS: Final = 0.5
 STOP_SECONDS: Final = 10.0
+GUARD: Final = """
+import os, signal, sys, time
+sys.stdin.read()
+for number in (signal.SIGTERM, signal.SIGKILL):
+    try:
+        os.killpg(int(sys.argv[1]), number)
+    except ProcessLookupError:
+        break
+    time.sleep(10)
+"""
 SHOWN: Final = 1_000
 """Characters of the end of a server's log that an error quotes."""
 
@@ -56,6 +67,7 @@ class VllmServer:
             log = Path(folder) / "log"
             process = await self._start(port, log, Path(folder))
             watch: asyncio.Task[None] | None = None
+            guard = _guard(process.pid)
             try:
                 await self._ready(process, port, log)
                 watch = asyncio.create_task(_end_with(process))
@@ -64,6 +76,8 @@ class VllmServer:
                 if watch is not None:
                     watch.cancel()
                 await _stop(process)
+                assert guard.stdin is not None
+                guard.stdin.close()
 
     async def _start(self, port: int, log: Path, folder: Path) -> asyncio.subprocess.Process:
         words = ["-m", "sureenough", "serve-vllm", self.model, "--host", HOST, "--port", str(port), *self.words]
@@ -91,6 +105,19 @@ def _die_with_parent() -> None:
     """Runs in the child: it receives SIGTERM when the runner is gone, even if that was killed."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+
+
+def _guard(group: int) -> subprocess.Popen[bytes]:
+    """End a group of processes when this process is gone and its end of the pipe is closed.
+
+    If a runner is killed, Ray kills its children, and those of a server would live on. A shell that ends at once makes
+    the guard a process that Ray does not take for a child.
+    """
+    shell = 'exec 3<&0; "$@" <&3 &'
+    words = ["sh", "-c", shell, "sh", sys.executable, "-c", GUARD, str(group)]
+    guard = subprocess.Popen(words, stdin=subprocess.PIPE, start_new_session=True)
+    guard.wait()
+    return guard
 
 
 async def _end_with(process: asyncio.subprocess.Process) -> None:
