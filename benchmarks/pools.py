@@ -1,9 +1,9 @@
-"""A pool in many parts: the memory and time of `replay`, and how memory grows with the pool.
+"""A pool in many parts: the memory and time of `replay` or `bench`, and how memory grows with the pool.
 
-    python benchmarks/pools.py [--rows 2000000] [--parts 40] [--tokens 64] [--keep FOLDER] [--smoke]
+    python benchmarks/pools.py [--rows 2000000] [--parts 40] [--tokens 64] [--jobs 1] [--verb replay] [--smoke]
 
 Makes a synthetic pool in a temporary folder, and a quarter of it; replays both in a process of its own. `--smoke` does
-40,000 rows in 8 parts. Exit code 1 if `replay` takes 1 GB or more.
+40,000 rows in 8 parts. Exit code 1 if it takes 1 GB or more.
 """
 
 from __future__ import annotations
@@ -91,12 +91,13 @@ def make(folder: Path, rows: int, parts: int, tokens: int) -> int:
     return each * parts * PATHS
 
 
-def replay(folder: Path, strategies: str, jobs: int) -> Replayed:
-    """`sureenough replay` in a process of its own."""
+def replay(folder: Path, strategies: str, jobs: int, verb: str) -> Replayed:
+    """`sureenough replay`, or `bench main`, in a process of its own."""
     with tempfile.TemporaryDirectory() as cache:
         script = Path(cache) / "watch.py"
         script.write_text(WATCH)
-        words = [sys.executable, str(script), "replay", str(folder), "-s", strategies, "--repeats", "1"]
+        on_pool = ["replay", str(folder)] if verb == "replay" else ["bench", "main", "--pool", str(folder), "-o", cache]
+        words = [sys.executable, str(script), *on_pool, "-s", strategies, "--repeats", "1"]
         began = time.monotonic()
         done = subprocess.run(
             [*words, "--jobs", str(jobs)], check=True, capture_output=True, text=True,
@@ -113,6 +114,7 @@ def main() -> int:
     parser.add_argument("--parts", type=int, default=40)
     parser.add_argument("--tokens", type=int, default=64, help="per path")
     parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--verb", choices=("replay", "bench"), default="replay")
     parser.add_argument("--strategies", default="sc ac ddc sure")
     parser.add_argument("--smoke", action="store_true")
     args = parser.parse_args()
@@ -126,9 +128,9 @@ def main() -> int:
             size = sum(file.stat().st_size for file in pool.iterdir()) / 2**20
             print(f"{made:,} rows in {max(1, parts // share)} parts, {made * args.tokens:,} tokens, {size:,.0f} MB; "
                   f"made in {time.monotonic() - began:.0f} s", flush=True)  # fmt: skip
-            took = replay(pool, args.strategies, args.jobs)
-            print(f"  replay of {args.strategies}, {args.jobs} jobs: {took.seconds:.0f} s, peak {took.own:,.0f} MB, "
-                  f"with workers {took.together:,.0f} MB", flush=True)  # fmt: skip
+            took = replay(pool, args.strategies, args.jobs, args.verb)
+            print(f"  {args.verb} of {args.strategies}, {args.jobs} jobs: {took.seconds:.0f} s, "
+                  f"peak {took.own:,.0f} MB, with workers {took.together:,.0f} MB", flush=True)  # fmt: skip
             results.append((made, took))
     (few, small), (many, large) = results
     growth = (max(large.own, large.together) - max(small.own, small.together)) * 2**20 / (many - few)

@@ -17,7 +17,7 @@ from sureenough.cli import app
 from sureenough.cli.learned import LearnedStates
 from sureenough.data import BUILTIN_POOL
 from sureenough.engines import Fake
-from sureenough.pools.learner import MOST_STATES, LearnerKey
+from sureenough.pools.learner import MOST_STATES, Learner, LearnerKey, LearnerReplica
 from tests.processes import sureenough
 
 KEY = LearnerKey("Fake", 2, "sure")
@@ -207,3 +207,29 @@ def test_questions_without_differing_votes_are_not_said_to_have_taught_anything(
     learner.save()
     (line,) = LearnedStates(learner.file, None).lines(KEY.model)
     assert ", after 2 questions: tail goes with agreement by +0.15 (the prior: no contested question yet) and" in line
+
+
+def test_replicas_learn_together_as_one_learner_would() -> None:
+    shared, alone, replicas = Learner(), Learner(), [LearnerReplica(), LearnerReplica()]
+    outcomes = [ask(None, seed=seed) for seed in range(5)]
+    for number, outcome in enumerate(outcomes):
+        alone.receive(KEY, outcome)
+        replicas[number % 2].receive(KEY, outcome)
+    lost = replicas[0].take_gained()
+    replicas[0].put_back(lost)  # an exchange that failed
+    for replica in (*replicas, *replicas):  # the first learns of the second's questions with its next exchange
+        shared.merge(replica.take_gained())
+        replica.replace(shared.known())
+    assert shared.state(KEY).sums == pytest.approx(alone.state(KEY).sums)
+    assert learned(shared.state(KEY)) == learned(alone.state(KEY))
+    assert [replica.known() for replica in replicas] == [shared.known()] * 2
+    replicas[0].receive(KEY, outcomes[0])
+    replicas[0].replace(shared.known())  # what was learned in the meantime is not lost
+    assert replicas[0].state(KEY).questions == shared.state(KEY).questions + 1
+
+
+def test_a_replica_that_cannot_exchange_keeps_a_bounded_number_of_states() -> None:
+    replica, outcome = LearnerReplica(), ask(None)
+    for number in range(MOST_STATES + 5):
+        replica.receive(LearnerKey(f"model {number}", 2, "sure"), outcome)
+    assert len(replica.take_gained()) == MOST_STATES

@@ -1,7 +1,7 @@
 """A Ray cluster on this machine, in a process of its own: `python -m tests.ray.cluster FOLDER`.
 
-It reads commands from its standard input, `add` with variables for the node's environment and `kill`, which ends the
-node that was added last as a power failure would; when its input ends, so does the cluster.
+It reads commands from its standard input, `add` with variables for the node's environment and its own resources, and
+`kill`, which ends the node that was added last as a power failure would; when its input ends, so does the cluster.
 """
 
 from __future__ import annotations
@@ -32,13 +32,20 @@ def main() -> None:
 
     size = {"num_cpus": 1, "object_store_memory": 80_000_000}
     node: dict[str, Any] = {**size, "include_dashboard": False, "temp_dir": sys.argv[1]}
-    cluster = Cluster(initialize_head=True, head_node_args=node)
+    cluster = Cluster()
+    for attempts_left in (2, 1, 0):
+        try:
+            cluster.add_node(**node)
+            break
+        except Exception:  # Ray waits for 30 s, which a busy machine may exceed
+            if not attempts_left:
+                raise
     print(cluster.address, flush=True)
     added: list[Any] = []
     for line in sys.stdin:
-        command, _, variables = line.partition(" ")
+        command, _, options = line.partition(" ")
         if command == "add":
-            added.append(cluster.add_node(**size, env_vars=json.loads(variables)))
+            added.append(cluster.add_node(**size, **json.loads(options)))
         else:
             cluster.remove_node(added.pop(), allow_graceful=False)
         print("done", flush=True)
@@ -68,9 +75,9 @@ class TestCluster:
         assert self._line() == "done"
 
     @contextmanager
-    def node(self, **variables: str) -> Iterator[None]:
+    def node(self, resources: dict[str, float] | None = None, /, **variables: str) -> Iterator[None]:
         """Another node, until the block ends; it may be killed before."""
-        self._send(f"add {json.dumps(variables)}")
+        self._send(f"add {json.dumps({'env_vars': variables, 'resources': resources or {}})}")
         self._has_node = True
         try:
             yield

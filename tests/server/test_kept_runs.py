@@ -93,3 +93,12 @@ def test_the_list_is_small_however_long_questions_and_answers_are(tmp_path: Path
     (tmp_path / "long.jsonl").write_text(f"{head}\n{end}\n")
     (run,) = KeptRuns(tmp_path).listed()
     assert (len(run["question"]), len(run["answer"])) == (200, 200)
+
+
+def test_a_page_cannot_start_runs_on_one_of_several_replicas(upstream: Upstream) -> None:
+    settings = ServerSettings(upstream=upstream.url, upstream_key=KEY, replicated=True)
+    with ours(settings) as (url, _):
+        body = {"model": "tiny@sc", "messages": [{"role": "user", "content": "6 + 1?"}]}
+        reply = httpx.post(f"{url}/api/runs", json=body)
+        assert (reply.status_code, reply.json()["error"]["code"]) == (501, "replicated")
+        assert httpx.post(f"{url}/v1/chat/completions", json=body).status_code == 200

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from math import inf
 from typing import Final, NamedTuple
@@ -13,6 +14,7 @@ from sureenough.bench.pipeline import (
     PoolRows,
     Processes,
     Progress,
+    Workers,
     open_pool,
     run_rows,
     run_tasks,
@@ -68,19 +70,25 @@ def replay_cells(
     window: int | None = None,
     progress: Progress = lambda done, total: None,
     totals_only: bool = False,
+    workers: Workers | None = None,
 ) -> list[Replayed]:
-    """Replay every source under its cells; with `totals_only`, the answers of single questions are not kept."""
+    """Replay every source under its cells; with `totals_only`, the answers of single questions are not kept.
+
+    Processes of this machine do it, or `workers`.
+    """
     opened = [open_pool(source, settings, window) for source in sources]
     cells = [tuple(cells_of(pool)) for pool in opened]
     for cell in (cell for of_pool in cells for cell in of_pool):
         cell.options.check_budget(resolve(cell.strategy))
     if any(_learns(cell) and resolve(cell.strategy).probe is not None for of_pool in cells for cell in of_pool):
         settings = replace(settings, jobs=1)  # the summaries that other processes would need have no probes
-    learning = [_learning_units(of_pool, settings) for of_pool in cells]
+        workers = None
+    jobs = settings.jobs if workers is None else workers.jobs
+    learning = [_learning_units(of_pool, settings.repeats, jobs) for of_pool in cells]
     passes = [1 + len(dealt) for dealt in learning]
     counter = PathCounter(progress, sum(pool.pool.rows * n for pool, n in zip(opened, passes, strict=True)))
-    with Processes(settings.jobs) as processes:
-        first = [_first_task(*one, settings, totals_only) for one in zip(opened, cells, strict=True)]
+    with Processes(jobs) if workers is None else nullcontext(workers) as processes:
+        first = [_first_task(*one, settings.repeats, jobs, totals_only) for one in zip(opened, cells, strict=True)]
         results = run_tasks(list(zip(opened, first, strict=True)), processes, counter)
         read = [task.join(one.values) for task, one in zip(first, results, strict=True)]
         parts = [[(task, value.units)] for task, value in zip(first, read, strict=True)]
@@ -102,19 +110,19 @@ def _learns(cell: ReplayCell) -> bool:
 
 
 def _first_task(
-    opened: OpenPool, cells: tuple[ReplayCell, ...], settings: ReplaySettings, totals_only: bool
+    opened: OpenPool, cells: tuple[ReplayCell, ...], repeats: int, jobs: int, totals_only: bool
 ) -> ReplayCells:
     """What is done while the pool is read: everything in one process; with several, what does not learn.
 
     The questions of a cell that learns cannot be split. It gets its turn when all are read, and needs their summaries.
     """
-    later = [number for number, cell in enumerate(cells) if settings.jobs > 1 and _learns(cell)]
-    every = tuple(range(settings.repeats))
+    later = [number for number, cell in enumerate(cells) if jobs > 1 and _learns(cell)]
+    every = tuple(range(repeats))
     units = [
-        ReplayUnit(number, repeats)
+        ReplayUnit(number, orders)
         for number, cell in enumerate(cells)
         if number not in later
-        for repeats in ([(repeat,) for repeat in every] if _learns(cell) else [every])
+        for orders in ([(repeat,) for repeat in every] if _learns(cell) else [every])
     ]
     kept = later if opened.pool.rows <= KEPT_ROWS else []
     windows = frozenset(cells[number].options.window or 1 for number in kept)
@@ -132,13 +140,13 @@ def _learn(work: LearningPass | PoolRows[QuestionRuns]) -> UnitRuns:
     return work.run() if isinstance(work, LearningPass) else run_rows(work).values[0].units
 
 
-def _learning_units(cells: tuple[ReplayCell, ...], settings: ReplaySettings) -> list[tuple[ReplayUnit, ...]]:
+def _learning_units(cells: tuple[ReplayCell, ...], repeats: int, jobs: int) -> list[tuple[ReplayUnit, ...]]:
     """With several processes, the repeats of cells that learn are dealt out to them."""
-    if settings.jobs == 1:
+    if jobs == 1:
         return []
     numbers = [number for number, cell in enumerate(cells) if _learns(cell)]
-    units = [ReplayUnit(number, (repeat,)) for repeat in range(settings.repeats) for number in numbers]
-    return [tuple(units[start :: settings.jobs]) for start in range(min(settings.jobs, len(units)))]
+    units = [ReplayUnit(number, (repeat,)) for repeat in range(repeats) for number in numbers]
+    return [tuple(units[start::jobs]) for start in range(min(jobs, len(units)))]
 
 
 def _replayed(

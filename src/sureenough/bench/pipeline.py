@@ -23,7 +23,7 @@ from sureenough.bench.judging import Equal, JudgedAnswers, PoolJudge, judge_of, 
 from sureenough.bench.settings import ReplaySettings
 from sureenough.bench.source import Source
 from sureenough.drivers.judging import PoolVerdicts
-from sureenough.errors import SureEnoughError
+from sureenough.errors import SureEnoughError, TraceError
 from sureenough.pools import Pool, Question
 
 T = TypeVar("T")
@@ -99,6 +99,17 @@ class RowsResult(NamedTuple, Generic[T]):
     damaged: int
 
 
+class Workers(Protocol):
+    """What calls functions on several processors."""
+
+    @property
+    def jobs(self) -> int:
+        """Calls that make sense at once."""
+
+    def run(self, function: Callable[[A], R], arguments: Sequence[A]) -> Iterator[tuple[int, R]]:
+        """Call a function with each argument; (position, result) as they finish."""
+
+
 def cores() -> int:
     """Processors that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -137,7 +148,7 @@ class PathCounter:
 
 
 def run_tasks(
-    tasks: Sequence[tuple[OpenPool, Task[T]]], processes: Processes, advance: Callable[[int], None]
+    tasks: Sequence[tuple[OpenPool, Task[T]]], processes: Workers, advance: Callable[[int], None]
 ) -> list[PoolResults[T]]:
     """Apply each task to every question of its pool."""
     most = 1 if processes.jobs == 1 else processes.jobs * PARTS_PER_JOB
@@ -186,9 +197,7 @@ def whole_pool(opened: OpenPool, task: Task[T]) -> PoolRows[T]:
                     judge.symbolic_seconds, judge.equal, judge.kind, task)  # fmt: skip
 
 
-def _run_parts(
-    parts: list[PoolRows[T]], processes: Processes, advance: Callable[[int], None]
-) -> Iterator[RowsResult[T]]:
+def _run_parts(parts: list[PoolRows[T]], processes: Workers, advance: Callable[[int], None]) -> Iterator[RowsResult[T]]:
     if processes.jobs == 1 or len(parts) <= 1:
         for part in parts:
             yield run_rows(part, advance)
@@ -234,6 +243,8 @@ class Processes:
 def run_rows(part: PoolRows[T], advance: Callable[[int], None] = lambda paths: None) -> RowsResult[T]:
     """Apply the task to every question of a part; runs in a worker if there are several."""
     pool = Pool(part.file, skip_damaged=part.skip_damaged)
+    if pool.tokens != part.tokens:
+        raise TraceError(f"{pool.name} is not the pool that was opened: it was replaced, or is another one here")
     values: list[T] = []
     newly_judged: dict[str, JudgedAnswers] = {}
     questions, file, verdicts = 0, -1, PoolVerdicts(0, {})

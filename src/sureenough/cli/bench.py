@@ -184,7 +184,9 @@ def _models(plan: BenchPlan, cluster: RayCluster | None = None) -> list[Model]:
     """The engines of the plan; the built-in model if datasets are named without one."""
     choices = plan.engines or ((EngineChoice(),) if plan.datasets else ())
     if cluster is not None and not choices:
-        raise UsageError("--ray samples paths from engines, and this plan replays recorded ones: leave --ray out")
+        raise UsageError(
+            "--ray samples paths from engines, and this plan replays recorded ones: leave it out, or use `replay --ray`"
+        )
     return [_model(choice, cluster) for choice in choices]
 
 

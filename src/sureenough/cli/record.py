@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 from rich.console import Console
@@ -23,7 +23,7 @@ from sureenough.api import render_prompt, template_of
 from sureenough.cli import engine
 from sureenough.cli.engine import EngineOptions, absolute_model, engine_options
 from sureenough.cli.option_groups import KIND_HELP, run_options, with_options
-from sureenough.cli.ray_option import RayAddress, join, on_cluster
+from sureenough.cli.ray_option import RayAddress, VllmChoice, VllmModel, VllmOptions, VllmResources, join, on_cluster
 from sureenough.cli.terminal import echo, plural
 from sureenough.core.options import LIVE_DEFAULTS, RunOptions
 from sureenough.datasets.files import columns_of, load
@@ -39,6 +39,9 @@ from sureenough.pools.durable import own_file
 from sureenough.pools.folder_replacement import FolderReplacement
 from sureenough.pools.parts import is_part
 from sureenough.redact import printable_url
+
+if TYPE_CHECKING:
+    from sureenough.drivers.ray_cluster import RayCluster
 
 SAMPLED_FIRST: Final = 4
 """Paths that a dry run samples to estimate from."""
@@ -72,12 +75,17 @@ def command(
     ] = None,
     server: EngineOptions,
     ray: RayAddress = None,
+    vllm: VllmModel = None,
+    vllm_resources: VllmResources = "GPU=1",
+    vllm_options: VllmOptions = "",
     price_in: engine.PriceIn = None,
     price_out: engine.PriceOut = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Sample up to four paths and estimate the rest.")] = False,
 ) -> None:
     """Sample paths of many questions into a pool that `replay` reads."""
     engine.check_prices(price_in, price_out)
+    servers = VllmChoice.of(vllm, vllm_resources, vllm_options, ray, server)
+    server = server if servers is None else servers.engine_options(server)
     sampled = server.any_engine(window)
     prompt = template if template is not None else template_of(resolve_kind(kind), sampled.template)
     questions = _questions(dataset, columns, prompt, kind, own_template=template is not None)[:limit]
@@ -94,8 +102,7 @@ def command(
         FolderReplacement(output).recover()
     cluster = join(ray, call)
     if cluster is not None:
-        elsewhere = server if server.url else replace(server, model=absolute_model(server.model))
-        job = replace(job, executor=on_cluster(cluster, partial(elsewhere.any_engine, window, quiet=True)))
+        job = replace(job, executor=_executor(cluster, server, window, servers))
     journal_file = output.with_name(output.name + ".journal")
     client = engine.client(sampled)
     terms = {"dataset": dataset.name, "template": prompt, "seed": run.seed, "kind": kind, **_sampling(client)}
@@ -129,6 +136,18 @@ def command(
         raise typer.Exit(3 if result is not None else 130)
     journal_file.unlink()
     typer.echo(f"{output}: {plural(len(questions), 'question')}, {plural(job.total, 'path')}.")
+
+
+def _executor(cluster: RayCluster, server: EngineOptions, window: int | None, servers: VllmChoice | None) -> Executor:
+    """What samples on the nodes."""
+    if servers is not None:
+        return servers.on(cluster, partial(_engine_at, server, window))
+    elsewhere = server if server.url else replace(server, model=absolute_model(server.model))
+    return on_cluster(cluster, partial(elsewhere.any_engine, window, quiet=True))
+
+
+def _engine_at(server: EngineOptions, window: int | None, url: str) -> Engine:
+    return replace(server, url=[url]).any_engine(window, quiet=True)
 
 
 def _check_output(output: Path, rows_per_part: int | None) -> None:

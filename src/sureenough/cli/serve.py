@@ -4,22 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import logging
 import os
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from sureenough.cli import engine
 from sureenough.cli.option_groups import KIND_HELP, run_options, with_options
+from sureenough.cli.ray_option import RayAddress, join
 from sureenough.core.options import LIVE_DEFAULTS, RunOptions
 from sureenough.errors import UsageError
 from sureenough.redact import printable_url
 from sureenough.server.settings import ServerLimits, ServerSettings, read_keys
+
+if TYPE_CHECKING:
+    from sureenough.drivers.ray_cluster import RayCluster
 
 DEFAULTS: Final = ServerSettings()
 LIMITS: Final = DEFAULTS.limits
@@ -36,6 +41,7 @@ DEFAULT_OPTIONS: Final = ("paths", "parallel", "window", "planned", "hurry", "mi
 )
 def command(
     *,
+    call: typer.Context,
     url: Annotated[
         list[str] | None,
         typer.Option(
@@ -94,6 +100,11 @@ def command(
     log_requests: Annotated[bool, typer.Option("--log-requests", help="Write questions to the log.")] = False,
     first_token: engine.FirstToken = DEFAULTS.first_token,
     stall: engine.Stall = DEFAULTS.stall,
+    ray: RayAddress = None,
+    replicas: Annotated[int | None, typer.Option(help="With --ray: processes that serve; 2 by default.", min=1)] = None,
+    ray_options: Annotated[
+        str | None, typer.Option(help="With --ray: options of the deployment in Ray Serve, as JSON.", metavar="JSON")
+    ] = None,
 ) -> None:
     """Serve consensus to any OpenAI client, and a page that shows runs live."""
     check_installed()
@@ -102,6 +113,11 @@ def command(
         paths=max_paths, parallel=max_parallel, tokens=max_tokens, path_tokens=max_path_tokens, seconds=max_seconds,
         body=max_body, requests=max_requests,
     )  # fmt: skip
+    deployment = _deployment(ray, replicas, ray_options)
+    if ray is not None:
+        model = [absolute for one in model or () if (absolute := engine.absolute_model(one))] if not url else model
+        if plugin is not None:
+            raise UsageError("--engine runs in this process: leave --ray out, or serve the model and give its --url")
     own = None if plugin is None else engine.named_plugin(plugin, url, model)
     settings = ServerSettings(
         upstream=url[0] if url else None, more_upstreams=tuple((url or [])[1:]), engine=own,
@@ -112,7 +128,31 @@ def command(
         state=state, grace=grace, log_requests=log_requests, first_token=first_token, stall=stall,
     )  # fmt: skip
     shown = ", ".join(map(printable_url, url or ()))
-    run(settings, f"upstream {shown}" if url else f"with {plugin or 'the model on this machine'}")
+    description = f"upstream {shown}" if url else f"with {plugin or 'the model on this machine'}"
+    cluster = join(ray, call)
+    if cluster is None:
+        run(settings, description)
+    else:
+        run_on_ray(cluster, settings, deployment, description)
+
+
+def _deployment(ray: str | None, replicas: int | None, text: str | None) -> dict[str, Any]:
+    """The options of the deployment."""
+    if ray is None and (replicas is not None or text is not None):
+        raise UsageError("--replicas and --ray-options are for Ray Serve: add --ray")
+    try:
+        options = json.loads(text or "{}")
+    except (ValueError, RecursionError):
+        options = None
+    if not isinstance(options, dict):
+        raise UsageError(
+            '--ray-options must be a JSON object such as {"autoscaling_config": {"min_replicas": 1, "max_replicas": 8}}'
+        )
+    if replicas is not None and {"num_replicas", "autoscaling_config"} & options.keys():
+        raise UsageError("--ray-options says how many replicas there are: leave --replicas out")
+    if "autoscaling_config" in options:
+        return options
+    return {"num_replicas": replicas or 2, **options}
 
 
 def _check_writable(folder: Path, what: str) -> None:
@@ -133,17 +173,9 @@ def run(
     """Serve until a signal; prints the address once it can be reached."""
     from sureenough.server.lifespan import listen, serve_until_stopped
 
-    level = os.environ.get("SUREENOUGH_LOG", "").upper() or "INFO"
-    if level not in logging.getLevelNamesMapping():
-        raise UsageError(f"SUREENOUGH_LOG is {level}; it must be DEBUG, INFO, WARNING, ERROR or CRITICAL")
-    if settings.keep_runs is not None and not settings.view_only:
-        _check_writable(settings.keep_runs, "runs")
-    if settings.state is not None:
-        _check_writable(settings.state, "what is learned")
-    logging.basicConfig(level=level, format="%(asctime)s %(message)s")
+    _prepare(settings)
     listening = listen(settings)
-    host = f"[{settings.host}]" if ":" in settings.host else settings.host
-    url = f"http://{host}:{listening.getsockname()[1]}"
+    url = _url(settings, listening.getsockname()[1])
 
     def ready() -> None:
         typer.echo(f"sureenough serves at {url}/v1, {description}; the page is {url}{page}")
@@ -152,6 +184,41 @@ def run(
 
     with contextlib.suppress(KeyboardInterrupt):
         asyncio.run(serve_until_stopped(settings, listening, ready))
+
+
+def run_on_ray(cluster: RayCluster, settings: ServerSettings, deployment: dict[str, Any], description: str) -> None:
+    """Serve with replicas on the cluster until a signal; prints the address once it can be reached."""
+    from sureenough.server.lifespan import listen
+    from sureenough.server.ray_endpoint import RayEndpoint
+
+    _prepare(settings)
+    if settings.port == 0:
+        raise UsageError("Ray Serve needs to know its port: give --port")
+    listen(settings).close()  # Ray Serve would try a port that is in use again and again
+    url = _url(settings, settings.port)
+
+    def ready() -> None:
+        typer.echo(f"sureenough serves at {url}/v1 with Ray Serve, {description}")
+
+    with contextlib.suppress(KeyboardInterrupt):
+        asyncio.run(RayEndpoint(cluster, settings, deployment).run(ready))
+
+
+def _prepare(settings: ServerSettings) -> None:
+    """Check the folders and start the log."""
+    level = os.environ.get("SUREENOUGH_LOG", "").upper() or "INFO"
+    if level not in logging.getLevelNamesMapping():
+        raise UsageError(f"SUREENOUGH_LOG is {level}; it must be DEBUG, INFO, WARNING, ERROR or CRITICAL")
+    if settings.keep_runs is not None and not settings.view_only:
+        _check_writable(settings.keep_runs, "runs")
+    if settings.state is not None:
+        _check_writable(settings.state, "what is learned")
+    logging.basicConfig(level=level, format="%(asctime)s %(message)s")
+
+
+def _url(settings: ServerSettings, port: int) -> str:
+    host = f"[{settings.host}]" if ":" in settings.host else settings.host
+    return f"http://{host}:{port}"
 
 
 def check_installed() -> None:

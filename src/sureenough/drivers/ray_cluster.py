@@ -9,7 +9,7 @@ import platform
 import re
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final, NamedTuple
 
@@ -22,13 +22,20 @@ AUTO: Final = "auto"
 CONNECT_SECONDS: Final = 60.0
 START_SECONDS: Final = 60.0
 """For a node to start a process."""
+LOST_SECONDS: Final = 60.0
+"""Without any node, before the work ends; nodes may come back."""
+NO_NODE_LEFT: Final = (
+    "no node of the Ray cluster is left to work on: start nodes again (`ray status` lists them) and give the same "
+    "command"
+)
 
 
 class Node(NamedTuple):
-    """A machine of the cluster."""
+    """A machine of the cluster, or one of several places on it."""
 
     id: str
     address: str
+    place: int = 0
 
 
 class RayCluster:
@@ -41,6 +48,19 @@ class RayCluster:
         """The nodes that may run something: those with a CPU."""
         alive = [node for node in self.ray.nodes() if node["Alive"] and node["Resources"].get("CPU", 0) >= 1]
         return sorted(Node(node["NodeID"], node["NodeManagerAddress"]) for node in alive)
+
+    def places(self, resources: Mapping[str, float]) -> list[Node]:
+        """Every place for something that takes so much of a node."""
+        return sorted(
+            Node(node["NodeID"], node["NodeManagerAddress"], place)
+            for node in self.ray.nodes()
+            if node["Alive"]
+            for place in range(min(int(node["Resources"].get(name, 0) // need) for name, need in resources.items()))
+        )
+
+    def cpus(self) -> int:
+        """CPUs of all nodes."""
+        return int(sum(node["Resources"].get("CPU", 0) for node in self.ray.nodes() if node["Alive"]))
 
     def on(self, node: Node, thing: Any, **options: Any) -> Any:
         """A function or a class, to be run on a node."""

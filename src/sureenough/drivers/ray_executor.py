@@ -13,29 +13,30 @@ from contextlib import asynccontextmanager, suppress
 from typing import Any, Final
 
 from sureenough.drivers.executor import OpenExecutor
-from sureenough.drivers.ray_cluster import START_SECONDS, Node, RayCluster, first_line
+from sureenough.drivers.ray_cluster import LOST_SECONDS, NO_NODE_LEFT, START_SECONDS, Node, RayCluster, first_line
 from sureenough.drivers.ray_runner import EngineRecipe, Failed, Runner
+from sureenough.drivers.ray_vllm import VllmServer
 from sureenough.engines.base import Engine
 from sureenough.engines.server_loads import SKIP_SECONDS
 from sureenough.errors import EngineError, EngineRejected, EngineUnavailable
 
-LOST_SECONDS: Final = 60.0
-"""Without any node, before the work ends; nodes may come back."""
 POLL_SECONDS: Final = 1.0
+CLOSE_SECONDS: Final = 30.0
+"""For a runner to close its engine, and to end its server if it started one."""
 MOST_DEATHS: Final = 3
 """Of a node's runners without a finished call in between, and of runners during the same call."""
 
 
 class RayExecutor:
-    """Calls functions on the nodes of a cluster."""
+    """Calls functions on the nodes of a cluster, with an engine that each makes, or with a vLLM server per place."""
 
-    def __init__(self, cluster: RayCluster, make_engine: Callable[[], Engine]) -> None:
-        self._cluster, self._make = cluster, make_engine
+    def __init__(self, cluster: RayCluster, engine: Callable[[], Engine] | VllmServer) -> None:
+        self._cluster, self._engine = cluster, engine
 
     @asynccontextmanager
     async def open(self, *, parallel: int, calls: int) -> AsyncIterator[OpenExecutor]:
         """Start a runner on every node; calls wait for the first that is ready."""
-        runners = _Runners(self._cluster, EngineRecipe(self._make, parallel), calls)
+        runners = _Runners(self._cluster, EngineRecipe(self._engine, parallel), calls)
         await runners.start_missing()
         keeper = asyncio.create_task(runners.keep())
         try:
@@ -57,9 +58,9 @@ class _Runners:
 
     def __init__(self, cluster: RayCluster, recipe: EngineRecipe, calls: int) -> None:
         self._cluster, self._ray, self._recipe, self._calls = cluster, cluster.ray, recipe, calls
-        self._runners: dict[str, _LiveRunner] = {}  # by node
-        self._starting: dict[str, asyncio.Task[None]] = {}
-        self._deaths: Counter[str] = Counter()
+        self._runners: dict[Node, _LiveRunner] = {}
+        self._starting: dict[Node, asyncio.Task[None]] = {}
+        self._deaths: Counter[Node] = Counter()
         self._changed = asyncio.Condition()
         self._error: Exception | None = None
         self._nodes = 0
@@ -87,7 +88,7 @@ class _Runners:
                     raise result.error
                 runner.skipped_until = asyncio.get_running_loop().time() + SKIP_SECONDS
                 continue
-            self._deaths.pop(runner.node.id, None)
+            self._deaths.pop(runner.node, None)
             return result
         raise EngineError(f"{MOST_DEATHS} runners died during the same call; the last: {self._last_death}")
 
@@ -113,9 +114,9 @@ class _Runners:
 
     async def _bury(self, runner: _LiveRunner, error: Exception) -> None:
         """Forget a runner. It is killed, in case only the connection was lost, so that it pays for nothing more."""
-        if self._runners.get(runner.node.id) is runner:
-            del self._runners[runner.node.id]
-            self._deaths[runner.node.id] += 1
+        if self._runners.get(runner.node) is runner:
+            del self._runners[runner.node]
+            self._deaths[runner.node] += 1
             self._last_death = f"on node {runner.node.address}: {first_line(error)}"
             self._kill(runner.actor)
 
@@ -143,44 +144,49 @@ class _Runners:
                 had_one = loop.time()
             elif unusable or loop.time() - had_one > LOST_SECONDS:
                 last = f" (the last: {self._last_death})" if self._last_death else ""
-                raise EngineUnavailable(f"no node of the Ray cluster is left to work on{last}; see `ray status`")
+                raise EngineUnavailable(NO_NODE_LEFT + last)
 
     async def start_missing(self) -> int:
         """Start runners on nodes that have none; the number of nodes that are left alone, because theirs keep dying."""
         try:
-            nodes = await asyncio.to_thread(self._cluster.nodes)
+            nodes = await asyncio.to_thread(self._places)
         except Exception as error:  # Ray raises errors of many kinds
             raise EngineUnavailable(f"the Ray cluster does not list its nodes ({first_line(error)})") from None
         self._nodes = max(self._nodes, len(nodes))
         for node in nodes:
-            busy = node.id in self._runners or node.id in self._starting
-            if not busy and self._deaths[node.id] < MOST_DEATHS:
-                self._starting[node.id] = asyncio.create_task(self._start(node))
-        return sum(self._deaths[node.id] >= MOST_DEATHS for node in nodes)
+            busy = node in self._runners or node in self._starting
+            if not busy and self._deaths[node] < MOST_DEATHS:
+                self._starting[node] = asyncio.create_task(self._start(node))
+        return sum(self._deaths[node] >= MOST_DEATHS for node in nodes)
+
+    def _places(self) -> list[Node]:
+        server = self._recipe.server
+        return self._cluster.nodes() if server is None else self._cluster.places(server.resources)
 
     async def _start(self, node: Node) -> None:
         """Start a runner. An error of ours, such as a missing model, ends the work, as it does in one process."""
         actor: Any = None
         try:
-            actor = self._cluster.on(node, Runner, num_cpus=1, max_restarts=0).remote(node.address)
+            takes = {"num_cpus": 1} if self._recipe.server is None else self._recipe.server.actor_options
+            actor = self._cluster.on(node, Runner, **takes, max_restarts=0).remote(node.address)
             await asyncio.wait_for(actor.ping.remote(), START_SECONDS)
             failed = await actor.open.remote(self._recipe)
             if isinstance(failed, Failed):
                 await self._fail(failed.error)
             else:
-                self._runners[node.id] = _LiveRunner(actor, node)
+                self._runners[node] = _LiveRunner(actor, node)
         except TimeoutError:
-            self._deaths[node.id] = MOST_DEATHS
-            self._last_death = f"node {node.address} had no free CPU within {START_SECONDS:g} s"
+            self._deaths[node] = MOST_DEATHS
+            self._last_death = f"node {node.address} had no free CPU (or GPU) within {START_SECONDS:g} s"
         except self._ray.exceptions.RayError as error:
-            self._deaths[node.id] += 1
+            self._deaths[node] += 1
             self._last_death = f"on node {node.address}: {first_line(error)}"
         except Exception as error:  # such as a TypeError for an engine that cannot be sent
             await self._fail(EngineRejected(f"no runner can start on node {node.address}: {first_line(error)}"))
         finally:
-            if actor is not None and node.id not in self._runners:
+            if actor is not None and node not in self._runners:
                 self._kill(actor)
-            del self._starting[node.id]
+            del self._starting[node]
             await self._notify()
 
     def _kill(self, actor: Any) -> None:
@@ -198,6 +204,6 @@ class _Runners:
         runners = list(self._runners.values())
         closing = [asyncio.ensure_future(runner.actor.close.remote()) for runner in runners]
         if closing:
-            await asyncio.wait(closing, timeout=10)
+            await asyncio.wait(closing, timeout=CLOSE_SECONDS)
         for runner in runners:
             self._kill(runner.actor)

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from contextlib import AsyncExitStack
 from typing import Any, Final
 
+from sureenough.drivers.ray_vllm import VllmServer
 from sureenough.engines.base import Engine, opened
 from sureenough.engines.openai.address import KEY_VARIABLES
 from sureenough.errors import EngineRejected, SureEnoughError, TraceError, UsageError
@@ -22,12 +23,18 @@ CARRIED: Final = (*KEY_VARIABLES, "HF_TOKEN")
 """Variables of the command's environment that runners receive; nodes have their own for all else."""
 
 
+def carried_variables() -> dict[str, str]:
+    return {name: os.environ[name] for name in CARRIED if os.environ.get(name)}
+
+
 class EngineRecipe:
     """How a runner makes its engine, and the keys that it needs. It does not show them."""
 
-    def __init__(self, make: Callable[[], Engine], parallel: int) -> None:
-        self.make, self.parallel = make, parallel
-        self.variables = {name: os.environ[name] for name in CARRIED if os.environ.get(name)}
+    def __init__(self, engine: Callable[[], Engine] | VllmServer, parallel: int) -> None:
+        self.make = None if isinstance(engine, VllmServer) else engine
+        self.server = engine if isinstance(engine, VllmServer) else None
+        self.parallel = parallel
+        self.variables = carried_variables()
 
     def __repr__(self) -> str:
         return "EngineRecipe(…)"
@@ -57,7 +64,12 @@ class Runner:
         try:
             os.environ.update(recipe.variables)
             self._secrets = tuple(recipe.variables.values())
-            self._engine = await self._stack.enter_async_context(opened(recipe.make(), recipe.parallel))
+            if recipe.server is not None:
+                engine = await self._stack.enter_async_context(recipe.server.started())
+            else:
+                assert recipe.make is not None
+                engine = recipe.make()
+            self._engine = await self._stack.enter_async_context(opened(engine, recipe.parallel))
         except Exception as error:  # whatever the code of another package raises
             return self._failed(error)
         return None
@@ -74,20 +86,23 @@ class Runner:
         await self._stack.aclose()
 
     def _failed(self, error: Exception) -> Failed:
-        """The error without frames, and with the node's address if the fix is to be made there."""
-        where = f"on node {self._node}"
-        full = _full_disk(error)
-        if full is not None:
-            text = redact(str(full), *self._secrets)[:300]
-            message = f"{where} the disk is full ({text}): make room there and give the same command again"
-            return Failed(TraceError(message))
-        if isinstance(error, SureEnoughError) and not isinstance(error, UsageError):
-            error.__context__ = error.__cause__ = None
-            return Failed(error.with_traceback(None))
-        text = redact(str(error), *self._secrets)[:300]
-        if isinstance(error, UsageError):
-            return Failed(UsageError(f"{where}: {text}"))
-        return Failed(EngineRejected(f"{where}: {type(error).__name__}: {text}"))
+        return failed(error, self._node, self._secrets)
+
+
+def failed(error: Exception, node: str, secrets: tuple[str, ...] = ()) -> Failed:
+    """The error without frames, and with the node's address if the fix is to be made there."""
+    where = f"on node {node}"
+    full = _full_disk(error)
+    if full is not None:
+        text = redact(str(full), *secrets)[:300]
+        return Failed(TraceError(f"{where} the disk is full ({text}): make room there and give the same command again"))
+    text = redact(str(error), *secrets)[:300]
+    if isinstance(error, UsageError | TraceError):
+        return Failed(type(error)(f"{where}: {text}"))
+    if isinstance(error, SureEnoughError):
+        error.__context__ = error.__cause__ = None
+        return Failed(error.with_traceback(None))
+    return Failed(EngineRejected(f"{where}: {type(error).__name__}: {text}"))
 
 
 def _full_disk(error: BaseException | None) -> OSError | None:

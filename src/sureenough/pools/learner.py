@@ -6,6 +6,7 @@ import json
 import os
 import threading
 from collections import OrderedDict
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -71,11 +72,13 @@ class Learner:
         """Learn from one outcome; the new state."""
         key = LearnerKey.of(*key)
         with self._lock:
-            state = self._states[key] = self._states.get(key, LearnerState()).receive(outcome)
-            self._states.move_to_end(key)
-            while len(self._states) > MOST_STATES:
-                self._states.popitem(last=False)
-            return state
+            return _keep(self._states, key, self._states.get(key, LearnerState()).receive(outcome))
+
+    def merge(self, gained: Mapping[LearnerKey, LearnerState]) -> None:
+        """Add what others have learned."""
+        with self._lock:
+            for key, state in gained.items():
+                _keep(self._states, key, self._states.get(key, LearnerState()) + state)
 
     def save(self) -> None:
         """Write the file durably; a reader sees the old states or the new ones. Raises OSError if it cannot."""
@@ -132,6 +135,49 @@ class Learner:
         self.damage = self.damage or problem
         note = f"{self.file} is damaged, and what it cannot tell is learned anew ({problem})"
         self.notes = self.notes or (note,)
+
+
+class LearnerReplica(Learner):
+    """The learner of one of several processes that learn together: they exchange what each has gained."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._gained: OrderedDict[LearnerKey, LearnerState] = OrderedDict()
+
+    def receive(self, key: LearnerKey, outcome: Outcome) -> LearnerState:
+        """Learn from one outcome; the new state."""
+        key = LearnerKey.of(*key)
+        with self._lock:
+            _keep(self._gained, key, self._gained.get(key, LearnerState()).receive(outcome))
+        return super().receive(key, outcome)
+
+    def take_gained(self) -> dict[LearnerKey, LearnerState]:
+        """What was learned here since the last exchange."""
+        with self._lock:
+            gained, self._gained = dict(self._gained), OrderedDict()
+            return gained
+
+    def put_back(self, gained: Mapping[LearnerKey, LearnerState]) -> None:
+        """The exchange failed."""
+        with self._lock:
+            for key, state in gained.items():
+                _keep(self._gained, key, self._gained.get(key, LearnerState()) + state)
+
+    def replace(self, shared: Mapping[LearnerKey, LearnerState]) -> None:
+        """Go on from what all have learned together, and what was learned here in the meantime."""
+        with self._lock:
+            self._states = OrderedDict(shared)
+            for key, state in self._gained.items():
+                _keep(self._states, key, self._states.get(key, LearnerState()) + state)
+
+
+def _keep(states: OrderedDict[LearnerKey, LearnerState], key: LearnerKey, state: LearnerState) -> LearnerState:
+    """Set a state; the one that was used least recently makes room."""
+    states[key] = state
+    states.move_to_end(key)
+    while len(states) > MOST_STATES:
+        states.popitem(last=False)
+    return state
 
 
 def as_learner(learn: Learner | str | Path) -> Learner:

@@ -10,6 +10,7 @@ from starlette.responses import Response
 from starlette.routing import Route, Router
 from starlette.types import ASGIApp
 
+from sureenough.pools import Learner
 from sureenough.server.middleware import RequestMiddleware
 from sureenough.server.model_names import names_with_strategies
 from sureenough.server.openapi import JSON, Endpoint, document
@@ -60,9 +61,9 @@ def endpoint_table(api: ApiRoutes, page: PageRoutes) -> list[Endpoint]:
     return table
 
 
-def create(settings: ServerSettings) -> tuple[ASGIApp, ServerState]:
+def create(settings: ServerSettings, learner: Learner | None = None) -> tuple[ASGIApp, ServerState]:
     """The application, and the state of its requests, which its lifespan opens, or `state.opened()` without one."""
-    state = ServerState(settings)
+    state = ServerState(settings, learner)
     api = ApiRoutes(state, RunRegistry(state))
 
     @asynccontextmanager

@@ -132,14 +132,19 @@ async def _watch(server: SignalledServer, state: ServerState, ready: Callable[[]
     while not server.should_exit:
         await asyncio.sleep(POLL)
     check.cancel()
+    await drain(state, server.server_state.tasks, lambda: server.signals > 1)
+
+
+async def drain(state: ServerState, tasks: set[asyncio.Task[Any]], hurried: Callable[[], bool]) -> None:
+    """Let running requests finish: first by themselves, then with the vote so far, then with an error."""
     state.shutting_down = True
     grace = state.settings.grace
     log.info("shutting down: %d requests have %g s to finish", state.requests, grace)
-    await _wait_for(lambda: server.signals > 1, grace * (1 - VOTE_SHARE))
+    await _wait_for(hurried, grace * (1 - VOTE_SHARE))
     state.stop_runs()
-    await _wait_for(lambda: server.signals > 1, grace)
-    await _wait_for(lambda: not server.server_state.tasks, FORCED_SECONDS)
-    for task in list(server.server_state.tasks):
+    await _wait_for(hurried, grace)
+    await _wait_for(lambda: not tasks, FORCED_SECONDS)
+    for task in list(tasks):
         task.cancel()
 
 

@@ -86,6 +86,9 @@ class PageRoutes:
 
     async def start_run(self, request: Request) -> Response:
         """Start a run that a page watches; the body is that of a chat completion with a strategy."""
+        if self.state.settings.replicated:
+            message = "Several replicas serve this address, and a page would lose its run: use a single server."
+            raise ApiError(501, message, code="replicated")
         with self.state.slot() as slot:
             body = parse_body(await read_body(request, self.state.settings.limits.body))
             await self.state.upstream.check_model(split_model_name(body["model"]).model)

@@ -59,12 +59,12 @@ class _StopOnDisagreement:
 class ServerState:
     """One server."""
 
-    def __init__(self, settings: ServerSettings) -> None:
+    def __init__(self, settings: ServerSettings, learner: Learner | None = None) -> None:
         self.settings = settings
         self.requests = 0  # that hold a slot
         self.runs: set[asyncio.Task[RunResult]] = set()
         self.shutting_down = False
-        self.learner = Learner(None if settings.state is None else settings.state / LEARNED_FILE)
+        self.learner = learner or Learner(None if settings.state is None else settings.state / LEARNED_FILE)
         for note in self.learner.notes:
             log.warning("%s", note)
         self.learner.notes = ()  # replies need not repeat it
@@ -75,7 +75,7 @@ class ServerState:
             lambda: [] if self._upstream is None else self._upstream.server_counts(),
         )
         self._upstream: Upstream | EngineUpstream | None = None
-        self._windows: dict[str, int] = {}  # of each model, once a run has chosen one
+        self.windows: dict[str, int] = {}  # of each model, once a run has chosen one
 
     @asynccontextmanager
     async def opened(self) -> AsyncIterator[None]:
@@ -143,7 +143,7 @@ class ServerState:
         engine = upstream.engine(request.model, request.sampling)
         options, judge = request.options, request.structured
         if options["window"] is None:
-            options = options | {"window": self._windows.get(request.model)}
+            options = options | {"window": self.windows.get(request.model)}
         if isinstance(judge, ToolJudge):
             observers = (*observers, _StopOnDisagreement(judge))
         out = await aask(
@@ -163,9 +163,9 @@ class ServerState:
         """One window per model, so that its runs can be compared: the first that paths of full length have chosen."""
         full_length = request.path_tokens in (None, self.settings.limits.path_tokens)
         if out.window_paths and full_length and request.strategy.reads_confidence and out.reason in COMPLETE:
-            if len(self._windows) >= MOST_WINDOWS:
-                self._windows.clear()
-            self._windows.setdefault(request.model, out.window)
+            if len(self.windows) >= MOST_WINDOWS:
+                self.windows.clear()
+            self.windows.setdefault(request.model, out.window)
 
     def stop_runs(self) -> None:
         """End every run with the vote so far."""
