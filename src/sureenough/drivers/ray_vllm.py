@@ -110,8 +110,8 @@ def _die_with_parent() -> None:
 def _guard(group: int) -> subprocess.Popen[bytes]:
     """End a group of processes when this process is gone and its end of the pipe is closed.
 
-    Processes that a server started were seen to outlive a runner that Ray had killed. A shell that ends at once makes the
-    guard a process that Ray does not take for a child.
+    Processes that a server started were seen to outlive a runner that Ray had killed. A shell that ends at once makes
+    the guard a process that Ray does not take for a child.
     """
     shell = 'exec 3<&0; "$@" <&3 &'
     words = ["sh", "-c", shell, "sh", sys.executable, "-c", GUARD, str(group)]
