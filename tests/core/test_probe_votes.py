@@ -63,9 +63,9 @@ def test_an_uncounted_vote_gives_its_doubt_to_the_runner_up() -> None:
     poll.add(0, Ballot(0, "a", 1.0, 1.0))
     assert poll.lead_by_count() == Lead(1.75, 1.25, 3.0)
     assert poll.votes() == {"a": 1.75, "b": 0.5}
-    assert (poll.counted, poll.heard, poll.voting) == (1, 3, 3)
+    assert (poll.counted, poll.considered, poll.voting) == (1, 3, 3)
     poll.add(3, None)  # it ended without an answer
-    assert (poll.votes(), poll.heard, poll.voting) == ({"a": 1.0, "b": 0.5}, 3, 2)
+    assert (poll.votes(), poll.considered, poll.voting) == ({"a": 1.0, "b": 0.5}, 3, 2)
     poll.expect({})
     assert poll.lead_by_count() == Lead(1.0, 0.0, 1.0)
 

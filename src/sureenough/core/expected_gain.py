@@ -32,7 +32,7 @@ def gain_of_paths(poll: Poll, paths: int) -> float:
     first, second, total = poll.lead_by_weight() or (0.0, 0.0, 0.0)
     votes = poll.voting
     each = total / votes if votes else 1.0
-    return gain(first, second, total, paths * each * (votes + 1) / (poll.heard + 1))
+    return gain(first, second, total, paths * each * (votes + 1) / (poll.considered + 1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class ExpectedGain(StopRule):
 
     def __call__(self, poll: Poll) -> bool:
         """At the threshold or below; never without a vote, before `least` paths, or at the end of the budget."""
-        if poll.heard < self.least or poll.counted >= poll.budget:
+        if poll.considered < self.least or poll.counted >= poll.budget:
             return False
         measured = self.measure(poll)
         return measured is not None and measured <= self.threshold
@@ -74,18 +74,18 @@ class ExpectedGain(StopRule):
             return None
         votes = poll.voting
         each = lead.total / votes
-        answering = (votes + more + 1) / (poll.heard + more + 1)
+        answering = (votes + more + 1) / (poll.considered + more + 1)
         future = (poll.budget - poll.counted - more) * each * answering
         return gain(lead.first + more * each, lead.second, lead.total + more * each, future)
 
     def need(self, poll: Poll, most: int) -> int:
         """Enough for the first test, and for the expected gain to fall to the threshold."""
         if not poll.voting:
-            return min(most, max(1, self.least - poll.heard))
+            return min(most, max(1, self.least - poll.considered))
 
         def settles(more: int) -> bool:
             gained = self._measure_after(poll, more)
-            return poll.heard + more >= self.least and gained is not None and gained <= self.threshold
+            return poll.considered + more >= self.least and gained is not None and gained <= self.threshold
 
         return fewest_votes(most, settles)
 

@@ -22,7 +22,7 @@ class ProbeVotes:
     """Keeps a poll's uncounted votes up to date. A probe counts as far as probes at its depth have proved right.
 
     If votes are counted in order of start, a running path without a vote holds back those of all later ones: otherwise
-    short paths would be heard first.
+    short paths would be considered first.
     """
 
     def __init__(self, poll: Poll, every: int, paths: list[PathState], order: Count) -> None:

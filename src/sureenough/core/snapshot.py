@@ -61,7 +61,7 @@ class VoteSnapshot:
     @classmethod
     def of(cls, poll: Poll, stop: StopRule) -> VoteSnapshot:
         """A poll as it is now."""
-        why = stop.why(poll) if poll.heard else ""
+        why = stop.why(poll) if poll.considered else ""
         return cls(poll.votes(), poll.candidates(), poll.counted, stop.measure(poll), why, stop.posterior(poll))
 
 

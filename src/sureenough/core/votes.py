@@ -61,19 +61,19 @@ class Poll:
         return len(self.outcomes)
 
     @property
-    def heard(self) -> int:
+    def considered(self) -> int:
         """Paths counted, and uncounted ones with a vote."""
-        return len(self.outcomes) + len(self._heard())
+        return len(self.outcomes) + len(self._known_votes())
 
     @property
     def voting(self) -> int:
         """Paths with a vote, uncounted ones included."""
-        return len(self.ballots) + len(self._heard())
+        return len(self.ballots) + len(self._known_votes())
 
     @property
     def uncounted(self) -> dict[int, float]:
         """For every uncounted path with a vote, how far it is believed."""
-        return {path: share for path, (_, share) in self._heard().items()}
+        return {path: share for path, (_, share) in self._known_votes().items()}
 
     def expect(self, votes: dict[int, Vote]) -> None:
         """The votes of paths that are not counted yet: answers get their shares, and a rival what is doubted."""
@@ -84,7 +84,7 @@ class Poll:
         """What uncounted paths vote for; they do not before the class of their answer is known."""
         return [answer for answer, _ in self._expected.values()]
 
-    def _heard(self) -> dict[int, Vote]:
+    def _known_votes(self) -> dict[int, Vote]:
         if not self._expected:
             return self._expected
         return {path: vote for path, vote in self._expected.items() if self.knows(vote[0])}
@@ -149,7 +149,7 @@ class Poll:
         if not self._expected:
             return {ballot.path: owner.answer for ballot, owner in zip(self.ballots, self._owners, strict=True)}
         votes = [(ballot.path, ballot.answer) for ballot in self.ballots]
-        votes += [(path, answer) for path, (answer, _) in self._heard().items()]
+        votes += [(path, answer) for path, (answer, _) in self._known_votes().items()]
         standing = self._by_class()
         return {path: standing[self._class(answer)].answer for path, answer in votes}
 
@@ -158,7 +158,7 @@ class Poll:
         written: dict[Hashable, dict[Answer, None]] = {}
         for ballot, owner in zip(self.ballots, self._owners, strict=True):
             written.setdefault(id(owner), {})[ballot.answer] = None
-        for answer, _ in self._heard().values():
+        for answer, _ in self._known_votes().values():
             counted = self._candidates.get(self._class(answer))
             written.setdefault(id(counted) if counted else self._class(answer), {})[answer] = None
         return tuple(map(tuple, written.values()))
@@ -196,7 +196,7 @@ class Poll:
         """The candidates with the votes of uncounted paths, which weigh as much as others do on average."""
         each = self._mean_weight()
         standing = dict(zip(self._candidates, map(copy, self._weighed()), strict=True))
-        for path, (answer, share) in self._heard().items():
+        for path, (answer, share) in self._known_votes().items():
             ballot = Ballot(path, answer, 0.0, 0.0)
             candidate = standing.setdefault(self._class(answer), _Candidate(ballot))
             if path < candidate.path:
@@ -210,7 +210,7 @@ class Poll:
 
     def _doubt(self) -> float:
         """Votes that uncounted paths may still give to another answer."""
-        return sum(1.0 - share for _, share in self._heard().values())
+        return sum(1.0 - share for _, share in self._known_votes().values())
 
     def _weighed(self) -> Sequence[_Candidate]:
         """The candidates, with their weights up to date."""
