@@ -245,6 +245,7 @@ H200: Final = (
     MeasuredRun("plain, 512 paths", 512, 65, 93, 56, 10_706),
     MeasuredRun("log-probabilities as text, 64 paths", 64, 376, 769, 26, 1_301),
     MeasuredRun("watched, whole replies, 512 paths", 512, 51, 20.5, 2.9, 19_743),
+    MeasuredRun("watched, whole replies inside vLLM too, 512 paths", 512, 25.6, 6.1, 2.2, 35_417),
 )
 STEP: Final = 0.0081
 """Seconds of a step without any path: 194 us x 64 paths and 83 us x 512 lie on the line 8.1 ms + 67 us per path."""
