@@ -346,7 +346,7 @@ def plan(in_flight: int, costs: Costs, given: Assumptions) -> dict[str, Any]:
         "failures per day": round(24 * gpus / given.hours_between_failures, 1),
         "health checks/s per server, all fronts on all": round(fronts / 5, 1),
         "USD per 1,000 questions": {
-            name: round(1000 * tokens / (rate / gpus) / 3600 * given.price_per_hour, 2)
+            name: round(1000 * tokens / (rate / gpus) / 3600 * given.price_per_hour, 3)
             for name, tokens in TOKENS_PER_QUESTION.items()
         },
     }  # fmt: skip
