@@ -342,6 +342,8 @@ def test_a_state_survives_json_and_damage_is_refused() -> None:
         None,
         {},
         {**probes, "lengths": -1},
+        {**probes, "lengths": 0},
+        {**probes, "lengths": 5e-324},
         {**probes, "lengths": float("nan")},
         {**probes, "questions": 7},
         {**probes, "depths": probes["depths"][1:]},
@@ -363,3 +365,12 @@ def test_a_state_is_used_whatever_the_window_is() -> None:
             run.receive(grew(number, 5, 5, 5, 5))
             actions += run.receive(probed(number))
         assert actions[-1] == Stop("a", "settled")
+
+
+@pytest.mark.parametrize("window", [None, 4])
+def test_an_outcome_keeps_what_a_strategy_without_a_window_knew(window: int | None) -> None:
+    """The window that a run without confidence has at its end is not one that anything was learned under."""
+    run = Session(voting(state=LearnerState()), RunOptions(paths=9, window=window), learned={0: known(0.999)})
+    run.begin()
+    run.receive(Expired())
+    assert run.outcome().learned == known(0.999)

@@ -349,7 +349,8 @@ class Session:
     def _use_learned(self) -> None:
         """Once the window is known, and before any vote is counted."""
         if self._learned is not None and (self._window is not None or not self._reads):
-            self.strategy = self.strategy.with_state(self._learned.get(self._window or 0, LearnerState()))
+            window = self._window if self._window is not None and self._reads else 0
+            self.strategy = self.strategy.with_state(self._learned.get(window, LearnerState()))
             self._poll.weigh_by(self.strategy.weigh)
         if self._probe_votes is not None:
             self._probe_votes.learned(self._known_of_probes())

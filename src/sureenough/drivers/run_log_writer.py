@@ -171,7 +171,8 @@ class _TokenRecord:
             return
         missing = tokens // stride_of(self.window) - len(self.drawn)
         before = self.drawn[-1] if self.drawn else confidence
-        line = [round(before + (confidence - before) * step / missing, 3) for step in range(1, missing + 1)]
+        shares = [step / missing for step in range(1, missing + 1)]
+        line = [round(before * (1.0 - share) + confidence * share, 3) for share in shares]  # large ones do not overflow
         self.drawn += line
         self.points += line
 
