@@ -18,6 +18,8 @@ from sureenough.json_text import encode
 
 INTERVAL: Final = 0.1
 """Seconds between two lines, unless the phase changes."""
+MOST_CONFIDENCE: Final = 1e6
+"""A server that reports more is not believed: a chart could not show it."""
 POINTS: Final = 8
 """Points of a path's confidence per window."""
 
@@ -167,12 +169,11 @@ class _TokenRecord:
 
     def draw_to(self, tokens: int, confidence: float) -> None:
         """Points up to this token, on a line from the last one: single tokens of the path are not known."""
-        if not self.window or self.conf or not isfinite(confidence):
+        if not self.window or self.conf or not abs(confidence) < MOST_CONFIDENCE:
             return
         missing = tokens // stride_of(self.window) - len(self.drawn)
         before = self.drawn[-1] if self.drawn else confidence
-        shares = [step / missing for step in range(1, missing + 1)]
-        line = [round(before * (1.0 - share) + confidence * share, 3) for share in shares]  # large ones do not overflow
+        line = [round(before + (confidence - before) * step / missing, 3) for step in range(1, missing + 1)]
         self.drawn += line
         self.points += line
 
