@@ -78,3 +78,36 @@ def test_probes_are_ticks_with_their_answers(browser: Browser, url: str) -> None
     picture(visit, "probes")
     visit.quiet()
     visit.page.close()
+
+
+def test_the_tree_of_another_run_replaces_one_of_the_same_size(browser: Browser, url: str) -> None:
+    visit = Visit(browser, url)
+    titles = visit.page.evaluate("""async () => {
+      const { RunState } = await import("/page/run_state.js"), { showSearch } = await import("/page/search_tree.js");
+      return ["first", "second"].map(text => {
+        const state = new RunState(), branch = { branch: 0, parent: null, round: 0, tokens: 1, text, used: true };
+        state.apply({ paths: [{ path: 0, branches: [branch] }] });
+        showSearch(state, null);
+        return document.querySelector("#search-tree title").textContent;
+      });
+    }""")
+    assert [title.split()[-1] for title in titles] == ["first", "second"]
+    visit.page.close()
+
+
+def test_an_answer_of_probes_is_not_said_to_be_from_a_path_with_another_one(browser: Browser, url: str) -> None:
+    visit = Visit(browser, url)
+    number = visit.page.evaluate("""async () => {
+      const state = new (await import("/page/run_state.js")).RunState();
+      state.apply({
+        paths: [
+          { path: 0, fate: "kept", answer: "5", counted: true, vote: 0 },
+          { path: 1, fate: "discarded", vote: 1, probes: [[64, "7", false]] },
+        ],
+        summary: { votes: [[1, 9], [0, 1]] },
+        result: { answer: "7" },
+      });
+      return state.winner.number;
+    }""")
+    assert number == 1
+    visit.page.close()

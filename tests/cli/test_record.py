@@ -122,6 +122,7 @@ def test_bad_datasets(tmp_path: Path, text: str, says: str) -> None:
         ("/sys/pool.parquet", "Permission denied"),  # for root too
         ("", "is a folder; name the file to write"),
         (".", "is a folder; name the file to write"),
+        ("pool\udcff.parquet", "is not a name in UTF-8; name another output"),
     ],
 )
 def test_a_target_that_cannot_be_written(url: str, dataset: Path, tmp_path: Path, place: str, says: str) -> None:

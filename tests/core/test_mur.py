@@ -9,7 +9,7 @@ from random import Random
 import pytest
 
 from sureenough.core.mur import LONGEST_REST, Mur
-from sureenough.core.search import Continuation, SampleLimits
+from sureenough.core.search import Continuation, Round, SampleLimits
 from sureenough.spec import parse, render
 from tests.core.searching import line, toy
 from tests.core.test_foresight import Samples, sampling, searched
@@ -85,6 +85,19 @@ def reference(sample: Callable[[str, SampleLimits], Continuation], method: Mur) 
         if step == method.max_steps:
             break
     return text + sample(text, SampleLimits(8096, 0.6)).text
+
+
+def test_the_token_after_a_line_is_not_sampled_beyond_the_limit_of_a_path() -> None:
+    """The sample after a line says how many tokens come before it: the line is not part of the path yet."""
+    search = Mur().search(None)  # type: ignore[arg-type]  # it draws nothing
+    sizes = list[int]()
+    reply = None
+    for received in (line("abc"), GOES_ON, line("de", 0.99), GOES_ON, line("f", 0.99)):
+        asked = search.send(reply)
+        assert isinstance(asked, Round)
+        sizes.append(asked.samples[0].tokens)
+        reply = [received]
+    assert sizes == [0, 3, 0, 5, 0], "0: as many as the path has"
 
 
 @pytest.mark.parametrize("seed", range(40))

@@ -22,6 +22,7 @@ from sureenough.core.strategy import Strategy
 from sureenough.core.votes import Lead, Poll
 from sureenough.core.weights import Ballot, ByLowest, by_count
 from sureenough.drivers import replay
+from sureenough.drivers.lockstep import lockstep
 from sureenough.errors import UsageError
 from sureenough.pools import RecordedPath, RecordedProbe
 from sureenough.spec import render, resolve
@@ -342,6 +343,8 @@ def test_a_state_survives_json_and_damage_is_refused() -> None:
         None,
         {},
         {**probes, "lengths": -1},
+        {**probes, "lengths": 0},
+        {**probes, "lengths": 5e-324},
         {**probes, "lengths": float("nan")},
         {**probes, "questions": 7},
         {**probes, "depths": probes["depths"][1:]},
@@ -355,7 +358,7 @@ def test_a_state_survives_json_and_damage_is_refused() -> None:
 def test_a_state_is_used_whatever_the_window_is() -> None:
     """Probes do not depend on it, and a live run may know it only at its end."""
     for strategy, windows in ((voting("sure", LearnerState()), (32, 64)), (voting("ac", LearnerState()), (0,))):
-        learned = dict.fromkeys(windows, known(0.999))
+        learned = dict.fromkeys(windows, known(0.999, questions=9995))
         run = Session(strategy, RunOptions(paths=9, parallel=8), learned=learned)
         run.begin()
         actions = []
@@ -363,3 +366,22 @@ def test_a_state_is_used_whatever_the_window_is() -> None:
             run.receive(grew(number, 5, 5, 5, 5))
             actions += run.receive(probed(number))
         assert actions[-1] == Stop("a", "settled")
+
+
+@pytest.mark.parametrize("window", [None, 4])
+def test_an_outcome_keeps_what_a_strategy_without_a_window_knew(window: int | None) -> None:
+    """The window that a run without confidence has at its end is not one that anything was learned under."""
+    run = Session(voting(state=LearnerState()), RunOptions(paths=9, window=window), learned={0: known(0.999)})
+    run.begin()
+    run.receive(Expired())
+    assert run.outcome().learned == known(0.999)
+
+
+def test_questions_for_learning_only_come_whatever_the_window_is() -> None:
+    """A run that its probes end is learned under the default window, of which the probes know nothing."""
+    paths = [path("a", 20, "a")] * 8
+    for others, steps in ((6, 4), (7, 20), (8, 4)):
+        learned = {16: known(0.999, questions=9993), 2048: LearnerState(others)}
+        run = Session(voting("ac", LearnerState()), RunOptions(paths=8, parallel=8), learned=learned)
+        lockstep(paths, run, lambda: False)
+        assert run.outcome().steps == steps, "9,993 and 7 are a multiple of 8"

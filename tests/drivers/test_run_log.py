@@ -115,6 +115,19 @@ def test_paths_that_their_engine_watches_are_drawn_by_what_it_reports() -> None:
     assert (view.paths[0]["confidence"], view.paths[0]["tokens"]) == (6.0, 75)
 
 
+def test_any_reported_confidence_gives_a_log_that_can_be_read(tmp_path: Path) -> None:
+    class Lying(Scripted):
+        async def stream(self, prompt: Any, *, seed: int) -> Any:
+            for tail in (-1.7e308, 1.7e308, float("inf"), 9.0):
+                yield Chunk(unread=16, tail=tail)
+            yield Chunk(text=r"\boxed{7}", finish="stop", summary=Summary(64, 5.0, 5.5, mean_peak=0.9, mean_conf=7.0))
+
+    log = RunLogWriter({"question": "?", "strategy": "sure"}, interval=0.0)
+    log.end(se.ask("?", Lying(), "sure", paths=1, window=64, observers=[log]))
+    save_log(tmp_path / "log", log.lines)
+    assert folded([raw for raw, _ in read_log(tmp_path / "log")]).paths[0]["points"] == [9.0] * 8
+
+
 def test_votes_name_answers_by_their_lowest_path() -> None:
     view = run("sc")[0].view
     for path in view.paths.values():

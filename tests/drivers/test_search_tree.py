@@ -115,6 +115,7 @@ def test_a_run_that_ends_by_probes_has_a_log_and_a_text() -> None:
         view.apply(json.loads(written))
     assert [tuple(probe) for probe in view.paths[0]["probes"]] == [(8, "7", False)]
     assert view.summary["votes"][0][0] == 0
+    assert view.answer(0) == "7", "though the path has no answer of its own"
     assert view.paths[0]["vote"] == 0
 
 

@@ -156,6 +156,10 @@ def _check_output(output: Path, rows_per_part: int | None) -> None:
         raise UsageError(
             f"{printable_url(str(output))} is not on this machine; record to a file here and copy it there"
         )
+    try:
+        str(output).encode()
+    except UnicodeEncodeError:  # Parquet files can only be opened by names in UTF-8
+        raise UsageError(f"{str(output)!r} is not a name in UTF-8; name another output with -o") from None
     if not output.name or (output.is_dir() and rows_per_part is None):
         hint = " (--rows-per-part extends a folder of parts)" if is_pool(output) else ""
         raise UsageError(f"{output} is a folder; name the file to write, such as {output / 'pool.parquet'}{hint}")

@@ -41,16 +41,16 @@ class Mur(SearchOptions):
 
     def search(self, draws: Draws) -> Search:
         """Sample line after line, and those that are too unlikely again."""
-        text, adopted, average, steps = "", Growth(), 0.0, 0
+        text, size, adopted, average, steps = "", 0, Growth(), 0.0, 0
         for _ in range(BLANK_LINES * self.max_steps):
             line = yield from self._line(text, adopted, average, steps)
             if not line.complete and not line.text:  # the path is at its limit
                 return Growth(truncated=True)
-            ends = False
+            growth, ends = line.growth()._replace(truncated=False), False
+            size += growth.size if growth.tokens else 0  # as the path counts it
             if line.complete:
-                (after,) = yield Round((Sample(text + line.text, SampleLimits(1, self.heat)),))
+                (after,) = yield Round((Sample(text + line.text, SampleLimits(1, self.heat), size),))
                 ends = after.complete and not after.text
-            growth = line.growth()._replace(truncated=False)
             if ends:
                 return growth
             adopted = growth.ended_line() if line.complete else growth

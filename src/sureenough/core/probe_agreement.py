@@ -80,7 +80,7 @@ class ProbeAgreement:
         counts = tuple(whole(part["questions"]) for part in data["depths"])
         sums = tuple(float(part["sum"]) for part in data["depths"])
         lengths, questions = float(data["lengths"]), whole(data["questions"])
-        if not isfinite(lengths) or lengths < 0.0 or max(counts) > questions:
+        if not isfinite(lengths) or lengths < questions or max(counts) > questions:  # a path has at least one token
             raise ValueError
         if not all(0.0 <= total <= count for total, count in zip(sums, counts, strict=True)):
             raise ValueError

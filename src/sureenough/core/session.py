@@ -349,15 +349,20 @@ class Session:
     def _use_learned(self) -> None:
         """Once the window is known, and before any vote is counted."""
         if self._learned is not None and (self._window is not None or not self._reads):
-            self.strategy = self.strategy.with_state(self._learned.get(self._window or 0, LearnerState()))
+            window = self._window if self._window is not None and self._reads else 0
+            self.strategy = self.strategy.with_state(self._learned.get(window, LearnerState()))
             self._poll.weigh_by(self.strategy.weigh)
         if self._probe_votes is not None:
             self._probe_votes.learned(self._known_of_probes())
 
     def _known_of_probes(self) -> LearnerState:
-        """Probes do not depend on the window: the most that is known under any."""
-        known = (self._learned or {}).values()
-        return max([self.strategy.state or LearnerState(), *known], key=lambda state: state.probes.questions)
+        """Probes do not depend on the window: the most that is known under any, after the questions under all.
+
+        If probes end a run before any path ends, its window is another one than that of the questions that taught them.
+        """
+        own, known = self.strategy.state or LearnerState(), (self._learned or {}).values()
+        most = max([own, *known], key=lambda state: state.probes.questions)
+        return replace(most, questions=max(own.questions, sum(state.questions for state in known)))
 
     def _calibrate(self) -> None:
         """The warm-up has ended: window, thresholds, weights, votes, and the first stop test."""

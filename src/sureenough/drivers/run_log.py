@@ -138,14 +138,13 @@ class RunView:
             path = self.paths.setdefault(change["path"], new_path(change["path"]))
             points = [] if change.get("redrawn") else path["points"]
             points += change.get("points", ())
-            probes = [*path.get("probes", ()), *change.get("probes", ())]
-            branches = _with_changes(path.get("branches", []), change.get("branches", []))
+            probes, branches = path.get("probes", []), path.get("branches", [])
             path.update(change)
             path["points"] = points
-            if probes:
-                path["probes"] = probes
-            if branches:
-                path["branches"] = branches
+            if "probes" in change:
+                path["probes"] = [*probes, *change["probes"]]
+            if "branches" in change:
+                path["branches"] = _with_changes(branches, change["branches"])
             path.pop("redrawn", None)
         self.steps += line.get("steps", ())
         self.summary.update(line.get("summary", {}))
@@ -154,8 +153,10 @@ class RunView:
         self.result, self.error = line.get("result", self.result), line.get("error", self.error)
 
     def answer(self, path: int) -> str:
-        """The answer of a path, as votes name it."""
-        return (self.paths[path]["answer"] if path in self.paths else None) or ""
+        """The answer of a path, as votes name it; of one that runs, the latest that it gave to a probe."""
+        known = self.paths.get(path, new_path(path))
+        probed = (answer for _, answer, _ in reversed(known.get("probes", ())) if answer is not None)
+        return known["answer"] or next(probed, "")
 
     def seconds(self) -> tuple[float, float]:
         """Seconds of the warm-up and of the rest, once the run has stopped."""

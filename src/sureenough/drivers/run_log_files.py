@@ -30,7 +30,7 @@ def save_log(file: Path, lines: Iterable[bytes]) -> None:
     part = own_file(file, "part")
     with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as out:
         out.writelines(line + b"\n" for line in lines)
-    part.rename(file)
+    part.replace(file)  # on Windows `rename` refuses a file that exists
 
 
 def read_log(file: Path) -> Iterator[tuple[bytes, LogLine]]:

@@ -18,6 +18,8 @@ from sureenough.json_text import encode
 
 INTERVAL: Final = 0.1
 """Seconds between two lines, unless the phase changes."""
+MOST_CONFIDENCE: Final = 1e6
+"""A server that reports more is not believed: a chart could not show it."""
 POINTS: Final = 8
 """Points of a path's confidence per window."""
 
@@ -167,7 +169,7 @@ class _TokenRecord:
 
     def draw_to(self, tokens: int, confidence: float) -> None:
         """Points up to this token, on a line from the last one: single tokens of the path are not known."""
-        if not self.window or self.conf or not isfinite(confidence):
+        if not self.window or self.conf or not abs(confidence) < MOST_CONFIDENCE:
             return
         missing = tokens // stride_of(self.window) - len(self.drawn)
         before = self.drawn[-1] if self.drawn else confidence

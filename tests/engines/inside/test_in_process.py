@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from sureenough.engines.base import Prompt
 from sureenough.engines.vllm import in_process
 from sureenough.engines.vllm.protocol import SOCKET_ENV, WINDOW_ENV
 
@@ -82,3 +83,19 @@ def test_nothing_is_left_behind(
     assert dict(os.environ) == before
     assert not list(tmp_path.iterdir())
     assert AsyncLLM.shutdowns == shutdowns
+
+
+def test_a_prompt_is_encoded_once_and_again_when_a_message_is_changed() -> None:
+    class Tokenizer:
+        calls = 0
+
+        def apply_chat_template(self, messages: list[dict[str, Any]], **_: Any) -> list[int]:
+            self.calls += 1
+            return list(messages[0]["content"].encode())
+
+    engine, message = in_process.VLLM("tiny"), {"role": "user", "content": "a"}
+    engine._tokenizer = Tokenizer()
+    assert [engine._prompt_ids(Prompt((message,))) for _ in range(2)] == [[97], [97]]
+    assert engine._tokenizer.calls == 1
+    message["content"] = "b"
+    assert engine._prompt_ids(Prompt((message,))) == [98]

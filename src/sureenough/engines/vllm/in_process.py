@@ -11,7 +11,7 @@ import os
 import tempfile
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, aclosing, asynccontextmanager, contextmanager
-from copy import copy
+from copy import copy, deepcopy
 from itertools import count
 from pathlib import Path
 from typing import Any, Self
@@ -214,7 +214,8 @@ class VLLM:
         if self._encoded is None or self._encoded[0] != prompt.messages:  # the paths of a run share their prompt
             messages = [dict(message) for message in prompt.messages]
             ids = self._tokenizer.apply_chat_template(messages, add_generation_prompt=True, tokenize=True)
-            self._encoded = prompt.messages, list(ids["input_ids"] if isinstance(ids, Mapping) else ids)
+            # A copy: the caller may change a message and ask again.
+            self._encoded = deepcopy(prompt.messages), list(ids["input_ids"] if isinstance(ids, Mapping) else ids)
         return self._encoded[1].copy()
 
     def _params(

@@ -65,10 +65,12 @@ export class RunState {
   // What a reader of the answer should know: before the run, and after it.
   get notes() { return [...new Set([...(this.run?.notes ?? []), ...(this.result?.notes ?? [])])].filter(Boolean); }
 
-  // The path whose text is shown with the result: the one that the answer was read from, else the first that ended.
+  // The path whose text is shown with the result: the one that the answer was read from, or that gave it to a probe;
+  // without an answer, the first that ended.
   get winner() {
     const answer = this.result?.answer ?? null, ended = this.paths.filter(path => path?.fate === "kept");
-    return ended.find(path => path.answer === answer && path.counted) ?? ended.find(path => path.answer === answer) ?? ended[0] ?? null;
+    return ended.find(path => path.answer === answer && path.counted) ?? ended.find(path => path.answer === answer)
+      ?? (answer === null ? ended[0] : this.paths[this.leader]) ?? null;
   }
 
   // The lowest-numbered path with the leading answer: votes name answers by such paths.

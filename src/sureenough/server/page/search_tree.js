@@ -50,15 +50,17 @@ function describe(path, branches) {
   return `${number.format(branches.length)} branches in ${rounds} rounds; path ${path.number} was made from ${used} of them`;
 }
 
+let drawn = {};
+
 // The tree of the selected path, else of the one that the answer is from, else of the first.
 export function showSearch(state, selected) {
   const searched = state.paths.filter(path => path?.branches.length), card = $("search-card");
   card.hidden = !searched.length;
   if (card.hidden) return;
   const path = searched.find(one => one.number === selected) ?? searched.find(one => one === state.winner) ?? searched[0];
-  const branches = path.branches.filter(branch => branch?.round !== undefined), stamp = `${path.number} ${path.branchChanges}`;
-  if (card.dataset.stamp === stamp) return;
-  card.dataset.stamp = stamp;
+  if (drawn.path === path && drawn.changes === path.branchChanges) return;
+  drawn = { path, changes: path.branchChanges };
+  const branches = path.branches.filter(branch => branch?.round !== undefined);
   setText("search-name", `The search for path ${path.number}`);
   setText("search-note", `${describe(path, branches)}; a column is a round, a thick line the path, and a node grows with its tokens`);
   $("search-tree").replaceChildren(draw(path, branches));
