@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, TypedDict, TypeVar, Unpack
 
+from sureenough import reasoner
 from sureenough.answers import REPLAY_LIMITS, Judge, for_question, resolve_kind
 from sureenough.answers.boxed_kinds import Math
 from sureenough.answers.kinds import Extract, FunctionJudge
@@ -187,6 +188,7 @@ async def aask(
     if engine is None:
         engine, notes = _builtin(question)
     engine = as_engine(engine)
+    notes = notes or _served_builtin(engine, question)
     run = replace(run, paths=run.paths or LIVE_DEFAULTS.paths, window=run.window or engine.window)
     judge = resolve_kind(kind)
     template = template if template is not None else template_of(judge, engine.template)
@@ -225,9 +227,19 @@ async def _learn_from(out: Outcome, learner: Learner, key: LearnerKey) -> tuple[
 def _builtin(question: str | Prompt) -> tuple[Engine, tuple[str, ...]]:
     """The built-in model, and notes about its limits."""
     from sureenough.engines.local.engine import Local
-    from sureenough.reasoner import notes
 
-    return Local(), notes(question if isinstance(question, str) else question.text)
+    return Local(), reasoner.notes(question if isinstance(question, str) else question.text)
+
+
+def _served_builtin(engine: Engine, question: str | Prompt) -> tuple[str, ...]:
+    """The same notes if a server's model has the name of the built-in one; replies do not pass them on."""
+    if engine.model_name() != reasoner.NAME:
+        return ()
+    from sureenough.engines.load_balancer import LoadBalancer
+    from sureenough.engines.openai.client import OpenAI
+
+    is_client = isinstance(engine, OpenAI | LoadBalancer)  # others have a caller who knows which model it is
+    return reasoner.notes(question if isinstance(question, str) else question.text) if is_client else ()
 
 
 def ask(

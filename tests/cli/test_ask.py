@@ -247,6 +247,23 @@ def test_ctrl_c_takes_the_vote_so_far(serve: Serve) -> None:
     assert "The run was interrupted" in err
 
 
+def test_the_built_in_model_of_a_server_has_its_note(url: str) -> None:
+    """A server of `sureenough serve` cannot pass it on with the tokens of its paths."""
+    note = "Note: answered by the built-in model, which knows school arithmetic only."
+    words = ("What is 3 + 4?", "--url", url, "-s", "sc", "--paths", "2")
+    assert note in ask(*words, "--model", "built-in").stderr.splitlines()
+    again = url.replace("127.0.0.1", "localhost")
+    assert ask(*words, "--model", "built-in", "--url", again).stderr.count("school arithmetic") == 1
+    assert "built-in" not in ask(*words, "--model", "tiny").stderr
+
+
+@pytest.mark.parametrize(("cached", "hinted"), [(None, True), (0, True), (8, False)])
+def test_the_hint_at_prefix_caches_is_for_servers_without_one(serve: Serve, cached: int | None, hinted: bool) -> None:
+    done = ask("?", "--url", serve(tokens=4, cached=cached), "--model", "tiny", "-s", "sc", "--paths", "2")
+    assert ("Hint: a server without a prefix cache" in done.stderr) is hinted
+    assert ("Of 18 prompt tokens the server had 16 cached." in done.stderr) is not hinted
+
+
 def test_on_a_terminal_it_draws(url: str) -> None:
     terminal: dict[str, Any] = {"FORCE_COLOR": "1", "COLUMNS": "120", "LINES": "40"}
     done = ask("?", "--url", url, "--model", "tiny", "-s", "ddc", "--window", "8", **terminal)

@@ -70,10 +70,26 @@ def test_a_row_may_have_a_kind_of_its_own(url: str, tmp_path: Path) -> None:
 
 def test_the_same_command_means_the_same_terms(url: str, dataset: Path, tmp_path: Path) -> None:
     pool = tmp_path / "pool.parquet"
-    (tmp_path / "pool.parquet.journal").write_text('{"terms": {"model": "other"}}\n')
+    journal = tmp_path / "pool.parquet.journal"
+    journal.write_text('{"terms": {"model": "other"}}\n{"question": "q0", "path": 0}\n')
     done = record(url, dataset, pool)
     assert done.returncode == 2
-    assert "was begun with" in done.stderr
+    assert "was begun with model 'other', not 'tiny' (other differences: dataset, kind, " in done.stderr
+    assert "It holds 1 path: give the same command to go on" in done.stderr
+
+
+def test_a_journal_without_paths_is_begun_anew(url: str, dataset: Path, tmp_path: Path) -> None:
+    """It is left by a server that does not respond; another model may then be recorded, and a pool extended."""
+    pool, journal = tmp_path / "pool.parquet", tmp_path / "pool.parquet.journal"
+    failed = record("http://127.0.0.1:9/v1", dataset, pool, "--parallel", "1", "--model", "other")
+    assert failed.returncode == 3, failed.stderr
+    left = journal.read_bytes()
+    done = record(url, dataset, pool, "--max-path-tokens", "800", "--limit", "3")
+    assert (done.returncode, done.stdout) == (0, f"{pool}: 3 questions, 24 paths.\n"), done.stderr
+    journal.write_bytes(left)
+    more = record(url, dataset, pool, "--max-path-tokens", "800")
+    assert (more.returncode, more.stdout) == (0, f"{pool}: 6 questions, 48 paths.\n"), more.stderr
+    assert not journal.exists()
 
 
 @pytest.mark.parametrize("option", ["--window", "--limit"])

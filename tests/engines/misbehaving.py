@@ -28,6 +28,7 @@ class Manner:
     crlf: bool = False
     role_first: bool = True
     usage: bool = True
+    cached: int | None = None  # prompt tokens that the usage calls cached
     done: bool = True  # the closing [DONE]
     more_candidates: int = 0  # than asked for; fewer where negative
     logprobs: bool = True
@@ -224,7 +225,9 @@ def events(body: dict[str, Any], manner: Manner) -> Iterator[str]:
         yield json.dumps({"id": "c", "object": "chunk", "choices": [choice]}, ensure_ascii=False)
     made = len(words) + manner.unseen_end
     if manner.usage:
-        yield json.dumps({"choices": [], "usage": {"prompt_tokens": 9 + sent, "completion_tokens": made}})
+        details = {} if manner.cached is None else {"prompt_tokens_details": {"cached_tokens": manner.cached}}
+        counts = {"prompt_tokens": 9 + sent, "completion_tokens": made}
+        yield json.dumps({"choices": [], "usage": counts | details})
     if manner.done:
         yield "[DONE]"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 import stat
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ import pytest
 from sureenough.errors import TraceError
 from sureenough.pools import Pool, PoolInfo, Question
 from sureenough.pools.journal import Journal, by_question, write_journal_pool
-from sureenough.pools.json_lines import JsonLinesFile, read_lines
+from sureenough.pools.json_lines import JsonLinesFile, holds_lines, read_lines
 from sureenough.pools.path import RecordedPath
 
 TERMS = {"seed": 0, "model": "m"}
@@ -43,9 +44,27 @@ def test_cut_anywhere_the_whole_lines_are_kept(tmp_path: Path) -> None:
 
 
 def test_other_terms_are_refused(tmp_path: Path) -> None:
-    JsonLinesFile(tmp_path / "f", TERMS, "rows").close()
-    with pytest.raises(TraceError, match="was begun with seed 0, not 1"):
+    with JsonLinesFile(tmp_path / "f", TERMS, "rows") as lines:
+        lines.add(ROWS[0])
+    todo = "give the same command to go on, or name another output with -o or delete this file to begin anew"
+    with pytest.raises(TraceError) as refusal:
         JsonLinesFile(tmp_path / "f", TERMS | {"seed": 1}, "rows")
+    assert str(refusal.value) == f"{tmp_path / 'f'} was begun with seed 0, not 1. It holds 1 row: {todo}"
+    others = {"seed": 1, "model": "n", "template": "t", "kind": "choice", "k": 3}
+    difference = "with model 'm', not 'n' (other differences: kind, template, k, seed)"
+    with pytest.raises(TraceError, match=re.escape(f"{difference}. It holds 1 row:")):
+        JsonLinesFile(tmp_path / "f", others, "rows")
+
+
+@pytest.mark.parametrize("begun", ["", '{"terms": {"seed": 7}}\n', '{"terms": {"seed": 7}}\n{"n": 0'])
+def test_a_file_without_lines_is_begun_anew(tmp_path: Path, begun: str) -> None:
+    file = tmp_path / "f"
+    file.write_text(begun)
+    assert not holds_lines(file)
+    with JsonLinesFile(file, TERMS, "rows") as lines:
+        assert lines.at(lines.add(ROWS[0])) == ROWS[0]
+    assert [line for _, line in read_lines(file)] == [{"terms": TERMS}, ROWS[0]]
+    assert holds_lines(file)
 
 
 def test_a_line_that_is_none_is_named(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
+from sureenough import reasoner
 from sureenough.server import ServerSettings
 from sureenough.strategies import DEFAULT_STRATEGY
 from tests.engines.misbehaving import Manner
@@ -86,6 +87,17 @@ def test_a_server_may_run_all_at_once_and_a_request_may_still_plan() -> None:
 def test_a_server_with_a_window_uses_it() -> None:
     with an_upstream(Manner(tokens=200)) as (upstream, _), ours(settings(upstream, window=8)) as (url, _):
         assert ask(url)["sureenough"]["window"] == 8
+
+
+@pytest.mark.parametrize("listed", [["built-in"], ["built-in", "tiny"]])
+def test_the_built_in_model_of_the_upstream_has_its_notes(listed: list[str]) -> None:
+    with an_upstream(Manner()) as (upstream, _), ours(settings(upstream, window=4)) as (url, _):
+        upstream.models = listed
+        assert ask(url, "built-in@sure")["sureenough"]["notes"] == [reasoner.LIMITS]
+        page = httpx.get(f"{url}/api/options", timeout=60).json()
+        assert page["notes"] == ([reasoner.LIMITS] if listed == ["built-in"] else [])
+        if "tiny" in listed:
+            assert reasoner.LIMITS not in ask(url, "tiny@sure")["sureenough"]["notes"]
 
 
 def test_a_question_that_no_path_answers_ends_early_with_a_reason(served: str) -> None:

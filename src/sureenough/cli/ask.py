@@ -161,7 +161,7 @@ def _remarks(out: Outcome, money: float | None, is_local: bool) -> list[str]:
     lines = []
     if spent.prompt:
         lines.append(f"Prompt: {spent.prompt:,} tokens in all requests of paths, not included in the tokens above.")
-        if spent.prompt * 5 > spent.total and not is_local:
+        if spent.prompt * 5 > spent.total and not spent.cached and not is_local:
             lines.append(
                 "Hint: a server without a prefix cache processes the prompt again for every path, which is a large "
                 "share of the work here; enable its prefix cache if it has one."

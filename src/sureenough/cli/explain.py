@@ -13,6 +13,7 @@ import typer
 
 from sureenough.api import answer_classes
 from sureenough.bench.judging import judge_of, read_again
+from sureenough.cli.live_display import NOT_COUNTED
 from sureenough.cli.option_groups import STRATEGY_HELP, PoolKind, run_options, with_options
 from sureenough.cli.terminal import echo
 from sureenough.core.options import RunOptions
@@ -96,6 +97,7 @@ class _EndedPaths:
 def _path_lines(path: PathSnapshot, recorded: RecordedPath) -> str:
     """What became of a path, and its text as far as it was generated."""
     fate = f"{path.fate} by the {path.tier} test" if path.tier is not None else f"{path.fate}"
+    fate = NOT_COUNTED if path.ended_uncounted else fate
     head = f"Path {path.number}: {fate}, {path.tokens:,} of {recorded.tokens:,} tokens, "
     head += "no answer" if path.answer is None else f"answer {path.answer}"
     if recorded.text is None:

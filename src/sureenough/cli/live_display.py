@@ -20,8 +20,12 @@ WIDTH: Final = 32
 COLOURS: Final = {"kept": "green", "pruned": "yellow", "discarded": "dim", "failed": "red", None: "white"}
 
 
+NOT_COUNTED: Final = "ended, not counted"
+"""The fate of a path that had ended, but was not counted, when the run ended; its tokens are in `discarded`."""
+
+
 class PlainDisplay:
-    """Reads a log for pipes: one line per path, when it has ended."""
+    """Reads a log for pipes: one line per path, when its fate is certain."""
 
     def __init__(self, write: Callable[[str], None]) -> None:
         self._write = write
@@ -29,11 +33,13 @@ class PlainDisplay:
     def __call__(self, line: LogLine, view: RunView) -> None:
         for change in line.get("paths", ()):
             path = view.paths[change["path"]]
-            if change.get("fate") in (None, "discarded"):
+            fate = _fate(path)
+            is_new = "fate" in change or (fate == "kept" and "counted" in change and not path["warmup"])
+            if not is_new or fate in ("running", "ended", "discarded"):
                 continue
             answer = f", answer {path['answer']}" if path["answer"] is not None else ", no answer"
-            text = f"path {path['path']}: {path['fate']}, {path['tokens']} tokens"
-            self._write(text + answer * (path["fate"] == "kept"))
+            text = f"path {path['path']}: {fate}, {path['tokens']} tokens"
+            self._write(text + answer * (fate in ("kept", NOT_COUNTED)))
         reason = line.get("result", {}).get("reason")
         if reason in ("deadline", "interrupted", "engine"):
             self._write(f"stopped: {reason}")
@@ -64,10 +70,18 @@ class LiveDisplay:
         for name in ("path", "tokens", "confidence", "fate", "answer"):
             table.add_column(name, justify="right" if name in ("path", "tokens") else "left", no_wrap=True)
         for path in shown:
-            fate = Text(path["fate"] or "running", style=COLOURS[path["fate"]])
+            fate = Text(_fate(path), style=COLOURS[path["fate"]])
             answer = Text(printable(path["answer"] or ""))
             table.add_row(str(path["path"]), f"{path['tokens']:,}", _bars(path, low, high), fate, answer)
         return table
+
+
+def _fate(path: PathChange) -> str:
+    """A path's fate in words. One that ended before its turn may never be counted, so it is not called kept yet."""
+    if path.get("ended_uncounted"):
+        return NOT_COUNTED
+    waits = path["fate"] == "kept" and not path["counted"] and not path["warmup"]
+    return "ended" if waits else path["fate"] or "running"
 
 
 def _bars(path: PathChange, low: float, high: float) -> str:

@@ -37,6 +37,7 @@ from sureenough.errors import TraceError, UsageError
 from sureenough.pools import Journal, OutputLock, PoolInfo, RecordedPath, is_address, is_pool
 from sureenough.pools.durable import own_file
 from sureenough.pools.folder_replacement import FolderReplacement
+from sureenough.pools.json_lines import holds_lines
 from sureenough.pools.parts import is_part
 from sureenough.redact import printable_url
 
@@ -111,7 +112,7 @@ def command(
     info = PoolInfo(dataset.stem, client.model, engine.kind(sampled), client.k, sampling=client.sampling(),
                     prompt=prompt, window=client.window, kind=kind, more=recorded_with(terms, questions))  # fmt: skip
     earlier = PoolExtension(output, questions, info) if output.exists() else None
-    if earlier is not None and not journal_file.exists():
+    if earlier is not None and not holds_lines(journal_file):
         if not job.missing(earlier.paths):
             raise TraceError(
                 f"{output} exists and is complete; more --paths or more questions extend it, or name another output"

@@ -80,6 +80,7 @@ class Outcome:
     gate: Gate | None = None  # the thresholds of this question, if it was calibrated
     tiers: dict[Tier, int] = field(default_factory=dict)  # paths pruned by each test
     counted: int = 0  # paths whose end was counted, with a vote or without
+    ended_uncounted: int = 0  # paths that had ended, but were not counted, when the run ended
     failed: int = 0
     ended_by_probe: int = 0  # paths that voted before their own end
     uncounted_votes: float = 0.0  # of paths that were not counted, running ones by their probes
@@ -134,6 +135,8 @@ def _sentences(out: Outcome) -> list[str]:
         lines.append(f"Paths that were not counted, most of them running, have {out.uncounted_votes:.4g} of the votes.")
     uncounted = out.started - out.counted
     more_started = f"; {uncounted} more had been started" if uncounted else ""
+    if out.ended_uncounted:
+        more_started += f", and {out.ended_uncounted} of them had ended without being counted"
     lines.append(f"{_REASONS[out.reason]} when {out.counted} paths had been counted{more_started}. {out.why}".rstrip())
     spent = out.tokens
     parts = ", ".join(f"{getattr(spent, name):,} {name}" for name in BUCKETS if getattr(spent, name))
@@ -166,6 +169,7 @@ def _path_counts(paths: Sequence[PathState]) -> dict[str, Any]:
         "pruned": len(pruned),
         "tiers": {tier: pruned.count(tier) for tier in Tier},
         "counted": sum(path.counted for path in paths),
+        "ended_uncounted": sum(path.ended_uncounted for path in paths),
         "failed": sum(path.fate is Fate.FAILED for path in paths),
         "ended_by_probe": sum(path.by_probe and path.fate is Fate.KEPT for path in paths),
         "abstained": sum(path.counted and path.fate is Fate.KEPT and path.answer is None for path in paths),

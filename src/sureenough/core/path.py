@@ -195,6 +195,11 @@ class PathState:
         self.lowest, self.tail = source.lowest, source.tail
         self.mean_peak, self.mean_conf = source.mean_peak, source.mean_conf
 
+    @property
+    def ended_uncounted(self) -> bool:
+        """Whether it ended, by itself or by its probes, but was not counted before the run was over."""
+        return self.fate is Fate.DISCARDED and (self.own_end or self.by_probe)
+
     def discard(self) -> None:
         """The run ended before this path was counted."""
         if self.fate is None or (self.fate is Fate.KEPT and not self.counted):

@@ -40,6 +40,7 @@ class PathSnapshot(NamedTuple):
     probe_tokens: int = 0
     search_tokens: int = 0
     replies: tuple[ProbeReply, ...] = ()  # to its probes, one after another
+    ended_uncounted: bool = False  # discarded, but not cancelled
 
     @classmethod
     def of(cls, path: PathState) -> PathSnapshot:

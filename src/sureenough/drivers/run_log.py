@@ -48,6 +48,7 @@ class PathChange(TypedDict, total=False):
     tier: str | None
     answer: str | None
     counted: bool
+    ended_uncounted: bool  # missing unless true: it ended, but was not counted before the run was over
     vote: PathNumber | None  # the lowest-numbered path with the same answer
     points: list[float]  # mean confidence of the window before every `stride`-th token
     redrawn: bool  # the window was chosen now: these points replace the earlier ones

@@ -132,6 +132,8 @@ class RunLogWriter:
             "warmup": path.warmup, "tokens": path.tokens, "fate": path.fate and str(path.fate),
             "tier": path.tier and str(path.tier), "answer": path.answer, "counted": path.counted, "vote": vote,
         }  # fmt: skip
+        if path.ended_uncounted:
+            current["ended_uncounted"] = True
         change: Json = {"path": path.number} | _changed(self.view.paths.get(path.number, {}), current)
         record = self._tokens.get(path.number)
         if record is not None and record.window not in (0, snapshot.window):

@@ -1,8 +1,8 @@
 """A file of JSON lines that survives a crash at any point: each line is on disk before the next thing happens.
 
-The first line holds the terms under which the others were made; they must not change. Every line ends with a checksum
-of its bytes (files of version 0.1 have none and stay readable). A last line that a crash cut short is dropped when the
-file is opened again.
+The first line holds the terms under which the others were made; they must not change while there are others. Every line
+ends with a checksum of its bytes (files of version 0.1 have none and stay readable). A last line that a crash cut short
+is dropped when the file is opened again.
 """
 
 from __future__ import annotations
@@ -20,6 +20,9 @@ from sureenough.errors import TraceError
 from sureenough.pools.durable import own_file, publish, sync_folder
 
 Line = dict[str, Any]
+
+TELLING_TERMS: Final = ("model", "dataset", "kind", "template")
+"""What a refusal names before all other terms; a kind changes the template, so it comes first."""
 
 _CHECKSUM: Final = re.compile(rb', "crc32": "([0-9a-f]{8})"\}\n\Z')
 
@@ -98,11 +101,22 @@ class JsonLinesFile:
             if end < size:
                 handle.truncate(end)
         self._checked = has_checksums(self.file)
+        begun_with: dict[str, Any] = {}
         for offset, line in read_lines(self.file):
             if offset:
                 self.count += 1
             else:
-                _check_terms(line["terms"], json.loads(json.dumps(terms)), self.file)
+                begun_with = line["terms"]
+        changed = _changed_terms(begun_with, json.loads(json.dumps(terms)))
+        if not self.count:  # a failed start leaves only its terms, and they bind no line
+            os.truncate(self.file, 0)
+            self._checked = True
+        elif changed is not None:
+            noun = self.noun if self.count > 1 else self.noun.removesuffix("s")
+            raise TraceError(
+                f"{self.file} was begun with {changed}. It holds {self.count:,} {noun}: give the same command to go "
+                "on, or name another output with -o or delete this file to begin anew"
+            )
 
 
 def encode(line: Line) -> bytes:
@@ -128,6 +142,11 @@ def has_checksums(file: Path) -> bool:
     """Whether all lines of a file must have a checksum: its first one has."""
     with open(file, "rb") as handle:
         return _CHECKSUM.search(handle.readline()) is not None
+
+
+def holds_lines(file: Path) -> bool:
+    """Whether a file exists and has a complete line beside its terms."""
+    return file.exists() and any(offset for offset, _ in read_lines(file))
 
 
 def read_lines(file: Path) -> Iterator[tuple[int, Line]]:
@@ -157,14 +176,14 @@ def _end_of_lines(handle: BinaryIO, end: int) -> int:
     return 0
 
 
-def _check_terms(old: dict[str, Any], new: dict[str, Any], file: Path) -> None:
+def _changed_terms(old: dict[str, Any], new: dict[str, Any]) -> str | None:
+    """The most telling difference with both values, and the names of the others; None if there is none."""
     changed = sorted(name for name in {*old, *new} if old.get(name) != new.get(name))
-    if changed:
-        name = changed[0]
-        raise TraceError(
-            f"{file} was begun with {name} {old.get(name)!r}, not {new.get(name)!r}: give the same command to go on, "
-            "or another output to begin anew"
-        )
+    if not changed:
+        return None
+    first, *others = sorted(changed, key=lambda name: (*TELLING_TERMS, name).index(name))
+    more = f" (other differences: {', '.join(others)})" if others else ""
+    return f"{first} {old.get(first)!r}, not {new.get(first)!r}{more}"
 
 
 def _parse(raw: bytes, place: str, *, checked: bool) -> Line:

@@ -25,8 +25,6 @@ OWN_FIELDS: Final = (SAMPLING_FIELDS - _NO_SAMPLING) | {"temperature", "top_p", 
 class EngineUpstream:
     """The engine, open for as long as the server runs."""
 
-    is_builtin = False
-
     def __init__(self, engine: Engine, name: str, template: str) -> None:
         self._engine, self.name, self.template = engine, name, template
 
@@ -38,7 +36,7 @@ class EngineUpstream:
         """The engine for one request."""
         return self._engine
 
-    def notes(self, question: str) -> tuple[str, ...]:
+    def notes(self, model: str, question: str) -> tuple[str, ...]:
         """Nothing is known of the engine's model."""
         return ()
 

@@ -18,7 +18,7 @@ from sureenough.core.options import RunOptions
 from sureenough.drivers.run_log import PathTokens
 from sureenough.drivers.run_log_files import read_log
 from sureenough.drivers.run_log_writer import INTERVAL
-from sureenough.reasoner import LIMITS
+from sureenough.reasoner import LIMITS, NAME
 from sureenough.server.errors import ApiError
 from sureenough.server.learned import learned_signals
 from sureenough.server.model_names import PAGE_STRATEGIES, split_model_name
@@ -77,7 +77,7 @@ class PageRoutes:
             {"view_only": settings.view_only, "models": models, "strategy": settings.strategy,
              "strategies": _strategies(), "options": _run_options(settings), "kind": settings.kind,
              "kinds": list(dict.fromkeys([settings.kind, *KINDS.names()])),
-             "notes": [LIMITS] if not settings.view_only and self.state.upstream.is_builtin else []}
+             "notes": [LIMITS] if models == [NAME] else []}
         )  # fmt: skip
 
     async def learned(self, request: Request) -> Response:

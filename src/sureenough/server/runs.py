@@ -65,14 +65,14 @@ class RunRegistry:
         """Start a run for a client. Its view is recorded only if runs are kept."""
         if self.kept.folder is None:
             return self.state.start_run(request, slot, observer)
-        run = WatchedRun(request, request.question, self.state.upstream.notes(request.question))
+        run = WatchedRun(request, request.question, self.state.upstream.notes(request.model, request.question))
         run.task = self.state.start_run(request, slot, observer, run.log)
         self._record(run)
         return run.task
 
     def start_for_page(self, request: ConsensusRequest, slot: ExitStack, question: str) -> WatchedRun:
         """Start a run for a page; it holds the slot until it ends."""
-        run = WatchedRun(request, question, self.state.upstream.notes(request.question))
+        run = WatchedRun(request, question, self.state.upstream.notes(request.model, request.question))
         run.task = self.state.start_run(request, slot, run.log)
         self.live[run.id] = run
         self._forget_later(run)

@@ -153,7 +153,7 @@ class ServerState:
             judge.refuse_disagreement()
         self._keep_window(request, out)
         self.metrics.count_run(out)
-        notes = (*upstream.notes(request.question), *(upstream.redact(note) for note in out.notes))
+        notes = (*upstream.notes(request.model, request.question), *(upstream.redact(note) for note in out.notes))
         out = replace(out, notes=notes)
         winner = transcript.of(out.answer)
         winner = None if winner is None else winner._replace(text=mend(winner.text))

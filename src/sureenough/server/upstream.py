@@ -78,14 +78,15 @@ class Upstream:
         """The models that are offered, if that is known without a request to the upstream."""
         return self.settings.models or ((self._connections[0].engine.model,) if self.local else ())
 
-    @property
-    def is_builtin(self) -> bool:
-        """Whether the built-in model answers."""
-        return self.local and self._connections[0].engine.model == reasoner.NAME
+    def notes(self, model: str, question: str) -> tuple[str, ...]:
+        """What a reader of the answer should know before there is one.
 
-    def notes(self, question: str) -> tuple[str, ...]:
-        """What a reader of the answer should know before there is one."""
-        return reasoner.notes(question) if self.is_builtin else ()
+        The built-in model may be that of another `serve`; the template is not the model's own then, and its words would
+        be called unknown.
+        """
+        if model != reasoner.NAME:
+            return ()
+        return reasoner.notes(question) if self.local else (reasoner.LIMITS,)
 
     @asynccontextmanager
     async def exchange(self, endpoint: str, content: bytes) -> AsyncIterator[UpstreamResponse]:
