@@ -11,6 +11,7 @@ import json
 import os
 import re
 import shlex
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,8 +19,11 @@ from typing import Any
 import pytest
 import typer.main
 
+import sureenough as se
 from sureenough.cli import app
 from sureenough.data import PROBLEMS_POOL
+from sureenough.drivers.transcripts import Transcript
+from sureenough.server.replies import RunResult, consensus_details
 from tests.engines.misbehaving import Manner, serving
 from tests.in_thread import in_thread
 from tests.processes import sureenough
@@ -151,6 +155,27 @@ def test_python_runs_or_has_a_reason() -> None:
             if not printed:  # tests/test_docs.py runs those that are followed by what they print
                 reasons.add(name)
     assert reasons == PROGRAMS.keys()
+
+
+def test_blocks_of_other_languages_are_what_they_say() -> None:
+    """`text` is what the program before it prints, see tests/test_docs.py; `console` is of a live run."""
+    for page in DOCUMENTS:
+        for language, code, _ in FENCE.findall(page.read_text()):
+            assert language in {"sh", "python", "py", "text", "console", "toml", "json", "math"}, (page.name, language)
+            if language == "toml":
+                tomllib.loads(code)
+            elif language == "json":
+                json.loads(code)
+
+
+def test_the_sample_reply_of_serving_has_the_fields_of_a_reply() -> None:
+    (block,) = [code for code, _ in blocks(ROOT / "docs/serving.md", "json")]
+    sample = json.loads(block)["sureenough"]
+    with in_thread(serving(Manner(tokens=30, answer="77"))) as server:
+        out = se.ask("What is (3+4)*12-7?", se.OpenAI(server.url, "m"), "ac", paths=4)
+    reply = consensus_details(RunResult(out, Transcript(0, "")))
+    assert sample.keys() <= reply.keys()
+    assert sample["tokens"].keys() == reply["tokens"].keys()
 
 
 def why_not(words: list[str]) -> str | None:
