@@ -227,7 +227,10 @@ def simulate(cluster: Cluster, work: Work, *, seed: int = 0) -> Simulated:
 
 
 class MeasuredRun(NamedTuple):
-    """One run on one H200, 1.5B parameters in bf16, vLLM 0.26: us of CPU per token, and the rate (docs/vllm.md, docs/LOG.md)."""  # noqa: E501
+    """One run on one H200, 1.5B parameters in bf16, vLLM 0.26: us of CPU per token, and the rate.
+
+    docs/vllm.md and docs/LOG.md say how they were measured.
+    """
 
     name: str
     at_once: int

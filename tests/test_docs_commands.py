@@ -53,7 +53,7 @@ ELSEWHERE = {
     "printf": "input of a command that is parsed",
     ".": "activates an environment",
 }
-"""Commands of other programs, and where they are run instead."""
+"""Commands of other programs, and what runs them."""
 
 NOT_RUN = {
     "serve": "runs until it is stopped; tests/server starts it",

@@ -1,6 +1,6 @@
 """One contract for all engines. To hold a new engine to it: a way to make one, added to `ENGINES` of makers.py.
 
-Real servers are held to it where one is running: `.ci/vllm pytest tests/engines/test_contract.py`, and `.ci/llama`.
+The same tests run against real servers: `.ci/vllm pytest tests/engines/test_contract.py`, and `.ci/llama`.
 """
 
 from __future__ import annotations

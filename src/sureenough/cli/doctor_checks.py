@@ -37,9 +37,8 @@ class Check(NamedTuple):
 async def examine(engine: OpenAI | Local, on_check: Callable[[Check], None] | None = None) -> list[Check]:
     """Run all checks in turn. A server that cannot be reached is an error."""
     checks: list[Check] = []
-    if isinstance(
-        engine, OpenAI
-    ):  # llama.cpp's server closes a connection after a reply, perhaps under the next request
+    # llama.cpp's server closes a connection after a reply, perhaps when the next request is already on its way.
+    if isinstance(engine, OpenAI):
         engine = replace(engine, reuse=False)
     async with engine.open(parallel=8) as ready:
         connection = ready.connection if isinstance(ready, LocalConnection) else ready
