@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Any
 
 import sureenough as se
+from sureenough import answers
 from sureenough.engines.openai.client import OpenAI
 from sureenough.engines.vllm.in_process import VLLM
 
@@ -200,7 +201,7 @@ def questions(options: argparse.Namespace) -> None:
                     seed=number,
                     planned=planned,
                 )
-                right = out.answer is not None and se.grade(str(line["answer"]), out.answer)
+                right = answers.grade(str(line["answer"]), out.answer)
                 rows.append((time.perf_counter() - start, out.tokens.total, out.tokens.discarded, right))
                 report(
                     phase="question", number=number, strategy=strategy, width=name, paths=options.paths,
