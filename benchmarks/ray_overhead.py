@@ -13,6 +13,7 @@ import argparse
 import asyncio
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -104,8 +105,8 @@ def _address(head: subprocess.Popen[str]) -> str:
     lines = []
     for line in head.stdout:
         lines.append(line)
-        if "--address=" in line:
-            return line.split("--address=")[1].strip().strip("'\"")
+        if address := re.search(r"--address='?([\w.:-]+)", line):  # which Ray may print in colour
+            return address[1]
     raise SystemExit("ray did not start:\n" + "".join(lines[-20:]))
 
 
