@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from sureenough.core.stop_rules import NO_VOTES, StopRule, betainc, fewest_votes
-from sureenough.core.strategy_options import COUNT, PROBABILITY, check_options, option
+from sureenough.core.strategy_options import COUNT, PROBABILITY, option
 from sureenough.core.votes import Poll
 
 
@@ -45,9 +45,6 @@ class ExpectedGain(StopRule):
     counts_paths: bool = True  # each path that ends leaves fewer to come
     quantity: str = "expected_gain"
     stops_above: bool = False
-
-    def __post_init__(self) -> None:
-        check_options(self)
 
     @property
     def threshold(self) -> float:

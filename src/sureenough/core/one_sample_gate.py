@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sureenough.core.stop_rules import NO_VOTES, StopRule, exceeds_share, fewest_votes
-from sureenough.core.strategy_options import MODERATE, PROBABILITY, check_options, option
+from sureenough.core.strategy_options import MODERATE, PROBABILITY, option
 from sureenough.core.votes import Lead, Poll
 
 
@@ -20,13 +20,6 @@ class OneSampleGate(StopRule):
     tau: float = option(0.95, "probability at which sampling stops", PROBABILITY)
     counts_paths: bool = False
     quantity: str = "posterior"
-
-    def __post_init__(self) -> None:
-        check_options(self)
-
-    @property
-    def threshold(self) -> float:
-        return self.tau
 
     def __call__(self, poll: Poll) -> bool:
         measured = self.measure(poll)

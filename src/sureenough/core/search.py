@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
-from sureenough.core.strategy_options import COUNT, check_options, option
+from sureenough.core.strategy_options import COUNT, HasOptions, option
 from sureenough.errors import ProtocolError
 
 if TYPE_CHECKING:
@@ -175,13 +175,10 @@ class SearchMethod(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class SearchOptions:
+class SearchOptions(HasOptions):
     """What all methods have in common."""
 
     runs: int = option(8, "searches per question, each of which is one path", COUNT)
-
-    def __post_init__(self) -> None:
-        check_options(self)
 
     def check(self) -> None:
         """Most methods need nothing beside the engine."""

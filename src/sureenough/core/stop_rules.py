@@ -35,6 +35,9 @@ def describe_measure(value: float, quantity: str | None, posterior: float | None
 class StopRule(Protocol):
     """Decides when a poll is settled. A rule that derives from this needs `__call__`, or `measure` and `threshold`."""
 
+    def __post_init__(self) -> None:
+        check_options(self)
+
     @property
     def counts_paths(self) -> bool:
         """Whether a path without a vote can settle it."""
@@ -47,8 +50,8 @@ class StopRule(Protocol):
 
     @property
     def threshold(self) -> float | None:
-        """The value of `measure` at which the rule stops; None if it measures nothing."""
-        return None
+        """The value of `measure` at which the rule stops, by default its `tau`; None if it measures nothing."""
+        return getattr(self, "tau", None)
 
     @property
     def stops_above(self) -> bool:
@@ -114,16 +117,9 @@ class Posterior(StopRule):
     weighted: bool = True  # False: the test counts each path as 1
     counts_paths: bool = False
 
-    def __post_init__(self) -> None:
-        check_options(self)
-
     @property
     def quantity(self) -> str:
         return "weighted_posterior" if self.weighted else "posterior"
-
-    @property
-    def threshold(self) -> float:
-        return self.tau
 
     def __call__(self, poll: Poll) -> bool:
         measured = self.measure(poll)
@@ -171,13 +167,6 @@ class TwoLargest(StopRule):
     counts_paths: bool = False
     quantity: str = "posterior"
 
-    def __post_init__(self) -> None:
-        check_options(self)
-
-    @property
-    def threshold(self) -> float:
-        return self.tau
-
     def measure(self, poll: Poll) -> float | None:
         """1 - I_0.5(v1 + 1, v2 + 1) over the two largest counts."""
         lead = poll.lead_by_count()
@@ -208,13 +197,6 @@ class Share(StopRule):
     counts_paths: bool = False
     quantity: str = "leader_share"
 
-    def __post_init__(self) -> None:
-        check_options(self)
-
-    @property
-    def threshold(self) -> float:
-        return self.tau
-
     def measure(self, poll: Poll) -> float | None:
         """Weight of the leader over all weight."""
         lead = poll.lead_by_weight()
@@ -239,9 +221,6 @@ class Unanimous(StopRule):
 
     batch: int = option(5, "paths in a batch that must agree", COUNT)
     counts_paths: bool = False
-
-    def __post_init__(self) -> None:
-        check_options(self)
 
     def __call__(self, poll: Poll) -> bool:
         """Tests the batch of the path counted last; all of them if answers were regrouped, which may unite any."""
