@@ -193,7 +193,7 @@ class SearchState:
 
     def __init__(self, method: SearchMethod, seed: int) -> None:
         self._search = method.search(Draws(np.random.Generator(np.random.PCG64(seed)).random))
-        self._first = 0  # number of the first branch of this round
+        self.first_branch = 0  # of this round
         self._replies: list[Continuation | None] = []
         self._sampled: list[int] = []  # tokens of the branches of this round
         self._depth = 0  # tokens of the longest branches of the rounds before
@@ -215,7 +215,7 @@ class SearchState:
         return self._next(result)
 
     def _next(self, received: Any) -> Following:
-        self._depth, self._first = self.depth, self._first + len(self._replies)
+        self._depth, self.first_branch = self.depth, self.first_branch + len(self._replies)
         self._replies, self._sampled, self._computes = [], [], False
         try:
             following = self._search.send(received)
@@ -228,19 +228,14 @@ class SearchState:
         self._replies, self._sampled = [None] * len(following.samples), [0] * len(following.samples)
         return following
 
-    @property
-    def first_branch(self) -> int:
-        """The number of this round's first branch."""
-        return self._first
-
     def sampled(self, branch: int, tokens: int) -> None:
         """A branch grew."""
-        if 0 <= branch - self._first < len(self._sampled):
-            self._sampled[branch - self._first] += tokens
+        if 0 <= branch - self.first_branch < len(self._sampled):
+            self._sampled[branch - self.first_branch] += tokens
 
     def receive(self, branch: int, reply: Continuation) -> Following | None:
         """Take in a finished branch: what follows once the round is complete, None before."""
-        index = branch - self._first
+        index = branch - self.first_branch
         if not 0 <= index < len(self._replies) or self._replies[index] is not None:
             raise ProtocolError(f"branch {branch} was not requested, or has been received before")
         self._replies[index] = reply

@@ -129,8 +129,8 @@ class LiveProbes:
         request = ProbeRequest(self._prompt, self._texts[number].until(action.tokens), self._judge)
         try:
             reply = await request.send(engine, limit=action.limit, seed=seed)
-        except (EngineRejected, MissingLogprobs) as error:
-            raise error.located(number, seed) from None
+        except (EngineRejected, MissingLogprobs):
+            raise
         except EngineError as error:
             self._lost = error.located(number, seed)
         finally:

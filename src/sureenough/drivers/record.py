@@ -20,6 +20,7 @@ from sureenough.drivers.judging import PoolVerdicts, extract_in_run
 from sureenough.drivers.probes import GrowingText, ProbeRequest
 from sureenough.engines.base import Chunk, Engine, Prompt
 from sureenough.errors import EngineError, EngineRejected, EngineUnavailable, MissingLogprobs, UsageError
+from sureenough.json_text import mend
 from sureenough.pools import PoolInfo, RecordedPath, RecordedProbe
 from sureenough.pools.journal import Journal, by_question
 
@@ -231,7 +232,7 @@ class CollectedPath:
     @property
     def text(self) -> str:
         """Surrogate halves that came apart are joined; one that stays alone could not be written to a file."""
-        return "".join(self._texts).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        return mend("".join(self._texts))
 
 
 async def as_chunks(stream: AsyncIterator[object]) -> AsyncIterator[Chunk]:

@@ -122,6 +122,10 @@ class SupportsStream(Protocol):
         """Generate one path; see `Engine.stream`."""
 
 
+StartRequest = Callable[["Engine"], AsyncGenerator[Sequence[Token], None]]
+"""Starts a path or a continuation on an engine."""
+
+
 class Engine:
     """Base class of engines, with a default for every ability that an engine may lack."""
 
@@ -175,16 +179,21 @@ class Engine:
         return None
 
 
-async def extend_once(
-    engine: Engine, prompt: Prompt, beginning: str, options: ExtendOptions, *, seed: int
-) -> AsyncGenerator[Sequence[Token], None]:
-    """`extend` of an engine that is not open; a run opens it once for all its requests."""
-    async with (
-        engine.open(parallel=1) as ready,
-        aclosing(ready.extend(prompt, beginning, options, seed=seed)) as chunks,
-    ):
-        async for chunk in chunks:
-            yield chunk
+class ClosedEngine(Engine):
+    """An engine that generates only while it is open. A run opens it once; a single request, for itself."""
+
+    def stream(self, prompt: Prompt, *, seed: int) -> AsyncGenerator[Sequence[Token], None]:
+        return self._opened_for(lambda ready: ready.stream(prompt, seed=seed))
+
+    def extend(
+        self, prompt: Prompt, beginning: str, options: ExtendOptions, *, seed: int
+    ) -> AsyncGenerator[Sequence[Token], None]:
+        return self._opened_for(lambda ready: ready.extend(prompt, beginning, options, seed=seed))
+
+    async def _opened_for(self, request: StartRequest) -> AsyncGenerator[Sequence[Token], None]:
+        async with self.open(parallel=1) as ready, aclosing(request(ready)) as chunks:
+            async for chunk in chunks:
+                yield chunk
 
 
 _OPTIONAL: Final = (

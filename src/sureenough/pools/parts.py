@@ -18,7 +18,7 @@ from pyarrow import fs
 
 from sureenough.errors import TraceError
 from sureenough.pools.schema import KEY, REQUIRED, PoolInfo
-from sureenough.redact import HIDDEN, redact
+from sureenough.redact import HIDDEN, first_line, redact
 
 QUESTIONS: Final = (".csv", ".tsv", ".json", ".jsonl")
 """Files of questions, which are not pools yet."""
@@ -236,12 +236,3 @@ def count_values(name: str, parquet: pq.ParquetFile) -> int:
 def _is_list_of_floats(kind: pa.DataType) -> bool:
     a_list = pa.types.is_list(kind) or pa.types.is_large_list(kind)
     return bool(a_list and pa.types.is_floating(kind.value_type))
-
-
-def first_line(error: BaseException, *secrets: str) -> str:
-    """The first line of an error's text, without secrets and escapes."""
-    text = str(error)
-    for secret in filter(None, secrets):
-        text = text.replace(secret, HIDDEN)  # before the text is cut: a secret may have several lines
-    lines = text.strip().splitlines()
-    return redact(lines[0]) if lines else type(error).__name__

@@ -16,10 +16,11 @@ import pyarrow.parquet as pq
 
 from sureenough.core.options import choose_window
 from sureenough.errors import TraceError
-from sureenough.pools.parts import PoolPart, check_same, count_values, first_line, joined_info, pool_parts
+from sureenough.pools.parts import PoolPart, check_same, count_values, joined_info, pool_parts
 from sureenough.pools.path import RecordedPath
 from sureenough.pools.rows import PoolRow, decode_rows
 from sureenough.pools.schema import PoolInfo
+from sureenough.redact import first_line
 
 BATCH: Final = 512
 """Rows decoded at once."""

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from sureenough import reasoner
 from sureenough.core.events import Token
-from sureenough.engines.base import Engine, ExtendOptions, Prompt, extend_once
+from sureenough.engines.base import ClosedEngine, Engine, ExtendOptions, Prompt
 from sureenough.engines.local import gguf, hub
 from sureenough.engines.local.llama_server import LlamaServer, LlamaServerOptions, served
 from sureenough.engines.local.memory import available
@@ -36,7 +36,7 @@ SAMPLERS: Final = {"samplers": ["temperature", "top_p"], "top_k": 0, "min_p": 0.
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Local(Engine):
+class Local(ClosedEngine):
     """A GGUF model on this machine: a file, `hf:OWNER/NAME[:FILE]`, or the built-in model."""
 
     model: str | Path | None = None
@@ -144,14 +144,6 @@ class Local(Engine):
         with served(plan) as server:
             async with self.wire(server.url, server.key).open(parallel=parallel) as connection:
                 yield LocalConnection(connection, server)
-
-    async def stream(self, prompt: Prompt, *, seed: int) -> AsyncGenerator[Sequence[Token], None]:
-        """Generate one path; a run opens the engine once for all its paths."""
-        async with self.open(parallel=1) as ready, aclosing(ready.stream(prompt, seed=seed)) as chunks:
-            async for chunk in chunks:
-                yield chunk
-
-    extend = extend_once
 
     def model_name(self) -> str:
         return self.name

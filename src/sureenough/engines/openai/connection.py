@@ -79,13 +79,10 @@ class OpenAIConnection(Engine):
             return False
         return response.status < 500
 
-    async def stream(self, prompt: Prompt, *, seed: int) -> AsyncGenerator[Sequence[Token], None]:
-        """Generate one path."""
+    def stream(self, prompt: Prompt, *, seed: int) -> AsyncGenerator[Sequence[Token], None]:
         engine = self.engine
         body = request(prompt, seed, model=engine.model, chat=engine.chat, k=engine.k, sampling=engine.sampling())
-        async with aclosing(self._generate(prompt, body, engine.max_path_tokens)) as chunks:
-            async for chunk in chunks:
-                yield chunk
+        return self._generate(prompt, body, engine.max_path_tokens)
 
     async def extend(
         self, prompt: Prompt, beginning: str, options: ExtendOptions, *, seed: int
