@@ -85,8 +85,8 @@ _MODULES: Final = {
     "core.session": ("Session",),
     "core.strategy": ("Strategy",),
     "engines.base": ("Prompt",),
-    "engines.local": ("Local",),
-    "engines.openai": ("OpenAI",),
+    "engines.local.engine": ("Local",),
+    "engines.openai.client": ("OpenAI",),
     "errors": (
         "CannotExtend",
         "EngineError",

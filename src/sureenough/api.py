@@ -210,13 +210,14 @@ async def aask(
     )
     if learner is not None and (chosen.reads_confidence or chosen.state is not None):
         window = out.window if chosen.reads_confidence else 0  # which it does not use
-        notes += await _learn_from(out, learner, LearnerKey(model, window, spec))
+        notes += await learn_from([out], learner, LearnerKey(model, window, spec))
     return replace(out, notes=(*out.notes, *notes)) if notes else out
 
 
-async def _learn_from(out: Outcome, learner: Learner, key: LearnerKey) -> tuple[str, ...]:
+async def learn_from(outcomes: Iterable[Outcome], learner: Learner, key: LearnerKey) -> tuple[str, ...]:
     """Update the learner, and its file if it has one; notes on what went wrong."""
-    learner.receive(key, out)
+    for outcome in outcomes:
+        learner.receive(key, outcome)
     try:
         await asyncio.to_thread(learner.save)
     except OSError as error:
@@ -258,7 +259,6 @@ ask.__signature__ = inspect.signature(aask)  # type: ignore[attr-defined]
 
 
 def render_prompt(question: str, template: str = TEMPLATE) -> Prompt:
-    """The prompt for a question."""
     if not question.strip():
         raise UsageError("the question is empty")
     try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import inspect
 from collections.abc import Iterable, Sequence
@@ -12,7 +11,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from sureenough.answers import for_question, resolve_kind
-from sureenough.api import Kind, answer_classes, render_prompt, template_of
+from sureenough.api import Kind, answer_classes, learn_from, render_prompt, template_of
 from sureenough.core.allocation import check_allocatable
 from sureenough.core.events import Regrouped
 from sureenough.core.learning import LearnerState
@@ -90,18 +89,7 @@ async def aallocate(
     state = learner.state(key) if learner is not None else cast(LearnerState | None, learn)
     texts = cast(Sequence[str | Prompt], questions)
     outcomes = await _run(texts, engine, _with(chosen, state), total_tokens, options, (kind, template), journal)
-    return outcomes if learner is None else await _learn_from(outcomes, learner, key)
-
-
-async def _learn_from(outcomes: list[Outcome], learner: Learner, key: LearnerKey) -> list[Outcome]:
-    """Update the learner and its file; the outcomes say what went wrong."""
-    for outcome in outcomes:
-        learner.receive(key, outcome)
-    notes = learner.notes
-    try:
-        await asyncio.to_thread(learner.save)
-    except OSError as error:
-        notes += (f"what was learned could not be saved: {error.strerror or error}",)
+    notes = () if learner is None else await learn_from(outcomes, learner, key)
     return [replace(outcome, notes=(*outcome.notes, *notes)) for outcome in outcomes]
 
 

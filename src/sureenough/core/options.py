@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields
 from numbers import Integral
 from statistics import median
-from typing import TYPE_CHECKING, Any, Final, Literal, Self, SupportsInt, TypeGuard
+from typing import TYPE_CHECKING, Any, Final, Literal, SupportsInt, TypeGuard
 
 from sureenough.errors import UsageError
 
@@ -124,15 +124,6 @@ class RunOptions:
     def fields(cls) -> dict[str, Field[Any]]:
         """Every option by name, with `help`, `check` and `schema` in its metadata."""
         return {option.name: option for option in fields(cls)}
-
-    @classmethod
-    def known(cls, values: dict[str, Any]) -> Self:
-        """From keyword arguments; an unknown one is refused with the known ones."""
-        names = cls.fields()
-        unknown = next((name for name in values if name not in names), None)
-        if unknown is not None:
-            raise UsageError(f"unknown option {unknown!r}; known: {', '.join(names)}")
-        return cls(**values)
 
 
 def with_implied(values: Mapping[str, Any]) -> dict[str, Any]:

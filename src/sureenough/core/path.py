@@ -165,7 +165,6 @@ class PathState:
     # -- ending
 
     def end(self, fate: Fate) -> None:
-        """The path runs no more."""
         self.fate, self.own_end = fate, fate is Fate.KEPT and not self.by_probe
         if fate is not Fate.KEPT and (self._monitor is not None or self._signals is not None):
             self._monitor = self._signals = None

@@ -40,7 +40,6 @@ class Growth(NamedTuple):
 
     @property
     def size(self) -> int:
-        """How many tokens it has."""
         return len(self.tokens) + self.unread
 
     def ended_line(self) -> Growth:
@@ -51,7 +50,6 @@ class Growth(NamedTuple):
         return self._replace(text=self.text + "\n", tokens=tokens)
 
     def then(self, other: Growth) -> Growth:
-        """This, and then the other."""
         unread = self.unread + other.unread
         return Growth(self.text + other.text, self.tokens + other.tokens, unread, other.truncated)
 
@@ -88,7 +86,6 @@ class Continuation(NamedTuple):
             yield Growth(text[start:end], tuple(tokens), self.unread if whole else 0), self.logprobs[first:last]
 
     def growth(self) -> Growth:
-        """All of it."""
         return Growth(self.text, self.tokens, self.unread, not self.complete)
 
 
@@ -205,7 +202,6 @@ class SearchState:
         return self._depth + max(self._sampled, default=0)
 
     def begin(self) -> Following:
-        """The first round."""
         return self._next(None)
 
     def computed(self, result: Any) -> Following:
@@ -229,7 +225,6 @@ class SearchState:
         return following
 
     def sampled(self, branch: int, tokens: int) -> None:
-        """A branch grew."""
         if 0 <= branch - self.first_branch < len(self._sampled):
             self._sampled[branch - self.first_branch] += tokens
 

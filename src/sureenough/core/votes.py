@@ -98,7 +98,6 @@ class Poll:
         return self._classes is None or answer in self._classes
 
     def add(self, path: int, ballot: Ballot | None) -> None:
-        """Count one path."""
         self._expected.pop(path, None)
         self.last = path
         self.version += 1

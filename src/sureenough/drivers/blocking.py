@@ -34,7 +34,6 @@ class ThreadedRun(threading.Thread, Generic[T]):
         self._cancel: Callable[[], object] = lambda: None
 
     def run(self) -> None:
-        """The thread's function."""
         try:
             self._outcome = asyncio.run(self._cancellable())
         except BaseException as error:  # raised again in the caller's thread

@@ -30,7 +30,6 @@ from sureenough.core.events import (
     Start,
     Stop,
     Summary,
-    Token,
     Tokens,
     path_seed,
 )
@@ -42,7 +41,7 @@ from sureenough.drivers.observers import ObservedEvent, Observer, PathTruncated,
 from sureenough.drivers.path_stream import PathStream
 from sureenough.drivers.probes import LiveProbes
 from sureenough.drivers.search import LiveSearch
-from sureenough.engines.base import Engine, Prompt, WatchOptions, opened
+from sureenough.engines.base import Chunk, Engine, Prompt, WatchOptions, as_chunk, opened
 from sureenough.errors import EngineError, EngineRejected, EngineUnavailable, MissingLogprobs
 from sureenough.spec import render
 
@@ -274,7 +273,7 @@ class _LiveRun:
                     await asyncio.sleep(HELD_START)
                 async with aclosing(self.engine.stream(self.prompt_for(stream), seed=start.seed)) as chunks:
                     async for chunk in chunks:
-                        self.read(stream, chunk)
+                        self.read(stream, as_chunk(chunk))
                         if stream.closed:
                             break
                 if not stream.closed:
@@ -297,7 +296,7 @@ class _LiveRun:
             return self.prompt
         return replace(self.prompt, watch=WatchOptions(window, gate, stream.count_unheard))
 
-    def read(self, stream: PathStream, chunk: Sequence[Token]) -> None:
+    def read(self, stream: PathStream, chunk: Chunk) -> None:
         if self.probes is not None:
             self.probes.read(stream.number, chunk)
         self.account.accepted += not stream.begun

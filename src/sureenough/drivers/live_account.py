@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from sureenough.answers import Judge
-from sureenough.core.events import Token
 from sureenough.core.outcome import Outcome
 from sureenough.drivers.judging import no_answer_note, trait
 from sureenough.drivers.path_stream import PathStream
 from sureenough.drivers.probes import LiveProbes
 from sureenough.drivers.search import LiveSearch
-from sureenough.engines.base import Engine
+from sureenough.engines.base import Chunk, Engine
 from sureenough.errors import EngineError
 
 
@@ -36,11 +34,11 @@ class LiveAccount:
         if text is not None:
             self._notes[text] = None
 
-    def read(self, stream: PathStream, chunk: Sequence[Token]) -> None:
+    def read(self, stream: PathStream, chunk: Chunk) -> None:
         """A chunk of this path has been read."""
         self.cut |= stream.may_overrun
         self.prompt_tokens = stream.prompt_tokens or self.prompt_tokens
-        self.cached_tokens += getattr(chunk, "cached_tokens", None) or 0  # in a path's last chunk
+        self.cached_tokens += chunk.cached_tokens or 0  # in a path's last chunk
 
     def close(self, stream: PathStream) -> None:
         """The stream of a path is over."""

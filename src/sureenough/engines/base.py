@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple, Protocol, Self
+from typing import Any, NamedTuple, Protocol, Self
 
 from sureenough.core.events import Summary, Token
 from sureenough.core.options import DEFAULT_WINDOW
@@ -115,6 +115,11 @@ class Chunk(list[Token]):
         self.logprobs = logprobs  # of the sampled tokens; only continuations have them
 
 
+def as_chunk(tokens: Sequence[Token]) -> Chunk:
+    """What an engine sent; plain lists of tokens get the defaults of a chunk."""
+    return tokens if isinstance(tokens, Chunk) else Chunk(tokens)
+
+
 class SupportsStream(Protocol):
     """The least that an engine must have."""
 
@@ -196,18 +201,12 @@ class ClosedEngine(Engine):
                 yield chunk
 
 
-_OPTIONAL: Final = (
-    "stops_at_once", "window", "longest_window", "max_path_tokens", "template", "servers", "extend", "open", "prepare",
-    "model_name", "sampling", "generated_tokens", "responds",
-)  # fmt: skip
-
-
 class _Adapted(Engine):
     """An object that is not derived from `Engine`, with the defaults for all that it lacks."""
 
     def __init__(self, engine: SupportsStream) -> None:
-        for name in ("stream", *_OPTIONAL):
-            if hasattr(engine, name):
+        for name in vars(Engine):
+            if not name.startswith("_") and hasattr(engine, name):
                 setattr(self, name, getattr(engine, name))
 
 
@@ -226,13 +225,11 @@ class SharedEngine(Engine):
         self.max_path_tokens = engine.max_path_tokens
 
     def stream(self, prompt: Prompt, *, seed: int) -> AsyncGenerator[Sequence[Token], None]:
-        """One path of the engine."""
         return self._engine.stream(prompt, seed=seed)
 
     def extend(
         self, prompt: Prompt, beginning: str, options: ExtendOptions, *, seed: int
     ) -> AsyncGenerator[Sequence[Token], None]:
-        """One continuation of the engine."""
         return self._engine.extend(prompt, beginning, options, seed=seed)
 
     def model_name(self) -> str:

@@ -17,7 +17,6 @@ from zlib import crc32
 
 from sureenough.core.events import Token
 from sureenough.engines.base import (
-    Chunk,
     ClosedEngine,
     Engine,
     ExtendOptions,
@@ -155,7 +154,7 @@ class OpenLoadBalancer(Engine):
             try:
                 async with aclosing(start(self.ready[index])) as chunks:
                     async for chunk in chunks:
-                        request.tokens += len(chunk) + (chunk.unread if isinstance(chunk, Chunk) else 0)
+                        request.tokens += len(chunk) + getattr(chunk, "unread", 0)
                         yield chunk
             except EngineError as error:
                 request.failed = True

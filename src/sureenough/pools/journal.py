@@ -17,7 +17,8 @@ from sureenough.core.options import choose_window
 from sureenough.errors import TraceError, UsageError
 from sureenough.pools.json_lines import JsonLinesFile, Line, write_lines
 from sureenough.pools.path import RecordedPath, RecordedProbe
-from sureenough.pools.read import Pool, Question
+from sureenough.pools.read import Pool
+from sureenough.pools.rows import Question
 from sureenough.pools.schema import PoolInfo
 from sureenough.pools.write import PoolWriter, system_message
 

@@ -64,7 +64,6 @@ class JsonLinesFile:
         return ((offset, line) for offset, line in read_lines(self.file) if offset)
 
     def at(self, offset: int) -> Line:
-        """The line at an offset."""
         with open(self.file, "rb") as handle:
             handle.seek(offset)
             return _parse(handle.readline(), f"{self.file}, at byte {offset}", checked=self._checked)

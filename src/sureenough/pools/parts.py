@@ -7,7 +7,7 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 from urllib.parse import unquote
@@ -75,7 +75,6 @@ class PoolPart:
         return content.hexdigest()
 
     def info(self, parquet: pq.ParquetFile | None = None) -> PoolInfo:
-        """What it says about itself."""
         return PoolInfo.parse(((parquet or self.open()).schema_arrow.metadata or {}).get(KEY), self.name)
 
     def columns(self, schema: pa.Schema) -> dict[str, pa.DataType]:
@@ -210,12 +209,9 @@ def joined_info(parts: list[PoolPart], infos: list[PoolInfo]) -> PoolInfo:
                     "pool need the same: keep them in two folders"
                 )
     more = first.more if len(infos) == 1 else {name: value for name, value in first.more.items() if name != "verdicts"}
-    return PoolInfo(
-        first.dataset if all(info.dataset == first.dataset for info in infos) else None,
-        first.model, first.engine, first.k, first.logprobs, first.sampling, first.prompt,
-        first.window if all(info.window == first.window for info in infos) else None,
-        first.kind, first.schema, more,
-    )  # fmt: skip
+    dataset = first.dataset if all(info.dataset == first.dataset for info in infos) else None
+    window = first.window if all(info.window == first.window for info in infos) else None
+    return replace(first, dataset=dataset, window=window, more=more)
 
 
 def _what_a_pool_is(questions: str) -> str:

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from sureenough.errors import TraceError
 from sureenough.pools.durable import own_file, publish
 from sureenough.pools.path import RecordedPath
-from sureenough.pools.read import Question
+from sureenough.pools.rows import Question
 from sureenough.pools.schema import OPTIONAL, PoolInfo, pool_schema
 
 ROWS: Final = 2048  # rows per row group: a few megabytes

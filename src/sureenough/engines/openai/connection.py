@@ -61,7 +61,6 @@ class OpenAIConnection(Engine):
         return self.engine.model
 
     def sampling(self) -> dict[str, Any]:
-        """The sampling parameters of the request."""
         return self.engine.sampling()
 
     async def generated_tokens(self) -> int | None:
@@ -188,7 +187,6 @@ class OpenAIConnection(Engine):
 
     @property
     def url(self) -> URL:
-        """The URL of completions."""
         return self.endpoint("chat/completions" if self.engine.chat else "completions")
 
     def endpoint(self, name: str) -> URL:
