@@ -13,10 +13,7 @@ from itertools import accumulate
 from math import exp
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-import numpy as np
-
 from sureenough.core.strategy_options import COUNT, HasOptions, option
-from sureenough.errors import ProtocolError
 
 if TYPE_CHECKING:
     from sureenough.core.events import Token
@@ -179,60 +176,3 @@ class SearchOptions(HasOptions):
 
     def check(self) -> None:
         """Most methods need nothing beside the engine."""
-
-
-Following = Round | Computation | Growth
-"""What a search needs next, or what it ends with."""
-
-
-class SearchState:
-    """The search of one path: what is being sampled, and what it has cost."""
-
-    def __init__(self, method: SearchMethod, seed: int) -> None:
-        self._search = method.search(Draws(np.random.Generator(np.random.PCG64(seed)).random))
-        self.first_branch = 0  # of this round
-        self._replies: list[Continuation | None] = []
-        self._sampled: list[int] = []  # tokens of the branches of this round
-        self._depth = 0  # tokens of the longest branches of the rounds before
-        self._computes = False  # a computation is under way
-
-    @property
-    def depth(self) -> int:
-        """The longest chain of tokens sampled one after another."""
-        return self._depth + max(self._sampled, default=0)
-
-    def begin(self) -> Following:
-        return self._next(None)
-
-    def computed(self, result: Any) -> Following:
-        """What follows a computation."""
-        if not self._computes:
-            raise ProtocolError("no result of a computation was requested")
-        return self._next(result)
-
-    def _next(self, received: Any) -> Following:
-        self._depth, self.first_branch = self.depth, self.first_branch + len(self._replies)
-        self._replies, self._sampled, self._computes = [], [], False
-        try:
-            following = self._search.send(received)
-        except StopIteration as end:
-            last: Growth = end.value
-            return last
-        if isinstance(following, Computation):
-            self._computes = True
-            return following
-        self._replies, self._sampled = [None] * len(following.samples), [0] * len(following.samples)
-        return following
-
-    def sampled(self, branch: int, tokens: int) -> None:
-        if 0 <= branch - self.first_branch < len(self._sampled):
-            self._sampled[branch - self.first_branch] += tokens
-
-    def receive(self, branch: int, reply: Continuation) -> Following | None:
-        """Take in a finished branch: what follows once the round is complete, None before."""
-        index = branch - self.first_branch
-        if not 0 <= index < len(self._replies) or self._replies[index] is not None:
-            raise ProtocolError(f"branch {branch} was not requested, or has been received before")
-        self._replies[index] = reply
-        complete = [reply for reply in self._replies if reply is not None]
-        return self._next(complete) if len(complete) == len(self._replies) else None
