@@ -11,9 +11,9 @@ import json
 import os
 import re
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
-from typing import Any, BinaryIO, Final, Self
+from typing import Any, BinaryIO, Final
 from zlib import crc32
 
 from sureenough.errors import TraceError
@@ -27,7 +27,7 @@ TELLING_TERMS: Final = ("model", "dataset", "kind", "template")
 _CHECKSUM: Final = re.compile(rb', "crc32": "([0-9a-f]{8})"\}\n\Z')
 
 
-class JsonLinesFile:
+class JsonLinesFile(AbstractContextManager["JsonLinesFile"]):
     """Append lines; iterate over all of them, or read one again by its offset. Memory does not grow with the file."""
 
     def __init__(self, file: Path, terms: dict[str, Any], noun: str) -> None:
@@ -70,9 +70,6 @@ class JsonLinesFile:
 
     def close(self) -> None:
         self._handle.close()
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
