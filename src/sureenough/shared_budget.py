@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from sureenough.answers import for_question, resolve_kind
-from sureenough.api import Kind, answer_classes, learn_from, render_prompt, template_of
+from sureenough.api import Kind, answer_classes, builtin_engine, learn_from, render_prompt, template_of
 from sureenough.core.allocation import check_allocatable
 from sureenough.core.events import Regrouped
 from sureenough.core.learning import LearnerState
@@ -78,11 +78,7 @@ async def aallocate(
         if engine is not None or journal is not None or isinstance(learn, Learner | str | Path):
             raise UsageError("recorded paths need no engine, no journal and no file to learn from")
         return _replay(cast(Sequence[Recording], questions), _with(chosen, learn), total_tokens, options, kind)
-    if engine is None:
-        from sureenough.engines.local.engine import Local
-
-        engine = Local()
-    engine = as_engine(engine)
+    engine = builtin_engine() if engine is None else as_engine(engine)
     options = replace(options, paths=paths or LIVE_DEFAULTS.paths, window=window or engine.window)
     learner = as_learner(learn) if isinstance(learn, Learner | str | Path) else None
     key = LearnerKey(engine.model_name(), options.window or 0, render(chosen))

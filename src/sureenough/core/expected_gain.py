@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from sureenough.core.stop_rules import NO_VOTES, StopRule, betainc, fewest_votes
+from sureenough.core.stop_rules import StopRule, betainc, fewest_votes
 from sureenough.core.strategy_options import COUNT, PROBABILITY, option
 from sureenough.core.votes import Poll
 
@@ -86,10 +86,7 @@ class ExpectedGain(StopRule):
 
         return fewest_votes(most, settles)
 
-    def why(self, poll: Poll) -> str:
-        measured = self.measure(poll)
-        if measured is None:
-            return NO_VOTES
+    def explain(self, poll: Poll, measured: float) -> str:
         remaining = poll.budget - poll.counted
         if remaining <= 0:
             return "No paths remain."

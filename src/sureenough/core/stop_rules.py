@@ -79,6 +79,13 @@ class StopRule(Protocol):
 
     def why(self, poll: Poll) -> str:
         """The state of the rule in a sentence."""
+        measured = self.measure(poll)
+        if measured is not None:
+            return self.explain(poll, measured)
+        return "" if self.quantity is None else NO_VOTES
+
+    def explain(self, poll: Poll, measured: float) -> str:
+        """What the rule makes of what it measured."""
         return ""
 
 
@@ -145,10 +152,7 @@ class Posterior(StopRule):
         first = lead.first + more * lead.total / poll.voting
         return exceeds_share(1.0 + first, 1.0 + (lead.total - lead.first), self.gamma)
 
-    def why(self, poll: Poll) -> str:
-        measured = self.measure(poll)
-        if measured is None:
-            return NO_VOTES
+    def explain(self, poll: Poll, measured: float) -> str:
         side = "above" if measured > self.tau else "not above"
         claim = f"the leader holds more than {self.gamma:.0%} of the votes with probability"
         if not self.weighted:
@@ -179,13 +183,11 @@ class TwoLargest(StopRule):
         first, second, _ = poll.lead_by_count() or (0.0, 0.0, 0.0)
         return fewest_votes(most, lambda more: exceeds_share(first + more + 1.0, second + 1.0, 0.5) >= self.tau)
 
-    def why(self, poll: Poll) -> str:
-        lead = poll.lead_by_count()
-        if lead is None:
-            return NO_VOTES
+    def explain(self, poll: Poll, measured: float) -> str:
+        first, second, _ = poll.lead_by_count() or (0.0, 0.0, 0.0)
         return (
-            f"{lead.first:.4g} votes against {lead.second:.4g}: the leader beats the next answer with probability "
-            f"{self.measure(poll):.4f}; it stops at {self.tau:g}."
+            f"{first:.4g} votes against {second:.4g}: the leader beats the next answer with probability "
+            f"{measured:.4f}; it stops at {self.tau:g}."
         )
 
 
@@ -208,10 +210,7 @@ class Share(StopRule):
         each = total / max(1, poll.voting) or 1.0
         return fewest_votes(most, lambda more: first + more * each >= self.tau * (total + more * each))
 
-    def why(self, poll: Poll) -> str:
-        measured = self.measure(poll)
-        if measured is None:
-            return NO_VOTES
+    def explain(self, poll: Poll, measured: float) -> str:
         return f"The leader holds {measured:.1%} of the vote weight; it stops at {self.tau:.0%}."
 
 
