@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from sureenough import reasoner
 from sureenough.core.events import Token
-from sureenough.engines.base import ClosedEngine, Engine, ExtendOptions, Prompt
+from sureenough.engines.base import ClosedEngine, Prompt, SharedEngine
 from sureenough.engines.local import gguf, hub
 from sureenough.engines.local.llama_server import LlamaServer, LlamaServerOptions, served
 from sureenough.engines.local.memory import available
@@ -152,12 +152,12 @@ class Local(ClosedEngine):
         return self.wire().sampling()
 
 
-class LocalConnection(Engine):
-    """A running server with its connections open."""
+class LocalConnection(SharedEngine):
+    """A running server with its connections open; it refuses by itself a beginning that does not fit the context."""
 
     def __init__(self, connection: OpenAIConnection, server: LlamaServer) -> None:
+        super().__init__(connection)
         self.connection, self.server = connection, server
-        self.window, self.max_path_tokens = connection.window, connection.max_path_tokens
         self._visits, self._alone = server.visits, server.users == 1
         self._sizes: dict[str, int] = {}  # tokens of prompts
         self._measuring = asyncio.Lock()
@@ -173,12 +173,6 @@ class LocalConnection(Engine):
         async with aclosing(self.connection.stream(prompt, seed=seed)) as chunks:
             async for chunk in chunks:
                 yield chunk
-
-    def extend(
-        self, prompt: Prompt, beginning: str, options: ExtendOptions, *, seed: int
-    ) -> AsyncGenerator[Sequence[Token], None]:
-        """Continue a beginning; llama.cpp itself refuses one that does not fit the context."""
-        return self.connection.extend(prompt, beginning, options, seed=seed)
 
     async def _check_size(self, prompt: Prompt) -> None:
         """Refuse a question that leaves a path too little context."""
