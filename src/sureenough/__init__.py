@@ -10,69 +10,34 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sureenough.version import __version__ as __version__
 
-if TYPE_CHECKING:
-    from sureenough.answers.kinds import Judge, judge
-    from sureenough.api import aask, ask, replay
-    from sureenough.bench import Comparison, Row, compare
-    from sureenough.core.events import Fate, Tier, Token
-    from sureenough.core.learning import LearnerState
-    from sureenough.core.outcome import Outcome, Spent
-    from sureenough.core.session import Session
-    from sureenough.core.strategy import Strategy
-    from sureenough.engines.base import Prompt
-    from sureenough.engines.local.engine import Local
-    from sureenough.engines.openai.client import OpenAI
+if TYPE_CHECKING:  # `X as X` is what type checkers take for an export
+    # isort: off
+    from sureenough.answers.kinds import Judge as Judge, judge as judge
+    from sureenough.api import aask as aask, ask as ask, replay as replay
+    from sureenough.bench import Comparison as Comparison, Row as Row, compare as compare
+    from sureenough.core.events import Fate as Fate, Tier as Tier, Token as Token
+    from sureenough.core.learning import LearnerState as LearnerState
+    from sureenough.core.outcome import Outcome as Outcome, Spent as Spent
+    from sureenough.core.session import Session as Session
+    from sureenough.core.strategy import Strategy as Strategy
+    from sureenough.engines.base import Prompt as Prompt
+    from sureenough.engines.local.engine import Local as Local
+    from sureenough.engines.openai.client import OpenAI as OpenAI
     from sureenough.errors import (
-        CannotExtend,
-        EngineError,
-        EngineRejected,
-        EngineUnavailable,
-        MissingLogprobs,
-        ProtocolError,
-        SureEnoughError,
-        TraceError,
-        UsageError,
+        CannotExtend as CannotExtend,
+        EngineError as EngineError,
+        EngineRejected as EngineRejected,
+        EngineUnavailable as EngineUnavailable,
+        MissingLogprobs as MissingLogprobs,
+        ProtocolError as ProtocolError,
+        SureEnoughError as SureEnoughError,
+        TraceError as TraceError,
+        UsageError as UsageError,
     )
-    from sureenough.pools import Learner, Pool, RecordedPath
-    from sureenough.shared_budget import aallocate, allocate
-    from sureenough.strategies import STRATEGIES
-
-__all__ = [
-    "STRATEGIES",
-    "CannotExtend",
-    "Comparison",
-    "EngineError",
-    "EngineRejected",
-    "EngineUnavailable",
-    "Fate",
-    "Judge",
-    "Learner",
-    "LearnerState",
-    "Local",
-    "MissingLogprobs",
-    "OpenAI",
-    "Outcome",
-    "Pool",
-    "Prompt",
-    "ProtocolError",
-    "RecordedPath",
-    "Row",
-    "Session",
-    "Spent",
-    "Strategy",
-    "SureEnoughError",
-    "Tier",
-    "Token",
-    "TraceError",
-    "UsageError",
-    "aallocate",
-    "aask",
-    "allocate",
-    "ask",
-    "compare",
-    "judge",
-    "replay",
-]
+    from sureenough.pools import Learner as Learner, Pool as Pool, RecordedPath as RecordedPath
+    from sureenough.shared_budget import aallocate as aallocate, allocate as allocate
+    from sureenough.strategies import STRATEGIES as STRATEGIES
+    # isort: on
 
 _MODULES: Final = {
     "shared_budget": ("aallocate", "allocate"),
@@ -85,8 +50,8 @@ _MODULES: Final = {
     "core.session": ("Session",),
     "core.strategy": ("Strategy",),
     "engines.base": ("Prompt",),
-    "engines.local": ("Local",),
-    "engines.openai": ("OpenAI",),
+    "engines.local.engine": ("Local",),
+    "engines.openai.client": ("OpenAI",),
     "errors": (
         "CannotExtend",
         "EngineError",
@@ -102,6 +67,7 @@ _MODULES: Final = {
     "pools": ("Learner", "Pool", "RecordedPath"),
 }
 _MODULE_OF: Final = {name: module for module, names in _MODULES.items() for name in names}
+__all__ = sorted(_MODULE_OF, key=lambda name: (not name.isupper(), name.islower(), name))  # noqa: PLE0605
 
 
 def __getattr__(name: str) -> Any:

@@ -184,11 +184,10 @@ async def aask(
         gives_up: end the run with reason "no_answer" if the first paths, eight or the whole warm-up, give no answer.
     """
     run = _run_options(LIVE_DEFAULTS, options, "template", "kind", "extract", "observers", "learn", "gives_up")
-    notes: tuple[str, ...] = ()
-    if engine is None:
-        engine, notes = _builtin(question)
-    engine = as_engine(engine)
-    notes = notes or _served_builtin(engine, question)
+    builtin = engine is None
+    engine = builtin_engine() if engine is None else as_engine(engine)
+    asks_builtin = builtin or _is_served_builtin(engine)
+    notes = reasoner.notes(question if isinstance(question, str) else question.text) if asks_builtin else ()
     run = replace(run, paths=run.paths or LIVE_DEFAULTS.paths, window=run.window or engine.window)
     judge = resolve_kind(kind)
     template = template if template is not None else template_of(judge, engine.template)
@@ -210,13 +209,14 @@ async def aask(
     )
     if learner is not None and (chosen.reads_confidence or chosen.state is not None):
         window = out.window if chosen.reads_confidence else 0  # which it does not use
-        notes += await _learn_from(out, learner, LearnerKey(model, window, spec))
+        notes += await learn_from([out], learner, LearnerKey(model, window, spec))
     return replace(out, notes=(*out.notes, *notes)) if notes else out
 
 
-async def _learn_from(out: Outcome, learner: Learner, key: LearnerKey) -> tuple[str, ...]:
+async def learn_from(outcomes: Iterable[Outcome], learner: Learner, key: LearnerKey) -> tuple[str, ...]:
     """Update the learner, and its file if it has one; notes on what went wrong."""
-    learner.receive(key, out)
+    for outcome in outcomes:
+        learner.receive(key, outcome)
     try:
         await asyncio.to_thread(learner.save)
     except OSError as error:
@@ -224,22 +224,21 @@ async def _learn_from(out: Outcome, learner: Learner, key: LearnerKey) -> tuple[
     return learner.notes
 
 
-def _builtin(question: str | Prompt) -> tuple[Engine, tuple[str, ...]]:
-    """The built-in model, and notes about its limits."""
+def builtin_engine() -> Engine:
+    """The built-in model."""
     from sureenough.engines.local.engine import Local
 
-    return Local(), reasoner.notes(question if isinstance(question, str) else question.text)
+    return Local()
 
 
-def _served_builtin(engine: Engine, question: str | Prompt) -> tuple[str, ...]:
-    """The same notes if a server's model has the name of the built-in one; replies do not pass them on."""
+def _is_served_builtin(engine: Engine) -> bool:
+    """Whether a server offers the built-in model; its replies do not pass on the notes about the model's limits."""
     if engine.model_name() != reasoner.NAME:
-        return ()
+        return False
     from sureenough.engines.load_balancer import LoadBalancer
     from sureenough.engines.openai.client import OpenAI
 
-    is_client = isinstance(engine, OpenAI | LoadBalancer)  # others have a caller who knows which model it is
-    return reasoner.notes(question if isinstance(question, str) else question.text) if is_client else ()
+    return isinstance(engine, OpenAI | LoadBalancer)  # others have a caller who knows which model it is
 
 
 def ask(
@@ -258,7 +257,6 @@ ask.__signature__ = inspect.signature(aask)  # type: ignore[attr-defined]
 
 
 def render_prompt(question: str, template: str = TEMPLATE) -> Prompt:
-    """The prompt for a question."""
     if not question.strip():
         raise UsageError("the question is empty")
     try:

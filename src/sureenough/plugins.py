@@ -99,7 +99,7 @@ def load(group: str, name: str) -> Any:
     try:
         return point.load()
     except (Exception, SystemExit) as error:  # whatever a plug-in does when it is imported
-        raise UsageError(f"the plug-in {name} of {package(point)} failed to load: {_described(error)}") from None
+        raise UsageError(f"the plug-in {name} of {package(point)} failed to load: {described(error)}") from None
 
 
 def package(point: EntryPoint) -> str:
@@ -115,14 +115,15 @@ def _imported(module: str, attribute: str) -> object:
         return thing
     except (Exception, SystemExit) as error:  # whatever a module does when it is imported
         here = "; a module of the current folder is found with PYTHONPATH=." if _is_missing(error, module) else ""
-        raise UsageError(f"{_described(error)}{here}") from None
+        raise UsageError(f"{described(error)}{here}") from None
 
 
 def _is_missing(error: BaseException, module: str) -> bool:
     return isinstance(error, ModuleNotFoundError) and error.name == module.partition(".")[0]
 
 
-def _described(error: BaseException) -> str:
+def described(error: BaseException) -> str:
+    """An error of code that is not ours."""
     return f"{type(error).__name__}: {error}"[:300]
 
 

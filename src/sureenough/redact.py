@@ -48,6 +48,15 @@ def redact(text: str, *secrets: str | None) -> str:
     return text if text.isprintable() else "".join(char if char.isprintable() else "\ufffd" for char in text)
 
 
+def first_line(error: BaseException, *secrets: str) -> str:
+    """The first line of an error's text, without secrets and escapes."""
+    text = str(error)
+    for secret in filter(None, secrets):
+        text = text.replace(secret, HIDDEN)  # before the text is cut: a secret may have several lines
+    lines = text.strip().splitlines()
+    return redact(lines[0])[:300] if lines else type(error).__name__
+
+
 _SECRET_OPTION: Final = re.compile(r"--?[\w-]{0,40}(?:key|password|passwd|secret|(?<!first-)token)", re.IGNORECASE)
 
 

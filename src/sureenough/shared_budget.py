@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import inspect
 from collections.abc import Iterable, Sequence
@@ -12,7 +11,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from sureenough.answers import for_question, resolve_kind
-from sureenough.api import Kind, answer_classes, render_prompt, template_of
+from sureenough.api import Kind, answer_classes, builtin_engine, learn_from, render_prompt, template_of
 from sureenough.core.allocation import check_allocatable
 from sureenough.core.events import Regrouped
 from sureenough.core.learning import LearnerState
@@ -79,29 +78,14 @@ async def aallocate(
         if engine is not None or journal is not None or isinstance(learn, Learner | str | Path):
             raise UsageError("recorded paths need no engine, no journal and no file to learn from")
         return _replay(cast(Sequence[Recording], questions), _with(chosen, learn), total_tokens, options, kind)
-    if engine is None:
-        from sureenough.engines.local.engine import Local
-
-        engine = Local()
-    engine = as_engine(engine)
+    engine = builtin_engine() if engine is None else as_engine(engine)
     options = replace(options, paths=paths or LIVE_DEFAULTS.paths, window=window or engine.window)
     learner = as_learner(learn) if isinstance(learn, Learner | str | Path) else None
     key = LearnerKey(engine.model_name(), options.window or 0, render(chosen))
     state = learner.state(key) if learner is not None else cast(LearnerState | None, learn)
     texts = cast(Sequence[str | Prompt], questions)
     outcomes = await _run(texts, engine, _with(chosen, state), total_tokens, options, (kind, template), journal)
-    return outcomes if learner is None else await _learn_from(outcomes, learner, key)
-
-
-async def _learn_from(outcomes: list[Outcome], learner: Learner, key: LearnerKey) -> list[Outcome]:
-    """Update the learner and its file; the outcomes say what went wrong."""
-    for outcome in outcomes:
-        learner.receive(key, outcome)
-    notes = learner.notes
-    try:
-        await asyncio.to_thread(learner.save)
-    except OSError as error:
-        notes += (f"what was learned could not be saved: {error.strerror or error}",)
+    notes = () if learner is None else await learn_from(outcomes, learner, key)
     return [replace(outcome, notes=(*outcome.notes, *notes)) for outcome in outcomes]
 
 

@@ -17,7 +17,7 @@ from sureenough.engines import Engine, Prompt
 from sureenough.engines.recorded import chunks_of
 from sureenough.errors import EngineRejected, UsageError
 from sureenough.pools import RecordedPath
-from sureenough.pools.read import Question
+from sureenough.pools.rows import Question
 
 NUMBER = {path_seed(0, number): number for number in range(64)}
 

@@ -12,7 +12,7 @@ from sureenough.drivers.record import RecordQuestion
 from sureenough.engines import Prompt
 from sureenough.pools import Journal, Pool, PoolInfo, RecordedPath, write_pool
 from sureenough.pools.journal import JournalPaths, Key
-from sureenough.pools.read import Question
+from sureenough.pools.rows import Question
 
 QUESTIONS = [RecordQuestion(f"q{n}", Prompt.user(f"{n}?")) for n in range(20)]
 

@@ -204,7 +204,7 @@ def test_the_phrase_closes_the_thinking_and_suits_the_kind() -> None:
 
 def test_the_text_of_the_first_tokens() -> None:
     text = GrowingText()
-    text.add(letters("ab"))
+    text.add(Chunk(letters("ab")))
     text.add(Chunk(letters("cd")))
     text.add(Chunk(unread=3, text="efg"))
     text.add(Chunk(letters("h"), text="<think>h"))

@@ -1,1 +1,1 @@
-"""The pure core: told what happened, says what it wants next. No I/O, no clock, no randomness."""
+"""The pure core: it receives events and returns actions. No I/O, no clock, no randomness but that of the run's seed."""

@@ -51,7 +51,6 @@ class Allocation:
 
     @property
     def running(self) -> int:
-        """Paths that run."""
         return len(self._running)
 
     def is_running(self, question: int) -> bool:

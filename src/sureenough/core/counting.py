@@ -22,7 +22,6 @@ class CountingOrder:
         self.classifying = False  # a class was requested, and the path that needs it waits
 
     def ended(self, path: PathState) -> None:
-        """A path has ended."""
         if self._by_finish:
             self._queue.append(path)
 
@@ -41,7 +40,6 @@ class CountingOrder:
         return None
 
     def pass_turn(self) -> None:
-        """The next path has its turn."""
         self._turn += 1
 
     def awaiting_class(self) -> int:

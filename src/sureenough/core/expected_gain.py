@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from sureenough.core.stop_rules import NO_VOTES, StopRule, betainc, fewest_votes
-from sureenough.core.strategy_options import COUNT, PROBABILITY, check_options, option
+from sureenough.core.stop_rules import StopRule, betainc, fewest_votes
+from sureenough.core.strategy_options import COUNT, PROBABILITY, option
 from sureenough.core.votes import Poll
 
 
@@ -45,9 +45,6 @@ class ExpectedGain(StopRule):
     counts_paths: bool = True  # each path that ends leaves fewer to come
     quantity: str = "expected_gain"
     stops_above: bool = False
-
-    def __post_init__(self) -> None:
-        check_options(self)
 
     @property
     def threshold(self) -> float:
@@ -89,10 +86,7 @@ class ExpectedGain(StopRule):
 
         return fewest_votes(most, settles)
 
-    def why(self, poll: Poll) -> str:
-        measured = self.measure(poll)
-        if measured is None:
-            return NO_VOTES
+    def explain(self, poll: Poll, measured: float) -> str:
         remaining = poll.budget - poll.counted
         if remaining <= 0:
             return "No paths remain."

@@ -130,7 +130,6 @@ class Beam(NamedTuple):
     value: float = 0.0  # mean log-probability of its foresight
 
     def sample(self, limits: SampleLimits) -> Sample:
-        """A continuation of it."""
         return Sample(self.growth.text, limits, self.growth.size)
 
 
@@ -146,7 +145,6 @@ class WidenedBeam(NamedTuple):
         return self.beam.growth.text + self.step.text
 
     def sample(self) -> Sample:
-        """A foresight."""
         return Sample(self.text, FORESIGHT, self.beam.growth.size + self.step.growth().size)
 
     def grown(self, *, ends: bool) -> Growth:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sureenough.core.stop_rules import NO_VOTES, StopRule, exceeds_share, fewest_votes
-from sureenough.core.strategy_options import MODERATE, PROBABILITY, check_options, option
+from sureenough.core.stop_rules import StopRule, exceeds_share, fewest_votes
+from sureenough.core.strategy_options import MODERATE, PROBABILITY, option
 from sureenough.core.votes import Lead, Poll
 
 
@@ -20,13 +20,6 @@ class OneSampleGate(StopRule):
     tau: float = option(0.95, "probability at which sampling stops", PROBABILITY)
     counts_paths: bool = False
     quantity: str = "posterior"
-
-    def __post_init__(self) -> None:
-        check_options(self)
-
-    @property
-    def threshold(self) -> float:
-        return self.tau
 
     def __call__(self, poll: Poll) -> bool:
         measured = self.measure(poll)
@@ -51,10 +44,7 @@ class OneSampleGate(StopRule):
         each = lead.total / len(poll.ballots)
         return fewest_votes(most, lambda more: self._wins(lead, more * each) >= self.tau)
 
-    def why(self, poll: Poll) -> str:
-        measured = self.measure(poll)
-        if measured is None:
-            return NO_VOTES
+    def explain(self, poll: Poll, measured: float) -> str:
         if self._passes(poll):
             return f"The first path has a mean peak of {poll.ballots[0].mean_peak:.4f}, at or above {self.gate:g}."
         return f"The leader beats the next answer with probability {measured:.4f}; it stops at {self.tau:g}."

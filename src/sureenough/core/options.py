@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields
 from numbers import Integral
 from statistics import median
-from typing import TYPE_CHECKING, Any, Final, Literal, Self, SupportsInt, TypeGuard
+from typing import TYPE_CHECKING, Any, Final, Literal, SupportsInt, TypeGuard
 
 from sureenough.errors import UsageError
 
@@ -20,12 +20,16 @@ Count = Literal["start", "finish"]
 """The order in which votes are counted."""
 
 
-def _run_option(default: Any, help: str, check: Callable[[str, Any], None], **schema: Any) -> Any:
+Check = Callable[[str, Any], None]
+"""Refuses a bad value of the option with this name."""
+
+
+def _run_option(default: Any, help: str, check: Check, **schema: Any) -> Any:
     """A field of RunOptions: its help text, its check, and what a JSON schema says about its values."""
     return field(default=default, metadata={"help": help, "check": check, "schema": schema})
 
 
-def _optional(check: Callable[[str, Any], None]) -> Callable[[str, Any], None]:
+def _optional(check: Check) -> Check:
     return lambda name, value: None if value is None else check(name, value)
 
 
@@ -34,37 +38,28 @@ def _is_integer(value: object) -> TypeGuard[SupportsInt]:
     return not isinstance(value, bool) and isinstance(value, Integral)
 
 
-def check_count(name: str, value: object) -> None:
-    """Refuse anything but a whole number of at least 1."""
-    if not _is_integer(value) or int(value) < 1:
-        raise UsageError(f"{name} is {value!r}; it must be a whole number of at least 1")
+def _is_amount(value: object) -> bool:
+    return not isinstance(value, bool) and isinstance(value, int | float) and 0 <= value < 1e9
 
 
-def check_seconds(name: str, value: object) -> None:
-    """Refuse anything but a finite number of seconds, 0 or more."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1e9:
-        raise UsageError(f"{name} is {value!r}; it must be a number of seconds, 0 or more")
+def _check(rule: str, holds: Callable[[Any], bool]) -> Check:
+    """Refuses the values for which a rule does not hold."""
+
+    def check(name: str, value: object) -> None:
+        if not holds(value):
+            raise UsageError(f"{name} is {value!r}; {rule}")
+
+    return check
 
 
-def _check_hurry(name: str, value: object) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1e9:
-        raise UsageError(f"{name} is {value!r}; it must be a number of at least 0, such as 0.25")
-
-
-def check_seed(name: str, value: object) -> None:
-    """Refuse anything but a whole number of at least 0."""
-    if not _is_integer(value) or int(value) < 0:
-        raise UsageError(f"{name} is {value!r}; it must be a whole number of at least 0")
-
-
-def _check_order(name: str, value: object) -> None:
-    if value not in ("start", "finish"):
-        raise UsageError(f"{name} is {value!r}; votes are counted in order of 'start' or of 'finish'")
-
-
-def _check_flag(name: str, value: object) -> None:
-    if not isinstance(value, bool):
-        raise UsageError(f"{name} is {value!r}; it must be true or false")
+check_count: Final = _check("it must be a whole number of at least 1", lambda n: _is_integer(n) and int(n) >= 1)
+check_seed: Final = _check("it must be a whole number of at least 0", lambda n: _is_integer(n) and int(n) >= 0)
+check_seconds: Final = _check("it must be a number of seconds, 0 or more", _is_amount)
+_check_hurry: Final = _check("it must be a number of at least 0, such as 0.25", _is_amount)
+_check_order: Final = _check(
+    "votes are counted in order of 'start' or of 'finish'", lambda order: order in ("start", "finish")
+)
+_check_flag: Final = _check("it must be true or false", lambda flag: isinstance(flag, bool))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,15 +124,6 @@ class RunOptions:
     def fields(cls) -> dict[str, Field[Any]]:
         """Every option by name, with `help`, `check` and `schema` in its metadata."""
         return {option.name: option for option in fields(cls)}
-
-    @classmethod
-    def known(cls, values: dict[str, Any]) -> Self:
-        """From keyword arguments; an unknown one is refused with the known ones."""
-        names = cls.fields()
-        unknown = next((name for name in values if name not in names), None)
-        if unknown is not None:
-            raise UsageError(f"unknown option {unknown!r}; known: {', '.join(names)}")
-        return cls(**values)
 
 
 def with_implied(values: Mapping[str, Any]) -> dict[str, Any]:

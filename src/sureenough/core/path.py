@@ -10,9 +10,10 @@ import numpy as np
 from sureenough.core.confidence.array import Windows, scan
 from sureenough.core.confidence.streaming import Monitor
 from sureenough.core.events import Answer, Ended, Fate, Summary, Token, Tokens
+from sureenough.core.path_search import PathSearch
 from sureenough.core.probing import ProbeReply
 from sureenough.core.pruning import OPEN_GATE, Gate, Tier
-from sureenough.core.search import Growth, SearchState
+from sureenough.core.search import Growth
 from sureenough.core.weights import Ballot
 from sureenough.errors import ProtocolError
 
@@ -40,7 +41,7 @@ class PathState:
     by_probe = False  # its probes ended it
     own_end = False  # it ended by itself, whatever became of it later
     replies: tuple[ProbeReply, ...] = ()
-    search: SearchState | None = None  # of a path that is searched for
+    search: PathSearch | None = None  # of a path that is searched for
     search_tokens = 0  # sampled in its search, and not part of it
     _held: list[Tokens | Ended] | None = None  # what came since a probe was requested; None: none is pending
 
@@ -135,11 +136,12 @@ class PathState:
         else:
             self.overrun += tokens
 
-    def adopt(self, growth: Growth, window: int | None, reads: bool) -> None:
-        """Tokens of its search become part of it."""
+    def adopt(self, growth: Growth, window: int | None, reads: bool) -> int:
+        """Tokens of its search become part of it; how many it has then."""
         unread = growth.unread if growth.tokens else 0
         self.search_tokens -= len(growth.tokens) + unread
         self.grow(growth.tokens, unread, inf, OPEN_GATE, window, reads)
+        return self.tokens
 
     def take_reply(self, reply: ProbeReply) -> None:
         """What a probe gave, however late it comes."""
@@ -165,7 +167,6 @@ class PathState:
     # -- ending
 
     def end(self, fate: Fate) -> None:
-        """The path runs no more."""
         self.fate, self.own_end = fate, fate is Fate.KEPT and not self.by_probe
         if fate is not Fate.KEPT and (self._monitor is not None or self._signals is not None):
             self._monitor = self._signals = None

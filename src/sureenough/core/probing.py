@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from sureenough.core.learning import LearnerState
-from sureenough.core.strategy_options import COUNT, FLAG, check_options, option
+from sureenough.core.strategy_options import COUNT, FLAG, HasOptions, option
 
 LONGEST_PROBE: Final = 24
 """Tokens that a probe may take."""
@@ -26,16 +26,13 @@ class ProbeReply(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class ProbeRule:
+class ProbeRule(HasOptions):
     """When a path is probed, and which replies end it. Answers agree if they are the same text."""
 
     every: int = option(64, "tokens of a path between two probes", COUNT)
     agree: int = option(3, "probes in a row that must give the same answer, without hedging, to end a path", COUNT)
     votes: bool = option(False, "1: the latest probes of running paths vote too, as far as they proved right", FLAG)
     state: LearnerState = field(default=LearnerState(), compare=False)
-
-    def __post_init__(self) -> None:
-        check_options(self)
 
     def settles(self, replies: Sequence[ProbeReply]) -> bool:
         """Whether the latest replies end the path."""

@@ -13,7 +13,7 @@ import numpy as np
 from sureenough.core.confidence.array import Windows
 from sureenough.core.confidence.instability import Floats
 from sureenough.core.confidence.streaming import Monitor
-from sureenough.core.strategy_options import FENCE, NOT_NEGATIVE, PERCENT, WHOLE, check_options, option
+from sureenough.core.strategy_options import FENCE, NOT_NEGATIVE, PERCENT, WHOLE, HasOptions, option
 
 
 class Tier(StrEnum):
@@ -84,14 +84,11 @@ def no_gate(paths: Sequence[Windows]) -> Gate:
 
 
 @dataclass(frozen=True, slots=True)
-class TwoTiers:
+class TwoTiers(HasOptions):
     """DDC without its trend: trust by group peak, drop by group conf."""
 
     trust: float = option(90.0, "percentile of group peak above which a path is trusted", PERCENT)
     drop: float = option(20.0, "percentile of group conf below which a path is pruned", PERCENT)
-
-    def __post_init__(self) -> None:
-        check_options(self)
 
     def __call__(self, paths: Sequence[Windows]) -> Gate:
         """Thresholds from all windows of all warm-up paths, pooled; without any window the gate stays open."""
@@ -105,7 +102,7 @@ class TwoTiers:
 
 
 @dataclass(frozen=True, slots=True)
-class Stratified:
+class Stratified(HasOptions):
     """DDC's three tiers: trust by group peak, drop by group conf, prune by an outlying trend."""
 
     trust: float = option(90.0, "percentile of group peak above which a path is trusted", PERCENT)
@@ -113,9 +110,6 @@ class Stratified:
     risk: str = option("tukey", "fence for the trend: tukey, or a percentile such as p90", FENCE)
     eta: float = option(0.5, "penalty on falling confidence", NOT_NEGATIVE)
     trend_window: int = option(0, "tokens over which the trend is measured; 0: the window of the run", WHOLE)
-
-    def __post_init__(self) -> None:
-        check_options(self)
 
     def __call__(self, paths: Sequence[Windows]) -> Gate:
         """The two tiers of confidence, and a fence around the warm-up's instability."""
@@ -135,13 +129,10 @@ class Stratified:
 
 
 @dataclass(frozen=True, slots=True)
-class Keep:
+class Keep(HasOptions):
     """DeepConf's test: later paths must reach the C_path of the best `keep` percent of the warm-up."""
 
     keep: float = option(10.0, "percent of the warm-up paths that are good enough", PERCENT)
-
-    def __post_init__(self) -> None:
-        check_options(self)
 
     def __call__(self, paths: Sequence[Windows]) -> Gate:
         """The percentile of the warm-up's C_path prunes later paths and takes the vote of weak warm-up paths."""

@@ -13,10 +13,7 @@ from itertools import accumulate
 from math import exp
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-import numpy as np
-
-from sureenough.core.strategy_options import COUNT, check_options, option
-from sureenough.errors import ProtocolError
+from sureenough.core.strategy_options import COUNT, HasOptions, option
 
 if TYPE_CHECKING:
     from sureenough.core.events import Token
@@ -40,7 +37,6 @@ class Growth(NamedTuple):
 
     @property
     def size(self) -> int:
-        """How many tokens it has."""
         return len(self.tokens) + self.unread
 
     def ended_line(self) -> Growth:
@@ -51,7 +47,6 @@ class Growth(NamedTuple):
         return self._replace(text=self.text + "\n", tokens=tokens)
 
     def then(self, other: Growth) -> Growth:
-        """This, and then the other."""
         unread = self.unread + other.unread
         return Growth(self.text + other.text, self.tokens + other.tokens, unread, other.truncated)
 
@@ -88,7 +83,6 @@ class Continuation(NamedTuple):
             yield Growth(text[start:end], tuple(tokens), self.unread if whole else 0), self.logprobs[first:last]
 
     def growth(self) -> Growth:
-        """All of it."""
         return Growth(self.text, self.tokens, self.unread, not self.complete)
 
 
@@ -175,77 +169,10 @@ class SearchMethod(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class SearchOptions:
+class SearchOptions(HasOptions):
     """What all methods have in common."""
 
     runs: int = option(8, "searches per question, each of which is one path", COUNT)
 
-    def __post_init__(self) -> None:
-        check_options(self)
-
     def check(self) -> None:
         """Most methods need nothing beside the engine."""
-
-
-Following = Round | Computation | Growth
-"""What a search needs next, or what it ends with."""
-
-
-class SearchState:
-    """The search of one path: what is being sampled, and what it has cost."""
-
-    def __init__(self, method: SearchMethod, seed: int) -> None:
-        self._search = method.search(Draws(np.random.Generator(np.random.PCG64(seed)).random))
-        self._first = 0  # number of the first branch of this round
-        self._replies: list[Continuation | None] = []
-        self._sampled: list[int] = []  # tokens of the branches of this round
-        self._depth = 0  # tokens of the longest branches of the rounds before
-        self._computes = False  # a computation is under way
-
-    @property
-    def depth(self) -> int:
-        """The longest chain of tokens sampled one after another."""
-        return self._depth + max(self._sampled, default=0)
-
-    def begin(self) -> Following:
-        """The first round."""
-        return self._next(None)
-
-    def computed(self, result: Any) -> Following:
-        """What follows a computation."""
-        if not self._computes:
-            raise ProtocolError("no result of a computation was requested")
-        return self._next(result)
-
-    def _next(self, received: Any) -> Following:
-        self._depth, self._first = self.depth, self._first + len(self._replies)
-        self._replies, self._sampled, self._computes = [], [], False
-        try:
-            following = self._search.send(received)
-        except StopIteration as end:
-            last: Growth = end.value
-            return last
-        if isinstance(following, Computation):
-            self._computes = True
-            return following
-        self._replies, self._sampled = [None] * len(following.samples), [0] * len(following.samples)
-        return following
-
-    @property
-    def first_branch(self) -> int:
-        """The number of this round's first branch."""
-        return self._first
-
-    def sampled(self, branch: int, tokens: int) -> None:
-        """A branch grew."""
-        if 0 <= branch - self._first < len(self._sampled):
-            self._sampled[branch - self._first] += tokens
-
-    def receive(self, branch: int, reply: Continuation) -> Following | None:
-        """Take in a finished branch: what follows once the round is complete, None before."""
-        index = branch - self._first
-        if not 0 <= index < len(self._replies) or self._replies[index] is not None:
-            raise ProtocolError(f"branch {branch} was not requested, or has been received before")
-        self._replies[index] = reply
-        complete = [reply for reply in self._replies if reply is not None]
-        return self._next(complete) if len(complete) == len(self._replies) else None

@@ -8,20 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from math import inf
 from typing import Final
 
 from sureenough.core.counting import CountingOrder
 from sureenough.core.events import (
     Action,
-    Adopt,
     Cancel,
-    Compute,
     Computed,
     Ended,
     Event,
     Expired,
-    Extend,
     Extended,
     Fate,
     Probe,
@@ -42,10 +40,11 @@ from sureenough.core.learning import LearnerState
 from sureenough.core.options import DEFAULT_WINDOW, RunOptions
 from sureenough.core.outcome import Outcome, build_outcome
 from sureenough.core.path import PathState
+from sureenough.core.path_search import PathSearch
 from sureenough.core.probe_votes import ProbeVotes
 from sureenough.core.probing import LONGEST_PROBE
 from sureenough.core.pruning import OPEN_GATE, Tier
-from sureenough.core.search import Computation, Following, Growth, SearchState
+from sureenough.core.search import Growth
 from sureenough.core.snapshot import Phase, Snapshot, SnapshotCache
 from sureenough.core.strategy import Strategy
 from sureenough.core.votes import Poll
@@ -117,6 +116,11 @@ class Session:
         """All tokens so far."""
         return self._generated
 
+    @property
+    def _room(self) -> float:
+        """What is left of the cap on tokens."""
+        return self._max_tokens - self._generated
+
     def gain_of_paths(self, paths: int) -> float:
         """Expected vote share gained by so many further paths."""
         return gain_of_paths(self._poll, paths)
@@ -172,8 +176,9 @@ class Session:
         self._grow(path, event.tokens, event.unread)
         if path.tier is not None and path.fate is None:
             return [Cancel(path.number, Fate.PRUNED), *self._end_path(path, Fate.PRUNED)]
-        room = self._max_tokens - self._generated
-        return [Probe(path.number, path.tokens, int(min(LONGEST_PROBE, room)))] if due and room > 0 else self._at_cap()
+        if not due or self._room <= 0:
+            return self._at_cap()
+        return [Probe(path.number, path.tokens, int(min(LONGEST_PROBE, self._room)))]
 
     def _on_probed(self, path: PathState, event: Probed) -> list[Action]:
         path.take_reply(event.reply)
@@ -202,33 +207,18 @@ class Session:
     def _on_extended(self, path: PathState, event: Extended) -> list[Action]:
         if path.fate is not None or path.search is None:
             return []
-        following = path.search.receive(event.branch, event.continuation)
-        return [] if following is None else self._search_on(path, path.search, following)
+        return path.search.receive(event.branch, event.continuation, self._room)
 
     def _on_computed(self, path: PathState, event: Computed) -> list[Action]:
         if path.fate is not None or path.search is None:
             return []
-        return self._search_on(path, path.search, path.search.computed(event.result))
+        return path.search.computed(event.result, self._room)
 
-    def _search_on(self, path: PathState, search: SearchState, following: Following) -> list[Action]:
-        """Adopt what was decided, and ask for the next round; the last growth ends the path."""
-        if isinstance(following, Computation):
-            return [Compute(path.number, following)]
-        ends = isinstance(following, Growth)
-        growth = following if isinstance(following, Growth) else following.adopted
-        path.adopt(growth, self._window, self._reads)
-        adopted: list[Action] = [Adopt(path.number, growth, ends)] if ends or growth.text else []
-        if isinstance(following, Growth):
-            return adopted
-        seed, room = path_seed(self.options.seed, path.number), self._max_tokens - self._generated
-        for branch, (beginning, limits, tokens) in enumerate(following.samples, search.first_branch):
-            limits = limits._replace(max_tokens=max(1, int(min(limits.max_tokens, room))))
-            tokens = max(tokens, path.tokens)
-            adopted.append(Extend(path.number, branch, beginning, limits, path_seed(seed, branch), tokens))
-        return adopted
+    def _adopt(self, path: PathState, growth: Growth) -> int:
+        return path.adopt(growth, self._window, self._reads)
 
     def _grow(self, path: PathState, tokens: Sequence[Token], unread: int = 0) -> None:
-        path.grow(tokens, unread, self._max_tokens - self._generated, self._gate, self._window, self._reads)
+        path.grow(tokens, unread, self._room, self._gate, self._window, self._reads)
         self._generated += len(tokens) + unread
         self._steps = max(self._steps, path.chain + path.tokens)
 
@@ -245,8 +235,7 @@ class Session:
             if beyond_cap:
                 return self._at_cap()
         if summary is not None:
-            room = self._max_tokens - self._generated
-            self._generated += path.reconcile(summary, room) + summary.probe_tokens
+            self._generated += path.reconcile(summary, self._room) + summary.probe_tokens
             self._steps = max(self._steps, path.chain + path.tokens)
             if running and self._generated > self._max_tokens:
                 return self._at_cap()
@@ -397,8 +386,9 @@ class Session:
             starts.append(Start(number, seed, warmup, self._gate))
             self._running += 1
             if self.strategy.search is not None:
-                path.search = SearchState(self.strategy.search, seed)
-                starts += self._search_on(path, path.search, path.search.begin())
+                adopt = partial(self._adopt, path)
+                path.search = PathSearch(self.strategy.search, number, seed, adopt)
+                starts += path.search.begin(self._room)
         return starts if self._running or self._order.classifying else self._finish("budget")
 
     def _planned_width(self) -> int:

@@ -44,7 +44,6 @@ class PathSnapshot(NamedTuple):
 
     @classmethod
     def of(cls, path: PathState) -> PathSnapshot:
-        """A path as it is now."""
         return cls(*(getattr(path, name) for name in cls._fields))
 
 
@@ -61,7 +60,6 @@ class VoteSnapshot:
 
     @classmethod
     def of(cls, poll: Poll, stop: StopRule) -> VoteSnapshot:
-        """A poll as it is now."""
         why = stop.why(poll) if poll.considered else ""
         return cls(poll.votes(), poll.candidates(), poll.counted, stop.measure(poll), why, stop.posterior(poll))
 

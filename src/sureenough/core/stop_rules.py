@@ -35,6 +35,9 @@ def describe_measure(value: float, quantity: str | None, posterior: float | None
 class StopRule(Protocol):
     """Decides when a poll is settled. A rule that derives from this needs `__call__`, or `measure` and `threshold`."""
 
+    def __post_init__(self) -> None:
+        check_options(self)
+
     @property
     def counts_paths(self) -> bool:
         """Whether a path without a vote can settle it."""
@@ -47,8 +50,8 @@ class StopRule(Protocol):
 
     @property
     def threshold(self) -> float | None:
-        """The value of `measure` at which the rule stops; None if it measures nothing."""
-        return None
+        """The value of `measure` at which the rule stops, by default its `tau`; None if it measures nothing."""
+        return getattr(self, "tau", None)
 
     @property
     def stops_above(self) -> bool:
@@ -76,6 +79,13 @@ class StopRule(Protocol):
 
     def why(self, poll: Poll) -> str:
         """The state of the rule in a sentence."""
+        measured = self.measure(poll)
+        if measured is not None:
+            return self.explain(poll, measured)
+        return "" if self.quantity is None else NO_VOTES
+
+    def explain(self, poll: Poll, measured: float) -> str:
+        """What the rule makes of what it measured."""
         return ""
 
 
@@ -114,16 +124,9 @@ class Posterior(StopRule):
     weighted: bool = True  # False: the test counts each path as 1
     counts_paths: bool = False
 
-    def __post_init__(self) -> None:
-        check_options(self)
-
     @property
     def quantity(self) -> str:
         return "weighted_posterior" if self.weighted else "posterior"
-
-    @property
-    def threshold(self) -> float:
-        return self.tau
 
     def __call__(self, poll: Poll) -> bool:
         measured = self.measure(poll)
@@ -149,10 +152,7 @@ class Posterior(StopRule):
         first = lead.first + more * lead.total / poll.voting
         return exceeds_share(1.0 + first, 1.0 + (lead.total - lead.first), self.gamma)
 
-    def why(self, poll: Poll) -> str:
-        measured = self.measure(poll)
-        if measured is None:
-            return NO_VOTES
+    def explain(self, poll: Poll, measured: float) -> str:
         side = "above" if measured > self.tau else "not above"
         claim = f"the leader holds more than {self.gamma:.0%} of the votes with probability"
         if not self.weighted:
@@ -171,13 +171,6 @@ class TwoLargest(StopRule):
     counts_paths: bool = False
     quantity: str = "posterior"
 
-    def __post_init__(self) -> None:
-        check_options(self)
-
-    @property
-    def threshold(self) -> float:
-        return self.tau
-
     def measure(self, poll: Poll) -> float | None:
         """1 - I_0.5(v1 + 1, v2 + 1) over the two largest counts."""
         lead = poll.lead_by_count()
@@ -190,13 +183,11 @@ class TwoLargest(StopRule):
         first, second, _ = poll.lead_by_count() or (0.0, 0.0, 0.0)
         return fewest_votes(most, lambda more: exceeds_share(first + more + 1.0, second + 1.0, 0.5) >= self.tau)
 
-    def why(self, poll: Poll) -> str:
-        lead = poll.lead_by_count()
-        if lead is None:
-            return NO_VOTES
+    def explain(self, poll: Poll, measured: float) -> str:
+        first, second, _ = poll.lead_by_count() or (0.0, 0.0, 0.0)
         return (
-            f"{lead.first:.4g} votes against {lead.second:.4g}: the leader beats the next answer with probability "
-            f"{self.measure(poll):.4f}; it stops at {self.tau:g}."
+            f"{first:.4g} votes against {second:.4g}: the leader beats the next answer with probability "
+            f"{measured:.4f}; it stops at {self.tau:g}."
         )
 
 
@@ -207,13 +198,6 @@ class Share(StopRule):
     tau: float = option(0.95, "share of the vote weight at which sampling stops", PROBABILITY)
     counts_paths: bool = False
     quantity: str = "leader_share"
-
-    def __post_init__(self) -> None:
-        check_options(self)
-
-    @property
-    def threshold(self) -> float:
-        return self.tau
 
     def measure(self, poll: Poll) -> float | None:
         """Weight of the leader over all weight."""
@@ -226,10 +210,7 @@ class Share(StopRule):
         each = total / max(1, poll.voting) or 1.0
         return fewest_votes(most, lambda more: first + more * each >= self.tau * (total + more * each))
 
-    def why(self, poll: Poll) -> str:
-        measured = self.measure(poll)
-        if measured is None:
-            return NO_VOTES
+    def explain(self, poll: Poll, measured: float) -> str:
         return f"The leader holds {measured:.1%} of the vote weight; it stops at {self.tau:.0%}."
 
 
@@ -239,9 +220,6 @@ class Unanimous(StopRule):
 
     batch: int = option(5, "paths in a batch that must agree", COUNT)
     counts_paths: bool = False
-
-    def __post_init__(self) -> None:
-        check_options(self)
 
     def __call__(self, poll: Poll) -> bool:
         """Tests the batch of the path counted last; all of them if answers were regrouped, which may unite any."""

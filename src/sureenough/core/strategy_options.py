@@ -30,11 +30,20 @@ def options_of(part: object) -> tuple[Field[Any], ...]:
 
 
 def check_options(part: object) -> None:
-    """Refuse option values that break their rule; parts call it when they are made."""
+    """Refuse option values that break their rule."""
     for f in options_of(part):
         value, rule = getattr(part, f.name), f.metadata["rule"]
         if not rule.holds(value):
             raise UsageError(f"{f.name}={value} will not do: {f.name} is {rule.words} ({f.metadata['help']})")
+
+
+class HasOptions:
+    """A dataclass whose options are checked when it is made."""
+
+    __slots__ = ()
+
+    def __post_init__(self) -> None:
+        check_options(self)
 
 
 def _is_fence(value: str) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from copy import copy
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from sureenough.core.events import Answer
@@ -23,14 +24,14 @@ Vote = tuple[Answer, float]
 """An answer, and the share of a vote that it gets: how far it is believed."""
 
 
+@dataclass(slots=True)
 class _Candidate:
     """A class of answers, named by its lowest-numbered path."""
 
-    __slots__ = ("answer", "count", "path", "weight")
-
-    def __init__(self, ballot: Ballot) -> None:
-        self.path, self.answer = ballot.path, ballot.answer
-        self.count, self.weight = 0.0, 0.0
+    path: int
+    answer: Answer
+    count: float = 0.0
+    weight: float = 0.0
 
 
 class Poll:
@@ -98,7 +99,6 @@ class Poll:
         return self._classes is None or answer in self._classes
 
     def add(self, path: int, ballot: Ballot | None) -> None:
-        """Count one path."""
         self._expected.pop(path, None)
         self.last = path
         self.version += 1
@@ -182,7 +182,7 @@ class Poll:
         key = self._class(ballot.answer)
         candidate = self._candidates.get(key)
         if candidate is None:
-            candidate = self._candidates[key] = _Candidate(ballot)
+            candidate = self._candidates[key] = _Candidate(ballot.path, ballot.answer)
         elif ballot.path < candidate.path:
             candidate.path, candidate.answer = ballot.path, ballot.answer
         candidate.count += 1
@@ -197,8 +197,7 @@ class Poll:
         each = self._mean_weight()
         standing = dict(zip(self._candidates, map(copy, self._weighed()), strict=True))
         for path, (answer, share) in self._known_votes().items():
-            ballot = Ballot(path, answer, 0.0, 0.0)
-            candidate = standing.setdefault(self._class(answer), _Candidate(ballot))
+            candidate = standing.setdefault(self._class(answer), _Candidate(path, answer))
             if path < candidate.path:
                 candidate.path, candidate.answer = path, answer
             candidate.count += share

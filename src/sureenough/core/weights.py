@@ -10,7 +10,7 @@ from typing import Final, NamedTuple, Protocol
 
 from sureenough.core.events import Answer
 from sureenough.core.learning import LearnerState
-from sureenough.core.strategy_options import MODERATE, TEMPERATURE, check_options, one_of, option
+from sureenough.core.strategy_options import MODERATE, TEMPERATURE, HasOptions, one_of, option
 
 
 class Ballot(NamedTuple):
@@ -74,16 +74,13 @@ class ByLowest:
 
 
 @dataclass(frozen=True, slots=True)
-class ByConfidence:
+class ByConfidence(HasOptions):
     """A ballot weighs its path's C_path: raw, or on the scale of the warm-up paths."""
 
     weight: str = option("raw", "raw: C_path as it is; mean, unit: over the warm-up's mean or maximum",
                          one_of("raw", "mean", "unit"))  # fmt: skip
     settled: bool = True
     reads: bool = True
-
-    def __post_init__(self) -> None:
-        check_options(self)
 
     def __call__(self, ballots: Sequence[Ballot], warmup: Sequence[float]) -> Sequence[float]:
         """C_path over its scale; 1 if the scale is 0."""
@@ -110,7 +107,7 @@ SUM_CAP: Final = 2.0
 
 
 @dataclass(frozen=True, slots=True)
-class BySignals:
+class BySignals(HasOptions):
     """Paths more confident than the others weigh more; all votes sum to the effective number of paths."""
 
     weigh: str = option("learned", "learned: by the signals that go with agreement; tail: by the last window; "
@@ -120,7 +117,7 @@ class BySignals:
     betas: dict[str, float] = field(init=False, compare=False, repr=False)  # of each signal that weighs
 
     def __post_init__(self) -> None:
-        check_options(self)
+        HasOptions.__post_init__(self)
         learned = {"learned": self.state.betas(self.beta), "tail": {"tail": self.beta}, "count": {}}[self.weigh]
         object.__setattr__(self, "betas", {name: beta for name, beta in learned.items() if beta > 0.0})
 
@@ -168,7 +165,7 @@ def _effective(weights: list[float]) -> list[float]:
 
 
 @dataclass(frozen=True, slots=True)
-class BySoftmax:
+class BySoftmax(HasOptions):
     """CISC: a ballot weighs the softmax of its confidence among the ballots of the question."""
 
     signal: str = option("mean_peak", "confidence of a path: mean_peak, mean_conf, tail or lowest (C_path)",
@@ -176,9 +173,6 @@ class BySoftmax:
     temperature: float = option(0.02, "of the softmax; the lower, the more confidence counts", TEMPERATURE)
     settled: bool = False
     reads: bool = True
-
-    def __post_init__(self) -> None:
-        check_options(self)
 
     def __call__(self, ballots: Sequence[Ballot], warmup: Sequence[float]) -> Sequence[float]:
         """exp(confidence / temperature), scaled to the effective number of votes; all 1 if a value is not finite."""

@@ -49,7 +49,6 @@ class Dataset:
     hidden: bool = False  # its authors ask not to publish the questions: they are never printed or stored
 
     def judge(self, problem: DatasetProblem) -> Judge:
-        """The judge of a question."""
         judge = resolve_kind(problem.kind or self.kind)
         unset = isinstance(judge, LetterChoice) and not judge.letters
         return LetterChoice(self.choices) if unset and self.choices else judge

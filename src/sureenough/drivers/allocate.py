@@ -15,8 +15,8 @@ from sureenough.core.outcome import Outcome
 from sureenough.core.session import Session
 from sureenough.drivers.judging import extract_or_abstain
 from sureenough.drivers.live import run
-from sureenough.drivers.record import CollectedPath, as_chunks
-from sureenough.engines.base import Engine, Prompt, SharedEngine, opened
+from sureenough.drivers.record import CollectedPath
+from sureenough.engines.base import Engine, Prompt, SharedEngine, as_chunk, opened
 from sureenough.engines.recorded import chunks_of
 from sureenough.pools import Journal, RecordedPath, SummarisedPath
 
@@ -186,9 +186,9 @@ class _JournaledEngine(SharedEngine):
         collected = CollectedPath()
         unwatched = replace(prompt, watch=None)  # the journal needs every token's signals
         async with aclosing(self._engine.stream(unwatched, seed=seed)) as stream:
-            async for chunk in as_chunks(stream):
-                collected.add(chunk)
-                yield chunk
+            async for tokens in stream:
+                collected.add(as_chunk(tokens))
+                yield tokens
         text = collected.text
         answer, _ = await asyncio.to_thread(extract_or_abstain, self._question.judge, text)
         path = RecordedPath(answer, collected.peak, collected.conf, number, collected.finish, text, seed)

@@ -6,6 +6,7 @@ import asyncio
 import signal
 import threading
 from collections.abc import Callable, Coroutine, Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager
 from functools import partial
 from typing import Any, Generic, TypeVar
@@ -28,17 +29,15 @@ class ThreadedRun(threading.Thread, Generic[T]):
     def __init__(self, start: Callable[[], Coroutine[Any, Any, T]]) -> None:
         super().__init__(name="sureenough", daemon=True)
         self._make_run = start
-        self._outcome: T | None = None
-        self._error: BaseException | None = None
+        self._outcome: Future[T] = Future()
         self._interrupted = False
         self._cancel: Callable[[], object] = lambda: None
 
     def run(self) -> None:
-        """The thread's function."""
         try:
-            self._outcome = asyncio.run(self._cancellable())
+            self._outcome.set_result(asyncio.run(self._cancellable()))
         except BaseException as error:  # raised again in the caller's thread
-            self._error = error
+            self._outcome.set_exception(error)
 
     async def _cancellable(self) -> T:
         task, loop = asyncio.ensure_future(self._make_run()), asyncio.get_running_loop()
@@ -53,10 +52,7 @@ class ThreadedRun(threading.Thread, Generic[T]):
             self.start()
             while self.is_alive():
                 self.join(0.5)  # on Windows a thread that waits without a timeout does not see Ctrl-C
-        if self._error is not None:
-            raise self._error
-        assert self._outcome is not None
-        return self._outcome
+        return self._outcome.result()
 
     def _interrupt(self, number: int, frame: object) -> None:
         if self._interrupted:

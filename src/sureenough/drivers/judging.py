@@ -14,6 +14,7 @@ from sureenough.answers import REPLAY_LIMITS, VERSION, Judge
 from sureenough.answers.boxed_kinds import Math
 from sureenough.answers.kinds import FunctionJudge
 from sureenough.answers.statements import number_classes
+from sureenough.plugins import described
 from sureenough.pools import PoolInfo
 
 FAULTS: Final = (Exception, SystemExit)
@@ -23,16 +24,12 @@ INLINE_EXTRACTION: Final = 4_000
 T = TypeVar("T")
 
 
-def _described(error: BaseException) -> str:
-    return f"{type(error).__name__}: {error}"[:300]
-
-
 def extract_or_abstain(judge: Judge, text: str) -> tuple[str | None, str | None]:
     """The answer in a path's text, and a note if the judge failed: then the path has none."""
     try:
         answer: object = judge.extract(text)
     except FAULTS as error:
-        return None, f"an answer could not be extracted, and its path abstains: {_described(error)}"
+        return None, f"an answer could not be extracted, and its path abstains: {described(error)}"
     if answer is None:
         return None, None
     if isinstance(answer, str):
@@ -46,7 +43,7 @@ def classes_or_own(judge: Judge, answers: Sequence[str]) -> tuple[dict[str, Hash
         numbers = dict(zip(answers, number_classes(judge.classes(list(answers))), strict=True))
         return {answer: answer if number is None else number for answer, number in numbers.items()}, None
     except FAULTS as error:
-        note = f"answers could not be compared, and count as different: {_described(error)}"
+        note = f"answers could not be compared, and count as different: {described(error)}"
         return {answer: answer for answer in answers}, note
 
 

@@ -7,8 +7,8 @@ server that is gone), every stream is closed and the vote so far is the outcome.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
-from contextlib import aclosing
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import aclosing, contextmanager
 from dataclasses import replace
 from typing import Final
 
@@ -30,17 +30,18 @@ from sureenough.core.events import (
     Start,
     Stop,
     Summary,
-    Token,
     Tokens,
+    path_seed,
 )
 from sureenough.core.outcome import Outcome
 from sureenough.core.session import Session
-from sureenough.drivers.judging import classes_in_run, extract_in_run, no_answer_note, trait
+from sureenough.drivers.judging import classes_in_run, extract_in_run
+from sureenough.drivers.live_account import LiveAccount
 from sureenough.drivers.observers import ObservedEvent, Observer, PathTruncated, RunStarted
 from sureenough.drivers.path_stream import PathStream
 from sureenough.drivers.probes import LiveProbes
 from sureenough.drivers.search import LiveSearch
-from sureenough.engines.base import Engine, Prompt, WatchOptions, opened
+from sureenough.engines.base import Chunk, Engine, Prompt, WatchOptions, as_chunk, opened
 from sureenough.errors import EngineError, EngineRejected, EngineUnavailable, MissingLogprobs
 from sureenough.spec import render
 
@@ -73,7 +74,7 @@ async def run(
     finally:
         if until is not None:
             until.remove_done_callback(live.on_until)
-        live.error = live.lost = None  # what is raised refers to frames, and these to the run and all its buffers
+        live.error = live.account.lost = None  # they refer to frames, and these to the run and all its buffers
 
 
 class _LiveRun:
@@ -91,15 +92,9 @@ class _LiveRun:
         self.stopped = asyncio.Event()
         self.engine: Engine | None = None  # once it is open
         self.error: Exception | None = None  # ends the run
-        self.lost: EngineError | None = None  # the latest path that failed
         self.unavailable = self.gone_after = 0  # paths in a row that found no server, and how many mean that it is gone
-        self.accepted = 0  # paths that the server began
-        self.prompt_tokens = self.cached_tokens = 0
-        self.server_count: int | None = None  # tokens by the server's own counters
-        self.estimated = self.cut = False
-        self.unanswered = {False: 0, True: 0}  # paths without an answer, by whether their limit of tokens cut them
         self.timers: list[asyncio.TimerHandle] = []
-        self.notes: dict[str, None] = {}
+        self.account = LiveAccount()
 
     async def run(self, engine: Engine) -> Outcome:
         loop, cancels = asyncio.get_running_loop(), 0
@@ -135,13 +130,13 @@ class _LiveRun:
                 self.carry_out(RunStarted(), first)
                 await self.stopped.wait()
                 self.close_streams()
-            if self.cut:
+            if self.account.cut:
                 await self.read_counters(self.engine)
 
     async def read_counters(self, engine: Engine) -> None:
         try:
             async with asyncio.timeout(COUNTER_SECONDS):
-                self.server_count = await engine.generated_tokens()
+                self.account.server_count = await engine.generated_tokens()
         except TimeoutError:
             pass
 
@@ -184,7 +179,7 @@ class _LiveRun:
                 observer(event, actions, snapshot)
             except Exception as error:  # it must not end a run that others pay for
                 self.observers.remove(observer)
-                self.notes[f"an observer failed and was not called again: {type(error).__name__}: {error}"] = None
+                self.account.note(f"an observer failed and was not called again: {type(error).__name__}: {error}")
 
     def expire(self, reason: Reason) -> None:
         if not self.session.done:
@@ -212,16 +207,29 @@ class _LiveRun:
 
     # -- one path
 
+    @contextmanager
+    def handling_errors(self, path: int, seed: int, *, counted: bool = True) -> Iterator[None]:
+        """An error of an engine loses the path. Whatever else is raised ends the run and reaches the caller.
+
+        `counted`: all tokens are known of what is cancelled here.
+        """
+        try:
+            yield
+        except asyncio.CancelledError:
+            self.account.cut |= not counted
+            raise
+        except (EngineRejected, MissingLogprobs) as error:
+            self.fail(error.located(path, seed))
+        except EngineError as error:
+            self.lose(path, error.located(path, seed))
+        except Exception as error:
+            self.fail(error)
+
     async def probe(self, probes: LiveProbes, action: Probe) -> None:
         """Ask a path for its answer now."""
         assert self.engine is not None
-        try:
+        with self.handling_errors(action.path, path_seed(self.session.options.seed, action.path), counted=False):
             await probes.ask(action, self.engine)
-        except asyncio.CancelledError:
-            self.cut = True
-            raise
-        except Exception as error:  # whatever it is, it ends the run and reaches the caller
-            self.fail(error)
 
     def search_on(self, search: LiveSearch, action: Extend | Adopt | Compute) -> None:
         """Begin a branch or a computation, or keep what was adopted; the answer is read from the whole text."""
@@ -238,62 +246,42 @@ class _LiveRun:
 
     async def compute(self, search: LiveSearch, action: Compute) -> None:
         """What a search needs to know beside its samples."""
-        try:
+        with self.handling_errors(action.path, 0):
             await search.compute(action)
-        except Exception as error:  # whatever it is, it ends the run and reaches the caller
-            self.fail(error)
 
     async def sample(self, search: LiveSearch, action: Extend) -> None:
         """Sample one branch of a search; if it is lost, its path is."""
         assert self.engine is not None
-        try:
+        with self.handling_errors(action.path, action.seed, counted=False):
             await search.extend(action, self.engine)
             self.unavailable = 0
-        except asyncio.CancelledError:
-            self.cut = True
-            raise
-        except (EngineRejected, MissingLogprobs) as error:
-            self.fail(error.located(action.path, action.seed))
-        except EngineError as error:
-            search.cancel(action.path)
-            self.lose(action.path, error.located(action.path, action.seed))
-        except Exception as error:  # whatever it is, it ends the run and reaches the caller
-            self.fail(error)
 
     async def end_search(self, number: int, text: str, truncated: bool) -> None:
         """The search for a path is over."""
         if truncated:
             self.carry_out(PathTruncated(number), ())
-        try:
+        with self.handling_errors(number, 0):
             await self.vote(number, text, truncated, None)
-        except Exception as error:  # whatever it is, it ends the run and reaches the caller
-            self.fail(error)
 
     async def grow(self, stream: PathStream, held: bool) -> None:
         """Stream one path to its end, to its cancel, or to the error that loses it."""
         start = stream.start
         assert self.engine is not None
         try:
-            if held:
-                await asyncio.sleep(HELD_START)
-            async with aclosing(self.engine.stream(self.prompt_for(stream), seed=start.seed)) as chunks:
-                async for chunk in chunks:
-                    self.read(stream, chunk)
-                    if stream.closed:
-                        break
-            if not stream.closed:
-                await self.end(stream)
-        except (EngineRejected, MissingLogprobs) as error:
-            self.fail(error.located(start.path, start.seed))
-        except EngineError as error:
-            self.lose(start.path, error.located(start.path, start.seed))
-        except Exception as error:  # whatever it is, it ends the run and reaches the caller
-            self.fail(error)
+            with self.handling_errors(start.path, start.seed):
+                if held:
+                    await asyncio.sleep(HELD_START)
+                async with aclosing(self.engine.stream(self.prompt_for(stream), seed=start.seed)) as chunks:
+                    async for chunk in chunks:
+                        self.read(stream, as_chunk(chunk))
+                        if stream.closed:
+                            break
+                if not stream.closed:
+                    await self.end(stream)
         finally:
             if stream.beyond:  # the path is decided: these are overrun
                 self.receive(Tokens(start.path, unread=stream.beyond), start.path)
-            self.cut |= stream.closed and not stream.counted
-            self.estimated |= stream.estimated
+            self.account.close(stream)
             self.streams.pop(start.path, None)
             if self.probes is not None:
                 self.probes.path_ended(start.path)
@@ -308,19 +296,17 @@ class _LiveRun:
             return self.prompt
         return replace(self.prompt, watch=WatchOptions(window, gate, stream.count_unheard))
 
-    def read(self, stream: PathStream, chunk: Sequence[Token]) -> None:
+    def read(self, stream: PathStream, chunk: Chunk) -> None:
         if self.probes is not None:
             self.probes.read(stream.number, chunk)
-        self.accepted += not stream.begun
+        self.account.accepted += not stream.begun
         self.unavailable = 0
         for event in stream.read(chunk):
             if isinstance(event, Tokens):
                 self.receive(event, stream.number)
             else:
                 self.carry_out(event, ())
-        self.cut |= stream.may_overrun
-        self.prompt_tokens = stream.prompt_tokens or self.prompt_tokens
-        self.cached_tokens += getattr(chunk, "cached_tokens", None) or 0  # in a path's last chunk
+        self.account.read(stream, chunk)
 
     async def end(self, stream: PathStream) -> None:
         number, summary = stream.number, stream.summary
@@ -332,23 +318,23 @@ class _LiveRun:
     async def vote(self, number: int, text: str, truncated: bool, summary: Summary | None) -> None:
         """A path ended by itself: the answer in its text."""
         answer, note = await extract_in_run(self.judge, text)
-        if note is not None:
-            self.notes[note] = None
+        self.account.note(note)
         if answer is None:
-            self.unanswered[truncated] += 1
+            self.account.unanswered[truncated] += 1
         self.receive(Ended(number, Fate.KEPT, answer, summary), number)
 
     async def classify(self, answers: Sequence[str]) -> None:
         """Which of these answers mean the same; comparing may be slow, so it runs off the loop."""
         classes, note = await classes_in_run(self.judge, answers)
-        if note is not None:
-            self.notes[note] = None
+        self.account.note(note)
         self.classes = Regrouped(classes)
         self.receive(self.classes)
 
     def lose(self, number: int, error: EngineError) -> None:
         """A lost path is replaced while the budget lasts; a server that refuses all connections is gone."""
-        self.lost = error
+        self.account.lost = error
+        if self.search is not None:
+            self.search.cancel(number)
         self.unavailable += isinstance(error, EngineUnavailable)
         self.receive(Ended(number, Fate.FAILED), number)
         if self.unavailable >= self.gone_after:
@@ -358,31 +344,6 @@ class _LiveRun:
         self.error = self.error or error
         self.stopped.set()
 
-    # -- the result
-
     def outcome(self) -> Outcome:
-        out = self.session.outcome()
-        voted = out.votes or out.abstained
-        if self.lost is not None and not voted and out.reason in ("engine", "budget"):
-            raise self.lost
-        at_once = self.engine is None or self.engine.stops_at_once
-        known = not self.cut or at_once or self.server_count is not None
-        overrun = out.tokens.overrun + max(0, (self.server_count or 0) - out.tokens.total)
-        prompt = self.prompt_tokens * self.accepted
-        tokens = replace(out.tokens, prompt=prompt, cached=self.cached_tokens, overrun=overrun, overrun_known=known)
-        if self.probes is not None:
-            tokens = replace(tokens, reread=self.probes.reread, cached=tokens.cached + self.probes.cached)
-            self.notes |= dict.fromkeys(self.probes.final_notes(self.prompt_tokens))
-        if self.search is not None:
-            tokens = replace(tokens, prompt=self.search.prompt, reread=self.search.reread, cached=self.search.cached)
-            self.notes |= dict.fromkeys(self.search.final_notes())
-        if out.answer is None and any(self.unanswered.values()):
-            self.notes[no_answer_note(self.judge, self.unanswered[True], self.unanswered[False])] = None
-        undecided = trait(self.judge, "undecided")
-        if isinstance(undecided, int) and undecided:
-            self.notes[f"{undecided} pairs of answers got no verdict in time and count as different"] = None
-        if self.estimated:
-            self.notes["the server did not count its tokens; the numbers here are estimated from its chunks"] = None
-        if self.lost is not None:
-            self.notes[f"paths were lost to the engine; the latest: {self.lost}"] = None
-        return replace(out, tokens=tokens, strategy=render(self.session.strategy), notes=(*out.notes, *self.notes))
+        out = replace(self.session.outcome(), strategy=render(self.session.strategy))
+        return self.account.complete(out, self.engine, self.judge, self.probes, self.search)

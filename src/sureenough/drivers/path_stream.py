@@ -3,42 +3,41 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 
 import numpy as np
 
-from sureenough.core.events import Start, Summary, Token, Tokens
+from sureenough.core.events import Start, Summary, Tokens
 from sureenough.drivers.observers import PathConfidence, PathText, PathTruncated
 from sureenough.engines.base import Chunk
 
 
+@dataclass(slots=True, eq=False)
 class PathStream:
     """A path that is being streamed."""
 
-    __slots__ = (
-        "_signals", "_texts", "_tokens", "begun", "beyond", "closed", "counted", "estimated", "may_overrun", "number",
-        "prompt_tokens", "start", "summary", "task", "truncated",
-    )  # fmt: skip
+    start: Start
+    signals: bool  # whether confidence is read
+    task: asyncio.Task[None] | None = None
+    begun: bool = False  # the engine has sent something
+    closed: bool = False  # the session has cancelled it
+    summary: Summary | None = None  # by an engine that watched the path
+    prompt_tokens: int | None = None
+    beyond: int = 0  # tokens past its limit or its cancel
+    counted: bool = False  # after a cancel: the engine knows how many tokens were generated in all
+    estimated: bool = False  # its token count is a guess
+    may_overrun: bool = False  # the engine closed the stream itself; the server may have generated more
+    truncated: bool = False  # its limit of tokens cut it
+    _texts: list[str] = field(default_factory=list)
+    _tokens: int = 0
 
-    def __init__(self, start: Start, signals: bool) -> None:
-        self.start, self.number = start, start.path
-        self.task: asyncio.Task[None] | None = None
-        self.begun = False  # the engine has sent something
-        self.closed = False  # the session has cancelled it
-        self.summary: Summary | None = None  # by an engine that watched the path
-        self.prompt_tokens: int | None = None
-        self.beyond = 0  # tokens past its limit or its cancel
-        self.counted = False  # after a cancel: the engine knows how many tokens were generated in all
-        self.estimated = False  # its token count is a guess
-        self.may_overrun = False  # the engine closed the stream itself; the server may have generated more
-        self.truncated = False  # its limit of tokens cut it
-        self._signals = signals  # whether confidence is read
-        self._texts: list[str] = []
-        self._tokens = 0
+    @property
+    def number(self) -> int:
+        return self.start.path
 
     @property
     def text(self) -> str:
-        """All text so far."""
         return "".join(self._texts)
 
     def count_unheard(self, tokens: int) -> None:
@@ -46,14 +45,9 @@ class PathStream:
         self.beyond += tokens
         self.counted = True
 
-    def read(self, chunk: Sequence[Token]) -> Iterator[Tokens | PathText | PathConfidence | PathTruncated]:
-        """The events of one chunk."""
+    def read(self, chunk: Chunk) -> Iterator[Tokens | PathText | PathConfidence | PathTruncated]:
         self.begun = True
         self._tokens += len(chunk)
-        if not isinstance(chunk, Chunk):
-            self._texts.extend([token.text for token in chunk])
-            yield Tokens(self.number, chunk)
-            return
         self._texts.append(chunk.text)
         self.estimated = chunk.estimated
         self.beyond += chunk.beyond
@@ -74,7 +68,7 @@ class PathStream:
 
     def _is_end_token_only(self, chunk: Chunk) -> bool:
         """Nothing but an end token without signals is a path without windows, like an empty one."""
-        if not self._signals or self._tokens or self.summary is not None or chunk.finish is None:
+        if not self.signals or self._tokens or self.summary is not None or chunk.finish is None:
             return False
         self.summary = Summary(chunk.unread, 0.0, 0.0, mean_peak=0.0, mean_conf=0.0, signals=np.empty((0, 2)))
         return True

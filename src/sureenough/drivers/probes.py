@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import aclosing
 from typing import Final
 
 from sureenough.answers import Judge
-from sureenough.core.events import Probe, Probed, Token, path_seed
+from sureenough.core.events import Probe, Probed, path_seed
 from sureenough.core.probing import ProbeReply
 from sureenough.drivers.judging import extract_in_run
-from sureenough.engines.base import Chunk, Engine, ExtendOptions, Prompt
+from sureenough.engines.base import Chunk, Engine, ExtendOptions, Prompt, as_chunk
 from sureenough.errors import EngineError, EngineRejected, MissingLogprobs
 
 BOX: Final = "\nThe answer is \\boxed{"
@@ -30,15 +30,12 @@ class GrowingText:
         self._pieces: list[tuple[int, str]] = []
         self._tokens = 0
 
-    def add(self, chunk: Sequence[Token]) -> None:
+    def add(self, chunk: Chunk) -> None:
         """Take the text of a chunk: token by token if its tokens have it, else in one piece."""
-        text = chunk.text if isinstance(chunk, Chunk) else None
         texts = [token.text for token in chunk]
-        if text is None or "".join(texts) == text:
-            self._pieces += [(self._tokens + n, piece) for n, piece in enumerate(texts)]
-        else:
-            self._pieces.append((self._tokens, text))
-        self._tokens += len(chunk) + (chunk.unread if isinstance(chunk, Chunk) else 0)
+        pieces = texts if "".join(texts) == chunk.text else [chunk.text]
+        self._pieces += [(self._tokens + n, piece) for n, piece in enumerate(pieces)]
+        self._tokens += len(chunk) + chunk.unread
 
     def until(self, tokens: int) -> str:
         """The text of the first tokens; if they end inside a piece, with all of it."""
@@ -64,8 +61,8 @@ class ProbeRequest:
         text = ""
         options = ExtendOptions(max_tokens=limit, stop=("\n",), temperature=0.0)
         async with aclosing(engine.extend(self._prompt, self._text + self._opening, options, seed=seed)) as chunks:
-            async for chunk in chunks:
-                chunk = chunk if isinstance(chunk, Chunk) else Chunk(chunk)
+            async for tokens in chunks:
+                chunk = as_chunk(tokens)
                 text += chunk.text
                 self.tokens += len(chunk) + chunk.unread + chunk.beyond
                 self.prompt_tokens = chunk.prompt_tokens or self.prompt_tokens
@@ -104,7 +101,7 @@ class LiveProbes:
         self._lost: EngineError | None = None  # the latest probe that failed
         self._notes: dict[str, None] = {}
 
-    def read(self, path: int, chunk: Sequence[Token]) -> None:
+    def read(self, path: int, chunk: Chunk) -> None:
         """A path grew."""
         self._texts.setdefault(path, GrowingText()).add(chunk)
 
@@ -129,8 +126,8 @@ class LiveProbes:
         request = ProbeRequest(self._prompt, self._texts[number].until(action.tokens), self._judge)
         try:
             reply = await request.send(engine, limit=action.limit, seed=seed)
-        except (EngineRejected, MissingLogprobs) as error:
-            raise error.located(number, seed) from None
+        except (EngineRejected, MissingLogprobs):
+            raise
         except EngineError as error:
             self._lost = error.located(number, seed)
         finally:

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from typing import Any, Final, NamedTuple
 
 from sureenough.errors import UsageError
-from sureenough.redact import redact
+from sureenough.redact import first_line, redact
 from sureenough.version import __version__
 
 AUTO: Final = "auto"
@@ -194,7 +194,3 @@ def _connect(ray: Any, address: str) -> None:
         f"the Ray cluster at {address} cannot be joined ({first_line(errors[0])}): run the command on a machine where "
         f"`ray start` has joined it"
     ) from None
-
-
-def first_line(error: BaseException) -> str:
-    return redact((str(error).strip() or type(error).__name__).splitlines()[0])[:300]

@@ -13,12 +13,13 @@ from contextlib import asynccontextmanager, suppress
 from typing import Any, Final
 
 from sureenough.drivers.executor import OpenExecutor
-from sureenough.drivers.ray_cluster import LOST_SECONDS, NO_NODE_LEFT, START_SECONDS, Node, RayCluster, first_line
+from sureenough.drivers.ray_cluster import LOST_SECONDS, NO_NODE_LEFT, START_SECONDS, Node, RayCluster
 from sureenough.drivers.ray_runner import EngineRecipe, Failed, Runner
 from sureenough.drivers.ray_vllm import VllmServer
 from sureenough.engines.base import Engine
 from sureenough.engines.server_loads import SKIP_SECONDS
 from sureenough.errors import EngineError, EngineRejected, EngineUnavailable
+from sureenough.redact import first_line
 
 POLL_SECONDS: Final = 1.0
 CLOSE_SECONDS: Final = 30.0

@@ -82,7 +82,6 @@ class Runner:
             return self._failed(error)
 
     async def close(self) -> None:
-        """Close the engine."""
         await self._stack.aclose()
 
     def _failed(self, error: Exception) -> Failed:

@@ -12,9 +12,10 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any, Final, TypeVar
 
-from sureenough.drivers.ray_cluster import LOST_SECONDS, NO_NODE_LEFT, RayCluster, first_line
+from sureenough.drivers.ray_cluster import LOST_SECONDS, NO_NODE_LEFT, RayCluster
 from sureenough.drivers.ray_runner import Failed, failed
 from sureenough.errors import EngineUnavailable, SureEnoughError, TraceError
+from sureenough.redact import first_line
 
 A = TypeVar("A")
 R = TypeVar("R")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import aclosing
 from dataclasses import replace
 from functools import partial
@@ -18,8 +18,9 @@ from sureenough.core.probing import LONGEST_PROBE
 from sureenough.drivers.executor import Executor, InProcess, OpenExecutor
 from sureenough.drivers.judging import PoolVerdicts, extract_in_run
 from sureenough.drivers.probes import GrowingText, ProbeRequest
-from sureenough.engines.base import Chunk, Engine, Prompt
+from sureenough.engines.base import Chunk, Engine, Prompt, as_chunk
 from sureenough.errors import EngineError, EngineRejected, EngineUnavailable, MissingLogprobs, UsageError
+from sureenough.json_text import mend
 from sureenough.pools import PoolInfo, RecordedPath, RecordedProbe
 from sureenough.pools.journal import Journal, by_question
 
@@ -182,7 +183,8 @@ async def _sample_once(engine: Engine, question: RecordQuestion, number: int, op
     prompt_tokens = 0
     try:
         async with asyncio.timeout(options.path_seconds), aclosing(engine.stream(prompt, seed=seed)) as chunks:
-            async for chunk in as_chunks(chunks):
+            async for tokens in chunks:
+                chunk = as_chunk(tokens)
                 growing.add(chunk)
                 collected.add(chunk)
                 prompt_tokens += chunk.prompt_tokens or 0
@@ -222,7 +224,6 @@ class CollectedPath:
         self._texts: list[str] = []
 
     def add(self, chunk: Chunk) -> None:
-        """Take one chunk."""
         self.peak += [token.peak for token in chunk]
         self.conf += [token.conf for token in chunk]
         self._texts.append(chunk.text)
@@ -231,9 +232,4 @@ class CollectedPath:
     @property
     def text(self) -> str:
         """Surrogate halves that came apart are joined; one that stays alone could not be written to a file."""
-        return "".join(self._texts).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-
-
-async def as_chunks(stream: AsyncIterator[object]) -> AsyncIterator[Chunk]:
-    async for chunk in stream:
-        yield chunk if isinstance(chunk, Chunk) else Chunk(chunk)  # type: ignore[arg-type]
+        return mend("".join(self._texts))

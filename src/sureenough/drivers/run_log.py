@@ -133,7 +133,6 @@ class RunView:
         self.error: dict[str, Any] | None = None
 
     def apply(self, line: LogLine) -> None:
-        """Take in one line."""
         self.run = line.get("run", self.run)
         for change in line.get("paths", ()):
             path = self.paths.setdefault(change["path"], new_path(change["path"]))

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import aclosing
 
 from sureenough.core.events import Adopt, Compute, Computed, Extend, Extended, Sampled, Token
 from sureenough.core.search import Continuation
-from sureenough.engines.base import Chunk, Engine, ExtendOptions, Prompt
+from sureenough.engines.base import Chunk, Engine, ExtendOptions, Prompt, as_chunk
 from sureenough.errors import MissingLogprobs
 
 
@@ -24,9 +24,8 @@ class Branch:
         self.prompt_tokens: int | None = None
         self.cached_tokens = 0
 
-    def add(self, received: Sequence[Token]) -> int:
+    def add(self, chunk: Chunk) -> int:
         """Take in a chunk; how many tokens it cost."""
-        chunk = received if isinstance(received, Chunk) else Chunk(received)
         if len(chunk.logprobs) != len(chunk):
             raise MissingLogprobs(
                 "the engine sends no log-probabilities of the tokens that it samples, by which a search is guided: use "
@@ -50,7 +49,6 @@ class Branch:
         return len(chunk) + chunk.unread + chunk.beyond
 
     def continuation(self) -> Continuation:
-        """What was sampled."""
         return Continuation(tuple(self._tokens), tuple(self._logprobs), self._complete, self._unread)
 
 
@@ -116,7 +114,7 @@ class LiveSearch:
                 extended = engine.extend(self._prompt, action.beginning, options, seed=action.seed)
                 async with aclosing(extended) as chunks:
                     async for chunk in chunks:
-                        tokens = branch.add(chunk)
+                        tokens = branch.add(as_chunk(chunk))
                         if tokens:
                             self._receive(Sampled(action.path, action.branch, tokens), action.path)
             finally:

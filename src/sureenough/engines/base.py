@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple, Protocol, Self
+from typing import Any, NamedTuple, Protocol, Self
 
 from sureenough.core.events import Summary, Token
 from sureenough.core.options import DEFAULT_WINDOW
@@ -115,11 +115,20 @@ class Chunk(list[Token]):
         self.logprobs = logprobs  # of the sampled tokens; only continuations have them
 
 
+def as_chunk(tokens: Sequence[Token]) -> Chunk:
+    """What an engine sent; plain lists of tokens get the defaults of a chunk."""
+    return tokens if isinstance(tokens, Chunk) else Chunk(tokens)
+
+
 class SupportsStream(Protocol):
     """The least that an engine must have."""
 
     def stream(self, prompt: Prompt, *, seed: int) -> AsyncGenerator[Sequence[Token], None]:
         """Generate one path; see `Engine.stream`."""
+
+
+StartRequest = Callable[["Engine"], AsyncGenerator[Sequence[Token], None]]
+"""Starts a path or a continuation on an engine."""
 
 
 class Engine:
@@ -175,30 +184,29 @@ class Engine:
         return None
 
 
-async def extend_once(
-    engine: Engine, prompt: Prompt, beginning: str, options: ExtendOptions, *, seed: int
-) -> AsyncGenerator[Sequence[Token], None]:
-    """`extend` of an engine that is not open; a run opens it once for all its requests."""
-    async with (
-        engine.open(parallel=1) as ready,
-        aclosing(ready.extend(prompt, beginning, options, seed=seed)) as chunks,
-    ):
-        async for chunk in chunks:
-            yield chunk
+class ClosedEngine(Engine):
+    """An engine that generates only while it is open. A run opens it once; a single request, for itself."""
 
+    def stream(self, prompt: Prompt, *, seed: int) -> AsyncGenerator[Sequence[Token], None]:
+        return self._opened_for(lambda ready: ready.stream(prompt, seed=seed))
 
-_OPTIONAL: Final = (
-    "stops_at_once", "window", "longest_window", "max_path_tokens", "template", "servers", "extend", "open", "prepare",
-    "model_name", "sampling", "generated_tokens", "responds",
-)  # fmt: skip
+    def extend(
+        self, prompt: Prompt, beginning: str, options: ExtendOptions, *, seed: int
+    ) -> AsyncGenerator[Sequence[Token], None]:
+        return self._opened_for(lambda ready: ready.extend(prompt, beginning, options, seed=seed))
+
+    async def _opened_for(self, request: StartRequest) -> AsyncGenerator[Sequence[Token], None]:
+        async with self.open(parallel=1) as ready, aclosing(request(ready)) as chunks:
+            async for chunk in chunks:
+                yield chunk
 
 
 class _Adapted(Engine):
     """An object that is not derived from `Engine`, with the defaults for all that it lacks."""
 
     def __init__(self, engine: SupportsStream) -> None:
-        for name in ("stream", *_OPTIONAL):
-            if hasattr(engine, name):
+        for name in vars(Engine):
+            if not name.startswith("_") and hasattr(engine, name):
                 setattr(self, name, getattr(engine, name))
 
 
@@ -217,13 +225,11 @@ class SharedEngine(Engine):
         self.max_path_tokens = engine.max_path_tokens
 
     def stream(self, prompt: Prompt, *, seed: int) -> AsyncGenerator[Sequence[Token], None]:
-        """One path of the engine."""
         return self._engine.stream(prompt, seed=seed)
 
     def extend(
         self, prompt: Prompt, beginning: str, options: ExtendOptions, *, seed: int
     ) -> AsyncGenerator[Sequence[Token], None]:
-        """One continuation of the engine."""
         return self._engine.extend(prompt, beginning, options, seed=seed)
 
     def model_name(self) -> str:

@@ -9,23 +9,30 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Final
 from zlib import crc32
 
 from sureenough.core.events import Token
-from sureenough.engines.base import Chunk, Engine, ExtendOptions, Prompt, SupportsStream, as_engine, extend_once
+from sureenough.engines.base import (
+    ClosedEngine,
+    Engine,
+    ExtendOptions,
+    Prompt,
+    StartRequest,
+    SupportsStream,
+    as_engine,
+)
 from sureenough.engines.server_loads import ServerCounts, ServerLoads
 from sureenough.errors import EngineError, EngineRejected, EngineUnavailable, MissingLogprobs, UsageError
 
-_Start = Callable[[Engine], AsyncGenerator[Sequence[Token], None]]
 CHECK_SECONDS: Final = 5.0
 """Between two checks of all engines."""
 
 
-class LoadBalancer(Engine):
+class LoadBalancer(ClosedEngine):
     """Distributes paths over engines. Several runs may share it; the load is that of all of them together."""
 
     def __init__(self, engines: Sequence[SupportsStream]) -> None:
@@ -61,14 +68,6 @@ class LoadBalancer(Engine):
             ready = [await stack.enter_async_context(engine.open(parallel=parallel)) for engine in self.engines]
             async with balanced(self.loads, ready) as opened:
                 yield opened
-
-    async def stream(self, prompt: Prompt, *, seed: int) -> AsyncGenerator[Sequence[Token], None]:
-        """Generate one path; a run opens the engines once for all its paths."""
-        async with self.open(parallel=1) as ready, aclosing(ready.stream(prompt, seed=seed)) as chunks:
-            async for chunk in chunks:
-                yield chunk
-
-    extend = extend_once
 
 
 @asynccontextmanager
@@ -126,7 +125,7 @@ class OpenLoadBalancer(Engine):
         return self._generate(prompt, lambda engine: engine.extend(prompt, beginning, options, seed=seed), None, place)
 
     async def _generate(
-        self, prompt: Prompt, start: _Start, seed: int | None, place: int | None
+        self, prompt: Prompt, start: StartRequest, seed: int | None, place: int | None
     ) -> AsyncGenerator[Sequence[Token], None]:
         """A path or a continuation, on the engine at `place` or else on the first that responds."""
         tried = set[int]()
@@ -146,7 +145,7 @@ class OpenLoadBalancer(Engine):
                     raise
 
     async def _generate_on(
-        self, index: int, key: int, start: _Start, seed: int | None
+        self, index: int, key: int, start: StartRequest, seed: int | None
     ) -> AsyncGenerator[Sequence[Token], None]:
         """A path or a continuation on one engine, counted; the place of a path is kept under its seed."""
         with self.counted(index, key) as request:
@@ -155,7 +154,7 @@ class OpenLoadBalancer(Engine):
             try:
                 async with aclosing(start(self.ready[index])) as chunks:
                     async for chunk in chunks:
-                        request.tokens += len(chunk) + (chunk.unread if isinstance(chunk, Chunk) else 0)
+                        request.tokens += len(chunk) + getattr(chunk, "unread", 0)
                         yield chunk
             except EngineError as error:
                 request.failed = True

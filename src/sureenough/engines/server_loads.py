@@ -80,7 +80,6 @@ class ServerLoads:
         return [load.running for load in self._loads]
 
     def counts(self) -> list[ServerCounts]:
-        """One line per server."""
         return [
             ServerCounts(name, self.is_available(index), load.running, load.started, load.finished, load.failed,
                          load.tokens, load.speed or 0.0, load.weight, load.cached)

@@ -7,7 +7,8 @@ from sureenough.pools.journal import Journal, write_journal_pool
 from sureenough.pools.learner import Learner
 from sureenough.pools.parts import is_address, is_pool
 from sureenough.pools.path import RecordedPath, RecordedProbe, SummarisedPath, scan_together
-from sureenough.pools.read import Pool, Question
+from sureenough.pools.read import Pool
+from sureenough.pools.rows import Question
 from sureenough.pools.schema import PoolInfo
 from sureenough.pools.write import PoolWriter, write_pool
 

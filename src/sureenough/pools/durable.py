@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import os
 import socket
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
-from typing import IO, Any, Final, Self
+from typing import IO, Any, Final
 from zlib import crc32
 
 from sureenough.errors import TraceError, UsageError
@@ -65,7 +65,7 @@ def write_file(file: Path, data: bytes) -> None:
 HELD_ELSEWHERE: Final = "if that process has ended, remove {file}"
 
 
-class OutputLock:
+class OutputLock(AbstractContextManager["OutputLock"]):
     """Held by the one process that writes an output. The file names its owner by process id and host.
 
     An operating-system lock on the file decides, so the lock of a killed process is free at once. On file systems
@@ -111,9 +111,6 @@ class OutputLock:
             with suppress(*[PermissionError] if WINDOWS else []):
                 self.file.unlink(missing_ok=True)
             self._handle.close()
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.release()

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Protocol, Self
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -17,7 +18,8 @@ from sureenough.core.options import choose_window
 from sureenough.errors import TraceError, UsageError
 from sureenough.pools.json_lines import JsonLinesFile, Line, write_lines
 from sureenough.pools.path import RecordedPath, RecordedProbe
-from sureenough.pools.read import Pool, Question
+from sureenough.pools.read import Pool
+from sureenough.pools.rows import Question
 from sureenough.pools.schema import PoolInfo
 from sureenough.pools.write import PoolWriter, system_message
 
@@ -59,7 +61,7 @@ class JournalPaths(Mapping[Key, RecordedPath]):
         return len(self._offsets)
 
 
-class Journal:
+class Journal(AbstractContextManager["Journal"]):
     """Append paths; read them back. The first line says how they were sampled, and must not change."""
 
     def __init__(self, file: Path, terms: dict[str, Any]) -> None:
@@ -78,9 +80,6 @@ class Journal:
 
     def close(self) -> None:
         self._lines.close()
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()

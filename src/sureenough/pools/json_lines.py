@@ -11,9 +11,9 @@ import json
 import os
 import re
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
-from typing import Any, BinaryIO, Final, Self
+from typing import Any, BinaryIO, Final
 from zlib import crc32
 
 from sureenough.errors import TraceError
@@ -27,7 +27,7 @@ TELLING_TERMS: Final = ("model", "dataset", "kind", "template")
 _CHECKSUM: Final = re.compile(rb', "crc32": "([0-9a-f]{8})"\}\n\Z')
 
 
-class JsonLinesFile:
+class JsonLinesFile(AbstractContextManager["JsonLinesFile"]):
     """Append lines; iterate over all of them, or read one again by its offset. Memory does not grow with the file."""
 
     def __init__(self, file: Path, terms: dict[str, Any], noun: str) -> None:
@@ -64,16 +64,12 @@ class JsonLinesFile:
         return ((offset, line) for offset, line in read_lines(self.file) if offset)
 
     def at(self, offset: int) -> Line:
-        """The line at an offset."""
         with open(self.file, "rb") as handle:
             handle.seek(offset)
             return _parse(handle.readline(), f"{self.file}, at byte {offset}", checked=self._checked)
 
     def close(self) -> None:
         self._handle.close()
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()

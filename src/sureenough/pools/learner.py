@@ -77,8 +77,7 @@ class Learner:
     def merge(self, gained: Mapping[LearnerKey, LearnerState]) -> None:
         """Add what others have learned."""
         with self._lock:
-            for key, state in gained.items():
-                _keep(self._states, key, self._states.get(key, LearnerState()) + state)
+            _add(self._states, gained)
 
     def save(self) -> None:
         """Write the file durably; a reader sees the old states or the new ones. Raises OSError if it cannot."""
@@ -160,15 +159,13 @@ class LearnerReplica(Learner):
     def put_back(self, gained: Mapping[LearnerKey, LearnerState]) -> None:
         """The exchange failed."""
         with self._lock:
-            for key, state in gained.items():
-                _keep(self._gained, key, self._gained.get(key, LearnerState()) + state)
+            _add(self._gained, gained)
 
     def replace(self, shared: Mapping[LearnerKey, LearnerState]) -> None:
         """Go on from what all have learned together, and what was learned here in the meantime."""
         with self._lock:
             self._states = OrderedDict(shared)
-            for key, state in self._gained.items():
-                _keep(self._states, key, self._states.get(key, LearnerState()) + state)
+            _add(self._states, self._gained)
 
 
 def _keep(states: OrderedDict[LearnerKey, LearnerState], key: LearnerKey, state: LearnerState) -> LearnerState:
@@ -178,6 +175,11 @@ def _keep(states: OrderedDict[LearnerKey, LearnerState], key: LearnerKey, state:
     while len(states) > MOST_STATES:
         states.popitem(last=False)
     return state
+
+
+def _add(states: OrderedDict[LearnerKey, LearnerState], gained: Mapping[LearnerKey, LearnerState]) -> None:
+    for key, state in gained.items():
+        _keep(states, key, states.get(key, LearnerState()) + state)
 
 
 def as_learner(learn: Learner | str | Path) -> Learner:

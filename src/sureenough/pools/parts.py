@@ -7,7 +7,7 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 from urllib.parse import unquote
@@ -18,7 +18,7 @@ from pyarrow import fs
 
 from sureenough.errors import TraceError
 from sureenough.pools.schema import KEY, REQUIRED, PoolInfo
-from sureenough.redact import HIDDEN, redact
+from sureenough.redact import HIDDEN, first_line, redact
 
 QUESTIONS: Final = (".csv", ".tsv", ".json", ".jsonl")
 """Files of questions, which are not pools yet."""
@@ -75,7 +75,6 @@ class PoolPart:
         return content.hexdigest()
 
     def info(self, parquet: pq.ParquetFile | None = None) -> PoolInfo:
-        """What it says about itself."""
         return PoolInfo.parse(((parquet or self.open()).schema_arrow.metadata or {}).get(KEY), self.name)
 
     def columns(self, schema: pa.Schema) -> dict[str, pa.DataType]:
@@ -210,12 +209,9 @@ def joined_info(parts: list[PoolPart], infos: list[PoolInfo]) -> PoolInfo:
                     "pool need the same: keep them in two folders"
                 )
     more = first.more if len(infos) == 1 else {name: value for name, value in first.more.items() if name != "verdicts"}
-    return PoolInfo(
-        first.dataset if all(info.dataset == first.dataset for info in infos) else None,
-        first.model, first.engine, first.k, first.logprobs, first.sampling, first.prompt,
-        first.window if all(info.window == first.window for info in infos) else None,
-        first.kind, first.schema, more,
-    )  # fmt: skip
+    dataset = first.dataset if all(info.dataset == first.dataset for info in infos) else None
+    window = first.window if all(info.window == first.window for info in infos) else None
+    return replace(first, dataset=dataset, window=window, more=more)
 
 
 def _what_a_pool_is(questions: str) -> str:
@@ -236,12 +232,3 @@ def count_values(name: str, parquet: pq.ParquetFile) -> int:
 def _is_list_of_floats(kind: pa.DataType) -> bool:
     a_list = pa.types.is_list(kind) or pa.types.is_large_list(kind)
     return bool(a_list and pa.types.is_floating(kind.value_type))
-
-
-def first_line(error: BaseException, *secrets: str) -> str:
-    """The first line of an error's text, without secrets and escapes."""
-    text = str(error)
-    for secret in filter(None, secrets):
-        text = text.replace(secret, HIDDEN)  # before the text is cut: a secret may have several lines
-    lines = text.strip().splitlines()
-    return redact(lines[0]) if lines else type(error).__name__

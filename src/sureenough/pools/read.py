@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 from typing import Final, cast
 
@@ -16,28 +16,15 @@ import pyarrow.parquet as pq
 
 from sureenough.core.options import choose_window
 from sureenough.errors import TraceError
-from sureenough.pools.parts import PoolPart, check_same, count_values, first_line, joined_info, pool_parts
-from sureenough.pools.path import RecordedPath
-from sureenough.pools.rows import PoolRow, decode_rows
+from sureenough.pools.parts import PoolPart, check_same, count_values, joined_info, pool_parts
+from sureenough.pools.rows import PoolRow, Question, decode_rows
 from sureenough.pools.schema import PoolInfo
+from sureenough.redact import first_line
 
 BATCH: Final = 512
 """Rows decoded at once."""
 READ_ROWS: Final = 1 << 16
 """Rows of the column of questions alone that are read at once."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Question:
-    """All recorded paths of one question."""
-
-    id: str
-    gold: str | None
-    level: int | None
-    paths: list[RecordedPath]
-    text: str | None = None  # the question as it was written
-    kind: str | None = None  # of answer, if not the pool's
-    part: int = 0  # which file of the pool holds it
 
 
 class Pool:
@@ -127,15 +114,15 @@ class Pool:
         finished: dict[str, int] = {}
         question: Question | None = None
         for number in range(len(self.parts)):
-            for row in self._rows(number, first, last):
-                if question is None or (row.question, number) != (question.id, question.part):
+            for own, path in self._rows(number, first, last):
+                if question is None or (own.id, number) != (question.id, question.part):
                     if question is not None:
                         finished[question.id] = question.part
                         yield question
-                    if row.question in finished:
-                        raise self._scattered(row.question, finished[row.question], number)
-                    question = Question(row.question, row.gold, row.level, [], row.question_text, row.kind, number)
-                question.paths.append(row.path)
+                    if own.id in finished:
+                        raise self._scattered(own.id, finished[own.id], number)
+                    question = replace(own, part=number)
+                question.paths.append(path)
         if question is None:
             raise TraceError(f"{self.name}: all of its {self.rows} rows are damaged; record the pool again")
         yield question
@@ -179,7 +166,7 @@ class Pool:
 
     def _decode(self, part: PoolPart, batch: pa.RecordBatch, start: int) -> Iterator[PoolRow]:
         for i, row in enumerate(decode_rows(batch, list(self._columns))):
-            if isinstance(row, PoolRow):
+            if not isinstance(row, str):
                 yield row
             elif self.skip_damaged:
                 self.damaged += 1

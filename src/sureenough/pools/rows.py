@@ -13,6 +13,23 @@ import pyarrow as pa
 from sureenough.pools.path import RecordedPath, RecordedProbe
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Question:
+    """All recorded paths of one question."""
+
+    id: str
+    gold: str | None
+    level: int | None
+    paths: list[RecordedPath]
+    text: str | None = None  # the question as it was written
+    kind: str | None = None  # of answer, if not the pool's
+    part: int = 0  # which file of the pool holds it
+
+
+PoolRow = tuple[Question, RecordedPath]
+"""A path, and its question without any."""
+
+
 def decode_rows(batch: pa.RecordBatch, names: Sequence[str]) -> Iterator[PoolRow | str]:
     """The rows of a batch; if one is damaged, what is wrong with it."""
     columns = {name: _values(batch.column(name)) for name in names if name not in ("peak", "conf")}
@@ -23,32 +40,10 @@ def decode_rows(batch: pa.RecordBatch, names: Sequence[str]) -> Iterator[PoolRow
         yield _row(row, peak, conf) if problem is None else problem
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class PoolRow:
-    """One path and its question."""
-
-    question: str
-    gold: str | None
-    level: int | None
-    path: RecordedPath
-    question_text: str | None
-    kind: str | None
-
-
-def _row(values: dict[str, Any], peak: Any, conf: Any) -> PoolRow:
-    path = RecordedPath(
-        values["answer"],
-        peak,
-        conf,
-        number=values["path"],
-        finish=values["finish"] or "stop",
-        text=values.get("text"),
-        seed=values.get("seed"),
-        probes=values.get("probes"),
-    )
-    return PoolRow(
-        values["question"], values["gold"], values["level"], path, values.get("question_text"), values.get("kind")
-    )
+def _row(row: dict[str, Any], peak: Any, conf: Any) -> PoolRow:
+    optional = {name: row.get(name) for name in ("text", "seed", "probes")}
+    path = RecordedPath(row["answer"], peak, conf, number=row["path"], finish=row["finish"] or "stop", **optional)
+    return Question(row["question"], row["gold"], row["level"], [], row.get("question_text"), row.get("kind")), path
 
 
 def _signals(column: pa.ListArray) -> Iterator[Any]:

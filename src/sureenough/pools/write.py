@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -16,13 +16,13 @@ import pyarrow.parquet as pq
 from sureenough.errors import TraceError
 from sureenough.pools.durable import own_file, publish
 from sureenough.pools.path import RecordedPath
-from sureenough.pools.read import Question
+from sureenough.pools.rows import Question
 from sureenough.pools.schema import OPTIONAL, PoolInfo, pool_schema
 
 ROWS: Final = 2048  # rows per row group: a few megabytes
 
 
-class PoolWriter:
+class PoolWriter(AbstractContextManager["PoolWriter"]):
     """Writes questions as they come; the file appears when the writer is closed without an error."""
 
     def __init__(self, file: str | Path, info: PoolInfo, *, optional: Iterable[str] = ()) -> None:
@@ -58,9 +58,6 @@ class PoolWriter:
         self._flush()
         self._writer.close()
         publish(self._part, self.file)
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

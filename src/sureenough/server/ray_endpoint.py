@@ -14,10 +14,10 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Final
 
-from sureenough.drivers.ray_cluster import LOST_SECONDS, RayCluster, first_line
+from sureenough.drivers.ray_cluster import LOST_SECONDS, RayCluster
 from sureenough.drivers.ray_runner import carried_variables
 from sureenough.errors import EngineUnavailable, UsageError
-from sureenough.redact import redact
+from sureenough.redact import first_line, redact
 from sureenough.server.ray_replica import APPLICATION, Learned, Replica, ReplicaSettings, SharedState
 from sureenough.server.settings import ServerSettings
 

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from sureenough import reasoner
 from sureenough.core.events import Token
-from sureenough.engines.base import Engine, ExtendOptions, Prompt, extend_once
+from sureenough.engines.base import ClosedEngine, Prompt, SharedEngine
 from sureenough.engines.local import gguf, hub
 from sureenough.engines.local.llama_server import LlamaServer, LlamaServerOptions, served
 from sureenough.engines.local.memory import available
@@ -36,7 +36,7 @@ SAMPLERS: Final = {"samplers": ["temperature", "top_p"], "top_k": 0, "min_p": 0.
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Local(Engine):
+class Local(ClosedEngine):
     """A GGUF model on this machine: a file, `hf:OWNER/NAME[:FILE]`, or the built-in model."""
 
     model: str | Path | None = None
@@ -145,14 +145,6 @@ class Local(Engine):
             async with self.wire(server.url, server.key).open(parallel=parallel) as connection:
                 yield LocalConnection(connection, server)
 
-    async def stream(self, prompt: Prompt, *, seed: int) -> AsyncGenerator[Sequence[Token], None]:
-        """Generate one path; a run opens the engine once for all its paths."""
-        async with self.open(parallel=1) as ready, aclosing(ready.stream(prompt, seed=seed)) as chunks:
-            async for chunk in chunks:
-                yield chunk
-
-    extend = extend_once
-
     def model_name(self) -> str:
         return self.name
 
@@ -160,12 +152,12 @@ class Local(Engine):
         return self.wire().sampling()
 
 
-class LocalConnection(Engine):
-    """A running server with its connections open."""
+class LocalConnection(SharedEngine):
+    """A running server with its connections open; it refuses by itself a beginning that does not fit the context."""
 
     def __init__(self, connection: OpenAIConnection, server: LlamaServer) -> None:
+        super().__init__(connection)
         self.connection, self.server = connection, server
-        self.window, self.max_path_tokens = connection.window, connection.max_path_tokens
         self._visits, self._alone = server.visits, server.users == 1
         self._sizes: dict[str, int] = {}  # tokens of prompts
         self._measuring = asyncio.Lock()
@@ -181,12 +173,6 @@ class LocalConnection(Engine):
         async with aclosing(self.connection.stream(prompt, seed=seed)) as chunks:
             async for chunk in chunks:
                 yield chunk
-
-    def extend(
-        self, prompt: Prompt, beginning: str, options: ExtendOptions, *, seed: int
-    ) -> AsyncGenerator[Sequence[Token], None]:
-        """Continue a beginning; llama.cpp itself refuses one that does not fit the context."""
-        return self.connection.extend(prompt, beginning, options, seed=seed)
 
     async def _check_size(self, prompt: Prompt) -> None:
         """Refuse a question that leaves a path too little context."""

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
-from contextlib import aclosing, asynccontextmanager
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import KW_ONLY, dataclass, field
 from math import inf
 from typing import Any
 
-from sureenough.core.events import Token
-from sureenough.engines.base import Engine, Prompt, extend_once
+from sureenough.engines.base import ClosedEngine
 from sureenough.engines.openai.address import api_key, basic_auth, parse_url, proxy_for, without_secrets
 from sureenough.engines.openai.connection import OpenAIConnection
 from sureenough.engines.openai.errors import ServerErrors
@@ -40,7 +39,7 @@ def check_sampling(temperature: float, top_p: float) -> None:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class OpenAI(Engine):
+class OpenAI(ClosedEngine):
     """A model behind an OpenAI-compatible server: vLLM, SGLang, llama.cpp, LM Studio, hosted APIs."""
 
     url: str  # up to and including /v1
@@ -107,14 +106,6 @@ class OpenAI(Engine):
             if self.metrics:
                 connection.counters_at_open = await settled_counters(transport, bare)
             yield connection
-
-    async def stream(self, prompt: Prompt, *, seed: int) -> AsyncGenerator[Sequence[Token], None]:
-        """Generate one path on a connection of its own; a run opens the engine once for all its paths."""
-        async with self.open(parallel=1) as connection, aclosing(connection.stream(prompt, seed=seed)) as chunks:
-            async for chunk in chunks:
-                yield chunk
-
-    extend = extend_once
 
     def model_name(self) -> str:
         return self.model

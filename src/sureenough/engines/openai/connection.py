@@ -61,7 +61,6 @@ class OpenAIConnection(Engine):
         return self.engine.model
 
     def sampling(self) -> dict[str, Any]:
-        """The sampling parameters of the request."""
         return self.engine.sampling()
 
     async def generated_tokens(self) -> int | None:
@@ -79,13 +78,10 @@ class OpenAIConnection(Engine):
             return False
         return response.status < 500
 
-    async def stream(self, prompt: Prompt, *, seed: int) -> AsyncGenerator[Sequence[Token], None]:
-        """Generate one path."""
+    def stream(self, prompt: Prompt, *, seed: int) -> AsyncGenerator[Sequence[Token], None]:
         engine = self.engine
         body = request(prompt, seed, model=engine.model, chat=engine.chat, k=engine.k, sampling=engine.sampling())
-        async with aclosing(self._generate(prompt, body, engine.max_path_tokens)) as chunks:
-            async for chunk in chunks:
-                yield chunk
+        return self._generate(prompt, body, engine.max_path_tokens)
 
     async def extend(
         self, prompt: Prompt, beginning: str, options: ExtendOptions, *, seed: int
@@ -191,7 +187,6 @@ class OpenAIConnection(Engine):
 
     @property
     def url(self) -> URL:
-        """The URL of completions."""
         return self.endpoint("chat/completions" if self.engine.chat else "completions")
 
     def endpoint(self, name: str) -> URL:

@@ -6,6 +6,7 @@ from typing import Final
 
 from sureenough.engines.openai.wire import TOOL_CALL, Choice, Delta, ToolCallDelta
 from sureenough.errors import EngineError
+from sureenough.json_text import mend
 
 END_OF_REASONING: Final = "\n</think>\n\n"
 
@@ -72,8 +73,4 @@ class MessageText:
         text, self._half = self._half + text, ""
         if text and "\ud800" <= text[-1] <= "\udbff":
             self._half, text = text[-1], text[:-1]
-        try:
-            text.encode()
-        except UnicodeEncodeError:
-            return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-        return text
+        return mend(text)

@@ -126,7 +126,6 @@ class ReplyParser:
             self.receive(data)
 
     def receive(self, data: bytes) -> None:
-        """Parse one event."""
         if self.done or data == DONE:
             self.done = True
             return

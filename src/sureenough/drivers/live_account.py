@@ -1,0 +1,81 @@
+"""What a live run has cost beside the tokens that its session counts, and what a reader of its outcome should know."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from sureenough.answers import Judge
+from sureenough.core.outcome import Outcome
+from sureenough.drivers.judging import no_answer_note, trait
+from sureenough.drivers.path_stream import PathStream
+from sureenough.drivers.probes import LiveProbes
+from sureenough.drivers.search import LiveSearch
+from sureenough.engines.base import Chunk, Engine
+from sureenough.errors import EngineError
+
+
+@dataclass(slots=True)
+class LiveAccount:
+    """Prompt tokens, tokens that were generated after cancels, and notes."""
+
+    accepted: int = 0  # paths that the server began
+    prompt_tokens: int = 0  # of one path
+    cached_tokens: int = 0
+    server_count: int | None = None  # tokens by the server's own counters
+    cut: bool = False  # something was cancelled whose tokens are not all known
+    estimated: bool = False
+    unanswered: dict[bool, int] = field(default_factory=lambda: {False: 0, True: 0})
+    """Paths without an answer, by whether their limit of tokens cut them."""
+    lost: EngineError | None = None  # the latest path that failed
+    _notes: dict[str, None] = field(default_factory=dict)
+
+    def note(self, text: str | None) -> None:
+        """Tell the reader of the outcome, once."""
+        if text is not None:
+            self._notes[text] = None
+
+    def read(self, stream: PathStream, chunk: Chunk) -> None:
+        """A chunk of this path has been read."""
+        self.cut |= stream.may_overrun
+        self.prompt_tokens = stream.prompt_tokens or self.prompt_tokens
+        self.cached_tokens += chunk.cached_tokens or 0  # in a path's last chunk
+
+    def close(self, stream: PathStream) -> None:
+        """The stream of a path is over."""
+        self.cut |= stream.closed and not stream.counted
+        self.estimated |= stream.estimated
+
+    def complete(
+        self, out: Outcome, engine: Engine | None, judge: Judge, probes: LiveProbes | None, search: LiveSearch | None
+    ) -> Outcome:
+        """The session's outcome with the rest of its cost, and with all notes.
+
+        Raises:
+            EngineError: nothing is left to vote with.
+        """
+        voted = out.votes or out.abstained
+        if self.lost is not None and not voted and out.reason in ("engine", "budget"):
+            raise self.lost
+        known = not self.cut or engine is None or engine.stops_at_once or self.server_count is not None
+        overrun = out.tokens.overrun + max(0, (self.server_count or 0) - out.tokens.total)
+        prompt = self.prompt_tokens * self.accepted
+        tokens = replace(out.tokens, prompt=prompt, cached=self.cached_tokens, overrun=overrun, overrun_known=known)
+        if probes is not None:
+            tokens = replace(tokens, reread=probes.reread, cached=tokens.cached + probes.cached)
+            self._notes |= dict.fromkeys(probes.final_notes(self.prompt_tokens))
+        if search is not None:
+            tokens = replace(tokens, prompt=search.prompt, reread=search.reread, cached=search.cached)
+            self._notes |= dict.fromkeys(search.final_notes())
+        self._add_final_notes(out, judge)
+        return replace(out, tokens=tokens, notes=(*out.notes, *self._notes))
+
+    def _add_final_notes(self, out: Outcome, judge: Judge) -> None:
+        if out.answer is None and any(self.unanswered.values()):
+            self.note(no_answer_note(judge, self.unanswered[True], self.unanswered[False]))
+        undecided = trait(judge, "undecided")
+        if isinstance(undecided, int) and undecided:
+            self.note(f"{undecided} pairs of answers got no verdict in time and count as different")
+        if self.estimated:
+            self.note("the server did not count its tokens; the numbers here are estimated from its chunks")
+        if self.lost is not None:
+            self.note(f"paths were lost to the engine; the latest: {self.lost}")
