@@ -94,11 +94,14 @@ def decisions(options: argparse.Namespace) -> None:
 async def _decisions(options: argparse.Namespace) -> None:
     limits = httpx.Limits(max_connections=options.paths)
     async with httpx.AsyncClient(base_url=options.url, timeout=300, limits=limits) as client:
-        warmup = await asyncio.gather(*[_path(client, options, Gate()) for _ in range(16)])
+        messages = {"model": options.model, "messages": [{"role": "user", "content": COUNTING}]}
+        tokenized = await client.post(options.url.removesuffix("v1") + "tokenize", json=messages)
+        prompt = tokenized.raise_for_status().json()["tokens"]
+        warmup = await asyncio.gather(*[_path(client, options, prompt, Gate()) for _ in range(16)])
         columns = [np.array(signals).T for signals, _ in warmup]
         windows = [scan(peak, conf, options.window) for peak, conf in columns]
         gate = Stratified(trust=99.0, drop=2.0)(windows)
-        paths = await asyncio.gather(*[_path(client, options, gate) for _ in range(options.paths)])
+        paths = await asyncio.gather(*[_path(client, options, prompt, gate) for _ in range(options.paths)])
     decided = [(first_failure(signals, options.window, gate), summary) for signals, summary in paths]
     inside = [summary.tokens if summary.tier else None for _, summary in decided]
     differences = [
@@ -123,14 +126,16 @@ async def _decisions(options: argparse.Namespace) -> None:
     )
 
 
-async def _path(client: httpx.AsyncClient, options: argparse.Namespace, gate: Gate) -> tuple[Signals, Any]:
+async def _path(
+    client: httpx.AsyncClient, options: argparse.Namespace, prompt: list[int], gate: Gate
+) -> tuple[Signals, Any]:
     """The signals of one path by its reply's log-probabilities, and its record.
 
     A plain completion has the sampled token beside the 20 likeliest; in a chat reply it takes the place of one.
     """
     request = WatchRequest(secrets.token_urlsafe(18), options.window, gate, trace=True)
     body = {
-        "model": options.model, "prompt": COUNTING, "temperature": 1.0, "max_tokens": options.max_path_tokens,
+        "model": options.model, "prompt": prompt, "temperature": 1.0, "max_tokens": options.max_path_tokens,
         "logprobs": K, "return_tokens_as_token_ids": True, "vllm_xargs": request.to_arguments(),
     }  # fmt: skip
     reply = (await client.post("/completions", json=body)).raise_for_status().json()
