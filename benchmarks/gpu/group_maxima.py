@@ -55,7 +55,8 @@ def _merge_groups(
     bound = _kth_group_maximum(tl.max(tl.reshape(largest, [ALL // 64, 64]), axis=0), K)
     bound, count = _raise_threshold(largest, bound, most, K, SLOTS)
     taken = (largest > bound).to(tl.int32)
-    tl.store(chosen + row * SLOTS + tl.cumsum(taken, axis=0) - 1, group, mask=taken > 0)
+    place = tl.cumsum(taken, axis=0) - 1
+    tl.store(chosen + row * SLOTS + place, group, mask=taken > 0)
     # What some threads stored is read by others.
     tl.debug_barrier()
     slot = tl.arange(0, SLOTS)
