@@ -1,8 +1,9 @@
 """The fused kernel on a GPU: first against float64, then its tile shapes, then against the alternatives.
 
-    python benchmarks/gpu/kernel.py [--json FILE] [--quick]
+    python benchmarks/gpu/kernel.py [--json FILE] [--quick] [--groups]
 
 (a) a loop over requests with a host sync each, (b) batched torch, (c) ours, (d) one plain read of the logits.
+--groups checks, tunes and measures a variant of (c) beside it (group_maxima.py), before the rest.
 """
 
 from __future__ import annotations
@@ -24,8 +25,9 @@ import triton
 
 sys.path.insert(0, str(Path(__file__).parent))
 import common
+from group_maxima import GROUP_SHAPES, group_signals
 
-from sureenough.engines.vllm.kernels.top_k import BEST_TILES, TileShape, top_k_signals
+from sureenough.engines.vllm.kernels.top_k import TileShape, top_k_signals
 
 K = 20
 Keep = Callable[[str, object], None]
@@ -56,7 +58,10 @@ def rows_of(logits: torch.Tensor) -> torch.Tensor:
     return torch.arange(len(logits), dtype=torch.int32, device=logits.device)
 
 
-def check(shape: TileShape | None, vocabularies: tuple[int, ...] = VOCABULARIES) -> dict[str, Any]:
+def check(
+    signals: Callable[..., tuple[torch.Tensor, torch.Tensor]] = top_k_signals,
+    vocabularies: tuple[int, ...] = VOCABULARIES,
+) -> dict[str, Any]:
     """The largest error against float64 over all kinds of rows, and the rows for which it is too large."""
     worst, cases, wrong = 0.0, 0, []
     for vocab in vocabularies:
@@ -64,14 +69,14 @@ def check(shape: TileShape | None, vocabularies: tuple[int, ...] = VOCABULARIES)
             for kind, logits in common.odd_rows(vocab, dtype).items():
                 k = min(K, vocab)
                 rows = rows_of(logits).flip(0)
-                computed, wanted = top_k_signals(logits, rows, k, shape), common.exact(logits[rows.long()], k)
+                computed, wanted = signals(logits, rows, k), common.exact(logits[rows.long()], k)
                 error = max(float((f - w).abs().max()) for f, w in zip(computed, wanted, strict=True))
                 error = float("inf") if math.isnan(error) else error
                 cases += 1
                 worst = max(worst, error)
                 if error > 2e-5:
                     wrong.append(f"{vocab} {name} {kind}: {error:.2e}")
-    return {"shape": repr(shape or BEST_TILES), "cases": cases, "worst": worst, "wrong": wrong}
+    return {"kernel": signals.__name__, "cases": cases, "worst": worst, "wrong": wrong}
 
 
 def loop(logits: torch.Tensor) -> list[float]:
@@ -150,12 +155,40 @@ def tuned(keep: Keep) -> None:
         print(f"shapes at {rows} x {vocab} {name}:", *[f"{ms:.4f} {how};" for ms, how in ranked], flush=True)
 
 
+def compare_variant(keep: Keep) -> None:
+    """The variant with group maxima beside the published kernel: milliseconds per step of every shape."""
+    for rows, vocab, name in (
+        (256, 151_936, "bf16"),
+        (512, 151_936, "fp32"),
+        (512, 151_936, "bf16"),
+        (64, 151_936, "fp32"),
+    ):
+        batches = common.inputs(rows, vocab, DTYPES[name])
+        index = torch.arange(rows, dtype=torch.int32, device="cuda")
+        times = {"published": common.on_device(partial(top_k_signals, rows=index, k=K), batches, 0.1)}
+        times["read"] = min(common.on_device(read, batches, 0.05) for read in READS.values())
+        for shape in GROUP_SHAPES:
+            try:
+                times[repr(shape)] = common.on_device(
+                    partial(group_signals, rows=index, k=K, shape=shape), batches, 0.05
+                )
+            except Exception as error:  # this device cannot run every shape
+                times[f"{shape!r}: {type(error).__name__} {str(error)[:80]}"] = float("inf")
+        ranked = sorted((ms, how) for how, ms in times.items())
+        keep(f"groups at {rows} x {vocab} {name}", ranked)
+        print(f"groups at {rows} x {vocab} {name}:", *[f"{ms:.4f} {how};" for ms, how in ranked], flush=True)
+    checked = check(group_signals, (100, 32_003, 151_936, 151_937))
+    keep("check of groups", checked)
+    print("groups against float64:", checked, flush=True)
+
+
 def main() -> None:
     """Check, tune and measure; print a table and write JSON."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", type=Path, help="where to write all figures")
     parser.add_argument("--tune", action="store_true", help="try other shapes too")
     parser.add_argument("--quick", action="store_true", help="one size")
+    parser.add_argument("--groups", action="store_true", help="the variant of group_maxima.py, too")
     options = parser.parse_args()
     began = time.perf_counter()
     figures: dict[str, Any] = {}
@@ -169,7 +202,9 @@ def main() -> None:
     keep("device", f"{torch.cuda.get_device_name()}, torch {torch.__version__}, Triton {triton.__version__}")
     print(figures["device"], flush=True)
     try:
-        keep("check", check(None))
+        if options.groups:
+            compare_variant(keep)
+        keep("check", check())
         print("against float64:", figures["check"], f"{figures['seconds']:.0f} s", flush=True)
         if options.tune:
             tuned(keep)

@@ -1,6 +1,8 @@
 """The whole monitor on a GPU: its decisions against core's, then the time that it adds to a step.
 
-python benchmarks/gpu/monitor.py [--json FILE] [--tokens 1000000]
+python benchmarks/gpu/monitor.py [--json FILE] [--tokens 1000000] [--two-phases]
+
+--two-phases measures a variant of the kernel (two_phase.py); --quick only the largest batch.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).parent))
 import common
+import two_phase
 
 from sureenough.core.confidence.array import scan
 from sureenough.core.confidence.columns import RESULT_COLUMNS, RESULT_LOWEST, RESULT_TAIL, RESULT_TIER
@@ -192,14 +195,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", type=Path, help="where to write all figures")
     parser.add_argument("--tokens", type=int, default=1_000_000)
+    parser.add_argument("--two-phases", action="store_true", help="the variant of the step at a block's end")
+    parser.add_argument("--quick", action="store_true", help="one size")
     options = parser.parse_args()
-    figures: dict[str, Any] = {"device": torch.cuda.get_device_name()}
+    if options.two_phases:
+        two_phase.use_two_phases()
+    figures: dict[str, Any] = {"device": torch.cuda.get_device_name(), "two phases": options.two_phases}
     parts: dict[str, Callable[[], dict[str, Any]]] = {"ends": ends, "decisions": partial(decisions, options.tokens)}
-    for rows, vocab, aligned, records in (
+    sizes = [
         (512, VOCABULARY, False, True), (512, VOCABULARY, True, True), (512, VOCABULARY, False, False),
         (256, VOCABULARY, False, True), (64, VOCABULARY, False, True), (16, VOCABULARY, False, True),
         (512, 32_000, False, True),
-    ):  # fmt: skip
+    ]  # fmt: skip
+    for rows, vocab, aligned, records in sizes[:1] if options.quick else sizes:
         name = f"cost {rows} x {vocab} aligned={aligned} records={records}"
         parts[name] = partial(cost, rows, vocab, aligned=aligned, records=records)
     for name, part in parts.items():

@@ -1,14 +1,16 @@
 """vLLM with the monitor inside, on a GPU: what watched paths reach of vLLM's own speed, and questions by strategy.
 
-    python benchmarks/gpu/watched_vllm.py all MODEL [--dataset FILE.jsonl]     # everything below, one after the other
+    python benchmarks/gpu/watched_vllm.py all MODEL [--dataset FILE.jsonl] [--out FOLDER]  # everything below, by worth
+    python benchmarks/gpu/watched_vllm.py tables FOLDER            # its results as tables
     python benchmarks/gpu/watched_vllm.py offline MODEL            # vLLM's own `generate`: the speed to reach
     python benchmarks/gpu/watched_vllm.py inprocess MODEL          # watched paths of `se.VLLM`
     sureenough serve-vllm MODEL --served-model-name m ...  # then, beside it:
     python benchmarks/gpu/watched_vllm.py http m           # watched paths over HTTP, and CPU time
+    python benchmarks/gpu/watched_vllm.py decisions m      # the monitor's decisions against those by the reply's text
     python benchmarks/gpu/watched_vllm.py questions m --dataset FILE.jsonl
 
-Every phase prints lines of JSON and needs no network. Rates are medians of three. With --engine load_format=dummy and a
-folder that holds a config.json and a tokenizer, no weights are needed.
+Every phase prints lines of JSON and needs no network. Rates are medians of three turns, of paths that all have the same
+length. With --engine load_format=dummy and a folder that holds a config.json and a tokenizer, no weights are needed.
 """
 
 from __future__ import annotations
@@ -17,17 +19,20 @@ import argparse
 import asyncio
 import json
 import statistics
-import subprocess
 import sys
 import time
-import urllib.request
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).parent))
+import vllm_plan
+import vllm_runner
+from vllm_questions import decisions, questions
+from vllm_tables import print_tables
+
 import sureenough as se
-from sureenough import answers
 from sureenough.engines.openai.client import OpenAI
 from sureenough.engines.vllm.in_process import VLLM
 
@@ -38,7 +43,10 @@ QUESTION = (
 STRATEGY = "sc:weigh=learned"
 """Reads the confidence of every path, prunes none and has no warm-up that runs alone: all ways sample the same."""
 SAMPLING: dict[str, Any] = {"temperature": 0.6, "top_p": 0.95}
-STRATEGIES = ("sc", "ac", "deepconf-low", "ddc", "sure")
+FIRST_TOKENS = 48
+"""Tokens per path of a first turn that is not measured."""
+Turn = Callable[[int, int, int], dict[str, float]]
+"""Runs so many paths of so many tokens with a number for the seeds; returns the rate and microseconds per token."""
 
 
 def report(**values: Any) -> None:
@@ -49,46 +57,51 @@ def report(**values: Any) -> None:
     )
 
 
+def measure(options: argparse.Namespace, phase: str, turn: Turn, **labels: Any) -> None:
+    """Several turns per size, each reported at once, and their medians."""
+    turn(options.sizes[0][0], min(FIRST_TOKENS, options.sizes[0][1]), 0)
+    for paths, tokens in options.sizes:
+        rows = []
+        for number in range(options.turns):
+            rows.append(turn(paths, tokens, number + 1))
+            report(phase=f"{phase} turn", model=options.label, paths=paths, tokens=tokens, **labels, **rows[-1])
+        medians = {name: statistics.median(row[name] for row in rows) for name in rows[0]}
+        rates = [round(row["rate"]) for row in rows]
+        report(phase=phase, model=options.label, paths=paths, tokens=tokens, **labels, **medians, rates=rates)
+
+
 def offline(options: argparse.Namespace) -> None:
     """The speed of vLLM's own `generate`, with and without a seed per path, and with or without the monitor."""
     from vllm import LLM, SamplingParams
 
     from sureenough.engines.vllm.protocol import LOGITS_PROCESSOR, WatchRequest
 
-    llm = LLM(options.model, **watching(options.watched, LOGITS_PROCESSOR), **engine_arguments(options))
+    watching = {"logits_processors": [LOGITS_PROCESSOR]} if options.watched else {}
+    llm = LLM(options.model, **watching, **engine_arguments(options))
     messages = [{"role": "user", "content": QUESTION}]
+    vllm_runner.wait_for_turn(options.turn)
     for seeded in options.seeds:
-        rates, cpu = [], []
-        for turn in range(options.turns + 1):
-            keys = [turn * 10_000 + path for path in range(options.paths)]
+
+        def turn(paths: int, tokens: int, number: int, seeded: bool = seeded) -> dict[str, float]:
+            keys = [number * 10_000 + path for path in range(paths)]
             watched = [WatchRequest(f"path-{key:08}", 64).to_arguments() for key in keys]
             sampling = [
                 SamplingParams(
                     **SAMPLING,
-                    max_tokens=options.max_path_tokens,
+                    max_tokens=tokens,
+                    ignore_eos=True,
                     seed=key if seeded else None,
                     extra_args=arguments if options.watched else None,
                 )
                 for key, arguments in zip(keys, watched, strict=True)
             ]
             start, used = time.perf_counter(), all_cpu_seconds()
-            outputs = llm.chat([messages] * options.paths, sampling, use_tqdm=False)
-            tokens = sum(len(output.outputs[0].token_ids) for output in outputs)
-            rates.append(tokens / (time.perf_counter() - start))
-            cpu.append((all_cpu_seconds() - used) / tokens * 1e6)
-        report(
-            phase="offline",
-            watched=options.watched,
-            seeded=seeded,
-            rate=statistics.median(rates[1:]),
-            cpu_us=statistics.median(cpu[1:]),
-            rates=[round(rate) for rate in rates[1:]],
-        )
+            outputs = llm.chat([messages] * paths, sampling, use_tqdm=False)
+            total = sum(len(output.outputs[0].token_ids) for output in outputs)
+            seconds = time.perf_counter() - start
+            return {"rate": total / seconds, "all": (all_cpu_seconds() - used) / total * 1e6}
 
-
-def watching(watched: bool, processor: str) -> dict[str, Any]:
-    """The argument of vLLM's engine that puts the monitor inside."""
-    return {"logits_processors": [processor]} if watched else {}
+        measure(options, "offline", turn, watched=options.watched, seeded=seeded)
 
 
 def all_cpu_seconds() -> float:
@@ -102,47 +115,36 @@ def all_cpu_seconds() -> float:
 def engine_arguments(options: argparse.Namespace) -> dict[str, Any]:
     """Arguments of vLLM's engine that all phases share."""
     given = dict(pair.split("=", 1) for pair in options.engine)
-    arguments = {name: json.loads(value) if value[:1] in "0123456789tf" else value for name, value in given.items()}
+    arguments = {name: json.loads(value) if value[:1] in "0123456789tf{[" else value for name, value in given.items()}
     return {"max_model_len": 4096, "max_num_seqs": 512, "gpu_memory_utilization": 0.6, **arguments}
 
 
-async def watched(engine: Any, options: argparse.Namespace, seed: int) -> se.Outcome:
+async def watched(engine: Any, paths: int, seed: int) -> se.Outcome:
     """One question with all its paths at once."""
     return await se.aask(
-        QUESTION,
-        engine,
-        STRATEGY,
-        paths=options.paths,
-        parallel=options.paths,
-        window=64,
-        seed=seed,
-        planned=False,
-        gives_up=False,
+        QUESTION, engine, STRATEGY, paths=paths, parallel=paths, window=64, seed=seed, planned=False, gives_up=False
     )
 
 
 def inprocess(options: argparse.Namespace) -> None:
     """Watched paths of the engine in this process; the client's CPU time is that of this process."""
-
-    async def measure() -> None:
-        vllm = VLLM(options.model, max_path_tokens=options.max_path_tokens, **SAMPLING, **engine_arguments(options))
-        async with vllm as loaded:
+    with asyncio.Runner() as runner:
+        vllm = VLLM(options.model, extra={"ignore_eos": True}, **SAMPLING, **engine_arguments(options))
+        loaded = runner.run(vllm.__aenter__())
+        try:
+            runner.run(asyncio.to_thread(vllm_runner.wait_for_turn, options.turn))
             for seeded in options.seeds:
                 engine = loaded if seeded else loaded.sampled(seed=None)
-                rates, cpu = [], []
-                for turn in range(options.turns + 1):
-                    start, used = time.perf_counter(), time.process_time()
-                    out = await watched(engine, options, turn)
-                    rates.append(out.tokens.total / (time.perf_counter() - start))
-                    cpu.append((time.process_time() - used) / out.tokens.total * 1e6)
-                report(
-                    phase="inprocess",
-                    seeded=seeded,
-                    rate=statistics.median(rates[1:]),
-                    cpu_us=statistics.median(cpu[1:]),
-                )
 
-    asyncio.run(measure())
+                def turn(paths: int, tokens: int, number: int, engine: VLLM = engine) -> dict[str, float]:
+                    start, used = time.perf_counter(), time.process_time()
+                    out = runner.run(watched(engine.sampled(max_path_tokens=tokens), paths, number))
+                    seconds, cpu = time.perf_counter() - start, time.process_time() - used
+                    return {"rate": out.tokens.total / seconds, "client": cpu / out.tokens.total * 1e6}
+
+                measure(options, "inprocess", turn, seeded=seeded)
+        finally:
+            runner.run(vllm.__aexit__())
 
 
 def server_processes(port: int) -> Iterator[Any]:
@@ -167,120 +169,63 @@ def cpu_seconds(port: int) -> Counter[str]:
 def http(options: argparse.Namespace) -> None:
     """Watched paths over HTTP, and the CPU time of every process per token."""
     for seeded in options.seeds:
-        extra = {} if seeded else {"seed": None}
-        engine = OpenAI(options.url, options.model, max_path_tokens=options.max_path_tokens, extra=extra, **SAMPLING)
-        rows = []
-        for turn in range(options.turns + 1):
+        extra = {"ignore_eos": True} | ({} if seeded else {"seed": None})
+
+        def turn(paths: int, tokens: int, number: int, extra: dict[str, Any] = extra) -> dict[str, float]:
+            engine = OpenAI(options.url, options.model, max_path_tokens=tokens, extra=extra, **SAMPLING)
             start, before = time.perf_counter(), cpu_seconds(options.port)
-            out = asyncio.run(watched(engine, options, turn))
+            out = asyncio.run(watched(engine, paths, number))
             seconds, used = time.perf_counter() - start, cpu_seconds(options.port)
-            rows.append({name: (used[name] - before[name]) / out.tokens.total * 1e6 for name in used})
-            rows[-1]["rate"] = out.tokens.total / seconds
-        medians = {name: statistics.median(row[name] for row in rows[1:]) for name in rows[0]}
-        report(phase="http", seeded=seeded, paths=options.paths, **medians)
+            per_token = {name: (used[name] - before[name]) / out.tokens.total * 1e6 for name in used}
+            return {"rate": out.tokens.total / seconds, **per_token}
+
+        measure(options, "http", turn, seeded=seeded)
 
 
-def questions(options: argparse.Namespace) -> None:
-    """Seconds and tokens per question by strategy and width."""
-    lines = [json.loads(line) for line in Path(options.dataset).read_text().splitlines()][:: options.every]
-    engine = OpenAI(
-        options.url, options.model, max_path_tokens=options.max_path_tokens, extra={"seed": None}, **SAMPLING
-    )
-    for strategy in options.strategies.split(","):
-        for name, planned in (("all at once", False), ("hurry 0.25", True)):
-            rows = []
-            for number, line in enumerate(lines[: options.questions]):
-                start = time.perf_counter()
-                out = se.ask(
-                    line["question"],
-                    engine,
-                    strategy,
-                    paths=options.paths,
-                    parallel=options.paths,
-                    window=64,
-                    seed=number,
-                    planned=planned,
-                )
-                right = answers.grade(str(line["answer"]), out.answer)
-                rows.append((time.perf_counter() - start, out.tokens.total, out.tokens.discarded, right))
-                report(
-                    phase="question", number=number, strategy=strategy, width=name, paths=options.paths,
-                    seconds=rows[-1][0], tokens=rows[-1][1], discarded=rows[-1][2], right=right,
-                )  # fmt: skip
-            seconds = [row[0] for row in rows]
-            report(
-                phase="questions",
-                strategy=strategy,
-                width=name,
-                paths=options.paths,
-                questions=len(rows),
-                accuracy=sum(row[3] for row in rows) / len(rows),
-                tokens=statistics.mean(row[1] for row in rows),
-                discarded=statistics.mean(row[2] for row in rows),
-                mean=statistics.mean(seconds),
-                median=statistics.median(seconds),
-                largest=max(seconds),
-            )
+def sizes(text: str) -> list[tuple[int, int]]:
+    """`512x1024,256x2048` as pairs of paths and tokens per path."""
+    return [(int(paths), int(tokens)) for paths, tokens in (size.split("x") for size in text.split(","))]
 
 
-def everything(options: argparse.Namespace) -> None:
-    """All phases, each in a process of its own so that the GPU's memory is free again."""
-    script, own = str(Path(__file__).resolve()), sys.argv[3:]
-    for phase in ("offline", "inprocess"):
-        subprocess.run([sys.executable, script, phase, options.model, *own], check=False)
-    arguments = engine_arguments(options) | {"served_model_name": "m", "host": "127.0.0.1", "port": options.port}
-    command = [sys.executable, "-m", "sureenough", "serve-vllm", options.model]
-    for name, value in arguments.items():
-        command += [f"--{name.replace('_', '-')}", *([] if value is True else [str(value)])]
-    server = subprocess.Popen(command, stdout=sys.stderr)
-    try:
-        wait_until_healthy(options.port, server)
-        phases = [["http", "m"]]
-        if options.dataset:
-            phases += [["questions", "m", "--paths", "64"], ["questions", "m", "--paths", "512", "--questions", "10"]]
-        for words in phases:
-            subprocess.run([sys.executable, script, *words[:2], *own, *words[2:]], check=False)
-    finally:
-        server.terminate()
-        server.wait(timeout=60)
-
-
-def wait_until_healthy(port: int, server: subprocess.Popen[bytes], seconds: float = 600) -> None:
-    """Wait until the server responds."""
-    end = time.monotonic() + seconds
-    while time.monotonic() < end and server.poll() is None:
-        try:
-            urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=2).close()
-        except OSError:
-            time.sleep(1)
-        else:
-            return
-    raise SystemExit("the server did not start; its own output is above")
-
-
-def main() -> None:
-    """Run one phase."""
+def parse_options() -> argparse.Namespace:
+    """The phase and its options."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("phase", choices=("all", "offline", "inprocess", "http", "questions"))
-    parser.add_argument("model")
-    parser.add_argument("--paths", type=int, default=512)
+    parser.add_argument("phase", choices=PHASES)
+    parser.add_argument("model", help="name or folder of a model; for `tables`, the folder of results")
+    parser.add_argument("--label", default="1.5B", help="the model's name in the results")
+    parser.add_argument("--sizes", type=sizes, default="512x1024", help="paths x tokens of rates: 512x1024,256x2048")
     parser.add_argument("--turns", type=int, default=3)
-    parser.add_argument("--max-path-tokens", type=int, default=1024)
+    parser.add_argument("--paths", type=int, default=64, help="questions and decisions: paths at once")
+    parser.add_argument("--max-path-tokens", type=int, default=1024, help="questions and decisions: tokens per path")
     parser.add_argument(
         "--engine", nargs="*", default=[], metavar="NAME=VALUE", help="further arguments of vLLM's engine"
     )
     parser.add_argument("--no-seeds", dest="seeds", action="store_const", const=(False,), default=(False, True))
     parser.add_argument("--watched", action="store_true", help="offline: with the monitor inside")
+    parser.add_argument("--turn", type=Path, help="offline, inprocess: wait after loading until FILE.go exists")
     parser.add_argument("--port", type=int, default=8000)
-    parser.add_argument("--dataset", help="JSON lines with question and answer")
+    parser.add_argument("--dataset", type=Path, help="JSON lines with question and answer")
     parser.add_argument("--questions", type=int, default=20)
-    parser.add_argument("--every", type=int, default=1, help="take every n-th line of the dataset")
-    parser.add_argument("--strategies", default=",".join(STRATEGIES))
+    parser.add_argument("--strategies", default="sc,sure,ddc,ac,deepconf-low")
+    parser.add_argument("--window", type=int, default=64, help="questions and decisions: tokens of a window")
+    parser.add_argument("--done", type=Path, help="questions: the lines of an earlier run, which are not repeated")
+    vllm_plan.add_options(parser)
     options = parser.parse_args()
     options.url = f"http://127.0.0.1:{options.port}/v1"
-    phases = {"all": everything, "offline": offline, "inprocess": inprocess, "http": http, "questions": questions}
-    phases[options.phase](options)
+    return options
+
+
+PHASES: dict[str, Callable[[argparse.Namespace], None]] = {
+    "all": lambda options: vllm_runner.run_all(options, engine_arguments(options)),
+    "tables": lambda options: print_tables(Path(options.model)),
+    "offline": offline,
+    "inprocess": inprocess,
+    "http": http,
+    "decisions": decisions,
+    "questions": questions,
+}
 
 
 if __name__ == "__main__":
-    main()
+    chosen = parse_options()
+    PHASES[chosen.phase](chosen)

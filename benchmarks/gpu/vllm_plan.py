@@ -1,0 +1,71 @@
+"""`watched_vllm.py all`: every phase in a process of its own, the most valuable first, within a limit of time.
+
+A phase that fails or takes too long does not stop the others. The lines of a phase are appended to FOLDER/NAME.jsonl,
+its errors to FOLDER/NAME.log, and what became of it is in FOLDER/state.json: the same command continues a run that was
+cut off. Time that is left at the end goes to phases that were cut at their limit.
+
+With --load-together all engines load at the start, side by side, and then wait for their turn, so that the minutes of
+loading pass once; --cache-gb must then divide the GPU's memory. A second model (--second) is loaded with dummy weights.
+"""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Phase:
+    """One measurement: the arguments of `watched_vllm.py`, and its limit in seconds, without loading."""
+
+    name: str
+    arguments: list[str]
+    seconds: float
+    engine: bool = True  # loads a model itself; otherwise it uses the server
+    continues: bool = False  # can go on where it was cut
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """The options of `all`."""
+    parser.add_argument("--out", type=Path, default=Path("results"), help="all: folder of results")
+    parser.add_argument("--seconds", type=float, default=3600, help="all: limit of the whole run")
+    parser.add_argument("--load-seconds", type=float, default=600, help="all: limit of loading a model")
+    parser.add_argument("--load-together", action="store_true", help="all: load all engines at the start")
+    parser.add_argument(
+        "--cache-gb", help="all: cache of the server, of other engines, and of those of --second: 20,13,15"
+    )
+    parser.add_argument("--second", help="all: folder of a second model, which gets dummy weights")
+    parser.add_argument("--second-sizes", default="512x448", help="all: paths x tokens of the second model's rates")
+    parser.add_argument("--await-model", type=float, default=0, help="all: seconds until MODEL/config.json is written")
+    parser.add_argument("--wide-paths", type=int, default=512, help="all: paths of the second table of questions")
+    parser.add_argument("--only", help="all: the names of some phases, divided by commas")
+
+
+def phases(options: argparse.Namespace) -> list[Phase]:
+    """All phases, the most valuable first; limits are one and a half times what docs/vllm.md leads to expect."""
+    sizes = ",".join(f"{paths}x{tokens}" for paths, tokens in options.sizes)
+    second = ["--label", "7B", "--sizes", options.second_sizes]
+    asked = ["--dataset", str(options.dataset), "--window", str(options.window), "--strategies", options.strategies]
+    plan = [
+        Phase("questions-64", ["questions", "m", *asked, "--paths", str(options.paths)], 560, False, True),
+        Phase("http", ["http", "m", "--sizes", sizes], 200, False),
+        Phase("decisions", ["decisions", "m", "--max-path-tokens", "256", "--window", "16"], 60, False),
+        Phase("offline-7B", ["offline", str(options.second), *second], 100),
+        Phase("inprocess-7B", ["inprocess", str(options.second), *second], 100),
+        Phase(
+            "questions-512", ["questions", "m", *asked, "--paths", str(options.wide_paths), "--questions", "10"],
+            600, False, True,
+        ),
+        Phase("offline", ["offline", options.model, "--sizes", sizes.split(",")[0]], 120),
+        Phase("inprocess", ["inprocess", options.model, "--sizes", sizes.split(",")[0]], 120),
+    ]  # fmt: skip
+    wanted = options.only.split(",") if options.only else [phase.name for phase in plan]
+    missing = [] if options.dataset else ["questions-64", "questions-512"]
+    missing += [] if options.second else ["offline-7B", "inprocess-7B"]
+    return [phase for phase in plan if phase.name in wanted and phase.name not in missing]
+
+
+def is_second(phase: Phase) -> bool:
+    """Whether a phase measures the second model."""
+    return phase.name.endswith("-7B")

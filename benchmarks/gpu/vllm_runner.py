@@ -1,0 +1,234 @@
+"""Runs the phases of `watched_vllm.py all`: processes, limits of time, the server that several phases share."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from vllm_plan import Phase, is_second, phases
+
+SCRIPT = str(Path(__file__).with_name("watched_vllm.py"))
+Process = subprocess.Popen[bytes]
+
+
+@dataclass
+class Runner:
+    """Runs phases within the time that is left."""
+
+    options: argparse.Namespace
+    arguments: dict[str, Any]  # of vLLM's engine
+    state: dict[str, dict[str, Any]] = field(default_factory=dict)
+    loading: dict[str, Process] = field(default_factory=dict)
+    server: Process | None = None
+
+    def __post_init__(self) -> None:
+        self.end: float = time.monotonic() + self.options.seconds
+        self.out: Path = self.options.out
+        self.out.mkdir(parents=True, exist_ok=True)
+        if (self.out / "state.json").exists():
+            self.state = json.loads((self.out / "state.json").read_text())
+
+    def run(self, plan: Iterable[Phase]) -> None:
+        """All phases that are not done; then again those that were cut, as long as there is time."""
+        due = [phase for phase in plan if self.status(phase) != "done"]
+        try:
+            if self.options.load_together:
+                self.load_all(due)
+                self.await_loading()
+            while due:
+                for phase in due:
+                    if self.left() > 5:
+                        self.keep(phase, **self.measure(phase, phase.seconds))
+                due = [phase for phase in due if phase.continues and self.status(phase) == "cut"]
+                if self.left() < 30:
+                    break
+        finally:
+            stop([*self.loading.values(), *([self.server] if self.server else [])])
+
+    def status(self, phase: Phase) -> str | None:
+        """What became of a phase; None if it had no turn."""
+        return self.state.get(phase.name, {}).get("status")
+
+    def left(self) -> float:
+        """Seconds that are left of the whole run."""
+        return self.end - time.monotonic()
+
+    def load_all(self, due: list[Phase]) -> None:
+        """Start everything that loads a model; the second model, which needs no weights, first."""
+        for phase in sorted(due, key=lambda phase: not is_second(phase)):
+            if not is_second(phase):
+                self.await_model()
+            if phase.engine:
+                self.loading[phase.name] = self.start(phase)
+            elif self.server is None:
+                self.server = self.start_server()
+
+    def await_loading(self, seconds: float = 60) -> None:
+        """Wait for the server, and a little longer for the others, whose loading would disturb what is measured."""
+        try:
+            if self.server is not None:
+                self.ensure_server()
+        except OSError:
+            return  # the first phase that needs the server starts another one
+        end = time.monotonic() + min(seconds, self.left())
+        while time.monotonic() < end and any(
+            process.poll() is None and not (self.out / f"{name}.loaded").exists()
+            for name, process in self.loading.items()
+        ):
+            time.sleep(0.2)
+
+    def await_model(self) -> None:
+        """Wait for weights that are still being written; their config.json comes last."""
+        end = time.monotonic() + min(self.options.await_model, self.left())
+        while time.monotonic() < end and not (Path(self.options.model) / "config.json").exists():
+            time.sleep(0.5)
+
+    def start(self, phase: Phase) -> Process:
+        """The process of a phase. Those that load a model wait for their turn after it."""
+        turn = self.out / phase.name
+        own = [] if self.options.label == "1.5B" else ["--label", self.options.label]
+        arguments = [*phase.arguments[:2], *own, *phase.arguments[2:], "--turns", str(self.options.turns)]
+        arguments += [] if len(self.options.seeds) > 1 else ["--no-seeds"]
+        arguments += ["--port", str(self.options.port)]
+        if "--max-path-tokens" not in arguments:
+            arguments += ["--max-path-tokens", str(self.options.max_path_tokens)]
+        if "--questions" not in arguments:
+            arguments += ["--questions", str(self.options.questions)]
+        if phase.engine:
+            for suffix in (".loaded", ".go"):
+                Path(f"{turn}{suffix}").unlink(missing_ok=True)
+            arguments += ["--turn", str(turn), "--engine", *self.engine_words(phase)]
+        elif phase.continues:
+            arguments += ["--done", str(self.out / f"{phase.name}.jsonl")]
+        return spawn(
+            [sys.executable, SCRIPT, *arguments], self.out / f"{phase.name}.jsonl", self.out / f"{phase.name}.log"
+        )
+
+    def engine_words(self, phase: Phase) -> list[str]:
+        """VLLM's arguments for a phase, as words."""
+        second = is_second(phase)
+        arguments = self.arguments | self.cache(2 if second else 1) | ({"load_format": "dummy"} if second else {})
+        return [f"{name}={as_word(value)}" for name, value in arguments.items()]
+
+    def cache(self, place: int) -> dict[str, float]:
+        """The arguments for the size of an engine's cache, if sizes were given."""
+        if not self.options.cache_gb:
+            return {}
+        size = int(float(self.options.cache_gb.split(",")[place]) * 2**30)
+        # vLLM does not start if less than this share of the GPU is free, although it takes `size`.
+        return {"kv_cache_memory_bytes": size, "gpu_memory_utilization": 0.1}
+
+    def start_server(self) -> Process:
+        """The server that several phases use."""
+        arguments = self.arguments | self.cache(0)
+        arguments |= {"served_model_name": "m", "host": "127.0.0.1", "port": self.options.port}
+        command = [sys.executable, "-m", "sureenough", "serve-vllm", self.options.model]
+        for name, value in arguments.items():
+            command += [f"--{name.replace('_', '-')}", *([] if value is True else [as_word(value)])]
+        return spawn(command, self.out / "server.log", self.out / "server.log")
+
+    def measure(self, phase: Phase, seconds: float) -> dict[str, Any]:
+        """Give a phase its turn, and say what became of it."""
+        began = time.monotonic()
+        process = None
+        try:
+            if phase.engine:
+                process = self.loading.pop(phase.name, None) or self.start(phase)
+                self.wait_until_loaded(phase, process)
+                (self.out / f"{phase.name}.go").touch()
+            else:
+                self.ensure_server()
+                process = self.start(phase)
+            loaded = time.monotonic()
+            code = process.wait(timeout=max(1.0, min(seconds, self.left())))
+            status = "done" if code == 0 else f"failed with exit code {code}"
+            return {"status": status, "loading": loaded - began, "seconds": time.monotonic() - loaded}
+        except subprocess.TimeoutExpired:
+            return {"status": "cut", "seconds": time.monotonic() - began}
+        except OSError as error:
+            return {"status": f"failed: {error}", "seconds": time.monotonic() - began}
+        finally:
+            stop([process] if process else [])
+
+    def wait_until_loaded(self, phase: Phase, process: Process) -> None:
+        """Wait for the file that a process writes when its model is loaded."""
+        end = time.monotonic() + min(self.options.load_seconds, self.left())
+        while not (self.out / f"{phase.name}.loaded").exists():
+            if process.poll() is not None or time.monotonic() > end:
+                raise OSError(f"the model did not load; see {phase.name}.log")
+            time.sleep(0.2)
+
+    def ensure_server(self) -> None:
+        """Wait until the server responds; if it has died, start another one."""
+        if self.server is None or self.server.poll() is not None:
+            self.server = self.start_server()
+        end = time.monotonic() + min(self.options.load_seconds, self.left())
+        while time.monotonic() < end and self.server.poll() is None:
+            try:
+                urllib.request.urlopen(f"http://127.0.0.1:{self.options.port}/health", timeout=5).close()
+            except OSError:
+                time.sleep(0.5)
+            else:
+                return
+        stop([self.server])
+        self.server = None
+        raise OSError("the server did not start; see server.log")
+
+    def keep(self, phase: Phase, **outcome: Any) -> None:
+        """Write down what became of a phase."""
+        self.state[phase.name] = {
+            name: round(value, 1) if isinstance(value, float) else value for name, value in outcome.items()
+        }
+        (self.out / "state.json").write_text(json.dumps(self.state, indent=1))
+        print(json.dumps({"phase": phase.name, **self.state[phase.name], "left": round(self.left())}), flush=True)
+
+
+def run_all(options: argparse.Namespace, arguments: dict[str, Any]) -> None:
+    """Run the plan; a signal to end stops everything that was started."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    Runner(options, arguments).run(phases(options))
+
+
+def as_word(value: Any) -> str:
+    """A value as a word of a command line."""
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def spawn(command: list[str], output: Path, log: Path) -> Process:
+    """Start a command in a process group of its own; it appends to its files, on a new line."""
+    with output.open("ab") as lines, log.open("ab") as errors:
+        lines.write(b"\n")
+        return subprocess.Popen(command, stdout=lines, stderr=errors, stdin=subprocess.DEVNULL, start_new_session=True)
+
+
+def stop(processes: Iterable[Process], seconds: float = 15) -> None:
+    """End processes with all that they started."""
+    running = list(processes)
+    for wanted in (signal.SIGTERM, signal.SIGKILL):
+        for process in running:
+            try:
+                os.killpg(process.pid, wanted)
+            except ProcessLookupError:
+                continue
+        end = time.monotonic() + seconds
+        while time.monotonic() < end and any(process.poll() is None for process in running):
+            time.sleep(0.1)
+
+
+def wait_for_turn(turn: Path | None) -> None:
+    """Say that the model is loaded, and wait until it may be measured."""
+    if turn is None:
+        return
+    Path(f"{turn}.loaded").touch()
+    while not Path(f"{turn}.go").exists():
+        time.sleep(0.1)
