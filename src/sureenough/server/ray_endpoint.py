@@ -49,7 +49,7 @@ class RayEndpoint:
 
     def __init__(self, cluster: RayCluster, settings: ServerSettings, options: Mapping[str, Any]) -> None:
         self._ray, self._serve = cluster.ray, import_serve()
-        self._folder, self._settings = settings.state, replace(settings, state=None, replicated=True)
+        self._folder, self._settings = settings.state, replace(settings, state=None)
         self._options = dict(options)
         self._proxies = str(self._options.pop("proxy_location", "HeadOnly"))
         self._shared: Any = None

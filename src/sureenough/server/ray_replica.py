@@ -11,6 +11,7 @@ import os
 import time
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -113,7 +114,7 @@ class Replica:
     async def __init__(self) -> None:  # type: ignore[misc]  # Ray Serve awaits it
         replicas = await _shared().settings.remote()
         os.environ.update(replicas.variables)
-        settings, limits = replicas.settings, replicas.settings.limits
+        settings, limits = replace(replicas.settings, replica=_own_name()), replicas.settings.limits
         raise_file_limit(limits.requests * (limits.parallel + 2) + limits.idle + 256)
         self._learner = LearnerReplica()
         self._app, self._state = create(settings, self._learner)
@@ -183,6 +184,12 @@ class Replica:
                 await asyncio.sleep(EXCHANGE_SECONDS)
                 continue
             draining = draining or asyncio.create_task(drain(self._state, self._requests, lambda: self._signals > 1))
+
+
+def _own_name() -> str:
+    from ray import serve
+
+    return str(serve.get_replica_context().replica_tag)
 
 
 def _shared() -> Any:
