@@ -85,10 +85,10 @@ def test_options_that_do_not_fit(words: tuple[str, ...], message: str, tmp_path:
 
 
 RUNNER = """
-import subprocess, time
+import subprocess, sys, time
 from sureenough.drivers.ray_vllm import _guard
 server = subprocess.Popen(["sh", "-c", "sleep 600 & echo engine $!; wait"], start_new_session=True)
-_guard(server.pid)
+_guard(server.pid, sys.argv[1])
 print("server", server.pid, flush=True)
 time.sleep(600)
 """
@@ -100,12 +100,18 @@ def alive(process: psutil.Process) -> bool:
     return False
 
 
-def test_what_a_server_has_started_ends_if_runner_and_server_are_killed() -> None:
-    with subprocess.Popen([sys.executable, "-c", RUNNER], stdout=subprocess.PIPE, text=True) as runner:
+def test_what_a_server_has_started_ends_if_runner_and_server_are_killed(tmp_path: Path) -> None:
+    folder = tmp_path / "server"
+    folder.mkdir()
+    (folder / "log").touch()
+    words = [sys.executable, "-c", RUNNER, str(folder)]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as runner:
         assert runner.stdout is not None
         processes = dict(runner.stdout.readline().split() for _ in range(2))
         engine = psutil.Process(int(processes["engine"]))
         os.kill(int(processes["server"]), signal.SIGKILL)  # as Ray does with the children of a runner
         assert engine.is_running()
+        assert folder.exists()
         runner.kill()
     until(lambda: not alive(engine), 60, 0.05)
+    until(lambda: not folder.exists(), 60, 0.05)
