@@ -14,7 +14,7 @@ source "$STEPS"
 step "one"
 echo FAILED in another step
 step "two [of them]"
-checks() { bash -c 'printf "\n== inside\n"; echo "FAILED a.py::b"; printf "\033[31mERROR\033[0m c.py\n"; seq 99; exit 3'; }
+checks() { bash -c 'echo "== inside"; echo "FAILED a.py::b"; printf "\033[31mERROR\033[0m c.py\n"; seq 99; exit 3'; }
 checks
 step "three"
 """
