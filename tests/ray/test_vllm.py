@@ -12,6 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from sureenough.drivers.ray_vllm import SHOWN, _end_of
 from tests.cli.recording import CLEAN, record, rows, write_sums
 from tests.engines.misbehaving import serving
 from tests.in_thread import in_thread, until
@@ -56,6 +57,16 @@ def test_a_server_that_does_not_start_ends_the_work(cluster: TestCluster, tmp_pa
         done = sureenough(*words, "--ray", cluster.address, env=CLEAN, timeout=LONG)
     assert done.returncode == 3, done.stderr
     assert "vLLM did not start with tiny (exit code 1): ValueError: the model does not fit" in done.stdout + done.stderr
+
+
+def test_the_end_of_a_long_log_is_quoted_without_secrets(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.write_text("x" * 1_000_000 + "\nargs: --api-key sk-planted-0123456789 é\nValueError: too large\n")
+    end = _end_of(log)
+    assert end.endswith("x args: --api-key *** é ValueError: too large")
+    assert len(end) == SHOWN
+    log.write_text("")
+    assert _end_of(log) == ""
 
 
 def test_no_place_for_a_server(cluster: TestCluster, tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ import aiohttp
 
 from sureenough.engines.base import Engine
 from sureenough.errors import EngineRejected
+from sureenough.redact import redact
 
 HOST: Final = "127.0.0.1"
 PR_SET_PDEATHSIG: Final = 1
@@ -98,8 +99,14 @@ class VllmServer:
                         if response.status == 200:
                             return
                 await asyncio.sleep(POLL_SECONDS)
-        end = log.read_text("utf-8", "replace")[-SHOWN:].strip()
-        raise EngineRejected(f"vLLM did not start with {self.model} (exit code {process.returncode}): {end}")
+        raise EngineRejected(f"vLLM did not start with {self.model} (exit code {process.returncode}): {_end_of(log)}")
+
+
+def _end_of(log: Path) -> str:
+    """Of a log of any length, in which vLLM may have printed its options."""
+    with log.open("rb") as file:
+        file.seek(max(0, log.stat().st_size - 4 * SHOWN))
+        return redact(file.read(4 * SHOWN).decode("utf-8", "replace"))[-SHOWN:]
 
 
 def _die_with_parent() -> None:

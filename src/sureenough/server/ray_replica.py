@@ -60,14 +60,15 @@ class SharedState:
         self._owner, self._heard_at = "", 0.0
         self._error = ""
 
-    async def open(self, owner: str, replicas: ReplicaSettings, folder: Any, learned: Learned) -> None:
-        """Receive the settings, and what is known if an earlier actor died; the folder is that of `--state`."""
+    async def open(self, owner: str, replicas: ReplicaSettings, folder: Any, learned: Learned) -> tuple[str, ...]:
+        """Receive the settings, and what is known if an earlier actor died; notes on the file in `--state`'s folder."""
         self._owner, self._heard_at = owner, time.monotonic()
         self._replicas = replicas
         self._learner = Learner(None if folder is None else folder / LEARNED_FILE)
         if folder is None:
             self._learner.merge(learned.states)
         self._windows = learned.windows
+        return self._learner.notes
 
     async def owner(self) -> tuple[str, float]:
         """The command that keeps the endpoint, and the seconds since it was last heard of."""
