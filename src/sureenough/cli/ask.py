@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated
 
 import typer
 from rich.console import Console
@@ -44,8 +44,6 @@ from sureenough.engines.local.engine import Local
 from sureenough.errors import EngineError, UsageError
 from sureenough.pools.learner import undamaged_learner
 from sureenough.strategies import DEFAULT_STRATEGY
-
-NOT_UTF8: Final = "is not text in UTF-8: convert it, for example with `iconv -f latin1 -t utf-8`"
 
 
 @with_options(
@@ -116,7 +114,7 @@ def _question(question: str | None, file: Path | None) -> str:
         try:
             return file.read_text("utf-8")
         except UnicodeDecodeError:
-            raise UsageError(f"{file} {NOT_UTF8}") from None
+            raise _not_utf8(str(file)) from None
         except OSError as error:
             raise UsageError(f"{file} cannot be read: {error.strerror or error}") from None
     if question is None or question == "-":
@@ -125,10 +123,14 @@ def _question(question: str | None, file: Path | None) -> str:
         try:
             question = sys.stdin.read()
         except UnicodeDecodeError:  # whether bytes of other encodings are accepted depends on the locale
-            raise UsageError(f"the question {NOT_UTF8}") from None
+            raise _not_utf8("the question") from None
     if not question.isascii() and question != question.encode("utf-8", "replace").decode():
-        raise UsageError(f"the question {NOT_UTF8}")
+        raise _not_utf8("the question")
     return question
+
+
+def _not_utf8(text: str) -> UsageError:
+    return UsageError(f"{text} is not text in UTF-8: convert it, for example with `iconv -f latin1 -t utf-8`")
 
 
 @contextmanager
