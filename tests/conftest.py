@@ -17,6 +17,9 @@ settings.register_profile(
 )
 settings.load_profile("repeatable")
 
+for _name in ("FORCE_COLOR", "CLICOLOR_FORCE", "PY_COLORS", "GITHUB_ACTIONS", "TTY_COMPATIBLE", "TTY_INTERACTIVE"):
+    os.environ.pop(_name, None)  # they put colours and progress into pipes, which tests compare with plain text
+
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:

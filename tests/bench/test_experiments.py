@@ -358,6 +358,15 @@ def test_probes_end_paths_that_know_their_answer(source: Source) -> None:
     assert 0.3 < values(lengths, "answer known after")[0] < 0.6
 
 
+def test_probes_are_compared_with_and_without_their_votes(source: Source) -> None:
+    result = run("probes", source, paths=4)
+    strategies = column(table(result, "probes"), "strategy")
+    assert strategies[:3] == ["sc", "sc+probe:every=8,agree=2", "sc+probe:every=8,agree=3"]
+    assert [name for name in strategies if "votes" in str(name)] == [
+        f"{name}+probe:every=8,agree=3,votes=1" for name in ("ac", "sure")
+    ], "four paths are too few for the warm-up of ddc"
+
+
 def test_probes_need_a_pool_with_probes(tmp_path: Path) -> None:
     with pytest.raises(TraceError, match=r"has no probes; record a pool with them: `sureenough record"):
         run("probes", make_pool(tmp_path, probed=False))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from sureenough.core.events import path_seed
 from sureenough.core.options import RunOptions
 from sureenough.server import ServerLimits, ServerSettings
 from tests.browser.visit import Visit
@@ -111,6 +112,38 @@ def test_a_reload_in_the_middle_goes_on(browser: Browser, recorded: str) -> None
     assert (visit.text("#answer"), visit.count(".chip.f-pruned") > 0) == ("18", True)
     visit.quiet()
     visit.page.close()
+
+
+def test_paths_that_ended_out_of_turn_are_not_drawn_as_discarded(browser: Browser) -> None:
+    """The first path has no end, so that the others are not counted before the run is stopped."""
+    endless = Manner(tokens=1_000_000, delay=0.05)
+    with (
+        an_upstream(lambda seed: endless if seed == path_seed(0, 0) else Manner(answer="7")) as (up, _),
+        ours(ServerSettings(upstream=up.url, upstream_key=KEY, window=4)) as (url, _),
+    ):
+        visit = Visit(browser, url)
+        visit.ask("6 + 1?", "ac", paths=4, parallel=4)
+        visit.page.wait_for_selector(".chip.f-waiting >> nth=2")
+        visit.page.click("#stop")
+        visit.state("over")
+        assert (visit.count(".chip.f-uncounted"), visit.count(".chip.f-discarded")) == (3, 1)
+        assert visit.text("#fates .f-uncounted") == "3 ended, not counted"
+        visit.page.click(".chip.f-uncounted >> nth=0")
+        visit.page.wait_for_selector("#text span")
+        assert "ended, not counted" in visit.text("#reader-note")
+        assert visit.inked("#path-chart") > 0
+        visit.quiet()
+        visit.page.close()
+
+
+def test_a_page_of_one_of_several_replicas_says_that_it_cannot_start_runs(browser: Browser) -> None:
+    with ours(ServerSettings(replica="a")) as (url, _):
+        visit = Visit(browser, url)
+        visit.page.wait_for_selector("#error:has-text('This page cannot start runs.')")
+        assert "Several replicas serve this address" in visit.text("#error")
+        assert not visit.page.is_visible("#go")
+        visit.quiet()
+        visit.page.close()
 
 
 def test_stopping_takes_the_vote_so_far(browser: Browser, recorded: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import signal
@@ -15,6 +16,8 @@ from typing import Any
 
 import pytest
 
+from sureenough.cli.ask import _question
+from sureenough.errors import UsageError
 from tests.engines.misbehaving import Manner, serving
 from tests.in_thread import in_thread
 from tests.processes import sureenough
@@ -189,9 +192,9 @@ def test_no_answer_is_exit_code_1(serve: Serve) -> None:
         (["?", "--url", "http://h/v1", "--model", "m", "--kind", "essay"], "", "known: math, choice"),
         (["?", "--url", "http://h/v1", "--model", "m", "--price-in", "-1"], "", "a price is -1.0"),
         (["?", "--url", "http://h/v1", "--model", "m", "--stall", "0"], "", "stall is 0.0 seconds"),
-        (["caf\udce9?", "--url", "http://h/v1", "--model", "m"], "", "the question is not text in UTF-8"),
+        (["caf\udce9?", "--url", "http://h/v1", "--model", "m"], "", "the question is not text in UTF-8: convert it"),
         (["?", "--url", "http://127.0.0.1:70000/v1", "--model", "m"], "", "ports go from 1 to 65535"),
-        (["--file", sys.executable, "--url", "http://h/v1", "--model", "m"], "", "is not text in UTF-8"),
+        (["--file", sys.executable, "--url", "http://h/v1", "--model", "m"], "", "is not text in UTF-8: convert it"),
     ],
 )
 def test_usage_is_exit_code_2(words: list[str], given: str, says: str) -> None:
@@ -218,6 +221,12 @@ def test_model_text_does_not_control_the_terminal(serve: Serve, env: dict[str, A
     assert r"\x1b]52;c;aGk=\x07\x9b2J" in done.stdout
     for command in ("\x1b[31m", "\x1b]52", "\x07", "\x9b", "\x9d", "\x9c", "\x08", "\u202e"):
         assert command not in done.stdout + done.stderr
+
+
+def test_standard_input_in_another_encoding_under_a_strict_locale(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"caf\xe9?"), encoding="utf-8", errors="strict"))
+    with pytest.raises(UsageError, match="the question is not text in UTF-8: convert it"):
+        _question("-", None)
 
 
 def test_without_standard_input() -> None:

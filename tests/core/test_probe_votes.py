@@ -377,6 +377,20 @@ def test_an_outcome_keeps_what_a_strategy_without_a_window_knew(window: int | No
     assert run.outcome().learned == known(0.999)
 
 
+def test_an_outcome_keeps_what_was_used_of_probes_under_another_window() -> None:
+    """So that a replay with `outcome.learned` repeats the run."""
+    paths = [path("a", 20, "a")] * 8
+    learned = {16: known(0.999, questions=9994), 4: LearnerState(1, sums=(0.5, 0.0), counts=(1, 0))}
+    options = RunOptions(paths=8, window=4, parallel=8)
+    run = Session(voting("sure", LearnerState()), options, learned=learned)
+    lockstep(paths, run, lambda: False)
+    out = run.outcome()
+    assert out.learned == replace(learned[4], questions=9995, probes=learned[16].probes)
+    assert out.steps == 4, "probes ended it"
+    repeated = replay(paths, voting("sure", out.learned), options)
+    assert (repeated.steps, repeated.votes, repeated.learned) == (out.steps, out.votes, out.learned)
+
+
 def test_questions_for_learning_only_come_whatever_the_window_is() -> None:
     """A run that its probes end is learned under the default window, of which the probes know nothing."""
     paths = [path("a", 20, "a")] * 8

@@ -90,6 +90,8 @@ def serving(cluster: TestCluster, url: str, folder: Path, *more: str) -> Iterato
 
 def test_replicas_learn_together_outlive_one_of_them_and_drain(cluster: TestCluster, tmp_path: Path) -> None:
     state = tmp_path / "state"
+    state.mkdir()
+    (state / "learned.json").write_text("{")
     words = ("--replicas", "2", "--grace", "4", "--state", str(state))
     with cluster.node(), in_thread(gated()) as server, serving(cluster, server.url, tmp_path, *words) as endpoint:
         assert endpoint.client.get("/healthz").status_code == 200
@@ -101,8 +103,12 @@ def test_replicas_learn_together_outlive_one_of_them_and_drain(cluster: TestClus
         for number in range(5):
             assert endpoint.ask(f"{number} + 2?").status_code == 200
         until(lambda: [endpoint.learned() for _ in range(8)] == [6] * 8, LONG, 0.2)  # whichever replica responds
-        until((state / "learned.json").exists, LONG, 0.1)
-        assert "tiny" in (state / "learned.json").read_text()
+        until(lambda: "tiny" in (state / "learned.json").read_text(), LONG, 0.1)
+        lines = [line for _ in range(8) for line in endpoint.client.get("/metrics").text.splitlines()]
+        names = {re.search(r'replica="(\w+)"', line) for line in lines if not line.startswith("#")}
+        assert len({name and name[1] for name in names} - {None}) in (1, 2)
+        assert None not in names, "every line says whose it is"
+        assert "may reach one that does not have its run" in endpoint.client.get("/api/options").json()["refusal"]
 
         replicas = of_serve(cluster, "ServeReplica")
         assert len(replicas) == 2
@@ -123,12 +129,22 @@ def test_replicas_learn_together_outlive_one_of_them_and_drain(cluster: TestClus
         _, errors = endpoint.running.communicate(LONG)
         assert endpoint.running.returncode == 0, errors
         assert "Traceback" not in errors
+        assert "learned.json is damaged, and what it cannot tell is learned anew" in errors
         until(lambda: not of_serve(cluster), LONG, 0.1)
         assert not of_serve(cluster, "SharedState")
         files = [file for file in cluster.folder.rglob("*") if file.is_file()]
         for secret in (KEY, UPSTREAM_KEY):
             assert not [file for file in files if secret.encode() in file.read_bytes()]
             assert secret not in errors
+
+
+def test_what_was_learned_cannot_be_read(cluster: TestCluster, tmp_path: Path) -> None:
+    (tmp_path / "learned.json").mkdir()
+    words = ["serve", "--url", "http://127.0.0.1:9/v1", "--model", "tiny", "--port", free_port()]
+    done = sureenough(*words, "--state", str(tmp_path), "--ray", cluster.address, env=CLEAN, timeout=LONG)
+    assert (done.returncode, done.stdout) == (2, ""), done.stderr
+    assert "learned.json cannot be read: Is a directory" in " ".join(done.stderr.split())
+    assert not of_serve(cluster, "SharedState")
 
 
 def test_a_second_command_is_refused_and_a_killed_one_is_replaced(cluster: TestCluster, tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from sureenough.drivers.ray_vllm import SHOWN, _end_of
 from tests.cli.recording import CLEAN, record, rows, write_sums
 from tests.engines.misbehaving import serving
 from tests.in_thread import in_thread, until
@@ -58,6 +59,16 @@ def test_a_server_that_does_not_start_ends_the_work(cluster: TestCluster, tmp_pa
     assert "vLLM did not start with tiny (exit code 1): ValueError: the model does not fit" in done.stdout + done.stderr
 
 
+def test_the_end_of_a_long_log_is_quoted_without_secrets(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.write_text("x" * 1_000_000 + "\nargs: --api-key sk-planted-0123456789 é\nValueError: too large\n")
+    end = _end_of(log)
+    assert end.endswith("x args: --api-key *** é ValueError: too large")
+    assert len(end) == SHOWN
+    log.write_text("")
+    assert _end_of(log) == ""
+
+
 def test_no_place_for_a_server(cluster: TestCluster, tmp_path: Path) -> None:
     dataset = write_sums(tmp_path / "sums.jsonl", 1)
     words = ["record", str(dataset), "-o", str(tmp_path / "pool.parquet"), "--vllm", "tiny", "--ray", cluster.address]
@@ -85,10 +96,10 @@ def test_options_that_do_not_fit(words: tuple[str, ...], message: str, tmp_path:
 
 
 RUNNER = """
-import subprocess, time
+import subprocess, sys, time
 from sureenough.drivers.ray_vllm import _guard
 server = subprocess.Popen(["sh", "-c", "sleep 600 & echo engine $!; wait"], start_new_session=True)
-_guard(server.pid)
+_guard(server.pid, sys.argv[1])
 print("server", server.pid, flush=True)
 time.sleep(600)
 """
@@ -100,12 +111,18 @@ def alive(process: psutil.Process) -> bool:
     return False
 
 
-def test_what_a_server_has_started_ends_if_runner_and_server_are_killed() -> None:
-    with subprocess.Popen([sys.executable, "-c", RUNNER], stdout=subprocess.PIPE, text=True) as runner:
+def test_what_a_server_has_started_ends_if_runner_and_server_are_killed(tmp_path: Path) -> None:
+    folder = tmp_path / "server"
+    folder.mkdir()
+    (folder / "log").touch()
+    words = [sys.executable, "-c", RUNNER, str(folder)]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as runner:
         assert runner.stdout is not None
         processes = dict(runner.stdout.readline().split() for _ in range(2))
         engine = psutil.Process(int(processes["engine"]))
         os.kill(int(processes["server"]), signal.SIGKILL)  # as Ray does with the children of a runner
         assert engine.is_running()
+        assert folder.exists()
         runner.kill()
     until(lambda: not alive(engine), 60, 0.05)
+    until(lambda: not folder.exists(), 60, 0.05)

@@ -96,9 +96,20 @@ def test_the_list_is_small_however_long_questions_and_answers_are(tmp_path: Path
 
 
 def test_a_page_cannot_start_runs_on_one_of_several_replicas(upstream: Upstream) -> None:
-    settings = ServerSettings(upstream=upstream.url, upstream_key=KEY, replicated=True)
+    settings = ServerSettings(upstream=upstream.url, upstream_key=KEY, replica="a")
     with ours(settings) as (url, _):
         body = {"model": "tiny@sc", "messages": [{"role": "user", "content": "6 + 1?"}]}
         reply = httpx.post(f"{url}/api/runs", json=body)
         assert (reply.status_code, reply.json()["error"]["code"]) == (501, "replicated")
         assert httpx.post(f"{url}/v1/chat/completions", json=body).status_code == 200
+        assert httpx.get(f"{url}/api/options").json()["refusal"] == reply.json()["error"]["message"]
+
+
+@pytest.mark.parametrize("replica", ["", "a"])
+def test_metrics_of_a_replica_name_it(upstream: Upstream, replica: str) -> None:
+    with ours(ServerSettings(upstream=upstream.url, upstream_key=KEY, replica=replica)) as (url, _):
+        httpx.get(f"{url}/healthz")
+        lines = [line for line in httpx.get(f"{url}/metrics").text.splitlines() if not line.startswith("#")]
+    named = [line for line in lines if 'replica="a"' in line]
+    assert named == (lines if replica else [])
+    assert any(line.startswith("sureenough_requests_total{") for line in lines)

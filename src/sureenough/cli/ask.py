@@ -114,16 +114,23 @@ def _question(question: str | None, file: Path | None) -> str:
         try:
             return file.read_text("utf-8")
         except UnicodeDecodeError:
-            raise UsageError(f"{file} is not text in UTF-8") from None
+            raise _not_utf8(str(file)) from None
         except OSError as error:
             raise UsageError(f"{file} cannot be read: {error.strerror or error}") from None
     if question is None or question == "-":
         if sys.stdin is None or (question is None and sys.stdin.isatty()):
             raise UsageError("the question is missing; give it as an argument, with --file, or on standard input")
-        question = sys.stdin.read()
+        try:
+            question = sys.stdin.read()
+        except UnicodeDecodeError:  # whether bytes of other encodings are accepted depends on the locale
+            raise _not_utf8("the question") from None
     if not question.isascii() and question != question.encode("utf-8", "replace").decode():
-        raise UsageError("the question is not text in UTF-8")
+        raise _not_utf8("the question")
     return question
+
+
+def _not_utf8(text: str) -> UsageError:
+    return UsageError(f"{text} is not text in UTF-8: convert it, for example with `iconv -f latin1 -t utf-8`")
 
 
 @contextmanager

@@ -49,7 +49,7 @@ class LearnerState:
         """The state after the questions of both."""
         sums = tuple(a + b for a, b in zip(self.sums, other.sums, strict=True))
         counts = tuple(a + b for a, b in zip(self.counts, other.counts, strict=True))
-        return LearnerState(self.questions + other.questions, sums, counts)
+        return LearnerState(self.questions + other.questions, sums, counts, self.probes + other.probes)
 
     @property
     def correlations(self) -> dict[str, float]:

@@ -54,9 +54,23 @@ class ProbeAgreement:
             self.questions + 1,
         )
 
+    def __add__(self, other: ProbeAgreement) -> ProbeAgreement:
+        """The state after the questions of both."""
+        return ProbeAgreement(
+            tuple(a + b for a, b in zip(self.sums, other.sums, strict=True)),
+            tuple(a + b for a, b in zip(self.counts, other.counts, strict=True)),
+            self.lengths + other.lengths,
+            self.questions + other.questions,
+        )
+
     def reliability(self, depth: int) -> float:
         """The share of probes at this depth that are right: the mean over questions, with the prior."""
         return (PRIOR * PRIOR_QUESTIONS + self.sums[depth]) / (PRIOR_QUESTIONS + self.counts[depth])
+
+    @property
+    def voting_depths(self) -> list[int]:
+        """Depths at which probes vote."""
+        return [depth for depth in range(DEPTHS) if self.reliability(depth) >= LEAST_RELIABILITY]
 
     @property
     def typical_length(self) -> float | None:

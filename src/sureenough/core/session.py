@@ -433,6 +433,7 @@ class Session:
         gate = self._gate if self._calibrated and self.strategy.prunes else None
         out = build_outcome(self.strategy, self.options, self._paths, self._poll, self._stop, self._steps, gate)
         if self._probe_votes is not None:
-            votes = sum(self._poll.uncounted.values())
-            out = replace(out, probes=self._probe_votes.record(), uncounted_votes=votes)
+            votes, known = sum(self._poll.uncounted.values()), self._known_of_probes()
+            learned = replace(out.learned or known, probes=known.probes, questions=known.questions)
+            out = replace(out, probes=self._probe_votes.record(), uncounted_votes=votes, learned=learned)
         return replace(out, window_paths=self._window_paths) if self._window_paths else out

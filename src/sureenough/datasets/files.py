@@ -53,7 +53,7 @@ def rows_of(file: Path) -> Iterator[RowAt]:
     try:
         yield from reader(file)
     except UnicodeDecodeError:
-        raise UsageError(f"{file} is not UTF-8 text") from None
+        raise UsageError(f"{file} is not UTF-8 text: convert it, for example with `iconv -f latin1 -t utf-8`") from None
     except OSError as error:
         raise UsageError(f"{file} cannot be read: {error.strerror or error}") from None
 

@@ -24,13 +24,14 @@ import aiohttp
 
 from sureenough.engines.base import Engine
 from sureenough.errors import EngineRejected
+from sureenough.redact import redact
 
 HOST: Final = "127.0.0.1"
 PR_SET_PDEATHSIG: Final = 1
 POLL_SECONDS: Final = 0.5
 STOP_SECONDS: Final = 10.0
 GUARD: Final = """
-import os, signal, sys, time
+import os, shutil, signal, sys, time
 sys.stdin.read()
 for number in (signal.SIGTERM, signal.SIGKILL):
     try:
@@ -38,6 +39,7 @@ for number in (signal.SIGTERM, signal.SIGKILL):
     except ProcessLookupError:
         break
     time.sleep(10)
+shutil.rmtree(sys.argv[2], ignore_errors=True)
 """
 SHOWN: Final = 1_000
 """Characters of the end of a server's log that an error quotes."""
@@ -67,7 +69,7 @@ class VllmServer:
             log = Path(folder) / "log"
             process = await self._start(port, log, Path(folder))
             watch: asyncio.Task[None] | None = None
-            guard = _guard(process.pid)
+            guard = _guard(process.pid, folder)
             try:
                 await self._ready(process, port, log)
                 watch = asyncio.create_task(_end_with(process))
@@ -97,8 +99,14 @@ class VllmServer:
                         if response.status == 200:
                             return
                 await asyncio.sleep(POLL_SECONDS)
-        end = log.read_text("utf-8", "replace")[-SHOWN:].strip()
-        raise EngineRejected(f"vLLM did not start with {self.model} (exit code {process.returncode}): {end}")
+        raise EngineRejected(f"vLLM did not start with {self.model} (exit code {process.returncode}): {_end_of(log)}")
+
+
+def _end_of(log: Path) -> str:
+    """Of a log of any length, in which vLLM may have printed its options."""
+    with log.open("rb") as file:
+        file.seek(max(0, log.stat().st_size - 4 * SHOWN))
+        return redact(file.read(4 * SHOWN).decode("utf-8", "replace"))[-SHOWN:]
 
 
 def _die_with_parent() -> None:
@@ -107,14 +115,14 @@ def _die_with_parent() -> None:
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
-def _guard(group: int) -> subprocess.Popen[bytes]:
-    """End a group of processes when this process is gone and its end of the pipe is closed.
+def _guard(group: int, folder: str) -> subprocess.Popen[bytes]:
+    """End a group of processes, and remove its folder, when this process is gone and its end of the pipe is closed.
 
     Processes that a server started were seen to outlive a runner that Ray had killed. A shell that ends at once makes
     the guard a process that Ray does not take for a child.
     """
     shell = 'exec 3<&0; "$@" <&3 &'
-    words = ["sh", "-c", shell, "sh", sys.executable, "-c", GUARD, str(group)]
+    words = ["sh", "-c", shell, "sh", sys.executable, "-c", GUARD, str(group), folder]
     guard = subprocess.Popen(words, stdin=subprocess.PIPE, start_new_session=True)
     guard.wait()
     return guard

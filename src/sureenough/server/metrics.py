@@ -81,9 +81,10 @@ class ServerMetrics:
         runs_in_flight: Callable[[], int],
         learner: Learner,
         upstream_counts: Callable[[], Sequence[ServerCounts]],
+        replica: str = "",  # its name, if several processes serve one address
     ) -> None:
         disable_created_metrics()  # type: ignore[no-untyped-call]
-        self.registry = CollectorRegistry()
+        self.registry, self._replica = CollectorRegistry(), replica
         self.requests = self._counter("requests", "Responses by route and status.", "route", "status")
         self.rejected = self._counter("turned_away", "Requests refused because the server was busy.")
         self.disconnects = self._counter("clients_left", "Clients that disconnected before their response was sent.")
@@ -120,4 +121,12 @@ class ServerMetrics:
 
     def text(self) -> bytes:
         """Every metric, in Prometheus' text format."""
-        return generate_latest(self.registry)
+        return generate_latest(self)
+
+    def collect(self) -> Iterator[Metric]:
+        """Every metric; with a label that names the replica, if it is one: a request reaches any of them."""
+        for metric in self.registry.collect():
+            if self._replica:
+                own = {"replica": self._replica}
+                metric.samples = [sample._replace(labels=sample.labels | own) for sample in metric.samples]
+            yield metric

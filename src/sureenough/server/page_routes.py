@@ -48,6 +48,11 @@ BATCH: Final = 64
 KEEP_ALIVE: Final = 100
 """Intervals without an event after which a comment is sent."""
 
+REPLICATED: Final = (
+    "Several replicas serve this address (serve --ray), and the next request of a page may reach one that does not "
+    "have its run. Start runs from a page of `sureenough serve` without --ray; /v1 works here."
+)
+
 
 class PageRoutes:
     """The handlers of one server."""
@@ -77,7 +82,7 @@ class PageRoutes:
             {"view_only": settings.view_only, "models": models, "strategy": settings.strategy,
              "strategies": _strategies(), "options": _run_options(settings), "kind": settings.kind,
              "kinds": list(dict.fromkeys([settings.kind, *KINDS.names()])),
-             "notes": [LIMITS] if models == [NAME] else []}
+             "refusal": REPLICATED if settings.replica else None, "notes": [LIMITS] if models == [NAME] else []}
         )  # fmt: skip
 
     async def learned(self, request: Request) -> Response:
@@ -86,9 +91,8 @@ class PageRoutes:
 
     async def start_run(self, request: Request) -> Response:
         """Start a run that a page watches; the body is that of a chat completion with a strategy."""
-        if self.state.settings.replicated:
-            message = "Several replicas serve this address, and a page would lose its run: use a single server."
-            raise ApiError(501, message, code="replicated")
+        if self.state.settings.replica:
+            raise ApiError(501, REPLICATED, code="replicated")
         with self.state.slot() as slot:
             body = parse_body(await read_body(request, self.state.settings.limits.body))
             await self.state.upstream.check_model(split_model_name(body["model"]).model)

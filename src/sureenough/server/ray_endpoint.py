@@ -49,7 +49,7 @@ class RayEndpoint:
 
     def __init__(self, cluster: RayCluster, settings: ServerSettings, options: Mapping[str, Any]) -> None:
         self._ray, self._serve = cluster.ray, import_serve()
-        self._folder, self._settings = settings.state, replace(settings, state=None, replicated=True)
+        self._folder, self._settings = settings.state, replace(settings, state=None)
         self._options = dict(options)
         self._proxies = str(self._options.pop("proxy_location", "HeadOnly"))
         self._shared: Any = None
@@ -63,6 +63,9 @@ class RayEndpoint:
             asyncio.get_running_loop().add_signal_handler(number, self._count_signal)
         try:
             await self._share()
+        except UsageError as error:  # what the actor raised: its file cannot be read
+            self._ray.kill(self._shared)
+            raise UsageError(_last_line(str(error)).removeprefix("sureenough.errors.UsageError: ")) from None
         except ValueError:  # its name is in use: another command was faster
             raise UsageError("another command begins to serve on this cluster: stop one of them") from None
         try:
@@ -119,7 +122,8 @@ class RayEndpoint:
         ).remote()  # fmt: skip
         owner = f"process {os.getpid()} on {socket.gethostname()}"
         settings = ReplicaSettings(self._settings, carried_variables())
-        await self._shared.open.remote(owner, settings, self._folder, self._learned)
+        for note in await self._shared.open.remote(owner, settings, self._folder, self._learned):
+            log.warning("%s", note)
 
     async def _deploy(self) -> None:
         """Start replicas; an error of the first that fails is reported instead of trying for ever."""

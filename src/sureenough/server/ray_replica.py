@@ -11,6 +11,7 @@ import os
 import time
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -59,14 +60,15 @@ class SharedState:
         self._owner, self._heard_at = "", 0.0
         self._error = ""
 
-    async def open(self, owner: str, replicas: ReplicaSettings, folder: Any, learned: Learned) -> None:
-        """Receive the settings, and what is known if an earlier actor died; the folder is that of `--state`."""
+    async def open(self, owner: str, replicas: ReplicaSettings, folder: Any, learned: Learned) -> tuple[str, ...]:
+        """Receive the settings, and what is known if an earlier actor died; notes on the file in `--state`'s folder."""
         self._owner, self._heard_at = owner, time.monotonic()
         self._replicas = replicas
         self._learner = Learner(None if folder is None else folder / LEARNED_FILE)
         if folder is None:
             self._learner.merge(learned.states)
         self._windows = learned.windows
+        return self._learner.notes
 
     async def owner(self) -> tuple[str, float]:
         """The command that keeps the endpoint, and the seconds since it was last heard of."""
@@ -113,7 +115,7 @@ class Replica:
     async def __init__(self) -> None:  # type: ignore[misc]  # Ray Serve awaits it
         replicas = await _shared().settings.remote()
         os.environ.update(replicas.variables)
-        settings, limits = replicas.settings, replicas.settings.limits
+        settings, limits = replace(replicas.settings, replica=_own_name()), replicas.settings.limits
         raise_file_limit(limits.requests * (limits.parallel + 2) + limits.idle + 256)
         self._learner = LearnerReplica()
         self._app, self._state = create(settings, self._learner)
@@ -183,6 +185,12 @@ class Replica:
                 await asyncio.sleep(EXCHANGE_SECONDS)
                 continue
             draining = draining or asyncio.create_task(drain(self._state, self._requests, lambda: self._signals > 1))
+
+
+def _own_name() -> str:
+    from ray import serve
+
+    return str(serve.get_replica_context().replica_tag)
 
 
 def _shared() -> Any:

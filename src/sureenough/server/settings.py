@@ -81,7 +81,7 @@ class ServerSettings:
     keep_runs: Path | None = None
     state: Path | None = None  # folder for what is learned; by default it is forgotten at the end
     view_only: bool = False  # show kept runs, without an upstream
-    replicated: bool = False  # one of several processes at one address, of which a page may reach any
+    replica: str = ""  # its name, if it is one of several processes at one address, of which a page may reach any
     grace: float = 20.0  # seconds for running requests when the server shuts down
     log_requests: bool = False  # whether questions are logged
     retries: int = 2

@@ -73,6 +73,7 @@ class ServerState:
             lambda: len(self.runs),
             self.learner,
             lambda: [] if self._upstream is None else self._upstream.server_counts(),
+            settings.replica,
         )
         self._upstream: Upstream | EngineUpstream | None = None
         self.windows: dict[str, int] = {}  # of each model, once a run has chosen one

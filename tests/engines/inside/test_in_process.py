@@ -6,6 +6,7 @@ import asyncio
 import os
 import sys
 import tempfile
+import weakref
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -21,6 +22,7 @@ class AsyncLLM:
     """As much of vLLM's engine as a start and a stop need."""
 
     shutdowns = 0
+    itself: AsyncLLM
 
     @classmethod
     def from_engine_args(cls, arguments: dict[str, Any]) -> AsyncLLM:
@@ -28,7 +30,9 @@ class AsyncLLM:
         assert Path(os.environ[SOCKET_ENV]).parent.is_dir()
         if arguments["model"] == "missing":
             raise OSError("no such model")
-        return cls()
+        engine = cls()
+        engine.itself = engine  # as a cycle that keeps it until the collector runs
+        return engine
 
     def get_tokenizer(self) -> object:
         if os.environ.get("BAD_TOKENIZER"):
@@ -66,6 +70,23 @@ def start(model: str) -> None:
     asyncio.run(use())
 
 
+@pytest.mark.parametrize("early", [True, False])
+def test_engines_with_other_sampling_parameters_share_the_model_and_its_end(early: bool) -> None:
+    async def use() -> None:
+        engine = in_process.VLLM("tiny", longest_window=64)
+        other = engine.sampled(temperature=1.0) if early else None
+        await engine.__aenter__()
+        other = other or engine.sampled(temperature=1.0)
+        async with other.open(parallel=1):
+            model = weakref.ref(other._loaded.engine)
+            await engine.__aexit__()
+            assert AsyncLLM.shutdowns == 0, "a run still uses it"
+        assert AsyncLLM.shutdowns == 1
+        assert model() is None, "its finaliser must not wait for the end of the interpreter"
+
+    asyncio.run(use())
+
+
 @pytest.mark.parametrize(
     ("model", "error", "shutdowns"), [("tiny", None, 1), ("missing", "no such model", 0), ("bad", "no tokenizer", 1)]
 )
@@ -94,8 +115,8 @@ def test_a_prompt_is_encoded_once_and_again_when_a_message_is_changed() -> None:
             return list(messages[0]["content"].encode())
 
     engine, message = in_process.VLLM("tiny"), {"role": "user", "content": "a"}
-    engine._tokenizer = Tokenizer()
+    engine._loaded.tokenizer = Tokenizer()
     assert [engine._prompt_ids(Prompt((message,))) for _ in range(2)] == [[97], [97]]
-    assert engine._tokenizer.calls == 1
+    assert engine._loaded.tokenizer.calls == 1
     message["content"] = "b"
     assert engine._prompt_ids(Prompt((message,))) == [98]

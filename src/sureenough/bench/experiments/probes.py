@@ -22,6 +22,8 @@ from sureenough.pools import Question, RecordedPath
 
 METHODS: Final = ("sc", "ac", "ddc", "sure")
 AGREE: Final = (2, 3)
+VOTING: Final = ("ac", "ddc", "sure")
+"""Strategies whose stop rule counts the votes of probes; `sc` has none."""
 SHORTEST: Final = 64
 """Paths are grouped by length: below this, and then by powers of two."""
 DEPTHS: Final = tuple(n / 10 for n in range(1, 11))
@@ -83,8 +85,10 @@ def probe_distance(opened: OpenPool) -> int:
 def _cells(inputs: Inputs, opened: OpenPool) -> list[ReplayCell]:
     every = probe_distance(opened)
     options = cell_options(inputs, opened.window)
-    forms = [(name, f"{name}+probe:every={every},agree={agree}") for name in METHODS for agree in AGREE]
-    names = list(dict.fromkeys(form for pair in forms for form in pair))
+    names = []
+    for name in METHODS:
+        probed = [f"{name}+probe:every={every},agree={agree}" for agree in AGREE]
+        names += [name, *probed, *([f"{probed[-1]},votes=1"] if name in VOTING else [])]
     chosen = inputs.strategies or fitting_pool(names, opened, options.paths)
     return [ReplayCell(name, name, options) for name in chosen]
 

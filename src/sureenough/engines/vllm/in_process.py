@@ -7,6 +7,7 @@ with the signals of its tokens. Text is decoded once, at a path's end.
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import tempfile
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping, Sequence
@@ -35,6 +36,19 @@ from sureenough.engines.vllm.versions import check_version, installed_version
 from sureenough.errors import EngineError, EngineRejected, UsageError
 
 
+class _Loaded:
+    """The model once it is loaded; engines that differ in their sampling parameters share it."""
+
+    engine: Any = None
+    tokenizer: Any = None
+    socket_path = ""
+    progress: ProgressReader
+    users = 0  # what is in progress with it
+
+    def __init__(self) -> None:
+        self.resources = ExitStack()
+
+
 class VLLM:
     """A model inside this process. A run loads it when it starts; `async with` keeps it loaded for several runs."""
 
@@ -56,9 +70,7 @@ class VLLM:
         self.model, self.window, self._arguments = model, window, arguments
         self._sampling = {"temperature": temperature, "top_p": top_p, **(extra or {})}
         self.max_path_tokens, self.longest_window = max_path_tokens, longest_window
-        self._engine: Any = None
-        self._socket_path = ""
-        self._resources = ExitStack()
+        self._loaded = _Loaded()
         self._request_numbers = count()
         self._encoded: tuple[Any, list[int]] | None = None  # the latest prompt and its tokens
 
@@ -76,6 +88,12 @@ class VLLM:
         return self.model
 
     async def __aenter__(self) -> Self:
+        if self._loaded.engine is None:
+            self._load()
+        self._loaded.users += 1
+        return self
+
+    def _load(self) -> None:
         with ExitStack() as resources:  # a failed start leaves neither its folder nor its environment behind
             folder = resources.enter_context(tempfile.TemporaryDirectory(prefix="sureenough-"))
             socket_path = str(Path(folder) / "records.sock")
@@ -87,34 +105,36 @@ class VLLM:
             arguments = {"max_logprobs": K, **watching, **self._arguments}
             engine = AsyncLLM.from_engine_args(AsyncEngineArgs(model=self.model, **arguments))
             resources.callback(engine.shutdown)
-            self._tokenizer = engine.get_tokenizer()
-            self._engine, self._socket_path, self._resources = engine, socket_path, resources.pop_all()
-            self._progress = ProgressReader(socket_path)
-        return self
+            loaded = self._loaded
+            loaded.tokenizer, loaded.progress = engine.get_tokenizer(), ProgressReader(socket_path)
+            loaded.engine, loaded.socket_path, loaded.resources = engine, socket_path, resources.pop_all()
 
     async def __aexit__(self, *_: object) -> None:
-        self._engine = None
-        self._resources.close()
+        loaded = self._loaded
+        loaded.users -= 1
+        if loaded.users:
+            return
+        loaded.engine = None
+        loaded.resources.close()
+        gc.collect()  # vLLM's engine has a finaliser, which fails with a message if it runs when the interpreter ends
 
     @asynccontextmanager
     async def open(self, *, parallel: int) -> AsyncIterator[Self]:
-        """Load the model for a run, unless `async with` did."""
-        if self._engine is not None:
-            yield self
-            return
+        """Load the model for a run, unless `async with` or another run did."""
         async with self:
             yield self
 
     @property
     def running(self) -> int:
         """Requests that the engine has not finished."""
-        return 0 if self._engine is None else int(self._engine.output_processor.get_num_unfinished_requests())
+        engine = self._loaded.engine
+        return 0 if engine is None else int(engine.output_processor.get_num_unfinished_requests())
 
     # -- paths
 
     async def stream(self, prompt: Prompt, *, seed: int) -> AsyncGenerator[Sequence[Token], None]:
         """Grow one path."""
-        if self._engine is None:
+        if self._loaded.engine is None:
             async with self.open(parallel=1), aclosing(self.stream(prompt, seed=seed)) as chunks:
                 async for chunk in chunks:
                     yield chunk
@@ -128,7 +148,7 @@ class VLLM:
         signals = prompt.signals and request is None
         params = self._params(len(prompt_ids), seed, signals=signals, request=request, changes=decoded)
         try:
-            generated = self._engine.generate({"prompt_token_ids": prompt_ids}, params, request_id)
+            generated = self._loaded.engine.generate({"prompt_token_ids": prompt_ids}, params, request_id)
             watched = generated if request is None else self._with_progress(generated, request.key)
             async with aclosing(generated), aclosing(watched) as outputs:
                 async for output in outputs:
@@ -141,7 +161,7 @@ class VLLM:
             if watch is not None and watch.report_unheard is not None:
                 await self._report_cancelled(request_id, path.tokens, watch.report_unheard)
             raise
-        text = "" if prompt.growing_text else self._tokenizer.decode(path.ids, skip_special_tokens=True)
+        text = "" if prompt.growing_text else self._loaded.tokenizer.decode(path.ids, skip_special_tokens=True)
         summary = None if request is None else await self._summary(request, len(path.ids))
         if path.finish not in FINISH_REASONS:
             raise EngineError(f"vLLM ended the path with the finish reason {str(path.finish)[:40]!r}")
@@ -154,19 +174,19 @@ class VLLM:
         self, prompt: Prompt, beginning: str | Sequence[int], options: ExtendOptions, *, seed: int
     ) -> AsyncGenerator[Sequence[Token], None]:
         """Continue a beginning: a text, or the ids of its tokens, which need not be found again at the seam."""
-        if self._engine is None:
+        if self._loaded.engine is None:
             async with self.open(parallel=1), aclosing(self.extend(prompt, beginning, options, seed=seed)) as chunks:
                 async for chunk in chunks:
                     yield chunk
             return
-        encoded = (
-            self._tokenizer.encode(beginning, add_special_tokens=False) if isinstance(beginning, str) else beginning
-        )
+        encoded = beginning
+        if isinstance(beginning, str):
+            encoded = self._loaded.tokenizer.encode(beginning, add_special_tokens=False)
         ids, path = [*self._prompt_ids(prompt), *encoded], _GrowingPath()
         params = self._params(len(ids), seed, signals=prompt.signals, request=None, changes=options.sampling())
         params.detokenize = True
         try:
-            generated = self._engine.generate(
+            generated = self._loaded.engine.generate(
                 {"prompt_token_ids": ids}, params, f"rest-{next(self._request_numbers):08}"
             )
             async with aclosing(generated) as outputs:
@@ -182,11 +202,11 @@ class VLLM:
 
     async def _with_progress(self, outputs: AsyncIterator[Any], key: str) -> AsyncGenerator[Any, None]:
         """The outputs, and how far the path is while there are none: a watched path has one output, at its end."""
-        with self._progress.following(key):
+        with self._loaded.progress.following(key):
             output = asyncio.ensure_future(anext(outputs, None))
             try:
-                while not (await asyncio.wait({output}, timeout=self._progress.interval))[0]:
-                    progress = await self._progress.progress(key)
+                while not (await asyncio.wait({output}, timeout=self._loaded.progress.interval))[0]:
+                    progress = await self._loaded.progress.progress(key)
                     if progress is not None:
                         yield progress
                 if (last := await output) is not None:
@@ -197,7 +217,7 @@ class VLLM:
 
     async def _report_cancelled(self, key: str, counted: int, report: Callable[[int], None]) -> None:
         async def fetch(keys: Sequence[str]) -> list[int | None]:
-            paths = await request_progress(self._socket_path, keys)
+            paths = await request_progress(self._loaded.socket_path, keys)
             return [None if path is None else path.tokens for path in paths]
 
         total = (await settled_counts(fetch, [key]))[key]
@@ -205,7 +225,7 @@ class VLLM:
             report(max(0, total - counted))
 
     async def _summary(self, request: WatchRequest, tokens: int) -> Summary:
-        record = await request_record(self._socket_path, request.key, tokens)
+        record = await request_record(self._loaded.socket_path, request.key, tokens)
         if "lost" in record:
             raise EngineError(f"the monitor watched a path, but has no record of it: {record['lost']}")
         return parse_summary(record, request.window)
@@ -213,7 +233,7 @@ class VLLM:
     def _prompt_ids(self, prompt: Prompt) -> list[int]:
         if self._encoded is None or self._encoded[0] != prompt.messages:  # the paths of a run share their prompt
             messages = [dict(message) for message in prompt.messages]
-            ids = self._tokenizer.apply_chat_template(messages, add_generation_prompt=True, tokenize=True)
+            ids = self._loaded.tokenizer.apply_chat_template(messages, add_generation_prompt=True, tokenize=True)
             # A copy: the caller may change a message and ask again.
             self._encoded = deepcopy(prompt.messages), list(ids["input_ids"] if isinstance(ids, Mapping) else ids)
         return self._encoded[1].copy()
@@ -230,7 +250,7 @@ class VLLM:
         from vllm import SamplingParams
         from vllm.sampling_params import RequestOutputKind
 
-        longest = int(self._engine.model_config.max_model_len)
+        longest = int(self._loaded.engine.model_config.max_model_len)
         remaining = longest - prompt_tokens
         if remaining < 1:
             raise EngineRejected(f"the prompt has {prompt_tokens} tokens, but the model takes at most {longest} in all")

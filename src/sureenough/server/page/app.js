@@ -168,8 +168,10 @@ async function submit(event) {
 
 async function loadForm() {
   try {
-    canAsk = await fillForm();
+    const form = await fillForm();
+    canAsk = form.canAsk;
     if (!canAsk) $("ask").hidden = $("empty").hidden = true;
+    if (form.refusal && document.documentElement.dataset.view === "ask") showError("This page cannot start runs.", form.refusal);
   } catch (error) {
     if (error.message && error.type) showError(errorTitle(error), error.message); else showError(...NO_RESPONSE);
   }

@@ -6,7 +6,7 @@ const EXAMPLES = ["86 + 77 - 162 / 27 = ?", "997 + (3108 / 28 * 870 - 780) + 250
 const NONE = "nothing";
 let strategies = [], runOptions = [];
 
-// Whether the server has an upstream to send questions to.
+// Whether the server has an upstream to send questions to, and if a page may not start runs there, why.
 export async function fillForm() {
   const response = await fetch("/api/options"), data = await response.json();
   if (!response.ok) throw data.error;
@@ -24,7 +24,7 @@ export async function fillForm() {
   $("more-options").replaceChildren(...runOptions.filter(isAdvanced).map(field));
   $("model-notes").replaceChildren(...data.notes.map(note => element("li", "", `${note[0].toUpperCase()}${note.slice(1)}.`)));
   if (data.models.includes("built-in")) addExamples();
-  return !data.view_only;
+  return { canAsk: !data.view_only && !data.refusal, refusal: data.refusal };
 }
 
 function strategyOption(strategy) {

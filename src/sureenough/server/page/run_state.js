@@ -88,14 +88,14 @@ export class RunState {
 
   kind(path) {
     if (!path.fate) return "running";
-    if (path.fate !== "kept") return path.fate;
+    if (path.fate !== "kept") return path.ended_uncounted ? "uncounted" : path.fate;
     if (!path.counted) return "waiting";
     if (path.vote === null) return "silent";
     return path.vote === this.leader ? "agrees" : "differs";
   }
 
   counts() {
-    const counts = { running: 0, waiting: 0, agrees: 0, differs: 0, silent: 0, pruned: 0, discarded: 0, failed: 0 };
+    const counts = { running: 0, waiting: 0, agrees: 0, differs: 0, silent: 0, uncounted: 0, pruned: 0, discarded: 0, failed: 0 };
     for (const path of this.paths) if (path) counts[this.kind(path)] += 1;
     return counts;
   }
@@ -119,6 +119,7 @@ export const KIND_LABELS = {
   agrees: "voted for the leader",
   differs: "voted for another answer",
   silent: "gave no answer",
+  uncounted: "ended, not counted",
   pruned: "pruned",
   discarded: "discarded",
   failed: "failed",

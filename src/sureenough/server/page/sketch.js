@@ -2,7 +2,7 @@
 
 const FADED = new Set(["pruned", "discarded", "failed"]);
 export const CHANGING = new Set(["running", "waiting"]);
-export const ORDER = ["discarded", "failed", "pruned", "silent", "differs", "agrees", "waiting", "running"];
+export const ORDER = ["discarded", "failed", "pruned", "uncounted", "silent", "differs", "agrees", "waiting", "running"];
 
 export const isFaded = kind => FADED.has(kind);
 export const lineColour = kind => (FADED.has(kind) ? "--faded" : `--${kind}`);
