@@ -14,7 +14,7 @@ from sureenough.bench.experiments import synthetic_runs
 from sureenough.bench.experiments.overhead import OPERATIONS
 from sureenough.bench.experiments.paths import area, by_difficulty
 from sureenough.bench.experiments.stopping import can_hold, condition, stopping
-from sureenough.bench.experiments.synthetic import KINDS, synthetic_path
+from sureenough.bench.experiments.synthetic import KINDS, synthetic_paths
 from sureenough.bench.source import Source
 from sureenough.core.confidence.streaming import Monitor
 from sureenough.core.pruning import Gate
@@ -145,9 +145,7 @@ def test_measured_weights_come_from_the_pool(source: Source) -> None:
 
 def test_synthetic_paths_do_what_their_names_say() -> None:
     rng = np.random.default_rng(0)
-    paths = {
-        kind: np.mean([np.asarray(synthetic_path(kind, "a", rng).conf) for _ in range(50)], axis=0) for kind in KINDS
-    }
+    paths = {kind: np.mean([path.conf for path in synthetic_paths(kind, ["a"] * 50, rng)], axis=0) for kind in KINDS}
     half = len(paths["sound"]) // 2
     assert paths["decaying"][half:].mean() < paths["decaying"][:half].mean() - 2
     assert paths["self-reinforcing"][half:].mean() > paths["self-reinforcing"][:half].mean() + 1

@@ -156,7 +156,6 @@ def _replayed(
     read: QuestionRuns,
     repeats: int,
 ) -> Replayed:
-    """Join the units of each cell."""
     totals: list[StrategyRuns] = []
     states: list[list[list[LearnerState]]] = []
     for cell in range(len(cells)):

@@ -140,7 +140,6 @@ def command(
 
 
 def _executor(cluster: RayCluster, server: EngineOptions, window: int | None, servers: VllmChoice | None) -> Executor:
-    """What samples on the nodes."""
     if servers is not None:
         return servers.on(cluster, partial(_engine_at, server, window))
     elsewhere = server if server.url else replace(server, model=absolute_model(server.model))

@@ -69,7 +69,6 @@ class ConsensusResponse:
         self.reply, self.progress = ReplyWriter(request), ProgressLine()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Run, and send the result."""
         run = self.runs.start_for_client(self.request, self.slot, self.progress)
         respond = self._stream(run, send) if self.request.stream else self._whole(run, send)
         try:

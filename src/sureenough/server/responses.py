@@ -19,7 +19,6 @@ SSE_HEADERS: Final = [
 
 
 def json_response(data: Any, status: int = 200) -> Response:
-    """A response in JSON."""
     return Response(encode(data), status, media_type="application/json")
 
 
