@@ -17,8 +17,6 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, Final, Generic, NamedTuple, Protocol, Self, TypeVar, runtime_checkable
 
-from sureenough.answers import warm_up
-from sureenough.answers.boxed_kinds import Math
 from sureenough.bench.judging import Equal, JudgedAnswers, PoolJudge, judge_of, judge_question, read_again
 from sureenough.bench.settings import ReplaySettings
 from sureenough.bench.source import Source
@@ -257,8 +255,6 @@ def run_rows(part: PoolRows[T], advance: Callable[[int], None] = lambda paths: N
             if question.part != file:
                 file, verdicts = question.part, PoolVerdicts.read(pool.info_of(question))
             judge = judge_of(question, part.kind, pool)
-            if isinstance(judge, Math):
-                warm_up()  # otherwise the speed of its start would decide which pairs get a verdict
             judged = judge_question(question, part.symbolic_seconds, part.equal, judge, verdicts)
             newly_judged[question.id] = judged
         values.append(part.task(question, judged))
