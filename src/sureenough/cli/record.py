@@ -20,8 +20,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from sureenough.answers import resolve_kind
 from sureenough.api import render_prompt, template_of
+from sureenough.bench.progress import duration
 from sureenough.cli import engine
-from sureenough.cli.engine import EngineOptions, absolute_model, engine_options
+from sureenough.cli.engine import EngineOptions, absolute_model, engine_options, print_counts
 from sureenough.cli.option_groups import KIND_HELP, run_options, with_options
 from sureenough.cli.ray_option import RayAddress, VllmChoice, VllmModel, VllmOptions, VllmResources, join, on_cluster
 from sureenough.cli.terminal import echo, plural
@@ -31,7 +32,6 @@ from sureenough.drivers.executor import Executor
 from sureenough.drivers.extend import PoolExtension, recorded_with, write_recorded_pool
 from sureenough.drivers.record import PathCallback, RecordQuestion, RecordResult, record
 from sureenough.engines.base import Engine
-from sureenough.engines.load_balancer import LoadBalancer
 from sureenough.engines.openai.client import OpenAI
 from sureenough.errors import TraceError, UsageError
 from sureenough.pools import Journal, OutputLock, PoolInfo, RecordedPath, is_address, is_pool
@@ -126,9 +126,7 @@ def command(
             has_text = earlier is not None and earlier.text
             write_recorded_pool(output, questions, journal, info, earlier, rows_per_part=rows_per_part,
                                 keep_text=text or has_text, keep_probes=job.probe_every is not None)  # fmt: skip
-    for one in sampled.counts() if isinstance(sampled, LoadBalancer) else ():
-        if one.started:
-            echo(str(one), err=True)
+    print_counts(sampled)
     missing = job.missing(journal.paths)
     if missing or result is None:
         failure = f"; the latest failure: {result.lost}" if result is not None and result.lost is not None else ""
@@ -244,7 +242,7 @@ class _Job:
             f"{plural(len(self.questions), 'question')}, {plural(self.total, 'path')}. "
             f"Estimated from {plural(result.paths, 'sampled path')}:\n"
             f"about {generated:,.0f} tokens ({generated / self.total:,.0f} per path) and {prompt:,.0f} prompt tokens, "
-            f"about {_duration(seconds * scale / speedup)} if {self.options.parallel} paths at once run as fast as "
+            f"about {duration(seconds * scale / speedup)} if {self.options.parallel} paths at once run as fast as "
             f"{result.paths}" + (f", about {money:,.2f} at the given prices." if money is not None else ".")
         )
 
@@ -314,8 +312,3 @@ class _PathCounter:
         if now - self._reported >= self._interval:
             self._reported = now
             self._report(self._done, f"{self._tokens / max(1e-9, now - self._started):,.0f} tokens/s")
-
-
-def _duration(seconds: float) -> str:
-    hours, rest = divmod(round(seconds), 3600)
-    return f"{hours} h {rest // 60} min" if hours else (f"{rest // 60} min" if rest >= 120 else f"{rest} s")
