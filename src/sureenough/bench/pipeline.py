@@ -73,7 +73,6 @@ class PoolRows(NamedTuple, Generic[T]):
     """A worker's share: rows of one pool, and the answers that are judged already."""
 
     task_number: int
-    number: int
     file: str | Path
     tokens: int  # of the whole pool
     first: int
@@ -89,8 +88,6 @@ class PoolRows(NamedTuple, Generic[T]):
 class RowsResult(NamedTuple, Generic[T]):
     """What a task made of them."""
 
-    task_number: int
-    number: int
     values: list[T]
     questions: int
     judged: dict[str, JudgedAnswers]  # in this part
@@ -152,15 +149,15 @@ def run_tasks(
     most = 1 if processes.jobs == 1 else processes.jobs * PARTS_PER_JOB
     results: list[PoolResults[T]] = [PoolResults(opened) for opened, _ in tasks]
     parts = [part for i, (opened, task) in enumerate(tasks) for part in _parts(i, opened, task, most)]
-    finished = sorted(_run_parts(parts, processes, advance), key=lambda part: (part.task_number, part.number))
+    finished = dict(_run_parts(parts, processes, advance))
     for result in results:
         result.opened.questions = result.opened.damaged = 0
-    for part in finished:
-        results[part.task_number].values += part.values
-        opened = results[part.task_number].opened
-        opened.judge.add(part.judged)
-        opened.questions += part.questions
-        opened.damaged += part.damaged
+    for number, part in enumerate(parts):
+        result, rows = results[part.task_number], finished[number]
+        result.values += rows.values
+        result.opened.judge.add(rows.judged)
+        result.opened.questions += rows.questions
+        result.opened.damaged += rows.damaged
     for result in results:
         result.opened.judge.save()
     return results
@@ -184,27 +181,29 @@ def _parts(task_number: int, opened: OpenPool, task: Task[T], most: int) -> Iter
         if start - cuts[-1] >= rows_per_part:
             cuts.append(start)
     cuts.append(pool.rows)
-    for number, (first, last) in enumerate(pairwise(cuts)):
-        yield whole._replace(task_number=task_number, number=number, first=first, last=last)
+    for first, last in pairwise(cuts):
+        yield whole._replace(task_number=task_number, first=first, last=last)
 
 
 def whole_pool(opened: OpenPool, task: Task[T]) -> PoolRows[T]:
     """All rows of a pool, as one share."""
     pool, judge = opened.pool, opened.judge
-    return PoolRows(0, 0, pool.file, pool.tokens, 0, pool.rows, pool.skip_damaged, judge.judged,
+    return PoolRows(0, pool.file, pool.tokens, 0, pool.rows, pool.skip_damaged, judge.judged,
                     judge.symbolic_seconds, judge.equal, judge.kind, task)  # fmt: skip
 
 
-def _run_parts(parts: list[PoolRows[T]], processes: Workers, advance: Callable[[int], None]) -> Iterator[RowsResult[T]]:
+def _run_parts(
+    parts: list[PoolRows[T]], processes: Workers, advance: Callable[[int], None]
+) -> Iterator[tuple[int, RowsResult[T]]]:
     if processes.jobs == 1 or len(parts) <= 1:
-        for part in parts:
-            yield run_rows(part, advance)
+        yield from ((number, run_rows(part, advance)) for number, part in enumerate(parts))
         return
     # Large pools first: long parts should not be left for the end.
-    ordered = sorted(parts, key=lambda part: -part.tokens)
-    for number, result in processes.run(run_rows, ordered):
-        yield result
-        advance(ordered[number].last - ordered[number].first)
+    order = sorted(range(len(parts)), key=lambda number: -parts[number].tokens)
+    for place, result in processes.run(run_rows, [parts[number] for number in order]):
+        part = parts[order[place]]
+        yield order[place], result
+        advance(part.last - part.first)
 
 
 class Processes:
@@ -263,4 +262,4 @@ def run_rows(part: PoolRows[T], advance: Callable[[int], None] = lambda paths: N
             values = [join(values)]
         advance(len(question.paths))
     values = values if join is None else [join(values)]
-    return RowsResult(part.task_number, part.number, values, questions, newly_judged, pool.damaged)
+    return RowsResult(values, questions, newly_judged, pool.damaged)

@@ -9,7 +9,7 @@ import numpy as np
 from sureenough.bench.experiments.columns import measure
 from sureenough.bench.experiments.experiment import Experiment, Findings, Inputs, over_pools
 from sureenough.bench.experiments.figures import CATEGORIES
-from sureenough.bench.experiments.paths import SIGNAL_NAMES, SIGNALS, PathSignals, ReadSignals, area, by_difficulty
+from sureenough.bench.experiments.paths import SIGNAL_NAMES, PathSignals, ReadSignals, area, by_difficulty
 from sureenough.bench.experiments.table_settings import pool_windows, settings_note
 from sureenough.bench.result import Axis, Cell, Figure, ResultColumn, Series, Table, number
 from sureenough.bench.score import intervals
@@ -32,7 +32,7 @@ def _measure(inputs: Inputs) -> Findings:
         groups = {"all": graded, **groups}
         notes.append(f"{source.dataset}: difficulty is {how}; window {one.opened.window}")
         for name, questions in groups.items():
-            rows += [_row(source, name, questions, signal, inputs.options.seed) for signal in SIGNALS if questions]
+            rows += [_row(source, name, questions, signal, inputs.options.seed) for signal in SIGNAL_NAMES if questions]
         figures += _figures(place, source, groups)
     settings = settings_note(window=pool_windows(one.opened for one in pools), budget="all recorded paths")
     table = Table("calibration", "Confidence of right and wrong paths", COLUMNS, rows, [*READING, settings])
