@@ -7,26 +7,21 @@ fresh interpreters (spawn) and read their own part of a file.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
 from itertools import pairwise
-from multiprocessing import get_context
 from pathlib import Path
-from typing import Any, Final, Generic, NamedTuple, Protocol, Self, TypeVar, runtime_checkable
+from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 from sureenough.bench.judging import Equal, JudgedAnswers, PoolJudge, judge_of, judge_question, read_again
+from sureenough.bench.processes import Processes, Workers
 from sureenough.bench.settings import ReplaySettings
 from sureenough.bench.source import Source
 from sureenough.drivers.judging import PoolVerdicts
-from sureenough.errors import SureEnoughError, TraceError
+from sureenough.errors import TraceError
 from sureenough.pools import Pool, Question
 
 T = TypeVar("T")
-A = TypeVar("A")
-R = TypeVar("R")
 Task = Callable[[Question, JudgedAnswers], T]
 
 
@@ -44,8 +39,6 @@ JOINED_VALUES: Final = 64
 """Values that wait before they are joined."""
 PARTS_PER_JOB: Final = 4
 """So that no core waits long for the last part."""
-WORTH_PROCESSES: Final = 20_000_000
-"""Tokens times repeats: a few seconds in one process, as long as the imports of the others take."""
 
 
 @dataclass(slots=True)
@@ -92,27 +85,6 @@ class RowsResult(NamedTuple, Generic[T]):
     questions: int
     judged: dict[str, JudgedAnswers]  # in this part
     damaged: int
-
-
-class Workers(Protocol):
-    """What calls functions on several processors."""
-
-    @property
-    def jobs(self) -> int:
-        """Calls that make sense at once."""
-
-    def run(self, function: Callable[[A], R], arguments: Sequence[A]) -> Iterator[tuple[int, R]]:
-        """Call a function with each argument; (position, result) as they finish."""
-
-
-def cores() -> int:
-    """Processors that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def suitable_jobs(pool: Path, repeats: int) -> int:
-    """All cores, or one process if starting others would take longer than the replay."""
-    return cores() if Pool(pool).tokens * repeats >= WORTH_PROCESSES else 1
 
 
 def map_questions(
@@ -204,37 +176,6 @@ def _run_parts(
         part = parts[order[place]]
         yield order[place], result
         advance(part.last - part.first)
-
-
-class Processes:
-    """Up to `jobs` processes that several passes share: they are started when there is work for more than one."""
-
-    def __init__(self, jobs: int) -> None:
-        self.jobs = jobs
-        self._workers: ProcessPoolExecutor | None = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._workers is not None:
-            self._workers.shutdown(wait=True, cancel_futures=True)
-
-    def run(self, function: Callable[[A], R], arguments: Sequence[A]) -> Iterator[tuple[int, R]]:
-        """Call a function with each argument; (position, result) as they finish."""
-        if self.jobs == 1 or len(arguments) <= 1:
-            yield from ((number, function(argument)) for number, argument in enumerate(arguments))
-            return
-        self._workers = self._workers or ProcessPoolExecutor(self.jobs, mp_context=get_context("spawn"))
-        futures = {self._workers.submit(function, argument): number for number, argument in enumerate(arguments)}
-        try:
-            for future in as_completed(futures):
-                yield futures[future], future.result()
-        except BrokenProcessPool:
-            raise SureEnoughError(
-                "a worker process died, most likely because memory ran out; try one job. In a script of your own, "
-                "call this under `if __name__ == '__main__':`"
-            ) from None
 
 
 def run_rows(part: PoolRows[T], advance: Callable[[int], None] = lambda paths: None) -> RowsResult[T]:

@@ -14,8 +14,8 @@ from sureenough.bench.estimate import Prices, estimate
 from sureenough.bench.execute import execute, prepare
 from sureenough.bench.experiments import EXPERIMENTS
 from sureenough.bench.folder import RunFolder
-from sureenough.bench.pipeline import cores
 from sureenough.bench.plan import BenchPlan, EngineChoice, read_plan
+from sureenough.bench.processes import cores
 from sureenough.bench.recording import Model
 from sureenough.cli import engine
 from sureenough.cli.bench_view import show_progress, tables
