@@ -148,7 +148,10 @@ def test_measured_weights_come_from_the_pool(source: Source) -> None:
 
 def test_synthetic_paths_do_what_their_names_say() -> None:
     rng = np.random.default_rng(0)
-    paths = {kind: np.mean([path.conf for path in synthetic_paths(kind, ["a"] * 50, rng)], axis=0) for kind in KINDS}
+    paths = {
+        kind: np.mean([np.asarray(path.conf) for path in synthetic_paths(kind, ["a"] * 50, rng)], axis=0)
+        for kind in KINDS
+    }
     half = len(paths["sound"]) // 2
     assert paths["decaying"][half:].mean() < paths["decaying"][:half].mean() - 2
     assert paths["self-reinforcing"][half:].mean() > paths["self-reinforcing"][:half].mean() + 1
