@@ -1,6 +1,6 @@
 """How fast answers are read and grouped, beside math-verify on the same pairs.
 
-    python benchmarks/answers.py [--smoke] [--fuzz [PAIRS GROUPS]] [POOL.parquet ...]
+    python benchmarks/answers.py [--smoke] [--fuzz [PAIRS GROUPS [PROCESSES]]] [POOL.parquet ...]
 
 Prints each figure with its limit and exits 1 if a limit is exceeded; limits on time are multiples of what a fixed
 piece of Python takes in the same run. `--smoke` takes a few seconds and leaves
@@ -183,7 +183,7 @@ def cpu_seconds(action: Callable[[], Any]) -> float:
     return least
 
 
-def fuzz(pairs: int, groups: int) -> int:
+def fuzz(pairs: int, groups: int, processes: int = 4) -> int:
     broken = fuzz_answers.pairs_that_break_a_law(pairs, seed=1)
     print(f"{pairs} pairs: {len(broken)} break a law", flush=True)
     for line in broken[:20]:
@@ -191,9 +191,10 @@ def fuzz(pairs: int, groups: int) -> int:
     differ, done = 0, 0
     while done < groups:  # in parts, because all of them take an hour
         part = min(FUZZ_PART, groups - done)
-        differ += len(fuzz_answers.groups_that_differ(part, size=64, seed=2 + done))
+        differ += len(fuzz_answers.groups_that_differ(part, 64, 2 + done, processes))
         done += part
-        print(f"{done} groups of 64 in 4 processes with 4 orders: {differ} partitions differ", flush=True)
+        orders = f"{processes} processes with {processes} orders"
+        print(f"{done} groups of 64 in {orders}: {differ} partitions differ", flush=True)
     return 1 if broken or differ else 0
 
 
@@ -210,9 +211,12 @@ def pool(report: Report, path: Path) -> None:
     for seconds in (0.0, 0.2):
         forget()
         began = time.perf_counter()
-        found = answers.group(given, symbolic_seconds=seconds)
+        judges = [answers.MathJudge(seconds, patience=answers.REPLAY_PATIENCE) for _ in given]
+        for judge, own in zip(judges, given.values(), strict=True):
+            judge.classes(own)
         took = time.perf_counter() - began
-        note = f"{found.symbolic_seconds:.2f} s symbolic, {found.unsettled} pairs unsettled"
+        unsettled = sum(judge.unsettled for judge in judges)
+        note = f"{sum(judge.spent for judge in judges):.2f} s symbolic, {unsettled} pairs unsettled"
         report.line(f"{path.name}: {len(given)} questions, {seconds} symbolic s", took, "s", 40, note)
     began = time.perf_counter()
     right = sum(answers.grade(row["gold"], row["answer"]) for row in table if row["gold"] is not None)
@@ -222,7 +226,7 @@ def pool(report: Report, path: Path) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--smoke", action="store_true")
-    parser.add_argument("--fuzz", nargs="*", type=int, metavar="N", help="pairs and groups to check")
+    parser.add_argument("--fuzz", nargs="*", type=int, metavar="N", help="pairs and groups to check, and processes")
     parser.add_argument("pools", nargs="*", type=Path)
     options = parser.parse_args()
     if options.fuzz is not None:

@@ -203,10 +203,11 @@ def test_bounds_are_asked_before_the_worker() -> None:
     assert bounds.MAX_EXPONENT < 60
 
 
-def test_group_classes_every_question() -> None:
-    pool: dict[str, list[str | None]] = {"a": ["1/2", "0.5", None], "b": [ONE, TWO], "c": []}
+def test_a_judge_says_what_it_spent_and_left_open() -> None:
     worker = Scripted(steps(0.2, None, "too many steps"))
-    found = answers.group(pool, worker=worker)
-    assert found.classes == {"a": [0, 0, None], "b": [0, 1], "c": []}
-    assert found.unsettled == 1
-    assert found.symbolic_seconds == pytest.approx(0.2)
+    judges = [answers.MathJudge(worker=worker) for _ in range(3)]
+    given: list[list[str | None]] = [["1/2", "0.5", None], [ONE, TWO], []]
+    found = [judge.classes(own) for judge, own in zip(judges, given, strict=True)]
+    assert found == [[0, 0, None], [0, 1], []]
+    assert [judge.unsettled for judge in judges] == [0, 1, 0]
+    assert [judge.spent for judge in judges] == [0, pytest.approx(0.2), 0]

@@ -51,4 +51,5 @@ def test_results_and_live_runs_of_0_1_are_read(tmp_path: Path) -> None:
     assert result.tables[0].rows
     assert build([result], tmp_path, title="old").page.exists()
     runs = read_runs(OLD / "run" / "live" / "runs.jsonl")
-    assert [(run.strategy, run.question, run.started) for run in runs][:2] == [("sc", "q0", 4), ("sc", "q1", 4)]
+    started = [(run.strategy, run.question, run.outcome["started"]) for run in runs[:2]]
+    assert started == [("sc", "q0", 4), ("sc", "q1", 4)]

@@ -14,7 +14,7 @@ from sureenough.bench.experiments import synthetic_runs
 from sureenough.bench.experiments.overhead import OPERATIONS
 from sureenough.bench.experiments.paths import area, by_difficulty
 from sureenough.bench.experiments.stopping import can_hold, condition, stopping
-from sureenough.bench.experiments.synthetic import KINDS, synthetic_path
+from sureenough.bench.experiments.synthetic import KINDS, synthetic_paths
 from sureenough.bench.source import Source
 from sureenough.core.confidence.streaming import Monitor
 from sureenough.core.pruning import Gate
@@ -99,6 +99,7 @@ def test_the_brake_slows_by_about_the_inverse_weight() -> None:
     assert all(w > n for w, n in zip(values(betas, "N, weights"), values(betas, "N, counts"), strict=True))
 
 
+@pytest.mark.usefixtures("few_synthetic_questions")
 def test_given_betas_are_used_and_bad_ones_refused() -> None:
     case = (0.9, 50.0, 1.0, 1.0, 50.0)
     betas = table(run("theorem", betas=(case,)), "beta")
@@ -123,6 +124,7 @@ def test_no_weights_satisfy_the_condition_beyond_a_share_of_right_paths() -> Non
     assert not can_hold(1.0)
 
 
+@pytest.mark.usefixtures("few_synthetic_questions")
 def test_questions_without_wrong_paths_are_neither_informative_nor_not(tmp_path: Path) -> None:
     """Of three questions with 24, 20 and 14 right paths of 24, one has no wrong path and two cannot be satisfied."""
     made = [
@@ -136,6 +138,7 @@ def test_questions_without_wrong_paths_are_neither_informative_nor_not(tmp_path:
     assert [values(measured, title)[0] for title in titles] == [3, 2, 1.0, 1, 1]
 
 
+@pytest.mark.usefixtures("few_synthetic_questions")
 def test_measured_weights_come_from_the_pool(source: Source) -> None:
     measured = table(run("theorem", source), "measured")
     assert values(measured, "questions")[0] == 8
@@ -146,7 +149,8 @@ def test_measured_weights_come_from_the_pool(source: Source) -> None:
 def test_synthetic_paths_do_what_their_names_say() -> None:
     rng = np.random.default_rng(0)
     paths = {
-        kind: np.mean([np.asarray(synthetic_path(kind, "a", rng).conf) for _ in range(50)], axis=0) for kind in KINDS
+        kind: np.mean([np.asarray(path.conf) for path in synthetic_paths(kind, ["a"] * 50, rng)], axis=0)
+        for kind in KINDS
     }
     half = len(paths["sound"]) // 2
     assert paths["decaying"][half:].mean() < paths["decaying"][:half].mean() - 2

@@ -64,6 +64,7 @@ def test_an_experiment_is_the_same_to_the_last_bit(pools: list[Source], name: st
     assert results[0].notes == results[1].notes
 
 
+@pytest.mark.usefixtures("preloaded_workers")
 def test_an_error_in_a_worker_is_the_callers_error(pools: list[Source]) -> None:
     for jobs in (1, 2):
         with pytest.raises(UsageError, match="q5 will not do"):

@@ -13,8 +13,7 @@ Importing this starts no process and loads no symbolic library; the worker start
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable
 
 from sureenough.answers.boxed_kinds import REPLAY_LIMITS, Limits
 from sureenough.answers.canonical import canonical_key
@@ -30,33 +29,7 @@ from sureenough.answers.judge import (
 )
 from sureenough.answers.key_types import Key
 from sureenough.answers.kinds import Judge, extract, for_question, resolve_kind
-from sureenough.answers.symbolic import WORKER, SymbolicWorker
-
-
-@dataclass(frozen=True, slots=True)
-class Grouped:
-    """The classes of many questions, and what it cost to find them."""
-
-    classes: dict[str, list[int | None]]
-    unsettled: int
-    symbolic_seconds: float
-
-
-def group(
-    answers: Mapping[str, Sequence[str | None]],
-    *,
-    symbolic_seconds: float = REPLAY_SECONDS,
-    worker: SymbolicWorker = WORKER,
-) -> Grouped:
-    """The classes of a whole pool, question by question: what replay does once, before any strategy."""
-    classes: dict[str, list[int | None]] = {}
-    unsettled, spent = 0, 0.0
-    for question, given in answers.items():
-        math = MathJudge(symbolic_seconds, patience=REPLAY_PATIENCE, worker=worker)
-        classes[question] = math.classes(given)
-        unsettled += math.unsettled
-        spent += math.spent
-    return Grouped(classes, unsettled, spent)
+from sureenough.answers.symbolic import WORKER
 
 
 def classes(answers: Iterable[str | None], *, symbolic_seconds: float = SYMBOLIC_SECONDS) -> list[int | None]:
@@ -102,7 +75,6 @@ __all__ = [
     "REPLAY_SECONDS",
     "SYMBOLIC_SECONDS",
     "VERSION",
-    "Grouped",
     "Judge",
     "Key",
     "Limits",
@@ -114,7 +86,6 @@ __all__ = [
     "extract",
     "for_question",
     "grade",
-    "group",
     "resolve_kind",
     "same",
     "split_thinking",

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 from sureenough.answers.choice import choose
 from sureenough.answers.extract import mathematical_answer, reply_of
 from sureenough.answers.judge import LIVE_PATIENCE, REPLAY_PATIENCE, REPLAY_SECONDS, SYMBOLIC_SECONDS, MathJudge
-from sureenough.answers.statements import number_classes
+from sureenough.answers.statements import KeyedKind
 from sureenough.core.strategy_options import Rule, check_options, one_of, option
 
 
@@ -91,7 +91,7 @@ LETTERS: Final = Rule("different letters, such as ABCD", are_letters)
 
 
 @dataclass(frozen=True, slots=True)
-class LetterChoice:
+class LetterChoice(KeyedKind):
     """One of several choices, by its letter."""
 
     letters: str = option("", "the letters that were offered; by default those in the question, or A to J", LETTERS)
@@ -109,11 +109,8 @@ class LetterChoice:
         reply = reply_of(text)
         return None if reply is None else choose(reply, self.letters or ALL_LETTERS)
 
-    def classes(self, answers: Sequence[str]) -> list[int | None]:
-        return number_classes(answer.strip().casefold() for answer in answers)
-
-    def grade(self, gold: str, answer: str) -> bool:
-        return gold.strip().casefold() == answer.strip().casefold()
+    def key(self, answer: str) -> str:
+        return answer.strip().casefold()
 
     def for_question(self, question: str | None, limits: Limits) -> LetterChoice:
         return self if self.letters or question is None else LetterChoice(offered_letters(question))

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from sureenough.answers.extract import reply_of
 from sureenough.answers.json_schema import canonical, validates
-from sureenough.answers.statements import classes_by
+from sureenough.answers.statements import KeyedKind
 from sureenough.core.strategy_options import Rule, option
 from sureenough.errors import UsageError
 
@@ -43,7 +43,7 @@ _NOT_JSON = (ValueError, RecursionError, InvalidOperation)  # UsageError is a Va
 
 
 @dataclass(frozen=True, slots=True)
-class Json:
+class Json(KeyedKind):
     """A JSON value, or some fields of an object."""
 
     fields: tuple[str, ...] = option((), "the fields of an object that are compared; all by default", ANY)
@@ -76,13 +76,6 @@ class Json:
         if not isinstance(value, dict) or value.keys().isdisjoint(self.fields):
             return None
         return tuple(canonical(value[name]) if name in value else None for name in self.fields)
-
-    def classes(self, answers: Sequence[str | None]) -> list[int | None]:
-        return classes_by(self.key, answers)
-
-    def grade(self, gold: str, answer: str) -> bool:
-        key = self.key(gold)
-        return gold == answer if key is None else key == self.key(answer)
 
 
 def last_json(reply: str) -> str | None:

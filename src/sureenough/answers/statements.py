@@ -85,11 +85,22 @@ def number_classes(keys: Iterable[Hashable | None]) -> list[int | None]:
     return [None if key is None else numbers.setdefault(key, len(numbers)) for key in keys]
 
 
-def classes_by(key: Callable[[str], Hashable | None], answers: Sequence[str | None]) -> list[int | None]:
-    """The classes of answers with equal keys; an answer that has none is the same as its exact copies only."""
-    return number_classes(None if answer is None else key_or_text(key, answer) for answer in answers)
-
-
 def key_or_text(key: Callable[[str], Hashable | None], answer: str) -> Hashable:
+    """What an answer is compared by; one without a key is the same as its exact copies only."""
     value = key(answer)
     return ("unread", answer) if value is None else ("read", value)
+
+
+class KeyedKind:
+    """A kind of answers that are the same if their keys are; by default without case and extra space."""
+
+    __slots__ = ()
+
+    def key(self, answer: str) -> Hashable | None:
+        return normal_form(answer)
+
+    def classes(self, answers: Sequence[str | None]) -> list[int | None]:
+        return number_classes(None if answer is None else key_or_text(self.key, answer) for answer in answers)
+
+    def grade(self, gold: str, answer: str) -> bool:
+        return key_or_text(self.key, gold) == key_or_text(self.key, answer)

@@ -10,7 +10,7 @@ from fractions import Fraction
 
 from sureenough.answers import numerals
 from sureenough.answers.canonical import canonical_key
-from sureenough.answers.statements import REASON, WHERE, classes_by, final_statement, number_classes, trimmed
+from sureenough.answers.statements import REASON, WHERE, KeyedKind, final_statement, number_classes, trimmed
 from sureenough.core.strategy_options import NOT_NEGATIVE, check_options, one_of, option
 
 LONGEST_NUMERAL = 400
@@ -23,7 +23,7 @@ Value = tuple[bool, Fraction]
 
 
 @dataclass(frozen=True, slots=True)
-class Number:
+class Number(KeyedKind):
     """One number. Units are not read, except that 5% is not 5."""
 
     rel: float = option(0.0, "relative difference up to which numbers are the same", NOT_NEGATIVE)
@@ -47,7 +47,7 @@ class Number:
     def classes(self, answers: Sequence[str | None]) -> list[int | None]:
         """Each value joins the next smaller class if it is close to the least member of it: nothing is chained."""
         if not self.rel and not self.abs:
-            return classes_by(self.key, answers)
+            return KeyedKind.classes(self, answers)
         values = {answer: None if answer is None else self.key(answer) for answer in answers}
         least: dict[Value, Value] = {}
         current: Value | None = None
@@ -113,7 +113,7 @@ _ORDERS = ("unknown", "dmy", "mdy")
 
 
 @dataclass(frozen=True, slots=True)
-class Date:
+class Date(KeyedKind):
     """One date; times of day are not read.
 
     01/02/2024 is the first of February or the second of January. Unless `order` says which, it is the same as 1/2/2024
@@ -157,13 +157,6 @@ class Date:
                 return year, (first, second)
             return day_first or month_first
         return _valid(year, second, first) if order == "dmy" else _valid(year, first, second)
-
-    def classes(self, answers: Sequence[str | None]) -> list[int | None]:
-        return classes_by(self.key, answers)
-
-    def grade(self, gold: str, answer: str) -> bool:
-        one, two = self.key(gold), self.key(answer)
-        return gold == answer if one is None or two is None else one == two
 
 
 def _valid(year: int, month: int, day: int) -> tuple[int, int, int] | None:

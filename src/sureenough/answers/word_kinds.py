@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -15,7 +15,7 @@ from sureenough.answers.statements import (
     LONGEST,
     REASON,
     WHERE,
-    classes_by,
+    KeyedKind,
     final_block,
     final_statement,
     key_or_text,
@@ -41,7 +41,7 @@ LABELS = Rule("two or more different labels, such as positive,negative", _are_la
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
+class Text(KeyedKind):
     """A text, compared without case and extra space; or one of a few labels."""
 
     labels: tuple[str, ...] = option((), "the only possible answers", LABELS)
@@ -72,15 +72,9 @@ class Text:
         named = set(re.findall(pattern, form))
         return forms[named.pop()] if len(named) == 1 and not _DENIED.search(re.sub(pattern, "", form)) else None
 
-    def classes(self, answers: Sequence[str | None]) -> list[int | None]:
-        return classes_by(normal_form, answers)
-
-    def grade(self, gold: str, answer: str) -> bool:
-        return normal_form(gold) == normal_form(answer)
-
 
 @dataclass(frozen=True, slots=True)
-class Exact:
+class Exact(KeyedKind):
     """A text, compared character by character."""
 
     ask = f"{REASON} gives the answer."
@@ -89,11 +83,8 @@ class Exact:
     def extract(self, text: str) -> str | None:
         return final_statement(text)
 
-    def classes(self, answers: Sequence[str | None]) -> list[int | None]:
-        return classes_by(str.strip, answers)
-
-    def grade(self, gold: str, answer: str) -> bool:
-        return gold.strip() == answer.strip()
+    def key(self, answer: str) -> str:
+        return answer.strip()
 
 
 _ITEM_KEYS: dict[str, Callable[[str], Hashable | None]] = {
@@ -105,7 +96,7 @@ _ITEM_KEYS: dict[str, Callable[[str], Hashable | None]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Items:
+class Items(KeyedKind):
     """Several items: a list, in which their order counts, or a set."""
 
     of: str = option("text", "kind of the items", one_of(*_ITEM_KEYS))
@@ -158,12 +149,6 @@ class Items:
         keys = [key_or_text(_ITEM_KEYS[self.of], item) for item in items]
         return tuple(keys) if self.ordered else frozenset(keys)
 
-    def classes(self, answers: Sequence[str | None]) -> list[int | None]:
-        return classes_by(self.key, answers)
-
-    def grade(self, gold: str, answer: str) -> bool:
-        return gold == answer or (self.key(gold) is not None and self.key(gold) == self.key(answer))
-
 
 def _json_array(text: str) -> list[str] | None:
     try:
@@ -176,7 +161,7 @@ def _json_array(text: str) -> list[str] | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Regex:
+class Regex(KeyedKind):
     """What a regular expression finds last in a reply: its first group, else all of it. Compared as texts are."""
 
     pattern: str
@@ -194,12 +179,6 @@ class Regex:
         for match in compiled(self.pattern).finditer(encodable(reply or "")):
             value = match[1] if match.re.groups else match[0]
         return (value or "").strip() or None
-
-    def classes(self, answers: Sequence[str | None]) -> list[int | None]:
-        return classes_by(normal_form, answers)
-
-    def grade(self, gold: str, answer: str) -> bool:
-        return normal_form(gold) == normal_form(answer)
 
 
 def encodable(text: str) -> str:

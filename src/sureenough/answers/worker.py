@@ -1,6 +1,6 @@
 """The child process in which symbolic code runs: `python -m sureenough.answers.worker`.
 
-It reads length-prefixed JSON requests from its input and writes one reply to each. Work is limited by a count of
+It reads requests from its input, a line of JSON each, and writes one reply to each. Work is limited by a count of
 function calls, so that neither the machine's speed nor its load changes a verdict (comparisons of keys, whose number
 depends on addresses, are not counted); limits on memory and CPU time catch what makes no calls. Every request is
 answered in a copy of the process, so that what earlier ones left in caches and loaded modules changes neither its
@@ -15,7 +15,6 @@ import json
 import logging
 import os
 import signal
-import struct
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -25,7 +24,6 @@ from typing import IO, Any
 
 MEMORY = 768 * 2**20  # bytes of address space for symbolic code
 CPU_SECONDS = 4.0  # for one request: several times what the calls of PAIR_STEPS take on a slow machine
-_HEADER = struct.Struct(">I")
 _LOOKUPS = frozenset(["__eq__", "__ne__", "__hash__", "_hashable_content"])
 """Calls that are not counted: how often a table compares its keys depends on addresses, which differ by process."""
 WARM_UP = (
@@ -51,32 +49,16 @@ class _StepLimit(BaseException):
 
 
 def send(stream: IO[bytes], message: dict[str, Any]) -> None:
-    """Write one message: its length in four bytes, then its JSON."""
-    body = json.dumps(message).encode()
-    stream.write(_HEADER.pack(len(body)) + body)
+    """Write one message: a line of JSON."""
+    stream.write(json.dumps(message).encode() + b"\n")
     stream.flush()
 
 
 def receive(stream: IO[bytes]) -> dict[str, Any] | None:
-    """The next message; None at the end of the stream."""
-    header = _read_exactly(stream, _HEADER.size)
-    if header is None:
-        return None
-    body = _read_exactly(stream, *_HEADER.unpack(header))
-    if body is None:
-        return None
-    message: dict[str, Any] = json.loads(body)
+    """The next message; None at the end of the stream, also if that cuts a message off."""
+    line = stream.readline()
+    message: dict[str, Any] | None = json.loads(line) if line.endswith(b"\n") else None
     return message
-
-
-def _read_exactly(stream: IO[bytes], size: int) -> bytes | None:
-    data = b""
-    while len(data) < size:
-        piece = stream.read(size - len(data))
-        if not piece:
-            return None
-        data += piece
-    return data
 
 
 def main() -> None:

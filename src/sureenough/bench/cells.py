@@ -12,14 +12,13 @@ from sureenough.bench.pipeline import (
     OpenPool,
     PathCounter,
     PoolRows,
-    Processes,
     Progress,
-    Workers,
     open_pool,
     run_rows,
     run_tasks,
     whole_pool,
 )
+from sureenough.bench.processes import Processes, Workers
 from sureenough.bench.replay_units import LearningPass, QuestionRuns, ReplayCell, ReplayCells, ReplayUnit, UnitRuns
 from sureenough.bench.result import QuestionAnswers
 from sureenough.bench.score import Row, StrategyRuns, join_repeats, mean_state, rows
@@ -156,7 +155,6 @@ def _replayed(
     read: QuestionRuns,
     repeats: int,
 ) -> Replayed:
-    """Join the units of each cell."""
     totals: list[StrategyRuns] = []
     states: list[list[list[LearnerState]]] = []
     for cell in range(len(cells)):

@@ -10,7 +10,8 @@ from sureenough.answers import REPLAY_SECONDS
 from sureenough.api import Kind
 from sureenough.bench.cells import Replayed, replay_cells
 from sureenough.bench.judging import Equal
-from sureenough.bench.pipeline import OpenPool, Progress, Workers
+from sureenough.bench.pipeline import OpenPool, Progress
+from sureenough.bench.processes import Workers
 from sureenough.bench.recommendation import recommend
 from sureenough.bench.replay_notes import replay_notes
 from sureenough.bench.replay_units import ReplayCell

@@ -28,7 +28,7 @@ from sureenough.bench.strategy_lists import fitting
 from sureenough.core.options import RunOptions
 from sureenough.data import BUILTIN_POOL
 from sureenough.datasets.load import Loaded, load
-from sureenough.errors import EngineError, TraceError, UsageError
+from sureenough.errors import EngineError, UsageError
 from sureenough.pools.json_lines import JsonLinesFile
 from sureenough.spec import parse
 from sureenough.version import __version__
@@ -165,13 +165,7 @@ def execute(
         sources = [*_record(work, folder, meter), *work.pools]
         runs = _run_live(work, folder, meter)
     result = work.experiment.run(work.inputs(sources, runs, progress, command))
-    try:
-        result.save(folder.result(name))
-    except OSError as error:
-        raise TraceError(
-            f"cannot write {folder.result(name)}: {error.strerror or error}. All that was sampled is safe in "
-            f"{folder.path}; make room and give the same command again"
-        ) from None
+    folder.write(folder.result(name), result.to_json())
     return result
 
 

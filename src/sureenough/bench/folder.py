@@ -48,7 +48,7 @@ class RunFolder:
         if save:
             plan["cells"] |= cells
             plan["experiments"][experiment] = terms
-            self._write(self.path / "plan.json", json.dumps(plan, indent=1, ensure_ascii=False) + "\n")
+            self.write(self.path / "plan.json", json.dumps(plan, indent=1, ensure_ascii=False).encode() + b"\n")
 
     def pool(self, cell: str) -> Path:
         return pool_file(self.path, cell)
@@ -73,13 +73,14 @@ class RunFolder:
             raise TraceError(f"{file} is not the plan of a run; give another folder with -o") from None
         return dict(plan)
 
-    def _write(self, file: Path, text: str) -> None:
+    def write(self, file: Path, content: bytes) -> None:
+        """Write a file of the folder durably; a reader never sees half of it."""
         try:
-            write_file(file, text.encode())
+            write_file(file, content)
         except OSError as error:
             raise TraceError(
-                f"cannot write {file}: {error.strerror or error}. What was recorded is safe; make room and give the "
-                "same command again"
+                f"cannot write {file}: {error.strerror or error}. All that was sampled is safe in {self.path}; make "
+                "room and give the same command again"
             ) from None
 
     def close(self) -> None:

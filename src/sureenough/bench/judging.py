@@ -24,9 +24,8 @@ from sureenough.answers import (
     Limits,
     for_question,
     resolve_kind,
-    warm_up,
 )
-from sureenough.answers.boxed_kinds import Math, MathQuestion
+from sureenough.answers.boxed_kinds import MathQuestion
 from sureenough.answers.kinds import BUILTIN
 from sureenough.answers.statements import number_classes
 from sureenough.answers.word_kinds import Regex
@@ -85,12 +84,9 @@ def judge_question(
         raise UsageError(f"the judge failed on question {question.id!r}: {type(error).__name__}: {error}") from error
     memories = [one.memory for one in (voting, grading) if isinstance(one, MathQuestion)]
     undecided = sum(memory.unsettled for memory in memories)
+    is_builtin = isinstance(judge, (Regex, *map(type, BUILTIN.values())))
     undecided += verdicts.undecided.get(question.id, 0) if verdicts is not None and known is not None else 0
-    return JudgedAnswers(classes, right, undecided, any(memory.unready for memory in memories), _is_builtin(judge))
-
-
-def _is_builtin(judge: Judge) -> bool:
-    return isinstance(judge, (Regex, *map(type, BUILTIN.values())))
+    return JudgedAnswers(classes, right, undecided, any(memory.unready for memory in memories), is_builtin)
 
 
 def judge_of(question: Question, kind: Any, pool: Pool) -> Judge:
@@ -140,8 +136,6 @@ class PoolJudge:
         self._file = cache_folder() / f"answers-{VERSION}-{hashlib.sha256(settings.encode()).hexdigest()[:32]}.json"
         self._judged = _read(self._file)
         self._changed = False
-        if not self._judged and isinstance(resolve_kind(kind or "math"), Math):
-            warm_up(0)  # starts in the background, to be ready when the first pair needs it
 
     @property
     def undecided(self) -> int:

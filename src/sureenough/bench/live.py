@@ -45,7 +45,6 @@ class LiveRun:
 
     @property
     def key(self) -> Key:
-        """What identifies a run."""
         return self.dataset, self.model, self.strategy, self.question, self.repeat
 
     @property
@@ -53,38 +52,10 @@ class LiveRun:
         return self.init_seconds + self.final_seconds
 
     @property
-    def reason(self) -> str:
-        return str(self.outcome["reason"])
-
-    @property
-    def answer(self) -> str | None:
-        answer: str | None = self.outcome["answer"]
-        return answer
-
-    @property
     def tokens(self) -> Mapping[str, int]:
         """By bucket, and `total`."""
         tokens: Mapping[str, int] = self.outcome["tokens"]
         return tokens
-
-    @property
-    def started(self) -> int:
-        return int(self.outcome["started"])
-
-    @property
-    def pruned(self) -> int:
-        return int(self.outcome["pruned"])
-
-    @property
-    def tiers(self) -> Mapping[str, int]:
-        """Paths pruned by each test."""
-        tiers: Mapping[str, int] = self.outcome["tiers"]
-        return tiers
-
-    @property
-    def steps(self) -> int:
-        """The longest chain of tokens."""
-        return int(self.outcome["steps"])
 
     def to_json(self) -> Json:
         """A line of the run's folder."""
@@ -102,7 +73,9 @@ def run_of(line: Json, file: Path) -> LiveRun:
         run = LiveRun(**line)
         if not all(isinstance(name, str) for name in run.key[:4]) or not isinstance(run.repeat, int):
             raise TypeError
-        float(run.total_seconds), int(run.tokens["total"]), run.steps, run.started, run.pruned, run.tiers, run.reason
+        out = run.outcome
+        float(run.total_seconds), out["tiers"], out["reason"]
+        int(run.tokens["total"]), int(out["steps"]), int(out["started"]), int(out["pruned"])
     except (TypeError, KeyError, ValueError):
         raise TraceError(
             f"{file} has a line that is not a live run of this version; give another folder with -o"
@@ -121,7 +94,6 @@ class LiveJob(NamedTuple):
 
     @property
     def key(self) -> Key:
-        """The key of its run."""
         return self.dataset, self.model, self.strategy, self.question.id, self.repeat
 
 

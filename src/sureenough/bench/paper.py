@@ -24,7 +24,6 @@ class Printed(NamedTuple):
 
 @cache
 def printed() -> tuple[Printed, ...]:
-    """Every number of the file."""
     text = (files("sureenough.bench") / "paper.csv").read_text(encoding="utf-8")
     lines = csv.DictReader(text.splitlines())
     return tuple(

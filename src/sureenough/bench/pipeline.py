@@ -7,28 +7,21 @@ fresh interpreters (spawn) and read their own part of a file.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
 from itertools import pairwise
-from multiprocessing import get_context
 from pathlib import Path
-from typing import Any, Final, Generic, NamedTuple, Protocol, Self, TypeVar, runtime_checkable
+from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar, runtime_checkable
 
-from sureenough.answers import warm_up
-from sureenough.answers.boxed_kinds import Math
 from sureenough.bench.judging import Equal, JudgedAnswers, PoolJudge, judge_of, judge_question, read_again
+from sureenough.bench.processes import Processes, Workers
 from sureenough.bench.settings import ReplaySettings
 from sureenough.bench.source import Source
 from sureenough.drivers.judging import PoolVerdicts
-from sureenough.errors import SureEnoughError, TraceError
+from sureenough.errors import TraceError
 from sureenough.pools import Pool, Question
 
 T = TypeVar("T")
-A = TypeVar("A")
-R = TypeVar("R")
 Task = Callable[[Question, JudgedAnswers], T]
 
 
@@ -46,8 +39,6 @@ JOINED_VALUES: Final = 64
 """Values that wait before they are joined."""
 PARTS_PER_JOB: Final = 4
 """So that no core waits long for the last part."""
-WORTH_PROCESSES: Final = 20_000_000
-"""Tokens times repeats: a few seconds in one process, as long as the imports of the others take."""
 
 
 @dataclass(slots=True)
@@ -75,7 +66,6 @@ class PoolRows(NamedTuple, Generic[T]):
     """A worker's share: rows of one pool, and the answers that are judged already."""
 
     task_number: int
-    number: int
     file: str | Path
     tokens: int  # of the whole pool
     first: int
@@ -91,33 +81,10 @@ class PoolRows(NamedTuple, Generic[T]):
 class RowsResult(NamedTuple, Generic[T]):
     """What a task made of them."""
 
-    task_number: int
-    number: int
     values: list[T]
     questions: int
     judged: dict[str, JudgedAnswers]  # in this part
     damaged: int
-
-
-class Workers(Protocol):
-    """What calls functions on several processors."""
-
-    @property
-    def jobs(self) -> int:
-        """Calls that make sense at once."""
-
-    def run(self, function: Callable[[A], R], arguments: Sequence[A]) -> Iterator[tuple[int, R]]:
-        """Call a function with each argument; (position, result) as they finish."""
-
-
-def cores() -> int:
-    """Processors that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def suitable_jobs(pool: Path, repeats: int) -> int:
-    """All cores, or one process if starting others would take longer than the replay."""
-    return cores() if Pool(pool).tokens * repeats >= WORTH_PROCESSES else 1
 
 
 def map_questions(
@@ -154,15 +121,15 @@ def run_tasks(
     most = 1 if processes.jobs == 1 else processes.jobs * PARTS_PER_JOB
     results: list[PoolResults[T]] = [PoolResults(opened) for opened, _ in tasks]
     parts = [part for i, (opened, task) in enumerate(tasks) for part in _parts(i, opened, task, most)]
-    finished = sorted(_run_parts(parts, processes, advance), key=lambda part: (part.task_number, part.number))
+    finished = dict(_run_parts(parts, processes, advance))
     for result in results:
         result.opened.questions = result.opened.damaged = 0
-    for part in finished:
-        results[part.task_number].values += part.values
-        opened = results[part.task_number].opened
-        opened.judge.add(part.judged)
-        opened.questions += part.questions
-        opened.damaged += part.damaged
+    for number, part in enumerate(parts):
+        result, rows = results[part.task_number], finished[number]
+        result.values += rows.values
+        result.opened.judge.add(rows.judged)
+        result.opened.questions += rows.questions
+        result.opened.damaged += rows.damaged
     for result in results:
         result.opened.judge.save()
     return results
@@ -186,58 +153,29 @@ def _parts(task_number: int, opened: OpenPool, task: Task[T], most: int) -> Iter
         if start - cuts[-1] >= rows_per_part:
             cuts.append(start)
     cuts.append(pool.rows)
-    for number, (first, last) in enumerate(pairwise(cuts)):
-        yield whole._replace(task_number=task_number, number=number, first=first, last=last)
+    for first, last in pairwise(cuts):
+        yield whole._replace(task_number=task_number, first=first, last=last)
 
 
 def whole_pool(opened: OpenPool, task: Task[T]) -> PoolRows[T]:
     """All rows of a pool, as one share."""
     pool, judge = opened.pool, opened.judge
-    return PoolRows(0, 0, pool.file, pool.tokens, 0, pool.rows, pool.skip_damaged, judge.judged,
+    return PoolRows(0, pool.file, pool.tokens, 0, pool.rows, pool.skip_damaged, judge.judged,
                     judge.symbolic_seconds, judge.equal, judge.kind, task)  # fmt: skip
 
 
-def _run_parts(parts: list[PoolRows[T]], processes: Workers, advance: Callable[[int], None]) -> Iterator[RowsResult[T]]:
+def _run_parts(
+    parts: list[PoolRows[T]], processes: Workers, advance: Callable[[int], None]
+) -> Iterator[tuple[int, RowsResult[T]]]:
     if processes.jobs == 1 or len(parts) <= 1:
-        for part in parts:
-            yield run_rows(part, advance)
+        yield from ((number, run_rows(part, advance)) for number, part in enumerate(parts))
         return
     # Large pools first: long parts should not be left for the end.
-    ordered = sorted(parts, key=lambda part: -part.tokens)
-    for number, result in processes.run(run_rows, ordered):
-        yield result
-        advance(ordered[number].last - ordered[number].first)
-
-
-class Processes:
-    """Up to `jobs` processes that several passes share: they are started when there is work for more than one."""
-
-    def __init__(self, jobs: int) -> None:
-        self.jobs = jobs
-        self._workers: ProcessPoolExecutor | None = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._workers is not None:
-            self._workers.shutdown(wait=True, cancel_futures=True)
-
-    def run(self, function: Callable[[A], R], arguments: Sequence[A]) -> Iterator[tuple[int, R]]:
-        """Call a function with each argument; (position, result) as they finish."""
-        if self.jobs == 1 or len(arguments) <= 1:
-            yield from ((number, function(argument)) for number, argument in enumerate(arguments))
-            return
-        self._workers = self._workers or ProcessPoolExecutor(self.jobs, mp_context=get_context("spawn"))
-        futures = {self._workers.submit(function, argument): number for number, argument in enumerate(arguments)}
-        try:
-            for future in as_completed(futures):
-                yield futures[future], future.result()
-        except BrokenProcessPool:
-            raise SureEnoughError(
-                "a worker process died, most likely because memory ran out; try one job. In a script of your own, "
-                "call this under `if __name__ == '__main__':`"
-            ) from None
+    order = sorted(range(len(parts)), key=lambda number: -parts[number].tokens)
+    for place, result in processes.run(run_rows, [parts[number] for number in order]):
+        part = parts[order[place]]
+        yield order[place], result
+        advance(part.last - part.first)
 
 
 def run_rows(part: PoolRows[T], advance: Callable[[int], None] = lambda paths: None) -> RowsResult[T]:
@@ -257,8 +195,6 @@ def run_rows(part: PoolRows[T], advance: Callable[[int], None] = lambda paths: N
             if question.part != file:
                 file, verdicts = question.part, PoolVerdicts.read(pool.info_of(question))
             judge = judge_of(question, part.kind, pool)
-            if isinstance(judge, Math):
-                warm_up()  # otherwise the speed of its start would decide which pairs get a verdict
             judged = judge_question(question, part.symbolic_seconds, part.equal, judge, verdicts)
             newly_judged[question.id] = judged
         values.append(part.task(question, judged))
@@ -267,4 +203,4 @@ def run_rows(part: PoolRows[T], advance: Callable[[int], None] = lambda paths: N
             values = [join(values)]
         advance(len(question.paths))
     values = values if join is None else [join(values)]
-    return RowsResult(part.task_number, part.number, values, questions, newly_judged, pool.damaged)
+    return RowsResult(values, questions, newly_judged, pool.damaged)

@@ -31,7 +31,6 @@ class ProgressMeter:
         self.began = time.monotonic()
 
     def begin(self, activity: str, done: int, total: int, questions_done: int, questions: int) -> None:
-        """Start the next cell."""
         self.cell += 1
         self.activity, self.done, self.total = activity, done, total
         self.questions_done, self.questions = questions_done, questions
@@ -39,7 +38,6 @@ class ProgressMeter:
         self.show(self)
 
     def step(self, tokens: int, question_complete: bool) -> None:
-        """Count one unit."""
         self.done += 1
         self.units += 1
         self.tokens += tokens
@@ -69,7 +67,6 @@ class ProgressMeter:
 
 
 def duration(seconds: float) -> str:
-    """Seconds in a readable unit."""
     days, rest = divmod(round(seconds), 86_400)
     hours, rest = divmod(rest, 3600)
     if days:

@@ -79,7 +79,6 @@ class Advice(NamedTuple):
 
 
 def judge(recommendation: Recommendation) -> Advice:
-    """Apply the rule."""
     margin = recommendation.margin
     cheaper = [one for one in recommendation.candidates if one.tokens < recommendation.tokens]
     shown = next((one for one in cheaper if _low(one) >= -margin), None)

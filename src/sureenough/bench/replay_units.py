@@ -125,7 +125,6 @@ class ReplayCells:
         return first
 
     def run(self, question_for: Callable[[RunOptions], AnyQuestion], judged: JudgedAnswers) -> UnitRuns:
-        """All units on one question."""
         strategies = [resolve(self.cells[unit.cell].strategy) for unit in self.units]
         self._states = self._states or [strategy.state for strategy in strategies]
         by_unit: list[list[ScoredRun]] = [[] for _ in self.units]

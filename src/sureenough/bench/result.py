@@ -6,8 +6,9 @@ Reports are made from this alone. It is written as strict JSON (NaN as null) and
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Hashable, Iterable
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TypeVar
 
 import msgspec
 
@@ -15,6 +16,8 @@ from sureenough.errors import UsageError
 from sureenough.pools.durable import write_file
 from sureenough.redact import redact
 
+T = TypeVar("T")
+K = TypeVar("K", bound=Hashable)
 Kind = Literal["text", "count", "number", "percent", "points", "tokens", "tokens7", "ratio", "seconds", "scientific"]
 """How a column prints: `percent` and `points` hold shares, `tokens7` prints in units of 10^7."""
 
@@ -46,6 +49,10 @@ class ResultColumn(_Strict, frozen=True):
     unit: str = ""  # shown after the title, such as "per question"
     digits: int | None = None  # after the decimal point; None leaves it to the kind
     paper: str = msgspec.field(default="", name="theirs")  # if the numbers are the paper's: which table of it
+
+
+NAMES: Final = [ResultColumn("dataset"), ResultColumn("model"), ResultColumn("strategy")]
+"""What the rows of most tables begin with."""
 
 
 class Table(_Strict, frozen=True):
@@ -217,6 +224,14 @@ def read(file: Path) -> ExperimentResult:
             raise UsageError(f"{file}: a row of table {table.name!r} does not fit its columns; run it again")
     clean = msgspec.structs.replace(result.provenance, command=redact(result.provenance.command))
     return msgspec.structs.replace(result, provenance=clean)
+
+
+def grouped(items: Iterable[T], key: Callable[[T], K]) -> dict[K, list[T]]:
+    """The items by key, in the order in which the keys appear."""
+    groups: dict[K, list[T]] = {}
+    for item in items:
+        groups.setdefault(key(item), []).append(item)
+    return groups
 
 
 def number(value: float) -> float | None:

@@ -30,7 +30,6 @@ class Source:
         return f"{self.dataset}, {self.model}"
 
     def digest(self) -> str:
-        """The pool's SHA-256."""
         return Pool(self.pool).digest()
 
 

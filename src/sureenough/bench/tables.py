@@ -14,6 +14,7 @@ from rich.text import Text
 
 from sureenough.bench.comparison import Comparison
 from sureenough.bench.recommendation import sentences, to_json
+from sureenough.bench.report.text_tables import aligned
 from sureenough.bench.result import ALL_ALIKE, NOTHING_CHANGED
 from sureenough.bench.score import Interval, Row
 from sureenough.bench.settings import ReplaySettings
@@ -155,10 +156,8 @@ def rich_table(result: Comparison, width: int) -> RenderableType:
 
 
 def plain_table(result: Comparison) -> str:
-    """For a pipe: aligned columns, two spaces apart, no lines."""
-    cells = [[column.head for column in COLUMNS], *_cells(COLUMNS, result.rows)]
-    widths = [max(len(line[i]) for line in cells) for i in range(len(COLUMNS))]
-    body = ["  ".join(cell.ljust(w) for cell, w in zip(line, widths, strict=True)).rstrip() for line in cells]
+    """For a pipe."""
+    body = aligned([[column.head for column in COLUMNS], *_cells(COLUMNS, result.rows)])
     return "\n".join([headline(result), *body, *footnotes(result), *advice(result)])
 
 

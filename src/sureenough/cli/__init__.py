@@ -76,7 +76,6 @@ class Verbs(TyperGroup):
     names_only = False
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """All verbs."""
         return list(VERBS)
 
     def shell_complete(self, ctx: Any, incomplete: str) -> Any:
@@ -93,7 +92,6 @@ class Verbs(TyperGroup):
             formatter.write_dl(list(VERBS.items()))
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """One verb, or None."""
         if self.names_only:
             return Verb(cmd_name, help=VERBS[cmd_name])
         if cmd_name in VERBS:
@@ -146,7 +144,6 @@ def _allow_any_text() -> None:
 
 
 def main() -> None:
-    """The console script."""
     _allow_any_text()
     try:
         app()

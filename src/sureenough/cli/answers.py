@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from sureenough.answers import canonical_key, explain, extract, resolve_kind, warm_up
+from sureenough.answers import canonical_key, explain, extract, resolve_kind
 from sureenough.cli.option_groups import Kind
 from sureenough.errors import UsageError
 
@@ -38,7 +38,6 @@ def command(
 
 
 def _compare(one: str, two: str, *, as_json: bool) -> None:
-    warm_up()
     verdict = explain(one, two)
     keys = [canonical_key(one), canonical_key(two)]
     if as_json:

@@ -14,19 +14,18 @@ from sureenough.bench.estimate import Prices, estimate
 from sureenough.bench.execute import execute, prepare
 from sureenough.bench.experiments import EXPERIMENTS
 from sureenough.bench.folder import RunFolder
-from sureenough.bench.pipeline import cores
 from sureenough.bench.plan import BenchPlan, EngineChoice, read_plan
+from sureenough.bench.processes import cores
 from sureenough.bench.recording import Model
 from sureenough.cli import engine
 from sureenough.cli.bench_view import show_progress, tables
-from sureenough.cli.engine import EngineOptions, absolute_model, engine_options
+from sureenough.cli.engine import EngineOptions, absolute_model, engine_options, print_counts
 from sureenough.cli.option_groups import STRATEGIES_HELP, PoolKind, run_options, split_strategies, with_options
 from sureenough.cli.ray_option import RayAddress, join, on_cluster
 from sureenough.cli.terminal import echo
 from sureenough.datasets import DATASETS
 from sureenough.datasets.files import columns_of
 from sureenough.engines.base import Engine
-from sureenough.engines.load_balancer import LoadBalancer
 from sureenough.errors import UsageError
 from sureenough.redact import printable_command
 
@@ -123,18 +122,12 @@ def command(
         except KeyboardInterrupt:
             echo(f"Interrupted. The results so far are in {folder.path}; the same command continues.", err=True)
             raise typer.Exit(130) from None
-        for line in _server_lines(models):
-            echo(line, err=True)
+        for model in models:
+            print_counts(model.engine)
         if as_json:
             typer.echo(result.to_json().decode())
         else:
             echo(tables(result, folder.path))
-
-
-def _server_lines(models: list[Model]) -> list[str]:
-    """What each of several servers has done."""
-    balancers = [model.engine for model in models if isinstance(model.engine, LoadBalancer)]
-    return [str(one) for balancer in balancers for one in balancer.counts() if one.started]
 
 
 def _is_typed(context: typer.Context, name: str) -> bool:

@@ -19,7 +19,8 @@ from sureenough.bench.progress import ProgressMeter
 from sureenough.bench.recommendation import advice
 from sureenough.bench.report.cells import heading, printed, without_constants
 from sureenough.bench.report.text_plot import text_plot
-from sureenough.bench.result import ExperimentResult, Table
+from sureenough.bench.report.text_tables import aligned
+from sureenough.bench.result import ExperimentResult
 
 INTERVAL: Final = 10.0
 """Seconds between lines of progress in a pipe."""
@@ -81,21 +82,16 @@ class _ProgressLines:
 
 
 def tables(result: ExperimentResult, folder: Path) -> str:
-    """The result as text."""
     lines = [result.title]
     for full in result.tables:
         table, constants = without_constants(full)
         title = table.title + (" (live)" if table.live and "live" not in table.title else "")
-        lines += ["", title, *([constants] if constants else []), *_aligned(table), *table.notes]
+        columns = table.columns
+        cells = [[printed(cell, column) for cell, column in zip(row, columns, strict=True)] for row in table.rows]
+        body = aligned([[heading(column) for column in columns], *cells])
+        lines += ["", title, *([constants] if constants else []), *body, *table.notes]
     for figure in result.figures:
         if any(series.marked for series in figure.series) and figure.kind == "line":
             lines += ["", *text_plot(figure)]
     lines += ["", *result.notes, f"`sureenough report {folder}` writes pages and figures."]
     return "\n".join([*lines, *advice([result])])
-
-
-def _aligned(table: Table) -> list[str]:
-    cells = [[heading(column) for column in table.columns]]
-    cells += [[printed(cell, column) for cell, column in zip(row, table.columns, strict=True)] for row in table.rows]
-    widths = [max(len(line[i]) for line in cells) for i in range(len(table.columns))]
-    return ["  ".join(cell.ljust(w) for cell, w in zip(line, widths, strict=True)).rstrip() for line in cells]

@@ -50,7 +50,6 @@ class LiveAnswer(NamedTuple):
 
     @property
     def right(self) -> bool:
-        """Whether the answer is correct."""
         return self.outcome.answer is not None and same(self.outcome.answer, self.problem.gold)
 
     def to_json(self) -> dict[str, Any]:

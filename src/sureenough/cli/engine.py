@@ -202,6 +202,13 @@ def print_hint(engine: Engine, question: str) -> None:
         echo(f"Hint: {hint} ({OTHER_MODELS}).", err=True)
 
 
+def print_counts(engine: Engine) -> None:
+    """What each of several servers has done."""
+    for one in engine.counts() if isinstance(engine, LoadBalancer) else ():
+        if one.started:
+            echo(str(one), err=True)
+
+
 def client(engine: Engine) -> Any:
     """The engine as a client of a server: its settings as they are sent."""
     if isinstance(engine, OpenAI | Local | LoadBalancer):

@@ -56,7 +56,6 @@ class LiveDisplay:
             self._live.update(self.draw(view), refresh=True)
 
     def draw(self, view: RunView) -> RenderableType:
-        """The whole view."""
         return Group(self._paths(view), _votes(view), Text(stop_status(view)), Text(token_count(view)))
 
     def _paths(self, view: RunView) -> Table:

@@ -15,7 +15,7 @@ from sureenough.errors import UsageError
 from sureenough.redact import printable_command
 
 if TYPE_CHECKING:
-    from sureenough.bench.pipeline import Workers
+    from sureenough.bench.processes import Workers
     from sureenough.cli.engine import EngineOptions
     from sureenough.drivers.executor import Executor
     from sureenough.drivers.ray_cluster import RayCluster

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from sureenough.bench import compare
-from sureenough.bench.pipeline import suitable_jobs
+from sureenough.bench.processes import suitable_jobs
 from sureenough.bench.recommendation import sentences, to_json, with_margin
 from sureenough.bench.report import saved
 from sureenough.bench.result import Recommendation

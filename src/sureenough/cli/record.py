@@ -2,39 +2,32 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import re
-import sys
-import time
-from collections.abc import Callable, Container, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from sureenough.answers import resolve_kind
 from sureenough.api import render_prompt, template_of
 from sureenough.cli import engine
-from sureenough.cli.engine import EngineOptions, absolute_model, engine_options
+from sureenough.cli.engine import EngineOptions, absolute_model, engine_options, print_counts
 from sureenough.cli.option_groups import KIND_HELP, run_options, with_options
 from sureenough.cli.ray_option import RayAddress, VllmChoice, VllmModel, VllmOptions, VllmResources, join, on_cluster
+from sureenough.cli.record_job import RecordJob
 from sureenough.cli.terminal import echo, plural
 from sureenough.core.options import LIVE_DEFAULTS, RunOptions
 from sureenough.datasets.files import columns_of, load
 from sureenough.drivers.executor import Executor
 from sureenough.drivers.extend import PoolExtension, recorded_with, write_recorded_pool
-from sureenough.drivers.record import PathCallback, RecordQuestion, RecordResult, record
+from sureenough.drivers.record import RecordQuestion
 from sureenough.engines.base import Engine
-from sureenough.engines.load_balancer import LoadBalancer
 from sureenough.engines.openai.client import OpenAI
 from sureenough.errors import TraceError, UsageError
-from sureenough.pools import Journal, OutputLock, PoolInfo, RecordedPath, is_address, is_pool
+from sureenough.pools import Journal, OutputLock, PoolInfo, is_address, is_pool
 from sureenough.pools.durable import own_file
 from sureenough.pools.folder_replacement import FolderReplacement
 from sureenough.pools.json_lines import holds_lines
@@ -43,9 +36,6 @@ from sureenough.redact import printable_url
 
 if TYPE_CHECKING:
     from sureenough.drivers.ray_cluster import RayCluster
-
-SAMPLED_FIRST: Final = 4
-"""Paths that a dry run samples to estimate from."""
 
 
 @with_options(
@@ -90,7 +80,7 @@ def command(
     sampled = server.any_engine(window)
     prompt = template if template is not None else template_of(resolve_kind(kind), sampled.template)
     questions = _questions(dataset, columns, prompt, kind, own_template=template is not None)[:limit]
-    job = _Job(sampled, questions, run, text, None if probes is None else _probe_every(probes))
+    job = RecordJob(sampled, questions, run, text, None if probes is None else _probe_every(probes))
     if dry_run:
         join(ray, call, dry_run=True)
         typer.echo(job.estimate(price_in, price_out))
@@ -126,9 +116,7 @@ def command(
             has_text = earlier is not None and earlier.text
             write_recorded_pool(output, questions, journal, info, earlier, rows_per_part=rows_per_part,
                                 keep_text=text or has_text, keep_probes=job.probe_every is not None)  # fmt: skip
-    for one in sampled.counts() if isinstance(sampled, LoadBalancer) else ():
-        if one.started:
-            echo(str(one), err=True)
+    print_counts(sampled)
     missing = job.missing(journal.paths)
     if missing or result is None:
         failure = f"; the latest failure: {result.lost}" if result is not None and result.lost is not None else ""
@@ -140,7 +128,6 @@ def command(
 
 
 def _executor(cluster: RayCluster, server: EngineOptions, window: int | None, servers: VllmChoice | None) -> Executor:
-    """What samples on the nodes."""
     if servers is not None:
         return servers.on(cluster, partial(_engine_at, server, window))
     elsewhere = server if server.url else replace(server, model=absolute_model(server.model))
@@ -178,93 +165,12 @@ def _check_output(output: Path, rows_per_part: int | None) -> None:
             )
 
 
-@dataclass(frozen=True, slots=True)
-class _Job:
-    """What is sampled, and how."""
-
-    engine: Engine
-    questions: list[RecordQuestion]
-    options: RunOptions
-    text: bool
-    probe_every: int | None = None  # tokens between two probes of a path
-    executor: Executor | None = None  # what samples instead of this process
-
-    @property
-    def paths(self) -> int:
-        """Paths per question."""
-        assert self.options.paths is not None
-        return self.options.paths
-
-    @property
-    def total(self) -> int:
-        """Paths of all questions."""
-        return len(self.questions) * self.paths
-
-    def missing(self, recorded: Container[tuple[str, int]]) -> int:
-        """Wanted paths that are not recorded; an earlier command may have recorded more."""
-        return sum((question.id, n) not in recorded for question in self.questions for n in range(self.paths))
-
-    def run(self, journal: Journal) -> RecordResult | None:
-        """Sample what is missing; None if Ctrl-C ends it."""
-        with progress(self.total, self.total - self.missing(journal.paths)) as on_path:
-            try:
-                return asyncio.run(self._sample(self.questions, self.paths, journal, on_path))
-            except KeyboardInterrupt:
-                return None
-
-    async def _sample(
-        self, questions: list[RecordQuestion], paths: int, journal: Any, on_path: PathCallback
-    ) -> RecordResult:
-        return await record(
-            questions,
-            self.engine,
-            journal,
-            paths=paths,
-            parallel=self.options.parallel,
-            seed=self.options.seed,
-            keep_text=self.text,
-            probe_every=self.probe_every,
-            told=on_path,
-            executor=self.executor,
-        )
-
-    def estimate(self, price_in: float | None, price_out: float | None) -> str:
-        """Tokens, time and money for all of it, from a few paths spread over the questions."""
-        step = max(1, len(self.questions) // SAMPLED_FIRST)
-        started = time.monotonic()
-        sample = self._sample(self.questions[::step][:SAMPLED_FIRST], 1, _NoJournal(), lambda question, path: None)
-        result = asyncio.run(sample)
-        seconds = time.monotonic() - started
-        if not result.paths:
-            raise result.lost or UsageError("no path was sampled, so there is nothing to estimate from")
-        scale = self.total / result.paths
-        generated, prompt = result.tokens * scale, result.prompt_tokens * scale
-        speedup = min(self.options.parallel, self.total) / result.paths
-        money = engine.cost(round(prompt), round(generated), price_in, price_out)
-        return (
-            f"{plural(len(self.questions), 'question')}, {plural(self.total, 'path')}. "
-            f"Estimated from {plural(result.paths, 'sampled path')}:\n"
-            f"about {generated:,.0f} tokens ({generated / self.total:,.0f} per path) and {prompt:,.0f} prompt tokens, "
-            f"about {_duration(seconds * scale / speedup)} if {self.options.parallel} paths at once run as fast as "
-            f"{result.paths}" + (f", about {money:,.2f} at the given prices." if money is not None else ".")
-        )
-
-
 def _probe_every(text: str) -> int:
     """Of `every=64`."""
     name, _, value = text.partition("=")
     if name.strip() != "every" or not re.fullmatch(r"[1-9][0-9]{0,6}", value.strip()):
         raise UsageError(f"--probes {text} will not do: give the tokens between two probes, such as --probes every=64")
     return int(value)
-
-
-class _NoJournal:
-    """A journal that stores nothing."""
-
-    def __init__(self) -> None:
-        self.paths: dict[tuple[str, int], RecordedPath] = {}
-
-    def add(self, question: str, path: RecordedPath) -> None: ...
 
 
 def _questions(
@@ -284,39 +190,3 @@ def _questions(
 
 def _sampling(client: OpenAI) -> dict[str, Any]:
     return {"model": client.model, "k": client.k, "chat": client.chat, **client.sampling()}
-
-
-@contextmanager
-def progress(total: int, done: int) -> Iterator[PathCallback]:
-    """A progress bar on a terminal, elsewhere a line every ten seconds."""
-    if sys.stderr.isatty():
-        columns = (BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[rate]}"), TimeRemainingColumn())
-        with Progress(*columns, console=Console(stderr=True)) as bar:
-            task = bar.add_task("paths", total=total, completed=done, rate="")
-            yield _PathCounter(done, lambda n, rate: bar.update(task, completed=n, rate=rate), 0.0)
-    else:
-        yield _PathCounter(done, lambda n, rate: typer.echo(f"{n} of {total} paths, {rate}", err=True), 10.0)
-
-
-class _PathCounter:
-    """Counts paths and tokens, and reports them at most every `interval` seconds."""
-
-    def __init__(self, done: int, report: Callable[[int, str], None], interval: float) -> None:
-        self._done, self._report, self._interval = done, report, interval
-        self._tokens = 0
-        self._started = self._reported = time.monotonic()
-
-    def __call__(self, question: str, path: RecordedPath | None) -> None:
-        if path is None:
-            return
-        self._done += 1
-        self._tokens += path.tokens
-        now = time.monotonic()
-        if now - self._reported >= self._interval:
-            self._reported = now
-            self._report(self._done, f"{self._tokens / max(1e-9, now - self._started):,.0f} tokens/s")
-
-
-def _duration(seconds: float) -> str:
-    hours, rest = divmod(round(seconds), 3600)
-    return f"{hours} h {rest // 60} min" if hours else (f"{rest // 60} min" if rest >= 120 else f"{rest} s")

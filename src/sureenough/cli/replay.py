@@ -17,7 +17,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from sureenough.answers import REPLAY_SECONDS
 from sureenough.bench import Comparison, compare
 from sureenough.bench.pipeline import Progress as ProgressCallback
-from sureenough.bench.pipeline import suitable_jobs
+from sureenough.bench.processes import suitable_jobs
 from sureenough.bench.settings import DEFAULT_REPEATS
 from sureenough.bench.tables import csv_table, json_table, plain_table, rich_table
 from sureenough.cli.option_groups import STRATEGIES_HELP, PoolKind, run_options, split_strategies, with_options

@@ -137,7 +137,6 @@ def command(
 
 
 def _deployment(ray: str | None, replicas: int | None, text: str | None) -> dict[str, Any]:
-    """The options of the deployment."""
     if ray is None and (replicas is not None or text is not None):
         raise UsageError("--replicas and --ray-options are for Ray Serve: add --ray")
     try:

@@ -22,7 +22,6 @@ class LimitedConnection(H11Protocol):
 
     @classmethod
     def within(cls, limits: ServerLimits) -> type[LimitedConnection]:
-        """The protocol of one server."""
         return type("ServerConnection", (cls,), {"limits": limits, "idle": {}})
 
     def connection_made(self, transport: Any) -> None:

@@ -17,11 +17,18 @@ from starlette.types import Receive, Scope, Send
 from sureenough.core.events import Action, Fate, Tokens
 from sureenough.core.snapshot import Snapshot
 from sureenough.drivers.observers import ObservedEvent, PathText
-from sureenough.json_text import encode
 from sureenough.server.errors import shutting_down
 from sureenough.server.replies import ReplyWriter, RunResult
 from sureenough.server.request_reader import ConsensusRequest
-from sureenough.server.responses import SSE_HEADERS, body, cancel, finish_unless_disconnected, sse_event, start
+from sureenough.server.responses import (
+    SSE_HEADERS,
+    body,
+    cancel,
+    finish_unless_disconnected,
+    json_response,
+    sse_event,
+    start,
+)
 from sureenough.server.runs import RunRegistry
 
 HELD_HEAD: Final = 10.0
@@ -69,21 +76,17 @@ class ConsensusResponse:
         self.reply, self.progress = ReplyWriter(request), ProgressLine()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Run, and send the result."""
         run = self.runs.start_for_client(self.request, self.slot, self.progress)
-        respond = self._stream(run, send) if self.request.stream else self._whole(run, send)
+        respond = self._stream(run, send) if self.request.stream else self._whole(run, scope, receive, send)
         try:
             if not await finish_unless_disconnected(receive, respond):
                 self.state.metrics.disconnects.inc()
         finally:
             await cancel(run)
 
-    async def _whole(self, run: asyncio.Task[RunResult], send: Send) -> None:
+    async def _whole(self, run: asyncio.Task[RunResult], scope: Scope, receive: Receive, send: Send) -> None:
         await asyncio.wait({run})
-        content = encode(self.reply.whole(self._result(run)))
-        headers = [(b"content-type", b"application/json"), (b"content-length", str(len(content)).encode())]
-        await send(start(200, headers))
-        await send(body(content))
+        await json_response(self.reply.whole(self._result(run)))(scope, receive, send)
 
     async def _stream(self, run: asyncio.Task[RunResult], send: Send) -> None:
         begun = asyncio.create_task(self.progress.begun.wait())

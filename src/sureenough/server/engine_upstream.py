@@ -9,11 +9,9 @@ from typing import Any, Final
 
 from sureenough.engines.base import Engine
 from sureenough.engines.server_loads import ServerCounts
-from sureenough.errors import UsageError
 from sureenough.server.errors import bad_request, unknown_model
-from sureenough.server.model_names import split_model_name
+from sureenough.server.model_names import check_strategy, split_model_name
 from sureenough.server.request_schema import SAMPLING_FIELDS
-from sureenough.spec import parse
 
 _NO_SAMPLING: Final = frozenset(
     "response_format user metadata store service_tier safety_identifier prompt_cache_key".split()
@@ -61,10 +59,7 @@ class EngineUpstream:
         """Refuse a model that is not the engine, and an unknown strategy."""
         base, at, spec = model.rpartition("@")
         if at and base == self.name:
-            try:
-                parse(spec)
-            except UsageError as error:
-                raise bad_request(f"{error}.", "model") from None
+            check_strategy(spec)
         if model != self.name:
             raise unknown_model(model, f"; this server offers {self.name}")
 

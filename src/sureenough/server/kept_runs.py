@@ -29,7 +29,6 @@ class KeptRuns:
         self._cached: dict[Path, tuple[tuple[int, int], dict[str, Any] | None]] = {}  # time and size, entry
 
     def save(self, name: str, log: RunLogWriter) -> None:
-        """Keep a run that has ended."""
         assert self.folder is not None
         self.folder.mkdir(parents=True, exist_ok=True)
         save_log(self.folder / f"{name}{SUFFIXES[0]}", log.with_texts())
@@ -73,7 +72,6 @@ class KeptRuns:
         return sorted(file.relative_to(self.folder).as_posix() for file in islice(files, LISTED))
 
     def report(self, name: str) -> Path:
-        """A bench report by its path."""
         if self.folder is None or name not in self.reports():
             raise ApiError(404, "This report does not exist.")
         return self.folder / name

@@ -82,7 +82,6 @@ def tune_process() -> None:
 
 
 def uvicorn_config(app: ASGIApp, settings: ServerSettings, **more: Any) -> uvicorn.Config:
-    """How uvicorn serves the application."""
     options: dict[str, Any] = {
         "http": LimitedConnection.within(settings.limits), "ws": "none", "lifespan": "off", "log_config": None,
         "access_log": False, "server_header": False, "proxy_headers": False, "timeout_keep_alive": KEEP_ALIVE,

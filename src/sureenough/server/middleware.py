@@ -20,9 +20,8 @@ from starlette.requests import ClientDisconnect
 from starlette.routing import Match, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from sureenough.json_text import encode
 from sureenough.server.errors import ApiError, shutting_down
-from sureenough.server.responses import body, start
+from sureenough.server.responses import json_response
 from sureenough.server.settings import known_host
 from sureenough.server.state import ServerState
 
@@ -61,15 +60,15 @@ class RequestMiddleware:
             scope["app"] = self  # with this the router raises if no route matches
             await self.app(scope, receive, tracked)
         except HTTPException as error:
-            await self._send_error(_no_route(scope, error), tracked)
+            await self._send_error(_no_route(scope, error), scope, receive, tracked)
         except ClientDisconnect:
             self.state.metrics.disconnects.inc()
         except asyncio.CancelledError:
             if not self.state.shutting_down:
                 raise
-            await self._send_error(shutting_down(), tracked)
+            await self._send_error(shutting_down(), scope, receive, tracked)
         except Exception as error:
-            await self._send_error(error, tracked)
+            await self._send_error(error, scope, receive, tracked)
         finally:
             self._record(scope, tracked.status or CLIENT_CLOSED, time.monotonic() - began)
 
@@ -107,16 +106,11 @@ class RequestMiddleware:
         digest = hashlib.sha256(credentials.strip().encode()).digest()
         return sum(hmac.compare_digest(digest, key) for key in self._keys) > 0  # a sum: all are compared
 
-    async def _send_error(self, error: Exception, tracked: _TrackedSend) -> None:
+    async def _send_error(self, error: Exception, scope: Scope, receive: Receive, tracked: _TrackedSend) -> None:
         response = self.state.error_response(error)
         if tracked.status:
             return  # the head is sent already: the connection is closed, because the response is not complete
-        content = encode(response.body())
-        headers = {"content-type": "application/json", "content-length": str(len(content)), **response.headers}
-        await tracked(
-            start(response.status, [(name.lower().encode(), value.encode()) for name, value in headers.items()])
-        )
-        await tracked(body(content))
+        await json_response(response.body(), response.status, response.headers)(scope, receive, tracked)
 
     def _record(self, scope: Scope, status: int, seconds: float) -> None:
         route = next((route.path for route in self.routes if route.matches(scope)[0] is not Match.NONE), "other")

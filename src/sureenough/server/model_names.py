@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from sureenough.spec import is_strategy_name
+from sureenough.errors import UsageError
+from sureenough.server.errors import bad_request
+from sureenough.spec import is_strategy_name, parse
 from sureenough.strategies import STRATEGIES
 
 LISTED_STRATEGIES: Final = tuple(name for name in STRATEGIES if not name.startswith("ddc-") and "+" not in name)
@@ -27,6 +29,14 @@ def split_model_name(name: str) -> ModelName:
     if at and is_strategy_name(spec.strip().partition(":")[0]):
         return ModelName(model, spec)
     return ModelName(name, None)
+
+
+def check_strategy(spec: str) -> None:
+    """Refuse what follows the `@` of a model that is offered, if it is not a strategy."""
+    try:
+        parse(spec)
+    except UsageError as error:
+        raise bad_request(f"{error}.", "model") from None
 
 
 def names_with_strategies(models: list[str]) -> list[str]:

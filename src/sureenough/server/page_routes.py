@@ -113,14 +113,12 @@ class PageRoutes:
         return json_response({"agree": agree})
 
     async def stop_run(self, request: Request) -> Response:
-        """End a run with the vote so far."""
         run = await self.runs.find(request.path_params["id"])
         if isinstance(run, WatchedRun):
             run.stop()
         return Response(status_code=204)
 
     async def path_text(self, request: Request) -> Response:
-        """The text of one path, token by token."""
         run, number = await self.runs.find(request.path_params["id"]), request.path_params["number"]
         number = int(number) if re.fullmatch(r"[0-9]{1,9}", number) else -1
         if isinstance(run, WatchedRun):

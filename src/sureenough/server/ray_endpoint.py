@@ -83,17 +83,16 @@ class RayEndpoint:
     def _refuse_another(self) -> None:
         """A cluster has one Ray Serve. What a command that was killed has left is removed."""
         names = {one["name"] for one in self._ray.util.list_named_actors(all_namespaces=True)}
-        if CONTROLLER not in names:
-            self._refuse_live_owner()
-            return
-        others = sorted(set(self._serve.status().applications) - {APPLICATION})
+        is_running = CONTROLLER in names
+        others = sorted(set(self._serve.status().applications) - {APPLICATION}) if is_running else []
         if others:
             raise UsageError(
                 f"Ray Serve already serves {', '.join(others)} on this cluster, at an address of its own: stop it with "
                 "`serve shutdown`, or use another cluster"
             )
         self._refuse_live_owner()
-        self._serve.shutdown()
+        if is_running:
+            self._serve.shutdown()
 
     def _refuse_live_owner(self) -> None:
         """Refuse to replace the endpoint of a command that lives; end the actor of one that is gone."""

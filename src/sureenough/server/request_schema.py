@@ -97,7 +97,6 @@ class RequestTypes(NamedTuple):
 
     @classmethod
     def within(cls, limits: ServerLimits) -> RequestTypes:
-        """The types for these limits."""
         run_options = [(name, _option_type(name, limits), None) for name in RunOptions.fields()]
         options = defstruct("SureenoughOptions", run_options, bases=(VoteOptions,), kw_only=True)
         fields = [

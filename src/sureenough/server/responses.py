@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping
 from typing import Any, Final
 
 from starlette.responses import Response
@@ -18,9 +18,8 @@ SSE_HEADERS: Final = [
 ]
 
 
-def json_response(data: Any, status: int = 200) -> Response:
-    """A response in JSON."""
-    return Response(encode(data), status, media_type="application/json")
+def json_response(data: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    return Response(encode(data), status, headers, media_type="application/json")
 
 
 def sse_event(data: Any) -> bytes:

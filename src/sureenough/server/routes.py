@@ -33,26 +33,21 @@ class ApiRoutes:
         self.reader = RequestReader(state.settings)
 
     async def chat(self, request: Request) -> ASGIApp:
-        """Chat, by vote or passed through."""
         return CompletionEndpoint(self, "chat/completions", chat=True)
 
     async def completions(self, request: Request) -> ASGIApp:
-        """Completion of a text, by vote or passed through."""
         return CompletionEndpoint(self, "completions", chat=False)
 
     def read(self, body: dict[str, Any], chat: bool) -> ConsensusRequest:
-        """A request for a consensus."""
         upstream = self.state.upstream
         if isinstance(upstream, EngineUpstream):
             upstream.check_request(body, self.state.settings.strategy)
         return self.reader.read(body, chat=chat, template=upstream.template)
 
     async def models(self, request: Request) -> Response:
-        """Every model, plain and with each strategy."""
         return json_response({"object": "list", "data": await self._listed()})
 
     async def model(self, request: Request) -> Response:
-        """One model by its name."""
         name = request.path_params["name"]
         entry = next((model for model in await self._listed() if model["id"] == name), None)
         if entry is None:
@@ -68,14 +63,12 @@ class ApiRoutes:
         ]
 
     async def health(self, request: Request) -> Response:
-        """Whether requests can be served now."""
         if self.state.shutting_down:
             return json_response({"status": "stopping"}, 503)
         ready = self.state.settings.view_only or await self.state.upstream.ready()
         return json_response({"status": "ok" if ready else "upstream unreachable"}, 200 if ready else 503)
 
     async def metrics(self, request: Request) -> Response:
-        """The metrics for Prometheus."""
         return Response(self.state.metrics.text(), media_type=CONTENT_TYPE)
 
 

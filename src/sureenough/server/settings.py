@@ -6,7 +6,6 @@ import ipaddress
 import os
 import re
 import socket
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from math import inf
 from pathlib import Path
@@ -163,8 +162,5 @@ def read_keys(file: Path | None) -> tuple[str, ...]:
             keys += file.read_text("utf-8").splitlines()
         except (OSError, UnicodeDecodeError) as error:
             raise UsageError(f"{file} cannot be read: {getattr(error, 'strerror', None) or error}") from None
-    return _stripped(keys)
-
-
-def _stripped(lines: Iterable[str]) -> tuple[str, ...]:
-    return tuple(line.strip() for line in lines if line.strip() and not line.strip().startswith("#"))
+    stripped = map(str.strip, keys)
+    return tuple(key for key in stripped if key and not key.startswith("#"))

@@ -101,7 +101,6 @@ class ToolJudge:
         return Json().classes(answers)
 
     def grade(self, gold: str, answer: str) -> bool:
-        """Whether two calls are the same."""
         return Json().grade(gold, answer)
 
     @property

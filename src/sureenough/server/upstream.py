@@ -24,11 +24,11 @@ from sureenough.engines.openai.client import OpenAI, Timeouts
 from sureenough.engines.openai.connection import OpenAIConnection
 from sureenough.engines.openai.errors import ConnectError, TransportError
 from sureenough.engines.server_loads import ServerCounts, ServerLoads
-from sureenough.errors import EngineError, EngineRejected, EngineUnavailable, UsageError
+from sureenough.errors import EngineError, EngineRejected, EngineUnavailable
 from sureenough.server.engine_upstream import EngineUpstream
-from sureenough.server.errors import ApiError, bad_request, unknown_model, upstream_unavailable
+from sureenough.server.errors import ApiError, unknown_model, upstream_unavailable
+from sureenough.server.model_names import check_strategy
 from sureenough.server.settings import ServerSettings
-from sureenough.spec import parse
 
 if TYPE_CHECKING:
     import aiohttp
@@ -170,10 +170,7 @@ class Upstream:
             with suppress(EngineError):
                 listed = await self.models()
         if at and base in listed and model not in listed:
-            try:
-                parse(spec)
-            except UsageError as error:
-                raise bad_request(f"{error}.", "model") from None
+            check_strategy(spec)
         if self.offered and model not in self.offered:
             raise unknown_model(model, f"; this server offers {', '.join(self.offered)}")
 

@@ -13,7 +13,7 @@ from sureenough.bench.experiments.live_tables import live_tables
 from sureenough.bench.experiments.table_settings import pool_windows, settings_note
 from sureenough.bench.pipeline import PoolResults
 from sureenough.bench.replay_units import score_outcome
-from sureenough.bench.result import Axis, Cell, Figure, ResultColumn, Series, Table, number
+from sureenough.bench.result import Axis, Cell, Figure, ResultColumn, Series, Table, grouped, number
 from sureenough.bench.score import Row, StrategyRuns, rows
 from sureenough.bench.summaries import Summarise, SummarisedQuestion, in_order
 from sureenough.core.events import Regrouped
@@ -159,7 +159,6 @@ def fixed_delta(orders: Sequence[Order], total: int) -> float:
 
 
 def _runs(name: str, orders: Sequence[Order], way: Callable[[Order], list[Outcome]]) -> StrategyRuns:
-    """All repeats, question by question."""
     by_repeat = [way(order) for order in orders]
     runs = StrategyRuns(name)
     for position, question in enumerate(orders[0].questions):
@@ -190,20 +189,20 @@ def _cells(result: PoolResults[SummarisedQuestion], line: Budgeted) -> list[Cell
 
 def _figure(name: str, result: PoolResults[SummarisedQuestion], lines: Sequence[Budgeted]) -> Figure:
     """Accuracy against the tokens spent, one line for each way."""
-    ways: dict[str, list[Budgeted]] = {}
-    for line in lines[1:]:
-        way = FIXED_DELTA if line.spent.startswith(FIXED_DELTA) else line.spent.removesuffix(OVER)
-        ways.setdefault(way, []).append(line)
-    every = [lines[:1], *ways.values()]
     source = result.opened.source
+
+    def way(line: Budgeted) -> str:
+        return FIXED_DELTA if line.spent.startswith(FIXED_DELTA) else line.spent.removesuffix(OVER)
+
+    ways = {"sc, all paths": lines[:1], **grouped(lines[1:], way)}
     series = [
         Series(
             label, [one.row.tokens for one in of_way], [number(one.row.accuracy) for one in of_way],
             [number(one.row.interval.low) for one in of_way], [number(one.row.interval.high) for one in of_way],
         )
-        for label, of_way in zip(["sc, all paths", *ways], every, strict=True)
+        for label, of_way in ways.items()
     ]  # fmt: skip
-    title = f"{source.dataset}, {source.model}: accuracy against tokens, one budget for all questions"
+    title = f"{source.label}: accuracy against tokens, one budget for all questions"
     return Figure(name, title, "line", Axis("tokens per question", "log"), Axis("accuracy, %", percent=True), series)
 
 

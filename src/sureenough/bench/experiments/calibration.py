@@ -9,7 +9,7 @@ import numpy as np
 from sureenough.bench.experiments.columns import measure
 from sureenough.bench.experiments.experiment import Experiment, Findings, Inputs, over_pools
 from sureenough.bench.experiments.figures import CATEGORIES
-from sureenough.bench.experiments.paths import SIGNAL_NAMES, SIGNALS, PathSignals, ReadSignals, area, by_difficulty
+from sureenough.bench.experiments.paths import SIGNAL_NAMES, PathSignals, ReadSignals, area, by_difficulty
 from sureenough.bench.experiments.table_settings import pool_windows, settings_note
 from sureenough.bench.result import Axis, Cell, Figure, ResultColumn, Series, Table, number
 from sureenough.bench.score import intervals
@@ -32,7 +32,7 @@ def _measure(inputs: Inputs) -> Findings:
         groups = {"all": graded, **groups}
         notes.append(f"{source.dataset}: difficulty is {how}; window {one.opened.window}")
         for name, questions in groups.items():
-            rows += [_row(source, name, questions, signal, inputs.options.seed) for signal in SIGNALS if questions]
+            rows += [_row(source, name, questions, signal, inputs.options.seed) for signal in SIGNAL_NAMES if questions]
         figures += _figures(place, source, groups)
     settings = settings_note(window=pool_windows(one.opened for one in pools), budget="all recorded paths")
     table = Table("calibration", "Confidence of right and wrong paths", COLUMNS, rows, [*READING, settings])
@@ -40,17 +40,10 @@ def _measure(inputs: Inputs) -> Findings:
 
 
 COLUMNS: Final = [
-    ResultColumn("dataset"),
-    ResultColumn("model"),
-    ResultColumn("difficulty"),
-    ResultColumn("signal"),
-    ResultColumn("questions", "count"),
-    ResultColumn("right paths", "count"),
-    ResultColumn("wrong paths", "count"),
-    ResultColumn("mean, right", "number", digits=3),
-    ResultColumn("mean, wrong", "number", digits=3),
-    ResultColumn("area under ROC", "number", digits=3),
-    ResultColumn("area within questions", "number", digits=3),
+    *map(ResultColumn, ("dataset", "model", "difficulty", "signal")),
+    *(ResultColumn(title, "count") for title in ("questions", "right paths", "wrong paths")),
+    *(ResultColumn(title, "number", digits=3) for title in ("mean, right", "mean, wrong")),
+    *(ResultColumn(title, "number", digits=3) for title in ("area under ROC", "area within questions")),
 ]
 READING: Final = [
     "area: the chance that a right path is more confident than a wrong one, 0.5 if confidence says nothing",
@@ -80,7 +73,7 @@ def _split(questions: list[PathSignals], signal: str) -> tuple[Floats, Floats]:
 
 
 def _figures(place: int, source: Source, groups: dict[str, list[PathSignals]]) -> list[Figure]:
-    title = f"{source.dataset}, {source.model}: C_path"
+    title = f"{source.label}: C_path"
     figures = [_histogram(f"all-{place}", f"{title} of right and wrong paths", groups["all"])]
     names = [name for name in groups if name != "all"]
     for name in dict.fromkeys((names[:1] + names[-1:]) if len(names) > 1 else names):

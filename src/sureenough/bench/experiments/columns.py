@@ -22,7 +22,6 @@ class Column(NamedTuple):
 
 
 def measure(value: float, interval: Interval) -> Measure:
-    """A value with its interval."""
     return Measure(number(value), number(interval.low), number(interval.high))
 
 

@@ -15,7 +15,7 @@ from sureenough.bench.experiments.replayed import cell_options, replay_findings,
 from sureenough.bench.pipeline import OpenPool
 from sureenough.bench.recommendation import recommend
 from sureenough.bench.replay_units import ReplayCell
-from sureenough.bench.result import Axis, Figure, ResultColumn, Series, number
+from sureenough.bench.result import Axis, Figure, ResultColumn, Series, grouped, number
 from sureenough.bench.score import agreement
 from sureenough.bench.strategy_lists import fitting_pool, recorded_paths
 from sureenough.spec import options, parse
@@ -94,11 +94,8 @@ def best_lines(lines: Sequence[CellResult]) -> list[CellResult]:
 
 
 def _figure(name: str, lines: Sequence[CellResult], unbeaten: set[int]) -> Figure:
-    curves: dict[str, list[CellResult]] = {}
-    for line in lines:
-        curves.setdefault(parse(line.runs.strategy).name, []).append(line)
     series = []
-    for strategy, own in curves.items():
+    for strategy, own in grouped(lines, lambda line: parse(line.runs.strategy).name).items():
         own.sort(key=lambda line: line.row.tokens)
         series.append(
             Series(

@@ -8,13 +8,12 @@ from typing import Final
 
 from sureenough.bench.cells import CellResult
 from sureenough.bench.experiments import columns as c
-from sureenough.bench.experiments.experiment import Experiment, Findings, Inputs
+from sureenough.bench.experiments.experiment import Experiment, Inputs
 from sureenough.bench.experiments.figures import STEPS, series
-from sureenough.bench.experiments.replayed import cell_options, replay_findings, replay_inputs
+from sureenough.bench.experiments.replayed import Results, cell_options, replay_experiment
 from sureenough.bench.pipeline import OpenPool
 from sureenough.bench.replay_units import ReplayCell
-from sureenough.bench.result import Axis, Figure, ResultColumn
-from sureenough.bench.source import Source
+from sureenough.bench.result import Axis, Figure, ResultColumn, Table
 
 NAMES: Final = ("ac", "ddc", "sure")
 PARALLEL: Final = 64
@@ -34,13 +33,10 @@ MEANING: Final = (
 )
 
 
-def _measure(inputs: Inputs) -> Findings:
-    replayed = replay_inputs(inputs, _cells)
-    results = [one.results for one in replayed]
+def _table(results: Results) -> Table:
     title = f"Tokens and steps, at most {results[0][0].cell.options.parallel} paths at once"
-    table = c.table("hurry", title, [*c.NAMES, HURRY, c.ACCURACY, c.TOKENS, DISCARDED, c.STEPS, c.WIDTH], [MEANING])
-    figures = [_figure(number, lines[0].source, lines) for number, lines in enumerate(results, 1)]
-    return replay_findings(inputs, replayed, [table(results)], figures)
+    columns = [*c.NAMES, HURRY, c.ACCURACY, c.TOKENS, DISCARDED, c.STEPS, c.WIDTH]
+    return c.table("hurry", title, columns, [MEANING])(results)
 
 
 def _cells(inputs: Inputs, pool: OpenPool) -> list[ReplayCell]:
@@ -55,13 +51,13 @@ def _cells(inputs: Inputs, pool: OpenPool) -> list[ReplayCell]:
     return cells
 
 
-def _figure(number: int, source: Source, lines: Sequence[CellResult]) -> Figure:
+def _figure(number: int, lines: Sequence[CellResult]) -> Figure:
     curves = []
     for name, group in groupby(lines, key=c.strategy_name):
         own = list(group)
         labels = [line.cell.label for line in own]
         curves.append(series(name, own, [line.row.tokens for line in own], STEPS, labels))
-    title = f"{source.dataset}, {source.model}: steps against tokens"
+    title = f"{lines[0].source.label}: steps against tokens"
     return Figure(f"hurry-{number}", title, "line", Axis("tokens per question", "log"), STEPS.axis, curves)
 
 
@@ -69,6 +65,6 @@ EXPERIMENT: Final = Experiment(
     "hurry",
     "tokens against steps under planned width (not in the paper)",
     "Hurry: tokens against steps",
-    _measure,
+    replay_experiment(_cells, [_table], by_source=[_figure]),
     reads=("strategies", "sweep"),
 )

@@ -15,16 +15,14 @@ from sureenough.bench.experiments.replayed import cell_options, replay_findings,
 from sureenough.bench.experiments.table_settings import settings_of
 from sureenough.bench.pipeline import OpenPool
 from sureenough.bench.replay_units import ReplayCell
-from sureenough.bench.result import Axis, Cell, Figure, ResultColumn, Series, Table
+from sureenough.bench.result import NAMES, Axis, Cell, Figure, ResultColumn, Series, Table
 from sureenough.errors import UsageError
 from sureenough.spec import resolve
 
-NAMES: Final = ("sc", "ac", "deepconf-low", "ddc", "sure")
+METHODS: Final = ("sc", "ac", "deepconf-low", "ddc", "sure")
 PARALLEL: Final = 16
 COLUMNS: Final = [
-    ResultColumn("dataset"),
-    ResultColumn("model"),
-    ResultColumn("strategy"),
+    *NAMES,
     ResultColumn("accuracy", "percent", "%"),
     ResultColumn("init steps", "count", "per question"),
     ResultColumn("final steps", "count", "per question"),
@@ -61,7 +59,7 @@ def _cells(inputs: Inputs, pool: OpenPool) -> list[ReplayCell]:
     """Each strategy, followed by its warm-up alone, whose steps are those of the init phase."""
     parallel = inputs.options.parallel if inputs.options.parallel > 1 else PARALLEL
     cells = []
-    for name in inputs.strategies or NAMES:
+    for name in inputs.strategies or METHODS:
         warmup = resolve(name).warmup or 1
         cells.append(ReplayCell(name, name, cell_options(inputs, pool.window, parallel=parallel)))
         cells.append(ReplayCell(name, name, cell_options(inputs, pool.window, parallel=parallel, paths=warmup)))

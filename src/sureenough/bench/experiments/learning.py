@@ -10,8 +10,8 @@ import numpy as np
 from sureenough.bench.cells import CellResult
 from sureenough.bench.experiments import columns as c
 from sureenough.bench.experiments.columns import Column
-from sureenough.bench.experiments.experiment import Experiment, Findings, Inputs
-from sureenough.bench.experiments.replayed import replay_findings, replay_inputs, strategy_cells
+from sureenough.bench.experiments.experiment import Experiment
+from sureenough.bench.experiments.replayed import replay_experiment, strategy_cells
 from sureenough.bench.result import Axis, Figure, ResultColumn, Series
 from sureenough.bench.score import mean_state
 from sureenough.core.learning import SIGNALS
@@ -39,16 +39,7 @@ TABLE: Final = c.table(
 )  # fmt: skip
 
 
-def _measure(inputs: Inputs) -> Findings:
-    replayed = replay_inputs(inputs, strategy_cells(METHODS))
-    results = [one.results for one in replayed]
-    figures = []
-    for number, lines in enumerate(results, 1):
-        figures += [_differences(f"difference-{number}", lines), _weights(f"weights-{number}", lines)]
-    return replay_findings(inputs, replayed, [TABLE(results)], figures)
-
-
-def _differences(name: str, lines: list[CellResult]) -> Figure:
+def _differences(number: int, lines: list[CellResult]) -> Figure:
     """The mean difference to the first strategy over all questions so far."""
     source, first = lines[0].source, np.array(lines[0].runs.right)
     series = []
@@ -57,11 +48,11 @@ def _differences(name: str, lines: list[CellResult]) -> Figure:
         graded = np.flatnonzero(np.isfinite(gained))
         means = np.cumsum(gained[graded]) / np.arange(1, len(graded) + 1)
         series.append(Series(line.cell.label, [float(seen) for seen in graded + 1], means.tolist()))
-    title = f"{source.dataset}, {source.model}: difference to {lines[0].cell.label} over the questions so far"
-    return Figure(name, title, "line", SEEN, Axis("difference, points", percent=True), series)
+    title = f"{source.label}: difference to {lines[0].cell.label} over the questions so far"
+    return Figure(f"difference-{number}", title, "line", SEEN, Axis("difference, points", percent=True), series)
 
 
-def _weights(name: str, lines: list[CellResult]) -> Figure:
+def _weights(number: int, lines: list[CellResult]) -> Figure:
     """Beta of each signal after each question, and the trust in the best one, as means over repeats."""
     source, series = lines[0].source, []
     for line in lines:
@@ -74,14 +65,14 @@ def _weights(name: str, lines: list[CellResult]) -> Figure:
         if line.states and line.states[0]:
             trust = [fmean(state.trust for state in of_question) for of_question in line.states]
             series.append(Series(f"{line.cell.label}: trust", seen, [*trust]))
-    title = f"{source.dataset}, {source.model}: weight of each signal"
-    return Figure(name, title, "line", SEEN, Axis("beta; trust"), series)
+    title = f"{source.label}: weight of each signal"
+    return Figure(f"weights-{number}", title, "line", SEEN, Axis("beta; trust"), series)
 
 
 EXPERIMENT: Final = Experiment(
     "learning",
     "what sure learns: accuracy difference and weights against the questions seen",
     "Learning which confidence to trust",
-    _measure,
+    replay_experiment(strategy_cells(METHODS), [TABLE], by_source=[_differences, _weights]),
     reads=("strategies",),
 )

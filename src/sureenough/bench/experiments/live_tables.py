@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from math import nan
 from statistics import fmean
 from typing import Final
@@ -11,13 +10,11 @@ from typing import Final
 from sureenough.bench.experiments.columns import changed, measure
 from sureenough.bench.experiments.table_settings import settings_note
 from sureenough.bench.live import LiveRun
-from sureenough.bench.result import Cell, ResultColumn, Table
-from sureenough.bench.score import StrategyRuns, rows
+from sureenough.bench.result import NAMES, Cell, ResultColumn, Table, grouped
+from sureenough.bench.score import Row, StrategyRuns, rows
 
 COMPARED: Final = [
-    ResultColumn("dataset"),
-    ResultColumn("model"),
-    ResultColumn("strategy"),
+    *NAMES,
     ResultColumn("questions", "count"),
     ResultColumn("accuracy", "percent", "%"),
     ResultColumn("vs first", "points", "points"),
@@ -41,15 +38,14 @@ NOTE: Final = (
 
 def comparable_runs(runs: Sequence[LiveRun]) -> dict[tuple[str, str], dict[str, list[LiveRun]]]:
     """By dataset and model, then by strategy: the runs of questions that every strategy has finished."""
-    grouped: dict[tuple[str, str], dict[str, list[LiveRun]]] = {}
-    for run in runs:
-        grouped.setdefault((run.dataset, run.model), {}).setdefault(run.strategy, []).append(run)
-    for strategies in grouped.values():
+    comparable = {}
+    for key, together in grouped(runs, lambda run: (run.dataset, run.model)).items():
+        strategies = grouped(together, lambda run: run.strategy)
         common = set.intersection(*({run.question for run in own} for own in strategies.values()))
-        for name, own in strategies.items():
-            in_all = [run for run in own if run.question in common]
-            strategies[name] = sorted(in_all, key=lambda run: (run.question, run.repeat))
-    return {key: strategies for key, strategies in grouped.items() if all(strategies.values())}
+        in_all = sorted((run for run in together if run.question in common), key=lambda run: (run.question, run.repeat))
+        if common:
+            comparable[key] = {name: [run for run in in_all if run.strategy == name] for name in strategies}
+    return comparable
 
 
 def live_settings(runs: Sequence[LiveRun]) -> str:
@@ -58,45 +54,40 @@ def live_settings(runs: Sequence[LiveRun]) -> str:
     return settings_note(window="chosen live", budget="of the run", repeats=repeats, weights="by strategy")
 
 
-def live_tables(runs: Sequence[LiveRun], name: str) -> list[Table]:
-    """One table of all live runs; no table if there are none."""
-    lines: list[list[Cell]] = []
-    for (dataset, model), strategies in comparable_runs(runs).items():
+def compared_lines(runs: Sequence[LiveRun]) -> Iterator[tuple[list[Cell], Row, list[LiveRun]]]:
+    """The cells of COMPARED for every dataset, model and strategy, with the row and the runs they are from."""
+    for names, strategies in comparable_runs(runs).items():
         totals = [live_totals(strategy, own) for strategy, own in strategies.items()]
         for total, row, own in zip(totals, rows(totals, 1, 0), strategies.values(), strict=True):
-            lines.append(
-                [dataset, model, total.strategy, total.questions, measure(row.accuracy, row.interval),
-                 measure(row.difference, row.difference_interval), *changed(total, totals[0]), row.tokens, row.width,
-                 fmean(run.init_seconds for run in own), fmean(run.final_seconds for run in own),
-                 fmean(run.total_seconds for run in own)]
-            )  # fmt: skip
-    return (
-        [Table(f"{name}-live", "Measured live", COLUMNS, lines, [NOTE, live_settings(runs)], live=True)]
-        if lines
-        else []
-    )
+            accuracy, difference = measure(row.accuracy, row.interval), measure(row.difference, row.difference_interval)
+            won_and_lost = changed(total, totals[0])
+            yield [*names, total.strategy, total.questions, accuracy, difference, *won_and_lost], row, own
+
+
+def live_tables(runs: Sequence[LiveRun], name: str) -> list[Table]:
+    """One table of all live runs; no table if there are none."""
+    lines: list[list[Cell]] = [
+        [*compared, row.tokens, row.width,
+         *(fmean(getattr(run, f"{part}_seconds") for run in own) for part in ("init", "final", "total"))]
+        for compared, row, own in compared_lines(runs)
+    ]  # fmt: skip
+    notes = [NOTE, live_settings(runs)]
+    return [Table(f"{name}-live", "Measured live", COLUMNS, lines, notes, live=True)] if lines else []
 
 
 def live_totals(strategy: str, runs: Sequence[LiveRun]) -> StrategyRuns:
     """The same sums as of replayed outcomes."""
     total = StrategyRuns(strategy)
-    questions: dict[str, list[float]] = {}
     for run in runs:
-        graded = questions.setdefault(run.question, [])
-        if run.right is not None:
-            graded.append(float(run.right))
+        spent, out = run.tokens["total"], run.outcome
         total.runs += 1
-        total.reasons[run.reason] += 1
-        total.sums.update(_sums(run))
-    total.questions = len(questions)
-    total.right = [fmean(graded) if graded else nan for graded in questions.values()]
+        total.reasons[out["reason"]] += 1
+        total.sums.update({"tokens": spent, "all tokens": spent, "width": out["started"]})
+        total.sums.update({"steps": out["steps"], "pruned": out["pruned"]})
+        total.sums.update({f"tokens {name}": n for name, n in run.tokens.items() if name != "total"})
+        total.sums.update({f"tier {name}": n for name, n in out["tiers"].items()})
+    for own in grouped(runs, lambda run: run.question).values():
+        graded = [float(run.right) for run in own if run.right is not None]
+        total.right.append(fmean(graded) if graded else nan)
+    total.questions = len(total.right)
     return total
-
-
-def _sums(run: LiveRun) -> Counter[str]:
-    spent = run.tokens["total"]
-    sums = Counter({"tokens": spent, "all tokens": spent, "steps": run.steps, "width": run.started})
-    sums["pruned"] = run.pruned
-    sums.update({f"tokens {name}": n for name, n in run.tokens.items() if name != "total"})
-    sums.update({f"tier {name}": n for name, n in run.tiers.items()})
-    return sums

@@ -80,7 +80,7 @@ def _tradeoff(name: str, lines: Sequence[CellResult]) -> Figure:
     source = lines[0].source
     return Figure(
         name,
-        f"{source.dataset}, {source.model}: accuracy against tokens",
+        f"{source.label}: accuracy against tokens",
         "points",
         Axis("tokens per question", "log"),
         ACCURACY.axis,

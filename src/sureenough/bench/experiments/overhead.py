@@ -10,9 +10,9 @@ from typing import Final
 import numpy as np
 
 from sureenough.bench.experiments.experiment import Experiment, Findings, Inputs
-from sureenough.bench.experiments.synthetic import synthetic_path
+from sureenough.bench.experiments.synthetic import synthetic_paths
 from sureenough.bench.experiments.table_settings import VARIED, settings_note
-from sureenough.bench.result import Cell, ResultColumn, Table
+from sureenough.bench.result import NAMES, Cell, ResultColumn, Table
 from sureenough.core.confidence.streaming import Monitor
 from sureenough.core.pruning import Gate
 from sureenough.core.stop_rules import Posterior
@@ -56,7 +56,7 @@ def _paths(inputs: Inputs) -> list[RecordedPath]:
         paths = [one for one in question.paths if one.tokens]
     else:
         rng = np.random.default_rng(inputs.options.seed)
-        paths = [synthetic_path("sound", "a", rng) for _ in range(32)]
+        paths = synthetic_paths("sound", ["a"] * 32, rng)
     peak = np.concatenate([np.asarray(one.peak) for one in paths])
     conf = np.concatenate([np.asarray(one.conf) for one in paths])
     times = max(1, -(-8192 // max(1, conf.size)))
@@ -173,9 +173,7 @@ def _live(inputs: Inputs, seconds: float) -> list[Table]:
         if tokens and spent:
             rows.append([*key, tokens, spent, 1e6 * spent / tokens, seconds * tokens / spent])
     columns = [
-        ResultColumn("dataset"),
-        ResultColumn("model"),
-        ResultColumn("strategy"),
+        *NAMES,
         ResultColumn("tokens", "tokens", "per question"),
         ResultColumn("seconds", "seconds", "per question"),
         ResultColumn("generation", "number", "µs per token", 1),

@@ -13,7 +13,6 @@ from sureenough.bench.judging import JudgedAnswers
 from sureenough.core.confidence.instability import Bools, Floats
 from sureenough.pools import Question, scan_together
 
-SIGNALS: Final = ("lowest", "tail", "mean")
 SIGNAL_NAMES: Final = {"lowest": "C_path (lowest window)", "tail": "last window", "mean": "mean of all tokens"}
 
 

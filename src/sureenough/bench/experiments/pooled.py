@@ -12,16 +12,13 @@ from sureenough.bench.experiments.columns import measure
 from sureenough.bench.experiments.replayed import Results
 from sureenough.bench.experiments.table_settings import settings_of
 from sureenough.bench.recommendation import DETECT, IMAGINED, paired
-from sureenough.bench.result import Cell, ResultColumn, Table
+from sureenough.bench.result import Cell, ResultColumn, Table, grouped
 from sureenough.bench.score import intervals
 from sureenough.core.confidence.instability import Floats
 
 ALL: Final = "all together"
 COLUMNS: Final = [
-    ResultColumn("model"),
-    ResultColumn("dataset"),
-    ResultColumn("strategy"),
-    ResultColumn("compared with"),
+    *map(ResultColumn, ("model", "dataset", "strategy", "compared with")),
     ResultColumn("questions", "count"),
     ResultColumn("difference", "points", "points"),
     ResultColumn("gained", "count", "questions"),
@@ -65,9 +62,7 @@ def compared_table(title: str) -> Callable[[Results], Table]:
 
 def by_model(results: Results) -> list[list[list[CellResult]]]:
     """The sources of each model together, if their methods are the same."""
-    models: dict[tuple[str, ...], list[list[CellResult]]] = {}
-    for lines in results:
-        models.setdefault((lines[0].source.model, *(line.cell.label for line in lines)), []).append(lines)
+    models = grouped(results, lambda lines: (lines[0].source.model, *(line.cell.label for line in lines)))
     return list(models.values())
 
 

@@ -14,7 +14,7 @@ from sureenough.bench.experiments.table_settings import settings_note
 from sureenough.bench.judging import JudgedAnswers
 from sureenough.bench.pipeline import OpenPool, PoolResults
 from sureenough.bench.replay_units import ReplayCell
-from sureenough.bench.result import Axis, Cell, Figure, ResultColumn, Series, Table
+from sureenough.bench.result import Axis, Cell, Figure, ResultColumn, Series, Table, grouped
 from sureenough.bench.strategy_lists import fitting_pool
 from sureenough.core.probing import ProbeRule
 from sureenough.errors import TraceError
@@ -104,10 +104,9 @@ def _by_length(pools: list[PoolResults[list[ProbedPath]]]) -> Table:
     """What probes cost and save on paths of each length."""
     rows: list[list[Cell]] = []
     for pool in pools:
-        groups: dict[int, list[ProbedPath]] = {}
-        for path in (path for question in pool.values for path in question):
-            groups.setdefault(SHORTEST << max(0, (path.tokens // SHORTEST).bit_length()), []).append(path)
-        for above, paths in sorted(groups.items()):
+        every = [path for question in pool.values for path in question]
+        by_length = grouped(every, lambda path: SHORTEST << max(0, (path.tokens // SHORTEST).bit_length()))
+        for above, paths in sorted(by_length.items()):
             known = [path.known / path.tokens for path in paths if path.known is not None]
             own, spent = sum(path.tokens for path in paths), sum(path.ended + path.probe_tokens for path in paths)
             rows.append(

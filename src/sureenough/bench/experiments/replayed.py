@@ -85,16 +85,24 @@ def questions_of(replayed: Replayed) -> PoolQuestions:
 
 
 def replay_experiment(
-    cells_of: CellsOf, tables: Sequence[TableOf], figures: Sequence[FigureOf], *, row_notes: bool = False
+    cells_of: CellsOf,
+    tables: Sequence[TableOf],
+    figures: Sequence[FigureOf] = (),
+    *,
+    by_source: Sequence[Callable[[int, list[CellResult]], Figure]] = (),
+    row_notes: bool = False,
 ) -> Callable[[Inputs], Findings]:
-    """How to measure an experiment that is nothing but cells; `row_notes` adds the notes of its runs."""
+    """How to measure an experiment that is nothing but cells.
+
+    `by_source` are figures of each source, which receive its number and its cells; `row_notes` adds the notes of runs.
+    """
 
     def measure(inputs: Inputs) -> Findings:
         replayed = replay_inputs(inputs, cells_of)
         results = [one.results for one in replayed]
-        found = replay_findings(
-            inputs, replayed, [table(results) for table in tables], [figure(results) for figure in figures]
-        )
+        drawn = [figure(results) for figure in figures]
+        drawn += [figure(number, lines) for number, lines in enumerate(results, 1) for figure in by_source]
+        found = replay_findings(inputs, replayed, [table(results) for table in tables], drawn)
         rows = [(line.source.dataset, note) for one in results for line in one for note in line.row.notes]
         more = [f"{dataset}: {note}" for dataset, note in rows] if row_notes else []
         return replace(found, notes=[*found.notes, *more])

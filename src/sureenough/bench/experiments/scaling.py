@@ -13,7 +13,7 @@ from sureenough.bench.experiments.figures import ACCURACY, Measured, series
 from sureenough.bench.experiments.replayed import PAPER_BUDGET, Results, cell_options, replay_findings, replay_inputs
 from sureenough.bench.pipeline import OpenPool
 from sureenough.bench.replay_units import ReplayCell
-from sureenough.bench.result import Axis, Figure, ResultColumn, Series, number
+from sureenough.bench.result import Axis, Figure, ResultColumn, Series, grouped, number
 from sureenough.bench.source import Source
 from sureenough.bench.strategy_lists import recorded_paths
 from sureenough.errors import UsageError
@@ -116,9 +116,9 @@ def _figures(number: int, source: Source, free: Sequence[CellResult], capped: Se
     for key, view in VIEWS.items():
         curves = [
             series(name, lines, [view.x(line) for line in lines], view.y, [line.cell.label for line in lines])
-            for name, lines in _by_strategy(capped if key == "caps" else free).items()
+            for name, lines in grouped(capped if key == "caps" else free, c.strategy_name).items()
         ]
-        title = f"{source.dataset}, {source.model}: {view.title}"
+        title = f"{source.label}: {view.title}"
         figures.append(Figure(f"{key}-{number}", title, "line", view.axis, view.y.axis, curves))
     return figures
 
@@ -127,7 +127,7 @@ def _averages(free: Results, capped: Results) -> list[Figure]:
     """The same curves, each point the plain mean over datasets."""
     figures = []
     for key, view in VIEWS.items():
-        sources = [_by_strategy(lines) for lines in (capped if key == "caps" else free)]
+        sources = [grouped(lines, c.strategy_name) for lines in (capped if key == "caps" else free)]
         curves = []
         for name in sources[0]:
             points = list(zip(*(lines[name] for lines in sources), strict=True))
@@ -137,13 +137,6 @@ def _averages(free: Results, capped: Results) -> list[Figure]:
         title = f"Mean of {len(sources)} datasets: {view.title}"
         figures.append(Figure(f"{key}-mean", title, "line", view.axis, view.y.axis, curves))
     return figures
-
-
-def _by_strategy(lines: Sequence[CellResult]) -> dict[str, list[CellResult]]:
-    strategies: dict[str, list[CellResult]] = {}
-    for line in lines:
-        strategies.setdefault(c.strategy_name(line), []).append(line)
-    return strategies
 
 
 EXPERIMENT: Final = Experiment(

@@ -7,13 +7,11 @@ from statistics import fmean
 from typing import Final
 
 from sureenough.bench import paper
-from sureenough.bench.experiments.columns import changed, measure
 from sureenough.bench.experiments.experiment import Experiment, Findings, Inputs
-from sureenough.bench.experiments.live_tables import COMPARED, comparable_runs, live_settings, live_totals
+from sureenough.bench.experiments.live_tables import COMPARED, compared_lines, live_settings
 from sureenough.bench.experiments.table_settings import settings_note
 from sureenough.bench.live import LiveRun
 from sureenough.bench.result import Cell, ResultColumn, Table
-from sureenough.bench.score import rows
 from sureenough.errors import UsageError
 
 NAMES: Final = ("ddc", "sure", "predictive+sc", "phi+sc")
@@ -32,9 +30,7 @@ NOTES: Final = (
     "a search is one path of its strategy; prompt tokens of all requests, cached or not, are not part of tokens",
 )
 THEIRS: Final = [
-    ResultColumn("model"),
-    ResultColumn("dataset"),
-    ResultColumn("strategy"),
+    *map(ResultColumn, ("model", "dataset", "strategy")),
     ResultColumn("accuracy in the paper", "percent", "%", paper="table 2"),
     ResultColumn("tokens in the paper", "tokens7", "10^7", paper="table 2"),
 ]
@@ -48,17 +44,11 @@ def _measure(inputs: Inputs) -> Findings:
 
 def _live_table(runs: Sequence[LiveRun]) -> Table:
     lines: list[list[Cell]] = []
-    for (dataset, model), strategies in comparable_runs(runs).items():
-        totals = [live_totals(strategy, own) for strategy, own in strategies.items()]
-        for total, row, own in zip(totals, rows(totals, 1, 0), strategies.values(), strict=True):
-            prompts = fmean(run.tokens.get("prompt", 0) + run.tokens.get("reread", 0) for run in own)
-            searched = fmean(run.tokens.get("search", 0) for run in own)
-            lines.append(
-                [dataset, model, total.strategy, total.questions, measure(row.accuracy, row.interval),
-                 measure(row.difference, row.difference_interval), *changed(total, totals[0]),
-                 int(own[0].outcome.get("paths", 0)), row.width, row.tokens, searched, prompts,
-                 fmean(run.total_seconds for run in own)]
-            )  # fmt: skip
+    for compared, row, own in compared_lines(runs):
+        prompts = fmean(run.tokens.get("prompt", 0) + run.tokens.get("reread", 0) for run in own)
+        searched = fmean(run.tokens.get("search", 0) for run in own)
+        budget, seconds = int(own[0].outcome.get("paths", 0)), fmean(run.total_seconds for run in own)
+        lines.append([*compared, budget, row.width, row.tokens, searched, prompts, seconds])
     return Table(
         "search", "Searching for paths, measured live", COLUMNS, lines, [*NOTES, live_settings(runs)], live=True
     )

@@ -21,7 +21,6 @@ Shape = Callable[[np.random.Generator, int], Floats]
 
 
 def _autocorrelated(rng: np.random.Generator, paths: int, memory: float = MEMORY, spread: float = SPREAD) -> Floats:
-    """Noise with a lag-1 autocorrelation."""
     values = rng.normal(0.0, spread * np.sqrt(1.0 - memory * memory), (paths, TOKENS))
     last = rng.normal(0.0, spread, paths)
     for i in range(TOKENS):
@@ -54,8 +53,3 @@ def synthetic_paths(kind: str, answers: Sequence[str], rng: np.random.Generator)
     conf = np.maximum(0.0, KINDS[kind](rng, len(answers)))
     peak = 1.0 / (1.0 + np.exp(-(conf - 6.0) / 3.0))
     return [RecordedPath(*path) for path in zip(answers, peak, conf, strict=True)]
-
-
-def synthetic_path(kind: str, answer: str, rng: np.random.Generator) -> RecordedPath:
-    """A single one."""
-    return synthetic_paths(kind, [answer], rng)[0]

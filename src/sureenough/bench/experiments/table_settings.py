@@ -7,6 +7,7 @@ from typing import Final
 
 from sureenough.bench.cells import CellResult
 from sureenough.bench.pipeline import OpenPool
+from sureenough.bench.result import grouped
 from sureenough.core.strategy import Strategy
 from sureenough.core.weights import ByCount, ByLowest, BySignals, BySoftmax
 from sureenough.spec import resolve
@@ -51,26 +52,20 @@ def _budget(line: CellResult) -> str:
 
 def _by_dataset(lines: Sequence[CellResult], value: Callable[[CellResult], object]) -> str:
     """One value for all lines, or one per dataset; cells of a dataset that differ are told apart by the table."""
-    values: dict[str, set[str]] = {}
-    for line in lines:
-        values.setdefault(line.source.dataset, set()).add(str(value(line)))
-    if any(len(of_dataset) > 1 for of_dataset in values.values()):
+    values = dict.fromkeys((line.source.dataset, str(value(line))) for line in lines)
+    if len(values) > len({dataset for dataset, _ in values}):
         return VARIED
-    datasets: dict[str, list[str]] = {}
-    for name, of_dataset in values.items():
-        datasets.setdefault(next(iter(of_dataset)), []).append(name)
-    if len(datasets) == 1:
-        return next(iter(datasets))
-    return ", ".join(f"{text} on {' and '.join(names)}" for text, names in datasets.items())
+    texts = grouped(values, lambda pair: pair[1])
+    if len(texts) == 1:
+        return next(iter(texts))
+    return ", ".join(f"{text} on {' and '.join(dataset for dataset, _ in pairs)}" for text, pairs in texts.items())
 
 
 def _weights(strategies: Iterable[str | Strategy]) -> str:
-    scales: dict[str, list[str]] = {}
-    for strategy in strategies:
-        scales.setdefault(weight_scale(resolve(strategy)), []).append(str(strategy))
+    scales = grouped(strategies, lambda strategy: weight_scale(resolve(strategy)))
     if len(scales) == 1:
         return next(iter(scales))
-    return ", ".join(f"{scale} ({' '.join(names)})" for scale, names in scales.items())
+    return ", ".join(f"{scale} ({' '.join(map(str, names))})" for scale, names in scales.items())
 
 
 def weight_scale(strategy: Strategy) -> str:

@@ -144,7 +144,7 @@ def _bars(number: int, pool: PoolResults[Simulated | None]) -> Figure:
         for v in VARIANTS
     ]
     source = pool.opened.source
-    title = f"{source.dataset}, {source.model}: mean votes until the posterior settles (solvable questions)"
+    title = f"{source.label}: mean votes until the posterior settles (solvable questions)"
     return Figure(f"measured-{number}", title, "bar", CATEGORIES, Axis("votes"), series)
 
 

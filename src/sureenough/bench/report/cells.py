@@ -44,7 +44,6 @@ def printed(cell: Cell, column: ResultColumn) -> str:
 
 
 def value_text(cell: Cell, column: ResultColumn) -> str:
-    """The value alone."""
     value = cell.value if isinstance(cell, Measure) else cell
     if value is None:
         return MISSING

@@ -21,7 +21,6 @@ from sureenough.bench.result import Cell, ExperimentResult, Figure, Measure, Res
 
 
 def page(results: Sequence[ExperimentResult], title: str) -> str:
-    """The document."""
     here = files("sureenough.bench.report")
     style, script = ((here / name).read_text(encoding="utf-8") for name in ("page.css", "page.js"))
     own = f"style-src {_hash(style)}; script-src {_hash(script)}"

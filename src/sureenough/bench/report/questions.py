@@ -12,7 +12,6 @@ MOST_ANSWERS: Final = 20
 
 
 def question_list(pool: PoolQuestions) -> str:
-    """A list of questions that unfold."""
     number = f"{len(pool.questions)} of {pool.total}" if len(pool.questions) < pool.total else f"All {pool.total}"
     hint = f"sureenough explain {pool.file} -q ID -s STRATEGY"
     questions = "".join(_question(pool.strategies, *one) for one in pool.questions)

@@ -30,7 +30,6 @@ SHAPES: Final = (
 
 
 def figure_svg(figure: Figure) -> str:
-    """An `<svg>` element."""
     return _intervals(figure) if figure.kind == "intervals" else _chart(figure)
 
 
@@ -209,7 +208,6 @@ def _legend_row(svg: ET.Element, items: Sequence[tuple[int, Series, float]], y: 
 
 
 def hover_text(figure: Figure, series: Series, k: int) -> str:
-    """A point's name and values."""
     x, name = series.x[k], series.labels[k] if series.labels else legend_text(series)
     place = x if isinstance(x, str) else _value_text(x, figure.x)
     text = (

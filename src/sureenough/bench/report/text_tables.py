@@ -5,10 +5,17 @@ from __future__ import annotations
 import csv
 import io
 import re
+from collections.abc import Sequence
 from typing import Final
 
 from sureenough.bench.report.cells import heading, one_line, origin, printed, value_of
 from sureenough.bench.result import Cell, Measure, Provenance, ResultColumn, Table
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """For a pipe: columns two spaces apart, without lines."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return ["  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in rows]
 
 
 def markdown(table: Table, provenance: Provenance) -> str:
