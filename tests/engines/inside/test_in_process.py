@@ -8,7 +8,7 @@ import sys
 import tempfile
 import weakref
 from pathlib import Path
-from types import ModuleType
+from types import FrameType, ModuleType
 from typing import Any
 
 import pytest
@@ -23,6 +23,7 @@ class AsyncLLM:
 
     shutdowns = 0
     itself: AsyncLLM
+    frame: FrameType
 
     @classmethod
     def from_engine_args(cls, arguments: dict[str, Any]) -> AsyncLLM:
@@ -30,6 +31,7 @@ class AsyncLLM:
         assert Path(os.environ[SOCKET_ENV]).parent.is_dir()
         if arguments["model"] == "missing":
             raise OSError("no such model")
+        cls.frame = sys._getframe(1)  # as errors keep it that vLLM remembers
         engine = cls()
         engine.itself = engine  # as a cycle that keeps it until the collector runs
         return engine

@@ -108,6 +108,7 @@ class VLLM:
             loaded = self._loaded
             loaded.tokenizer, loaded.progress = engine.get_tokenizer(), ProgressReader(socket_path)
             loaded.engine, loaded.socket_path, loaded.resources = engine, socket_path, resources.pop_all()
+            del engine  # an import error that vLLM remembers keeps this frame, and what is in it
 
     async def __aexit__(self, *_: object) -> None:
         loaded = self._loaded
