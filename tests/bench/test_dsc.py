@@ -18,6 +18,10 @@ from sureenough.drivers.difficulty import batches, rank_difficulty, read_order
 from sureenough.engines.base import Chunk, Engine, Prompt
 from sureenough.errors import EngineError, EngineRejected, UsageError
 from tests.bench.making import inputs, make_pool
+from tests.bench.typed import environ, questions
+from tests.engines.misbehaving import Manner, serving
+from tests.in_thread import in_thread
+from tests.processes import sureenough
 
 
 def measured(folder: Path, ranking: str | None = None, **values: Any) -> tuple[list[dict[str, Any]], list[str]]:
@@ -141,11 +145,33 @@ def test_replies_that_cannot_be_read_are_left_out() -> None:
 
 @pytest.mark.parametrize(
     ("text", "count", "order"),
-    [("P2, P1, P3", 3, [1, 0, 2]), ("P3 is hard. So: P1,P2,P3", 3, [0, 1, 2]), ("P1, P1, P2", 3, None),
-     ("P1, P2", 3, None), ("P1\nP3, P2", 3, None), ("P2, P1\nThat is all.", 2, [1, 0]), ("P0, P1", 2, None), ("", 2, None), ("P" + "9" * 9, 1, None), ("2, 1", 2, None)],
-)  # fmt: skip
+    [
+        ("P2, P1, P3", 3, [1, 0, 2]),
+        ("P3 is hard. So: P1,P2,P3", 3, [0, 1, 2]),
+        ("P2, P1\nThat is all.", 2, [1, 0]),
+        ("P1, P1, P2", 3, None),
+        ("P1, P2", 3, None),
+        ("P1\nP3, P2", 3, None),
+        ("P0, P1", 2, None),
+        ("", 2, None),
+        ("P" + "9" * 9, 1, None),
+        ("2, 1", 2, None),
+    ],
+)
 def test_reading_an_order(text: str, count: int, order: list[int] | None) -> None:
     assert read_order(text, count) == order
+
+
+def test_rank_writes_what_bench_reads(tmp_path: Path) -> None:
+    dataset, ranking = questions(tmp_path / "sums.jsonl", 3), tmp_path / "ranking.json"
+    with in_thread(serving(Manner(answer="P2, P1, P3"))) as server:
+        words = ("--url", server.url, "--model", "org/tiny", "--rounds", "2", "-o", ranking)
+        done = sureenough("rank", dataset, *words, env=environ())
+    assert done.returncode == 0, done.stderr
+    document = json.loads(ranking.read_text())
+    assert document["scores"].keys() == {"q0", "q1", "q2"}
+    assert (document["requests"], document["unreadable"], document["model"]) == (2, 0, "org/tiny")
+    assert f"3 questions, 2 requests, {document['tokens']} tokens" in done.stdout
 
 
 def test_every_round_has_every_question_once() -> None:
