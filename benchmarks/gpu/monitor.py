@@ -99,7 +99,7 @@ def decisions(tokens: int) -> dict[str, Any]:
     start = time.perf_counter()
     for at in range(steps):
         peak, conf = tokens_of_rows[at, :, 1].contiguous(), tokens_of_rows[at, :, 2].contiguous()
-        results[at] = launch_step(state, logits, places, before[at], peak, conf)
+        results[at] = launch_step(state, logits, places, before[at], peak, conf, conf)
     torch.cuda.synchronize()
     seconds = time.perf_counter() - start
     wanted, means = tokens_of_rows[:, :, 3:], results[:, :, RESULT_LOWEST : RESULT_TAIL + 1]
@@ -147,11 +147,11 @@ def cost(rows: int, vocab: int, *, aligned: bool, records: bool) -> dict[str, An
     torch.cuda.synchronize()
     index = torch.arange(rows, dtype=torch.int32, device="cuda")
     alone = common.on_device(lambda logits: row_signals(logits, index, K), batches, 0.3)
-    peak, conf = row_signals(batches[0], index, K)
+    signals = row_signals(batches[0], index, K)
     by_turn = {}
     for name, at in (("in a block", 3000), ("at a block's end", 4096)):
         table = torch.stack((index, index, torch.full_like(index, at)))
-        by_turn[name] = common.on_device(partial(_state_alone, monitor.state, table, peak, conf), batches, 0.2)
+        by_turn[name] = common.on_device(partial(_state_alone, monitor.state, table, signals), batches, 0.2)
     reads = min(common.on_device(lambda logits: logits.amax(dim=-1), batches, 0.1),
                 common.on_device(lambda logits: logits.sum(), batches, 0.1))  # fmt: skip
     return {
@@ -164,9 +164,9 @@ def cost(rows: int, vocab: int, *, aligned: bool, records: bool) -> dict[str, An
 
 
 def _state_alone(
-    state: MonitorState, table: torch.Tensor, peak: torch.Tensor, conf: torch.Tensor, logits: torch.Tensor
+    state: MonitorState, table: torch.Tensor, signals: tuple[torch.Tensor, ...], logits: torch.Tensor
 ) -> object:
-    return launch_step(state, logits, table[:2], table[2], peak, conf)
+    return launch_step(state, logits, table[:2], table[2], *signals)
 
 
 def ends() -> dict[str, Any]:

@@ -20,8 +20,8 @@ from sureenough.strategies import SEARCHES, STRATEGIES, searching
 PARTS: Final = tuple(part.name for part in fields(Strategy) if part.compare and part.name != "name")
 """The fields that make strategies differ: warmup, calibrate, stop, weigh, probe, search."""
 NOT_STRATEGIES: Final = {
-    "self-certainty": "self-certainty is a sum over the whole vocabulary, and engines send the 20 likeliest tokens: it "
-    "cannot be computed from them; for votes by confidence use cisc or sure",
+    "dsc": "dsc ranks the questions of a whole dataset, so it cannot run on a single one: `sureenough bench dsc` "
+    "replays it on a pool; for one question use ac or sure",
 }
 """Names of methods that readers may look for, with the reason why they are missing."""
 _FLAGS: Final = {"1": True, "true": True, "0": False, "false": False}

@@ -77,6 +77,7 @@ def inputs(
     sweep: Any = None,
     betas: Any = None,
     total_tokens: int | None = None,
+    ranking: str | None = None,
     **values: Any,
 ) -> Inputs:
     """An experiment's inputs from flat keywords: those of RunOptions and of ReplaySettings."""
@@ -84,7 +85,7 @@ def inputs(
     settings = {name: value for name, value in values.items() if name not in options}
     runs = live_rows() if live else []
     chosen = RunOptions(**options), ReplaySettings(**settings), strategies, sweep, betas, runs
-    return Inputs(sources, *chosen, total_tokens=total_tokens)
+    return Inputs(sources, *chosen, total_tokens=total_tokens, ranking=ranking)
 
 
 def provenance(command: str = "sureenough bench main --pool small.parquet") -> Provenance:

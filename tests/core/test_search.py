@@ -197,7 +197,8 @@ def test_no_option_of_a_search_hides_one_of_a_vote() -> None:
         ("phi+sc:max_steps=1000000", "a whole number from 1 to 256"),
         ("phi+sc:min_steps=1000000", "a whole number from 1 to 256"),
         ("phi+sc:every=3", r"phi\+sc has no option 'every'"),
-        ("self-certainty", "a sum over the whole vocabulary"),
+        ("phi+self-certainty", "sums the certainty of paths as they grow"),
+        ("dsc", "ranks the questions of a whole dataset"),
     ],
 )
 def test_what_is_refused(text: str, message: str) -> None:

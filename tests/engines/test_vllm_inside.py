@@ -6,6 +6,7 @@ import asyncio
 import os
 from collections.abc import Coroutine, Sequence
 from dataclasses import asdict, replace
+from pathlib import Path
 from typing import Any, TypeVar
 
 import httpx
@@ -19,6 +20,7 @@ from sureenough.core.events import Action, Ended, Fate, Summary
 from sureenough.core.pruning import Gate
 from sureenough.core.snapshot import Snapshot
 from sureenough.drivers.observers import ObservedEvent
+from sureenough.drivers.record import RecordQuestion, record
 from sureenough.engines.base import Chunk, WatchOptions, opened
 from sureenough.engines.openai.address import parse_url
 from sureenough.engines.openai.client import OpenAI
@@ -26,6 +28,7 @@ from sureenough.engines.openai.logprobs import token_signals
 from sureenough.engines.openai.server_counters import settled_counters
 from sureenough.engines.vllm.client import fetch_monitor_info
 from sureenough.engines.vllm.protocol import parse_summary
+from sureenough.pools import Journal
 
 URL = os.environ.get("SUREENOUGH_VLLM_URL")
 pytestmark = pytest.mark.skipif(URL is None, reason="needs a vLLM server: see .ci/vllm")
@@ -115,6 +118,31 @@ def test_other_strategies(strategy: str) -> None:
     (inside, _), (outside, _) = run(True, strategy), run(False, strategy)
     assert (inside.answer, inside.pruned) == (outside.answer, outside.pruned)
     assert inside.votes == pytest.approx(outside.votes, rel=1e-9)
+
+
+def test_self_certainty_is_summed_inside_and_refused_outside() -> None:
+    out, fates = run(True, "self-certainty", parallel=4)
+    assert (out.started, out.reason) == (24, "budget")
+    certainty = [summary.mean_certainty for summary in fates.summaries.values() if summary is not None]
+    assert len(certainty) == 24
+    assert all(0.1 < value < 50.0 for value in certainty)
+    assert sum(out.votes.values()) == pytest.approx(sum((n + 1) ** 0.5 for n in range(24 - out.abstained)))
+    with pytest.raises(se.UsageError, match="a sum over the whole vocabulary"):
+        run(False, "self-certainty")
+
+
+def test_a_recording_keeps_the_sum(tmp_path: Path) -> None:
+    with Journal(tmp_path / "journal", {}) as journal:
+        bounded(record([RecordQuestion("q", PROMPT)], engine(), journal, paths=3, parallel=1, seed=0))
+        inside = [journal.paths["q", number] for number in range(3)]
+    with Journal(tmp_path / "plain", {}) as journal:
+        bounded(record([RecordQuestion("q", PROMPT)], engine(inside=False), journal, paths=3, parallel=1, seed=0))
+        outside = [journal.paths["q", number] for number in range(3)]
+    for one, other in zip(inside, outside, strict=True):
+        assert (one.text, one.finish, one.tokens) == (other.text, other.finish, other.tokens)
+        assert np.allclose(one.conf, other.conf, rtol=2e-3)  # float16
+        assert one.mean_certainty > 0.1
+        assert np.isnan(other.mean_certainty)
 
 
 def test_completions_too() -> None:

@@ -34,7 +34,8 @@ def questions(draw: st.DrawFn) -> list[RecordedPath]:
         answer = rng.choice(["a", "b", "c", ""])
         conf = np.round(rng.normal(8, 2, length), grid)
         probes = tuple(RecordedProbe(at, _reply(rng)) for at in range(1, length))
-        paths.append(RecordedPath(str(answer) or None, np.round(rng.random(length), grid + 1), conf, probes=probes))
+        peak, certainty = np.round(rng.random(length), grid + 1), round(rng.random() * 9, grid)
+        paths.append(RecordedPath(str(answer) or None, peak, conf, probes=probes, mean_certainty=certainty))
     return paths
 
 

@@ -67,8 +67,9 @@ class PreparedPlan:
         plan = self.plan
         options = replace(plan.options, parallel=plan.replay_parallel, planned=plan.replay_planned, deadline=None)
         return Inputs(
-            sources, options, plan.settings, plan.specs(), plan.sweep, None, runs, progress, plan.total_tokens, command
-        )
+            sources, options, plan.settings, plan.specs(), plan.sweep, None, runs, progress, plan.total_tokens,
+            plan.ranking, command,
+        )  # fmt: skip
 
     def cell_terms(self) -> dict[str, dict[str, Any]]:
         """What decides each pool."""
@@ -90,6 +91,8 @@ class PreparedPlan:
         changed = changed_settings(options, settings)
         if plan.total_tokens is not None:
             terms["total_tokens"] = plan.total_tokens
+        if plan.ranking is not None:
+            terms["ranking"] = plan.ranking
         if not plan.replay_planned:
             changed.pop("planned", None)  # what live runs do is part of their own terms
         return terms | {name: value for name, value in changed.items() if name not in terms and name != "parallel"}
@@ -98,7 +101,7 @@ class PreparedPlan:
 def prepare(plan: BenchPlan, models: Sequence[Model]) -> PreparedPlan:
     """Load every dataset; refuse what is impossible before anything is paid for."""
     chosen = experiment(plan.experiment)
-    chosen.check(strategies=plan.strategies, sweep=plan.sweep, total_tokens=plan.total_tokens)
+    chosen.check(strategies=plan.strategies, sweep=plan.sweep, total_tokens=plan.total_tokens, ranking=plan.ranking)
     if plan.live and chosen.live == "no":
         raise UsageError(f"{chosen.name} is computed from recorded paths; leave --live out")
     if models and not plan.datasets:

@@ -73,6 +73,7 @@ class BenchPlan:
     live_repeats: int = 1
     at_once: int | None = None  # questions at once in live runs; one per URL by default
     total_tokens: int | None = None  # one budget for all questions of a dataset
+    ranking: str | None = None  # difficulties of the questions: `level`, or a file
     text: bool = True  # keep the text of recorded paths
 
     def __post_init__(self) -> None:

@@ -62,6 +62,7 @@ class Summary(NamedTuple):
     signals: Floats | None = None  # rows of peak and conf, if the session's window was not known to the engine
     probe_tokens: int = 0  # of all its probes
     by_probe: bool = False  # its probes ended it
+    mean_certainty: float = nan  # over all tokens; NaN from engines that do not read the whole vocabulary
 
 
 class Tokens(NamedTuple):

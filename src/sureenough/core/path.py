@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from math import inf, isnan
+from math import inf, isnan, nan
 
 import numpy as np
 
@@ -33,6 +33,7 @@ class PathState:
     tail = 0.0
     mean_peak = 0.0
     mean_conf = 0.0
+    mean_certainty = nan
     _lacks_signals = False  # tokens came without signals: only a summary can replace them
     _monitor: Monitor | None = None
     _signals: list[tuple[float, float]] | None = None  # of traced paths, until they are summarised
@@ -180,6 +181,8 @@ class PathState:
     def summarise(self, window: int) -> None:
         """The confidence of a path that ran to its end, from the engine's summary or from its own signals."""
         summary = self._summary
+        if summary is not None:
+            self.mean_certainty = summary.mean_certainty
         if summary is not None and (summary.signals is None or _is_of(summary.windows, window)):
             self.windows = summary.windows
             self._take(summary)
@@ -219,7 +222,8 @@ class PathState:
         self.counted = True
         if self.answer is None or self.fate is not Fate.KEPT or (self.warmup and self.lowest < gate.floor):
             return None
-        return Ballot(self.number, self.answer, self.lowest, self.tail, self.mean_peak, self.mean_conf)
+        means = self.mean_peak, self.mean_conf, self.mean_certainty
+        return Ballot(self.number, self.answer, self.lowest, self.tail, *means)
 
 
 def _is_of(windows: Windows | None, window: int) -> bool:

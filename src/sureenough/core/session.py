@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from math import inf
+from math import inf, isnan
 from typing import Final
 
 from sureenough.core.counting import CountingOrder
@@ -48,6 +48,7 @@ from sureenough.core.search import Growth
 from sureenough.core.snapshot import Phase, Snapshot, SnapshotCache
 from sureenough.core.strategy import Strategy
 from sureenough.core.votes import Poll
+from sureenough.core.weights import NO_CERTAINTY
 from sureenough.errors import ProtocolError, UsageError
 
 TRANSITIONS: Final = {
@@ -251,6 +252,8 @@ class Session:
     def _take_confidence(self, path: PathState, summary: Summary | None) -> None:
         """What the votes of an ended path weigh, once the window is known."""
         if self._reads:
+            if self.strategy.needs_certainty and (summary is None or isnan(summary.mean_certainty)):
+                raise UsageError(NO_CERTAINTY)
             path.take_summary(summary)
             if self._window is not None:
                 path.summarise(self._window)

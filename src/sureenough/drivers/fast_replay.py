@@ -130,7 +130,7 @@ class _FastReplay:
             return _RunningPath(self.tick, closed.tokens, Ended(number, Fate.PRUNED, None, summary))
         means = windows.mean_peak, windows.mean_conf
         summary = self.summary(number, windows.tokens, windows.lowest, windows.tail, None, windows, *means)
-        return self.kept(number, summary)
+        return self.kept(number, summary._replace(mean_certainty=path.mean_certainty))
 
     def kept(self, number: int, summary: Summary) -> _RunningPath:
         return _RunningPath(self.tick, summary.tokens, Ended(number, Fate.KEPT, self.paths[number].answer, summary))

@@ -35,6 +35,7 @@ from sureenough.core.events import (
 )
 from sureenough.core.outcome import Outcome
 from sureenough.core.session import Session
+from sureenough.core.weights import NO_CERTAINTY
 from sureenough.drivers.judging import classes_in_run, extract_in_run
 from sureenough.drivers.live_account import LiveAccount
 from sureenough.drivers.observers import ObservedEvent, Observer, PathTruncated, RunStarted
@@ -42,7 +43,7 @@ from sureenough.drivers.path_stream import PathStream
 from sureenough.drivers.probes import LiveProbes
 from sureenough.drivers.search import LiveSearch
 from sureenough.engines.base import Chunk, Engine, Prompt, WatchOptions, as_chunk, opened
-from sureenough.errors import EngineError, EngineRejected, EngineUnavailable, MissingLogprobs
+from sureenough.errors import EngineError, EngineRejected, EngineUnavailable, MissingLogprobs, UsageError
 from sureenough.spec import render
 
 CLOSE_SECONDS: Final = 15.0
@@ -301,6 +302,8 @@ class _LiveRun:
             self.probes.read(stream.number, chunk)
         self.account.accepted += not stream.begun
         self.unavailable = 0
+        if len(chunk) and self.session.strategy.needs_certainty:  # the engine sends signals: it does not watch the path
+            raise UsageError(NO_CERTAINTY)
         for event in stream.read(chunk):
             if isinstance(event, Tokens):
                 self.receive(event, stream.number)

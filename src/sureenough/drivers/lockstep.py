@@ -53,8 +53,10 @@ def lockstep(paths: Sequence[RecordedPath | SummarisedPath], session: Session, e
         if remaining[number] > 0:
             return Tokens(number, (next(running[number]),))
         # A path's end comes with its last token; an empty path ends without one.
-        last = tuple(running.pop(number))
-        return Ended(number, Fate.KEPT, paths[number].answer, tokens=last)
+        last, path = tuple(running.pop(number)), paths[number]
+        if session.strategy.needs_certainty and isinstance(path, RecordedPath):
+            return Ended(number, Fate.KEPT, path.answer, path.summarised(session.options.window or 1).summary)
+        return Ended(number, Fate.KEPT, path.answer, tokens=last)
 
     carry_out(session.begin())
     ticks = 0

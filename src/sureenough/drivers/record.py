@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import aclosing
 from dataclasses import replace
 from functools import partial
+from math import nan
 from typing import Final, NamedTuple
 
 import msgspec
@@ -18,7 +19,7 @@ from sureenough.core.probing import LONGEST_PROBE
 from sureenough.drivers.executor import Executor, InProcess, OpenExecutor
 from sureenough.drivers.judging import PoolVerdicts, extract_in_run
 from sureenough.drivers.probes import GrowingText, ProbeRequest
-from sureenough.engines.base import Chunk, Engine, Prompt, as_chunk
+from sureenough.engines.base import Chunk, Engine, Prompt, WatchOptions, as_chunk
 from sureenough.errors import EngineError, EngineRejected, EngineUnavailable, MissingLogprobs, UsageError
 from sureenough.json_text import mend
 from sureenough.pools import PoolInfo, RecordedPath, RecordedProbe
@@ -177,7 +178,9 @@ async def _sample_once(engine: Engine, question: RecordQuestion, number: int, op
     """One path, to its end."""
     seed, every = path_seed(options.seed, number), options.probe_every
     growing, collected = GrowingText(), CollectedPath()
-    prompt = replace(question.prompt, growing_text=every is not None)
+    # An engine that watches its own paths sends all signals at the end, with a sum that cannot be had otherwise.
+    watch = WatchOptions(None, None) if every is None and question.prompt.signals else None
+    prompt = replace(question.prompt, growing_text=every is not None, watch=watch)
     judge = for_question(question.judge, question.prompt.last_text)
     probes: tuple[RecordedProbe, ...] | None = None
     prompt_tokens = 0
@@ -198,7 +201,7 @@ async def _sample_once(engine: Engine, question: RecordQuestion, number: int, op
     if note is not None:
         raise UsageError(note)
     path = RecordedPath(answer, collected.peak, collected.conf, number, collected.finish,
-                        text if options.keep_text else None, seed, probes)  # fmt: skip
+                        text if options.keep_text else None, seed, probes, collected.mean_certainty)  # fmt: skip
     return SampledPath(path, path.tokens + sum(probe.reply.tokens for probe in probes or ()), prompt_tokens)
 
 
@@ -221,11 +224,15 @@ class CollectedPath:
         self.peak: list[float] = []
         self.conf: list[float] = []
         self.finish = "stop"
+        self.mean_certainty = nan
         self._texts: list[str] = []
 
     def add(self, chunk: Chunk) -> None:
         self.peak += [token.peak for token in chunk]
         self.conf += [token.conf for token in chunk]
+        if chunk.summary is not None and chunk.summary.signals is not None:
+            self.peak, self.conf = (column.tolist() for column in chunk.summary.signals.T)
+            self.mean_certainty = chunk.summary.mean_certainty
         self._texts.append(chunk.text)
         self.finish = chunk.finish or self.finish
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from math import isnan
 from typing import Any
 
 from sureenough.core.events import Regrouped
@@ -12,6 +13,7 @@ from sureenough.core.options import RunOptions, choose_window
 from sureenough.core.outcome import Outcome
 from sureenough.core.session import Session
 from sureenough.core.strategy import Strategy
+from sureenough.core.weights import NO_CERTAINTY
 from sureenough.drivers.fast_replay import fast_replay
 from sureenough.errors import UsageError
 from sureenough.pools import RecordedPath, SummarisedPath, scan_together
@@ -34,6 +36,8 @@ def replay(
         raise UsageError(
             f"{strategy.name} samples as it searches, so recorded paths cannot show what it would do: run it live"
         )
+    if strategy.needs_certainty and any(isnan(path.mean_certainty) for path in recorded[: options.paths]):
+        raise UsageError(NO_CERTAINTY)
     if options.window is None:
         options = dataclasses.replace(options, window=choose_window([path.tokens for path in recorded]))
     recorded = recorded[: options.paths]

@@ -9,8 +9,9 @@ import base64
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import replace
+from math import isnan, nan
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import numpy as np
 
@@ -23,6 +24,7 @@ from sureenough.pools.rows import Question
 from sureenough.pools.schema import PoolInfo
 from sureenough.pools.write import PoolWriter, system_message
 
+CERTAINTY: Final = "mean_certainty"
 Key = tuple[str, int]
 """A question's id and a path's number."""
 
@@ -32,13 +34,18 @@ class JournalPaths(Mapping[Key, RecordedPath]):
 
     def __init__(self, lines: JsonLinesFile) -> None:
         self._lines = lines
-        self._offsets = {_key(line, lines.file, offset): offset for offset, line in lines}
+        self.have_certainty = False  # a path has it
+        self._offsets: dict[Key, int] = {}
+        for offset, line in lines:
+            self._offsets[_key(line, lines.file, offset)] = offset
+            self.have_certainty |= CERTAINTY in line
         self._numbers: dict[str, list[int]] = {}
         for question, number in self._offsets:
             self._numbers.setdefault(question, []).append(number)
 
     def add(self, key: Key, line: Line) -> None:
         offset = self._lines.add(line)
+        self.have_certainty |= CERTAINTY in line
         if key not in self._offsets:
             self._numbers.setdefault(key[0], []).append(key[1])
         self._offsets[key] = offset
@@ -125,6 +132,7 @@ def write_journal_pool(
     info = with_window(info, by_id, journal)
     optional = ["seed", "tokens", *(["question_text", "text"] if keep_text else [])]
     optional += ["probes"] if keep_probes else []
+    optional += [CERTAINTY] if journal.paths.have_certainty else []
     optional += ["kind"] if keep_kinds else []
     try:
         with PoolWriter(pool, info, optional=optional) as writer:
@@ -158,8 +166,9 @@ def by_question(paths: JournalPaths, ids: Iterable[str]) -> Iterator[tuple[str, 
 
 
 def _line(question: str, path: RecordedPath) -> Line:
-    line = {"question": question, "path": path.number, "answer": path.answer, "finish": path.finish}
+    line: Line = {"question": question, "path": path.number, "answer": path.answer, "finish": path.finish}
     line |= {"seed": path.seed, "text": path.text, "peak": _packed(path.peak), "conf": _packed(path.conf)}
+    line |= {} if isnan(path.mean_certainty) else {CERTAINTY: path.mean_certainty}
     return line if path.probes is None else line | {"probes": [probe.to_json() for probe in path.probes]}
 
 
@@ -176,11 +185,12 @@ def _path(line: Line, file: Path, offset: int) -> RecordedPath:
             np.frombuffer(base64.b64decode(line[name], validate=True), dtype="<f2") for name in ("peak", "conf")
         )
         finish, text, seed = line["finish"], line["text"], line["seed"]
+        certainty = float(line.get(CERTAINTY, nan))
         if not isinstance(finish, str) or not isinstance(text, str | None) or not isinstance(seed, int | None):
             raise _damaged(file, offset)
         return RecordedPath(
             line["answer"], peak.astype(np.float64), conf.astype(np.float64), line["path"], finish, text, seed,
-            RecordedProbe.of(line.get("probes")),
+            RecordedProbe.of(line.get("probes")), certainty,
         )  # fmt: skip
     except (KeyError, TypeError, ValueError, UsageError):
         raise _damaged(file, offset) from None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from math import nan
 from typing import Annotated, Any, Final, NamedTuple, Self
 
 import msgspec
@@ -62,6 +63,7 @@ class RecordedPath:
     text: str | None = None
     seed: int | None = None
     probes: tuple[RecordedProbe, ...] | None = None  # None: it was recorded without probes
+    mean_certainty: float = nan  # over all tokens; NaN if its engine did not read the whole vocabulary
     _scans: dict[int, Windows] = field(default_factory=dict, init=False, repr=False)
     _cuts: dict[tuple[int, str | None], RecordedPath] = field(default_factory=dict, init=False, repr=False)
 
@@ -122,7 +124,8 @@ class RecordedPath:
         """What a strategy that does not prune reads of it."""
         windows = self.windows(window)
         means = windows.mean_peak, windows.mean_conf
-        return SummarisedPath(self.answer, Summary(self.tokens, windows.lowest, windows.tail, None, None, *means))
+        summary = Summary(self.tokens, windows.lowest, windows.tail, None, None, *means)
+        return SummarisedPath(self.answer, summary._replace(mean_certainty=self.mean_certainty))
 
 
 class SummarisedPath(NamedTuple):
@@ -134,6 +137,10 @@ class SummarisedPath(NamedTuple):
     @property
     def tokens(self) -> int:
         return self.summary.tokens
+
+    @property
+    def mean_certainty(self) -> float:
+        return self.summary.mean_certainty
 
 
 AT_ONCE: Final = 1 << 18  # tokens scanned in one batch: enough for speed, little enough for memory

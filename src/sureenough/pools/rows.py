@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from math import nan
 from typing import Any
 
 import numpy as np
@@ -41,7 +42,8 @@ def decode_rows(batch: pa.RecordBatch, names: Sequence[str]) -> Iterator[PoolRow
 
 
 def _row(row: dict[str, Any], peak: Any, conf: Any) -> PoolRow:
-    optional = {name: row.get(name) for name in ("text", "seed", "probes")}
+    optional: dict[str, Any] = {name: row.get(name) for name in ("text", "seed", "probes")}
+    optional["mean_certainty"] = nan if row.get("mean_certainty") is None else row["mean_certainty"]
     path = RecordedPath(row["answer"], peak, conf, number=row["path"], finish=row["finish"] or "stop", **optional)
     return Question(row["question"], row["gold"], row["level"], [], row.get("question_text"), row.get("kind")), path
 
@@ -88,6 +90,8 @@ def _row_problem(row: dict[str, Any], peak: Any, conf: Any) -> str | None:
         row["probes"] = RecordedProbe.of(row.get("probes"))
     except ValueError as error:
         return f"its probes cannot be read ({error})"
+    if not np.isfinite(row.get("mean_certainty") or 0.0):
+        return "its mean_certainty is NaN or infinite"
     if len(peak) != len(conf):
         return f"peak has {len(peak)} values and conf {len(conf)}; both need one per token"
     if not (np.isfinite(peak).all() and np.isfinite(conf).all()):

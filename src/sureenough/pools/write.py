@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager, suppress
+from math import isnan
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final
@@ -116,6 +117,7 @@ def _row(question: Question, number: int, path: RecordedPath) -> dict[str, Any]:
         "question_text": question.text,
         "kind": question.kind,
         "probes": None if path.probes is None else [probe.to_json() for probe in path.probes],
+        "mean_certainty": None if isnan(path.mean_certainty) else path.mean_certainty,
     }
 
 

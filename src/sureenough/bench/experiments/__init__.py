@@ -8,6 +8,7 @@ from sureenough.bench.experiments import (
     budget,
     calibration,
     ddc_parts,
+    dsc,
     failure_modes,
     frontier,
     hurry,
@@ -43,6 +44,7 @@ EXPERIMENTS: Final[dict[str, Experiment]] = {
         failure_modes.EXPERIMENT,
         learning.EXPERIMENT,
         budget.EXPERIMENT,
+        dsc.EXPERIMENT,
         probes.EXPERIMENT,
         search.EXPERIMENT,
     )

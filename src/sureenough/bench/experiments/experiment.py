@@ -44,6 +44,7 @@ class Inputs:
     live_runs: Sequence[LiveRun] = ()
     progress: Progress = lambda done, total: None
     total_tokens: int | None = None  # of all questions together
+    ranking: str | None = None  # difficulties of the questions: `level`, or a file
     command: str = ""  # as typed, without secrets, for the provenance
 
     def chosen(self) -> dict[str, Any]:
@@ -71,6 +72,7 @@ READS: Final = {
     "sweep": "has no sweep of its own; to sweep an option of the strategies, give its name: --sweep warmup=8,16",
     "betas": "does not read betas",
     "total_tokens": "has no budget for all questions together; `bench budget` has",
+    "ranking": "does not rank questions by difficulty; `bench dsc` does",
 }
 """Inputs that only some experiments read, and how the others refuse them."""
 
@@ -97,7 +99,11 @@ class Experiment:
         """Measure, and say how it was done."""
         started = time.monotonic()
         self.check(
-            strategies=inputs.strategies, sweep=inputs.sweep, betas=inputs.betas, total_tokens=inputs.total_tokens
+            strategies=inputs.strategies,
+            sweep=inputs.sweep,
+            betas=inputs.betas,
+            total_tokens=inputs.total_tokens,
+            ranking=inputs.ranking,
         )
         for name in inputs.strategies or ():
             resolve(name)

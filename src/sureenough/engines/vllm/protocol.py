@@ -61,7 +61,7 @@ PROGRESS_SECONDS: Final = 0.5
 """Time between two events of a watched path that grows; nothing else is sent before its end."""
 MAX_KEYS: Final = 4096
 """Paths in one request for their progress."""
-MEANS: Final = ("mean_peak", "mean_conf")
+MEANS: Final = ("mean_peak", "mean_conf", "mean_certainty")
 UNKNOWN_PATH: Final = "no path of that name was watched"
 
 
@@ -201,6 +201,7 @@ class PathRecord(NamedTuple):
     signals: Floats | None  # peak and conf of every token, if the request set `trace`
     mean_peak: float = nan  # over all tokens
     mean_conf: float = nan
+    mean_certainty: float = nan
 
     def to_json(self) -> dict[str, Any]:
         """Signals are base64 of little-endian doubles."""
@@ -233,7 +234,8 @@ def parse_summary(record: Mapping[str, Any], window: int) -> Summary:
     try:
         tokens, tier = record["tokens"], TIERS[record["tier"]]
         lowest, tail = float(record["lowest"]), float(record["tail"])
-        mean_peak, mean_conf = (float(record.get(name, nan)) for name in MEANS)  # 0.1 does not send them
+        # Earlier versions do not send all of them.
+        mean_peak, mean_conf, mean_certainty = (float(record.get(name, nan)) for name in MEANS)
     except (KeyError, TypeError, OverflowError) as error:
         raise ValueError(f"malformed record ({type(error).__name__})") from None
     if type(tokens) is not int or tokens < 0:
@@ -246,4 +248,5 @@ def parse_summary(record: Mapping[str, Any], window: int) -> Summary:
         if len(signals) != tokens or not np.isfinite(signals).all():
             raise ValueError("malformed record (signals)")
         windows = scan(np.ascontiguousarray(signals[:, 0]), np.ascontiguousarray(signals[:, 1]), window)
-    return Summary(tokens, lowest, tail, tier, windows, mean_peak, mean_conf, signals)
+    summary = Summary(tokens, lowest, tail, tier, windows, mean_peak, mean_conf, signals)
+    return summary._replace(mean_certainty=mean_certainty)

@@ -22,13 +22,14 @@ ILL_CONDITIONED, TIER_NONE, TIER_DROP, TIER_RISK = _constants("ILL_CONDITIONED",
 SUM_D, SUM_DD, SUM_DV, SUM_VV, SUM_PEAK = _constants("SUM_D", "SUM_DD", "SUM_DV", "SUM_VV", "SUM_PEAK")
 CONF_SHIFT, PEAK_SHIFT, LAST_CONF = _constants("CONF_SHIFT", "PEAK_SHIFT", "LAST_CONF")
 LOWEST, TIER, STATE_COLUMNS, SUFFIX_COLUMNS = _constants("LOWEST", "TIER", "STATE_COLUMNS", "SUFFIX_COLUMNS")
-TOTAL_PEAK, TOTAL_CONF = _constants("TOTAL_PEAK", "TOTAL_CONF")
+TOTAL_PEAK, TOTAL_CONF, TOTAL_CERTAINTY = _constants("TOTAL_PEAK", "TOTAL_CONF", "TOTAL_CERTAINTY")
 CONF_BLOCKS, PEAK_BLOCKS, BLOCK_ROWS = _constants("CONF_BLOCKS", "PEAK_BLOCKS", "BLOCK_ROWS")
 GATE_TRUST, GATE_DROP, GATE_RISK, GATE_ETA = _constants("GATE_TRUST", "GATE_DROP", "GATE_RISK", "GATE_ETA")
 GATE_COLUMNS, RESULT_COLUMNS = _constants("GATE_COLUMNS", "RESULT_COLUMNS")
 RESULT_PEAK, RESULT_CONF, RESULT_LOWEST = _constants("RESULT_PEAK", "RESULT_CONF", "RESULT_LOWEST")
 RESULT_TAIL, RESULT_TIER = _constants("RESULT_TAIL", "RESULT_TIER")
 RESULT_TOTAL_PEAK, RESULT_TOTAL_CONF = _constants("RESULT_TOTAL_PEAK", "RESULT_TOTAL_CONF")
+(RESULT_TOTAL_CERTAINTY,) = _constants("RESULT_TOTAL_CERTAINTY")
 LOADS_AHEAD = tl.constexpr(32)  # loads in flight while suffix sums are added up one after the other
 CHUNK = tl.constexpr(256)
 
@@ -103,7 +104,7 @@ def _centred_sums(blocks, longest, size, tokens_before, before):
 
 @triton.jit(do_not_specialize=["watched", "stride", "slots", "longest"])
 def _step(
-    logits, stride, places, watched, tokens_before_rows, peaks, confs, results,
+    logits, stride, places, watched, tokens_before_rows, peaks, confs, certainties, results,
     states, blocks, suffixes, gates, windows, end_tokens, slots, longest, END: tl.constexpr,
 ):  # fmt: skip
     program = tl.program_id(0)
@@ -111,6 +112,7 @@ def _step(
     tokens_before = tl.load(tokens_before_rows + program)
     size = tl.load(windows + slot)
     peak, conf = tl.load(peaks + program), tl.load(confs + program)
+    total_certainty = tl.load(certainties + program)
     wide = longest + 1
     blocks += slot * BLOCK_ROWS * longest
     suffixes += slot * SUFFIX_COLUMNS * wide
@@ -125,6 +127,7 @@ def _step(
     total_peak, total_conf = peak, conf
     if tokens_before > 0:
         total_peak, total_conf = tl.load(old + TOTAL_PEAK) + peak, tl.load(old + TOTAL_CONF) + conf
+        total_certainty += tl.load(old + TOTAL_CERTAINTY)
         last_conf, lowest, tier = tl.load(old + LAST_CONF), tl.load(old + LOWEST), tl.load(old + TIER)
         if position == 0:
             _end_block(blocks, suffixes, longest, size, block)
@@ -182,6 +185,7 @@ def _step(
     tl.store(new + TIER, tier)
     tl.store(new + TOTAL_PEAK, total_peak)
     tl.store(new + TOTAL_CONF, total_conf)
+    tl.store(new + TOTAL_CERTAINTY, total_certainty)
     results += program * RESULT_COLUMNS
     tl.store(results + RESULT_PEAK, peak)
     tl.store(results + RESULT_CONF, conf)
@@ -190,6 +194,7 @@ def _step(
     tl.store(results + RESULT_TIER, tier)
     tl.store(results + RESULT_TOTAL_PEAK, total_peak)
     tl.store(results + RESULT_TOTAL_CONF, total_conf)
+    tl.store(results + RESULT_TOTAL_CERTAINTY, total_certainty)
     if tier != TIER_NONE:
         tl.store(logits + row * stride + tl.load(end_tokens + slot), END)
 
@@ -223,6 +228,7 @@ def launch_step(
     tokens_before: torch.Tensor,
     peak: torch.Tensor,
     conf: torch.Tensor,
+    certainty: torch.Tensor,
     results: torch.Tensor | None = None,
 ) -> torch.Tensor:
     """Launch the kernel without waiting for it; arguments as for `state.step_rows`."""
@@ -230,7 +236,7 @@ def launch_step(
     if results is None:
         results = torch.empty((watched, columns.RESULT_COLUMNS), dtype=torch.float64, device=logits.device)
     _step[(watched,)](
-        logits, logits.stride(0), places, watched, tokens_before, peak, conf, results,
+        logits, logits.stride(0), places, watched, tokens_before, peak, conf, certainty, results,
         state.states, state.blocks, state.suffixes, state.gates, state.windows, state.end_tokens,
         state.states.shape[1], state.blocks.shape[2], END=end_logit(logits.dtype), num_warps=1, enable_fp_fusion=False,
     )  # fmt: skip

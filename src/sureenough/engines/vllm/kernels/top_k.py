@@ -1,9 +1,9 @@
-"""Peak and confidence of every watched row in one pass over its logits, in Triton.
+"""Peak, confidence and certainty of every watched row in one pass over its logits, in Triton.
 
 A row is divided into parts, with one program each. A part's K-th largest value is bounded from below by the K-th
 largest of its groups' maxima, so few values lie above this threshold: only these leave the program, with the part's
-maximum and sum of exponentials. A second kernel, with one program per row, merges the parts. Sums of the K largest do
-not depend on the order of ties.
+maximum, its sum of exponentials, the number of its finite values and the sum of their distances from the maximum. A
+second kernel, with one program per row, merges the parts. Sums of the K largest do not depend on the order of ties.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def _logprob(x, lse):
 
 @triton.jit(do_not_specialize=["parts"])
 def _reduce_part(
-    logits, rows, stride, vocab, tops, maxima, sums, parts,
+    logits, rows, stride, vocab, tops, maxima, sums, falls, counts, parts,
     K: tl.constexpr, CAP: tl.constexpr, HEIGHT: tl.constexpr, WIDTH: tl.constexpr, GROUPS: tl.constexpr,
 ):  # fmt: skip
     part, row = tl.program_id(0), tl.program_id(1)
@@ -89,6 +89,8 @@ def _reduce_part(
     index = row * parts + part
     tl.store(maxima + index, most)
     tl.store(sums + index, tl.sum(tl.exp(x - most)))
+    tl.store(falls + index, tl.sum(tl.where(x > MASKED, most - x, 0.0)))
+    tl.store(counts + index, tl.sum((x > MASKED).to(tl.float32)))
     taken = (x > threshold).to(tl.int32)
     per_column = tl.sum(taken, axis=0)
     place = (tl.cumsum(per_column, axis=0) - per_column)[None, :] + tl.cumsum(taken, axis=0) - 1
@@ -101,7 +103,7 @@ def _reduce_part(
 
 @triton.jit(do_not_specialize=["parts"])
 def _merge_parts(
-    tops, maxima, sums, peak, conf, parts,
+    tops, maxima, sums, falls, counts, peak, conf, certainty, parts,
     K: tl.constexpr, CAP: tl.constexpr, PARTS: tl.constexpr, CANDIDATES: tl.constexpr, GROUPS: tl.constexpr,
 ):  # fmt: skip
     """Merge the parts of one row, in float64, since there is little left to add."""
@@ -120,6 +122,14 @@ def _merge_parts(
     kept = tl.sum(tl.where(x > threshold, _logprob(x, lse), 0.0), axis=0)
     tl.store(peak + row, tl.exp(_logprob(most, lse)))
     tl.store(conf + row, -(kept + (K - count) * _logprob(threshold, lse)) / K)
+    # -1/V sum log(V p) over the V finite logits: log of the sum of exponentials, minus the mean, minus log V.
+    count_of = tl.load(counts + row * parts + part, mask=part < parts, other=0.0).to(tl.float64)
+    fall_of = tl.load(falls + row * parts + part, mask=part < parts, other=0.0).to(tl.float64)
+    finite = tl.maximum(tl.sum(count_of, axis=0), 1.0)
+    between = tl.where(count_of > 0.0, most - most_of, 0.0).to(tl.float64)
+    divergence = tl.log(total) + tl.sum(fall_of + count_of * between, axis=0) / finite - tl.log(finite)
+    sound = (most > MASKED) & (divergence > 0.0) & (divergence < float("inf"))
+    tl.store(certainty + row, tl.where(sound, divergence, 0.0))
 
 
 class TileShape:
@@ -147,8 +157,9 @@ class Workspace:
         self.rows, self.vocab, self.shape = rows, vocab, shape
         self.parts = -(-vocab // (shape.height * shape.width))
         self.tops = torch.empty((rounded, self.parts, shape.cap), dtype=torch.float32, device=device)
-        self.maxima, self.sums = torch.empty((2, rounded, self.parts), dtype=torch.float32, device=device)
-        self.peak, self.conf = torch.empty((2, rounded), dtype=torch.float64, device=device)
+        by_part = torch.empty((4, rounded, self.parts), dtype=torch.float32, device=device)
+        self.maxima, self.sums, self.falls, self.counts = by_part
+        self.peak, self.conf, self.certainty = torch.empty((3, rounded), dtype=torch.float64, device=device)
         self.candidates = max(triton.next_power_of_2(self.parts * shape.cap), shape.groups)
         self.part_capacity = triton.next_power_of_2(self.parts)
 
@@ -159,21 +170,23 @@ def top_k_signals(
     k: int = 20,
     shape: TileShape | None = None,
     workspace: Workspace | None = None,
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Peak and conf, float64, of these rows of logits (float32, bfloat16 or float16, the last dimension dense).
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Peak, conf and certainty of these rows of logits (float32, bfloat16 or float16, the last dimension dense).
 
-    With a workspace, the result is part of it and is valid until the workspace is used again.
+    The results are float64. With a workspace, they are part of it and valid until the workspace is used again.
     """
     n = len(rows)
     buffers = workspace or Workspace(n, logits.shape[1], shape or BEST_TILES[logits.element_size()], logits.device)
     shape = buffers.shape
     _reduce_part[(buffers.parts, n)](
-        logits, rows, logits.stride(0), buffers.vocab, buffers.tops, buffers.maxima, buffers.sums, buffers.parts,
+        logits, rows, logits.stride(0), buffers.vocab, buffers.tops, buffers.maxima, buffers.sums,
+        buffers.falls, buffers.counts, buffers.parts,
         K=k, CAP=shape.cap, HEIGHT=shape.height, WIDTH=shape.width, GROUPS=shape.groups, num_warps=shape.warps,
     )  # fmt: skip
     _merge_parts[(n,)](
-        buffers.tops, buffers.maxima, buffers.sums, buffers.peak, buffers.conf, buffers.parts,
+        buffers.tops, buffers.maxima, buffers.sums, buffers.falls, buffers.counts,
+        buffers.peak, buffers.conf, buffers.certainty, buffers.parts,
         K=k, CAP=shape.cap, PARTS=buffers.part_capacity, CANDIDATES=buffers.candidates, GROUPS=shape.groups,
         num_warps=min(8, max(1, buffers.candidates // 256)),
     )  # fmt: skip
-    return buffers.peak[:n], buffers.conf[:n]
+    return buffers.peak[:n], buffers.conf[:n], buffers.certainty[:n]

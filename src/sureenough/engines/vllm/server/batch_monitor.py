@@ -111,8 +111,8 @@ class BatchMonitor:
         if self._logits_type != (logits.shape[1], logits.dtype):
             self._logits_type = (logits.shape[1], logits.dtype)
             self._workspace = allocate_workspace(self._slots, logits)
-        peak, conf = row_signals(logits, batch.places[0], K, self._workspace)
-        values = step_rows(self.state, logits, batch.places, tokens_before, peak, conf, results)
+        signals = row_signals(logits, batch.places[0], K, self._workspace)
+        values = step_rows(self.state, logits, batch.places, tokens_before, *signals, results)
         copied = None if results is None else self._buffers.record_event()
         if self.records is not None:
             self.records.add_step(batch.slots, counts, values.numpy(), copied)

@@ -36,7 +36,7 @@ class _StoredPath(NamedTuple):
     """What is kept of a path."""
 
     tokens: int
-    states: Floats  # lowest, tail, tier, sums of peak and conf after an even and an odd number of tokens
+    states: Floats  # lowest, tail, tier, sums of all signals after an even and an odd number of tokens
     trace: Floats | None  # peak and conf of every token
 
     def record(self, tokens: int | None) -> PathRecord | MissingRecord | None:
@@ -46,9 +46,9 @@ class _StoredPath(NamedTuple):
             return None
         if self.tokens - tokens > 1:
             return MissingRecord(f"the path has {self.tokens} tokens, and only its last two states are kept")
-        lowest, tail, tier, peak, conf = self.states[tokens & 1].tolist() if tokens else (0.0,) * 5
+        lowest, tail, tier, *sums = self.states[tokens & 1].tolist() if tokens else (0.0,) * 6
         signals = None if self.trace is None else self.trace[:tokens].copy()
-        return PathRecord(tokens, lowest, tail, int(tier), signals, peak / max(1, tokens), conf / max(1, tokens))
+        return PathRecord(tokens, lowest, tail, int(tier), signals, *(total / max(1, tokens) for total in sums))
 
 
 class _PendingUpdate(NamedTuple):
