@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from math import isnan, nan
 from typing import Final
@@ -53,7 +53,12 @@ def _measure(inputs: Inputs) -> Findings:
     pairs = zip(results, best, strict=True)
     compared = [recommend([lines[0], *(line for line in few if line is not lines[0])]) for lines, few in pairs]
     advised = [one for one in compared if one is not None]
-    figures = [_figure(f"frontier-{i}", lines, unbeaten) for i, lines in enumerate(results, 1)]
+    figures = [
+        frontier_figure(
+            f"frontier-{i}", lines, unbeaten, lambda line: parse(line.runs.strategy).name, "its main option"
+        )
+        for i, lines in enumerate(results, 1)
+    ]
     figures += [differences(f"differences-{i}", one) for i, one in enumerate(advised, 1)]
     return replace(replay_findings(inputs, replayed, [table(results)], figures), recommendations=advised)
 
@@ -93,9 +98,12 @@ def best_lines(lines: Sequence[CellResult]) -> list[CellResult]:
     return best
 
 
-def _figure(name: str, lines: Sequence[CellResult], unbeaten: set[int]) -> Figure:
+def frontier_figure(
+    name: str, lines: Sequence[CellResult], unbeaten: set[int], curve_of: Callable[[CellResult], str], along: str
+) -> Figure:
+    """One curve per strategy, the lines that are not beaten marked."""
     series = []
-    for strategy, own in grouped(lines, lambda line: parse(line.runs.strategy).name).items():
+    for strategy, own in grouped(lines, curve_of).items():
         own.sort(key=lambda line: line.row.tokens)
         series.append(
             Series(
@@ -107,7 +115,7 @@ def _figure(name: str, lines: Sequence[CellResult], unbeaten: set[int]) -> Figur
     axis = ACCURACY.axis if graded else Axis("agreement with sc, %", percent=True)
     noun = "accuracy" if graded else "agreement with sc"
     title = f"{lines[0].source.dataset}, {lines[0].source.model}: {noun} against tokens"
-    note = "one curve per strategy over its main option; no other point beats those that are circled"
+    note = f"one curve per strategy over {along}; no other point beats those that are circled"
     return Figure(name, title, "line", Axis("tokens per question", "log"), axis, series, [note])
 
 
