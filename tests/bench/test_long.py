@@ -17,6 +17,7 @@ from sureenough.bench.judging import JudgedAnswers
 from sureenough.bench.pipeline import open_pool
 from sureenough.bench.recommendation import judge, sentences
 from sureenough.bench.replay_units import ReplayCell
+from sureenough.bench.report.page import page
 from sureenough.bench.result import ExperimentResult
 from sureenough.bench.settings import ReplaySettings
 from sureenough.bench.source import Source
@@ -137,6 +138,10 @@ def test_strategies_are_compared_with_sc_and_the_choice_is_within_a_point(known:
     assert column(compared, "window")[:3] == [None, None, WINDOW]
     assert any("without probes" in note for note in known.notes)
     assert any("windows of 64, 128, 256, 512, 1024 tokens are left out" in note for note in known.notes)
+    frontier = next(one for one in known.figures if one.name == "frontier-1")
+    assert sum(any(one.marked) for one in frontier.series) == len(
+        [one for one in column(compared, "not beaten") if one]
+    )
     advised = known.recommendations[0]
     assert advised.margin == 0.01
     assert judge(advised).strategy in ("sc", *names)
@@ -153,6 +158,20 @@ def test_probes_windows_and_strategies_of_the_caller(tmp_path: Path) -> None:
     assert list(zip(column(few, "strategy"), column(few, "window"), strict=True)) == [
         ("sc", None), ("ddc", 8), ("ddc", 16),
     ]  # fmt: skip
+
+
+def test_a_pool_without_gold_answers_has_no_areas_and_is_compared_by_agreement(tmp_path: Path) -> None:
+    rng = np.random.default_rng(5)
+    made = [
+        Question(f"q{q}", None, None, [known_path(str(q % 2 + i % 2), True, rng) for i in range(8)]) for q in range(3)
+    ]
+    write_pool(tmp_path / "plain.parquet", made, PoolInfo(window=WINDOW))
+    result = run("long", Source.of(tmp_path / "plain.parquet"), repeats=1)
+    assert not table(result, "areas").rows
+    assert not table(result, "fates").rows
+    assert result.recommendations[0].basis == "agreement"
+    assert {figure.name for figure in result.figures} <= {"frontier-1", "differences-1"}
+    assert "What depth is worth" in page([result], "run")
 
 
 class InTurn:

@@ -207,6 +207,8 @@ def depth_table(name: str, title: str, pools: Sequence[DepthAreas], notes: Seque
 
 def depth_figures(place: int, pool: DepthAreas, window: int) -> Iterator[Figure]:
     """Areas over relative and absolute depth, and those of C_path for all windows."""
+    if not any(pool.questions):
+        return
     title, axis = f"{pool.source.dataset}, {pool.source.model}", Axis("area under ROC, within questions")
     absolute, relative = Axis("tokens of the path", "log"), Axis("part of the path", percent=True)
     for slug, depths, x in (("tokens", ABSOLUTE, absolute), ("share", RELATIVE, relative)):

@@ -12,15 +12,9 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from sureenough.bench.cells import CellResult
+from sureenough.bench.cells import CellResult, Replayed
 from sureenough.bench.experiments import columns as c
-from sureenough.bench.experiments.depth import (
-    QuestionDepths,
-    ReadDepths,
-    depth_figures,
-    depth_table,
-    joined_areas,
-)
+from sureenough.bench.experiments.depth import QuestionDepths, ReadDepths, depth_figures, depth_table, joined_areas
 from sureenough.bench.experiments.experiment import Experiment, Findings, Inputs, over_pools, whole_numbers
 from sureenough.bench.experiments.figures import differences
 from sureenough.bench.experiments.frontier import SAVING, best_lines, frontier_figure
@@ -111,19 +105,12 @@ def _measure(inputs: Inputs) -> Findings:
     replayed = replay_inputs(inputs, cells)
     pools = over_pools(inputs, task)
     used = [windows[str(pool.opened.source.pool)] for pool in pools]
-    results = [one.results for one in replayed]
-    best = [best_lines(lines) for lines in results]
-    unbeaten = {id(line) for lines in best for line in lines}
-    compared = [recommend(lines) for lines in results]
-    advised = [with_margin(one, MARGIN) for one in compared if one is not None]
     tables, figures = _path_findings(inputs, pools, used)
-    figures += [
-        frontier_figure(f"frontier-{i}", lines, unbeaten, _name, "the window") for i, lines in enumerate(results, 1)
-    ]
-    few = [recommend([lines[0], *(line for line in of_pool if line is not lines[0])]) for lines, of_pool in
-           zip(results, best, strict=True)]  # fmt: skip
-    figures += [differences(f"differences-{i}", with_margin(one, MARGIN)) for i, one in enumerate(few, 1) if one]
-    found = replay_findings(inputs, replayed, [*tables, _strategies(results, unbeaten)], figures)
+    results = [one.results for one in replayed]
+    table, more = _compared(results, [own for _, own in used])
+    noted = [_without_repetitions(one, own) for one, (_, own) in zip(replayed, used, strict=True)]
+    found = replay_findings(inputs, noted, [*tables, table], [*figures, *more])
+    advised = [with_margin(one, MARGIN) for lines in results if (one := recommend(lines)) is not None]
     return replace(found, recommendations=advised, notes=[*found.notes, *_caution(results)])
 
 
@@ -209,7 +196,16 @@ def _window(line: CellResult) -> Cell:
     return line.cell.options.window if resolve(line.cell.strategy).reads_confidence else None
 
 
-def _strategies(results: Sequence[list[CellResult]], unbeaten: set[int]) -> Table:
+def _compared(results: Sequence[list[CellResult]], windows: Sequence[int]) -> tuple[Table, list[Figure]]:
+    best = [best_lines(lines) for lines in results]
+    unbeaten = {id(line) for lines in best for line in lines}
+    figures = []
+    for i, (lines, few, window) in enumerate(zip(results, best, windows, strict=True), 1):
+        own = [line for line in lines if line.cell.options.window == window]
+        figures.append(frontier_figure(f"frontier-{i}", own, best_lines(own), _name, f"window {window}"))
+        shown = recommend([lines[0], *(line for line in few if line is not lines[0])])
+        if shown is not None:
+            figures.append(differences(f"differences-{i}", with_margin(shown, MARGIN)))
     mark = c.Column(ResultColumn("not beaten"), lambda line: "●" if id(line) in unbeaten else "")
     names = [c.DATASET, c.MODEL, c.Column(ResultColumn("strategy"), _name)]
     build = c.table(
@@ -224,7 +220,14 @@ def _strategies(results: Sequence[list[CellResult]], unbeaten: set[int]) -> Tabl
             "not beaten: no other row is at least as good with fewer tokens, or better with as many",
         ],
     )  # fmt: skip
-    return build(results)
+    return build(results), figures
+
+
+def _without_repetitions(replayed: Replayed, window: int) -> Replayed:
+    """For the notes: dozens of rows learn about the same, so those of `sure` at one window are enough."""
+    lines = [line for line in replayed.results if line.row.learned is None
+             or (_name(line), line.cell.options.window) == ("sure", window)]  # fmt: skip
+    return replayed._replace(results=lines)
 
 
 def _caution(results: Sequence[list[CellResult]]) -> list[str]:
