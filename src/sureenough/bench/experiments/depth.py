@@ -160,7 +160,7 @@ class DepthAreas(NamedTuple):
     areas: list[list[list[Measure]]]  # by depth, window and signal
 
     def curve(self, depths: Sequence[Depth], signal: str, window: int) -> list[tuple[Depth, Measure]]:
-        """The areas of one signal where there are any."""
+        """The known areas of one signal."""
         number, place = self.windows.index(window), SIGNALS.index(signal)
         known = [(depth, DEPTHS.index(depth)) for depth in depths if self.questions[DEPTHS.index(depth)]]
         return [(depth, self.areas[at][number][place]) for depth, at in known if window in self.distinct(depth)]
