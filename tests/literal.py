@@ -193,6 +193,5 @@ RULES = {
     "ddc-unweighted": Rules(16, "ddc", "posterior of counts", "raw"),
     "ddc-no-width": Rules(16, "ddc", "", "raw"),
     "ddc-no-trend": Rules(16, "ddc without trend", "posterior", "raw"),
-    "ddc-no-trend:per=path": Rules(16, "ddc without trend", "posterior", "raw", per_path=True),
     "ddc-no-depth": Rules(16, "", "posterior", "raw"),
 }
