@@ -61,6 +61,7 @@ class Rules:
     gamma: float = 0.5
     eta: float = 0.5
     trend: int = 0  # tokens over which R is measured; 0: the window
+    per_path: bool = False  # drop and fence from the lowest conf and the highest R of each path
 
 
 @dataclass
@@ -89,7 +90,11 @@ def run(paths: Sequence[RecordedPath], rules: Rules, size: int) -> Result:
     if rules.gate.startswith("ddc"):
         trust = float(np.percentile([v for peaks, _, _ in values for v in peaks], 90))
         drop = float(np.percentile([v for _, confs, _ in values for v in confs], 20))
-        risks = [v for path in warm for v in window_values(path, rules.trend or size, rules.eta)[2]]
+        by_path = [window_values(path, rules.trend or size, rules.eta)[2] for path in warm]
+        risks = [v for of_path in by_path for v in of_path]
+        if rules.per_path:
+            drop = float(np.percentile([min(confs) for _, confs, _ in values if confs], 20))
+            risks = [max(of_path) for of_path in by_path if of_path]
         third, first = np.percentile(risks, 75), np.percentile(risks, 25)
         fence = float(third + 1.5 * (third - first)) if rules.fence == "tukey" else float(np.percentile(risks, 90))
         fence = np.inf if "without" in rules.gate else fence
@@ -183,6 +188,8 @@ RULES = {
     "ddc:risk=p90": Rules(16, "ddc", "posterior", "raw", fence="p90"),
     "ddc:trend_window=5": Rules(16, "ddc", "posterior", "raw", trend=5),
     "ddc:trend_window=70": Rules(16, "ddc", "posterior", "raw", trend=70),
+    "ddc:per=path": Rules(16, "ddc", "posterior", "raw", per_path=True),
+    "ddc:per=path,trend_window=5": Rules(16, "ddc", "posterior", "raw", trend=5, per_path=True),
     "ddc-unweighted": Rules(16, "ddc", "posterior of counts", "raw"),
     "ddc-no-width": Rules(16, "ddc", "", "raw"),
     "ddc-no-trend": Rules(16, "ddc without trend", "posterior", "raw"),

@@ -26,10 +26,10 @@ DOCUMENTED = {
     "reasc": "gate tau signal temperature",
     "deepconf-low": "warmup tau keep",
     "deepconf-high": "warmup tau keep",
-    "ddc": "warmup weight gamma tau eta trust drop risk trend_window",
-    "ddc-unweighted": "warmup weight gamma tau eta trust drop risk trend_window",
-    "ddc-no-width": "warmup weight eta trust drop risk trend_window",
-    "ddc-no-trend": "warmup weight gamma tau trust drop",
+    "ddc": "warmup weight gamma tau eta trust drop risk trend_window per",
+    "ddc-unweighted": "warmup weight gamma tau eta trust drop risk trend_window per",
+    "ddc-no-width": "warmup weight eta trust drop risk trend_window per",
+    "ddc-no-trend": "warmup weight gamma tau trust drop per",
     "ddc-no-depth": "warmup weight gamma tau",
     "sure": "delta least weigh beta",
     "predictive+sc": "weigh beta runs rollouts lookahead rollout_tokens heat select max_steps",
@@ -37,7 +37,7 @@ DOCUMENTED = {
     "phi+sc": "weigh beta runs beams rollouts min_steps max_steps clusters share tau1 tau2",
     "sc+probe": "weigh beta every agree votes",
     "ac+probe": "tau weigh beta every agree votes",
-    "ddc+probe": "warmup weight gamma tau eta trust drop risk trend_window every agree votes",
+    "ddc+probe": "warmup weight gamma tau eta trust drop risk trend_window per every agree votes",
     "sure+probe": "delta least weigh beta every agree votes",
 }
 

@@ -23,6 +23,7 @@ from sureenough.cli import app, demo
 from sureenough.cli.demo_summary import comparison_lines, live_lines
 from sureenough.cli.engine import GREETING
 from sureenough.data import BUILTIN_POOL, PROBLEMS_POOL
+from sureenough.pools import write_pool
 from sureenough.problems import generate
 from tests.processes import sureenough
 
@@ -49,11 +50,24 @@ def comparison(*rows: Row) -> Comparison:
     return replace(se.compare(BUILTIN_POOL, "sc", paths=1, repeats=1), rows=[row("sc", 0.0, 1.0), *rows])
 
 
+def test_long_chains_are_compared_in_a_checkout_that_has_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(demo, "LONG_SAMPLE", tmp_path / "sample.parquet")
+    missing = CliRunner().invoke(app, ["demo", "--long"])
+    assert isinstance(missing.exception, se.UsageError)
+    assert "training/searcher/README.md" in str(missing.exception)
+    pool = se.Pool(PROBLEMS_POOL)
+    few = [replace(question, paths=question.paths[:16]) for question in list(pool)[:2]]
+    write_pool(tmp_path / "sample.parquet", few, pool.info)
+    shown = CliRunner().invoke(app, ["demo", "--long"])
+    assert shown.exit_code == 0, shown.output
+    assert "paths of a small model that searches: 2 questions of Countdown and shortest paths, 16 paths" in shown.output
+
+
 def test_the_comparison_has_bars_and_a_legend() -> None:
     result = comparison(row("sure", -0.016, 4.0))
     candidates = [ComparedStrategy("sure", 250.0, Measure(-0.016, -0.0512, 0.0234), 0.019)]
     advice = Recommendation("tiny", "model", "accuracy", 50, "sc", 1000.0, candidates)
-    lines = list(comparison_lines(replace(result, recommendation=advice)))
+    lines = list(comparison_lines(replace(result, recommendation=advice), *demo.ORIGIN))
     assert "-1.6 [-5.1, +2.3] " in lines[4]
     assert [len(line.split("x  ")[1]) for line in lines if "x  " in line] == [28, 7]
     for column in lines[2].split("  "):

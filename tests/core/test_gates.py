@@ -124,6 +124,20 @@ def test_a_trend_window_moves_the_fence_and_nothing_else() -> None:
     assert Stratified(trend_window=8)(paths) == plain, "the run's own window is not another one"
 
 
+def test_thresholds_per_path_are_percentiles_of_the_extreme_windows() -> None:
+    rng = np.random.default_rng(6)
+    paths = [windows(rng.normal(10, 2, n).tolist(), rng.random(n).tolist(), 8) for n in (0, 3, *range(20, 120, 8))]
+    plain, own, two = Stratified()(paths), Stratified(per="path")(paths), TwoTiers(per="path")(paths)
+    seen = [path for path in paths if path.tokens]
+    assert own.drop == two.drop == pytest.approx(np.percentile([path.conf.min() for path in seen], 20))
+    first, third = np.percentile([path.risk(0.5).max() for path in seen], (25, 75))
+    assert own.risk == pytest.approx(third + 1.5 * (third - first))
+    assert own.trust == two.trust == plain.trust
+    closed = [gate.first_closed(path) is not None for gate in (plain, own) for path in seen[1:]]
+    assert sum(closed[: len(closed) // 2]) == len(closed) // 2, "of all windows, every path has one below the 20th"
+    assert sum(closed[len(closed) // 2 :]) <= 4
+
+
 def test_a_path_is_watched_from_its_first_full_window_on() -> None:
     gate = Gate(drop=100.0)
     assert gate.first_closed(windows([1.0], size=2)) is None

@@ -106,7 +106,7 @@ def replaced(table: pa.Table, how: str) -> pa.Table:
 
 
 @pytest.mark.parametrize("how", ["other columns", "other types", "fewer columns", "no rows", "fewer rows"])
-@pytest.mark.parametrize("read", [list, Pool.starts, Pool._lengths])
+@pytest.mark.parametrize("read", [list, Pool.starts, Pool.lengths])
 def test_a_part_that_is_replaced(tmp_path: Path, how: str, read: Any) -> None:
     pool = Pool(write_parts(tmp_path, "ab", "cd"))
     part = tmp_path / "part-00001.parquet"

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import re
+import sys
 from pathlib import Path
 from random import Random
 
 import numpy as np
 import pytest
-from searcher import corpus, countdown_traces, grid_traces
+from searcher import corpus, countdown_traces, grid_traces, pool
 from searcher.files import Probed, Sampled, load_paths, load_probes, load_weights, save_paths, save_probes, save_weights
+from searcher.sample import drawn, write_sample
 from searcher.trace import GIVEN_UP, LONGEST
 from shape import CLOSE, OPEN, PAD
 
 from sureenough.answers import extract
+from sureenough.pools import Pool
 from sureenough.problems import LEVELS, countdown, grid
 
 STEP = re.compile(r"(\d+)([-+*/])(\d+)=(\d+)")
@@ -167,6 +171,59 @@ def test_probes_come_back_from_their_file(tmp_path: Path) -> None:
     save_probes(tmp_path / "none.probes.xz", [])
     assert list(load_probes(tmp_path / "one.probes.xz")) == probes
     assert not list(load_probes(tmp_path / "none.probes.xz"))
+
+
+COLLECTIONS = ("grid", "countdown", "countdown")
+
+
+def made_pool(folder: Path, *words: str, without: str = "") -> Pool:
+    """Twelve questions with three paths each, in two files whose names do not sort by number, as a pool."""
+    rng = np.random.default_rng(0)
+    listed = [[f"{COLLECTIONS[q % 3]}-{q}", "?", "7", 1 + q % 5] for q in range(12)]
+    (folder / "questions.json").write_text(json.dumps(listed))
+    paths = [
+        Sampled(q, n, rb"x \boxed{%d}." % (7 + n), rng.random(150), rng.random(150), n < 2)
+        for q in range(12)
+        for n in range(3)
+    ]
+    files = []
+    for number, some in ((10, paths[:20]), (2, paths[20:])):
+        files += [folder / f"pool.{number}.xz", folder / f"pool.{number}.probes.xz"]
+        save_paths(files[-2], some)
+        save_probes(files[-1], [Probed(path.question, path.number, at, at, 3) for path in some for at in (128, 64)])
+    inputs = [str(file) for file in (folder / "questions.json", *files) if file.name != without]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "argv", ["pool", str(folder / "made.parquet"), *inputs, "--temperature", "0.8", *words])
+        pool.main()
+    return Pool(folder / "made.parquet")
+
+
+def test_a_pool_is_made_of_sampled_paths_and_their_probes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    questions = list(made_pool(tmp_path, "--half", "test"))
+    assert "6 questions, 18 paths" in capsys.readouterr().out
+    assert [question.id for question in questions] == [f"{COLLECTIONS[q % 3]}-{q}" for q in range(1, 12, 2)]
+    assert [path.answer for path in questions[0].paths] == ["7", "8", None], "a path that did not finish has no answer"
+    assert [(one.at, one.reply.answer) for one in questions[3].paths[1].probes or ()] == [(64, "64"), (128, "128")]
+    with pytest.raises(SystemExit):
+        made_pool(tmp_path, without="pool.2.probes.xz")
+    assert "pool.2.xz has no probes, others have" in capsys.readouterr().err
+
+
+def test_a_sample_has_whole_questions_of_both_collections_and_fits(tmp_path: Path) -> None:
+    source = made_pool(tmp_path)
+    whole = source.file.stat().st_size
+    sample = tmp_path / "sample.parquet"
+    number = write_sample(sample, source.file, int(0.6 * whole), seed=1)
+    assert sample.stat().st_size <= 0.6 * whole
+    questions = list(Pool(sample))
+    assert 2 <= len(questions) == number < 12
+    assert {question.id.partition("-")[0] for question in questions} == {"countdown", "grid"}
+    assert all(len(question.paths) == 3 and question.paths[0].probes for question in questions)
+    ids = [question.id for question in source]
+    assert drawn(ids, 1) == drawn(ids, 1) != drawn(ids, 2)
+    assert sorted(drawn(ids, 1)) == sorted(ids)
+    with pytest.raises(SystemExit, match="not one question"):
+        write_sample(sample, source.file, 100, seed=1)
 
 
 class Tensor:

@@ -79,9 +79,6 @@ def replay_cells(
     cells = [tuple(cells_of(pool)) for pool in opened]
     for cell in (cell for of_pool in cells for cell in of_pool):
         cell.options.check_budget(resolve(cell.strategy))
-    if any(_learns(cell) and resolve(cell.strategy).probe is not None for of_pool in cells for cell in of_pool):
-        settings = replace(settings, jobs=1)  # the summaries that other processes would need have no probes
-        workers = None
     jobs = settings.jobs if workers is None else workers.jobs
     learning = [_learning_units(of_pool, settings.repeats, jobs) for of_pool in cells]
     passes = [1 + len(dealt) for dealt in learning]
@@ -108,6 +105,12 @@ def _learns(cell: ReplayCell) -> bool:
     return resolve(cell.strategy).state is not None
 
 
+def _needs_signals(cell: ReplayCell) -> bool:
+    """Whether summaries of the paths are not enough."""
+    strategy = resolve(cell.strategy)
+    return strategy.prunes or strategy.probe is not None
+
+
 def _first_task(
     opened: OpenPool, cells: tuple[ReplayCell, ...], repeats: int, jobs: int, totals_only: bool
 ) -> ReplayCells:
@@ -123,7 +126,7 @@ def _first_task(
         if number not in later
         for orders in ([(repeat,) for repeat in every] if _learns(cell) else [every])
     ]
-    kept = later if opened.pool.rows <= KEPT_ROWS else []
+    kept = [number for number in later if opened.pool.rows <= KEPT_ROWS and not _needs_signals(cells[number])]
     windows = frozenset(cells[number].options.window or 1 for number in kept)
     return ReplayCells(cells, tuple(units), windows, totals_only)
 
@@ -131,7 +134,9 @@ def _first_task(
 def _learning_pass(
     opened: OpenPool, task: ReplayCells, summaries: list[dict[int, SummarisedQuestion]]
 ) -> LearningPass | PoolRows[QuestionRuns]:
-    return LearningPass(task, summaries) if summaries else whole_pool(opened, task)
+    """From the summaries, or from the file once more."""
+    again = not summaries or _needs_signals(task.cells[task.units[0].cell])
+    return whole_pool(opened, task) if again else LearningPass(task, summaries)
 
 
 def _learn(work: LearningPass | PoolRows[QuestionRuns]) -> UnitRuns:
@@ -140,12 +145,18 @@ def _learn(work: LearningPass | PoolRows[QuestionRuns]) -> UnitRuns:
 
 
 def _learning_units(cells: tuple[ReplayCell, ...], repeats: int, jobs: int) -> list[tuple[ReplayUnit, ...]]:
-    """With several processes, the repeats of cells that learn are dealt out to them."""
+    """With several processes, the repeats of cells that learn are dealt out to them.
+
+    Those that need signals read the file again, so they are dealt out apart.
+    """
     if jobs == 1:
         return []
-    numbers = [number for number, cell in enumerate(cells) if _learns(cell)]
-    units = [ReplayUnit(number, (repeat,)) for repeat in range(repeats) for number in numbers]
-    return [tuple(units[start::jobs]) for start in range(min(jobs, len(units)))]
+    dealt: list[tuple[ReplayUnit, ...]] = []
+    for signals in (True, False):
+        numbers = [n for n, cell in enumerate(cells) if _learns(cell) and _needs_signals(cell) == signals]
+        units = [ReplayUnit(number, (repeat,)) for repeat in range(repeats) for number in numbers]
+        dealt += [tuple(units[start::jobs]) for start in range(min(jobs, len(units)))]
+    return dealt
 
 
 def _replayed(

@@ -109,10 +109,16 @@ def _rounded_up(number: float) -> int:
     return ceil(number / unit) * unit
 
 
+def margin_text(recommendation: Recommendation) -> str:
+    """The margin in points."""
+    points = f"{100 * recommendation.margin:g}"
+    return f"{points} point{'' if points == '1' else 's'}"
+
+
 def sentences(recommendation: Recommendation) -> list[str]:
     """The recommendation in two or three lines, the same wherever one is printed."""
     verdict, reference, n = judge(recommendation), recommendation.reference, recommendation.questions
-    margin, best = f"{100 * recommendation.margin:g} points", verdict.best
+    margin, best = margin_text(recommendation), verdict.best
     if best is None:
         return [f"Use {reference}: no strategy of this list spends fewer tokens."]
     detected = f"{100 * verdict.detectable:.1f} points"

@@ -22,7 +22,7 @@ from sureenough.cli.option_groups import run_options, with_options
 from sureenough.cli.terminal import echo
 from sureenough.core.options import RunOptions
 from sureenough.core.outcome import Outcome
-from sureenough.data import BUILTIN_POOL, PROBLEMS_POOL
+from sureenough.data import BUILTIN_POOL, LONG_SAMPLE, PROBLEMS_POOL
 from sureenough.drivers.run_log_writer import RunLogWriter
 from sureenough.engines.local.engine import Local
 from sureenough.errors import UsageError
@@ -31,6 +31,12 @@ from sureenough.problems import GeneratedProblem, generate
 
 COMPARED: Final = ("sc", "ac", "deepconf-low", "ddc", "sure")
 REPEATS: Final = 5
+ORIGIN: Final = ("a larger model", "GSM8K and MATH-500")
+LONG_ORIGIN: Final = ("a small model that searches", "Countdown and shortest paths")
+NO_SAMPLE: Final = (
+    "--long reads training/searcher/sample.parquet of a checkout, which is not there: install from a checkout that has "
+    "it (pip install -e .), or make one as training/searcher/README.md says"
+)
 LEVEL, PROBLEM_SEED, NUMBER = 5, 3, 1
 """The live question. About half of its paths go wrong, and most of these lose confidence on the way."""
 LIVE_STRATEGY: Final = "ddc:warmup=8,weight=mean,drop=1"
@@ -63,18 +69,22 @@ def command(
     *,
     run: RunOptions,
     live: Annotated[bool, typer.Option(help="Begin with a question to the built-in model.")] = True,
+    long: Annotated[bool, typer.Option("--long", help="Compare on long chains instead; needs a checkout.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Ask one hard question live, then compare strategies on recorded paths; needs only this machine."""
     started = time.monotonic()
-    answer = _live_part(run.seed, as_json) if live else None
+    if long and not LONG_SAMPLE.exists():
+        raise UsageError(NO_SAMPLE)
+    pool, origin = (LONG_SAMPLE, LONG_ORIGIN) if long else (BUILTIN_POOL, ORIGIN)
+    answer = _live_part(run.seed, as_json) if live and not long else None
     if answer is not None and answer.outcome.reason == "interrupted":
         raise typer.Exit(130)
-    result = compare(BUILTIN_POOL, COMPARED, repeats=REPEATS)
+    result = compare(pool, COMPARED, repeats=REPEATS)
     if as_json:
         typer.echo(json.dumps(_to_json(answer, result, time.monotonic() - started), allow_nan=False))
     else:
-        echo("\n".join([*comparison_lines(result), *advice(result)]))
+        echo("\n".join([*comparison_lines(result, *origin), *advice(result)]))
 
 
 def _live_part(seed: int, quiet: bool) -> LiveAnswer | None:

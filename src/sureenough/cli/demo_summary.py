@@ -44,11 +44,11 @@ def live_lines(out: Outcome, gold: str, right: bool, full_tokens: float | None, 
         yield f"It took {cost}; {all_paths}."
 
 
-def comparison_lines(result: Comparison) -> Iterator[str]:
+def comparison_lines(result: Comparison, model: str, questions: str) -> Iterator[str]:
     """A table with bars of tokens, and what its columns mean."""
     first = result.rows[0]
     yield (
-        f"Strategies on the same recorded paths of a larger model: {first.questions} questions of GSM8K and MATH-500, "
+        f"Strategies on the same recorded paths of {model}: {first.questions} questions of {questions}, "
         f"{result.options.paths} paths each."
     )
     yield ""

@@ -13,7 +13,7 @@ import numpy as np
 from sureenough.core.confidence.array import Windows
 from sureenough.core.confidence.instability import Floats
 from sureenough.core.confidence.streaming import Monitor
-from sureenough.core.strategy_options import FENCE, NOT_NEGATIVE, PERCENT, WHOLE, HasOptions, option
+from sureenough.core.strategy_options import FENCE, NOT_NEGATIVE, PERCENT, WHOLE, HasOptions, one_of, option
 
 
 class Tier(StrEnum):
@@ -71,6 +71,9 @@ class Gate:
         return Closed(at + path.window, Tier.DROP if path.conf[at] < self.drop else Tier.RISK)
 
 
+PER: Final = one_of("window", "path")
+PER_HELP: Final = "what drop and risk are percentiles of: window, of all windows; path, of each path's extreme one"
+
 OPEN_GATE: Final = Gate()
 """Never closes."""
 
@@ -89,15 +92,20 @@ class TwoTiers(HasOptions):
 
     trust: float = option(90.0, "percentile of group peak above which a path is trusted", PERCENT)
     drop: float = option(20.0, "percentile of group conf below which a path is pruned", PERCENT)
+    per: str = option("window", PER_HELP, PER)
 
     def __call__(self, paths: Sequence[Windows]) -> Gate:
-        """Thresholds from all windows of all warm-up paths, pooled; without any window the gate stays open."""
+        """Thresholds from all windows of all warm-up paths, pooled; without any window the gate stays open.
+
+        With per=path, `drop` percent of the warm-up paths have a window below the threshold, however long they are.
+        """
         seen = [path for path in paths if path.tokens]
         if not seen:
             return OPEN_GATE
+        confs = [np.array([path.lowest for path in seen])] if self.per == "path" else [path.conf for path in seen]
         return Gate(
             trust=_percentile([path.peak for path in seen], self.trust),
-            drop=_percentile([path.conf for path in seen], self.drop),
+            drop=_percentile(confs, self.drop),
         )
 
 
@@ -110,14 +118,19 @@ class Stratified(HasOptions):
     risk: str = option("tukey", "fence for the trend: tukey, or a percentile such as p90", FENCE)
     eta: float = option(0.5, "penalty on falling confidence", NOT_NEGATIVE)
     trend_window: int = option(0, "tokens over which the trend is measured; 0: the window of the run", WHOLE)
+    per: str = option("window", PER_HELP, PER)
 
     def __call__(self, paths: Sequence[Windows]) -> Gate:
         """The two tiers of confidence, and a fence around the warm-up's instability."""
-        gate = TwoTiers(self.trust, self.drop)(paths)
+        gate = TwoTiers(self.trust, self.drop, self.per)(paths)
         seen = [path for path in paths if path.tokens]
         if not seen:
             return gate
-        fence = self._fence([path.trend(self.trend_window).risk(self.eta) for path in seen])
+        trends = [path.trend(self.trend_window) for path in seen]
+        if self.per == "path":
+            fence = self._fence([np.array([trend.riskiest(self.eta) for trend in trends])])
+        else:
+            fence = self._fence([trend.risk(self.eta) for trend in trends])
         own = 0 if self.trend_window == seen[0].window else self.trend_window
         return replace(gate, risk=fence, eta=self.eta, trend_window=own)
 

@@ -97,10 +97,15 @@ class Pool:
 
     def window(self) -> int:
         """Tokens per window: what the pool suggests, else chosen from the lengths of all its paths."""
-        return self.info.window or choose_window(self._lengths())
+        return self.info.window or choose_window(self.lengths())
 
-    def _lengths(self) -> list[int]:
-        """Whoever reads the paths reports damage; here it is left out."""
+    @property
+    def has_probes(self) -> bool:
+        """Whether its paths were recorded with probes."""
+        return "probes" in self._columns
+
+    def lengths(self) -> list[int]:
+        """Tokens of all paths. Whoever reads the paths reports damage; here it is left out."""
         lengths = [np.empty(0, np.int32)]
         for number in range(len(self.parts)):
             with suppress(pa.ArrowException, OSError):

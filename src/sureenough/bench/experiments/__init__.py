@@ -14,6 +14,7 @@ from sureenough.bench.experiments import (
     hurry,
     latency,
     learning,
+    long,
     main,
     overhead,
     probes,
@@ -46,6 +47,7 @@ EXPERIMENTS: Final[dict[str, Experiment]] = {
         budget.EXPERIMENT,
         dsc.EXPERIMENT,
         probes.EXPERIMENT,
+        long.EXPERIMENT,
         search.EXPERIMENT,
     )
 }

@@ -4,23 +4,18 @@ right paths it prunes on real pools.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from sureenough.bench.experiments import synthetic_runs
 from sureenough.bench.experiments.experiment import Experiment, Findings, Inputs, over_pools
 from sureenough.bench.experiments.figures import CATEGORIES
+from sureenough.bench.experiments.gate_fates import SIDES, GateCounts, ReadGates, joined_counts
 from sureenough.bench.experiments.synthetic import DESCRIPTIONS
 from sureenough.bench.experiments.table_settings import pool_windows, settings_note
-from sureenough.bench.judging import JudgedAnswers
 from sureenough.bench.pipeline import PoolResults
 from sureenough.bench.result import Axis, Cell, Figure, ResultColumn, Series, Table
-from sureenough.bench.summaries import in_order
 from sureenough.core.events import Tier
-from sureenough.pools import Question, RecordedPath
-from sureenough.spec import resolve
 
 WINDOW: Final = 64
 GATES: Final = ("ddc", "ddc-no-trend", "deepconf-low", "deepconf-high")
@@ -31,11 +26,11 @@ def _measure(inputs: Inputs) -> Findings:
     window, seed = inputs.options.window or WINDOW, inputs.options.seed
     table, figure = synthetic_runs.fates(window, seed)
     tables, figures = [table, *synthetic_runs.votes(window, seed)], [figure]
-    pools: list[PoolResults[Counter[str]]] = []
+    pools: list[PoolResults[GateCounts]] = []
     if inputs.sources:
         names = inputs.strategies or GATES
         options, repeats = inputs.options, inputs.settings.repeats
-        pools = over_pools(inputs, lambda pool: Prune(names, pool.window, repeats, options.seed, options.paths))
+        pools = over_pools(inputs, lambda pool: ReadGates(names, [pool.window], repeats, options.seed, options.paths))
         table, figure = _real(pools, names, inputs)
         tables.append(table)
         figures.append(figure)
@@ -49,56 +44,21 @@ NOTES: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Prune:
-    """The pipeline's task: warm up each gate on each order, then apply it to all later paths."""
-
-    names: Sequence[str]
-    window: int
-    repeats: int
-    seed: int
-    budget: int | None
-
-    def __call__(self, question: Question, judged: JudgedAnswers) -> Counter[str]:
-        """Paths by gate, rightness and tier."""
-        counts: Counter[str] = Counter()
-        if judged.right is None:
-            return counts
-        for repeat in range(self.repeats):
-            order = in_order(question, repeat, self.seed, self.budget)
-            for name in self.names:
-                self._count(name, order, judged.right, counts)
-        return counts
-
-    def _count(self, name: str, order: list[RecordedPath], right: dict[str, bool], counts: Counter[str]) -> None:
-        strategy = resolve(name)
-        gate = strategy.calibrate([one.windows(self.window) for one in order[: strategy.warmup]])
-        for one in order[strategy.warmup :]:
-            side = "right" if one.answer is not None and right[one.answer] else "wrong"
-            closed = gate.first_closed(one.windows(self.window))
-            counts[f"{name} {side}"] += 1
-            if closed is not None:
-                counts[f"{name} {side} {closed.tier}"] += 1
-                counts[f"{name} saved"] += one.tokens - closed.tokens
-            counts[f"{name} tokens"] += one.tokens
-
-
-def _real(pools: Sequence[PoolResults[Counter[str]]], names: Sequence[str], inputs: Inputs) -> tuple[Table, Figure]:
+def _real(pools: Sequence[PoolResults[GateCounts]], names: Sequence[str], inputs: Inputs) -> tuple[Table, Figure]:
     rows: list[list[Cell]] = []
     shares: dict[str, dict[str, float]] = {}
     several = len({one.opened.source.model for one in pools}) > 1
     for one in pools:
         place = one.opened.source.label if several else one.opened.source.dataset
-        counts = sum(one.values, Counter[str]())
+        counts, window = joined_counts(one.values), one.opened.window
         for name in names:
             cells: list[Cell] = [one.opened.source.dataset, one.opened.source.model, name]
-            for side in ("right", "wrong"):
-                n = counts[f"{name} {side}"]
-                tiers = [counts[f"{name} {side} {tier}"] / n if n else None for tier in Tier]
-                pruned = sum(tier or 0.0 for tier in tiers)
-                cells += [n, *tiers, pruned]
+            for side, sides in (("right", SIDES[:1]), ("wrong", SIDES[1:])):
+                tiers = [counts.share(name, window, sides, [tier]) for tier in Tier]
+                pruned = counts.share(name, window, sides) or 0.0
+                cells += [counts.number(name, window, sides), *tiers, pruned]
                 shares.setdefault(f"{name}, {side}", {})[place] = pruned
-            rows.append([*cells, counts[f"{name} saved"] / max(1, counts[f"{name} tokens"])])
+            rows.append([*cells, counts.saving(name, window)])
     columns = [ResultColumn("dataset"), ResultColumn("model"), ResultColumn("gate of")]
     for side in ("right", "wrong"):
         columns += [

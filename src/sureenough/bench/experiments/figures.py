@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 
 from sureenough.bench.cells import CellResult
 from sureenough.bench.experiments.replayed import FigureOf, Results
+from sureenough.bench.recommendation import margin_text
 from sureenough.bench.result import Axis, Figure, Recommendation, Series, number
 
 CATEGORIES: Final = Axis("", "category")
@@ -77,7 +78,7 @@ def differences(name: str, recommendation: Recommendation) -> Figure:
     saved = [recommendation.tokens / one.tokens if one.tokens else 1.0 for one in every]
     measures = [one.difference for one in every]
     noun = "accuracy" if recommendation.basis == "accuracy" else "agreement"
-    margin = f"{100 * recommendation.margin:g} points"
+    margin = margin_text(recommendation)
     return Figure(
         name,
         f"{recommendation.dataset}, {recommendation.model}: {noun} compared with {recommendation.reference}",

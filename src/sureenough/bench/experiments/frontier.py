@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from math import isnan, nan
 from typing import Final
@@ -31,6 +31,7 @@ SAVING: Final = c.Column(
     ResultColumn("saving", "ratio", "against the first"),
     lambda line: number(line.first.mean("tokens") / (line.row.tokens or nan)),
 )
+CURVES: Final = "one curve per strategy over its main option"
 READING: Final = (
     "one curve per strategy: delta, tau or batch, and for the others the budget of paths",
     "marked points are not beaten: no other point is at least as good with fewer tokens, or better with as many",
@@ -53,7 +54,10 @@ def _measure(inputs: Inputs) -> Findings:
     pairs = zip(results, best, strict=True)
     compared = [recommend([lines[0], *(line for line in few if line is not lines[0])]) for lines, few in pairs]
     advised = [one for one in compared if one is not None]
-    figures = [_figure(f"frontier-{i}", lines, unbeaten) for i, lines in enumerate(results, 1)]
+    figures = [
+        frontier_figure(f"frontier-{i}", lines, few, lambda line: parse(line.runs.strategy).name, CURVES)
+        for i, (lines, few) in enumerate(zip(results, best, strict=True), 1)
+    ]
     figures += [differences(f"differences-{i}", one) for i, one in enumerate(advised, 1)]
     return replace(replay_findings(inputs, replayed, [table(results)], figures), recommendations=advised)
 
@@ -93,9 +97,13 @@ def best_lines(lines: Sequence[CellResult]) -> list[CellResult]:
     return best
 
 
-def _figure(name: str, lines: Sequence[CellResult], unbeaten: set[int]) -> Figure:
+def frontier_figure(
+    name: str, lines: Sequence[CellResult], best: Sequence[CellResult], curve_of: Callable[[CellResult], str], note: str
+) -> Figure:
+    """One curve per strategy, the points that no other beats marked."""
+    unbeaten = {id(line) for line in best}
     series = []
-    for strategy, own in grouped(lines, lambda line: parse(line.runs.strategy).name).items():
+    for strategy, own in grouped(lines, curve_of).items():
         own.sort(key=lambda line: line.row.tokens)
         series.append(
             Series(
@@ -107,7 +115,7 @@ def _figure(name: str, lines: Sequence[CellResult], unbeaten: set[int]) -> Figur
     axis = ACCURACY.axis if graded else Axis("agreement with sc, %", percent=True)
     noun = "accuracy" if graded else "agreement with sc"
     title = f"{lines[0].source.dataset}, {lines[0].source.model}: {noun} against tokens"
-    note = "one curve per strategy over its main option; no other point beats those that are circled"
+    note = f"{note}; no other point beats those that are circled"
     return Figure(name, title, "line", Axis("tokens per question", "log"), axis, series, [note])
 
 

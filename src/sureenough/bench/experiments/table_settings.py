@@ -65,7 +65,8 @@ def _weights(strategies: Iterable[str | Strategy]) -> str:
     scales = grouped(strategies, lambda strategy: weight_scale(resolve(strategy)))
     if len(scales) == 1:
         return next(iter(scales))
-    return ", ".join(f"{scale} ({' '.join(map(str, names))})" for scale, names in scales.items())
+    names = {scale: [getattr(one, "name", one) for one in same] for scale, same in scales.items()}
+    return ", ".join(f"{scale} ({' '.join(map(str, same))})" for scale, same in names.items())
 
 
 def weight_scale(strategy: Strategy) -> str:
