@@ -16,7 +16,7 @@ from searcher.files import Sampled, load_paths, load_probes
 from sureenough.answers import extract
 from sureenough.core.probing import ProbeReply
 from sureenough.pools.path import RecordedPath, RecordedProbe
-from sureenough.pools.read import Question
+from sureenough.pools.rows import Question
 from sureenough.pools.schema import PoolInfo
 from sureenough.pools.write import PoolWriter
 
