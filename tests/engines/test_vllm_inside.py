@@ -279,7 +279,11 @@ def test_a_server_without_a_monitor_has_no_monitor_info() -> None:
 
 @pytest.mark.parametrize("strategy", ["sc", "sc:weigh=learned"])
 def test_paths_of_one_question_read_its_prompt_once(strategy: str) -> None:
-    """Also if all of them start at the same moment; only whole blocks of a prompt are shared."""
-    question = "Compute 12 + 30. " + "Write every step on a line of its own. " * 4
+    """Also if all of them start at the same moment; only whole blocks of a prompt are shared.
+
+    The prompt is read in one piece: vLLM for CPUs fails if it discards a token that it sampled with a seed.
+    """
+    question = "Compute 12 + 30. " + "Write every step on a line of its own. " * 3
     out = bounded(se.aask(question, engine(), strategy, paths=16, parallel=16, window=16, planned=False, seed=7))
+    assert 128 < out.tokens.prompt // 16 < 256
     assert out.tokens.cached >= 15 * (out.tokens.prompt // 16 - 128)
