@@ -34,7 +34,7 @@ def command(
     server: EngineOptions,
 ) -> None:
     """Let a model order the questions of a dataset by difficulty, and write the ranking that `bench dsc` reads."""
-    engine = server.any_engine(None)
+    engine = server.any_engine(quiet=True)  # temperature 0 is right here
     engine.prepare()
     questions = [(problem.id, problem.question) for problem in load(dataset, columns_of(columns))[:limit]]
     ranked = asyncio.run(
