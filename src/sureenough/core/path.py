@@ -125,6 +125,8 @@ class PathState:
 
     def drop_held(self) -> int:
         """The path is decided: tokens that were held are overrun. How many there were."""
+        if self._held is None:
+            return 0
         dropped = sum(len(event.tokens) + getattr(event, "unread", 0) for event in self.release())
         self.overrun += dropped
         return dropped

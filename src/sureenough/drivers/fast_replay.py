@@ -96,8 +96,9 @@ class _FastReplay:
 
     def go_to(self, tick: int, turn: int) -> None:
         if tick > self.tick:
-            grew = any(path.tokens and path.start < self.tick for path in self.running.values())
-            if not self.tick_counts and not grew:
+            if not self.tick_counts and not any(
+                path.tokens and path.start < self.tick for path in self.running.values()
+            ):
                 self.idle_ticks += 1
             self.tick_counts = False
         self.tick, self.turn = tick, turn
@@ -130,14 +131,18 @@ class _FastReplay:
             return _RunningPath(self.tick, closed.tokens, Ended(number, Fate.PRUNED, None, summary))
         means = windows.mean_peak, windows.mean_conf
         summary = self.summary(number, windows.tokens, windows.lowest, windows.tail, None, windows, *means)
-        return self.kept(number, summary._replace(mean_certainty=path.mean_certainty))
+        if self.session.strategy.needs_certainty:
+            summary = summary._replace(mean_certainty=path.mean_certainty)
+        return self.kept(number, summary)
 
     def kept(self, number: int, summary: Summary) -> _RunningPath:
         return _RunningPath(self.tick, summary.tokens, Ended(number, Fate.KEPT, self.paths[number].answer, summary))
 
     def summary(self, number: int, tokens: int, *confidence: Any) -> Summary:
         """A path after so many tokens, with those of its probes."""
-        by_probe = bool(self.probe_tokens) and tokens == self.paths[number].tokens < self.own_ends[number]
+        if not self.probe_tokens:
+            return Summary(tokens, *confidence)
+        by_probe = tokens == self.paths[number].tokens < self.own_ends[number]
         return Summary(tokens, *confidence)._replace(probe_tokens=self.probed(number, tokens), by_probe=by_probe)
 
     def generated(self, number: int, path: _RunningPath) -> int:
