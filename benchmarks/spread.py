@@ -3,19 +3,15 @@
     python benchmarks/spread.py POOL… [--jobs 2] [--smoke] [--learning]
 
 The ratio is of processor time: one process against the parent plus its share of the workers. It says what the cores
-would give were they free, so that a busy machine does not change it; wall time is printed beside it. Busy cores slow
-each other down on some machines, so the other cores are kept busy while the one process is timed.
+would give were they free, so that a busy machine does not change it; wall time is printed beside it.
 """
 
 from __future__ import annotations
 
 import argparse
 import resource
-import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -26,8 +22,9 @@ from sureenough.bench.settings import ReplaySettings
 from sureenough.bench.source import Source
 from sureenough.data import BUILTIN_POOL
 
-FLOOR: Final = 1.6
-"""Two cores against one, imports of the workers included."""
+FLOOR: Final = 1.35
+"""Two cores against one, imports of the workers included. Runs on one machine gave 1.47 to 1.54; 1.94 before each worker
+waited for the end of its symbolic child, whose processor time now counts here and not for the one process."""
 SPLIT: Final = ("sc", "ac", "esc", "deepconf-low", "deepconf-high", "ddc", "ddc:weight=mean", "ddc-no-trend")
 """Strategies whose questions may be split over processes."""
 LEARNING: Final = ("sc", "ac", "ddc", "sure", "sure:delta=0.02", "sc:weigh=learned")
@@ -53,18 +50,6 @@ def timed(inputs: Inputs) -> Took:
     return Took(result, wall, _used(resource.RUSAGE_SELF) - here, _used(resource.RUSAGE_CHILDREN) - there)
 
 
-@contextmanager
-def busy_cores(count: int) -> Iterator[None]:
-    """So many processes that do nothing but use a core."""
-    spinning = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(count)]
-    try:
-        yield
-    finally:
-        for process in spinning:
-            process.kill()
-            process.wait()
-
-
 def _used(who: int) -> float:
     usage = resource.getrusage(who)
     return usage.ru_utime + usage.ru_stime
@@ -85,8 +70,7 @@ def main() -> int:
         strategies=LEARNING if args.learning else SPLIT,
     )
     timed(replace(inputs, settings=replace(inputs.settings, repeats=1)))  # answers are judged, modules loaded
-    with busy_cores(args.jobs - 1):
-        one = timed(inputs)
+    one = timed(inputs)
     many = timed(replace(inputs, settings=replace(inputs.settings, jobs=args.jobs)))
     same = (one.result.tables, one.result.figures) == (many.result.tables, many.result.figures)
     ratio = one.here / (many.here + many.there / args.jobs)
