@@ -23,8 +23,8 @@ from sureenough.bench.source import Source
 from sureenough.data import BUILTIN_POOL
 
 FLOOR: Final = 1.35
-"""Two cores against one, imports of the workers included. Runs on one machine gave 1.47 to 1.54; 1.94 before each worker
-waited for the end of its symbolic child, whose processor time now counts here and not for the one process."""
+"""Two cores against one, imports of the workers included. Runs on one machine gave 1.47 and 1.54, and 1.94 before
+workers started their symbolic child process only if a pair of answers needs it."""
 SPLIT: Final = ("sc", "ac", "esc", "deepconf-low", "deepconf-high", "ddc", "ddc:weight=mean", "ddc-no-trend")
 """Strategies whose questions may be split over processes."""
 LEARNING: Final = ("sc", "ac", "ddc", "sure", "sure:delta=0.02", "sc:weigh=learned")
