@@ -1,9 +1,9 @@
-"""The fused kernel on a GPU: first against float64, then its tile shapes, then against the alternatives.
+"""The fused kernel on a GPU: first against float64, then its shapes, then against the alternatives.
 
-    python benchmarks/gpu/kernel.py [--json FILE] [--quick] [--groups]
+    python benchmarks/gpu/kernel.py [--json FILE] [--quick] [--tune]
 
 (a) a loop over requests with a host sync each, (b) batched torch, (c) ours, (d) one plain read of the logits.
---groups checks, tunes and measures a variant of (c) beside it (group_maxima.py), before the rest.
+--tune measures other shapes of (c), too.
 """
 
 from __future__ import annotations
@@ -25,32 +25,21 @@ import triton
 
 sys.path.insert(0, str(Path(__file__).parent))
 import common
-from group_maxima import GROUP_SHAPES, group_signals
 
-from sureenough.engines.vllm.kernels.top_k import TileShape, top_k_signals
+from sureenough.engines.vllm.kernels.top_k import GroupShape, top_k_signals
 
 K = 20
 Keep = Callable[[str, object], None]
 """Keeps a figure under a name."""
 VOCABULARIES = (7, 100, 1_000, 8_191, 32_000, 32_003, 128_257, 151_936, 151_937)
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
-SHAPES = {
-    "fp32": [
-        TileShape(*of)
-        for of in (
-            (8, 512, 4), (8, 512, 4, 64), (8, 512, 4, 64, 32), (8, 256, 2), (8, 256, 2, 64, 32), (8, 128, 1, 64, 32),
-            (8, 1024, 8), (4, 512, 4), (10, 512, 4), (16, 256, 2, 64, 32), (6, 512, 4),
-        )
-        if not of[0] & (of[0] - 1)
-    ],
-    "bf16": [
-        TileShape(*of)
-        for of in (
-            (4, 1024, 4), (4, 1024, 4, 64), (4, 1024, 4, 64, 32), (2, 1024, 4), (8, 1024, 4), (4, 512, 2), (8, 512, 2),
-            (4, 256, 1), (8, 256, 1), (4, 2048, 8), (2, 2048, 8), (8, 512, 4), (16, 128, 1), (8, 128, 1),
-        )
-    ],
-}  # fmt: skip
+SHAPES = [
+    GroupShape(*of)
+    for of in (
+        (32, 64, 2), (32, 64, 2, 8), (32, 64, 1), (32, 64, 4), (16, 64, 1), (64, 64, 2), (64, 64, 4), (128, 64, 8),
+        (16, 128, 2), (32, 128, 4), (64, 128, 8), (64, 32, 2),
+    )
+]  # fmt: skip
 
 
 def rows_of(logits: torch.Tensor) -> torch.Tensor:
@@ -58,26 +47,23 @@ def rows_of(logits: torch.Tensor) -> torch.Tensor:
     return torch.arange(len(logits), dtype=torch.int32, device=logits.device)
 
 
-def check(
-    signals: Callable[..., tuple[torch.Tensor, ...]] = top_k_signals,
-    vocabularies: tuple[int, ...] = VOCABULARIES,
-) -> dict[str, Any]:
+def check() -> dict[str, Any]:
     """The largest error against float64 over all kinds of rows, and the rows for which it is too large."""
     worst, cases, wrong = 0.0, 0, []
-    for vocab in vocabularies:
+    for vocab in VOCABULARIES:
         for name, dtype in DTYPES.items():
             for kind, logits in common.odd_rows(vocab, dtype).items():
                 k = min(K, vocab)
                 rows = rows_of(logits).flip(0)
-                computed, wanted = signals(logits, rows, k), common.exact(logits[rows.long()], k)
-                pairs = zip(computed, wanted, strict=False)  # the variant with groups has no certainty
+                computed, wanted = top_k_signals(logits, rows, k), common.exact(logits[rows.long()], k)
+                pairs = zip(computed, wanted, strict=True)
                 error = max(float(((f - w).abs() / w.abs().clamp(min=1.0)).max()) for f, w in pairs)
                 error = float("inf") if math.isnan(error) else error
                 cases += 1
                 worst = max(worst, error)
                 if error > 2e-5:
                     wrong.append(f"{vocab} {name} {kind}: {error:.2e}")
-    return {"kernel": signals.__name__, "cases": cases, "worst": worst, "wrong": wrong}
+    return {"cases": cases, "worst": worst, "wrong": wrong}
 
 
 def loop(logits: torch.Tensor) -> list[float]:
@@ -108,7 +94,7 @@ def tune(rows: int, vocab: int, name: str, seconds: float) -> list[tuple[float, 
     """Milliseconds per step of every shape, the fastest first."""
     batches, index = common.inputs(rows, vocab, DTYPES[name]), torch.arange(rows, dtype=torch.int32, device="cuda")
     times = []
-    for shape in SHAPES[name]:
+    for shape in SHAPES:
         try:
             ms = common.on_device(partial(top_k_signals, rows=index, k=K, shape=shape), batches, seconds)
             times.append((ms, repr(shape)))
@@ -150,37 +136,10 @@ def table(sizes: tuple[int, ...], vocabularies: tuple[int, ...]) -> list[dict[st
 
 def tuned(keep: Keep) -> None:
     """Every shape at the most important sizes."""
-    for rows, vocab, name in ((256, 151_936, "fp32"), (256, 151_936, "bf16"), (16, 151_936, "fp32")):
+    for rows, vocab, name in ((512, 151_936, "fp32"), (512, 151_936, "bf16"), (64, 151_936, "fp32")):
         ranked = tune(rows, vocab, name, 0.03)
         keep(f"shapes at {rows} x {vocab} {name}", ranked)
         print(f"shapes at {rows} x {vocab} {name}:", *[f"{ms:.4f} {how};" for ms, how in ranked], flush=True)
-
-
-def compare_variant(keep: Keep) -> None:
-    """The variant with group maxima beside the published kernel: milliseconds per step of every shape."""
-    for rows, vocab, name in (
-        (256, 151_936, "bf16"),
-        (512, 151_936, "fp32"),
-        (512, 151_936, "bf16"),
-        (64, 151_936, "fp32"),
-    ):
-        batches = common.inputs(rows, vocab, DTYPES[name])
-        index = torch.arange(rows, dtype=torch.int32, device="cuda")
-        times = {"published": common.on_device(partial(top_k_signals, rows=index, k=K), batches, 0.1)}
-        times["read"] = min(common.on_device(read, batches, 0.05) for read in READS.values())
-        for shape in GROUP_SHAPES:
-            try:
-                times[repr(shape)] = common.on_device(
-                    partial(group_signals, rows=index, k=K, shape=shape), batches, 0.05
-                )
-            except Exception as error:  # this device cannot run every shape
-                times[f"{shape!r}: {type(error).__name__} {str(error)[:80]}"] = float("inf")
-        ranked = sorted((ms, how) for how, ms in times.items())
-        keep(f"groups at {rows} x {vocab} {name}", ranked)
-        print(f"groups at {rows} x {vocab} {name}:", *[f"{ms:.4f} {how};" for ms, how in ranked], flush=True)
-    checked = check(group_signals, (100, 32_003, 151_936, 151_937))
-    keep("check of groups", checked)
-    print("groups against float64:", checked, flush=True)
 
 
 def main() -> None:
@@ -189,7 +148,6 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="where to write all figures")
     parser.add_argument("--tune", action="store_true", help="try other shapes too")
     parser.add_argument("--quick", action="store_true", help="one size")
-    parser.add_argument("--groups", action="store_true", help="the variant of group_maxima.py, too")
     options = parser.parse_args()
     began = time.perf_counter()
     figures: dict[str, Any] = {}
@@ -203,8 +161,6 @@ def main() -> None:
     keep("device", f"{torch.cuda.get_device_name()}, torch {torch.__version__}, Triton {triton.__version__}")
     print(figures["device"], flush=True)
     try:
-        if options.groups:
-            compare_variant(keep)
         keep("check", check())
         print("against float64:", figures["check"], f"{figures['seconds']:.0f} s", flush=True)
         if options.tune:

@@ -1,8 +1,8 @@
 """The whole monitor on a GPU: its decisions against core's, then the time that it adds to a step.
 
-python benchmarks/gpu/monitor.py [--json FILE] [--tokens 1000000] [--two-phases]
+python benchmarks/gpu/monitor.py [--json FILE] [--tokens 1000000] [--quick]
 
---two-phases measures a variant of the kernel (two_phase.py); --quick only the largest batch.
+--quick measures only the largest batch.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).parent))
 import common
-import two_phase
 
 from sureenough.core.confidence.array import scan
 from sureenough.core.confidence.columns import RESULT_COLUMNS, RESULT_LOWEST, RESULT_TAIL, RESULT_TIER
@@ -195,12 +194,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", type=Path, help="where to write all figures")
     parser.add_argument("--tokens", type=int, default=1_000_000)
-    parser.add_argument("--two-phases", action="store_true", help="the variant of the step at a block's end")
     parser.add_argument("--quick", action="store_true", help="one size")
     options = parser.parse_args()
-    if options.two_phases:
-        two_phase.use_two_phases()
-    figures: dict[str, Any] = {"device": torch.cuda.get_device_name(), "two phases": options.two_phases}
+    figures: dict[str, Any] = {"device": torch.cuda.get_device_name()}
     parts: dict[str, Callable[[], dict[str, Any]]] = {"ends": ends, "decisions": partial(decisions, options.tokens)}
     sizes = [
         (512, VOCABULARY, False, True), (512, VOCABULARY, True, True), (512, VOCABULARY, False, False),

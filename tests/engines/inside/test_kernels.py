@@ -30,7 +30,7 @@ if os.environ.get("TRITON_INTERPRET") != "1":
 sys.path.insert(0, str(Path(__file__).parents[3] / "benchmarks" / "gpu"))
 import common
 
-from sureenough.engines.vllm.kernels.top_k import TileShape, top_k_signals
+from sureenough.engines.vllm.kernels.top_k import GroupShape, top_k_signals
 
 DTYPES = [torch.float32, torch.bfloat16, torch.float16]
 
@@ -55,7 +55,7 @@ def test_random_rows_and_shapes(seed: int) -> None:
     values = values.round(int(rng.integers(0, 4)))
     values[:, 0] = 1.0
     logits = torch.from_numpy(values.astype(np.float32))
-    shape = TileShape(int(rng.choice([1, 2, 4])), int(rng.choice([64, 128, 512])), 1, int(rng.choice([32, 64])))
+    shape = GroupShape(int(rng.choice([8, 16, 32])), int(rng.choice([16, 64, 128])), 1)
     wide = torch.zeros(4, vocab + 3)  # rows that do not lie side by side
     wide[:, :vocab] = logits
     rows = torch.tensor([2, 0, 2], dtype=torch.int32)

@@ -35,36 +35,51 @@ CHUNK = tl.constexpr(256)
 
 
 @triton.jit
+def _add_up_backwards(suffixes, wide, size):
+    """Replace the terms of every sum by the sum of those from there to the end, in this order."""
+    lane = tl.arange(0, 8)
+    column = suffixes + lane * wide
+    sums = tl.zeros([8], tl.float64)
+    tl.store(column + size, sums, mask=lane < SUFFIX_COLUMNS)
+    start = 0
+    while start < size:
+        last = tl.where(lane < SUFFIX_COLUMNS, size - 1 - start, -1)
+        # All loads first: the compiler cannot move them before stores that might change what they read.
+        terms = ()
+        for ahead in tl.static_range(LOADS_AHEAD):
+            terms = terms + (tl.load(column + (last - ahead), mask=last >= ahead, other=0.0),)  # noqa: RUF005
+        for ahead in tl.static_range(LOADS_AHEAD):
+            sums += terms[ahead]
+            tl.store(column + (last - ahead), sums, mask=last >= ahead)
+        start += LOADS_AHEAD
+
+
+@triton.jit
 def _end_block(blocks, suffixes, longest, size, block):
-    """Form the suffix sums of the block before this one: one lane per sum, one store per token."""
+    """Form the suffix sums of the block before this one: the terms of all tokens at once, then the sums in order."""
     parity = (block - 1) & 1
     confs, peaks = blocks + (CONF_BLOCKS + parity) * longest, blocks + (PEAK_BLOCKS + parity) * longest
     conf_shift, peak_shift = tl.load(confs + size - 1), tl.load(peaks + size - 1)
     before = tl.load(confs)
     if block > 1:
         before = tl.load(blocks + (CONF_BLOCKS + 1 - parity) * longest + size - 1)
-    lane = tl.arange(0, 8)
-    destination = suffixes + lane * (longest + 1)
-    sums = tl.zeros([8], tl.float64)
-    tl.store(destination + size, sums, mask=lane < SUFFIX_COLUMNS)
-    start = 0
-    while start < size:
-        last = size - 1 - start
-        # All loads first: the compiler cannot move them before stores that might change what they read.
-        conf, peak = (), ()
-        for ahead in tl.static_range(LOADS_AHEAD + 1):
-            conf = conf + (tl.load(confs + last - ahead, mask=last >= ahead, other=before),)  # noqa: RUF005
-        for ahead in tl.static_range(LOADS_AHEAD):
-            peak = peak + (tl.load(peaks + last - ahead, mask=last >= ahead, other=0.0),)  # noqa: RUF005
-        for ahead in tl.static_range(LOADS_AHEAD):
-            d = conf[ahead] - conf_shift
-            v = conf[ahead] - conf[ahead + 1]
-            # d, d * d, d * v, v * v, and the peak: a product with 1 is exact.
-            left = tl.where(lane == SUM_VV, v, tl.where(lane == SUM_PEAK, peak[ahead] - peak_shift, d))
-            right = tl.where(lane == SUM_DD, d, tl.where((lane == SUM_DV) | (lane == SUM_VV), v, 1.0))
-            sums += left * right
-            tl.store(destination + (last - ahead), sums, mask=tl.where(lane < SUFFIX_COLUMNS, last, -1) >= ahead)
-        start += LOADS_AHEAD
+    wide = longest + 1
+    chunk = 0
+    while chunk < size:
+        i = chunk + tl.arange(0, CHUNK)
+        conf = tl.load(confs + i, mask=i < size, other=0.0)
+        earlier = tl.load(confs + i - 1, mask=(i < size) & (i > 0), other=0.0)
+        peak = tl.load(peaks + i, mask=i < size, other=0.0)
+        d, v = conf - conf_shift, conf - tl.where(i > 0, earlier, before)
+        tl.store(suffixes + SUM_D * wide + i, d, mask=i < size)
+        tl.store(suffixes + SUM_DD * wide + i, d * d, mask=i < size)
+        tl.store(suffixes + SUM_DV * wide + i, d * v, mask=i < size)
+        tl.store(suffixes + SUM_VV * wide + i, v * v, mask=i < size)
+        tl.store(suffixes + SUM_PEAK * wide + i, peak - peak_shift, mask=i < size)
+        chunk += CHUNK
+    # What some threads stored is read by others.
+    tl.debug_barrier()
+    _add_up_backwards(suffixes, wide, size)
 
 
 @triton.jit

@@ -14,9 +14,9 @@ def allocate_workspace(rows: int, logits: torch.Tensor) -> Any:
     """Memory that `row_signals` can use for up to so many rows of such logits; None on a CPU, which needs none."""
     if not logits.is_cuda:
         return None
-    from sureenough.engines.vllm.kernels.top_k import BEST_TILES, Workspace
+    from sureenough.engines.vllm.kernels.top_k import BEST_SHAPE, Workspace
 
-    return Workspace(rows, logits.shape[1], BEST_TILES[logits.element_size()], logits.device)
+    return Workspace(rows, logits.shape[1], BEST_SHAPE, logits.device)
 
 
 Signals = tuple[torch.Tensor, torch.Tensor, torch.Tensor]

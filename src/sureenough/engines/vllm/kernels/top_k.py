@@ -1,9 +1,10 @@
 """Peak, confidence and certainty of every watched row in one pass over its logits, in Triton.
 
-A row is divided into parts, with one program each. A part's K-th largest value is bounded from below by the K-th
-largest of its groups' maxima, so few values lie above this threshold: only these leave the program, with the part's
-maximum, its sum of exponentials, the number of its finite values and the sum of their distances from the maximum. A
-second kernel, with one program per row, merges the parts. Sums of the K largest do not depend on the order of ties.
+A row is divided into parts, with one program each, and a part into groups. The first kernel keeps the maxima of the
+groups, and of every part its maximum, its sum of exponentials, the number of its finite values and the sum of their
+distances from the maximum. The K-th largest group maximum bounds the K-th largest logit from below, and logits above it
+lie in few groups: the second kernel, with one program per row, reads these again and merges the parts. Sums of the K
+largest do not depend on the order of ties.
 """
 
 from __future__ import annotations
@@ -16,6 +17,9 @@ from sureenough.core.confidence.columns import LOGPROB_FLOOR
 
 MASKED = tl.constexpr(-3.4028234663852886e38)  # the lowest float32 stands for -inf and NaN
 FLOOR = tl.constexpr(LOGPROB_FLOOR)
+VERY_LOW = tl.constexpr(-1e30)  # far above MASKED: a sum with a masked value in it is below, even scaled
+SCALE = tl.constexpr(2.0**-16)  # a sum of up to 65,536 values cannot overflow; the product is exact
+SLOTS = tl.constexpr(32)  # groups that the second kernel can read again; at least K
 
 
 @triton.jit
@@ -73,38 +77,43 @@ def _logprob(x, lse):
     return tl.where(x > MASKED, tl.minimum(tl.maximum(x.to(tl.float64) - lse, FLOOR), 0.0), FLOOR)
 
 
+@triton.jit
+def _load_logits(start, column, mask):
+    x = tl.load(start + column, mask=mask, other=float("-inf")).to(tl.float32)
+    return tl.maximum(x, MASKED)  # of NaN and a number, the number
+
+
 @triton.jit(do_not_specialize=["parts"])
-def _reduce_part(
-    logits, rows, stride, vocab, tops, maxima, sums, falls, counts, parts,
-    K: tl.constexpr, CAP: tl.constexpr, HEIGHT: tl.constexpr, WIDTH: tl.constexpr, GROUPS: tl.constexpr,
+def _reduce_groups(
+    logits, rows, stride, vocab, group_maxima, maxima, sums, falls, counts, parts,
+    GROUPS: tl.constexpr, SIZE: tl.constexpr,
 ):  # fmt: skip
     part, row = tl.program_id(0), tl.program_id(1)
-    column = tl.arange(0, HEIGHT)[:, None] * WIDTH + tl.arange(0, WIDTH)[None, :] + part * (HEIGHT * WIDTH)
+    group = tl.arange(0, GROUPS)
+    column = (part * GROUPS + group)[:, None] * SIZE + tl.arange(0, SIZE)[None, :]
     start = logits + tl.load(rows + row).to(tl.int64) * stride
-    x = tl.load(start + column, mask=column < vocab, other=float("-inf")).to(tl.float32)
-    x = tl.where(x > MASKED, x, MASKED)
-    groups = tl.max(tl.reshape(tl.max(x, axis=0), [GROUPS, WIDTH // GROUPS]), axis=1)
-    most = tl.max(groups, axis=0)
-    threshold, count = _raise_threshold(x, _kth_group_maximum(groups, K), most, K, CAP)
+    x = _load_logits(start, column, column < vocab)
+    largest = tl.max(x, axis=1)
+    most = tl.max(largest, axis=0)
+    below = x - most
     index = row * parts + part
+    tl.store(group_maxima + index * GROUPS + group, largest)
     tl.store(maxima + index, most)
-    tl.store(sums + index, tl.sum(tl.exp(x - most)))
-    tl.store(falls + index, tl.sum(tl.where(x > MASKED, most - x, 0.0)))
-    tl.store(counts + index, tl.sum((x > MASKED).to(tl.float32)))
-    taken = (x > threshold).to(tl.int32)
-    per_column = tl.sum(taken, axis=0)
-    place = (tl.cumsum(per_column, axis=0) - per_column)[None, :] + tl.cumsum(taken, axis=0) - 1
-    out = tops + index.to(tl.int64) * CAP
-    tl.store(out + place, x, mask=taken > 0)
-    # The remaining places hold the threshold: K values are not below it, so the copies cannot enter the K largest.
-    rest = tl.arange(0, CAP)
-    tl.store(out + rest, tl.zeros([CAP], tl.float32) + threshold, mask=rest >= count)
+    tl.store(sums + index, tl.sum(tl.exp(below)))
+    # One multiply-add per logit if all are finite, as in most parts: only masked or extreme values make this so low.
+    fall = tl.sum(below * SCALE)
+    count = tl.full([], GROUPS * SIZE, tl.float32)
+    if (fall <= VERY_LOW) | (most <= VERY_LOW):
+        fall = tl.sum(tl.where(x > MASKED, below * SCALE, 0.0))
+        count = tl.sum((x > MASKED).to(tl.float32))
+    tl.store(falls + index, fall * (-1.0 / SCALE))
+    tl.store(counts + index, count)
 
 
 @triton.jit(do_not_specialize=["parts"])
-def _merge_parts(
-    tops, maxima, sums, falls, counts, peak, conf, certainty, parts,
-    K: tl.constexpr, CAP: tl.constexpr, PARTS: tl.constexpr, CANDIDATES: tl.constexpr, GROUPS: tl.constexpr,
+def _merge_groups(
+    logits, rows, stride, vocab, group_maxima, maxima, sums, falls, counts, chosen, peak, conf, certainty, parts,
+    K: tl.constexpr, GROUPS: tl.constexpr, SIZE: tl.constexpr, PARTS: tl.constexpr, ALL: tl.constexpr,
 ):  # fmt: skip
     """Merge the parts of one row, in float64, since there is little left to add."""
     row = tl.program_id(0)
@@ -114,14 +123,26 @@ def _merge_parts(
     most = tl.max(most_of, axis=0)
     total = tl.sum(sum_of.to(tl.float64) * tl.exp((most_of - most).to(tl.float64)), axis=0)
     lse = most.to(tl.float64) + tl.log(total)
-    at = tl.arange(0, CANDIDATES)
-    x = tl.load(tops + row.to(tl.int64) * parts * CAP + at, mask=at < parts * CAP, other=MASKED)
-    # A part's values are adjacent: groups take every GROUPS-th, so that each part's values go to all groups.
-    groups = tl.max(tl.reshape(x, [CANDIDATES // GROUPS, GROUPS]), axis=0)
-    threshold, count = _raise_threshold(x, _kth_group_maximum(groups, K), most, K, K)
+    group = tl.arange(0, ALL)
+    largest = tl.load(group_maxima + row * parts * GROUPS + group, mask=group < parts * GROUPS, other=MASKED)
+    bound = _kth_group_maximum(tl.max(tl.reshape(largest, [ALL // 64, 64]), axis=0), K)
+    bound, count = _raise_threshold(largest, bound, most, K, SLOTS)
+    taken = (largest > bound).to(tl.int32)
+    place = tl.cumsum(taken, axis=0) - 1
+    tl.store(chosen + row * SLOTS + place, group, mask=taken > 0)
+    # What some threads stored is read by others.
+    tl.debug_barrier()
+    slot = tl.arange(0, SLOTS)
+    column = tl.load(chosen + row * SLOTS + slot, mask=slot < count, other=0)[:, None] * SIZE
+    column += tl.arange(0, SIZE)[None, :]
+    start = logits + tl.load(rows + row).to(tl.int64) * stride
+    x = _load_logits(start, column, (slot < count)[:, None] & (column < vocab))
+    # The remaining places hold the bound: K logits are not below it, so the copies cannot enter the K largest.
+    x = tl.reshape(tl.where((slot < count)[:, None], x, bound), [SLOTS * SIZE])
+    threshold, above = _raise_threshold(x, bound, most, K, K)
     kept = tl.sum(tl.where(x > threshold, _logprob(x, lse), 0.0), axis=0)
     tl.store(peak + row, tl.exp(_logprob(most, lse)))
-    tl.store(conf + row, -(kept + (K - count) * _logprob(threshold, lse)) / K)
+    tl.store(conf + row, -(kept + (K - above) * _logprob(threshold, lse)) / K)
     # -1/V sum log(V p) over the V finite logits: log of the sum of exponentials, minus the mean, minus log V.
     count_of = tl.load(counts + row * parts + part, mask=part < parts, other=0.0).to(tl.float64)
     fall_of = tl.load(falls + row * parts + part, mask=part < parts, other=0.0).to(tl.float64)
@@ -132,18 +153,17 @@ def _merge_parts(
     tl.store(certainty + row, tl.where(sound, divergence, 0.0))
 
 
-class TileShape:
-    """How a row is divided: tiles of height x width, each a program with so many warps."""
+class GroupShape:
+    """How a row is divided: parts of so many groups, each of so many logits; and the warps of both kernels."""
 
-    def __init__(self, height: int, width: int, warps: int, cap: int = 32, groups: int = 64) -> None:
-        self.height, self.width, self.warps, self.cap, self.groups = height, width, warps, cap, groups
+    def __init__(self, groups: int, size: int, warps: int, merge_warps: int = 4) -> None:
+        self.groups, self.size, self.warps, self.merge_warps = groups, size, warps, merge_warps
 
     def __repr__(self) -> str:
-        return f"{self.height}x{self.width} w{self.warps} c{self.cap} g{self.groups}"
+        return f"{self.groups} groups of {self.size} w{self.warps} m{self.merge_warps}"
 
 
-# A warp reads 16 bytes per lane: if that fills the width exactly, a column stays in one thread.
-BEST_TILES = {4: TileShape(8, 512, 4), 2: TileShape(4, 1024, 4)}  # by the number of bytes of a logit
+BEST_SHAPE = GroupShape(32, 64, 2)
 
 
 class Workspace:
@@ -152,23 +172,24 @@ class Workspace:
     Sizes are rounded up, so that pointers have the same alignment for any number of rows and nothing is recompiled.
     """
 
-    def __init__(self, rows: int, vocab: int, shape: TileShape, device: torch.device) -> None:
+    def __init__(self, rows: int, vocab: int, shape: GroupShape, device: torch.device) -> None:
         rounded = -(-rows // 16) * 16
         self.rows, self.vocab, self.shape = rows, vocab, shape
-        self.parts = -(-vocab // (shape.height * shape.width))
-        self.tops = torch.empty((rounded, self.parts, shape.cap), dtype=torch.float32, device=device)
+        self.parts = -(-vocab // (shape.groups * shape.size))
+        self.group_maxima = torch.empty((rounded, self.parts * shape.groups), dtype=torch.float32, device=device)
         by_part = torch.empty((4, rounded, self.parts), dtype=torch.float32, device=device)
         self.maxima, self.sums, self.falls, self.counts = by_part
+        self.chosen = torch.empty((rounded, SLOTS.value), dtype=torch.int32, device=device)
         self.peak, self.conf, self.certainty = torch.empty((3, rounded), dtype=torch.float64, device=device)
-        self.candidates = max(triton.next_power_of_2(self.parts * shape.cap), shape.groups)
         self.part_capacity = triton.next_power_of_2(self.parts)
+        self.group_capacity = max(128, triton.next_power_of_2(self.parts * shape.groups))
 
 
 def top_k_signals(
     logits: torch.Tensor,
     rows: torch.Tensor,
     k: int = 20,
-    shape: TileShape | None = None,
+    shape: GroupShape | None = None,
     workspace: Workspace | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Peak, conf and certainty of these rows of logits (float32, bfloat16 or float16, the last dimension dense).
@@ -176,17 +197,17 @@ def top_k_signals(
     The results are float64. With a workspace, they are part of it and valid until the workspace is used again.
     """
     n = len(rows)
-    buffers = workspace or Workspace(n, logits.shape[1], shape or BEST_TILES[logits.element_size()], logits.device)
+    buffers = workspace or Workspace(n, logits.shape[1], shape or BEST_SHAPE, logits.device)
     shape = buffers.shape
-    _reduce_part[(buffers.parts, n)](
-        logits, rows, logits.stride(0), buffers.vocab, buffers.tops, buffers.maxima, buffers.sums,
+    _reduce_groups[(buffers.parts, n)](
+        logits, rows, logits.stride(0), buffers.vocab, buffers.group_maxima, buffers.maxima, buffers.sums,
         buffers.falls, buffers.counts, buffers.parts,
-        K=k, CAP=shape.cap, HEIGHT=shape.height, WIDTH=shape.width, GROUPS=shape.groups, num_warps=shape.warps,
+        GROUPS=shape.groups, SIZE=shape.size, num_warps=shape.warps,
     )  # fmt: skip
-    _merge_parts[(n,)](
-        buffers.tops, buffers.maxima, buffers.sums, buffers.falls, buffers.counts,
-        buffers.peak, buffers.conf, buffers.certainty, buffers.parts,
-        K=k, CAP=shape.cap, PARTS=buffers.part_capacity, CANDIDATES=buffers.candidates, GROUPS=shape.groups,
-        num_warps=min(8, max(1, buffers.candidates // 256)),
+    _merge_groups[(n,)](
+        logits, rows, logits.stride(0), buffers.vocab, buffers.group_maxima, buffers.maxima, buffers.sums,
+        buffers.falls, buffers.counts, buffers.chosen, buffers.peak, buffers.conf, buffers.certainty, buffers.parts,
+        K=k, GROUPS=shape.groups, SIZE=shape.size, PARTS=buffers.part_capacity, ALL=buffers.group_capacity,
+        num_warps=shape.merge_warps,
     )  # fmt: skip
     return buffers.peak[:n], buffers.conf[:n], buffers.certainty[:n]
