@@ -104,7 +104,7 @@ def _reduce_groups(
     fall = tl.sum(below * SCALE)
     count = tl.full([], GROUPS * SIZE, tl.float32)
     if (fall <= VERY_LOW) | (most <= VERY_LOW):
-        fall = tl.sum(tl.where(x > MASKED, below * SCALE, 0.0))
+        fall = tl.sum(tl.where(x > MASKED, below, 0.0)) * SCALE
         count = tl.sum((x > MASKED).to(tl.float32))
     tl.store(falls + index, fall * (-1.0 / SCALE))
     tl.store(counts + index, count)
