@@ -204,6 +204,12 @@ def test_usage_is_exit_code_2(words: list[str], given: str, says: str) -> None:
     assert "Traceback" not in done.stderr
 
 
+def test_a_misspelt_strategy_is_refused_before_a_model_is_loaded() -> None:
+    done = ask("What is 1+1?", "-s", "dcc")
+    assert done.returncode == 2
+    assert done.stderr.startswith("sureenough: unknown strategy 'dcc' (did you mean 'ddc'?)")
+
+
 def test_a_missing_model_does_not_print_the_password() -> None:
     done = ask("?", "--url", "http://user:hunter2@127.0.0.1:9/v1?token=abc#def")
     assert done.returncode == 2

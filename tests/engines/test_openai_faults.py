@@ -34,7 +34,7 @@ from tests.engines.misbehaving import Manner, Server, idle, serving
         (Manner(status=400), EngineRejected, "answered 400: as you wished"),
         (Manner(error_after=0, error_code=400), EngineRejected, "answered 400: the engine died"),
         (Manner(status=401), EngineRejected, "SUREENOUGH_API_KEY"),
-        (Manner(status=404, body="nothing here"), EngineRejected, "nothing here; check the model's name \\(tiny\\)"),
+        (Manner(status=404, body="nothing here."), EngineRejected, "nothing here; check the model's name \\(tiny\\)"),
         (
             Manner(status=307, headers={"Location": "http://u:p@other/v1"}),
             EngineRejected,

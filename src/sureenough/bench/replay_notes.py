@@ -42,7 +42,7 @@ def _learned_note(row: Row) -> str | None:
     if not any(one["questions"] for one in row.learned.values()):
         return f"{row.strategy} learned nothing of confidence: no question had five votes that do not all agree"
     parts = [
-        f"{name.replace('_', ' ')} {one['r']:+.2f} from {one['questions']:.0f} "
+        f"{name.replace('_', ' ')} {one['r']:+.2f} from {one['questions']:.{0 if one['questions'] >= 1 else 1}f} "
         f"question{'' if one['questions'] == 1 else 's'}, weight {one['beta']:.2f}"
         for name, one in row.learned.items()
     ]

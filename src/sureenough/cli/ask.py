@@ -43,6 +43,7 @@ from sureenough.drivers.transcripts import WinnerTranscript
 from sureenough.engines.local.engine import Local
 from sureenough.errors import EngineError, UsageError
 from sureenough.pools.learner import undamaged_learner
+from sureenough.spec import resolve
 from sureenough.strategies import DEFAULT_STRATEGY
 
 
@@ -77,6 +78,7 @@ def command(
 ) -> None:
     """Ask a model and watch the vote. Ctrl-C ends the run with the vote so far."""
     check_prices(price_in, price_out)
+    resolve(strategy)  # refused before a model is loaded
     question = _question(question, file)
     learner = None if learn is None else undamaged_learner(learn)
     engine = server.any_engine(quiet=quiet)
@@ -126,6 +128,8 @@ def _question(question: str | None, file: Path | None) -> str:
             raise _not_utf8("the question") from None
     if not question.isascii() and question != question.encode("utf-8", "replace").decode():
         raise _not_utf8("the question")
+    if not question.strip():
+        raise UsageError("the question is empty; give it as an argument, with --file, or on standard input")
     return question
 
 

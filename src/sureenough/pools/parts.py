@@ -55,7 +55,8 @@ class PoolPart:
             raise TraceError(f"{self.name} does not exist, or is a link to a file that does not") from None
         except (pa.ArrowException, OSError) as error:
             raise TraceError(
-                f"{self.name} is not a whole Parquet file ({first_line(error)}); was it cut while being copied?"
+                f"{self.name} is not a whole Parquet file ({first_line(error).rstrip('.')}); "
+                "give a pool of recorded paths, and copy it again if it was cut"
             ) from None
 
     @contextmanager

@@ -61,7 +61,7 @@ class ServerErrors:
     def refused(self, status: int, body: bytes, headers: Mapping[str, str], k: int) -> EngineError:
         """The error for a status other than 200."""
         request_id = self.clean(headers.get("x-request-id", ""))[:100] or None
-        text = self.clean(_message(body))[:300]  # cleaned first: a cut secret could not be recognised
+        text = self.clean(_message(body))[:300].rstrip(".")  # cleaned first: a cut secret could not be recognised
         answered = f"{self.shown} answered {status}" + (f": {text}" if text else "")
         if 300 <= status < 400:
             message = (
