@@ -12,7 +12,7 @@ import numpy as np
 
 from sureenough.core.events import path_seed
 from sureenough.engines.base import Engine, Prompt, as_chunk, opened
-from sureenough.errors import EngineError, EngineRejected, EngineUnavailable, UsageError
+from sureenough.errors import EngineError, EngineRejected, EngineUnavailable, SureEnoughError, UsageError
 
 BATCH: Final = 8
 """Questions that are ordered together; of the authors' code, as are the rounds."""
@@ -87,7 +87,7 @@ async def rank_difficulty(
         async with opened(engine, parallel) as ready, asyncio.TaskGroup() as tasks:
             for _ in range(min(parallel, len(jobs))):
                 tasks.create_task(work(ready))
-    except* EngineError as group:
+    except* SureEnoughError as group:
         raise group.exceptions[0] from None
     ranks: list[list[float]] = [[] for _ in questions]
     for places, reply in zip(jobs, replies, strict=True):

@@ -66,7 +66,7 @@ def _weights(strategies: Iterable[str | Strategy]) -> str:
     if len(scales) == 1:
         return next(iter(scales))
     names = {scale: [getattr(one, "name", one) for one in same] for scale, same in scales.items()}
-    return ", ".join(f"{scale} ({' '.join(map(str, same))})" for scale, same in names.items())
+    return ", ".join(f"{scale} ({', '.join(map(str, same))})" for scale, same in names.items())
 
 
 def weight_scale(strategy: Strategy) -> str:
