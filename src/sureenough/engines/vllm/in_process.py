@@ -7,46 +7,20 @@ with the signals of its tokens. Text is decoded once, at a path's end.
 from __future__ import annotations
 
 import asyncio
-import gc
-import os
-import tempfile
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, aclosing, asynccontextmanager, contextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from contextlib import aclosing, asynccontextmanager
 from copy import copy, deepcopy
 from itertools import count
-from pathlib import Path
 from typing import Any, Self
 
-from sureenough.core.events import Summary, Token
+from sureenough.core.events import Token
 from sureenough.engines.base import Chunk, ExtendOptions, Prompt
 from sureenough.engines.openai.logprobs import floored, token_signals
 from sureenough.engines.openai.wire import FINISH_REASONS
-from sureenough.engines.vllm.client import settled_counts
-from sureenough.engines.vllm.protocol import (
-    LOGITS_PROCESSOR,
-    SCHEDULER,
-    K,
-    Progress,
-    WatchRequest,
-    parse_summary,
-    server_environment,
-)
-from sureenough.engines.vllm.server.records_socket import ProgressReader, request_progress, request_record
+from sureenough.engines.vllm.loaded_model import LoadedModel
+from sureenough.engines.vllm.protocol import K, Progress, WatchRequest
 from sureenough.engines.vllm.versions import check_version, installed_version
 from sureenough.errors import EngineError, EngineRejected, UsageError
-
-
-class _Loaded:
-    """The model once it is loaded; engines that differ in their sampling parameters share it."""
-
-    engine: Any = None
-    tokenizer: Any = None
-    socket_path = ""
-    progress: ProgressReader
-    users = 0  # what is in progress with it
-
-    def __init__(self) -> None:
-        self.resources = ExitStack()
 
 
 class VLLM:
@@ -67,10 +41,10 @@ class VLLM:
         check_version(installed_version())
         if not model:
             raise UsageError("model is empty; give the name or the folder of a model")
-        self.model, self.window, self._arguments = model, window, arguments
+        self.model, self.window = model, window
         self._sampling = {"temperature": temperature, "top_p": top_p, **(extra or {})}
         self.max_path_tokens, self.longest_window = max_path_tokens, longest_window
-        self._loaded = _Loaded()
+        self._loaded = LoadedModel(model, longest_window, arguments)
         self._request_numbers = count()
         self._encoded: tuple[Any, list[int]] | None = None  # the latest prompt and its tokens
 
@@ -88,36 +62,11 @@ class VLLM:
         return self.model
 
     async def __aenter__(self) -> Self:
-        if self._loaded.engine is None:
-            self._load()
-        self._loaded.users += 1
+        self._loaded.acquire()
         return self
 
-    def _load(self) -> None:
-        with ExitStack() as resources:  # a failed start leaves neither its folder nor its environment behind
-            folder = resources.enter_context(tempfile.TemporaryDirectory(prefix="sureenough-"))
-            socket_path = str(Path(folder) / "records.sock")
-            resources.enter_context(_environment(server_environment(socket_path, self.longest_window)))
-            from vllm.engine.arg_utils import AsyncEngineArgs
-            from vllm.v1.engine.async_llm import AsyncLLM
-
-            watching = {"logits_processors": [LOGITS_PROCESSOR], "scheduler_cls": SCHEDULER}
-            arguments = {"max_logprobs": K, **watching, **self._arguments}
-            engine = AsyncLLM.from_engine_args(AsyncEngineArgs(model=self.model, **arguments))
-            resources.callback(engine.shutdown)
-            loaded = self._loaded
-            loaded.tokenizer, loaded.progress = engine.get_tokenizer(), ProgressReader(socket_path)
-            loaded.engine, loaded.socket_path, loaded.resources = engine, socket_path, resources.pop_all()
-            del engine  # an import error that vLLM remembers keeps this frame, and what is in it
-
     async def __aexit__(self, *_: object) -> None:
-        loaded = self._loaded
-        loaded.users -= 1
-        if loaded.users:
-            return
-        loaded.engine = None
-        loaded.resources.close()
-        gc.collect()  # vLLM's engine has a finaliser, which fails with a message if it runs when the interpreter ends
+        self._loaded.release()
 
     @asynccontextmanager
     async def open(self, *, parallel: int) -> AsyncIterator[Self]:
@@ -150,7 +99,7 @@ class VLLM:
         params = self._params(len(prompt_ids), seed, signals=signals, request=request, changes=decoded)
         try:
             generated = self._loaded.engine.generate({"prompt_token_ids": prompt_ids}, params, request_id)
-            watched = generated if request is None else self._with_progress(generated, request.key)
+            watched = generated if request is None else self._loaded.with_progress(generated, request.key)
             async with aclosing(generated), aclosing(watched) as outputs:
                 async for output in outputs:
                     grown = path.add(output, signals=signals)
@@ -160,10 +109,10 @@ class VLLM:
             raise EngineRejected(f"vLLM refused the request: {error}") from None
         except (GeneratorExit, asyncio.CancelledError):
             if watch is not None and watch.report_unheard is not None:
-                await self._report_cancelled(request_id, path.tokens, watch.report_unheard)
+                await self._loaded.report_cancelled(request_id, path.tokens, watch.report_unheard)
             raise
         text = "" if prompt.growing_text else self._loaded.tokenizer.decode(path.ids, skip_special_tokens=True)
-        summary = None if request is None else await self._summary(request, len(path.ids))
+        summary = None if request is None else await self._loaded.summary(request, len(path.ids))
         if path.finish not in FINISH_REASONS:
             raise EngineError(f"vLLM ended the path with the finish reason {str(path.finish)[:40]!r}")
         yield Chunk(
@@ -200,36 +149,6 @@ class VLLM:
         if path.finish not in FINISH_REASONS:
             raise EngineError(f"vLLM ended a continuation with the finish reason {str(path.finish)[:40]!r}")
         yield Chunk(finish=FINISH_REASONS[path.finish], prompt_tokens=len(ids), cached_tokens=path.cached_tokens)
-
-    async def _with_progress(self, outputs: AsyncIterator[Any], key: str) -> AsyncGenerator[Any, None]:
-        """The outputs, and how far the path is while there are none: a watched path has one output, at its end."""
-        with self._loaded.progress.following(key):
-            output = asyncio.ensure_future(anext(outputs, None))
-            try:
-                while not (await asyncio.wait({output}, timeout=self._loaded.progress.interval))[0]:
-                    progress = await self._loaded.progress.progress(key)
-                    if progress is not None:
-                        yield progress
-                if (last := await output) is not None:
-                    yield last
-            finally:
-                output.cancel()
-                await asyncio.wait({output})  # vLLM aborts the request before its generator is closed
-
-    async def _report_cancelled(self, key: str, counted: int, report: Callable[[int], None]) -> None:
-        async def fetch(keys: Sequence[str]) -> list[int | None]:
-            paths = await request_progress(self._loaded.socket_path, keys)
-            return [None if path is None else path.tokens for path in paths]
-
-        total = (await settled_counts(fetch, [key]))[key]
-        if total is not None:
-            report(max(0, total - counted))
-
-    async def _summary(self, request: WatchRequest, tokens: int) -> Summary:
-        record = await request_record(self._loaded.socket_path, request.key, tokens)
-        if "lost" in record:
-            raise EngineError(f"the monitor watched a path, but has no record of it: {record['lost']}")
-        return parse_summary(record, request.window)
 
     def _prompt_ids(self, prompt: Prompt) -> list[int]:
         if self._encoded is None or self._encoded[0] != prompt.messages:  # the paths of a run share their prompt
@@ -290,21 +209,6 @@ class _GrowingPath:
     def _count(self, tokens: int, text: str = "", tail: float | None = None) -> Chunk | None:
         new, self.tokens = tokens - self.tokens, max(tokens, self.tokens)
         return Chunk(unread=new, text=text, tail=tail) if new > 0 or text else None
-
-
-@contextmanager
-def _environment(variables: Mapping[str, str]) -> Iterator[None]:
-    """Set these environment variables, and restore what they were."""
-    previous = {name: os.environ.get(name) for name in variables}
-    os.environ.update(variables)
-    try:
-        yield
-    finally:
-        for name, value in previous.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
 
 
 def _tokens(flat: Any) -> list[Token]:
