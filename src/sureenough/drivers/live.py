@@ -7,9 +7,10 @@ server that is gone), every stream is closed and the vote so far is the outcome.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import aclosing, contextmanager
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import aclosing
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from sureenough.answers import Judge
@@ -38,18 +39,17 @@ from sureenough.core.session import Session
 from sureenough.core.weights import NO_CERTAINTY
 from sureenough.drivers.judging import classes_in_run, extract_in_run
 from sureenough.drivers.live_account import LiveAccount
-from sureenough.drivers.observers import ObservedEvent, Observer, PathTruncated, RunStarted
+from sureenough.drivers.observers import ObservedEvent, Observer, Observers, PathTruncated, RunStarted
+from sureenough.drivers.path_failures import PathFailures
 from sureenough.drivers.path_stream import PathStream
 from sureenough.drivers.probes import LiveProbes
 from sureenough.drivers.search import LiveSearch
-from sureenough.engines.base import Chunk, Engine, Prompt, WatchOptions, as_chunk, opened
-from sureenough.errors import EngineError, EngineRejected, EngineUnavailable, MissingLogprobs, UsageError
+from sureenough.engines.base import Chunk, Engine, Prompt, as_chunk, opened
+from sureenough.errors import UsageError
 from sureenough.spec import render
 
 CLOSE_SECONDS: Final = 15.0
 """How long streams may take to close before they are abandoned."""
-FEWEST_REFUSALS: Final = 4
-"""A server that refuses all first paths at once, and not fewer than these, is gone."""
 HELD_START: Final = 0.02
 """Seconds for which the request of a path beyond the first ones is held back if width is planned. Paths of equal length
 end at the same moment, and their votes are received one by one: the last of them may settle what the first started."""
@@ -75,7 +75,7 @@ async def run(
     finally:
         if until is not None:
             until.remove_done_callback(live.on_until)
-        live.error = live.account.lost = None  # they refer to frames, and these to the run and all its buffers
+        live.failures.error = live.account.lost = None  # they refer to frames, and these to the run and all its buffers
 
 
 class _LiveRun:
@@ -86,16 +86,20 @@ class _LiveRun:
         self.probes = LiveProbes(self.prompt, judge, session.options.seed, self.receive) if probed else None
         self.search = LiveSearch(self.prompt, session.options.parallel, self.receive) if searches else None
         self.session, self.judge = session, judge
-        self.observers = list(observers)
+        self.observers = Observers(observers)
         self.streams: dict[int, PathStream] = {}
         self.classes: Regrouped = Regrouped({})
         self.classifying: asyncio.Task[None] | None = None
         self.stopped = asyncio.Event()
         self.engine: Engine | None = None  # once it is open
-        self.error: Exception | None = None  # ends the run
-        self.unavailable = self.gone_after = 0  # paths in a row that found no server, and how many mean that it is gone
         self.timers: list[asyncio.TimerHandle] = []
         self.account = LiveAccount()
+        self.failures = PathFailures(self.account, self.lose, self.stopped.set, self.expire)
+
+    @property
+    def open_engine(self) -> Engine:
+        assert self.engine is not None
+        return self.engine
 
     async def run(self, engine: Engine) -> Outcome:
         loop, cancels = asyncio.get_running_loop(), 0
@@ -117,8 +121,8 @@ class _LiveRun:
             cancels -= 1
         if not self.work.cancelled():
             self.work.result()
-        if self.error is not None:
-            raise self.error
+        if self.failures.error is not None:
+            raise self.failures.error
         return self.outcome()
 
     async def run_paths(self, engine: Engine) -> None:
@@ -127,7 +131,7 @@ class _LiveRun:
             async with asyncio.TaskGroup() as self.tasks:
                 self.session.receive(self.classes)  # from now on, no vote is counted before its class is known
                 first = self.session.begin()
-                self.gone_after = min(self.session.options.parallel, max(FEWEST_REFUSALS, len(first)))
+                self.failures.expect(len(first), self.session.options.parallel)
                 self.carry_out(RunStarted(), first)
                 await self.stopped.wait()
                 self.close_streams()
@@ -156,7 +160,7 @@ class _LiveRun:
                     stream.task = self.tasks.create_task(self.grow(stream, held), name=f"path {number}")
                 case Cancel(number):
                     if number in self.streams:
-                        self.close(self.streams[number], interrupt=number != current)
+                        self.streams[number].close(interrupt=number != current)
                     if self.probes is not None:
                         self.probes.cancel(number)
                     if self.search is not None:
@@ -164,23 +168,15 @@ class _LiveRun:
                 case Extend() | Adopt() | Compute() if self.search is not None:
                     self.search_on(self.search, action)
                 case Probe(number) if self.probes is not None:
-                    probing = self.tasks.create_task(self.probe(self.probes, action), name=f"path {number}, probe")
-                    self.probes.pending[number] = probing
+                    seed = path_seed(self.session.options.seed, number)
+                    work = partial(self.probes.ask, action, self.open_engine)
+                    self.probes.pending[number] = self.begin(work, number, seed, "probe", counted=False)
                 case Classify(answers):
                     self.classifying = self.tasks.create_task(self.classify(answers), name="classes")
                 case Stop():
                     self.stopped.set()
         if self.observers:
-            self.notify(event, actions)
-
-    def notify(self, event: ObservedEvent, actions: Sequence[Action]) -> None:
-        snapshot = self.session.snapshot()
-        for observer in list(self.observers):
-            try:
-                observer(event, actions, snapshot)
-            except Exception as error:  # it must not end a run that others pay for
-                self.observers.remove(observer)
-                self.account.note(f"an observer failed and was not called again: {type(error).__name__}: {error}")
+            self.observers.notify(event, actions, self.session.snapshot(), self.account.note)
 
     def expire(self, reason: Reason) -> None:
         if not self.session.done:
@@ -192,14 +188,9 @@ class _LiveRun:
         if not until.cancelled():
             self.expire(until.result())
 
-    def close(self, stream: PathStream, *, interrupt: bool = True) -> None:
-        if not stream.closed and interrupt and stream.task is not None:  # a second cancel would disturb its closing
-            stream.task.cancel()
-        stream.closed = True
-
     def close_streams(self) -> None:
         for stream in list(self.streams.values()):
-            self.close(stream)
+            stream.close()
         if self.search is not None:
             self.search.close()
         if self.classifying is not None:
@@ -208,71 +199,51 @@ class _LiveRun:
 
     # -- one path
 
-    @contextmanager
-    def handling_errors(self, path: int, seed: int, *, counted: bool = True) -> Iterator[None]:
-        """An error of an engine loses the path. Whatever else is raised ends the run and reaches the caller.
+    def begin(
+        self, work: Callable[[], Awaitable[None]], path: int, seed: int, name: str, *, counted: bool = True
+    ) -> asyncio.Task[None]:
+        """A task whose failure is that of its path."""
 
-        `counted`: all tokens are known of what is cancelled here.
-        """
-        try:
-            yield
-        except asyncio.CancelledError:
-            self.account.cut |= not counted
-            raise
-        except (EngineRejected, MissingLogprobs) as error:
-            self.fail(error.located(path, seed))
-        except EngineError as error:
-            self.lose(path, error.located(path, seed))
-        except Exception as error:
-            self.fail(error)
+        async def handled() -> None:
+            with self.failures.handled(path, seed, counted=counted):
+                await work()
 
-    async def probe(self, probes: LiveProbes, action: Probe) -> None:
-        """Ask a path for its answer now."""
-        assert self.engine is not None
-        with self.handling_errors(action.path, path_seed(self.session.options.seed, action.path), counted=False):
-            await probes.ask(action, self.engine)
+        return self.tasks.create_task(handled(), name=f"path {path}, {name}")
 
     def search_on(self, search: LiveSearch, action: Extend | Adopt | Compute) -> None:
         """Begin a branch or a computation, or keep what was adopted; the answer is read from the whole text."""
         if isinstance(action, Extend):
-            work, name = self.sample(search, action), f"path {action.path}, branch {action.branch}"
+            sampling = partial(self.sample, search, action)
+            task = self.begin(sampling, action.path, action.seed, f"branch {action.branch}", counted=False)
         elif isinstance(action, Compute):
-            work, name = self.compute(search, action), f"path {action.path}, computation"
+            task = self.begin(partial(search.compute, action), action.path, 0, "computation")
         else:
             text = search.adopt(action)
             if not action.ends:
                 return
-            work, name = self.end_search(action.path, text, action.growth.truncated), f"path {action.path}, answer"
-        search.add(action.path, self.tasks.create_task(work, name=name))
-
-    async def compute(self, search: LiveSearch, action: Compute) -> None:
-        """What a search needs to know beside its samples."""
-        with self.handling_errors(action.path, 0):
-            await search.compute(action)
+            ending = partial(self.end_search, action.path, text, action.growth.truncated)
+            task = self.begin(ending, action.path, 0, "answer")
+        search.add(action.path, task)
 
     async def sample(self, search: LiveSearch, action: Extend) -> None:
         """Sample one branch of a search; if it is lost, its path is."""
-        assert self.engine is not None
-        with self.handling_errors(action.path, action.seed, counted=False):
-            await search.extend(action, self.engine)
-            self.unavailable = 0
+        await search.extend(action, self.open_engine)
+        self.failures.reached()
 
     async def end_search(self, number: int, text: str, truncated: bool) -> None:
         """The search for a path is over."""
         if truncated:
             self.carry_out(PathTruncated(number), ())
-        with self.handling_errors(number, 0):
-            await self.vote(number, text, truncated, None)
+        await self.vote(number, text, truncated, None)
 
     async def grow(self, stream: PathStream, held: bool) -> None:
         """Stream one path to its end, to its cancel, or to the error that loses it."""
         start = stream.start
-        assert self.engine is not None
         try:
-            with self.handling_errors(start.path, start.seed):
+            with self.failures.handled(start.path, start.seed):
                 if held:
                     await asyncio.sleep(HELD_START)
-                async with aclosing(self.engine.stream(self.prompt_for(stream), seed=start.seed)) as chunks:
+                async with aclosing(self.open_engine.stream(self.prompt_for(stream), seed=start.seed)) as chunks:
                     async for chunk in chunks:
                         self.read(stream, as_chunk(chunk))
                         if stream.closed:
@@ -291,17 +262,13 @@ class _LiveRun:
         """The prompt, with this path's gate for engines that watch their own paths."""
         if not self.prompt.signals or self.probes is not None:  # an engine that watches it cannot end it at a probe
             return self.prompt
-        window = self.session.options.window
-        gate = None if stream.start.warmup or window is None else stream.start.gate
-        if gate is not None and gate.trend_window:  # such an engine has one window; the session watches this path
-            return self.prompt
-        return replace(self.prompt, watch=WatchOptions(window, gate, stream.count_unheard))
+        return stream.watched(self.prompt, self.session.options.window)
 
     def read(self, stream: PathStream, chunk: Chunk) -> None:
         if self.probes is not None:
             self.probes.read(stream.number, chunk)
         self.account.accepted += not stream.begun
-        self.unavailable = 0
+        self.failures.reached()
         if len(chunk) and self.session.strategy.needs_certainty:  # the engine sends signals: it does not watch the path
             raise UsageError(NO_CERTAINTY)
         for event in stream.read(chunk):
@@ -333,19 +300,10 @@ class _LiveRun:
         self.classes = Regrouped(classes)
         self.receive(self.classes)
 
-    def lose(self, number: int, error: EngineError) -> None:
-        """A lost path is replaced while the budget lasts; a server that refuses all connections is gone."""
-        self.account.lost = error
+    def lose(self, number: int) -> None:
         if self.search is not None:
             self.search.cancel(number)
-        self.unavailable += isinstance(error, EngineUnavailable)
         self.receive(Ended(number, Fate.FAILED), number)
-        if self.unavailable >= self.gone_after:
-            self.expire("engine")
-
-    def fail(self, error: Exception) -> None:
-        self.error = self.error or error
-        self.stopped.set()
 
     def outcome(self) -> Outcome:
         out = replace(self.session.outcome(), strategy=render(self.session.strategy))

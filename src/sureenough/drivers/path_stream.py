@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from sureenough.core.events import Start, Summary, Tokens
 from sureenough.drivers.observers import PathConfidence, PathText, PathTruncated
-from sureenough.engines.base import Chunk
+from sureenough.engines.base import Chunk, Prompt, WatchOptions
 
 
 @dataclass(slots=True, eq=False)
@@ -39,6 +39,19 @@ class PathStream:
     @property
     def text(self) -> str:
         return "".join(self._texts)
+
+    def watched(self, prompt: Prompt, window: int | None) -> Prompt:
+        """The prompt with this path's gate, for engines that watch their own paths."""
+        gate = None if self.start.warmup or window is None else self.start.gate
+        if gate is not None and gate.trend_window:  # such an engine has one window; the session watches this path
+            return prompt
+        return replace(prompt, watch=WatchOptions(window, gate, self.count_unheard))
+
+    def close(self, *, interrupt: bool = True) -> None:
+        """The session has cancelled the path; without an interrupt, its task sees so by itself."""
+        if not self.closed and interrupt and self.task is not None:  # a second cancel would disturb its closing
+            self.task.cancel()
+        self.closed = True
 
     def count_unheard(self, tokens: int) -> None:
         """The path was cancelled, and its engine generated so many tokens more than it had passed on."""
