@@ -100,7 +100,7 @@ def record_cell(
             count = _RecordingProgress(questions, journal, paths, cell.label, meter)
             result = asyncio.run(
                 record(questions, cell.model.engine, journal, paths=paths, parallel=parallel, seed=seed,
-                       keep_text=text, told=count, executor=cell.model.executor)
+                       keep_text=text, on_path=count, executor=cell.model.executor)
             )  # fmt: skip
             missing = len(questions) * paths - len(journal.paths)
             if missing:

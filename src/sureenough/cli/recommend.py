@@ -46,10 +46,10 @@ def command(
 ) -> None:
     """Recommend a strategy: the cheapest whose accuracy is shown to be at most --margin points below sc's."""
     learned = LearnedStates(learn, state)
-    found: list[Recommendation] = []
+    recommendations: list[Recommendation] = []
     for source in sources or [BUILTIN_POOL]:
         if os.path.isdir(source) and not is_pool(source):
-            found += _of_run(source)
+            recommendations += _of_run(source)
         else:
             with progress_bar(source.name) as progress:
                 options: dict[str, Any] = {name: value for name, value in asdict(run).items() if name != "deadline"}
@@ -57,19 +57,21 @@ def command(
                 result = compare(source, names, **options, repeats=repeats, jobs=processes, progress=progress)
             if result.recommendation is None:
                 raise UsageError("one strategy alone cannot be compared; name several, sc among them")
-            found.append(result.recommendation)
-    found = [with_margin(one, margin) for one in found]
+            recommendations.append(result.recommendation)
+    recommendations = [with_margin(one, margin) for one in recommendations]
     if as_json:
-        shown = [to_json(one) | ({"learned": learned.of(one.model)} if learned.files else {}) for one in found]
+        shown = [
+            to_json(one) | ({"learned": learned.of(one.model)} if learned.files else {}) for one in recommendations
+        ]
         typer.echo(json.dumps({"recommendations": shown}, indent=2, allow_nan=False))
         return
-    texts = [[f"{one.dataset}, {one.model}:", *sentences(one), *learned.lines(one.model)] for one in found]
+    texts = [[f"{one.dataset}, {one.model}:", *sentences(one), *learned.lines(one.model)] for one in recommendations]
     echo("\n\n".join("\n".join(lines) for lines in texts))
 
 
 def _of_run(folder: Path) -> list[Recommendation]:
     """Those of the run's results."""
-    found = [one for result in saved(folder) for one in result.recommendations]
-    if not found:
+    recommendations = [one for result in saved(folder) for one in result.recommendations]
+    if not recommendations:
         raise UsageError(f"no result in {folder} compares strategies; run `sureenough bench main -o {folder}`")
-    return found
+    return recommendations

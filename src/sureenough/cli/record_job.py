@@ -74,7 +74,7 @@ class RecordJob:
             seed=self.options.seed,
             keep_text=self.text,
             probe_every=self.probe_every,
-            told=on_path,
+            on_path=on_path,
             executor=self.executor,
         )
 

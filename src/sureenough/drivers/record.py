@@ -80,7 +80,7 @@ async def record(
     seed: int,
     keep_text: bool = True,
     probe_every: int | None = None,
-    told: PathCallback = lambda question, path: None,
+    on_path: PathCallback = lambda question, path: None,
     path_seconds: float = PATH_SECONDS,
     executor: Executor | None = None,
 ) -> RecordResult:
@@ -88,7 +88,7 @@ async def record(
 
     With an executor, paths are sampled from its engines; the journal is written here.
     """
-    recording = _Recording(journal, SampleOptions(seed, keep_text, path_seconds, probe_every), told)
+    recording = _Recording(journal, SampleOptions(seed, keep_text, path_seconds, probe_every), on_path)
     jobs = _missing(list(questions), journal, paths)
     where = executor or InProcess(engine)
     async with where.open(parallel=parallel, calls=parallel) as ready, asyncio.TaskGroup() as tasks:

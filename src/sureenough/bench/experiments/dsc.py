@@ -175,7 +175,7 @@ def _measure(inputs: Inputs) -> Findings:
         f"each middle, {options.neighbours} neighbours predict a first batch, settled at {options.tau:g}"
     )
     notes = [*READING, constants, settings]
-    table = Table("dsc", "Difficulty-adaptive self-consistency", list(COLUMNS), [], notes)
+    table = Table("dsc", "sc, ac and dsc on the same paths", list(COLUMNS), [], notes)
     for result in results:
         difficulties = read_difficulties(inputs.ranking, result.values)
         table.rows.extend(_lines(result, difficulties, options, inputs))

@@ -107,7 +107,7 @@ class Experiment:
         )
         for name in inputs.strategies or ():
             resolve(name)
-        found = self.measure(inputs)
+        findings = self.measure(inputs)
         provenance = Provenance(
             command=inputs.command or _command(self.name, inputs),
             versions={
@@ -116,15 +116,15 @@ class Experiment:
                 "numpy": np.__version__,
                 "scipy": scipy.__version__,
             },
-            pools=[_pool_used(opened) for opened in found.pools],
+            pools=[_pool_used(opened) for opened in findings.pools],
             settings=inputs.chosen(),
             seconds=round(time.monotonic() - started, 3),
             date=datetime.now(UTC).isoformat(timespec="seconds"),
         )
-        notes = list(dict.fromkeys(found.notes))
+        notes = list(dict.fromkeys(findings.notes))
         return ExperimentResult(
-            self.name, self.title, list(found.tables), list(found.figures), notes, provenance,
-            recommendations=list(found.recommendations), questions=list(found.questions),
+            self.name, self.title, list(findings.tables), list(findings.figures), notes, provenance,
+            recommendations=list(findings.recommendations), questions=list(findings.questions),
         )  # fmt: skip
 
 

@@ -51,8 +51,8 @@ def _measure(inputs: Inputs) -> Findings:
     settings = settings_of([full for one in pairs for full, _ in one])
     tables.append(Table("steps", title, COLUMNS, rows, [STEPS_NOTE, settings]))
     figures.append(bars("steps", title, STEPS)([[full for full, _ in one] for one in pairs]))
-    found = replay_findings(inputs, replayed, tables, figures)
-    return Findings(found.tables, found.figures, [*notes, *found.notes], found.pools)
+    findings = replay_findings(inputs, replayed, tables, figures)
+    return Findings(findings.tables, findings.figures, [*notes, *findings.notes], findings.pools)
 
 
 def _cells(inputs: Inputs, pool: OpenPool) -> list[ReplayCell]:

@@ -51,8 +51,8 @@ def _measure(inputs: Inputs) -> Findings:
     figures = [differences(f"differences-{i}", one) for i, one in enumerate(advised, 1)]
     figures += [_tradeoff(f"tradeoff-{i}", lines) for i, lines in enumerate(results, 1)]
     tables = [TABLE(results), POOLED(results), *layouts, *live]
-    found = replay_findings(inputs, replayed, tables, figures)
-    return replace(found, recommendations=advised, questions=[questions_of(one) for one in replayed])
+    findings = replay_findings(inputs, replayed, tables, figures)
+    return replace(findings, recommendations=advised, questions=[questions_of(one) for one in replayed])
 
 
 def _paper_layout(name: str, results: Results) -> Table:

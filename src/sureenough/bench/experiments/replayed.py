@@ -102,9 +102,9 @@ def replay_experiment(
         results = [one.results for one in replayed]
         drawn = [figure(results) for figure in figures]
         drawn += [figure(number, lines) for number, lines in enumerate(results, 1) for figure in by_source]
-        found = replay_findings(inputs, replayed, [table(results) for table in tables], drawn)
+        findings = replay_findings(inputs, replayed, [table(results) for table in tables], drawn)
         rows = [(line.source.dataset, note) for one in results for line in one for note in line.row.notes]
         more = [f"{dataset}: {note}" for dataset, note in rows] if row_notes else []
-        return replace(found, notes=[*found.notes, *more])
+        return replace(findings, notes=[*findings.notes, *more])
 
     return measure

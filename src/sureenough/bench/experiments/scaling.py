@@ -71,14 +71,14 @@ def _measure(inputs: Inputs) -> Findings:
     figures = _averages(free, capped) if len(replayed) > 1 else []
     for place, (by_paths, by_tokens) in enumerate(zip(free, capped, strict=True), 1):
         figures += _figures(place, by_paths[0].source, by_paths, by_tokens)
-    found = replay_findings(inputs, replayed, [BUDGETS_TABLE(free), CAPS_TABLE(capped)], figures)
+    findings = replay_findings(inputs, replayed, [BUDGETS_TABLE(free), CAPS_TABLE(capped)], figures)
     above = max(budgets) > min(map(recorded_paths, pools), default=0)
     notes = [
-        *(note for note in found.notes if above or "recorded paths" not in note),
+        *(note for note in findings.notes if above or "recorded paths" not in note),
         f"budgets: {', '.join(map(str, budgets))} paths; a method with an init phase starts at budgets that hold it",
         "a cap ends the run with the vote so far; a method that is cut in its init phase votes uncalibrated",
     ]
-    return Findings(found.tables, found.figures, notes, found.pools)
+    return Findings(findings.tables, findings.figures, notes, findings.pools)
 
 
 def _cells(inputs: Inputs, pool: OpenPool, budgets: Sequence[int], caps: Sequence[int]) -> list[ReplayCell]:

@@ -38,13 +38,13 @@ def check_version(installed: str | None) -> None:
             f"vLLM's version {installed!r} is not a number; the monitor tests itself at the start", stacklevel=2
         )
         return
-    found = (int(numbers[1]), int(numbers[2]))
-    if found < OLDEST:
+    version = (int(numbers[1]), int(numbers[2]))
+    if version < OLDEST:
         raise UsageError(
             f"vLLM {installed} is too old for the monitor, which needs {oldest} or later. Install one of these, or use "
             "any vLLM server over HTTP, which needs nothing inside the server"
         )
-    if found > NEWEST_TRIED:
+    if version > NEWEST_TRIED:
         warnings.warn(
             f"vLLM {installed} is newer than {newest}, the newest that was tried; the monitor tests itself first",
             stacklevel=2,
