@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import replace
 from itertools import islice
 from typing import Final
 
 from sureenough.core.events import Fate
 from sureenough.core.learning import LearnerState
 from sureenough.core.options import Count
+from sureenough.core.outcome import Outcome
 from sureenough.core.path import PathState
 from sureenough.core.probe_agreement import DEPTHS, LEAST_RELIABILITY, ProbeRecord, depth_of
 from sureenough.core.votes import Poll, Vote
@@ -32,9 +35,16 @@ class ProbeVotes:
         self._first = 0  # the first path that may not be counted yet
         self._voted = False
 
-    def learned(self, state: LearnerState) -> None:
-        """Use what earlier questions have shown."""
-        self._state = state
+    def learned(self, own: LearnerState, others: Iterable[LearnerState]) -> None:
+        """Use what earlier questions have shown: the most that is known under any window, after the questions of all.
+
+        Probes do not depend on the window, and a run that they end before any path ends has another window than the
+        questions that taught them.
+        """
+        states = [own, *others]
+        most = max(states, key=lambda state: state.probes.questions)
+        total = sum(state.questions for state in states[1:])
+        self._state = replace(most, questions=max(own.questions, total))
 
     @property
     def only_learns(self) -> bool:
@@ -76,6 +86,13 @@ class ProbeVotes:
         if typical is None or self.only_learns:
             return 0.0
         return self._state.probes.reliability(depth_of(tokens, typical))
+
+    def complete(self, out: Outcome) -> Outcome:
+        """The outcome with what probes did, and with what was known of them."""
+        known = self._state
+        learned = replace(out.learned or known, probes=known.probes, questions=known.questions)
+        votes = sum(self._poll.uncounted.values())
+        return replace(out, probes=self.record(), uncounted_votes=votes, learned=learned)
 
     def record(self) -> ProbeRecord | None:
         """What this question shows of probes; None if they voted, or if no path ended by itself."""

@@ -145,10 +145,8 @@ class Session:
             return self._on_probed(self._path(event.path), event)
         if isinstance(event, Sampled):
             return self._on_sampled(self._path(event.path), event)
-        if isinstance(event, Extended):
-            return self._on_extended(self._path(event.path), event)
-        if isinstance(event, Computed):
-            return self._on_computed(self._path(event.path), event)
+        if isinstance(event, Extended | Computed):
+            return self._on_searched(self._path(event.path), event)
         if not isinstance(event, Regrouped | Expired):
             raise ProtocolError(f"not an event: {event!r}")
         if self.done:
@@ -205,15 +203,12 @@ class Session:
             self._steps = max(self._steps, path.chain + path.search.depth)
         return self._at_cap()
 
-    def _on_extended(self, path: PathState, event: Extended) -> list[Action]:
+    def _on_searched(self, path: PathState, event: Extended | Computed) -> list[Action]:
         if path.fate is not None or path.search is None:
             return []
+        if isinstance(event, Computed):
+            return path.search.computed(event.result, self._room)
         return path.search.receive(event.branch, event.continuation, self._room)
-
-    def _on_computed(self, path: PathState, event: Computed) -> list[Action]:
-        if path.fate is not None or path.search is None:
-            return []
-        return path.search.computed(event.result, self._room)
 
     def _adopt(self, path: PathState, growth: Growth) -> int:
         return path.adopt(growth, self._window, self._reads)
@@ -345,16 +340,7 @@ class Session:
             self.strategy = self.strategy.with_state(self._learned.get(window, LearnerState()))
             self._poll.weigh_by(self.strategy.weigh)
         if self._probe_votes is not None:
-            self._probe_votes.learned(self._known_of_probes())
-
-    def _known_of_probes(self) -> LearnerState:
-        """Probes do not depend on the window: the most that is known under any, after the questions under all.
-
-        If probes end a run before any path ends, its window is another one than that of the questions that taught them.
-        """
-        own, known = self.strategy.state or LearnerState(), (self._learned or {}).values()
-        most = max([own, *known], key=lambda state: state.probes.questions)
-        return replace(most, questions=max(own.questions, sum(state.questions for state in known)))
+            self._probe_votes.learned(self.strategy.state or LearnerState(), (self._learned or {}).values())
 
     def _calibrate(self) -> None:
         """The warm-up has ended: window, thresholds, weights, votes, and the first stop test."""
@@ -436,7 +422,5 @@ class Session:
         gate = self._gate if self._calibrated and self.strategy.prunes else None
         out = build_outcome(self.strategy, self.options, self._paths, self._poll, self._stop, self._steps, gate)
         if self._probe_votes is not None:
-            votes, known = sum(self._poll.uncounted.values()), self._known_of_probes()
-            learned = replace(out.learned or known, probes=known.probes, questions=known.questions)
-            out = replace(out, probes=self._probe_votes.record(), uncounted_votes=votes, learned=learned)
+            out = self._probe_votes.complete(out)
         return replace(out, window_paths=self._window_paths) if self._window_paths else out
