@@ -17,8 +17,8 @@ from sureenough.drivers.transcripts import WinnerTranscript
 from sureenough.engines import Fake
 from sureenough.engines.fake import Step
 from sureenough.spec import resolve
+from tests.core.probing import known
 from tests.core.searching import line
-from tests.core.test_probe_votes import known
 from tests.drivers.test_live import LONG, go
 from tests.drivers.test_search import searching
 
