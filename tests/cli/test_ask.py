@@ -158,8 +158,10 @@ def test_defaults_have_the_names_that_are_typed(url: str, tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("speed = 9", "no verb has an option 'speed'"),
-        ("[ask]\nspeed = 9", "ask has no option 'speed'; known: completions, context, count, deadline"),
+        ("speed = 9", "no verb has an option 'speed' (did you mean 'seed'?); tables are named ask, "),
+        ("max-token = 9", "no verb has an option 'max-token' (did you mean 'max-tokens'?)"),
+        ("[serv]\nport = 9", "no verb has an option 'serv' (did you mean 'serve'?)"),
+        ("[ask]\nspeed = 9", "ask has no option 'speed' (did you mean 'seed'?); known: completions, context, count"),
         ("= 3", "sureenough.toml cannot be used"),
         ("ask = 3", "sureenough.toml: ask must be a table: [ask]"),
     ],

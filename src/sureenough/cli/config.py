@@ -35,7 +35,7 @@ def defaults(verb: Any, load_verbs: Callable[[], Mapping[str, Any]]) -> dict[str
     for name in own:
         if _identifier(name) not in known:
             names = sorted({_flag(option) for option in verb.params})
-            raise UsageError(f"{file}: {verb.name} has no option {name!r}; known: {', '.join(names)}")
+            raise UsageError(f"{file}: {verb.name} has no option {_hinted(name, names)}; known: {', '.join(names)}")
     if any(_identifier(name) not in known for name in table):
         _check_shared(table, load_verbs(), file)
     values = {_identifier(name): value for name, value in (table | own).items()}
@@ -45,9 +45,18 @@ def defaults(verb: Any, load_verbs: Callable[[], Mapping[str, Any]]) -> dict[str
 def _check_shared(table: dict[str, Any], verbs: Mapping[str, Any], file: Path) -> None:
     """Refuse names outside of the verbs' tables that no verb has."""
     known = {name for verb in verbs.values() for name in options_by_name(verb)}
+    words = [*verbs, *sorted(name.replace("_", "-") for name in known)]
     for name, value in table.items():
         if _identifier(name) not in known and not (name in verbs and isinstance(value, dict)):
-            raise UsageError(f"{file}: no verb has an option {name!r}; tables are named {', '.join(verbs)}")
+            raise UsageError(
+                f"{file}: no verb has an option {_hinted(name, words)}; tables are named {', '.join(verbs)}"
+            )
+
+
+def _hinted(name: str, known: list[str]) -> str:
+    from sureenough.plugins import hint
+
+    return f"{name!r}{hint(name, known)}"
 
 
 def options_by_name(verb: Any) -> dict[str, Any]:
