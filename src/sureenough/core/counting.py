@@ -33,14 +33,10 @@ class CountingOrder:
     def pass_ended(self, poll: Poll) -> Sequence[Action] | None:
         """Give all ended paths their turn; the request for a class, if one is missing."""
         while (path := self.next()) is not None:
-            request = self.request_class(path, poll)
+            request = self.pass_turn(path, poll)
             if request is not None:
                 return request
-            self.pass_turn()
         return None
-
-    def pass_turn(self) -> None:
-        self._turn += 1
 
     def awaiting_class(self) -> int:
         """Ended paths that wait for the class of an answer only, not for a path that runs."""
@@ -52,15 +48,17 @@ class CountingOrder:
         """The paths that had their turn, by number."""
         return sorted(self._queue[: self._turn], key=lambda path: path.number)
 
-    def request_class(self, path: PathState, poll: Poll) -> Sequence[Action] | None:
-        """None if the class of its answer is known; else the request for it, made once.
+    def pass_turn(self, path: PathState, poll: Poll) -> Sequence[Action] | None:
+        """The path has had its turn if the class of its answer is known: None; else the request for it, made once.
 
         Only answers of paths that had their turn are in the request, so that no width changes how answers are grouped.
         """
-        if path.answer is None or path.fate is not Fate.KEPT:
-            return None
-        self._answers[path.answer] = None
-        return None if poll.knows(path.answer) else self._request(poll)
+        if path.answer is not None and path.fate is Fate.KEPT:
+            self._answers[path.answer] = None
+            if not poll.knows(path.answer):
+                return self._request(poll)
+        self._turn += 1
+        return None
 
     def request_expected(self, poll: Poll) -> Sequence[Action]:
         """The request for the classes of uncounted votes, if one is missing and no request is under way."""

@@ -163,16 +163,17 @@ def token_bill(paths: Iterable[PathState | PathSnapshot]) -> Spent:
 def _path_counts(paths: Sequence[PathState]) -> dict[str, Any]:
     """The fields of an outcome that count paths and tokens."""
     pruned = [path.tier for path in paths if path.fate is Fate.PRUNED]
+    kept = [path for path in paths if path.fate is Fate.KEPT]  # each of them was counted
     return {
         "tokens": token_bill(paths),
         "started": len(paths),
         "pruned": len(pruned),
         "tiers": {tier: pruned.count(tier) for tier in Tier},
-        "counted": sum(path.counted for path in paths),
-        "ended_uncounted": sum(path.ended_uncounted for path in paths),
-        "failed": sum(path.fate is Fate.FAILED for path in paths),
-        "ended_by_probe": sum(path.by_probe and path.fate is Fate.KEPT for path in paths),
-        "abstained": sum(path.counted and path.fate is Fate.KEPT and path.answer is None for path in paths),
+        "counted": sum([path.counted for path in paths]),
+        "ended_uncounted": sum([path.ended_uncounted for path in paths if path.fate is Fate.DISCARDED]),
+        "failed": sum([path.fate is Fate.FAILED for path in paths]),
+        "ended_by_probe": sum([path.by_probe for path in kept]),
+        "abstained": sum([path.answer is None for path in kept]),
     }
 
 

@@ -87,6 +87,7 @@ class Session:
         self._budget, self._window = options.paths or 1, options.window
         self._max_tokens = inf if options.max_tokens is None else options.max_tokens
         self._reads, self._probe_rule = strategy.reads_confidence, strategy.probe
+        self._needs_certainty = strategy.needs_certainty
         self._phase = Phase.NEW
         self._gate = OPEN_GATE
         self._poll = Poll(strategy.weigh, self._budget)
@@ -219,7 +220,7 @@ class Session:
         self._steps = max(self._steps, path.chain + path.tokens)
 
     def _on_ended(self, path: PathState, event: Ended) -> list[Action]:
-        if path.hold(event):
+        if self._probe_rule is not None and path.hold(event):
             return []
         _, fate, answer, summary, tokens = event
         running = path.fate is None
@@ -247,7 +248,7 @@ class Session:
     def _take_confidence(self, path: PathState, summary: Summary | None) -> None:
         """What the votes of an ended path weigh, once the window is known."""
         if self._reads:
-            if self.strategy.needs_certainty and (summary is None or isnan(summary.mean_certainty)):
+            if self._needs_certainty and (summary is None or isnan(summary.mean_certainty)):
                 raise UsageError(NO_CERTAINTY)
             path.take_summary(summary)
             if self._window is not None:
@@ -255,7 +256,8 @@ class Session:
 
     def _end_path(self, path: PathState, fate: Fate) -> list[Action]:
         path.end(fate)
-        self._generated += path.drop_held()
+        if self._probe_rule is not None:
+            self._generated += path.drop_held()
         self._running -= 1
         self._order.ended(path)
         if path.warmup and fate is Fate.KEPT:
@@ -285,7 +287,8 @@ class Session:
             return self._finish("max_tokens")
         if self._probe_votes is not None:
             request = request or self._order.request_expected(self._poll)
-        return [*request, *self._start_paths()]
+        starts = self._start_paths()
+        return [*request, *starts] if request else starts
 
     def _count_votes(self) -> Sequence[Action]:
         """Count paths in their order, one at a time, until the stop rule is satisfied or a class is missing."""
@@ -296,10 +299,9 @@ class Session:
             self._choose_window()
             self._count_passed()
         while not self._settled and (path := self._order.next()) is not None:
-            request = self._order.request_class(path, self._poll)
+            request = self._order.pass_turn(path, self._poll)
             if request is not None:
                 return request
-            self._order.pass_turn()
             self._count(path)
         return ()
 

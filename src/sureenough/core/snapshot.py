@@ -111,11 +111,8 @@ class SnapshotCache:
     def __init__(self) -> None:
         self._paths: list[PathSnapshot] = []
         self._changed: set[int] = set()
+        self.changed = self._changed.add  # a path is different now
         self._votes: tuple[int, VoteSnapshot] | None = None  # of this version of the poll
-
-    def changed(self, number: int) -> None:
-        """A path is different now."""
-        self._changed.add(number)
 
     def take(
         self, paths: Sequence[PathState], poll: Poll, stop: StopRule

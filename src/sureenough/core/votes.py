@@ -102,8 +102,8 @@ class Poll:
         self._expected.pop(path, None)
         self.last = path
         self.version += 1
-        self.outcomes[path] = None if ballot is None else self._class(ballot.answer)
         if ballot is None:
+            self.outcomes[path] = None
             return
         self.ballots.append(ballot)
         candidate = self._assign(ballot)
@@ -119,7 +119,6 @@ class Poll:
         self._classes = classes
         self._candidates, self._owners = {}, []
         for ballot in self.ballots:
-            self.outcomes[ballot.path] = self._class(ballot.answer)
             self._assign(ballot)
         self._stale = True
 
@@ -179,7 +178,7 @@ class Poll:
         return answer if self._classes is None else self._classes.get(answer, answer)
 
     def _assign(self, ballot: Ballot) -> _Candidate:
-        key = self._class(ballot.answer)
+        key = self.outcomes[ballot.path] = self._class(ballot.answer)
         candidate = self._candidates.get(key)
         if candidate is None:
             candidate = self._candidates[key] = _Candidate(ballot.path, ballot.answer)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import heapq
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from sureenough.core.events import Action, Cancel, Classify, Ended, Expired, Fate, Start, Summary, Tokens
 from sureenough.core.probing import ProbeRule
@@ -42,7 +42,7 @@ def fast_replay(paths: Sequence[RecordedPath | SummarisedPath], session: Session
 class _FastReplay:
     def __init__(self, paths: Sequence[RecordedPath | SummarisedPath], session: Session) -> None:
         self.paths, self.session = paths, session
-        self.reads = session.strategy.reads_confidence
+        self.reads, self.prunes = session.strategy.reads_confidence, session.strategy.prunes
         self.window = session.options.window or 1
         self.max_tokens = session.options.max_tokens
         self.probe_tokens: list[list[tuple[int, int]]] = []  # of each path: at which token, how many
@@ -110,7 +110,8 @@ class _FastReplay:
                 heapq.heappush(self.ends, (self.tick + (path.tokens or 1), action.path))
             elif isinstance(action, Cancel) and action.path in self.running:
                 generated = self.generated(action.path, self.running.pop(action.path))
-                self.session.receive(Ended(action.path, action.fate, None, self.summary(action.path, generated)))
+                summary = self.with_probes(action.path, Summary(generated))
+                self.session.receive(Ended(action.path, action.fate, None, summary))
             elif isinstance(action, Classify):
                 raise ProtocolError(f"the class of the answer {action.answers[-1]!r} was not given")
 
@@ -119,31 +120,28 @@ class _FastReplay:
         number = action.path
         path = self.paths[number]
         if isinstance(path, SummarisedPath):
-            if self.session.strategy.prunes:
+            if self.prunes:
                 raise ProtocolError(f"path {number} has no signals, and {self.session.strategy.name} prunes by them")
             return _RunningPath(self.tick, path.tokens, Ended(number, Fate.KEPT, path.answer, path.summary))
         if not self.reads:
-            return self.kept(number, self.summary(number, path.tokens))
-        windows = path.windows(self.window)
-        closed = None if action.warmup else action.gate.first_closed(windows)
+            return self.kept(number, Summary(path.tokens))
+        closed = action.gate.first_closed(path.windows(self.window)) if self.prunes and not action.warmup else None
         if closed is not None:
             summary = Summary(closed.tokens, tier=closed.tier, probe_tokens=self.probed(number, closed.tokens - 1))
             return _RunningPath(self.tick, closed.tokens, Ended(number, Fate.PRUNED, None, summary))
-        means = windows.mean_peak, windows.mean_conf
-        summary = self.summary(number, windows.tokens, windows.lowest, windows.tail, None, windows, *means)
-        if self.session.strategy.needs_certainty:
-            summary = summary._replace(mean_certainty=path.mean_certainty)
-        return self.kept(number, summary)
+        return self.kept(number, path.summary(self.window))
 
     def kept(self, number: int, summary: Summary) -> _RunningPath:
+        if self.probe_tokens:
+            summary = self.with_probes(number, summary)
         return _RunningPath(self.tick, summary.tokens, Ended(number, Fate.KEPT, self.paths[number].answer, summary))
 
-    def summary(self, number: int, tokens: int, *confidence: Any) -> Summary:
-        """A path after so many tokens, with those of its probes."""
+    def with_probes(self, number: int, summary: Summary) -> Summary:
+        """A path's summary with the tokens of its probes."""
         if not self.probe_tokens:
-            return Summary(tokens, *confidence)
-        by_probe = tokens == self.paths[number].tokens < self.own_ends[number]
-        return Summary(tokens, *confidence)._replace(probe_tokens=self.probed(number, tokens), by_probe=by_probe)
+            return summary
+        by_probe = summary.tokens == self.paths[number].tokens < self.own_ends[number]
+        return summary._replace(probe_tokens=self.probed(number, summary.tokens), by_probe=by_probe)
 
     def generated(self, number: int, path: _RunningPath) -> int:
         """Its tokens at this moment: in this tick, only paths up to `turn` have grown."""

@@ -65,6 +65,7 @@ class RecordedPath:
     probes: tuple[RecordedProbe, ...] | None = None  # None: it was recorded without probes
     mean_certainty: float = nan  # over all tokens; NaN if its engine did not read the whole vocabulary
     _scans: dict[int, Windows] = field(default_factory=dict, init=False, repr=False)
+    _summaries: dict[int, Summary] = field(default_factory=dict, init=False, repr=False)
     _cuts: dict[tuple[int, str | None], RecordedPath] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -120,12 +121,19 @@ class RecordedPath:
             windows = self._scans[window] = scan(np.asarray(self.peak), np.asarray(self.conf), window)
         return windows
 
+    def summary(self, window: int) -> Summary:
+        """What an engine that watched it to its end would know of it; made once."""
+        summary = self._summaries.get(window)
+        if summary is None:
+            windows = self.windows(window)
+            means = windows.mean_peak, windows.mean_conf
+            summary = Summary(self.tokens, windows.lowest, windows.tail, None, windows, *means)
+            summary = self._summaries[window] = summary._replace(mean_certainty=self.mean_certainty)
+        return summary
+
     def summarised(self, window: int) -> SummarisedPath:
         """What a strategy that does not prune reads of it."""
-        windows = self.windows(window)
-        means = windows.mean_peak, windows.mean_conf
-        summary = Summary(self.tokens, windows.lowest, windows.tail, None, None, *means)
-        return SummarisedPath(self.answer, summary._replace(mean_certainty=self.mean_certainty))
+        return SummarisedPath(self.answer, self.summary(window)._replace(windows=None))
 
 
 class SummarisedPath(NamedTuple):
