@@ -155,33 +155,36 @@ def try_sampler(size: Size, folder: Path, device: str) -> dict[str, Any]:
 
 
 class Passes:
-    """Forward and backward over a batch, compiled if that works here."""
+    """Forward and backward over a batch; the layers are compiled, once for all of them, if that works here."""
 
     def __init__(self, model: Searcher, arguments: argparse.Namespace, device: str, log: Log) -> None:
         self._model, self._device, self._log = model, device, log
         self._micro = arguments.micro
-        self._compile = not arguments.no_compile
-        self._body: Any = None
+        self._compiled = not arguments.no_compile
+        if self._compiled:
+            for layer in model.model.layers:
+                layer.compile()
 
     def __call__(self, rows: Tensor) -> float:
         """Add up the gradients; returns the mean loss."""
         try:
-            self._body = self._body or (torch.compile(self._model) if self._compile else self._model)
-            return self._run(self._body, rows)
+            return self._run(rows)
         except Exception as error:
-            if not self._compile:
+            if not self._compiled:
                 raise
             self._log(compilation_failed=repr(error)[:1000])
-            self._compile, self._body = False, self._model
+            self._compiled = False
+            for layer in self._model.model.layers:
+                layer._compiled_call_impl = None  # as it was before compile()
             self._micro = max(1, self._micro // 4)  # uncompiled passes need more memory
             self._model.zero_grad(set_to_none=True)
-            return self._run(self._model, rows)
+            return self._run(rows)
 
-    def _run(self, body: Any, rows: Tensor) -> float:
+    def _run(self, rows: Tensor) -> float:
         parts = rows.split(self._micro)
         losses = []
         for part in parts:
-            loss = loss_of(body, part, self._device) / len(parts)
+            loss = loss_of(self._model, part, self._device) / len(parts)
             loss.backward()
             losses.append(loss.detach())
         return float(sum(losses))
