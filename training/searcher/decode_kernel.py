@@ -54,10 +54,11 @@ def attend(query: Any, key: Any, value: Any, position: Any) -> Any:
     Keys and values are [rows, groups, longest, head].
     """
     rows, groups, longest, head = key.shape
+    query = query.contiguous()
     out = torch.empty_like(query)
     count, repeat = query.shape[1], query.shape[2] // groups
     lines = max(LEAST, triton.next_power_of_2(count * repeat))
     attend_kernel[rows, groups](
-        query.contiguous(), key, value, position, out, head**-0.5, longest, count, groups, repeat, head, lines, BLOCK
+        query, key, value, position, out, head**-0.5, longest, count, groups, repeat, head, lines, BLOCK
     )
     return out

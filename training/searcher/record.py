@@ -13,6 +13,7 @@ import time
 from collections import defaultdict
 from collections.abc import Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import cache
 from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
@@ -44,8 +45,13 @@ class Part(NamedTuple):
     grid: int
     paths: int
 
-    def problems(self) -> list[GeneratedProblem]:
-        return problems_of(self.seed, {"countdown": self.countdown, "grid": self.grid})
+    def __str__(self) -> str:
+        return f"{self.countdown},{self.grid},{self.paths}"
+
+
+@cache
+def problems_in(part: Part) -> list[GeneratedProblem]:
+    return problems_of(part.seed, {"countdown": part.countdown, "grid": part.grid})
 
 
 SCAN, POOL, WIDE = Part("scan", 9001, 8, 4, 16), Part("pool", 9002, 40, 20, 128), Part("wide", 9003, 6, 2, 512)
@@ -60,10 +66,8 @@ def options(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--top-p", type=float, default=0.95)
     parser.add_argument("--slots", type=int, default=2048, help="paths at once, fewer if the memory is too small")
     for part in (SCAN, POOL, WIDE):
-        sizes = ",".join(map(str, part[2:]))
-        parser.add_argument(
-            f"--{part.name}", default=sizes, help=f"problems of Countdown and of grids per level, and paths: {sizes}"
-        )
+        words = f"problems of Countdown and of grids per level, and paths: {part}"
+        parser.add_argument(f"--{part.name}", default=str(part), help=words)
     return parser.parse_args(arguments)
 
 
@@ -94,7 +98,7 @@ def scan(sampler: Sampler, part: Part, arguments: argparse.Namespace) -> float:
     file = arguments.run / "temperature.json"
     if file.exists():
         return float(json.loads(file.read_text())["temperature"])
-    problems, temperatures = part.problems(), [float(one) for one in arguments.temperatures.split(",")]
+    problems, temperatures = problems_in(part), [float(one) for one in arguments.temperatures.split(",")]
     prompts = [prompt_tokens(problem.question) for problem in problems] * len(temperatures)
     degrees = [one for one in temperatures for _ in problems]
     paths = list(sampler.sample(prompts, [part.paths] * len(prompts), degrees, arguments.top_p, part.seed))
@@ -149,7 +153,7 @@ def record(sampler: Sampler, parts: list[Part], temperature: float, arguments: a
     with ThreadPoolExecutor() as threads:
         files = {part.name: Files(arguments.run, part, threads) for part in parts}
         for part in parts:
-            problems = part.problems()
+            problems = problems_in(part)
             listed = [[one.id, one.question, one.gold, one.level] for one in problems]
             (arguments.run / f"{part.name}-questions.json").write_text(json.dumps(listed))
             kept[part.name] = list(files[part.name].done())
@@ -181,7 +185,7 @@ def record(sampler: Sampler, parts: list[Part], temperature: float, arguments: a
             job.result()
     for part in parts:
         if kept[part.name]:
-            log(arguments.run, part=part.name, summary=report(part.problems(), kept[part.name]))
+            log(arguments.run, part=part.name, summary=report(problems_in(part), kept[part.name]))
 
 
 def main() -> None:
@@ -191,6 +195,8 @@ def main() -> None:
         Part(part.name, part.seed, *map(int, getattr(arguments, part.name).split(",")))
         for part in (SCAN, POOL, WIDE)
     )  # fmt: skip
+    for part in (chosen, pool, wide):
+        problems_in(part)  # by other processes, which had better not be forked once there is a GPU in this one
     sampler = make_sampler(arguments.run, arguments.slots)
     log(arguments.run, slots=sampler.slots, attention=sampler.attend.__name__)
     temperature = scan(sampler, chosen, arguments)

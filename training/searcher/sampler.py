@@ -194,21 +194,21 @@ class Sampler:
         log_p = logits.log_softmax(-1)
         top = log_p.topk(TOP).values.clamp(min=FLOOR)
         idle = self.done
-        peak = torch.where(idle, 0.0, top[:, 0].exp())
-        chosen = torch.where(idle, CLOSE, self._draw(logits))
+        peak = top[:, 0].exp().masked_fill(idle, 0.0)
+        chosen = self._draw(logits).masked_fill(idle, CLOSE)
         self.drawn.index_copy_(1, self.counter, chosen[:, None].to(torch.int16))
         both = torch.stack((peak, -top.mean(-1))).to(torch.float16)
         self.signals.index_copy_(2, self.counter, both[:, :, None])
         self.counter.add_(1)
         full = self.positions + 2 >= self.longest
         ended = idle | full | (chosen == CLOSE)
-        self.positions.copy_(torch.where(ended, 0, self.positions + 1))  # at 0 attention has nothing to read
+        self.positions.copy_((self.positions + 1).masked_fill(ended, 0))  # at 0 attention has nothing to read
         self.tokens.copy_(chosen)
         self.done.copy_(ended)
 
     def _draw(self, logits: Tensor) -> Tensor:
         shares, order = (logits / self.temperature).softmax(-1).sort(-1, descending=True)
-        shares = torch.where(shares.cumsum(-1) - shares > self.top_p, 0.0, shares)
+        shares = shares.masked_fill(shares.cumsum(-1) - shares > self.top_p, 0.0)
         place = (shares / torch.empty_like(shares).exponential_(1).clamp_(min=1e-10)).argmax(-1, keepdim=True)
         return order.gather(1, place)[:, 0]
 

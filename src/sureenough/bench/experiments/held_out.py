@@ -44,7 +44,7 @@ def held_out_tables(results: Sequence[list[CellResult]], points: float) -> list[
          c.QUESTIONS, c.ACCURACY, *c.PAIRED, c.TOKENS, SAVING],
         [
             f"chosen on {results[0][0].source.dataset}: the cheapest whose paired interval stays above -{points:g} "
-            "point, else the cheapest whose difference does; the rows of other pools had no part in the choice",
+            "point, else the cheapest whose difference does, else the closest; other pools had no part in the choice",
             "best of those that prune against best of those without either: what depth is worth here",
         ],
     )  # fmt: skip
