@@ -106,7 +106,7 @@ def load_paths(file: Path) -> Iterator[Sampled]:
     at = letter = probe = 0
     columns = (arrays[name].tolist() for name in ("question", "number", "tokens", "bytes", "probed", "finished"))
     for question, number, tokens, letters, probed, finished in zip(*columns, strict=True):
-        signals = (signal[at : at + tokens] for signal in (peak, conf))
+        words, own_peak, own_conf = text[letter : letter + letters], peak[at : at + tokens], conf[at : at + tokens]
         own = [Probed(place, None if answer < 0 else answer, n) for place, answer, n in probes[probe : probe + probed]]
-        yield Sampled(question, number, text[letter : letter + letters], *signals, finished, own)
+        yield Sampled(question, number, words, own_peak, own_conf, finished, own)
         at, letter, probe = at + tokens, letter + letters, probe + probed
