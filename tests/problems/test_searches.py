@@ -10,7 +10,7 @@ from random import Random
 
 import numpy as np
 import pytest
-from searcher import corpus, countdown_traces, grid_traces, pool
+from searcher import corpus, countdown_traces, grid_traces, job, pool
 from searcher.files import Probed, Sampled, load_paths, load_weights, save_paths, save_weights
 from searcher.sample import drawn, write_sample
 from searcher.trace import GIVEN_UP, LONGEST
@@ -231,3 +231,36 @@ def test_weights_come_back_from_their_pieces(tmp_path: Path, monkeypatch: pytest
     assert len(list(tmp_path.glob("model.safetensors.*"))) > 5
     loaded = load_weights(tmp_path)
     assert {name: values.tolist() for name, values in loaded.items()} == {n: v.tolist() for n, v in tensors.items()}
+
+
+def test_a_step_of_the_job_is_started_again_until_it_ends_well_or_the_time_is_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock, begun, statuses = [job.STARTED], list[float](), [1, -9, 0]
+
+    def once(run: Path, step: str, arguments: list[str], seconds: float) -> int:
+        begun.append(seconds)
+        clock[0] += 100
+        return statuses[len(begun) - 1]
+
+    def sleep(seconds: float) -> None:
+        clock[0] += seconds
+
+    monkeypatch.setattr(job, "once", once)
+    monkeypatch.setattr("searcher.job.time.monotonic", lambda: clock[0])
+    monkeypatch.setattr("searcher.job.time.sleep", sleep)
+    assert job.repeated(tmp_path, "train", [], 600.0)
+    assert begun == [600.0, 498.0, 396.0]
+    assert not job.repeated(tmp_path, "record", [], 310.0)
+    assert "train ended with -9 after 100 s" in (tmp_path / "job.log").read_text()
+
+
+def test_a_step_that_goes_on_for_too_long_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(job, "GRACE", 0.0)
+    monkeypatch.setattr("searcher.job.sys.executable", "/bin/sleep")  # ends with 1: unknown options
+    assert job.once(tmp_path, "train", [], 30.0) == 1
+    slow = tmp_path / "slow"
+    slow.write_text("#!/bin/sh\nsleep 60\n")
+    slow.chmod(0o755)
+    monkeypatch.setattr("searcher.job.sys.executable", str(slow))
+    assert job.once(tmp_path, "train", [], 0.2) == -9
