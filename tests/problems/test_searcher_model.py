@@ -12,6 +12,7 @@ import pytest
 
 torch: Any = pytest.importorskip("torch")
 
+from searcher.attention import attend_plainly  # noqa: E402
 from searcher.evaluate import choose  # noqa: E402
 from searcher.files import Sampled, load_paths  # noqa: E402
 from searcher.model import Searcher, Size  # noqa: E402
@@ -19,7 +20,7 @@ from searcher.muon import Muon, orthogonal  # noqa: E402
 from searcher.probe import OPENING, ROOM, read  # noqa: E402
 from searcher.record import Part, record  # noqa: E402
 from searcher.record import options as record_options  # noqa: E402
-from searcher.sampler import Sampler, attend_plainly  # noqa: E402
+from searcher.sampler import Sampler  # noqa: E402
 from searcher.train import loss_of, options, schedule  # noqa: E402
 from shape import CLOSE, prompt_tokens  # noqa: E402
 
