@@ -1,7 +1,9 @@
 """Convert between the two forms of the checkpoint: transformers' folder, and the GGUF file in the package.
 
-python training/export.py gguf FOLDER FILE    after training
-python training/export.py folder OUT          the shipped model as transformers and vLLM load it
+python training/export.py gguf FOLDER FILE         after training
+python training/export.py gguf FOLDER FILE Q5_1    with fewer bits: Q8_0, Q5_1, Q5_0 or Q4_0
+python training/export.py folder OUT               the shipped model as transformers and vLLM load it
+python training/export.py tokenizer FOLDER         what they need beside weights and configuration
 """
 
 from __future__ import annotations
@@ -40,14 +42,14 @@ def names(layers: int) -> dict[str, str]:
     return renamed
 
 
-def to_gguf(folder: Path, file: Path) -> None:
-    """Write the GGUF file: 16-bit matrices, 32-bit norms."""
-    from gguf import GGUFWriter
+def to_gguf(folder: Path, file: Path, bits: str = "F16") -> None:
+    """Write the GGUF file: matrices in 16 bits or fewer, 32-bit norms."""
+    from gguf import GGMLQuantizationType, GGUFWriter, quantize
     from safetensors.numpy import load_file
 
     shape = json.loads((folder / "config.json").read_text())
     writer = GGUFWriter(file, ARCHITECTURE)
-    writer.add_name("sureenough reasoner")
+    writer.add_name(f"sureenough {file.stem}")
     writer.add_license("Apache-2.0")
     writer.add_context_length(shape["max_position_embeddings"])
     writer.add_embedding_length(shape["hidden_size"])
@@ -62,8 +64,8 @@ def to_gguf(folder: Path, file: Path) -> None:
     _add_tokenizer(writer)
     weights = load_file(folder / "model.safetensors")
     for theirs, ours in names(shape["num_hidden_layers"]).items():
-        tensor = weights[theirs]
-        writer.add_tensor(ours, tensor.astype(np.float32 if tensor.ndim == 1 else np.float16))
+        tensor, kind = weights[theirs], GGMLQuantizationType["F32" if weights[theirs].ndim == 1 else bits]
+        writer.add_tensor(ours, quantize(tensor.astype(np.float32), kind), raw_dtype=kind)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
@@ -107,11 +109,13 @@ def to_folder(file: Path, folder: Path) -> None:
 def main() -> None:
     """Convert in the direction that the arguments name."""
     match sys.argv[1:]:
-        case ["gguf", folder, file]:
-            to_gguf(Path(folder), Path(file))
+        case ["gguf", folder, file, *bits] if len(bits) < 2:
+            to_gguf(Path(folder), Path(file), *bits)
             print(sha256(Path(file).read_bytes()).hexdigest())
         case ["folder", folder]:
             to_folder(SHIPPED, Path(folder))
+        case ["tokenizer", folder]:
+            save_tokenizer(Path(folder))
         case _:
             sys.exit(__doc__)
 

@@ -153,7 +153,7 @@ def test_probes_windows_and_strategies_of_the_caller(tmp_path: Path) -> None:
     source = make_pool(tmp_path)
     probed = table(run("long", source), "strategies")
     names = [name for name in map(str, column(probed, "strategy")) if "+probe" in name]
-    assert names == [f"{name}+probe:every=8" for name in ("sc", "ac", "ddc", "sure")]
+    assert names == [f"{name}+probe:every=8,agree={n}" for name in ("sc", "ac", "ddc", "sure") for n in (3, 8)]
     few = table(run("long", source, strategies=("ddc",), sweep=(16.0, 8.0)), "strategies")
     assert list(zip(column(few, "strategy"), column(few, "window"), strict=True)) == [
         ("sc", None), ("ddc", 8), ("ddc", 16),
@@ -197,3 +197,17 @@ def test_cells_that_learn_and_need_signals_are_the_same_with_several_workers(tmp
     assert [line.runs.answers for line in one.results] == [line.runs.answers for line in two.results]
     assert [line.states for line in one.results] == [line.states for line in two.results]
     assert one.results[-1].row.pruned > 0
+
+
+def test_what_is_chosen_on_the_first_pool_is_shown_on_the_others(known: ExperimentResult, tmp_path: Path) -> None:
+    first, second = make_pool(tmp_path), known_pool(tmp_path)
+    both = run("long", first, second)
+    one = table(both, "held-out")
+    rows = list(zip(column(one, "dataset"), column(one, "strategy"), column(one, "chosen as"), strict=True))
+    names = list(dict.fromkeys(dataset for dataset, _, _ in rows))
+    assert names == [first.dataset, "known"]
+    shown = {str(name): str(reasons) for dataset, name, reasons in rows if dataset == first.dataset}
+    assert shown["sc"] == "compared with"
+    assert any("best of all" in reasons for reasons in shown.values())
+    assert {name for dataset, name, _ in rows if dataset == "known"} <= shown.keys()
+    assert not [other for other in known.tables if other.name == "held-out"], "one pool has no other"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,21 +12,26 @@ import pytest
 
 torch: Any = pytest.importorskip("torch")
 
-from searcher.files import Sampled  # noqa: E402
+from searcher.attention import attend_plainly  # noqa: E402
+from searcher.evaluate import choose  # noqa: E402
+from searcher.files import Sampled, load_paths  # noqa: E402
 from searcher.model import Searcher, Size  # noqa: E402
 from searcher.muon import Muon, orthogonal  # noqa: E402
-from searcher.probe import probe  # noqa: E402
-from searcher.sampler import Sampler, attend_plainly  # noqa: E402
+from searcher.probe import OPENING, ROOM, read  # noqa: E402
+from searcher.record import Part, record  # noqa: E402
+from searcher.record import options as record_options  # noqa: E402
+from searcher.sampler import Sampler  # noqa: E402
 from searcher.train import loss_of, options, schedule  # noqa: E402
 from shape import CLOSE, prompt_tokens  # noqa: E402
 
+torch.set_num_threads(1)  # the tensors are small, and threads that wait for each other are slow on a busy machine
 PROMPTS = [prompt_tokens("a"), prompt_tokens("a longer one"), prompt_tokens("bc")]
 
 
-def small_model() -> Searcher:
+def small_model(context: int = 128) -> Searcher:
     """A model that is sure enough of some tokens to make signals differ."""
     torch.manual_seed(0)
-    model = Searcher(Size(64, 2, head=32, context=128))
+    model = Searcher(Size(64, 2, head=32, context=context))
     with torch.no_grad():
         for weight in model.parameters():
             weight.normal_(1.0 if weight.ndim == 1 else 0.0, 0.2)
@@ -46,7 +53,7 @@ def test_sampled_signals_are_those_of_the_whole_text() -> None:
     model = small_model()
     with torch.no_grad():
         model.model.embed_tokens.weight[CLOSE] *= 1.5  # so that some paths end early and slots are used again
-    paths = list(Sampler(model, slots=4, longest=100).sample(PROMPTS, 6, 1.0, seed=1))
+    paths = list(Sampler(model, slots=4, longest=100).sample(PROMPTS, [6] * 3, [1.0] * 3, seed=1))
     assert sorted((path.question, path.number) for path in paths) == [(q, n) for q in range(3) for n in range(6)]
     assert len({path.finished for path in paths}) == 2
     for path in paths:
@@ -61,17 +68,73 @@ def test_sampled_signals_are_those_of_the_whole_text() -> None:
 
 def test_low_temperature_takes_the_most_likely_token() -> None:
     model = small_model()
-    paths = list(Sampler(model, slots=6, longest=60).sample(PROMPTS[:1], 6, 1e-4))
+    paths = list(Sampler(model, slots=6, longest=60).sample(PROMPTS[:1], [6], [1e-4]))
     assert len({path.text for path in paths}) == 1
 
 
-def test_every_path_is_probed_at_every_point_before_its_end() -> None:
+def most_likely(model: Searcher, tokens: list[int], many: int) -> list[int]:
+    """The most likely tokens after these, by a pass over the whole text for each."""
+    own = list(tokens)
+    with torch.no_grad():
+        for _ in range(many):
+            own.append(int(model(torch.tensor([own]))[0, -1].argmax()))
+    return own[len(tokens) :]
+
+
+def test_probes_read_the_path_so_far_and_leave_it_alone() -> None:
     model = small_model()
-    ones = np.ones(20)
-    paths = [Sampled(0, 4, b"x" * 20, ones, ones, False), Sampled(1, 0, b"y" * 9, ones[:10], ones[:10], True)]
-    probes = probe(Sampler(model, 2, 128, chunk=16), ["a", "b"], paths, 5)
-    assert sorted(one[:3] for one in probes) == [(0, 4, 5), (0, 4, 10), (0, 4, 15), (1, 0, 5)]
-    assert all(one.answer is None for one in probes)  # this model does not write numbers
+    sampler = Sampler(model, slots=3, longest=120, chunk=16)
+    paths = list(sampler.sample(PROMPTS, [2] * 3, [1.0] * 3, seed=1, probed=True))
+    plain = list(Sampler(model, slots=3, longest=120, chunk=16).sample(PROMPTS, [2] * 3, [1.0] * 3, seed=1))
+    assert [path.text for path in paths] == [path.text for path in plain]
+    for path in paths:
+        assert [probe.at for probe in path.probes] == list(range(16, len(path.conf), 16))
+        for at, answer, tokens in path.probes:
+            begun = [*PROMPTS[path.question], *path.text[:at], *OPENING]
+            if len(begun) + ROOM >= 120:
+                assert (answer, tokens) == (None, 0)
+            elif len(path.text) >= len(path.conf) - 1:
+                assert (answer, tokens) == read(most_likely(model, begun, ROOM))
+    assert sum(probe.tokens > 0 for path in paths for probe in path.probes) > 9
+
+
+def test_an_answer_ends_with_its_box() -> None:
+    assert read([*b"87}.\n123"]) == (87, 3)
+    assert read([*b"8x}.\n123"]) == (None, 3)
+    assert read([*b"1234567", CLOSE]) == (None, 8)
+
+
+def test_no_question_is_begun_when_the_time_is_over() -> None:
+    model = small_model()
+    sampled = Sampler(model, slots=2, longest=60, chunk=8).sample(PROMPTS, [5] * 3, [1.0] * 3, until=0.0)
+    assert not list(sampled)
+
+
+def test_a_recording_goes_on_with_the_questions_that_are_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("searcher.record.TOKENS_PER_FILE", 1)
+    monkeypatch.setattr("searcher.evaluate.ProcessPoolExecutor", ThreadPoolExecutor)
+    sampler = Sampler(small_model(context=320), slots=20, chunk=64)
+    parts = [Part("pool", 9002, 1, 0, 2), Part("wide", 9003, 1, 0, 3)]
+    arguments = record_options([str(tmp_path)])
+    record(sampler, parts, 1.0, arguments)
+    assert len(list(tmp_path.glob("pool.*.xz"))) == 5
+    lost = tmp_path / "pool.003.xz"
+    questions = {path.question for path in load_paths(lost)}
+    lost.unlink()
+    record(sampler, parts, 1.0, arguments)
+    assert {path.question for path in load_paths(tmp_path / "pool.005.xz")} == questions
+    assert len(list(tmp_path.glob("pool.*.xz"))) == 5
+    assert len(list(tmp_path.glob("wide.*.xz"))) == 5
+
+
+def test_the_temperature_is_the_one_that_meets_the_aim_or_misses_it_least() -> None:
+    def measured(one: float, majority: float) -> dict[str, Any]:
+        return {"one_path": one, "majority": majority}
+
+    assert choose({0.6: measured(0.5, 0.7), 0.8: measured(0.4, 0.7), 1.0: measured(0.2, 0.6)}) == (0.8, True)
+    assert choose({0.6: measured(0.9, 0.95), 0.8: measured(0.7, 0.9), 1.0: measured(0.1, 0.3)}) == (0.8, False)
 
 
 @pytest.mark.skipif(os.environ.get("TRITON_INTERPRET") != "1", reason="needs Triton's interpreter, or a GPU")
@@ -80,9 +143,13 @@ def test_the_kernel_agrees_with_plain_torch() -> None:
     from searcher.decode_kernel import attend
 
     torch.manual_seed(0)
-    query, key, value = torch.randn(5, 4, 32), torch.randn(5, 2, 200, 32), torch.randn(5, 2, 200, 32)
-    position = torch.tensor([0, 63, 64, 130, 199])
-    torch.testing.assert_close(attend(query, key, value, position), attend_plainly(query, key, value, position))
+    key, value = torch.randn(5, 2, 200, 32), torch.randn(5, 2, 200, 32)
+    position = torch.tensor([0, 63, 64, 130, 195])
+    for count in (1, 5, 23):  # the last path has no room for 23 tokens: those that do not fit are not compared
+        query = torch.randn(5, count, 4, 32)
+        ours, plain = attend(query, key, value, position), attend_plainly(query, key, value, position)
+        torch.testing.assert_close(ours[:, :5], plain[:, :5])
+        torch.testing.assert_close(ours[:4], plain[:4])
 
 
 def test_muon_moves_by_nearly_orthogonal_matrices() -> None:

@@ -10,8 +10,8 @@ from random import Random
 
 import numpy as np
 import pytest
-from searcher import corpus, countdown_traces, grid_traces, pool
-from searcher.files import Probed, Sampled, load_paths, load_probes, load_weights, save_paths, save_probes, save_weights
+from searcher import corpus, countdown_traces, grid_traces, job, pool
+from searcher.files import Probed, Sampled, load_paths, load_weights, save_paths, save_weights
 from searcher.sample import drawn, write_sample
 from searcher.trace import GIVEN_UP, LONGEST
 from shape import CLOSE, OPEN, PAD
@@ -155,45 +155,36 @@ def test_processes_give_the_rows_that_their_seeds_name() -> None:
 def test_paths_come_back_from_their_file(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     paths = [
-        Sampled(i // 2, i % 2, b"x" * (n - 1), rng.random(n).astype("f2"), rng.random(n).astype("f2") * 9, bool(i % 3))
+        Sampled(i // 2, i % 2, b"x" * (n - 1), rng.random(n).astype("f2"), rng.random(n).astype("f2") * 9, bool(i % 3),
+                [Probed(64, 87, 3), Probed(128, None, 8)] if i == 2 else [])
         for i, n in enumerate((1, 7, 300))
-    ]
+    ]  # fmt: skip
     save_paths(tmp_path / "paths.xz", paths)
     for path, again in zip(paths, load_paths(tmp_path / "paths.xz"), strict=True):
-        assert (path.question, path.number, path.text, path.finished) == again[:3] + again[5:]
+        assert (*path[:3], path.finished, path.probes) == again[:3] + again[5:]
         assert (path.peak == again.peak).all()
         assert (path.conf == again.conf).all()
-
-
-def test_probes_come_back_from_their_file(tmp_path: Path) -> None:
-    probes = [Probed(0, 1, 64, 87, 3), Probed(0, 1, 128, None, 16)]
-    save_probes(tmp_path / "one.probes.xz", probes)
-    save_probes(tmp_path / "none.probes.xz", [])
-    assert list(load_probes(tmp_path / "one.probes.xz")) == probes
-    assert not list(load_probes(tmp_path / "none.probes.xz"))
 
 
 COLLECTIONS = ("grid", "countdown", "countdown")
 
 
-def made_pool(folder: Path, *words: str, without: str = "") -> Pool:
-    """Twelve questions with three paths each, in two files whose names do not sort by number, as a pool."""
+def made_pool(folder: Path, *words: str) -> Pool:
+    """Twelve questions with three paths each, in two files, the later ones in the first, as a pool."""
     rng = np.random.default_rng(0)
     listed = [[f"{COLLECTIONS[q % 3]}-{q}", "?", "7", 1 + q % 5] for q in range(12)]
-    (folder / "questions.json").write_text(json.dumps(listed))
+    (folder / "pool-questions.json").write_text(json.dumps(listed))
+    (folder / "temperature.json").write_text('{"temperature": 0.8, "top_p": 0.95, "scan": {}}')
+    probes = [Probed(64, 64, 3), Probed(128, 128, 3)]
     paths = [
-        Sampled(q, n, rb"x \boxed{%d}." % (7 + n), rng.random(150), rng.random(150), n < 2)
+        Sampled(q, n, rb"x \boxed{%d}." % (7 + n), rng.random(150), rng.random(150), n < 2, probes)
         for q in range(12)
         for n in range(3)
     ]
-    files = []
-    for number, some in ((10, paths[:20]), (2, paths[20:])):
-        files += [folder / f"pool.{number}.xz", folder / f"pool.{number}.probes.xz"]
-        save_paths(files[-2], some)
-        save_probes(files[-1], [Probed(path.question, path.number, at, at, 3) for path in some for at in (128, 64)])
-    inputs = [str(file) for file in (folder / "questions.json", *files) if file.name != without]
+    save_paths(folder / "pool.000.xz", paths[21:])
+    save_paths(folder / "pool.001.xz", paths[:21])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sys, "argv", ["pool", str(folder / "made.parquet"), *inputs, "--temperature", "0.8", *words])
+        patch.setattr(sys, "argv", ["pool", str(folder), str(folder / "made.parquet"), *words])
         pool.main()
     return Pool(folder / "made.parquet")
 
@@ -204,9 +195,6 @@ def test_a_pool_is_made_of_sampled_paths_and_their_probes(tmp_path: Path, capsys
     assert [question.id for question in questions] == [f"{COLLECTIONS[q % 3]}-{q}" for q in range(1, 12, 2)]
     assert [path.answer for path in questions[0].paths] == ["7", "8", None], "a path that did not finish has no answer"
     assert [(one.at, one.reply.answer) for one in questions[3].paths[1].probes or ()] == [(64, "64"), (128, "128")]
-    with pytest.raises(SystemExit):
-        made_pool(tmp_path, without="pool.2.probes.xz")
-    assert "pool.2.xz has no probes, others have" in capsys.readouterr().err
 
 
 def test_a_sample_has_whole_questions_of_both_collections_and_fits(tmp_path: Path) -> None:
@@ -243,3 +231,36 @@ def test_weights_come_back_from_their_pieces(tmp_path: Path, monkeypatch: pytest
     assert len(list(tmp_path.glob("model.safetensors.*"))) > 5
     loaded = load_weights(tmp_path)
     assert {name: values.tolist() for name, values in loaded.items()} == {n: v.tolist() for n, v in tensors.items()}
+
+
+def test_a_step_of_the_job_is_started_again_until_it_ends_well_or_the_time_is_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock, begun, statuses = [job.STARTED], list[float](), [1, -9, 0]
+
+    def once(run: Path, step: str, arguments: list[str], seconds: float) -> int:
+        begun.append(seconds)
+        clock[0] += 100
+        return statuses[len(begun) - 1]
+
+    def sleep(seconds: float) -> None:
+        clock[0] += seconds
+
+    monkeypatch.setattr(job, "once", once)
+    monkeypatch.setattr("searcher.job.time.monotonic", lambda: clock[0])
+    monkeypatch.setattr("searcher.job.time.sleep", sleep)
+    assert job.repeated(tmp_path, "train", [], 600.0)
+    assert begun == [600.0, 498.0, 396.0]
+    assert not job.repeated(tmp_path, "record", [], 310.0)
+    assert "train ended with -9 after 100 s" in (tmp_path / "job.log").read_text()
+
+
+def test_a_step_that_goes_on_for_too_long_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(job, "GRACE", 0.0)
+    monkeypatch.setattr("searcher.job.sys.executable", "/bin/sleep")  # ends with 1: unknown options
+    assert job.once(tmp_path, "train", [], 30.0) == 1
+    slow = tmp_path / "slow"
+    slow.write_text("#!/bin/sh\nsleep 60\n")
+    slow.chmod(0o755)
+    monkeypatch.setattr("searcher.job.sys.executable", str(slow))
+    assert job.once(tmp_path, "train", [], 0.2) == -9

@@ -1,50 +1,29 @@
-"""Measure the trained model on held-out problems, and keep its paths: `python -m searcher.evaluate RUN`.
+"""What sampled paths are worth: how often one is right, how often their majority, how long they are.
 
-For each temperature: how often one path is right, how often the majority of its paths, how long paths are, and how well
-path confidence separates right from wrong paths of one question. `--keep NAME` writes the paths as files for pool.py.
+Also how well path confidence separates right from wrong paths of one question.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import re
-import time
 from collections import Counter, defaultdict
-from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from measure import area, lowest
-from searcher.files import Sampled, load_weights, save_paths
+from searcher.files import Sampled, load_weights
 from searcher.model import Searcher, Size
-from searcher.sampler import Sampler
-from shape import prompt_tokens
 
 from sureenough.problems import LEVELS, GeneratedProblem, generate
 
 BOX = re.compile(r"\\boxed\{(\d+)\}\.$")
 WINDOWS = (64, 256)
-PATHS_PER_FILE = 3_000
-
-
-def options() -> argparse.Namespace:
-    """The command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("run", type=Path, help="the folder that training wrote")
-    parser.add_argument("--seed", type=int, default=9001, help="of the problems; 9001, 9002 and 9003 are held out")
-    parser.add_argument("--countdown", type=int, default=40, help="problems per level")
-    parser.add_argument("--grid", type=int, default=0, help="problems per level")
-    parser.add_argument("--paths", type=int, default=64)
-    parser.add_argument("--temperatures", default="0.6,0.8,1.0")
-    parser.add_argument("--top-p", type=float, default=0.95)
-    parser.add_argument("--slots", type=int, default=2048)
-    parser.add_argument("--seconds", type=float, default=1e9, help="begin no further temperature after so long")
-    parser.add_argument("--dtype", choices=("float16", "bfloat16", "float32"), default=None)
-    parser.add_argument("--keep", default="", help="keep the paths in RUN/NAME-T.N.xz")
-    return parser.parse_args()
+ONE_PATH, GAIN = (0.25, 0.60), 0.15
+"""What a temperature should give: one path right so often, and the majority so much more often."""
 
 
 def load(run: Path, device: str, dtype: torch.dtype) -> Searcher:
@@ -110,8 +89,8 @@ def summary(problems: list[GeneratedProblem], paths: list[Sampled]) -> dict[str,
 
 
 def report(problems: list[GeneratedProblem], paths: list[Sampled]) -> dict[str, Any]:
-    """All problems of each family, and each level."""
-    out: dict[str, Any] = {}
+    """All problems, those of each family, and of each level."""
+    out: dict[str, Any] = {"all": summary(problems, paths)}
     for family in dict.fromkeys(problem.family for problem in problems):
         for level in (None, *LEVELS):
             chosen = {
@@ -123,51 +102,11 @@ def report(problems: list[GeneratedProblem], paths: list[Sampled]) -> dict[str, 
     return out
 
 
-def main() -> None:
-    """Sample, measure and keep."""
-    arguments, started = options(), time.monotonic()
-    device = "cuda" if torch.cuda.is_available() else "cpu"
-    dtype = getattr(torch, arguments.dtype or ("float16" if device == "cuda" else "float32"))
-    problems = problems_of(arguments.seed, {"countdown": arguments.countdown, "grid": arguments.grid})
-    sampler = Sampler(load(arguments.run, device, dtype), arguments.slots)
-    prompts = [prompt_tokens(problem.question) for problem in problems]
-    listed = [[one.id, one.question, one.gold, one.level] for one in problems]
-    name = arguments.keep or "evaluation"
-    (arguments.run / f"{name}-questions.json").write_text(json.dumps(listed))
-    with ThreadPoolExecutor() as threads:
-        for temperature in map(float, arguments.temperatures.split(",")):
-            if time.monotonic() - started > arguments.seconds:
-                print(f"no time for temperature {temperature}", flush=True)
-                break
-            begun = time.monotonic()
-            paths = list(sampler.sample(prompts, arguments.paths, temperature, arguments.top_p, seed=arguments.seed))
-            taken = time.monotonic() - begun
-            tokens = sum(len(path.conf) for path in paths)
-            jobs = _keep(arguments, temperature, paths, threads) if arguments.keep else []
-            entry = {
-                "temperature": temperature, "top_p": arguments.top_p, "paths": arguments.paths, "seed": arguments.seed,
-                "attention": sampler.attend.__name__, "tokens": tokens, "seconds": round(taken, 1),
-                "per_second": round(tokens / taken), "summary": report(problems, paths),
-            }  # fmt: skip
-            with (arguments.run / f"{name}.jsonl").open("a") as file:
-                file.write(json.dumps(entry) + "\n")
-            print(json.dumps(entry, indent=1), flush=True)
-            for path in paths[:2]:
-                print(problems[path.question].question, path.text.decode(errors="replace"), sep="\n", flush=True)
-            for job in jobs:
-                job.result()
-
-
-def _keep(
-    arguments: argparse.Namespace, temperature: float, paths: list[Sampled], threads: ThreadPoolExecutor
-) -> list[Future[None]]:
-    ordered = sorted(paths, key=lambda one: (one.question, one.number))
-    jobs = []
-    for number, start in enumerate(range(0, len(ordered), PATHS_PER_FILE)):
-        file = arguments.run / f"{arguments.keep}-{temperature}.{number}.xz"
-        jobs.append(threads.submit(save_paths, file, ordered[start : start + PATHS_PER_FILE]))
-    return jobs
-
-
-if __name__ == "__main__":
-    main()
+def choose(scan: dict[float, dict[str, Any]]) -> tuple[float, bool]:
+    """The temperature with the largest gain of a vote of those that meet the aim; else the one that misses it least."""
+    missed = {}
+    for temperature, measured in scan.items():
+        one, gain = measured["one_path"], measured["majority"] - measured["one_path"]
+        missed[temperature] = max(0.0, ONE_PATH[0] - one, one - ONE_PATH[1]) + max(0.0, GAIN - gain), -gain
+    best = min(missed, key=lambda temperature: missed[temperature])
+    return best, missed[best][0] == 0.0

@@ -20,6 +20,14 @@ PIECE = 15 << 20
 Array = npt.NDArray[Any]
 
 
+class Probed(NamedTuple):
+    """What a path would have answered after so many of its tokens."""
+
+    at: int
+    answer: int | None
+    tokens: int  # generated for it
+
+
 class Sampled(NamedTuple):
     """A sampled path: one byte per token, and two signals per token; the last token of a finished path has no text."""
 
@@ -29,16 +37,7 @@ class Sampled(NamedTuple):
     peak: Array
     conf: Array
     finished: bool
-
-
-class Probed(NamedTuple):
-    """What a path gave as its answer after so many of its tokens."""
-
-    question: int
-    number: int
-    at: int
-    answer: int | None
-    tokens: int  # generated for it
+    probes: list[Probed]
 
 
 def save_weights(tensors: dict[str, Any], config: dict[str, Any], folder: Path) -> None:
@@ -86,35 +85,28 @@ def save_paths(file: Path, paths: Iterable[Sampled]) -> None:
         "text": np.frombuffer(b"".join(path.text for path in paths), np.uint8),
         "peak": signals[0].view(np.uint8).reshape(-1, 2).T,
         "conf": signals[1].view(np.uint8).reshape(-1, 2).T,
-    }
+        "probed": np.array([len(path.probes) for path in paths], np.int32),
+        "probes": np.array(
+            [(at, -1 if answer is None else answer, tokens) for path in paths for at, answer, tokens in path.probes],
+            np.int32,
+        ).reshape(-1, 3).T,
+    }  # fmt: skip
     buffer = io.BytesIO()
     np.savez(buffer, **arrays)  # type: ignore[arg-type]
-    file.write_bytes(lzma.compress(buffer.getvalue(), preset=1))
+    part = file.with_suffix(".part")
+    part.write_bytes(lzma.compress(buffer.getvalue(), preset=1))
+    part.replace(file)
 
 
 def load_paths(file: Path) -> Iterator[Sampled]:
     """The paths of a file, in their order."""
     arrays = np.load(io.BytesIO(lzma.decompress(file.read_bytes())))
     peak, conf = (np.ascontiguousarray(arrays[name].T).view(np.float16).ravel() for name in ("peak", "conf"))
-    text = arrays["text"].tobytes()
-    at = letter = 0
-    columns = (arrays[name].tolist() for name in ("question", "number", "tokens", "bytes", "finished"))
-    for question, number, tokens, letters, finished in zip(*columns, strict=True):
-        yield Sampled(
-            question, number, text[letter : letter + letters], peak[at : at + tokens], conf[at : at + tokens], finished
-        )
-        at, letter = at + tokens, letter + letters
-
-
-def save_probes(file: Path, probes: list[Probed]) -> None:
-    """Write probes as rows of whole numbers; -1 stands for none."""
-    rows = [[*probe[:3], -1 if probe.answer is None else probe.answer, probe.tokens] for probe in probes]
-    buffer = io.BytesIO()
-    np.save(buffer, np.array(rows, np.int32).reshape(-1, 5).T)
-    file.write_bytes(lzma.compress(buffer.getvalue(), preset=6))
-
-
-def load_probes(file: Path) -> Iterator[Probed]:
-    """The probes of a file."""
-    for question, number, at, answer, tokens in np.load(io.BytesIO(lzma.decompress(file.read_bytes()))).T.tolist():
-        yield Probed(question, number, at, None if answer < 0 else answer, tokens)
+    text, probes = arrays["text"].tobytes(), arrays["probes"].T.tolist()
+    at = letter = probe = 0
+    columns = (arrays[name].tolist() for name in ("question", "number", "tokens", "bytes", "probed", "finished"))
+    for question, number, tokens, letters, probed, finished in zip(*columns, strict=True):
+        words, own_peak, own_conf = text[letter : letter + letters], peak[at : at + tokens], conf[at : at + tokens]
+        own = [Probed(place, None if answer < 0 else answer, n) for place, answer, n in probes[probe : probe + probed]]
+        yield Sampled(question, number, words, own_peak, own_conf, finished, own)
+        at, letter, probe = at + tokens, letter + letters, probe + probed

@@ -1,58 +1,31 @@
 """Sample many paths at once with a cache of keys and values; a slot whose path has ended takes the next one.
 
-One step is a CUDA graph on a GPU, and plain torch elsewhere. Every step records the two signals of its token.
+One step is a CUDA graph on a GPU, and plain torch elsewhere. Every step records the two signals of its token. After
+every chunk of steps the paths that go on can be asked for their answer so far (probe.py): all their tokens are in the
+cache then, so that an answer costs a few steps.
 """
 
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import torch
-from searcher.files import Sampled
+from searcher.attention import best_attention
+from searcher.files import Probed, Sampled
 from searcher.model import Searcher
+from searcher.probe import ask
 from shape import CLOSE, VOCABULARY
 from torch import Tensor
 from torch.nn import functional
 
 CHUNK = 64
-"""Steps between two looks at which paths have ended."""
+"""Steps between two looks at which paths have ended, and so between two probes."""
 TOP, FLOOR = 20, -100.0
-Attend = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
-
-
-def attend_plainly(query: Tensor, key: Tensor, value: Tensor, position: Tensor) -> Tensor:
-    """As decode_kernel.attend, over the whole cache."""
-    rows, groups, longest, head = key.shape
-    grouped = query.view(rows, groups, -1, head)
-    scores = (grouped @ key.transpose(-1, -2)).float() * head**-0.5
-    hidden = torch.arange(longest, device=key.device) > position[:, None]
-    shares = scores.masked_fill(hidden[:, None, None], float("-inf")).softmax(-1).to(value.dtype)
-    return (shares @ value).view_as(query)
-
-
-def best_attention(device: torch.device, dtype: torch.dtype) -> Attend:
-    """The Triton kernel if it works here and agrees with plain torch; plain torch otherwise."""
-    if device.type != "cuda":
-        return attend_plainly
-    try:
-        from searcher.decode_kernel import attend
-
-        generator = torch.Generator(device).manual_seed(0)
-        query, key, value = (
-            torch.randn(shape, generator=generator, device=device, dtype=dtype)
-            for shape in ((64, 8, 64), (64, 4, 512, 64), (64, 4, 512, 64))
-        )
-        position = torch.randint(0, 512, (64,), generator=generator, device=device)
-        arguments = query, key, value, position
-        torch.testing.assert_close(attend(*arguments), attend_plainly(*arguments), atol=2e-2, rtol=2e-2)
-        return attend
-    except Exception as error:
-        print(f"the Triton kernel does not work here, plain torch is used: {error!r:.300}", file=sys.stderr)
-        return attend_plainly
 
 
 @dataclass
@@ -64,6 +37,7 @@ class Running:
     tokens: list[np.ndarray] = field(default_factory=list)
     peak: list[np.ndarray] = field(default_factory=list)
     conf: list[np.ndarray] = field(default_factory=list)
+    probes: list[Probed] = field(default_factory=list)
 
     def sampled(self) -> Sampled:
         tokens = np.concatenate(self.tokens)
@@ -74,6 +48,7 @@ class Running:
             np.concatenate(self.peak),
             np.concatenate(self.conf),
             bool(tokens[-1] == CLOSE),
+            self.probes,
         )
 
 
@@ -95,37 +70,45 @@ class Sampler:
         self.drawn = torch.zeros((slots, chunk), dtype=torch.int16, device=self.device)
         self.signals = torch.zeros((2, slots, chunk), dtype=torch.float16, device=self.device)
         self.counter = torch.zeros(1, dtype=torch.long, device=self.device)
-        self.temperature, self.top_p = (torch.ones((), device=self.device) for _ in range(2))
+        self.temperature = torch.ones((slots, 1), device=self.device)
+        self.top_p = torch.ones((), device=self.device)
         self._step: Callable[[], None] | None = None
 
     @torch.inference_mode()
     def sample(
         self,
         prompts: Sequence[Sequence[int]],
-        paths: int,
-        temperature: float,
+        paths: Sequence[int],
+        temperatures: Sequence[float],
         top_p: float = 0.95,
         seed: int = 0,
-        most: int = 1 << 30,
+        probed: bool = False,
+        until: float = float("inf"),
     ) -> Iterator[Sampled]:
-        """`paths` paths of every prompt, in the order in which they end, soon after `most` tokens at the latest."""
+        """So many paths of every prompt at its temperature, as they end; after `until` no prompt is begun."""
         torch.manual_seed(seed)
-        self.temperature.fill_(temperature)
         self.top_p.fill_(top_p)
-        stored, waiting = self._prefill(prompts), [(q, n) for q in range(len(prompts)) for n in range(paths)][::-1]
+        stored, waiting = self._prefill(prompts), [(q, n) for q, many in enumerate(paths) for n in range(many)][::-1]
         running: dict[int, Running] = {}
         self.done.fill_(True)
         self.positions.zero_()
         while waiting or running:
+            if waiting and time.monotonic() > until:
+                question, number = waiting[-1]
+                waiting = [one for one in waiting if one[0] == question] if number else []
             free = [slot for slot in range(self.slots) if slot not in running][: len(waiting)]
             begun = [waiting.pop() for _ in free]
             if begun:
-                self._fill(free, [question for question, _ in begun], prompts, stored)
+                self._fill(free, [question for question, _ in begun], prompts, stored, temperatures)
                 running |= {slot: Running(*one) for slot, one in zip(free, begun, strict=True)}
             self._advance()
-            yield from self._collect(running, most)
+            yield from self._collect(running)
+            if probed and running:
+                for slot, (answer, tokens) in ask(self, list(running)).items():
+                    path = running[slot]
+                    path.probes.append(Probed(len(path.tokens) * self.chunk, answer, tokens))
 
-    def _collect(self, running: dict[int, Running], most: int) -> Iterator[Sampled]:
+    def _collect(self, running: dict[int, Running]) -> Iterator[Sampled]:
         """Take what the last steps gave, and the paths that ended with it."""
         drawn, (peak, conf), done = self.drawn.cpu().numpy(), self.signals.cpu().numpy(), self.done.cpu().numpy()
         counts = (peak > 0).sum(1)  # a slot whose path has ended writes zeros
@@ -134,7 +117,7 @@ class Sampler:
             path.tokens.append(drawn[slot, :count].copy())
             path.peak.append(peak[slot, :count].copy())
             path.conf.append(conf[slot, :count].copy())
-            if done[slot] or len(path.tokens) * self.chunk >= most:
+            if done[slot]:
                 yield running.pop(slot).sampled()
 
     def _advance(self) -> None:
@@ -171,40 +154,43 @@ class Sampler:
         return graph.replay
 
     def _one_step(self) -> None:
-        logits = self._forward()
+        logits = self.forward(self.tokens[:, None])
         log_p = logits.log_softmax(-1)
         top = log_p.topk(TOP).values.clamp(min=FLOOR)
         idle = self.done
-        peak = torch.where(idle, 0.0, top[:, 0].exp())
-        chosen = torch.where(idle, CLOSE, self._draw(logits))
+        peak = top[:, 0].exp().masked_fill(idle, 0.0)
+        chosen = self._draw(logits).masked_fill(idle, CLOSE)
         self.drawn.index_copy_(1, self.counter, chosen[:, None].to(torch.int16))
         both = torch.stack((peak, -top.mean(-1))).to(torch.float16)
         self.signals.index_copy_(2, self.counter, both[:, :, None])
         self.counter.add_(1)
         full = self.positions + 2 >= self.longest
-        self.positions.copy_(torch.where(idle | full, self.positions, self.positions + 1))
+        ended = idle | full | (chosen == CLOSE)
+        self.positions.copy_((self.positions + 1).masked_fill(ended, 0))  # at 0 attention has nothing to read
         self.tokens.copy_(chosen)
-        self.done.copy_(idle | (chosen == CLOSE) | full)
+        self.done.copy_(ended)
 
     def _draw(self, logits: Tensor) -> Tensor:
         shares, order = (logits / self.temperature).softmax(-1).sort(-1, descending=True)
-        shares = torch.where(shares.cumsum(-1) - shares > self.top_p, 0.0, shares)
+        shares = shares.masked_fill(shares.cumsum(-1) - shares > self.top_p, 0.0)
         place = (shares / torch.empty_like(shares).exponential_(1).clamp_(min=1e-10)).argmax(-1, keepdim=True)
         return order.gather(1, place)[:, 0]
 
-    def _forward(self) -> Tensor:
-        """The logits of the next token of every slot."""
+    def forward(self, tokens: Tensor) -> Tensor:
+        """The logits after some more tokens [slots, tokens], which are put into the cache from its positions on."""
         model: Any = self.model
-        x = model.model.embed_tokens(self.tokens)[:, None]
-        cos, sin = (table[self.positions][:, None] for table in (model.cos, model.sin))
+        places = self.positions[:, None] + torch.arange(tokens.shape[1], device=self.device)
+        places, slots = places.clamp(max=self.longest - 1), self.rows[:, None]
+        x = model.model.embed_tokens(tokens)
+        cos, sin = model.cos[places], model.sin[places]
         for number, layer in enumerate(model.model.layers):
             q, k, v = layer.self_attn.project(layer.input_layernorm(x), cos, sin)
-            self.keys[number][self.rows, :, self.positions] = k[:, 0]
-            self.values[number][self.rows, :, self.positions] = v[:, 0]
-            mixed = self.attend(q[:, 0], self.keys[number], self.values[number], self.positions)
-            x = x + layer.self_attn.o_proj(mixed.flatten(1)[:, None])
+            self.keys[number][slots, :, places] = k
+            self.values[number][slots, :, places] = v
+            mixed = self.attend(q, self.keys[number], self.values[number], self.positions)
+            x = x + layer.self_attn.o_proj(mixed.flatten(2))
             x = x + layer.mlp(layer.post_attention_layernorm(x))
-        return _logits(model, x[:, 0])
+        return _logits(model, x[:, -1])
 
     def _prefill(self, prompts: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
         """The keys and values of all prompts but for their last token: [layers, prompts, groups, tokens, head]."""
@@ -225,6 +211,7 @@ class Sampler:
         questions: list[int],
         prompts: Sequence[Sequence[int]],
         stored: tuple[Tensor, Tensor],
+        temperatures: Sequence[float],
     ) -> None:
         where, which = (torch.tensor(one, device=self.device) for one in (slots, questions))
         length = stored[0].shape[3]
@@ -233,6 +220,7 @@ class Sampler:
                 cache[number][where, :, :length] = store[number][which]
         self.tokens[where] = torch.tensor([prompts[q][-1] for q in questions], device=self.device)
         self.positions[where] = torch.tensor([len(prompts[q]) - 1 for q in questions], device=self.device)
+        self.temperature[where, 0] = torch.tensor([temperatures[q] for q in questions], device=self.device)
         self.done[where] = False
 
 

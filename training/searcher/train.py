@@ -30,7 +30,7 @@ from torch.nn import functional  # noqa: E402
 
 WARM_UP = 100
 """Steps over which the learning rate rises."""
-SAVING = 15.0
+SAVING = 8.0
 """Seconds that are left for the last checkpoint and the weights."""
 
 
@@ -39,6 +39,7 @@ def options(arguments: list[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("out", type=Path)
     parser.add_argument("--seconds", type=float, default=700.0, help="from start to end, compilation included")
+    parser.add_argument("--left", type=float, default=math.inf, help="seconds of this process, if that is less")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--batch", type=int, default=64, help="rows per step")
     parser.add_argument("--micro", type=int, default=32, help="rows per pass")
@@ -144,41 +145,46 @@ def try_sampler(size: Size, folder: Path, device: str) -> dict[str, Any]:
     """A few paths of the weights in a folder."""
     model = Searcher(size).to(device)
     model.load_weights({name: torch.from_numpy(one.copy()) for name, one in load_weights(folder).items()})
-    sampler = Sampler(model.in_16_bits(torch.float16 if device == "cuda" else torch.float32), 8, 80)
-    paths = list(sampler.sample([prompt_tokens("1"), prompt_tokens("23")], 6, 1.0))
+    sampler = Sampler(model.in_16_bits(torch.float16 if device == "cuda" else torch.float32), 8, 160)
+    paths = list(sampler.sample([prompt_tokens("1"), prompt_tokens("23")], [6, 6], [1.0, 0.8], probed=True))
     if len(paths) != 12 or not all(len(one.conf) == len(one.peak) > 0 for one in paths):
         raise RuntimeError("paths were lost")
+    if not any(one.probes for one in paths):
+        raise RuntimeError("no path was probed")
     return {"attention": sampler.attend.__name__, "tokens": sum(len(one.conf) for one in paths)}
 
 
 class Passes:
-    """Forward and backward over a batch, compiled if that works here."""
+    """Forward and backward over a batch; the layers are compiled, once for all of them, if that works here."""
 
     def __init__(self, model: Searcher, arguments: argparse.Namespace, device: str, log: Log) -> None:
         self._model, self._device, self._log = model, device, log
         self._micro = arguments.micro
-        self._compile = not arguments.no_compile
-        self._body: Any = None
+        self._compiled = not arguments.no_compile
+        if self._compiled:
+            for layer in model.model.layers:
+                layer.compile()
 
     def __call__(self, rows: Tensor) -> float:
         """Add up the gradients; returns the mean loss."""
         try:
-            self._body = self._body or (torch.compile(self._model) if self._compile else self._model)
-            return self._run(self._body, rows)
+            return self._run(rows)
         except Exception as error:
-            if not self._compile:
+            if not self._compiled:
                 raise
             self._log(compilation_failed=repr(error)[:1000])
-            self._compile, self._body = False, self._model
+            self._compiled = False
+            for layer in self._model.model.layers:
+                layer._compiled_call_impl = None  # as it was before compile()
             self._micro = max(1, self._micro // 4)  # uncompiled passes need more memory
             self._model.zero_grad(set_to_none=True)
-            return self._run(self._model, rows)
+            return self._run(rows)
 
-    def _run(self, body: Any, rows: Tensor) -> float:
+    def _run(self, rows: Tensor) -> float:
         parts = rows.split(self._micro)
         losses = []
         for part in parts:
-            loss = loss_of(body, part, self._device) / len(parts)
+            loss = loss_of(self._model, part, self._device) / len(parts)
             loss.backward()
             losses.append(loss.detach())
         return float(sum(losses))
@@ -228,7 +234,8 @@ def run_steps(
     state: dict[str, Any],
 ) -> None:
     passes = Passes(model, arguments, device, log)
-    spent, total = state["spent"], arguments.seconds - SAVING * min(1.0, arguments.seconds / 300)
+    spent = state["spent"]
+    total = min(arguments.seconds, spent + arguments.left) - SAVING * min(1.0, arguments.seconds / 300)
     saved = logged = time.monotonic()
     recent: list[float] = []
     while (elapsed := spent + time.monotonic() - STARTED) < total:

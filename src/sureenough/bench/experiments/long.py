@@ -19,6 +19,7 @@ from sureenough.bench.experiments.experiment import Experiment, Findings, Inputs
 from sureenough.bench.experiments.figures import differences
 from sureenough.bench.experiments.frontier import SAVING, best_lines, frontier_figure
 from sureenough.bench.experiments.gate_fates import GateCounts, ReadGates, fate_figures, fates_table, joined_counts
+from sureenough.bench.experiments.held_out import held_out_tables
 from sureenough.bench.experiments.probes import PROBES, probe_distance
 from sureenough.bench.experiments.replayed import cell_options, replay_findings, replay_inputs
 from sureenough.bench.experiments.table_settings import VARIED, settings_note
@@ -42,6 +43,8 @@ SURE_GATES: Final = ("ddc", "ddc:per=path", "ddc-no-trend", "ddc-no-trend:per=pa
 SURE_WARMUP: Final = 8
 """Paths that calibrate a gate for `sure`, which often stops before ddc's 16."""
 PROBED: Final = ("sc", "ac", "ddc", "sure")
+AGREE: Final = (3, 8)
+"""Probes in a row that end a path. A search keeps its best answer for long, so that three are soon alike."""
 MARGIN: Final = 1.0
 """Points of accuracy that the recommendation may lose."""
 
@@ -109,12 +112,10 @@ def _measure(inputs: Inputs) -> Findings:
     results = [one.results for one in replayed]
     table, more = _compared(results, [own for _, own in used])
     noted = [_without_repetitions(one, own) for one, (_, own) in zip(replayed, used, strict=True)]
-    found = replay_findings(inputs, noted, [*tables, table], [*figures, *more])
+    tables += [table, *held_out_tables(results, MARGIN)]
+    found = replay_findings(inputs, noted, tables, [*figures, *more])
     advised = [with_margin(one, MARGIN) for lines in results if (one := recommend(lines)) is not None]
     return replace(found, recommendations=advised, notes=[*found.notes, *_caution(results)])
-
-
-# -- single paths
 
 
 def _path_findings(
@@ -145,9 +146,6 @@ def _path_findings(
     return tables, figures
 
 
-# -- strategies
-
-
 def _cells(inputs: Inputs, opened: OpenPool, windows: Windowing) -> list[ReplayCell]:
     """Sc first, to which differences are taken; strategies that read no confidence once, the others per window."""
     if inputs.strategies:
@@ -170,7 +168,7 @@ def _probed(opened: OpenPool) -> list[str]:
         opened.notes.append("the paths were recorded without probes: strategies with +probe are left out")
         return []
     every = probe_distance(opened)
-    return [f"{name}+probe:every={every}" for name in PROBED]
+    return [f"{name}+probe:every={every},agree={agree}" for name in PROBED for agree in AGREE]
 
 
 def _sure_with_gates(opened: OpenPool, budget: int | None) -> list[Strategy]:
