@@ -211,3 +211,4 @@ def test_what_is_chosen_on_the_first_pool_is_shown_on_the_others(known: Experime
     assert any("best of all" in reasons for reasons in shown.values())
     assert {name for dataset, name, _ in rows if dataset == "known"} <= shown.keys()
     assert not [other for other in known.tables if other.name == "held-out"], "one pool has no other"
+    assert [advised.dataset for advised in both.recommendations] == [first.dataset], "nothing is chosen on the others"

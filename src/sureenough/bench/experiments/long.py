@@ -114,7 +114,8 @@ def _measure(inputs: Inputs) -> Findings:
     noted = [_without_repetitions(one, own) for one, (_, own) in zip(replayed, used, strict=True)]
     tables += [table, *held_out_tables(results, MARGIN)]
     found = replay_findings(inputs, noted, tables, [*figures, *more])
-    advised = [with_margin(one, MARGIN) for lines in results if (one := recommend(lines)) is not None]
+    # Of several pools the first is the one to choose on; a choice made on the others would not be held out.
+    advised = [with_margin(one, MARGIN) for lines in results[:1] if (one := recommend(lines)) is not None]
     return replace(found, recommendations=advised, notes=[*found.notes, *_caution(results)])
 
 
