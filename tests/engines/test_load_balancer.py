@@ -107,6 +107,20 @@ def test_a_path_that_has_begun_is_not_moved() -> None:
     assert well.started == 0
 
 
+def test_a_server_whose_paths_break_off_at_once_does_not_get_all_further_paths() -> None:
+    """It is idle again before any other server."""
+
+    def script(seed: int) -> Iterable[Step]:
+        yield [Token("a", 0.5, 10.0)]
+        yield EngineError("broke off in the middle of a path")
+
+    breaking, well = Fake(script), answering(0.01)
+    session = Session(parse("sc"), RunOptions(paths=16, window=4, parallel=4, planned=False))
+    outcome = asyncio.run(asyncio.wait_for(run(PROMPT, LoadBalancer([breaking, well]), session, judge=Math()), 30))
+    assert breaking.started <= 4
+    assert outcome.votes["7"] >= 12
+
+
 def test_real_servers_one_of_them_gone() -> None:
     async def use() -> int:
         kept = Memory()

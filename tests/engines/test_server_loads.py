@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 
-from sureenough.engines.server_loads import MOST_PROMPTS, MOST_WEIGHT, SKIP_SECONDS, ServerLoads
+from sureenough.engines.server_loads import FAILURES, MOST_PROMPTS, MOST_WEIGHT, SKIP_SECONDS, ServerLoads
 
 
 class Clock:
@@ -143,3 +143,27 @@ def test_a_line_for_people() -> None:
     assert str(loads.counts()[0]) == (
         "a: 1 paths (0 failed, 0 with a prompt it had read), 1,200 tokens, 120 tokens/s per path, weight 1.00"
     )
+
+
+def test_a_server_whose_paths_break_off_is_skipped_and_tried_again_with_one_path() -> None:
+    clock = Clock()
+    loads = two(clock)
+    for _ in range(FAILURES):
+        assert loads.is_available(0)
+        loads.begin(0, 0)
+        loads.add_failure(0, gone=False)
+        loads.end(0, 1, 0.1, failed=True)
+    assert (loads.is_available(0), loads.choose(0)) == (False, 1)
+    clock.now += SKIP_SECONDS
+    assert loads.is_available(0)
+    loads.add_failure(0, gone=False)
+    assert not loads.is_available(0), "one more failure is enough until a path has ended"
+
+
+def test_single_failures_between_paths_that_end_are_no_reason_to_skip() -> None:
+    loads = two()
+    for _ in range(10):
+        loads.add_failure(0, gone=False)
+        loads.begin(0, 0)
+        loads.end(0, 9, 1.0)
+    assert loads.is_available(0)

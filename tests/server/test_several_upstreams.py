@@ -87,6 +87,33 @@ def test_a_plain_request_that_an_upstream_has_received_is_not_sent_to_another() 
             assert other.bodies == []
 
 
+@pytest.mark.parametrize("status", [b"500 Internal Server Error", b"503 Service Unavailable", b""])
+def test_an_upstream_that_fails_every_plain_request_does_not_get_all_of_them(status: bytes) -> None:
+    """It passes its checks, and is the first of two that have nothing to do."""
+
+    async def fail(server: RawServer, writer: asyncio.StreamWriter, body: dict[str, Any]) -> None:
+        if body and not status:
+            raise ConnectionError("closed")
+        writer.write(EMPTY_REPLY.replace(b"200 OK", status) if body else EMPTY_REPLY)
+
+    with in_thread(raw_server(fail)) as one, an_upstream(Manner()) as (other, _):
+        settings = ServerSettings(upstream=one.url, more_upstreams=(other.url,), upstream_key=KEY)
+        with ours(settings) as (url, _):
+            statuses = [ask(url, "tiny").status_code for _ in range(6)]
+            assert statuses[2:] == [200] * 4, statuses
+            assert len(other.bodies) == 4
+
+
+def test_the_models_are_listed_by_another_upstream_if_one_cannot() -> None:
+    async def fail(server: RawServer, writer: asyncio.StreamWriter, body: dict[str, Any]) -> None:
+        writer.write(EMPTY_REPLY.replace(b"200 OK", b"500 Internal Server Error"))
+
+    with in_thread(raw_server(fail)) as one, an_upstream(Manner()) as (other, _):
+        settings = ServerSettings(upstream=one.url, more_upstreams=(other.url,), upstream_key=KEY)
+        with ours(settings) as (url, _):
+            assert httpx.get(f"{url}/v1/models").status_code == 200
+
+
 def test_plain_requests_do_not_share_a_connection_that_the_upstream_may_be_closing() -> None:
     """As llama.cpp's server does: it promises to keep a connection, and closes it with the next request unread."""
 

@@ -159,7 +159,7 @@ class OpenLoadBalancer(Engine):
             except EngineError as error:
                 request.failed = True
                 if not isinstance(error, EngineRejected | MissingLogprobs):
-                    self.suspect(index, skip=isinstance(error, EngineUnavailable))
+                    self.suspect(index, gone=isinstance(error, EngineUnavailable))
                 raise
             finally:
                 if seed is not None:
@@ -175,10 +175,9 @@ class OpenLoadBalancer(Engine):
         finally:
             self.loads.end(index, request.tokens, self.loads.clock() - began, failed=request.failed)
 
-    def suspect(self, index: int, *, skip: bool) -> None:
+    def suspect(self, index: int, *, gone: bool) -> None:
         """A request to this engine has failed: check all engines now, and skip this one if it does not respond."""
-        if skip:
-            self.loads.skip(index)
+        self.loads.add_failure(index, gone=gone)
         self._suspicion.set()
 
     async def check(self) -> None:

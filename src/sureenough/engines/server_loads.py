@@ -16,6 +16,9 @@ SKIP_SECONDS: Final = 30.0
 """How long an engine that failed and cannot be checked is skipped."""
 MISSES: Final = 2
 """Checks in a row without a response after which a server gets no path; a busy one may miss a single check."""
+FAILURES: Final = 2
+"""Requests in a row that fail after they were sent, after which a server is skipped: it would be idle again at once,
+and so get every further path."""
 LATEST: Final = 0.2
 """Share of the latest path in the mean speed of a server's paths."""
 GAIN: Final = 0.3
@@ -65,6 +68,7 @@ class _ServerLoad:
     weight: float = 1.0
     skipped_until: float = 0.0
     misses: int = 0  # checks without a response, the latest ones in a row
+    failures: int = 0  # requests that failed, the latest ones in a row
 
 
 class ServerLoads:
@@ -133,6 +137,7 @@ class ServerLoads:
             load.failed += 1
             return
         load.finished += 1
+        load.failures = 0
         if tokens >= FEWEST_TOKENS and seconds > 0:
             speed = tokens / seconds
             load.speed = speed if load.speed is None else (1 - LATEST) * load.speed + LATEST * speed
@@ -156,6 +161,12 @@ class ServerLoads:
         self._loads[index].skipped_until = self.clock() + SKIP_SECONDS
         for readers in self._readers.values():
             readers.discard(index)
+
+    def add_failure(self, index: int, *, gone: bool) -> None:
+        """A request has failed, and not for what it asked; one to a server that is gone was not received."""
+        self._loads[index].failures += 1
+        if gone or self._loads[index].failures >= FAILURES:
+            self.skip(index)
 
     def add_check(self, index: int, responds: bool) -> None:
         """Take the result of a check: a server that was gone and responds again is used at once.

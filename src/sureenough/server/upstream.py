@@ -106,11 +106,14 @@ class Upstream:
             with balancer.counted(index, None) as counted:
                 try:
                     async with request as response:
+                        if response.status >= 500:
+                            counted.failed = True
+                            balancer.suspect(index, gone=False)
                         yield UpstreamResponse(one, response)
                     return
                 except TransportError as error:
                     counted.failed, unsent = True, isinstance(error, ConnectError)
-                    balancer.suspect(index, skip=unsent)
+                    balancer.suspect(index, gone=unsent)
                     tried.add(index)
                     if not unsent or len(tried) == len(self._unshared):
                         raise
@@ -146,12 +149,16 @@ class Upstream:
         while True:
             index = self._balancer.loads.choose(None, tried)
             one = self._connections[index]
+            tried.add(index)
+            is_last = len(tried) == len(self._connections)
             try:
-                return await one.transport.fetch("GET", one.endpoint("models"), seconds=10)
+                response = await one.transport.fetch("GET", one.endpoint("models"), seconds=10)
             except TransportError as error:
-                tried.add(index)
-                if len(tried) == len(self._connections):
+                if is_last:
                     raise one.errors.unreachable(error) from None
+                continue
+            if response.status < 500 or is_last:
+                return response
 
     async def problem(self) -> str | None:
         """What is wrong with the upstream, as far as its list of models tells; None if nothing is."""
