@@ -78,6 +78,7 @@ def test_tokens_beyond_a_paths_limit_are_overrun() -> None:
     ("question", "options", "says"),
     [
         (" ", {}, "the question is empty"),
+        ("What \ud800?", {}, "half of a surrogate pair"),
         ("?", {"template": "{answer}"}, "the template has braces"),
         ("?", {"template": "{"}, "the template has braces"),
         ("?", {"template": "{question.none}"}, "the template has braces"),

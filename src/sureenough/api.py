@@ -25,6 +25,7 @@ from sureenough.drivers.live import run as run_live
 from sureenough.drivers.observers import Observer
 from sureenough.engines.base import Engine, Prompt, SupportsStream, as_engine
 from sureenough.errors import UsageError
+from sureenough.json_text import has_halves
 from sureenough.pools import Learner, RecordedPath
 from sureenough.pools.learner import LearnerKey, as_learner
 from sureenough.spec import render, resolve
@@ -266,4 +267,6 @@ def render_prompt(question: str, template: str = TEMPLATE) -> Prompt:
         raise UsageError("the template has braces other than {question}; write {{ and }} for literal braces") from None
     if not has_place:
         raise UsageError("the template does not contain {question}; write it where the question belongs")
+    if has_halves(text):
+        raise UsageError("the question or the template holds half of a surrogate pair (\\ud800 to \\udfff); remove it")
     return Prompt.user(text)

@@ -20,6 +20,15 @@ def mend(text: str) -> str:
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
+def has_halves(text: str) -> bool:
+    """Whether it holds halves of surrogate pairs, as JSON can write them and UTF-8 cannot."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return True
+    return False
+
+
 def _mended(data: Any) -> Any:
     match data:
         case str():

@@ -10,9 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 from sureenough.bench.experiments import experiment
 from sureenough.bench.experiments.dsc import read_difficulties
+from sureenough.cli import app
 from sureenough.core.events import Token
 from sureenough.drivers.difficulty import batches, rank_difficulty, read_order
 from sureenough.engines.base import Chunk, Engine, Prompt
@@ -141,6 +143,8 @@ def test_replies_that_cannot_be_read_are_left_out() -> None:
         rank(Ranker(error=EngineError("lost")), batch=4, rounds=2)
     with pytest.raises(EngineRejected, match="no such model"):
         rank(Ranker(error=EngineRejected("no such model")))
+    with pytest.raises(UsageError, match="not UTF-8 text"):
+        rank(Ranker(error=UsageError("the model's name is not UTF-8 text")))
 
 
 @pytest.mark.parametrize(
@@ -172,6 +176,21 @@ def test_rank_writes_what_bench_reads(tmp_path: Path) -> None:
     assert document["scores"].keys() == {"q0", "q1", "q2"}
     assert (document["requests"], document["unreadable"], document["model"]) == (2, 0, "org/tiny")
     assert f"3 questions, 2 requests, {document['tokens']} tokens" in done.stdout
+
+
+def test_rank_refuses_an_output_before_it_sends_anything(tmp_path: Path) -> None:
+    dataset = questions(tmp_path / "sums.jsonl", 3)
+    before = dataset.read_bytes()
+    for output, says in [
+        (tmp_path, "is a folder; name a JSON file"),
+        (dataset, "holds the questions, and would be replaced; name another output"),
+        (tmp_path / "missing" / "ranking.json", "cannot write"),
+    ]:
+        words = ["rank", str(dataset), "--url", "http://127.0.0.1:9/v1", "--model", "tiny", "-o", str(output)]
+        with pytest.raises(UsageError, match=says):
+            CliRunner().invoke(app, words, catch_exceptions=False)
+    assert dataset.read_bytes() == before
+    assert [file.name for file in tmp_path.iterdir()] == ["sums.jsonl"]
 
 
 def test_every_round_has_every_question_once() -> None:

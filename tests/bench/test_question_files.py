@@ -80,6 +80,8 @@ def test_json_lines_in_a_json_file(tmp_path: Path) -> None:
         ("q.jsonl", "[" * 100_000, "line 1 is not a question"),
         ("q.jsonl", '{"question": "?"}\n\n{"text": "?"}', "line 3 has no question; it has text"),
         ("q.jsonl", '{"question": ["?"]}', "line 1: the question is .* not text"),
+        ("q.jsonl", r'{"question": "\ud83d?"}', r"line 1: the question holds half of a surrogate pair"),
+        ("q.jsonl", r'{"question": "?", "gold": "\udc00"}', r"line 1: the gold holds half"),
         ("q.jsonl", '{"question": "?", "gold": {}}', "line 1: gold is {}; it must be"),
         ("q.jsonl", '{"question": "?", "level": 1.5}', "line 1: level is 1.5; it must be"),
         ("q.jsonl", '{"question": "?", "level": 1000}', "line 1: level is 1000"),

@@ -7,6 +7,9 @@ from typing import Any
 
 import pytest
 
+from sureenough.engines import Prompt
+from sureenough.engines.openai.wire import request
+from sureenough.errors import UsageError
 from tests.engines.asking import PLAIN, Got, asked
 from tests.engines.misbehaving import Manner, Server
 
@@ -124,3 +127,8 @@ def test_without_signals_no_candidates_are_asked_for() -> None:
 
 def test_the_same_seed_gives_the_same_path() -> None:
     assert asked(PLAIN, seed=3).signals == asked(PLAIN, seed=3).signals != asked(PLAIN, seed=4).signals
+
+
+def test_a_model_whose_name_is_not_text() -> None:
+    with pytest.raises(UsageError, match="not UTF-8 text"):
+        request(Prompt.user("?"), 1, model="tiny\udcff", chat=True, k=20, sampling={})

@@ -15,6 +15,7 @@ from typing import Any, Final, NamedTuple
 
 from sureenough.answers import resolve_kind
 from sureenough.errors import UsageError
+from sureenough.json_text import has_halves
 
 COLUMNS: Final = {
     "id": ("id",),
@@ -127,6 +128,9 @@ def _problem(
         raise UsageError(f"{where}: the question is {_short(question)}, which is not text")
     texts = {name: _text(name, values[name], where) for name in ("id", "gold", "kind")}
     level = _level(values["level"], where)
+    broken = next((name for name, text in {"question": question, **texts}.items() if text and has_halves(text)), None)
+    if broken is not None:
+        raise UsageError(f"{where}: the {broken} holds half of a surrogate pair (\\ud800 to \\udfff); remove it")
     return DatasetProblem(texts["id"] or number, question, texts["gold"], texts["kind"], level)
 
 

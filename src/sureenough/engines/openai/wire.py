@@ -13,7 +13,7 @@ import msgspec
 
 from sureenough.engines.base import Prompt
 from sureenough.engines.openai.logprobs import FLOOR, floored
-from sureenough.errors import EngineError
+from sureenough.errors import EngineError, UsageError
 
 
 class Candidate(msgspec.Struct, gc=False):
@@ -218,4 +218,10 @@ def request(
         if prompt.signals:
             # Candidates are keyed by their text, which different tokens can share; vLLM can key them by id.
             body |= {"logprobs": k, "return_tokens_as_token_ids": True}
-    return msgspec.json.encode(body | sampling)
+    try:
+        return msgspec.json.encode(body | sampling)
+    except UnicodeEncodeError:
+        raise UsageError(
+            "the model's name, a message or a parameter is not UTF-8 text, since it holds half of a surrogate pair "
+            "(\\ud800 to \\udfff); remove it"
+        ) from None
