@@ -111,3 +111,24 @@ def test_an_answer_of_probes_is_not_said_to_be_from_a_path_with_another_one(brow
     }""")
     assert number == 1
     visit.page.close()
+
+
+def test_logs_with_missing_paths_and_very_many_probes_and_steps(browser: Browser, url: str) -> None:
+    """A kept run is a file, which may hold anything that the types allow."""
+    visit = Visit(browser, url)
+    counts = visit.page.evaluate("""async () => {
+      const { RunState } = await import("/page/run_state.js");
+      const { showChips, showTiles } = await import("/page/panels.js");
+      const state = new RunState(), chips = document.getElementById("chips");
+      const probes = Array(200000).fill([16, "7", false]), steps = Array(200000).fill([1, 16, 0.25]);
+      const stop = { quantity: "expected_gain", threshold: 0.01, stops_above: false };
+      state.apply({ paths: [{ path: 5, probes }, { path: 1000 }], steps, summary: { stop, measure: 0.25 } });
+      chips.replaceChildren();
+      for (let i = 0; i < 3; i++) { showChips(state, null, () => {}, () => {}); showTiles(state); }
+      state.apply({ paths: [{ path: 7 }] });
+      showChips(state, null, () => {}, () => {});
+      return [state.paths[5].probes.length, [...chips.children].map(chip => chip.textContent).join(" ")];
+    }""")
+    assert counts == [200000, "5 7 1000"]
+    visit.quiet()
+    visit.page.close()

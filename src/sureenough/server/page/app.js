@@ -139,7 +139,7 @@ async function loadPath(number, scroll = false) {
 }
 
 function deselect() {
-  const chip = $("chips").children[selected];
+  const chip = [...$("chips").children].find(one => one.path === selected);
   selected = pathPanel.selected = null;
   $("reader").hidden = true;
   chip?.focus();

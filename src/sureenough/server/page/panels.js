@@ -45,7 +45,7 @@ function showMeter(state, summary) {
   setText("equal-posterior", !measures ? "this strategy's stop rule has no measure"
     : equal === null ? "" : `${equal.toFixed(equal > 0.99 && equal < 1 ? 4 : 3)} with every path counted as one vote`);
   $("run").toggleAttribute("data-settled", state.settled);
-  const scale = above ? 1 : Math.max(threshold ?? 0, ...state.steps.map(step => step[2] ?? 0)) || 1;
+  const scale = above ? 1 : Math.max(threshold ?? 0, state.most) || 1;
   $("meter").hidden = $("stop-card").hidden = !measures;
   $("meter-fill").style.width = `${Math.min(100, 100 * (value ?? 0) / scale)}%`;
   $("meter-threshold").style.left = `${Math.min(99.4, 100 * (threshold ?? 0) / scale)}%`;
@@ -59,7 +59,7 @@ export function showVotes(state, list, note, highlight) {
   if (!summary) return;
   const votes = summary.votes, total = votes.reduce((sum, [, weight]) => sum + (weight ?? 0), 0) || 1;
   const voters = new Map();
-  for (const path of state.paths) if (path?.vote != null) voters.set(path.vote, [...(voters.get(path.vote) ?? []), path.number]);
+  for (const path of state.paths) if (path?.vote != null) voters.has(path.vote) ? voters.get(path.vote).push(path.number) : voters.set(path.vote, [path.number]);
   const shown = votes.slice(0, MOST_VOTES);
   while (list.children.length > shown.length) list.lastChild.remove();
   shown.forEach(([path, weight], at) => {
@@ -124,9 +124,11 @@ export function showNotes(state, list) {
 
 export function showChips(state, selected, select, highlight) {
   const host = $("chips");
+  let next = host.firstElementChild;  // chips are in the order of the paths, of which some numbers may be missing
   for (const path of state.paths) {
     if (!path) continue;
-    const chip = host.children[path.number] ?? host.appendChild(newChip(path.number, select, highlight));
+    const chip = next?.path === path.number ? next : host.insertBefore(newChip(path.number, select, highlight), next);
+    next = chip.nextElementSibling;
     const kind = state.kind(path), isSelected = selected === path.number;
     const name = `chip f-${kind}`;
     if (chip.className !== name) { chip.className = name; chip.title = `path ${path.number}: ${describeFate(state, path)}`; chip.setAttribute("aria-label", chip.title); }
@@ -137,7 +139,7 @@ export function showChips(state, selected, select, highlight) {
 
 function newChip(at, select, highlight) {
   const chip = element("button", "chip");
-  chip.type = "button"; chip.tabIndex = -1;
+  chip.type = "button"; chip.tabIndex = -1; chip.path = at;
   chip.setAttribute("role", "option");
   chip.append(element("span", "", String(at)));
   chip.addEventListener("click", () => select(at));

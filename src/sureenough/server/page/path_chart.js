@@ -97,12 +97,13 @@ export class PathChart {
   // A tick for every probe, in the colour of its answer; with labels, the answers where there is room.
   #drawProbes(ctx, path, labelled = false) {
     const { X, Y, ratio } = this.scale, leading = this.state.answer;
-    let free = -Infinity;
+    let free = -Infinity, last = -Infinity;
     ctx.lineWidth = 2 * ratio;
     ctx.font = `${11 * ratio}px system-ui`; ctx.textAlign = "center";
     for (const [tokens, answer, hedged] of path.probes) {
       const y = this.#valueAt(path, tokens), x = X(tokens);
-      if (y === undefined) continue;
+      if (y === undefined || Math.abs(x - last) < 1) continue;  // one tick per pixel
+      last = x;
       ctx.strokeStyle = ctx.fillStyle = this.colour(answer === null || hedged ? "--faded" : answer === leading ? "--agrees" : "--differs");
       ctx.beginPath(); ctx.moveTo(x, Y(y) - TICK * ratio); ctx.lineTo(x, Y(y) + TICK * ratio); ctx.stroke();
       const label = answer === null ? "–" : answer.length > LONGEST_LABEL ? `${answer.slice(0, LONGEST_LABEL - 1)}…` : answer, width = ctx.measureText(label).width;

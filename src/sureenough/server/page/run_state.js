@@ -12,6 +12,7 @@ export class RunState {
     this.run = null;
     this.paths = [];
     this.steps = [];  // paths counted, tokens so far, the stop rule's measure
+    this.least = Infinity; this.most = 0;  // of the measures
     this.summary = null;
     this.result = null;
     this.error = null;
@@ -24,17 +25,23 @@ export class RunState {
   apply(line) {
     if (line.run) this.run = line.run;
     for (const path of line.paths ?? []) this.#applyPath(path);
-    for (const step of line.steps ?? []) this.steps.push(step);
+    for (const step of line.steps ?? []) this.#applyStep(step);
     if (line.summary) this.summary = { ...EMPTY, ...this.summary, ...line.summary };
     if (line.result) this.result = line.result;
     if (line.error) this.error = line.error;
+  }
+
+  #applyStep(step) {
+    this.steps.push(step);
+    if (step[2] === null) return;
+    this.least = Math.min(this.least, step[2]); this.most = Math.max(this.most, step[2]);
   }
 
   #applyPath({ points, redrawn, probes, branches, ...fields }) {
     const path = (this.paths[fields.path] ??= { number: fields.path, tokens: 0, fate: null, tier: null, answer: null, counted: false, vote: null, points: [],
       probes: [], branches: [], branchChanges: 0 });
     Object.assign(path, fields);
-    path.probes.push(...(probes ?? []));  // tokens, answer, whether it was taken back
+    for (const probe of probes ?? []) path.probes.push(probe);  // tokens, answer, whether it was taken back
     for (const branch of branches ?? []) { path.branches[branch.branch] = { ...path.branches[branch.branch], ...branch }; path.branchChanges += 1; }
     if (redrawn) path.points = [];  // the window was chosen now
     for (const y of points ?? []) { path.points.push(y); this.#extendRange(y); }

@@ -36,7 +36,7 @@ function draw(path, branches) {
     const from = places.get(branch.parent) ?? root, to = places.get(branch.branch), half = (from.x + to.x) / 2;
     const kind = branch.used ? "used" : continued.has(branch.branch) ? "beam" : "rollout";
     edges.append(svg("path", { d: `M${from.x} ${from.y}C${half} ${from.y} ${half} ${to.y} ${to.x} ${to.y}` }, kind));
-    const node = svg("circle", { cx: to.x, cy: to.y, r: 3 + Math.min(4, Math.sqrt(branch.tokens ?? 0) / 5) }, kind), title = svg("title", {});
+    const node = svg("circle", { cx: to.x, cy: to.y, r: 3 + Math.min(4, Math.sqrt(Math.max(0, branch.tokens ?? 0)) / 5) }, kind), title = svg("title", {});
     title.textContent = `round ${branch.round}, ${number.format(branch.tokens ?? 0)} tokens${branch.text ? `: ${branch.text}` : ""}`;
     node.append(title);
     nodes.append(node);

@@ -27,10 +27,10 @@ export class StopRuleChart {
 
   #range() {
     if (this.state.stop.stops_above) {
-      const low = Math.min(0.6, ...this.state.steps.map(step => step[2] ?? 1));
+      const low = Math.min(0.6, this.state.least);
       return [Math.max(0, Math.floor(low * 5 - 0.5) / 5), 1.03];
     }
-    const high = Math.max(this.state.stop.threshold ?? 0, ...this.state.steps.map(step => step[2] ?? 0));
+    const high = Math.max(this.state.stop.threshold ?? 0, this.state.most);
     return [0, (high || 1) * 1.15];
   }
 
