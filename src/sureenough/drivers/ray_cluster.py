@@ -144,10 +144,11 @@ def _check_address(address: str) -> None:
     address = os.environ.get("RAY_ADDRESS") or address if address == AUTO else address
     if address == AUTO:
         return
-    match = re.fullmatch(r"\[?([^\[\]/\s]+)\]?:(\d{1,5})", address)
+    match = re.fullmatch(r"\[?([^\[\]/\s@]+)\]?:(\d{1,5})", address)
     if match is None:
+        shown = address.rpartition("@")[2]  # what comes before it may be a password
         raise UsageError(
-            f"{redact(address)} is not the address of a Ray cluster: give HOST:PORT as `ray start` prints it, or auto; "
+            f"{redact(shown)} is not the address of a Ray cluster: give HOST:PORT as `ray start` prints it, or auto; "
             "for a ray:// address, run the command on a node of the cluster"
         )
     try:
