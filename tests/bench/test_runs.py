@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from sureenough.bench.folder import RunFolder
+from sureenough.errors import UsageError
 from sureenough.pools import Pool
 from tests.bench.test_datasets import gpqa
 from tests.bench.typed import MANNER, bench, environ, live_runs, on, questions, result, start_bench
@@ -198,3 +200,15 @@ def test_text_that_its_authors_keep_unpublished_is_nowhere(tmp_path: Path) -> No
         assert b"Which is" not in file.read_bytes(), file
     pool = Pool(folder / "pools" / "gpqa-diamond--org-tiny.parquet")
     assert [path.text for question in pool for path in question.paths] == [None] * 16
+
+
+def test_a_file_named_lock_of_somebody_else_stays(tmp_path: Path) -> None:
+    (tmp_path / "lock").write_text("my notes")
+    with pytest.raises(UsageError, match="is not the lock of a run, and would be removed; give another folder"):
+        RunFolder(tmp_path)
+    assert (tmp_path / "lock").read_text() == "my notes"
+    assert [file.name for file in tmp_path.iterdir()] == ["lock"]
+    for blank in ("", "\0" * 50):
+        (tmp_path / "lock").write_text(blank)
+        RunFolder(tmp_path).close()
+        assert not (tmp_path / "lock").exists()

@@ -12,7 +12,7 @@ from typing import Any, Final, Self
 
 from sureenough.errors import TraceError, UsageError
 from sureenough.pools import OutputLock
-from sureenough.pools.durable import write_file
+from sureenough.pools.durable import is_lock, write_file
 from sureenough.version import __version__
 
 Terms = dict[str, Any]
@@ -25,12 +25,15 @@ class RunFolder:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        lock = path / "lock"
+        if lock.exists() and not (path / "plan.json").exists() and not is_lock(lock):
+            raise UsageError(f"{lock} is not the lock of a run, and would be removed; give another folder with -o")
         try:
             for name in ("pools", "live", "results"):
                 (path / name).mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise TraceError(f"cannot make the run folder {path}: {error.strerror or error}") from None
-        self._lock = OutputLock(path / "lock", path)
+        self._lock = OutputLock(lock, path)
 
     def check_plan(self, cells: dict[str, Terms], experiment: str, terms: Terms, *, save: bool = True) -> None:
         """Refuse a plan that differs from the saved one, naming every change; else save it."""

@@ -116,6 +116,16 @@ class OutputLock(AbstractContextManager["OutputLock"]):
         self.release()
 
 
+def is_lock(file: Path) -> bool:
+    """Whether a file may be an output's lock: it names an owner, or is blank, as after a power failure."""
+    try:
+        with open(file, encoding="utf-8", errors="replace") as handle:
+            text = handle.read(1000)
+            return not text.strip("\0 \n") or bool(_owner(handle))
+    except OSError:
+        return False
+
+
 def _lock(handle: IO[str]) -> bool | None:
     """Whether the operating system's lock is ours; None if it has no such locks for this file."""
     if fcntl is None:
