@@ -134,6 +134,42 @@ def test_real_servers_one_of_them_gone() -> None:
     assert asyncio.run(asyncio.wait_for(use(), 30)) == 24
 
 
+def test_a_server_that_wants_a_pause_does_not_hold_up_the_paths_that_another_can_take() -> None:
+    async def use() -> None:
+        busy = Manner(status=429, headers={"Retry-After": "60"})
+        async with serving(busy) as one, serving(Manner(tokens=9, answer="7")) as other:
+            balancer = LoadBalancer([OpenAI(url, "tiny") for url in (one.url, other.url)])
+            session = Session(parse("sc"), RunOptions(paths=8, window=4, parallel=4, planned=False))
+            outcome = await run(PROMPT, balancer, session, judge=Math())
+            assert (outcome.votes, outcome.failed) == ({"7": 8.0}, 0)
+            assert len(one.requests) == balancer.counts()[0].started <= 4
+            assert len(other.requests) == 8
+
+    asyncio.run(asyncio.wait_for(use(), 30))
+
+
+def test_if_all_servers_want_a_pause_one_of_them_gets_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    pauses: list[float] = []
+
+    async def pause(seconds: float) -> None:
+        pauses.append(seconds)
+
+    def manner(seed: int, number: int) -> Manner:
+        return Manner(status=429, headers={"Retry-After": "3"}) if number < 2 else Manner(tokens=9, answer="7")
+
+    async def use() -> None:
+        async with serving(manner) as one, serving(manner) as other:
+            async with LoadBalancer([OpenAI(url, "tiny") for url in (one.url, other.url)]).open(parallel=1) as ready:
+                monkeypatch.setattr("sureenough.engines.openai.connection.asyncio.sleep", pause)
+                texts = [token.text async for chunk in ready.stream(PROMPT, seed=1) for token in chunk]
+                monkeypatch.undo()
+            assert "boxed" in "".join(texts)
+            assert sorted([len(one.requests), len(other.requests)]) == [1, 3]
+
+    asyncio.run(asyncio.wait_for(use(), 30))
+    assert any(3.0 <= seconds <= 3.3 for seconds in pauses)
+
+
 async def continued(engine: Engine, seed: int) -> str:
     chunks = engine.extend(PROMPT, "", ExtendOptions(max_tokens=50), seed=seed)
     return "".join([token.text async for chunk in chunks for token in chunk])

@@ -7,7 +7,7 @@ gives it the defaults.
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, Self
 
@@ -161,7 +161,7 @@ class Engine:
 
     def open(self, *, parallel: int) -> AbstractAsyncContextManager[Engine]:
         """The engine to use for one run, with up to this many paths in parallel; holds connections and the like."""
-        return _unchanged(self)
+        return nullcontext(self)
 
     def prepare(self) -> object:
         """Download or check what a run needs. Called before the event loop starts, so that Ctrl-C works."""
@@ -182,6 +182,10 @@ class Engine:
     async def responds(self) -> bool | None:
         """Whether an engine that is open responds to a small request; None if that cannot be checked."""
         return None
+
+    def impatient(self) -> Engine:
+        """The same engine, open already, that soon gives up on a server that is busy: others can be tried."""
+        return self
 
 
 class ClosedEngine(Engine):
@@ -234,11 +238,6 @@ class SharedEngine(Engine):
 
     def model_name(self) -> str:
         return self._engine.model_name()
-
-
-@asynccontextmanager
-async def _unchanged(engine: Engine) -> AsyncIterator[Engine]:
-    yield engine
 
 
 @asynccontextmanager

@@ -12,6 +12,7 @@ import json
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
+from operator import is_
 from typing import Any, Final
 from zlib import crc32
 
@@ -25,7 +26,7 @@ from sureenough.engines.base import (
     SupportsStream,
     as_engine,
 )
-from sureenough.engines.server_loads import ServerCounts, ServerLoads
+from sureenough.engines.server_loads import SKIP_SECONDS, ServerCounts, ServerLoads
 from sureenough.errors import EngineError, EngineRejected, EngineUnavailable, MissingLogprobs, UsageError
 
 CHECK_SECONDS: Final = 5.0
@@ -99,6 +100,7 @@ class OpenLoadBalancer(Engine):
 
     def __init__(self, loads: ServerLoads, ready: Sequence[Engine], suspicion: asyncio.Event) -> None:
         self.loads, self.ready = loads, ready
+        self._impatient = [engine.impatient() for engine in ready] if len(ready) > 1 else list(ready)
         self.servers = len(ready)
         self.window, self.longest_window = ready[0].window, min(engine.longest_window for engine in ready)
         self.stops_at_once = all(engine.stops_at_once for engine in ready)
@@ -127,32 +129,40 @@ class OpenLoadBalancer(Engine):
     async def _generate(
         self, prompt: Prompt, start: StartRequest, seed: int | None, place: int | None
     ) -> AsyncGenerator[Sequence[Token], None]:
-        """A path or a continuation, on the engine at `place` or else on the first that responds."""
-        tried = set[int]()
-        key = _prompt_key(prompt)
+        """A path or a continuation, on the engine at `place` or else on the first that responds.
+
+        If none does, all are tried once more, and a busy one is given the time that it wants; unless that took long,
+        because servers that are silent would be waited for twice.
+        """
+        tried, began = set[int](), self.loads.clock()
+        engines, key = self._impatient, _prompt_key(prompt)
         while True:
             index = self.loads.choose(key, tried) if place is None or tried else place
             begun = False
             try:
-                async with aclosing(self._generate_on(index, key, start, seed)) as chunks:
+                async with aclosing(self._generate_on(index, engines[index], key, start, seed)) as chunks:
                     async for chunk in chunks:
                         begun = True
                         yield chunk
                 return
             except EngineUnavailable:
                 tried.add(index)
-                if begun or len(tried) == len(self.ready):
+                if begun:
                     raise
+                if len(tried) == len(engines):
+                    if all(map(is_, engines, self.ready)) or self.loads.clock() - began > SKIP_SECONDS:
+                        raise
+                    tried, engines = set(), list(self.ready)
 
     async def _generate_on(
-        self, index: int, key: int, start: StartRequest, seed: int | None
+        self, index: int, engine: Engine, key: int, start: StartRequest, seed: int | None
     ) -> AsyncGenerator[Sequence[Token], None]:
         """A path or a continuation on one engine, counted; the place of a path is kept under its seed."""
         with self.counted(index, key) as request:
             if seed is not None:
                 self._places[seed] = index
             try:
-                async with aclosing(start(self.ready[index])) as chunks:
+                async with aclosing(start(engine)) as chunks:
                     async for chunk in chunks:
                         request.tokens += len(chunk) + getattr(chunk, "unread", 0)
                         yield chunk

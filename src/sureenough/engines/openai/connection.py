@@ -38,6 +38,8 @@ READ_PIECE: Final = 1 << 17
 """Bytes of a response that are parsed in one go."""
 SMALL_PIECE: Final = 1 << 12
 """The same once a server sends many small events together, each of which costs as much as a large one."""
+SHORT_WAIT: Final = 2.0
+"""Seconds. The longest pause that a server may want if another one can be tried."""
 SMALL_EVENT: Final = 512
 """Bytes per event on average; one with log-probabilities has more."""
 
@@ -48,6 +50,7 @@ class OpenAIConnection(Engine):
     def __init__(self, engine: OpenAI, transport: Transport, address: URL, errors: ServerErrors) -> None:
         self.engine, self.transport, self.address, self.errors = engine, transport, address, errors
         self.window, self.max_path_tokens = engine.window, engine.max_path_tokens
+        self.longest_wait = LONGEST_WAIT
         self.counters_at_open: ServerCounters | None = None
         self.monitor = MonitorClient(transport, address)
 
@@ -55,6 +58,13 @@ class OpenAIConnection(Engine):
         """The same connections for another model or other sampling."""
         other = OpenAIConnection(engine, self.transport, self.address, self.errors.for_model(engine.model))
         other.monitor = self.monitor  # remembers whether the server's records can be read
+        return other
+
+    def impatient(self) -> OpenAIConnection:
+        if not self.engine.retries:
+            return self
+        other = self.with_engine(replace(self.engine, retries=1))  # a connection that was closed meanwhile is no reason
+        other.longest_wait = SHORT_WAIT
         return other
 
     def model_name(self) -> str:
@@ -124,7 +134,7 @@ class OpenAIConnection(Engine):
                     await self.monitor.report_cancelled(watch, prompt.watch, parser.tokens)
                 raise
             except ServerBusy as busy:
-                if (busy.retry_after or 0.0) > LONGEST_WAIT:
+                if (busy.retry_after or 0.0) > self.longest_wait:
                     raise self.errors.pause_too_long(busy) from None
                 if attempt >= 2 * engine.retries:
                     raise busy.error from None
