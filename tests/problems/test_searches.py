@@ -224,6 +224,22 @@ class Tensor:
         return self._values
 
 
+def test_a_sample_that_would_replace_its_pool_or_has_no_size_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from searcher.sample import options
+
+    (tmp_path / "pool.parquet").touch()
+    for words, says in [
+        (["pool.parquet", "pool.parquet"], "would be replaced by its sample"),
+        (["a.parquet", "pool.parquet", "--megabytes", "-1"], "--megabytes must be above 0"),
+        (["a.parquet", "pool.parquet", "--megabytes", "nan"], "--megabytes must be above 0"),
+    ]:
+        with pytest.raises(SystemExit):
+            options([str(tmp_path / word) if word.endswith("parquet") else word for word in words])
+        assert says in capsys.readouterr().err
+
+
 def test_weights_come_back_from_their_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("searcher.files.PIECE", 100)
     tensors = {"b": np.arange(300, dtype="f2").reshape(3, 100), "a": np.ones(7, "f2")}
