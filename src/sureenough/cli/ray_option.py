@@ -90,6 +90,8 @@ class VllmChoice(NamedTuple):
         cls, model: str | None, resources: str, words: str, ray: str | None, server: EngineOptions
     ) -> VllmChoice | None:
         """None without `--vllm`."""
+        if model is None and words:
+            raise UsageError("--vllm-options are for the servers of --vllm: name its MODEL, or leave them out")
         if model is None:
             return None
         if ray is None:
