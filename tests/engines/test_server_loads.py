@@ -160,7 +160,7 @@ def test_a_server_whose_paths_break_off_is_skipped_and_tried_again_with_one_path
     assert not loads.is_available(0), "one more failure is enough until a path has ended"
 
 
-def test_single_failures_between_paths_that_end_are_no_reason_to_skip() -> None:
+def test_a_server_is_not_skipped_for_single_failures_between_paths_that_end() -> None:
     loads = two()
     for _ in range(10):
         loads.add_failure(0, gone=False)

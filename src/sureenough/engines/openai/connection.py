@@ -63,7 +63,7 @@ class OpenAIConnection(Engine):
     def impatient(self) -> OpenAIConnection:
         if not self.engine.retries:
             return self
-        other = self.with_engine(replace(self.engine, retries=1))  # a connection that was closed meanwhile is no reason
+        other = self.with_engine(replace(self.engine, retries=1))  # one, for a connection that was closed meanwhile
         other.longest_wait = SHORT_WAIT
         return other
 
