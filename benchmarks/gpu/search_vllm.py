@@ -158,11 +158,14 @@ def tables(folder: Path) -> None:
         own = [run for run in runs if run.strategy == strategy]
         print(f"{strategy}: {len(own)} questions, {sum(run.tokens['total'] for run in own):,} tokens")
     if runs:
-        print(printed(EXPERIMENTS["search"].run(Inputs(live_runs=runs)), folder), flush=True)
+        result = EXPERIMENTS["search"].run(Inputs(live_runs=runs))
+        (folder / "results").mkdir(exist_ok=True)
+        (folder / "results" / "search.json").write_bytes(result.to_json())
+        print(printed(result, folder), flush=True)
     if (folder / "pool").is_dir():
+        jobs = str(min(4, len(os.sched_getaffinity(0))))
         command = [sys.executable, "-m", "sureenough", "bench", "probes", "--pool", str(folder / "pool"), "-o"]
-        paths = len(os.sched_getaffinity(0))
-        subprocess.run([*command, str(folder / "probes"), "--jobs", str(min(4, paths))], check=False)
+        subprocess.run([*command, str(folder / "probes"), "--jobs", jobs], check=False)
 
 
 def main() -> None:

@@ -36,7 +36,7 @@ def bounded(work: Coroutine[Any, Any, T]) -> T:
 
 async def last_summary(chunks: Any) -> Summary:
     """What the monitor inside the engine knows of a path."""
-    summaries = []
+    summaries: list[Summary] = []
     async with aclosing(chunks):
         async for chunk in chunks:
             if chunk.summary is not None:
