@@ -28,6 +28,8 @@ from vllm_runner import Process, spawn, stop
 SEARCHES = ("predictive+sc", "phi+sc")
 MOST_STARTS = 4
 """Of a server or a command; one that fails more often stays away."""
+CLOSE_SECONDS = 90
+"""For the pool, whose answers are compared before it is written."""
 SIZES = [1, 2, 4, 8, 16, 32, 64, 96, 128, 192, 256, 384, 512]
 """Batch sizes with CUDA graphs: fewer of them load faster."""
 
@@ -53,9 +55,8 @@ class Command:
         if self.process is not None:
             print(f"{time.strftime('%X')} {self.name} ended with exit code {code}", flush=True)
             self.process, self.done = None, code == 0 and self.server is not None
-        ready = self.server is None or self.server.responds()
         missing = self.awaits is not None and not self.awaits.exists()
-        if self.over or not ready or missing:
+        if self.over or missing or (self.server is not None and not self.server.responds()):
             return
         self.starts += 1
         print(f"{time.strftime('%X')} {self.name}: {' '.join(self.words)}", flush=True)
@@ -138,7 +139,7 @@ def run(options: argparse.Namespace, passed: list[str]) -> None:
             time.sleep(1)
         for client in clients:
             client.interrupt()
-        patience = time.monotonic() + 30
+        patience = time.monotonic() + CLOSE_SECONDS
         while time.monotonic() < patience and any(one.process and one.process.poll() is None for one in clients):
             time.sleep(0.2)
     finally:
