@@ -89,7 +89,7 @@ class OpenAIConnection(Engine):
     ) -> AsyncGenerator[Sequence[Token], None]:
         """Continue a beginning, which a chat server receives as the start of the last message."""
         engine, sampling = self.engine, self.engine.sampling() | options.sampling()
-        k = engine.k if options.confidence else 1  # not 0, with which llama.cpp sends no log-probabilities at all
+        k = engine.k if options.confidence else 1  # not 0, which servers may take for no log-probabilities
         body = request(prompt, seed, model=engine.model, chat=engine.chat, k=k, sampling=sampling, beginning=beginning)
         prompt, parser = replace(prompt, watch=None), partial(ReplyParser, k, tags=not beginning, sampled=True)
         try:
