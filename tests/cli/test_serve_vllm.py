@@ -52,6 +52,18 @@ def test_the_command_can_be_shown(tmp_path: Path) -> None:
         assert part in done.stdout
 
 
+def test_several_api_servers_are_started_by_the_command_of_vllm(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The module that serves otherwise ignores their number."""
+    monkeypatch.setattr(serve_vllm, "installed_version", lambda: "0.32.0")
+    context = cast(typer.Context, SimpleNamespace(args=["--api-server-count", "4"]))
+    serve_vllm.command(context, "some/model", show=True)
+    shown = capsys.readouterr().out
+    assert "-m vllm.entrypoints.cli.main serve some/model" in shown
+    assert shown.rstrip().endswith("--api-server-count 4")
+
+
 @pytest.mark.parametrize("words", [(), ("model", "--longest-window", "0")])
 def test_bad_options(words: tuple[str, ...], tmp_path: Path) -> None:
     assert served(*words, site=a_vllm(tmp_path, "0.32.0")).returncode == 2

@@ -70,6 +70,21 @@ def test_a_search_is_one_path_of_the_vote(parallel: int) -> None:
     assert go(searching(), SPEC, parallel=1).votes == out.votes
 
 
+@pytest.mark.parametrize(("spec", "confidence"), [("predictive+sc", False), ("predictive+sure", True)])
+def test_engines_learn_whether_the_vote_reads_confidence(spec: str, confidence: bool) -> None:
+    """Twenty candidates per token are most of what a server writes."""
+
+    received = []
+
+    class Recording(Fake):
+        def extend(self, prompt: Prompt, beginning: str, options: ExtendOptions, *, seed: int) -> Any:
+            received.append(options.confidence)
+            return super().extend(prompt, beginning, options, seed=seed)
+
+    go(Recording(lambda seed: [], words), f"{spec}:rollouts=3,runs=2", parallel=4, paths=64)
+    assert set(received) == {confidence}
+
+
 def test_a_vote_that_is_settled_ends_the_other_searches() -> None:
     def slow_later(beginning: str, seed: int) -> Iterable[Step]:
         return [letters(r"\boxed{7}")] if seed in first else [letters("so"), LONG]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from contextlib import aclosing
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -21,13 +22,15 @@ from tests.engines.misbehaving import Manner, Server, serving
 GREEDY = ExtendOptions(max_tokens=3, stop=("}",), temperature=0.0)
 
 
-def extended(manner: Manner, beginning: str = "so ", **options: Any) -> tuple[Server, str]:
+def extended(
+    manner: Manner, beginning: str = "so ", limits: ExtendOptions = GREEDY, **options: Any
+) -> tuple[Server, str]:
     """What a server with these manners received, and how it continued."""
 
     async def use() -> tuple[Server, str]:
         async with serving(manner) as server:
             engine: Engine = LoadBalancer([OpenAI(server.url, "tiny", max_path_tokens=9, **options)])
-            async with aclosing(engine.extend(Prompt.user("?"), beginning, GREEDY, seed=5)) as chunks:
+            async with aclosing(engine.extend(Prompt.user("?"), beginning, limits, seed=5)) as chunks:
                 texts = [chunk.text async for chunk in chunks if isinstance(chunk, Chunk)]
             return server, "".join(texts)
 
@@ -45,6 +48,15 @@ def test_a_completion_server_receives_it_after_the_prompt() -> None:
     body = extended(Manner(), chat=False)[0].requests[0]
     assert body["prompt"] == "?so "
     assert "continue_final_message" not in body
+
+
+@pytest.mark.parametrize(("confidence", "candidates"), [(True, 20), (False, 1)])
+def test_candidates_are_requested_only_if_confidence_is_read(confidence: bool, candidates: int) -> None:
+    limits = replace(GREEDY, confidence=confidence)
+    server, text = extended(Manner(), limits=limits)
+    assert (server.requests[0]["logprobs"], server.requests[0]["top_logprobs"]) == (True, candidates)
+    assert extended(Manner(), limits=limits, chat=False)[0].requests[0]["logprobs"] == candidates
+    assert text == extended(Manner())[1]
 
 
 def test_an_empty_beginning_is_a_plain_request_with_its_own_limits() -> None:
@@ -124,3 +136,14 @@ def test_the_log_probabilities_of_sampled_tokens(chat: bool, known: float | None
     plain = ReplyParser(2, signals=True).feed(event)
     assert plain is not None
     assert len(plain.logprobs) == 0
+
+
+def test_single_candidates_may_be_alike() -> None:
+    """Tokens of which a model is sure all have the same log-probability, a rounding error below 0."""
+    entry = {"token": "a", "logprob": -1e-7, "top_logprobs": [{"logprob": -1e-7}]}
+    choice = {"delta": {"content": "a" * 12}, "logprobs": {"content": [entry] * 12}}
+    parser = ReplyParser(1, signals=True, sampled=True)
+    chunk = parser.feed(b"data: " + json.dumps({"choices": [choice]}).encode() + b"\n\n")
+    parser.raise_error()
+    assert chunk is not None
+    assert len(chunk) == len(chunk.logprobs) == 12

@@ -26,8 +26,10 @@ def command(
 ) -> None:
     """Serve a model with vLLM and watch paths inside it; all other options go to vLLM."""
     check_version(installed_version())
-    # As a module, since builds without metadata have no command.
-    words = [sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--model", model]
+    # Only vLLM's command starts several API servers; builds without metadata have none, so else this is the module.
+    several = any(word.partition("=")[0] in ("--api-server-count", "-asc") for word in context.args)
+    started = ["cli.main", "serve"] if several else ["openai.api_server", "--model"]
+    words = [sys.executable, "-m", f"vllm.entrypoints.{started[0]}", started[1], model]
     words += ["--logits-processors", LOGITS_PROCESSOR, "--middleware", MIDDLEWARE, "--scheduler-cls", SCHEDULER]
     words += ["--enable-prompt-tokens-details", *context.args]  # replies say how much of a prompt was cached
     if show:

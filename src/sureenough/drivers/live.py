@@ -80,11 +80,13 @@ async def run(
 
 class _LiveRun:
     def __init__(self, prompt: Prompt, session: Session, judge: Judge, observers: tuple[Observer, ...]) -> None:
-        probed = session.strategy.probe is not None
+        probed, reads = session.strategy.probe is not None, session.strategy.reads_confidence
         searches = session.strategy.search is not None
-        self.prompt = replace(prompt, signals=session.strategy.reads_confidence or searches, growing_text=probed)
+        self.prompt = replace(prompt, signals=reads or searches, growing_text=probed)
         self.probes = LiveProbes(self.prompt, judge, session.options.seed, self.receive) if probed else None
-        self.search = LiveSearch(self.prompt, session.options.parallel, self.receive) if searches else None
+        self.search = (
+            LiveSearch(self.prompt, session.options.parallel, self.receive, confidence=reads) if searches else None
+        )
         self.session, self.judge = session, judge
         self.observers = Observers(observers)
         self.streams: dict[int, PathStream] = {}

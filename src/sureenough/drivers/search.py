@@ -56,9 +56,15 @@ class LiveSearch:
     """The searches of a live run: their branches, at most `width` at once, and what their prompts cost."""
 
     def __init__(
-        self, prompt: Prompt, width: int, receive: Callable[[Sampled | Extended | Computed, int], None]
+        self,
+        prompt: Prompt,
+        width: int,
+        receive: Callable[[Sampled | Extended | Computed, int], None],
+        *,
+        confidence: bool = True,
     ) -> None:
-        self._prompt, self._receive = prompt, receive
+        """`confidence`: whether the votes read that of tokens."""
+        self._prompt, self._receive, self._confidence = prompt, receive, confidence
         self._places = asyncio.Semaphore(width)
         self._tasks: dict[int, set[asyncio.Task[None]]] = {}  # by path
         self._texts: dict[int, str] = {}
@@ -108,7 +114,9 @@ class LiveSearch:
             cut = Continuation(complete=False)
             self._receive(Extended(action.path, action.branch, cut), action.path)
             return
-        options = ExtendOptions(max_tokens=longest, stop=stop, temperature=limits.temperature, top_p=1.0)
+        options = ExtendOptions(
+            max_tokens=longest, stop=stop, temperature=limits.temperature, top_p=1.0, confidence=self._confidence
+        )
         async with self._places:
             try:
                 extended = engine.extend(self._prompt, action.beginning, options, seed=action.seed)

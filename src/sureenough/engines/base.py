@@ -64,6 +64,7 @@ class ExtendOptions:
     stop: tuple[str, ...] = ()  # texts at which it ends; they are not part of the continuation
     temperature: float | None = None  # None: the engine's
     top_p: float | None = None  # None: the engine's
+    confidence: bool = True  # False: of each token, only its own log-probability is needed, not those of candidates
 
     def __post_init__(self) -> None:
         if self.max_tokens < 1:

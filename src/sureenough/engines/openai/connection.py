@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from sureenough.core.events import Token
@@ -91,19 +92,18 @@ class OpenAIConnection(Engine):
     def stream(self, prompt: Prompt, *, seed: int) -> AsyncGenerator[Sequence[Token], None]:
         engine = self.engine
         body = request(prompt, seed, model=engine.model, chat=engine.chat, k=engine.k, sampling=engine.sampling())
-        return self._generate(prompt, body, engine.max_path_tokens)
+        return self._generate(prompt, body, engine.max_path_tokens, partial(ReplyParser, engine.k))
 
     async def extend(
         self, prompt: Prompt, beginning: str, options: ExtendOptions, *, seed: int
     ) -> AsyncGenerator[Sequence[Token], None]:
         """Continue a beginning, which a chat server receives as the start of the last message."""
         engine, sampling = self.engine, self.engine.sampling() | options.sampling()
-        body = request(
-            prompt, seed, model=engine.model, chat=engine.chat, k=engine.k, sampling=sampling, beginning=beginning
-        )
-        prompt = replace(prompt, watch=None)
+        k = engine.k if options.confidence else 1  # not 0, which servers may take for no log-probabilities
+        body = request(prompt, seed, model=engine.model, chat=engine.chat, k=k, sampling=sampling, beginning=beginning)
+        prompt, parser = replace(prompt, watch=None), partial(ReplyParser, k, tags=not beginning, sampled=True)
         try:
-            generated = self._generate(prompt, body, options.max_tokens, tags=not beginning, sampled=True)
+            generated = self._generate(prompt, body, options.max_tokens, parser)
             async with aclosing(generated) as chunks:
                 async for chunk in chunks:
                     yield chunk
@@ -115,13 +115,13 @@ class OpenAIConnection(Engine):
             ) from None
 
     async def _generate(
-        self, prompt: Prompt, body: bytes, limit: int | None, *, tags: bool = True, sampled: bool = False
+        self, prompt: Prompt, body: bytes, limit: int | None, new_parser: Callable[..., ReplyParser]
     ) -> AsyncGenerator[Chunk, None]:
         """The chunks of one reply; the request is sent again while its first token has not arrived."""
         engine, attempt = self.engine, 0
         while True:
             watch = self.monitor.watch_request(prompt, engine.k) if engine.inside else None
-            parser = ReplyParser(engine.k, prompt.signals, limit, tags=tags, sampled=sampled)
+            parser = new_parser(signals=prompt.signals, limit=limit)
             try:
                 async with aclosing(self.read(body, parser, watch)) as chunks:
                     async for chunk in chunks:

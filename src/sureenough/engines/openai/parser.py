@@ -229,7 +229,8 @@ class ReplyParser:
         received = len(columns)
         if not received:
             return 0
-        self._repeats.add(columns)
+        if self.k > 1:  # the likeliest token alone may well be as likely as the one before
+            self._repeats.add(columns)
         if self._repeats.repeats and self._repeats.repeated:
             raise MissingLogprobs(REPEATED)
         # Text comes from the message. The tokens' own strings only say where to cut it, if they add up to it.

@@ -96,13 +96,13 @@ class VLLM:
         path = _GrowingPath()
         decoded = {"detokenize": prompt.growing_text}
         signals = prompt.signals and request is None
-        params = self._params(len(prompt_ids), seed, signals=signals, request=request, changes=decoded)
+        params = self._params(len(prompt_ids), seed, k=K if signals else None, request=request, changes=decoded)
         try:
             generated = self._loaded.engine.generate({"prompt_token_ids": prompt_ids}, params, request_id)
             watched = generated if request is None else self._loaded.with_progress(generated, request.key)
             async with aclosing(generated), aclosing(watched) as outputs:
                 async for output in outputs:
-                    grown = path.add(output, signals=signals)
+                    grown = path.add(output, K if signals else None)
                     if grown is not None:
                         yield grown
         except ValueError as error:  # what vLLM raises for a request that it does not accept
@@ -133,7 +133,8 @@ class VLLM:
         if isinstance(beginning, str):
             encoded = self._loaded.tokenizer.encode(beginning, add_special_tokens=False)
         ids, path = [*self._prompt_ids(prompt), *encoded], _GrowingPath()
-        params = self._params(len(ids), seed, signals=prompt.signals, request=None, changes=options.sampling())
+        k = None if not prompt.signals else K if options.confidence else 1
+        params = self._params(len(ids), seed, k=k, request=None, changes=options.sampling())
         params.detokenize = True
         try:
             generated = self._loaded.engine.generate(
@@ -141,7 +142,7 @@ class VLLM:
             )
             async with aclosing(generated) as outputs:
                 async for output in outputs:
-                    grown = path.add(output, signals=prompt.signals)
+                    grown = path.add(output, k)
                     if grown is not None:
                         yield grown
         except ValueError as error:
@@ -163,7 +164,7 @@ class VLLM:
         prompt_tokens: int,
         seed: int,
         *,
-        signals: bool,
+        k: int | None,
         request: WatchRequest | None,
         changes: Mapping[str, Any],
     ) -> Any:
@@ -177,7 +178,7 @@ class VLLM:
         sampling = {"max_tokens": self.max_path_tokens or remaining, "seed": seed, **self._sampling, **changes}
         return SamplingParams(
             **sampling | {"max_tokens": min(remaining, sampling["max_tokens"])},
-            logprobs=K if signals else None,
+            logprobs=k,
             flat_logprobs=True,
             output_kind=RequestOutputKind.DELTA if request is None else RequestOutputKind.FINAL_ONLY,
             extra_args=None if request is None else request.to_arguments(),
@@ -193,8 +194,8 @@ class _GrowingPath:
         self.tokens = 0  # passed on
         self.cached_tokens: int | None = None
 
-    def add(self, output: Any, *, signals: bool) -> Chunk | None:
-        """An output of vLLM, or the progress of a watched path."""
+    def add(self, output: Any, k: int | None) -> Chunk | None:
+        """An output of vLLM, with the log-probabilities of k candidates or none, or the progress of a watched path."""
         if isinstance(output, Progress):
             return self._count(output.tokens, tail=output.tail)
         delta = output.outputs[0]
@@ -202,8 +203,8 @@ class _GrowingPath:
         self.ids += delta.token_ids
         self.finish = delta.finish_reason or self.finish
         text = delta.text or ""  # empty unless text is decoded as it grows
-        if signals and delta.token_ids:
-            return Chunk(_tokens(delta.logprobs), text=text, logprobs=_sampled_logprobs(delta.logprobs))
+        if k is not None and delta.token_ids:
+            return Chunk(_tokens(delta.logprobs, k), text=text, logprobs=_sampled_logprobs(delta.logprobs))
         return self._count(len(self.ids), text)
 
     def _count(self, tokens: int, text: str = "", tail: float | None = None) -> Chunk | None:
@@ -211,14 +212,14 @@ class _GrowingPath:
         return Chunk(unread=new, text=text, tail=tail) if new > 0 or text else None
 
 
-def _tokens(flat: Any) -> list[Token]:
+def _tokens(flat: Any, k: int) -> list[Token]:
     """Signals of the tokens of one output.
 
     The sampled token's own entry comes first, apart from the candidates; but if vLLM has joined several outputs into
     one, a token that is among its candidates comes once. The last entries are the candidates in both cases.
     """
     bounds = zip(flat.start_indices, flat.end_indices, strict=True)
-    return [Token("", *token_signals(flat.logprobs[start:end][-K:], K)) for start, end in bounds]
+    return [Token("", *token_signals(flat.logprobs[start:end][-k:], k)) for start, end in bounds]
 
 
 def _sampled_logprobs(flat: Any) -> list[float]:

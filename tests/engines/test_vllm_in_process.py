@@ -1,0 +1,87 @@
+"""Runs on vLLM in this process: `.ci/vllm .ci/inprocess`. Skipped without it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from contextlib import aclosing
+from dataclasses import replace
+from typing import Any, TypeVar
+
+import pytest
+
+import sureenough as se
+from sureenough.core.events import Summary
+from sureenough.engines import Chunk, Prompt
+from sureenough.engines.base import ExtendOptions, WatchOptions
+from sureenough.engines.openai.client import OpenAI
+from sureenough.problems import generate
+from tests.engines.bridge import Bridge
+from tests.engines.makers import BRIDGE
+from tests.engines.test_vllm import URL
+
+pytestmark = pytest.mark.skipif(BRIDGE is None, reason="needs vLLM in this process: `.ci/vllm .ci/inprocess` has it")
+PROMPT = Prompt.user(generate(3, seed=1)[0].question)
+T = TypeVar("T")
+
+
+def engine(**sampling: Any) -> Bridge:
+    assert BRIDGE is not None
+    return BRIDGE.sampled(**({"max_path_tokens": 60} | sampling))
+
+
+def bounded(work: Coroutine[Any, Any, T]) -> T:
+    return asyncio.run(asyncio.wait_for(work, timeout=120))
+
+
+async def last_summary(chunks: Any) -> Summary:
+    """What the monitor inside the engine knows of a path."""
+    summaries: list[Summary] = []
+    async with aclosing(chunks):
+        async for chunk in chunks:
+            if chunk.summary is not None:
+                summaries.append(chunk.summary)
+    (summary,) = summaries
+    return summary
+
+
+def test_self_certainty_weighs_the_votes() -> None:
+    out = bounded(
+        se.aask(PROMPT, engine(), "self-certainty", paths=16, parallel=8, extract=lambda text: text[:1] or None)
+    )
+    assert (out.started, out.failed, out.reason) == (16, 0, "budget")
+    assert sum(out.votes.values()) == pytest.approx(sum((n + 1) ** 0.5 for n in range(16 - out.abstained)))
+
+
+def test_self_certainty_is_that_of_a_server() -> None:
+    """The same path, which one engine samples here and another behind HTTP."""
+    assert URL is not None
+    watched = replace(PROMPT, watch=WatchOptions(None, None))
+    served = OpenAI(URL, "tiny", temperature=0.0, max_path_tokens=60)
+    here, there = (bounded(last_summary(one.stream(watched, seed=5))) for one in (engine(temperature=0.0), served))
+    assert 0.1 < here.mean_certainty < 50.0
+    assert here.mean_certainty == pytest.approx(there.mean_certainty, rel=1e-3)
+
+
+def test_a_search_reaches_an_answer_and_every_token_is_counted() -> None:
+    spec = "predictive+sc:runs=2,rollouts=2,rollout_tokens=60,max_steps=3"
+    out = bounded(se.aask(PROMPT, engine(max_path_tokens=200), spec, parallel=8, window=8))
+    assert (out.reason, out.started, out.failed) == ("budget", 2, 0)
+    assert out.tokens.search > out.tokens.kept > 0
+    assert out.tokens.total == out.tokens.search + out.tokens.kept
+
+
+def test_a_continuation_is_the_same_without_candidates() -> None:
+    async def continued(confidence: bool) -> tuple[str, list[float]]:
+        options = ExtendOptions(max_tokens=20, temperature=0.0, confidence=confidence)
+        text, logprobs = "", list[float]()
+        async with aclosing(engine().extend(PROMPT, "1", options, seed=3)) as chunks:
+            async for chunk in chunks:
+                assert isinstance(chunk, Chunk)
+                text += chunk.text
+                logprobs += chunk.logprobs
+        return text, logprobs
+
+    (with_candidates, wanted), (without, logprobs) = bounded(continued(True)), bounded(continued(False))
+    assert with_candidates == without
+    assert logprobs == pytest.approx(wanted, abs=1e-4)
