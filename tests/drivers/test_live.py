@@ -15,11 +15,12 @@ from sureenough.api import replay
 from sureenough.core.events import Action, Ended, Expired, Regrouped, Token, Tokens, path_seed
 from sureenough.core.options import RunOptions
 from sureenough.core.outcome import Outcome
+from sureenough.core.pruning import Gate
 from sureenough.core.session import Session
 from sureenough.core.snapshot import Snapshot
 from sureenough.core.strategy import Strategy
 from sureenough.drivers.live import run
-from sureenough.drivers.observers import ObservedEvent, PathText, RunStarted
+from sureenough.drivers.observers import ObservedEvent, PathConfidence, PathText, RunStarted
 from sureenough.engines import Chunk, Engine, Fake, Prompt, Recorded
 from sureenough.engines.fake import Step
 from sureenough.errors import EngineError, EngineRejected, EngineUnavailable, MissingLogprobs
@@ -87,6 +88,34 @@ def test_a_trend_with_a_window_of_its_own_is_not_left_to_an_engine_that_has_one_
         later = engine.watched[16:]
         assert later
         assert all((watch is None) is own for watch in later)
+
+
+@pytest.mark.parametrize("strategy", ["sc", "ac", "esc"])
+def test_an_engine_that_watches_its_paths_need_not_send_those_without_signals_before_their_end(
+    real_questions: list[Question], strategy: str
+) -> None:
+    engine = Watching(real_questions[24].paths, chunk=7)
+    go(engine, strategy, paths=16, window=64)
+    assert engine.watched
+    assert all(watch.gate == Gate() for watch in engine.watched)
+
+
+def test_confidence_that_the_strategy_does_not_read_is_not_shown() -> None:
+    """A path that is watched only to be counted has counts with the confidence of a window."""
+
+    class Counted(Engine):
+        async def stream(self, prompt: Prompt, *, seed: int) -> AsyncGenerator[Sequence[Token], None]:
+            assert prompt.watch is not None
+            yield Chunk(unread=5, tail=3.0)
+            yield Chunk(unread=2, tail=4.0)
+            yield Chunk()  # a sign of life
+            yield Chunk(unread=1, text=r"\boxed{1}", finish="stop")
+
+    seen: list[Any] = []
+    out = go(Counted(), "sc", paths=2, observers=[lambda event, actions, snapshot: seen.append(event)])
+    assert (out.answer, out.tokens.total, out.tokens.overrun, out.notes) == ("1", 16, 0, ())
+    assert not any(isinstance(event, PathConfidence) for event in seen)
+    assert not any(event.summary for event in seen if isinstance(event, Ended))
 
 
 @pytest.mark.parametrize("strategy", ["sc", "ac", "esc", "ddc:weight=mean", "deepconf-low", "sure"])

@@ -19,7 +19,7 @@ from sureenough.core.confidence.array import scan
 from sureenough.core.events import Action, Ended, Fate, Summary
 from sureenough.core.pruning import Gate
 from sureenough.core.snapshot import Snapshot
-from sureenough.drivers.observers import ObservedEvent
+from sureenough.drivers.observers import ObservedEvent, PathConfidence, PathText
 from sureenough.drivers.record import RecordQuestion, record
 from sureenough.engines.base import Chunk, WatchOptions, opened
 from sureenough.engines.openai.address import parse_url
@@ -118,6 +118,47 @@ def test_other_strategies(strategy: str) -> None:
     (inside, _), (outside, _) = run(True, strategy), run(False, strategy)
     assert (inside.answer, inside.pruned) == (outside.answer, outside.pruned)
     assert inside.votes == pytest.approx(outside.votes, rel=1e-9)
+
+
+class Counts:
+    """Events of a run without signals, by kind."""
+
+    def __init__(self) -> None:
+        self.events: list[ObservedEvent] = []
+
+    def __call__(self, event: ObservedEvent, actions: Sequence[Action], snapshot: Snapshot) -> None:
+        self.events.append(event)
+
+    def number(self, kind: type) -> int:
+        return sum(isinstance(event, kind) for event in self.events)
+
+
+@pytest.mark.parametrize("options", [{}, {"chat": False}, {"extra": {"top_k": 20, "stop": ["1"]}}], ids=str)
+@pytest.mark.parametrize("strategy", ["sc", "ac"])
+def test_paths_without_signals_are_the_same_with_nothing_sent_before_their_end(
+    strategy: str, options: dict[str, Any]
+) -> None:
+    seen, wanted = Counts(), Counts()
+    common: dict[str, Any] = {"paths": 8, "parallel": 1, "extract": lambda text: text[:2]}
+    inside = bounded(se.aask(PROMPT, engine(**options), strategy, observers=[seen], **common))
+    outside = bounded(se.aask(PROMPT, engine(inside=False, **options), strategy, observers=[wanted], **common))
+    assert replace(inside, tokens=outside.tokens) == outside
+    assert replace(inside.tokens, cached=0) == replace(outside.tokens, cached=0)  # the later run has more cached
+    assert seen.number(PathText) <= inside.started  # all text comes at once
+    assert seen.number(PathConfidence) == 0
+    assert not any(event.summary for event in seen.events if isinstance(event, Ended))
+
+
+@pytest.mark.parametrize("limit", [{"deadline": 1.5}, {"max_tokens": 900}, {}], ids=str)
+def test_cancelled_paths_without_signals_are_counted_to_the_token(limit: dict[str, Any]) -> None:
+    """Without a limit, the vote is settled while other paths run."""
+    before, strategy = made(), "sc" if limit else "ac"
+    long = engine(max_path_tokens=1800, extra={"top_k": 20, "ignore_eos": bool(limit)})
+    out = bounded(se.aask(PROMPT, long, strategy, paths=24, parallel=12, extract=lambda _: "7", planned=False, **limit))
+    assert out.tokens.total >= made() - before  # its own counters lack the last tokens of paths that it aborted
+    assert out.tokens.overrun_known
+    assert not any("estimated" in note for note in out.notes)
+    assert out.reason == next(iter(limit), "settled")
 
 
 def test_self_certainty_is_summed_inside_and_refused_outside() -> None:

@@ -262,7 +262,7 @@ class _LiveRun:
 
     def prompt_for(self, stream: PathStream) -> Prompt:
         """The prompt, with this path's gate for engines that watch their own paths."""
-        if not self.prompt.signals or self.probes is not None:  # an engine that watches it cannot end it at a probe
+        if self.probes is not None:  # an engine that watches it cannot end it at a probe
             return self.prompt
         return stream.watched(self.prompt, self.session.options.window)
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from sureenough.core.events import Start, Summary, Tokens
+from sureenough.core.pruning import Gate
 from sureenough.drivers.observers import PathConfidence, PathText, PathTruncated
 from sureenough.engines.base import Chunk, Prompt, WatchOptions
 
@@ -42,6 +43,8 @@ class PathStream:
 
     def watched(self, prompt: Prompt, window: int | None) -> Prompt:
         """The prompt with this path's gate, for engines that watch their own paths."""
+        if not self.signals:  # such an engine need not send anything before its end
+            return replace(prompt, watch=WatchOptions(None, Gate(), self.count_unheard))
         gate = None if self.start.warmup or window is None else self.start.gate
         if gate is not None and gate.trend_window:  # such an engine has one window; the session watches this path
             return prompt
@@ -76,7 +79,7 @@ class PathStream:
             yield PathTruncated(self.number)
         if chunk.unread and not self._is_end_token_only(chunk):
             yield Tokens(self.number, unread=chunk.unread)
-            if chunk.tail is not None:
+            if chunk.tail is not None and self.signals:
                 yield PathConfidence(self.number, chunk.tail)
 
     def _is_end_token_only(self, chunk: Chunk) -> bool:

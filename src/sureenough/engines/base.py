@@ -33,7 +33,7 @@ class Prompt:
     """The messages of a request, and whether the confidence of the reply will be read."""
 
     messages: tuple[Message, ...]
-    signals: bool = True  # False: engines may leave out log-probabilities
+    signals: bool = True  # False: engines may leave out log-probabilities, and summaries of paths that they watch
     watch: WatchOptions | None = None  # for engines that watch their own paths; others ignore it
     growing_text: bool = False  # text is needed while a path grows, from engines that decode it at the end otherwise
 

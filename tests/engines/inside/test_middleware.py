@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -114,6 +116,17 @@ def test_a_body_that_is_not_a_request_is_left_to_the_server(content: bytes) -> N
     assert (reply.content, WATCHED_HEADER in reply.headers) == (content, False)
 
 
+def test_a_path_that_is_only_counted_is_left_to_the_server_if_there_is_no_monitor_to_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(SOCKET_ENV, str(tmp_path / "records.sock"))
+    content, header = json.dumps(BODY).encode(), replace(REQUEST, record=False).to_header()
+    reply = post(content, header)
+    assert (reply.content, WATCHED_HEADER in reply.headers) == (content, False)
+    (tmp_path / "records.sock").touch()
+    assert is_watched(post(content, header).headers)
+
+
 def test_a_refused_request_is_not_marked_as_watched() -> None:
     reply = post(json.dumps(BODY | {"bad": 1}).encode(), REQUEST.to_header())
     assert (reply.status_code, WATCHED_HEADER in reply.headers) == (400, False)
@@ -154,6 +167,9 @@ def test_a_disconnect_is_passed_on() -> None:
         ({"logit_bias": {"5": 1.0}}, False),
         ({"bad_words": ["no"]}, False),
         ({"n": 2}, False),
+        ({"tool_choice": "auto"}, True),
+        ({"tool_choice": "required"}, False),
+        ({"tool_choice": {"type": "function", "function": {"name": "f"}}}, False),
         ({"min_tokens": 3}, False),
         ({"ignore_eos": True}, False),
     ],
@@ -189,11 +205,11 @@ def test_deeply_nested_json() -> None:
 def test_without_records_later_paths_are_not_watched(record: Any, trusted: bool) -> None:
     prompt = Prompt((), signals=True, watch=WatchOptions(8, None))
     client = MonitorClient(FixedTransport([]), URL("http://here/v1"))
-    request = client.watch_request(prompt, 20)
+    request = client.watch_request(prompt, 20, {})
     assert request is not None
     with pytest.raises(EngineError, match=r"watched a path, but its record could not be read: \w"):
         client.summary(request, record)
-    assert (client.watch_request(prompt, 20) is not None) is trusted
+    assert (client.watch_request(prompt, 20, {}) is not None) is trusted
 
 
 def counts(*tokens: Any, status: int = 200) -> FetchedResponse:
@@ -233,14 +249,35 @@ def test_tokens_after_a_cancel_are_counted_once_the_path_has_stopped(replies: li
         (Prompt((), signals=True, watch=WatchOptions(8, None)), 20, True),
         (Prompt((), signals=True, watch=WatchOptions(8, Gate(drop=1.0))), 20, True),
         (Prompt((), signals=True, watch=WatchOptions(8, None)), 5, False),
-        (Prompt((), signals=False, watch=WatchOptions(8, None)), 20, False),
     ],
 )  # fmt: skip
-def test_only_paths_whose_confidence_is_read_are_watched(prompt: Prompt, k: int, watched: bool) -> None:
+def test_paths_are_watched_as_their_options_say(prompt: Prompt, k: int, watched: bool) -> None:
     client = MonitorClient(FixedTransport([]), URL("http://here/v1"))
-    request = client.watch_request(prompt, k)
+    request = client.watch_request(prompt, k, {"logit_bias": {"5": 1.0}})  # the server decides
     assert (request is not None) is watched
     if request is not None and prompt.watch is not None:
         assert request.trace is (prompt.watch.gate is None)
         assert request.gate == (prompt.watch.gate or Gate())
-        assert request.key != getattr(client.watch_request(prompt, k), "key", None)
+        assert request.record
+        assert request.key != getattr(client.watch_request(prompt, k, {}), "key", None)
+
+
+@pytest.mark.parametrize(
+    ("sampling", "watched"),
+    [
+        ({"temperature": 1.0, "max_tokens": 9, "stop": ["."], "min_tokens": 2, "ignore_eos": True}, True),
+        ({"logit_bias": {"5": 1.0}}, False),
+        ({"response_format": {"type": "json_object"}}, False),
+        ({"tools": [{"type": "function"}]}, False),
+        ({"n": 2}, False),
+    ],
+)
+def test_a_path_without_signals_is_only_counted(sampling: dict[str, Any], watched: bool) -> None:
+    """Whatever its options say; and if a server could refuse to watch it, it is not asked to."""
+    client = MonitorClient(FixedTransport([]), URL("http://here/v1"))
+    for options, k in ((WatchOptions(None, Gate()), 20), (WatchOptions(8, None), 5)):
+        request = client.watch_request(Prompt((), signals=False, watch=options), k, sampling)
+        assert (request is not None) is watched
+        if request is not None:
+            assert (request.window, request.gate, request.trace, request.record) == (1, Gate(), False, False)
+            assert parse_watch_arguments(request.to_arguments()) == replace(request, record=True)

@@ -70,7 +70,7 @@ def vllm(records: PathRecords, status: int = 200, reply: Any = WHOLE) -> App:
     return app
 
 
-def post(app: App, body: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
+def post(app: App, body: dict[str, Any], request: WatchRequest = REQUEST) -> tuple[dict[str, Any], bytes]:
     """The head and the bytes of a reply."""
     sent: list[Any] = []
 
@@ -80,7 +80,7 @@ def post(app: App, body: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
     async def send(message: Any) -> None:
         sent.append(message)
 
-    head = [(WATCH_HEADER.encode(), REQUEST.to_header()[WATCH_HEADER].encode())]
+    head = [(WATCH_HEADER.encode(), request.to_header()[WATCH_HEADER].encode())]
     scope = {"type": "http", "method": "POST", "path": "/v1/chat/completions", "headers": head}
     asyncio.run(asyncio.wait_for(RecordsMiddleware(app)(scope, receive, send), 30))
     return sent[0], b"".join(message["body"] for message in sent[1:])
@@ -105,6 +105,41 @@ def test_counts_come_while_the_path_grows_and_everything_else_at_its_end(records
     assert parser.done
     assert parser.record is not None
     assert parse_summary(parser.record, 4).tokens == 6
+
+
+COUNTED = WatchRequest(KEY, 1, record=False)
+
+
+def test_a_path_that_is_only_counted_has_no_record(records: PathRecords) -> None:
+    parser, chunks = read(post(vllm(records), BODY, COUNTED)[1])
+    last = parser.last()
+    assert chunks[0].unread == 4
+    assert sum(chunk.unread for chunk in chunks) + last.unread == 6
+    assert (last.prompt_tokens, last.finish, last.estimated) == (9, "stop", False)
+    assert chunks[-1].text.endswith("It is 7.")
+    assert parser.record is None
+
+
+@pytest.mark.parametrize("request_", [REQUEST, COUNTED], ids=["with a record", "counted"])
+def test_a_path_that_the_monitor_lost_goes_on_if_it_is_only_counted(
+    records: PathRecords, monkeypatch: pytest.MonkeyPatch, request_: WatchRequest
+) -> None:
+    async def lose(scope: Any, receive: Any, send: Any) -> None:
+        await receive()
+        grow(records, start=0, end=4)
+        await asyncio.sleep(0.3)
+        records.lose_path(KEY, "it was preempted and its slot given away")
+        await asyncio.sleep(0.3)
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": json.dumps(WHOLE).encode()})
+
+    monkeypatch.setattr(watched_reply, "KEEP_ALIVE_SECONDS", 0.01)
+    parser, chunks = read(post(lose, BODY, request_)[1])
+    signs_of_life = [chunk for chunk in chunks if not chunk.unread and not chunk.text]
+    assert bool(signs_of_life) is (request_ is COUNTED)
+    assert sum(chunk.unread for chunk in chunks) + parser.last().unread == 6
+    assert chunks[-1].text.endswith("It is 7.")
+    assert ("lost" in (parser.record or {})) is (request_ is REQUEST)
 
 
 def test_a_refusal_that_comes_at_once_keeps_its_status(records: PathRecords) -> None:

@@ -120,12 +120,12 @@ class OpenAIConnection(Engine):
         """The chunks of one reply; the request is sent again while its first token has not arrived."""
         engine, attempt = self.engine, 0
         while True:
-            watch = self.monitor.watch_request(prompt, engine.k) if engine.inside else None
+            watch = self.monitor.watch_request(prompt, engine.k, engine.sampling()) if engine.inside else None
             parser = new_parser(signals=prompt.signals, limit=limit)
             try:
                 async with aclosing(self.read(body, parser, watch)) as chunks:
                     async for chunk in chunks:
-                        if watch is not None and parser.watched and chunk.finish is not None:
+                        if watch is not None and watch.record and parser.watched and chunk.finish is not None:
                             chunk.summary = self.monitor.summary(watch, parser.record)
                         yield chunk
                 return

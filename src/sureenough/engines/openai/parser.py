@@ -62,6 +62,7 @@ class ReplyParser:
         self._tokens: list[Token] = []
         self._unread = 0
         self._tail: float | None = None
+        self._alive = False  # the path goes on, but the server cannot say how far it is
         self._beyond = 0  # tokens past the limit
         self._loose = ""  # text since the last token, to go with the next one
         self._pieces = 0  # pieces of text without log-probabilities, less the tokens that came for them later
@@ -94,7 +95,7 @@ class ReplyParser:
         if self._closes_at_limit and self.tokens >= self.limit and self.finish is None:
             self.finish, self.full = "length", True
         tokens = self._tokens
-        if not tokens and not self._text and not self._beyond and not self._unread:
+        if not tokens and not self._text and not self._beyond and not self._unread and not self._alive:
             return None
         if self._loose and tokens:
             tokens[-1] = tokens[-1]._replace(text=tokens[-1].text + self._loose)
@@ -103,7 +104,7 @@ class ReplyParser:
         self._tokens, self._text, self._unread, self._beyond = [], [], 0, 0
         estimated = not self.signals and not self.watched
         chunk = Chunk(tokens, text=text, unread=unread, estimated=estimated, beyond=beyond, tail=self._tail)
-        self._tail = None
+        self._tail, self._alive = None, False
         if self._sampled:
             chunk.logprobs, self._sampled = self._sampled, []
         return chunk
@@ -160,7 +161,7 @@ class ReplyParser:
 
     def _follow(self, path: Monitored) -> None:
         """The server's own count of a path that it watches."""
-        self.record = path.record
+        self.record, self._alive = path.record, path.alive
         new = min(path.tokens, self.limit) - self.tokens
         if new > 0:
             self._unread += new

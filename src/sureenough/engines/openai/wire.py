@@ -96,6 +96,7 @@ class Monitored(msgspec.Struct, gc=False):
     tokens: int = 0
     tail: float | None = None
     record: dict[str, Any] | None = None
+    alive: bool = False  # it lost count of the tokens, but the path goes on
 
 
 class Message(msgspec.Struct, gc=False):

@@ -1,7 +1,8 @@
 """The client of a server that watches its own paths: the header of a request, and the record of a path.
 
 vLLM with the monitor inside (docs/vllm.md) reads the header; every other server ignores it and sends the
-log-probabilities that the same request asks for. No request is made to find out which it is.
+log-probabilities that the same request asks for, or every token if it asks for none. No request is made to find out
+which it is.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from sureenough.engines.vllm.protocol import (
     WATCHED_HEADER,
     K,
     WatchRequest,
+    is_countable,
     parse_summary,
 )
 from sureenough.errors import EngineError
@@ -50,12 +52,12 @@ class MonitorClient:
         self._cancelled: list[str] = []  # keys of paths whose tokens are to be counted
         self._counting: asyncio.Future[dict[str, int | None]] | None = None
 
-    def watch_request(self, prompt: Prompt, k: int) -> WatchRequest | None:
-        """How one path is to be watched, under a key that cannot be guessed; None if there is nothing to watch."""
+    def watch_request(self, prompt: Prompt, k: int, sampling: Mapping[str, Any]) -> WatchRequest | None:
+        """How one path is to be watched, under a key that cannot be guessed; None if it cannot be."""
         watch = prompt.watch
-        if self._unreadable or not prompt.signals or watch is None or k != K:
+        if self._unreadable or watch is None or not (k == K if prompt.signals else is_countable(sampling)):
             return None
-        return WatchRequest.of(secrets.token_urlsafe(18), watch)
+        return WatchRequest.of(secrets.token_urlsafe(18), watch, signals=prompt.signals)
 
     def summary(self, watch: WatchRequest, record: Mapping[str, Any] | None) -> Summary:
         """The path as the server saw it, from the record that came with its last event.

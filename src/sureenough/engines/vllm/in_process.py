@@ -18,7 +18,7 @@ from sureenough.engines.base import Chunk, ExtendOptions, Prompt
 from sureenough.engines.openai.logprobs import floored, token_signals
 from sureenough.engines.openai.wire import FINISH_REASONS
 from sureenough.engines.vllm.loaded_model import LoadedModel
-from sureenough.engines.vllm.protocol import K, Progress, WatchRequest
+from sureenough.engines.vllm.protocol import K, Progress, WatchRequest, is_countable
 from sureenough.engines.vllm.versions import check_version, installed_version
 from sureenough.errors import EngineError, EngineRejected, UsageError
 
@@ -90,8 +90,8 @@ class VLLM:
                     yield chunk
             return
         request_id = f"path-{next(self._request_numbers):08}-{seed}"
-        watch = prompt.watch if prompt.signals else None
-        request = None if watch is None else WatchRequest.of(request_id, watch)
+        watch = prompt.watch if prompt.signals or is_countable(self._sampling) else None
+        request = None if watch is None else WatchRequest.of(request_id, watch, signals=prompt.signals)
         prompt_ids = self._prompt_ids(prompt)
         path = _GrowingPath()
         decoded = {"detokenize": prompt.growing_text}
@@ -112,7 +112,8 @@ class VLLM:
                 await self._loaded.report_cancelled(request_id, path.tokens, watch.report_unheard)
             raise
         text = "" if prompt.growing_text else self._loaded.tokenizer.decode(path.ids, skip_special_tokens=True)
-        summary = None if request is None else await self._loaded.summary(request, len(path.ids))
+        recorded = None if request is None or not request.record else request
+        summary = None if recorded is None else await self._loaded.summary(recorded, len(path.ids))
         if path.finish not in FINISH_REASONS:
             raise EngineError(f"vLLM ended the path with the finish reason {str(path.finish)[:40]!r}")
         yield Chunk(

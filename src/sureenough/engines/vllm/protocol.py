@@ -101,10 +101,16 @@ class WatchRequest:
     window: int
     gate: Gate = NEVER_CLOSES
     trace: bool = False  # keep every token's signals, for a warm-up path or one whose window is not known yet
+    record: bool = True  # False: only the path's tokens are counted, and its reply needs no record
 
     @classmethod
-    def of(cls, key: str, watch: WatchOptions) -> WatchRequest:
-        """The request for a path; one whose window is not known is traced, and any window will do."""
+    def of(cls, key: str, watch: WatchOptions, *, signals: bool = True) -> WatchRequest:
+        """The request for a path; one whose window is not known is traced, and any window will do.
+
+        Without `signals` the path is watched only so that nothing has to be sent before its end.
+        """
+        if not signals:
+            return cls(key, 1, record=False)
         refuse_trend_window(watch.gate or NEVER_CLOSES)
         return cls(key, watch.window or 1, watch.gate or NEVER_CLOSES, trace=watch.gate is None)
 
@@ -118,7 +124,10 @@ class WatchRequest:
 
     def to_header(self) -> dict[str, str]:
         """As a request's header, which servers without a monitor ignore."""
-        return {WATCH_HEADER: json.dumps({"protocol": PROTOCOL_VERSION, "arguments": self.to_arguments()})}
+        message: dict[str, Any] = {"protocol": PROTOCOL_VERSION, "arguments": self.to_arguments()}
+        if not self.record:
+            message["record"] = False
+        return {WATCH_HEADER: json.dumps(message)}
 
 
 def refuse_trend_window(gate: Gate) -> None:
@@ -179,8 +188,15 @@ def is_watchable(body: Mapping[str, Any], arguments: Mapping[str, Any]) -> bool:
         return False
     if body.get("n") not in (None, 1):
         return False
+    if body.get("tool_choice") not in (None, "none", "auto"):  # a call that must come is made by a grammar
+        return False
     may_prune = any(name in arguments for name in ("sure_drop", "sure_risk"))
     return not (may_prune and (body.get("ignore_eos") or body.get("min_tokens")))
+
+
+def is_countable(sampling: Mapping[str, Any]) -> bool:
+    """Whether a path without signals can be watched: these parameters must not lead to a grammar or the like."""
+    return is_watchable(sampling, {}) and not sampling.get("tools")
 
 
 def can_prune(gate: Gate) -> bool:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import os
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from urllib.parse import parse_qs
 
 from sureenough.engines.vllm.protocol import (
@@ -46,15 +46,18 @@ class RecordsMiddleware:
         elif scope.get("path", "").removeprefix("/v1").startswith("/sureenough"):
             await _respond(self._socket_path, scope, receive, send)
         else:
-            arguments = _watch_arguments(scope) if scope["method"] == "POST" and self._socket_path else None
-            await (
-                self.app(scope, receive, send) if arguments is None else self._watch(arguments, scope, receive, send)
-            )
+            header = _watch_header(scope) if scope["method"] == "POST" and self._socket_path else None
+            await (self.app(scope, receive, send) if header is None else self._watch(header, scope, receive, send))
 
-    async def _watch(self, arguments: dict[str, Any], scope: Scope, receive: Receive, send: Send) -> None:
+    def _has_monitor(self) -> bool:
+        """Whether there is a logits processor, too. A path that would be lost without one says so by its record."""
+        return os.path.exists(self._socket_path or "")
+
+    async def _watch(self, header: _WatchHeader, scope: Scope, receive: Receive, send: Send) -> None:
         """The same request with the arguments in its body and without log-probabilities; the reply's header says so."""
+        arguments = header.arguments
         body = await _read_body(receive)
-        request = _rewritten(body, arguments)
+        request = _rewritten(body, arguments) if header.record or self._has_monitor() else None
         messages = [{"type": "http.request", "body": body, "more_body": False}]
 
         async def receive_rewritten() -> Scope:
@@ -72,7 +75,8 @@ class RecordsMiddleware:
         request.pop("stream_options", None)
         messages[0]["body"] = json.dumps(request).encode()
         if streamed:
-            reply = WatchedReply(str(arguments.get("sure_key")), self._socket_path or "", self._progress, send)
+            key = str(arguments.get("sure_key"))
+            reply = WatchedReply(key, self._socket_path or "", self._progress, send, record=header.record)
             await reply.stream(self.app, scope, receive_rewritten)
         else:
             await self.app(scope, receive_rewritten, send_watched)
@@ -83,14 +87,21 @@ def monitor_info() -> dict[str, Any]:
     return {"sureenough": __version__, "protocol": PROTOCOL_VERSION, "k": K, "window": longest_window()}
 
 
-def _watch_arguments(scope: Scope) -> dict[str, Any] | None:
-    """The arguments in the request's header, if there are any and this monitor can use them."""
+class _WatchHeader(NamedTuple):
+    """What a client wants of the monitor."""
+
+    arguments: dict[str, Any]  # of the request that vLLM gets
+    record: bool  # whether the reply has the path's record
+
+
+def _watch_header(scope: Scope) -> _WatchHeader | None:
+    """The request's header, if there is one and this monitor can use it."""
     header = next((value for name, value in scope["headers"] if name == WATCH_HEADER.encode()), b"")
     try:
         message = json.loads(header)
         arguments = message["arguments"]
         usable = message["protocol"] == PROTOCOL_VERSION and arguments["sure_window"] <= longest_window()
-        return dict(arguments) if usable else None
+        return _WatchHeader(dict(arguments), message.get("record") is not False) if usable else None
     except (ValueError, KeyError, TypeError, RecursionError):
         return None
 

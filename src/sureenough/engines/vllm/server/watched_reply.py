@@ -20,6 +20,8 @@ Send = Callable[[Scope], Awaitable[None]]
 Receive = Callable[[], Awaitable[Scope]]
 WATCHED: Final = (WATCHED_HEADER.encode(), str(PROTOCOL_VERSION).encode())
 HEADERS: Final = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"cache-control", b"no-cache"), WATCHED]
+KEEP_ALIVE_SECONDS: Final = 15.0
+"""Time after which a path whose tokens cannot be counted any more is said to go on."""
 
 
 class _WholeReply:
@@ -40,10 +42,14 @@ class _WholeReply:
 class WatchedReply:
     """The reply to one watched request."""
 
-    def __init__(self, key: str, socket_path: str, progress: ProgressReader, send: Send) -> None:
+    def __init__(
+        self, key: str, socket_path: str, progress: ProgressReader, send: Send, *, record: bool = True
+    ) -> None:
         self._key, self._socket_path, self._progress, self._send = key, socket_path, progress, send
+        self._record = record  # False: the path is worth something without its record
         self._started = False
         self._tokens = 0
+        self._sent_at = 0.0
 
     async def stream(self, app: Any, scope: Scope, receive: Receive) -> None:
         """Let vLLM handle the request; it notices by itself if the client leaves."""
@@ -68,6 +74,11 @@ class WatchedReply:
         if progress is not None and progress.tokens > self._tokens:
             self._tokens = progress.tokens
             await self._send_event({"sureenough": progress._asdict()})
+        elif progress is None and self._tokens and not self._record and self._is_quiet():
+            await self._send_event({"sureenough": {"alive": True}})  # the monitor lost it, which must not end it
+
+    def _is_quiet(self) -> bool:
+        return asyncio.get_running_loop().time() - self._sent_at > KEEP_ALIVE_SECONDS
 
     async def _last_event(self, reply: _WholeReply) -> dict[str, Any]:
         try:
@@ -77,6 +88,8 @@ class WatchedReply:
             event = as_event(whole)
         except (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError):
             return {"error": {"message": "vLLM's reply was not a completion", "code": 500}}
+        if not self._record:
+            return event
         tokens = event["usage"]["completion_tokens"]
         return {**event, "sureenough": {"record": await request_record(self._socket_path, self._key, tokens)}}
 
@@ -84,6 +97,7 @@ class WatchedReply:
         if not self._started:
             self._started = True
             await self._send({"type": "http.response.start", "status": 200, "headers": HEADERS})
+        self._sent_at = asyncio.get_running_loop().time()
         body = b"data: " + json.dumps(event).encode() + b"\n\n"
         await self._send({"type": "http.response.body", "body": body, "more_body": True})
 
