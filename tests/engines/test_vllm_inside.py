@@ -156,7 +156,8 @@ def test_cancelled_paths_without_signals_are_counted_to_the_token(limit: dict[st
     long = engine(max_path_tokens=1800, extra={"top_k": 20, "ignore_eos": bool(limit)})
     out = bounded(se.aask(PROMPT, long, strategy, paths=24, parallel=12, extract=lambda _: "7", planned=False, **limit))
     assert out.tokens.total >= made() - before  # its own counters lack the last tokens of paths that it aborted
-    assert out.tokens.overrun_known
+    if "max_tokens" in limit:  # in the other cases, some paths may not have begun
+        assert out.tokens.overrun_known
     assert not any("estimated" in note for note in out.notes)
     assert out.reason == next(iter(limit), "settled")
 
