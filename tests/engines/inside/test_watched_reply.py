@@ -98,7 +98,7 @@ def test_counts_come_while_the_path_grows_and_everything_else_at_its_end(records
     assert (head["status"], dict(head["headers"])[b"content-type"][:17]) == (200, b"text/event-stream")
     parser, chunks = read(raw)
     last = parser.last()
-    assert chunks[0].unread == 4  # while it grew
+    assert chunks[0].unread == 3  # while it grew: the fourth token may be one after the last
     assert sum(chunk.unread for chunk in chunks) + last.unread == 6
     assert (last.prompt_tokens, last.finish, last.estimated) == (9, "stop", False)
     assert [chunk.text for chunk in chunks if chunk.text] == ["<think>\n3 + 4\n</think>\n\nIt is 7."]
@@ -113,11 +113,18 @@ COUNTED = WatchRequest(KEY, 1, record=False)
 def test_a_path_that_is_only_counted_has_no_record(records: PathRecords) -> None:
     parser, chunks = read(post(vllm(records), BODY, COUNTED)[1])
     last = parser.last()
-    assert chunks[0].unread == 4
+    assert chunks[0].unread == 3
     assert sum(chunk.unread for chunk in chunks) + last.unread == 6
     assert (last.prompt_tokens, last.finish, last.estimated) == (9, "stop", False)
     assert chunks[-1].text.endswith("It is 7.")
     assert parser.record is None
+
+
+def test_a_token_that_the_engine_samples_ahead_is_not_counted(records: PathRecords) -> None:
+    """An engine that schedules ahead learns of a path's end one token later."""
+    shorter = WHOLE | {"usage": {"prompt_tokens": 9, "completion_tokens": 3}}
+    parser, chunks = read(post(vllm(records, reply=shorter), BODY, COUNTED)[1])
+    assert sum(chunk.unread for chunk in chunks) + parser.last().unread == 3
 
 
 @pytest.mark.parametrize("request_", [REQUEST, COUNTED], ids=["with a record", "counted"])

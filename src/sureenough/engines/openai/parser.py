@@ -160,9 +160,9 @@ class ReplyParser:
     # -- parts of a reply
 
     def _follow(self, path: Monitored) -> None:
-        """The server's own count of a path that it watches."""
-        self.record, self._alive = path.record, path.alive
-        new = min(path.tokens, self.limit) - self.tokens
+        """The server's own count of a path that it watches, less one: it may have sampled a token after the last."""
+        self.record, self._alive = path.record or self.record, path.alive
+        new = min(path.tokens - 1, self.limit) - self.tokens
         if new > 0:
             self._unread += new
             self.tokens += new

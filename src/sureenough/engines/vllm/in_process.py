@@ -198,7 +198,7 @@ class _GrowingPath:
     def add(self, output: Any, k: int | None) -> Chunk | None:
         """An output of vLLM, with the log-probabilities of k candidates or none, or the progress of a watched path."""
         if isinstance(output, Progress):
-            return self._count(output.tokens, tail=output.tail)
+            return self._count(output.tokens - 1, tail=output.tail)  # a token may be sampled after the last one
         delta = output.outputs[0]
         self.cached_tokens = getattr(output, "num_cached_tokens", None)
         self.ids += delta.token_ids
