@@ -70,9 +70,11 @@ def vllm(records: PathRecords, status: int = 200, reply: Any = WHOLE) -> App:
     return app
 
 
-def post(app: App, body: dict[str, Any], request: WatchRequest = REQUEST) -> tuple[dict[str, Any], bytes]:
+def post(
+    app: App, body: dict[str, Any], request: WatchRequest = REQUEST, sent: list[Any] | None = None
+) -> tuple[dict[str, Any], bytes]:
     """The head and the bytes of a reply."""
-    sent: list[Any] = []
+    sent = [] if sent is None else sent
 
     async def receive() -> Any:
         return {"type": "http.request", "body": json.dumps(body).encode(), "more_body": False}
@@ -134,14 +136,17 @@ def test_a_path_that_the_monitor_lost_goes_on_if_it_is_only_counted(
     async def lose(scope: Any, receive: Any, send: Any) -> None:
         await receive()
         grow(records, start=0, end=4)
-        await asyncio.sleep(0.3)
+        while len(sent) < 2:  # the head and a count
+            await asyncio.sleep(0.01)
         records.lose_path(KEY, "it was preempted and its slot given away")
-        await asyncio.sleep(0.3)
+        while len(sent) < 3 and request_ is COUNTED:
+            await asyncio.sleep(0.01)
         await send({"type": "http.response.start", "status": 200, "headers": []})
         await send({"type": "http.response.body", "body": json.dumps(WHOLE).encode()})
 
+    sent: list[Any] = []
     monkeypatch.setattr(watched_reply, "KEEP_ALIVE_SECONDS", 0.01)
-    parser, chunks = read(post(lose, BODY, request_)[1])
+    parser, chunks = read(post(lose, BODY, request_, sent)[1])
     signs_of_life = [chunk for chunk in chunks if not chunk.unread and not chunk.text]
     assert bool(signs_of_life) is (request_ is COUNTED)
     assert sum(chunk.unread for chunk in chunks) + parser.last().unread == 6
