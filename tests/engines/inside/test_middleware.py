@@ -280,4 +280,4 @@ def test_a_path_without_signals_is_only_counted(sampling: dict[str, Any], watche
         assert (request is not None) is watched
         if request is not None:
             assert (request.window, request.gate, request.trace, request.record) == (1, Gate(), False, False)
-            assert parse_watch_arguments(request.to_arguments()) == replace(request, record=True)
+            assert parse_watch_arguments(request.to_arguments()) == replace(request, record=True, polled=False)

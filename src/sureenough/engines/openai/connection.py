@@ -164,19 +164,20 @@ class OpenAIConnection(Engine):
                     if watch is not None and is_watched(response.headers):
                         parser.leave_to_server()
                         self.monitor.present = True
-                    while raw := await response.content.read(size):
-                        timer.waiting = False
-                        chunk = parser.feed(raw)
-                        if chunk is not None:
-                            timer.restart(limits.stall)
-                            yield chunk
-                        parser.raise_error()  # what came before it has been passed on
-                        if parser.full or parser.done:
-                            break
-                        if len(raw) >= SMALL_PIECE and len(raw) < parser.event_count * SMALL_EVENT:
-                            size = SMALL_PIECE
-                            await asyncio.sleep(0)  # other paths have their turn
-                        timer.waiting = True
+                    async with self.monitor.reader(watch, response) as reader:
+                        while raw := await reader.read(size):
+                            timer.waiting = False
+                            chunk = parser.feed(raw) if isinstance(raw, bytes) else parser.follow(raw)
+                            if chunk is not None:
+                                timer.restart(limits.stall)
+                                yield chunk
+                            parser.raise_error()  # what came before it has been passed on
+                            if parser.full or parser.done:
+                                break
+                            if len(raw) >= SMALL_PIECE and len(raw) < parser.event_count * SMALL_EVENT:
+                                size = SMALL_PIECE
+                                await asyncio.sleep(0)  # other paths have their turn
+                            timer.waiting = True
                     if parser.done:
                         await self.transport.finish(response)
             parser.end_of_stream()

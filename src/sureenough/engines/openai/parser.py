@@ -22,6 +22,7 @@ from sureenough.engines.openai.wire import (
     sampled_logprobs,
     token_count,
 )
+from sureenough.engines.vllm.protocol import Progress
 from sureenough.errors import EngineError, MissingLogprobs
 
 LONGEST_PATH: Final = 32_768
@@ -92,6 +93,14 @@ class ReplyParser:
                 self.receive(data)
         except (StreamError, EngineError) as error:
             self.error = error.with_traceback(None)
+        return self._take()
+
+    def follow(self, progress: Progress) -> Chunk | None:
+        """What the server's count of a path that it watches adds to it, if the client has asked for it."""
+        self._follow(Monitored(*progress))
+        return self._take()
+
+    def _take(self) -> Chunk | None:
         if self._closes_at_limit and self.tokens >= self.limit and self.finish is None:
             self.finish, self.full = "length", True
         tokens = self._tokens

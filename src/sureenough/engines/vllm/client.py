@@ -11,16 +11,22 @@ import asyncio
 import json
 import secrets
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+from contextlib import AbstractAsyncContextManager, nullcontext
+from dataclasses import replace
+from math import isfinite
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from sureenough.core.events import Summary
 from sureenough.engines.base import Prompt, WatchOptions
 from sureenough.engines.openai.errors import TransportError
+from sureenough.engines.vllm.progress_poller import PolledReply, ProgressPoller, SupportsRead
 from sureenough.engines.vllm.protocol import (
+    POLLED_HEADER,
     PROTOCOL_VERSION,
     UNKNOWN_PATH,
     WATCHED_HEADER,
     K,
+    Progress,
     WatchRequest,
     is_countable,
     parse_summary,
@@ -28,11 +34,14 @@ from sureenough.engines.vllm.protocol import (
 from sureenough.errors import EngineError
 
 if TYPE_CHECKING:
+    import aiohttp
     from yarl import URL
 
     from sureenough.engines.openai.transport import Transport
 
 
+LARGEST_COUNTS: Final = 1 << 20
+"""Bytes of a response with the progress of paths."""
 CANCEL_SECONDS: Final = 0.03
 """Time that a server gets to stop cancelled paths before their tokens are counted, and between two counts."""
 
@@ -51,13 +60,23 @@ class MonitorClient:
         self._unreadable = False  # its records do not reach us
         self._cancelled: list[str] = []  # keys of paths whose tokens are to be counted
         self._counting: asyncio.Future[dict[str, int | None]] | None = None
+        self._poller = ProgressPoller(self._fetch_progress)
 
     def watch_request(self, prompt: Prompt, k: int, sampling: Mapping[str, Any]) -> WatchRequest | None:
         """How one path is to be watched, under a key that cannot be guessed; None if it cannot be."""
         watch = prompt.watch
         if self._unreadable or watch is None or not (k == K if prompt.signals else is_countable(sampling)):
             return None
-        return WatchRequest.of(secrets.token_urlsafe(18), watch, signals=prompt.signals)
+        request = WatchRequest.of(secrets.token_urlsafe(18), watch, signals=prompt.signals)
+        return replace(request, polled=not self._poller.failed)
+
+    def reader(
+        self, watch: WatchRequest | None, response: aiohttp.ClientResponse
+    ) -> AbstractAsyncContextManager[SupportsRead | PolledReply]:
+        """What to read the response with: one whose counts must be asked for brings these, too."""
+        if watch is None or not watch.polled or POLLED_HEADER not in response.headers:
+            return nullcontext(response.content)
+        return self._poller.following(watch.key, response.content)
 
     def summary(self, watch: WatchRequest, record: Mapping[str, Any] | None) -> Summary:
         """The path as the server saw it, from the record that came with its last event.
@@ -92,15 +111,27 @@ class MonitorClient:
         return await settled_counts(self._fetch_counts, keys)
 
     async def _fetch_counts(self, keys: Sequence[str]) -> list[int | None]:
-        url = self._url.with_path(f"{self._url.path}/paths")
+        paths = await self._fetch_progress(keys, seconds=1)
+        return [None if path is None else path.tokens for path in paths or [None] * len(keys)]
+
+    async def _fetch_progress(self, keys: Sequence[str], seconds: float = 5) -> list[Progress | None] | None:
+        """How far these paths are; None for one that the server does not know, or for all if they cannot be read."""
+        url, body = self._url.with_path(f"{self._url.path}/paths"), json.dumps({"keys": keys, "tails": True}).encode()
         try:
-            response = await self._transport.fetch("POST", url, json.dumps({"keys": keys}).encode(), seconds=1)
-            counts = json.loads(response.body)["tokens"]
-            if len(counts) == len(keys) and all(count is None or type(count) is int for count in counts):
-                return cast("list[int | None]", counts)
-        except (TransportError, ValueError, KeyError, TypeError, RecursionError):
-            pass
-        return [None] * len(keys)
+            response = await self._transport.fetch("POST", url, body, seconds=seconds, limit=LARGEST_COUNTS)
+            counts = json.loads(response.body)
+            tails = counts.get("tails") or [None] * len(keys)  # earlier versions send none
+            return [_progress(*path) for path in zip(counts["tokens"], tails, keys, strict=True)]
+        except (TransportError, ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
+            return None
+
+
+def _progress(tokens: object, tail: object, _: str) -> Progress | None:
+    if tokens is None:
+        return None
+    if type(tokens) is not int:
+        raise ValueError("malformed counts")
+    return Progress(tokens, float(tail) if isinstance(tail, int | float) and isfinite(tail) else None)
 
 
 async def settled_counts(

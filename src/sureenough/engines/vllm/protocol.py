@@ -33,6 +33,7 @@ K: Final = 20
 WATCH_HEADER: Final = "sureenough-watch"
 """Header of a request: watch this path with these arguments if you can, and leave out its log-probabilities."""
 WATCHED_HEADER: Final = "sureenough-watched"  # header of the reply: the path is watched
+POLLED_HEADER: Final = "sureenough-polled"  # header of the reply: its counts are rare, the client asks for all at once
 
 WINDOW_ENV: Final = "SUREENOUGH_VLLM_WINDOW"
 """Environment: tokens of the longest window that the server has memory for; 2048 by default."""
@@ -59,6 +60,9 @@ NEVER_CLOSES: Final = Gate()
 TIERS: Final = {TIER_NONE: None, TIER_DROP: Tier.DROP, TIER_RISK: Tier.RISK}
 PROGRESS_SECONDS: Final = 0.5
 """Time between two events of a watched path that grows; nothing else is sent before its end."""
+POLLED_SECONDS: Final = 15.0
+"""The same if the client asks for the progress of all its paths at once."""
+MAX_REPORTS_PER_SECOND: Final = 512
 MAX_KEYS: Final = 4096
 """Paths in one request for their progress."""
 MEANS: Final = ("mean_peak", "mean_conf", "mean_certainty")
@@ -102,6 +106,7 @@ class WatchRequest:
     gate: Gate = NEVER_CLOSES
     trace: bool = False  # keep every token's signals, for a warm-up path or one whose window is not known yet
     record: bool = True  # False: only the path's tokens are counted, and its reply needs no record
+    polled: bool = False  # the client asks for the progress of all its paths at once
 
     @classmethod
     def of(cls, key: str, watch: WatchOptions, *, signals: bool = True) -> WatchRequest:
@@ -127,6 +132,8 @@ class WatchRequest:
         message: dict[str, Any] = {"protocol": PROTOCOL_VERSION, "arguments": self.to_arguments()}
         if not self.record:
             message["record"] = False
+        if self.polled:
+            message["polled"] = True
         return {WATCH_HEADER: json.dumps(message)}
 
 
@@ -232,7 +239,7 @@ class Progress(NamedTuple):
     """How far a path is."""
 
     tokens: int
-    tail: float  # confidence of its last window
+    tail: float | None  # confidence of its last window, if it is known
 
 
 class MissingRecord(NamedTuple):

@@ -76,7 +76,7 @@ class RecordsMiddleware:
         messages[0]["body"] = json.dumps(request).encode()
         if streamed:
             key = str(arguments.get("sure_key"))
-            reply = WatchedReply(key, self._socket_path or "", self._progress, send, record=header.record)
+            reply = WatchedReply(key, self._socket_path or "", self._progress, send, header.record, header.polled)
             await reply.stream(self.app, scope, receive_rewritten)
         else:
             await self.app(scope, receive_rewritten, send_watched)
@@ -92,6 +92,7 @@ class _WatchHeader(NamedTuple):
 
     arguments: dict[str, Any]  # of the request that vLLM gets
     record: bool  # whether the reply has the path's record
+    polled: bool  # whether the client asks for the path's progress
 
 
 def _watch_header(scope: Scope) -> _WatchHeader | None:
@@ -101,7 +102,8 @@ def _watch_header(scope: Scope) -> _WatchHeader | None:
         message = json.loads(header)
         arguments = message["arguments"]
         usable = message["protocol"] == PROTOCOL_VERSION and arguments["sure_window"] <= longest_window()
-        return _WatchHeader(dict(arguments), message.get("record") is not False) if usable else None
+        wishes = message.get("record") is not False, message.get("polled") is True
+        return _WatchHeader(dict(arguments), *wishes) if usable else None
     except (ValueError, KeyError, TypeError, RecursionError):
         return None
 
@@ -139,8 +141,9 @@ async def _respond(socket_path: str | None, scope: Scope, receive: Receive, send
         if keys is None:
             await _send_json(send, 400, {"error": f'the body must be {{"keys": [...]}} with at most {MAX_KEYS} keys'})
         else:
-            paths = await request_progress(socket_path, keys)
-            await _send_json(send, 200, {"tokens": [None if path is None else path.tokens for path in paths]})
+            paths = [progress or (None, None) for progress in await request_progress(socket_path, keys)]
+            counts = {"tokens": [tokens for tokens, _ in paths], "tails": [tail for _, tail in paths]}
+            await _send_json(send, 200, counts)
     elif path.startswith("/sureenough/paths/") and method == "GET":
         value = parse_qs(scope.get("query_string", b"").decode("latin-1")).get("tokens", [""])[0]
         tokens = int(value) if value.isascii() and value.isdigit() and len(value) < 10 else None

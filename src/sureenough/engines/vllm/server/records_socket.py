@@ -20,6 +20,7 @@ from typing import Any, Final, cast
 from sureenough.engines.vllm.protocol import (
     KEY_PATTERN,
     MAX_KEYS,
+    MAX_REPORTS_PER_SECOND,
     PROGRESS_SECONDS,
     MissingRecord,
     Progress,
@@ -27,7 +28,6 @@ from sureenough.engines.vllm.protocol import (
 from sureenough.engines.vllm.server.records import PathRecords
 
 TIMEOUT: Final = 10.0
-MAX_REPORTS_PER_SECOND: Final = 512
 
 
 class _Handler(socketserver.StreamRequestHandler):

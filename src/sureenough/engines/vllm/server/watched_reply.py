@@ -12,7 +12,7 @@ import json
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, Final
 
-from sureenough.engines.vllm.protocol import PROTOCOL_VERSION, WATCHED_HEADER
+from sureenough.engines.vllm.protocol import POLLED_HEADER, POLLED_SECONDS, PROTOCOL_VERSION, WATCHED_HEADER
 from sureenough.engines.vllm.server.records_socket import ProgressReader, request_record
 
 Scope = MutableMapping[str, Any]
@@ -20,6 +20,7 @@ Send = Callable[[Scope], Awaitable[None]]
 Receive = Callable[[], Awaitable[Scope]]
 WATCHED: Final = (WATCHED_HEADER.encode(), str(PROTOCOL_VERSION).encode())
 HEADERS: Final = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"cache-control", b"no-cache"), WATCHED]
+POLLED: Final = (POLLED_HEADER.encode(), b"1")
 KEEP_ALIVE_SECONDS: Final = 15.0
 """Time after which a path whose tokens cannot be counted any more is said to go on."""
 
@@ -43,10 +44,11 @@ class WatchedReply:
     """The reply to one watched request."""
 
     def __init__(
-        self, key: str, socket_path: str, progress: ProgressReader, send: Send, *, record: bool = True
+        self, key: str, socket_path: str, progress: ProgressReader, send: Send, record: bool, polled: bool
     ) -> None:
         self._key, self._socket_path, self._progress, self._send = key, socket_path, progress, send
         self._record = record  # False: the path is worth something without its record
+        self._polled = polled  # the client asks for the progress of all its paths at once
         self._started = False
         self._tokens = 0
         self._sent_at = 0.0
@@ -57,7 +59,7 @@ class WatchedReply:
         handling = asyncio.ensure_future(app(scope, receive, reply.send))
         try:
             with self._progress.following(self._key):
-                while not (await asyncio.wait({handling}, timeout=self._progress.interval))[0]:
+                while not (await asyncio.wait({handling}, timeout=self._interval))[0]:
                     await self._send_progress()
         finally:
             handling.cancel()
@@ -68,6 +70,11 @@ class WatchedReply:
             return
         await self._send_event(await self._last_event(reply))
         await self._send({"type": "http.response.body", "body": b"data: [DONE]\n\n"})
+
+    @property
+    def _interval(self) -> float:
+        """Seconds until the next event. The first one tells the client that the path is watched."""
+        return POLLED_SECONDS if self._polled and self._started else self._progress.interval
 
     async def _send_progress(self) -> None:
         progress = await self._progress.progress(self._key)
@@ -96,7 +103,8 @@ class WatchedReply:
     async def _send_event(self, event: dict[str, Any]) -> None:
         if not self._started:
             self._started = True
-            await self._send({"type": "http.response.start", "status": 200, "headers": HEADERS})
+            headers = [*HEADERS, POLLED] if self._polled else HEADERS
+            await self._send({"type": "http.response.start", "status": 200, "headers": headers})
         self._sent_at = asyncio.get_running_loop().time()
         body = b"data: " + json.dumps(event).encode() + b"\n\n"
         await self._send({"type": "http.response.body", "body": body, "more_body": True})

@@ -1,0 +1,238 @@
+"""The progress of all watched paths of a client comes in one request; without it, replies bring a count themselves."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import uvicorn
+
+from sureenough.core.confidence.columns import RESULT_COLUMNS, RESULT_TAIL
+from sureenough.core.pruning import Gate
+from sureenough.engines.base import Chunk, Prompt, WatchOptions
+from sureenough.engines.openai.client import OpenAI
+from sureenough.engines.vllm import client, progress_poller
+from sureenough.engines.vllm.progress_poller import MAX_FAILURES, PolledReply, ProgressPoller
+from sureenough.engines.vllm.protocol import SOCKET_ENV, Progress
+from sureenough.engines.vllm.server import records_socket
+from sureenough.engines.vllm.server.middleware import RecordsMiddleware
+from sureenough.engines.vllm.server.records import PathRecords
+from sureenough.engines.vllm.server.records_socket import serve_records
+
+LONG = 30.0  # nothing here takes that long
+PATHS = 3
+PROMPT = Prompt.user("?")
+
+
+class Content:
+    """The body of a response, which a test writes."""
+
+    def __init__(self) -> None:
+        self.pieces: asyncio.Queue[bytes | Exception] = asyncio.Queue()
+
+    async def read(self, n: int) -> bytes:
+        piece = await self.pieces.get()
+        if isinstance(piece, Exception):
+            raise piece
+        return piece
+
+
+@pytest.fixture(autouse=True)
+def often(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress_poller, "PROGRESS_SECONDS", 0.01)
+    monkeypatch.setattr(records_socket, "PROGRESS_SECONDS", 0.02)
+
+
+def test_bytes_and_progress_come_in_any_order() -> None:
+    async def use() -> None:
+        content = Content()
+        reply = PolledReply(content)
+        reply.add(Progress(3, None))
+        reply.add(Progress(5, 1.0))
+        assert await reply.read(9) == (5, 1.0)
+        content.pieces.put_nowait(b"abc")
+        assert await reply.read(9) == b"abc"
+        reading = asyncio.create_task(reply.read(9))
+        await asyncio.sleep(0)
+        reply.add(Progress(6, 2.0))
+        assert await reading == (6, 2.0)
+        content.pieces.put_nowait(ConnectionError("gone"))
+        with pytest.raises(ConnectionError, match="gone"):
+            await reply.read(9)
+        content.pieces.put_nowait(b"")
+        assert await reply.read(9) == b""
+        await reply.close()
+
+    asyncio.run(asyncio.wait_for(use(), LONG))
+
+
+@pytest.mark.parametrize("broken", [True, False])
+def test_a_reply_that_is_closed_or_cancelled_leaves_no_task_behind(broken: bool) -> None:
+    async def use() -> None:
+        before = asyncio.all_tasks()
+        content = Content()
+        reply = PolledReply(content)
+        reading = asyncio.create_task(reply.read(9))
+        await asyncio.sleep(0.01)
+        reading.cancel()
+        await asyncio.wait({reading})
+        if broken:
+            content.pieces.put_nowait(ConnectionError("gone"))
+            await asyncio.sleep(0.01)
+        await reply.close()
+        assert asyncio.all_tasks() == before
+
+    asyncio.run(asyncio.wait_for(use(), LONG))
+
+
+@pytest.mark.parametrize("response", [None, [None, None]], ids=["no response", "another server's"])
+def test_requests_that_fail_end_and_are_not_tried_again(response: Sequence[Progress | None] | None) -> None:
+    async def use() -> None:
+        before = asyncio.all_tasks()
+        asked: list[Sequence[str]] = []
+
+        async def fetch(keys: Sequence[str]) -> Sequence[Progress | None] | None:
+            asked.append(keys)
+            return response
+
+        poller = ProgressPoller(fetch)
+        async with poller.following("a" * 8, Content()), poller.following("b" * 8, Content()):
+            while not poller.failed:
+                await asyncio.sleep(0.01)
+        assert len(asked) == MAX_FAILURES
+        async with poller.following("c" * 8, Content()):
+            await asyncio.sleep(0.1)
+        assert len(asked) == MAX_FAILURES
+        assert asyncio.all_tasks() == before
+
+    asyncio.run(asyncio.wait_for(use(), LONG))
+
+
+# -- client and server together
+
+
+class Growing:
+    """Stands for vLLM: paths grow in steps that a test takes, and end when it says so."""
+
+    def __init__(self, records: PathRecords) -> None:
+        self.records, self.keys, self.tokens = records, list[str](), 0
+        self.ended = asyncio.Event()
+        self.polls = 0
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        key = json.loads((await receive())["body"])["vllm_xargs"]["sure_key"]
+        self.records.start_path(len(self.keys), key, trace=False)
+        self.keys.append(key)
+        if len(self.keys) == PATHS:
+            self.grow()
+        await self.ended.wait()
+        message = {"role": "assistant", "content": "It is 7."}
+        whole = {
+            "choices": [{"index": 0, "message": message, "finish_reason": "stop"}],
+            "usage": {"prompt_tokens": 9, "completion_tokens": self.tokens},
+        }
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": json.dumps(whole).encode()})
+
+    def grow(self, tokens: int = 2) -> None:
+        for before in range(self.tokens, self.tokens + tokens):
+            results = np.zeros((len(self.keys), RESULT_COLUMNS))
+            results[:, RESULT_TAIL] = 4.0
+            slots = np.arange(len(self.keys))
+            self.records.add_step(slots, np.full(len(self.keys), before, dtype=np.int32), results)
+        self.tokens += tokens
+
+
+class Recorder:
+    """A middleware that counts requests for progress, and may refuse them."""
+
+    def __init__(self, app: Any, *, refuses: bool) -> None:
+        self.app, self.polls, self.refuses = app, 0, refuses
+        self.sent = list[bytes]()
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "http" and scope["path"].endswith("/sureenough/paths"):
+            self.polls += 1
+            if self.refuses:
+                await send({"type": "http.response.start", "status": 404, "headers": []})
+                await send({"type": "http.response.body", "body": b"[" * 5_000})
+                return
+
+        async def record(message: Any) -> None:
+            if b"sureenough" in message.get("body", b"") and message.get("more_body"):
+                self.sent.append(message["body"])
+            await send(message)
+
+        await self.app(scope, receive, record)
+
+
+@asynccontextmanager
+async def served(app: Any) -> AsyncIterator[str]:
+    config = uvicorn.Config(app, port=0, log_config=None, lifespan="off", timeout_graceful_shutdown=1)
+    server = uvicorn.Server(config)
+    serving = asyncio.create_task(server.serve())
+    while not server.started:
+        await asyncio.sleep(0.01)
+    try:
+        yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}/v1"
+    finally:
+        server.should_exit = True
+        await serving
+
+
+@pytest.mark.parametrize("way", ["polled", "an old server", "an old client", "polls refused"])
+@pytest.mark.parametrize("signals", [True, False])
+def test_clients_and_servers_of_all_versions_count_the_same(
+    way: str, signals: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(SOCKET_ENV, str(tmp_path / "records.sock"))
+    records = PathRecords(2 * PATHS)
+    serve_records(records, str(tmp_path / "records.sock"))
+    if way in ("an old server", "an old client"):  # one ignores the field of the header, the other does not send it
+        of = client.WatchRequest.of
+        monkeypatch.setattr(client, "replace", lambda request, **_: request)
+        assert of("12345678", WatchOptions(4, Gate())).polled is False
+    watched = replace(PROMPT, signals=signals, watch=WatchOptions(4, Gate()))
+
+    async def path(engine: Any, seed: int, grown: list[int]) -> list[Chunk]:
+        chunks = []
+        async for chunk in engine.stream(watched, seed=seed):
+            chunks.append(chunk)
+            grown[seed] += chunk.unread
+        return chunks
+
+    async def use() -> None:
+        vllm = Growing(records)
+        recorder = Recorder(RecordsMiddleware(vllm), refuses=way == "polls refused")
+        async with served(recorder) as url, OpenAI(url, "tiny").open(parallel=PATHS) as engine:
+            grown = [0] * PATHS
+            paths = [asyncio.create_task(path(engine, seed, grown)) for seed in range(PATHS)]
+            while min(grown) < 1:  # every reply has begun
+                await asyncio.sleep(0.01)
+            if way == "polls refused":
+                while recorder.polls < MAX_FAILURES:
+                    await asyncio.sleep(0.01)
+            for _ in range(3):
+                vllm.grow()
+                while way != "polls refused" and min(grown) < vllm.tokens - 1:
+                    await asyncio.sleep(0.01)
+            events = len(recorder.sent)
+            vllm.ended.set()
+            for chunks in await asyncio.gather(*paths):
+                assert sum(chunk.unread for chunk in chunks) == vllm.tokens
+                assert "".join(chunk.text for chunk in chunks) == "It is 7."
+                assert (chunks[-1].summary is not None) is signals
+            assert (recorder.polls > 0) is (way in ("polled", "polls refused"))
+            if way in ("polled", "polls refused"):
+                assert events == PATHS  # the first count of each
+            else:
+                assert events > PATHS
+
+    asyncio.run(asyncio.wait_for(use(), LONG))
