@@ -67,7 +67,7 @@ def run_api_server(socket_path: str, port: int) -> None:
     uvicorn.run(RecordsMiddleware(never_ending), port=port, log_level="error", lifespan="off")
 
 
-async def read_paths(port: int, paths: int, api_server: psutil.Process) -> dict[str, float]:
+async def read_paths(options: argparse.Namespace, polled: bool, api_server: psutil.Process) -> dict[str, float]:
     """CPU seconds per second while all paths are read."""
     prompt = replace(Prompt.user("?"), watch=WatchOptions(64, Gate()))
 
@@ -76,12 +76,14 @@ async def read_paths(port: int, paths: int, api_server: psutil.Process) -> dict[
             async for _ in chunks:
                 pass
 
-    async with OpenAI(f"http://127.0.0.1:{port}/v1", "m", max_path_tokens=1 << 20).open(parallel=paths) as engine:
+    server, paths = OpenAI(f"http://127.0.0.1:{options.port}/v1", "m", max_path_tokens=1 << 20), options.paths
+    async with server.open(parallel=paths) as engine:
+        engine.monitor._poller.failed = not polled
         tasks = [asyncio.create_task(read(engine)) for _ in range(paths)]
         await asyncio.sleep(START)
         before = time.perf_counter(), time.process_time(), sum(api_server.cpu_times()[:2])
         await asyncio.sleep(MEASURED)
-        wall, own, server = (
+        wall, own, others = (
             now - then
             for now, then in zip(
                 (time.perf_counter(), time.process_time(), sum(api_server.cpu_times()[:2])), before, strict=True
@@ -90,7 +92,7 @@ async def read_paths(port: int, paths: int, api_server: psutil.Process) -> dict[
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-    return {"client": own / wall, "api server": server / wall}
+    return {"client": own / wall, "api server": others / wall}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -101,8 +103,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--turns", type=int, default=2)
     options = parser.parse_args(arguments)
     numbers = iter(range(1 << 30))
-    client.secrets.token_urlsafe = lambda _: key(next(numbers) % options.paths)  # type: ignore[assignment,attr-defined]
-    polled = client.replace
+    client.secrets.token_urlsafe = lambda _: key(next(numbers) % options.paths)  # type: ignore[attr-defined]
     with tempfile.TemporaryDirectory() as folder:
         socket_path, spawn = str(Path(folder) / "records.sock"), multiprocessing.get_context("spawn")
         engine = spawn.Process(target=run_engine, args=(socket_path, options.paths), daemon=True)
@@ -111,8 +112,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         api_server.start()
         time.sleep(6)
         for way in ["an event per path", "one request"] * options.turns:
-            client.replace = polled if way == "one request" else lambda request, **_: request  # type: ignore[attr-defined]
-            shares = asyncio.run(read_paths(options.port, options.paths, psutil.Process(api_server.pid)))
+            shares = asyncio.run(read_paths(options, way == "one request", psutil.Process(api_server.pid)))
             tokens = options.paths / STEP
             per_token = {name: round(share / tokens * 1e6, 2) for name, share in shares.items()}
             print(json.dumps({"way": way, "us per token": per_token, "share of a core": shares}), flush=True)
