@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import random
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,8 @@ def kept(folder: Path) -> int:
     total = 0
     journals = list(folder.glob("pools/*.journal"))
     for file in (*journals, *folder.glob("live/*.jsonl")):
-        total += max(0, file.read_bytes().count(b"\n") - 1)
+        with suppress(FileNotFoundError):  # a journal is removed when it has become a pool
+            total += max(0, file.read_bytes().count(b"\n") - 1)
     if not journals and list(folder.glob("pools/*.parquet")):
         total += QUESTIONS * PATHS
     return total

@@ -150,7 +150,7 @@ def test_paths_without_signals_are_the_same_with_nothing_sent_before_their_end(
 
 
 @pytest.mark.parametrize("limit", [{"deadline": 1.5}, {"max_tokens": 900}, {}], ids=str)
-def test_cancelled_paths_without_signals_are_counted_to_the_token(limit: dict[str, Any]) -> None:
+def test_cancelled_paths_without_signals_are_counted_no_lower_than_by_the_server(limit: dict[str, Any]) -> None:
     """Without a limit, the vote is settled while other paths run."""
     before, strategy = made(), "sc" if limit else "ac"
     long = engine(max_path_tokens=1800, extra={"top_k": 20, "ignore_eos": bool(limit)})
