@@ -1,9 +1,10 @@
 """What counts of growing paths cost the API server and the client: an event per path, or one request for all paths.
 
-    python benchmarks/counts.py --paths 512
+    python benchmarks/counts.py [--paths 512] [--smoke]
 
 Paths of a made-up vLLM grow in one process, the middleware serves them in a second one, and this one reads them. CPU
-time is taken while all paths grow and nothing else happens.
+time is taken while all paths grow and nothing else happens. The API server must need at least FLOOR times less with one
+request.
 """
 
 from __future__ import annotations
@@ -13,10 +14,13 @@ import asyncio
 import json
 import multiprocessing
 import os
+import socket
+import statistics
+import sys
 import tempfile
 import time
 from collections.abc import Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -37,6 +41,7 @@ from sureenough.engines.vllm.server.records_socket import serve_records
 
 STEP = 0.014  # seconds per token of a path: 36,000 tokens per second with 512 paths
 START, MEASURED = 6.0, 15.0  # seconds; a reply brings a count every 15 seconds in any case
+FLOOR = 2.0
 
 
 def key(number: int) -> str:
@@ -82,7 +87,7 @@ async def read_paths(options: argparse.Namespace, polled: bool, api_server: psut
         tasks = [asyncio.create_task(read(engine)) for _ in range(paths)]
         await asyncio.sleep(START)
         before = time.perf_counter(), time.process_time(), sum(api_server.cpu_times()[:2])
-        await asyncio.sleep(MEASURED)
+        await asyncio.sleep(options.seconds)
         wall, own, others = (
             now - then
             for now, then in zip(
@@ -95,13 +100,27 @@ async def read_paths(options: argparse.Namespace, polled: bool, api_server: psut
     return {"client": own / wall, "api server": others / wall}
 
 
+def wait_until_open(port: int, seconds: float = 60.0) -> None:
+    """Wait for the server."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        with suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
+            return
+        time.sleep(0.2)
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Measure both ways in turn."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--paths", type=int, default=512)
     parser.add_argument("--port", type=int, default=8047)
     parser.add_argument("--turns", type=int, default=2)
+    parser.add_argument("--seconds", type=float, default=MEASURED, help="measured, of every turn")
+    parser.add_argument("--smoke", action="store_true", help="one short turn")
     options = parser.parse_args(arguments)
+    if options.smoke:
+        options.turns, options.seconds = 1, 6.0
+    costs: dict[str, list[float]] = {"an event per path": [], "one request": []}
     numbers = iter(range(1 << 30))
     client.secrets.token_urlsafe = lambda _: key(next(numbers) % options.paths)  # type: ignore[attr-defined]
     with tempfile.TemporaryDirectory() as folder:
@@ -110,14 +129,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
         api_server = spawn.Process(target=run_api_server, args=(socket_path, options.port), daemon=True)
         engine.start()
         api_server.start()
-        time.sleep(6)
-        for way in ["an event per path", "one request"] * options.turns:
+        wait_until_open(options.port)
+        for way in list(costs) * options.turns:
             shares = asyncio.run(read_paths(options, way == "one request", psutil.Process(api_server.pid)))
             tokens = options.paths / STEP
             per_token = {name: round(share / tokens * 1e6, 2) for name, share in shares.items()}
+            costs[way].append(per_token["api server"])
             print(json.dumps({"way": way, "us per token": per_token, "share of a core": shares}), flush=True)
         api_server.kill()
         engine.kill()
+    ratio = statistics.median(costs["an event per path"]) / statistics.median(costs["one request"])
+    print(f"the API server needs {ratio:.1f} times less with one request; the floor is {FLOOR}")
+    sys.exit(ratio < FLOOR)
 
 
 if __name__ == "__main__":
