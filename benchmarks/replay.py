@@ -45,6 +45,10 @@ def bar(says: str, value: float, limit: float, *, at_least: bool = False) -> Non
         missed.append(says)
 
 
+OWN_TIME = time.process_time
+"""For ratios within one process: what other programs take does not count."""
+
+
 def seconds(work: Callable[[], object], clock: Callable[[], float] = time.perf_counter) -> float:
     """Time of one call."""
     start = clock()
@@ -99,9 +103,8 @@ def lanes(questions: list[Question], orders: int) -> None:
                 outs += [replay(mixed, parse(name), options, driver=driver) for name in TEN]
         return outs
 
-    own = time.process_time  # one process: what other programs take does not count
-    slow = seconds(lambda: sweep(lockstep, 1), own) * orders
-    fast = best(lambda: sweep(fast_replay, orders), 5, own)
+    slow = seconds(lambda: sweep(lockstep, 1), OWN_TIME) * orders
+    fast = best(lambda: sweep(fast_replay, orders), 5, OWN_TIME)
     tokens = sum(path.tokens for question in questions for path in question.paths)
     print(f"lanes, {len(questions)} questions, {tokens:,} tokens, ten strategies, {orders} orders")
     print(f"  token by token {slow:.2f} s (one order timed), fast {fast:.3f} s")
@@ -151,14 +154,14 @@ def growth(file: Path, sizes: tuple[int, ...], orders: tuple[int, ...]) -> None:
         costs = []
         for size in sizes:
             tokens = cut(file, small, size)
-            took = best(lambda: compare(small, ["sc", "ac", "ddc"], repeats=2), 2)
+            took = best(lambda: compare(small, ["sc", "ac", "ddc"], repeats=2), 3, OWN_TIME)
             costs.append(took / tokens)
             print(f"  {size} questions, {tokens:,} tokens: {took:.2f} s, {1e6 * took / tokens:.3f} us per token")
         bar("us per token, largest over smallest pool", costs[-1] / costs[0], 1.5)
         cut(file, small, sizes[0])
         each = []
         for repeats in orders:
-            took = best(lambda repeats=repeats: compare(small, ["sc", "ac", "ddc"], repeats=repeats), 2)  # type: ignore[misc]
+            took = best(lambda repeats=repeats: compare(small, ["sc", "ac", "ddc"], repeats=repeats), 3, OWN_TIME)  # type: ignore[misc]
             each.append(took / repeats)
             print(f"  {repeats} repeats: {took:.2f} s, {took / repeats:.3f} s a repeat")
         bar("seconds per repeat, most over fewest repeats", each[-1] / each[0], 1.2)
