@@ -39,7 +39,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--second-sizes", default="512x448", help="all: paths x tokens of the second model's rates")
     parser.add_argument("--await-model", type=float, default=0, help="all: seconds until MODEL/config.json is written")
     parser.add_argument("--wide-paths", type=int, default=512, help="all: paths of the second table of questions")
-    parser.add_argument("--only", help="all: the names of some phases, divided by commas")
+    parser.add_argument("--wide-questions", type=int, default=10, help="all: questions of that table")
+    parser.add_argument("--wide-seconds", type=float, default=900, help="all: limit of the second table of questions")
+    parser.add_argument("--only", help="all: the names of some phases, divided by commas, in their order")
+    parser.add_argument("--keep-servers", action="store_true", help="all: leave the servers running at the end")
 
 
 def phases(options: argparse.Namespace) -> list[Phase]:
@@ -47,23 +50,25 @@ def phases(options: argparse.Namespace) -> list[Phase]:
     sizes = ",".join(f"{paths}x{tokens}" for paths, tokens in options.sizes)
     second = ["--label", "7B", "--sizes", options.second_sizes]
     asked = ["--dataset", str(options.dataset), "--window", str(options.window), "--strategies", options.strategies]
+    wide = [*asked, "--paths", str(options.wide_paths), "--questions", str(options.wide_questions)]
+    if options.deadline is not None:
+        wide += ["--deadline", str(options.deadline)]
     plan = [
         Phase("questions-64", ["questions", "m", *asked, "--paths", str(options.paths)], 560, False, True),
         Phase("http", ["http", "m", "--sizes", sizes], 200, False),
         Phase("decisions", ["decisions", "m", "--max-path-tokens", "256", "--window", "16"], 60, False),
         Phase("offline-7B", ["offline", str(options.second), *second], 100),
         Phase("inprocess-7B", ["inprocess", str(options.second), *second], 100),
-        Phase(
-            "questions-512", ["questions", "m", *asked, "--paths", str(options.wide_paths), "--questions", "10"],
-            600, False, True,
-        ),
-        Phase("offline", ["offline", options.model, "--sizes", sizes.split(",")[0]], 120),
+        Phase("http-7B", ["http", "m", *second], 100, False),
+        Phase("questions-512", ["questions", "m", *wide], options.wide_seconds, False, True),
         Phase("inprocess", ["inprocess", options.model, "--sizes", sizes.split(",")[0]], 120),
-    ]  # fmt: skip
-    wanted = options.only.split(",") if options.only else [phase.name for phase in plan]
+        Phase("offline", ["offline", options.model, "--sizes", sizes], 280),
+    ]
+    by_name = {phase.name: phase for phase in plan}
     missing = [] if options.dataset else ["questions-64", "questions-512"]
-    missing += [] if options.second else ["offline-7B", "inprocess-7B"]
-    return [phase for phase in plan if phase.name in wanted and phase.name not in missing]
+    missing += [] if options.second else [phase.name for phase in plan if is_second(phase)]
+    wanted = options.only.split(",") if options.only else by_name
+    return [by_name[name] for name in wanted if name not in missing]
 
 
 def is_second(phase: Phase) -> bool:

@@ -24,33 +24,43 @@ from sureenough.engines.openai.logprobs import token_signals
 from sureenough.engines.vllm.protocol import K, WatchRequest, parse_summary
 
 INSTRUCTION = " Put the final answer in \\boxed{}."
-WIDTHS = {"all at once": False, "hurry 0.25": True}
+ALL_AT_ONCE, PLANNED = "all at once", "hurry 0.25"
+Cell = tuple[str, str]
+"""A strategy and a width."""
 SAMPLING: dict[str, Any] = {"temperature": 0.6, "top_p": 0.95}
 COUNTING = "Count from 1 to 100 in words, then explain why there are infinitely many primes."
 Signals = list[tuple[float, float]]
 
 
 def questions(options: argparse.Namespace) -> None:
-    """Seconds and tokens per question by strategy and width.
+    """Seconds and tokens per question by strategy and width, stage by stage.
 
-    All strategies answer one question before the next one's turn, so that a run that is cut off leaves a whole table
-    of fewer questions. `sc` has no rule that stops it: its width is always the whole budget.
+    All strategies of a stage answer one question before the next one's turn, so that a run that is cut off leaves a
+    whole table, of fewer questions or of fewer strategies.
     """
     lines = [json.loads(line) for line in options.dataset.read_text().splitlines()][: options.questions]
-    strategies = options.strategies.split(",")
-    cells = [
-        (strategy, width) for width in WIDTHS for strategy in strategies if (strategy, width) != ("sc", "hurry 0.25")
-    ]
     done = finished_questions(options.done)
     engine = OpenAI(
         options.url, options.model, max_path_tokens=options.max_path_tokens, extra={"seed": None}, **SAMPLING
     )
     se.ask(INSTRUCTION, engine, "sc", paths=2, parallel=2, planned=False)  # the first request of a process is slow
-    for number, line in enumerate(lines):
-        for strategy, width in cells:
-            if (number, strategy, width, options.paths) not in done:
-                row = question(line, number, strategy, width, engine, options)
-                print(json.dumps(row), flush=True)
+    for stage in stages(options.strategies.split(",")):
+        for number, line in enumerate(lines):
+            for strategy, width in stage:
+                if (number, strategy, width, options.paths) not in done:
+                    row = question(line, number, strategy, width, engine, options)
+                    print(json.dumps(row), flush=True)
+
+
+def stages(strategies: list[str]) -> list[list[Cell]]:
+    """All strategies all at once; then with planned width, those that may run through wave after wave last.
+
+    `sc` has no rule that stops it: its width is always the whole budget.
+    """
+    last: list[str] = [name for name in ("deepconf-low", "ac") if name in strategies]
+    soon = [name for name in strategies if name not in ("sc", *last)]
+    later = [soon, *[[name] for name in last]]
+    return [[(name, ALL_AT_ONCE) for name in strategies], *[[(name, PLANNED) for name in names] for names in later]]
 
 
 def question(
@@ -68,7 +78,8 @@ def question(
             parallel=options.paths,
             window=options.window,
             seed=number,
-            planned=WIDTHS[width],
+            planned=width == PLANNED,
+            deadline=options.deadline,
         )
     except se.SureEnoughError as error:
         return row | {"error": str(error)[:300]}
@@ -76,7 +87,7 @@ def question(
     return row | {
         "seconds": seconds, "tokens": out.tokens.total, "discarded": out.tokens.discarded, "started": out.started,
         "pruned": out.pruned, "cached": out.tokens.cached, "prompt": out.tokens.prompt, "answer": out.answer,
-        "right": answers.grade(str(line["answer"]), out.answer),
+        "reason": out.reason, "right": answers.grade(str(line["answer"]), out.answer),
     }  # fmt: skip
 
 

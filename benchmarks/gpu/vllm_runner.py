@@ -29,7 +29,7 @@ class Runner:
     arguments: dict[str, Any]  # of vLLM's engine
     state: dict[str, dict[str, Any]] = field(default_factory=dict)
     loading: dict[str, Process] = field(default_factory=dict)
-    server: Process | None = None
+    servers: dict[int, Process] = field(default_factory=dict)  # by port
 
     def __post_init__(self) -> None:
         self.end: float = time.monotonic() + self.options.seconds
@@ -44,7 +44,7 @@ class Runner:
         try:
             if self.options.load_together:
                 self.load_all(due)
-                self.await_loading()
+                self.await_loading(due)
             while due:
                 for phase in due:
                     if self.left() > 5:
@@ -53,7 +53,7 @@ class Runner:
                 if self.left() < 30:
                     break
         finally:
-            stop([*self.loading.values(), *([self.server] if self.server else [])])
+            stop([*self.loading.values(), *([] if self.options.keep_servers else self.servers.values())])
 
     def status(self, phase: Phase) -> str | None:
         """What became of a phase; None if it had no turn."""
@@ -70,22 +70,25 @@ class Runner:
                 self.await_model()
             if phase.engine:
                 self.loading[phase.name] = self.start(phase)
-            elif self.server is None:
-                self.server = self.start_server()
+            elif self.port(phase) not in self.servers and not responds(self.port(phase)):
+                self.servers[self.port(phase)] = self.start_server(phase)
 
-    def await_loading(self, seconds: float = 60) -> None:
-        """Wait for the server, and a little longer for the others, whose loading would disturb what is measured."""
+    def await_loading(self, due: list[Phase], seconds: float = 60) -> None:
+        """Wait for the first server, and a little longer for the others, whose loading would disturb it."""
         try:
-            if self.server is not None:
-                self.ensure_server()
+            for phase in [phase for phase in due if not phase.engine][:1]:
+                self.ensure_server(phase)
         except OSError:
             return  # the first phase that needs the server starts another one
         end = time.monotonic() + min(seconds, self.left())
-        while time.monotonic() < end and any(
-            process.poll() is None and not (self.out / f"{name}.loaded").exists()
-            for name, process in self.loading.items()
-        ):
+        while time.monotonic() < end and self.is_loading():
             time.sleep(0.2)
+
+    def is_loading(self) -> bool:
+        """Whether an engine or a server is still loading its model."""
+        engines = [process for name, process in self.loading.items() if not (self.out / f"{name}.loaded").exists()]
+        servers = [process for port, process in self.servers.items() if not responds(port)]
+        return any(process.poll() is None for process in engines + servers)
 
     def await_model(self) -> None:
         """Wait for weights that are still being written; their config.json comes last."""
@@ -99,7 +102,7 @@ class Runner:
         own = [] if self.options.label == "1.5B" else ["--label", self.options.label]
         arguments = [*phase.arguments[:2], *own, *phase.arguments[2:], "--turns", str(self.options.turns)]
         arguments += [] if len(self.options.seeds) > 1 else ["--no-seeds"]
-        arguments += ["--port", str(self.options.port)]
+        arguments += ["--port", str(self.port(phase))]
         if "--max-path-tokens" not in arguments:
             arguments += ["--max-path-tokens", str(self.options.max_path_tokens)]
         if "--questions" not in arguments:
@@ -107,18 +110,23 @@ class Runner:
         if phase.engine:
             for suffix in (".loaded", ".go"):
                 Path(f"{turn}{suffix}").unlink(missing_ok=True)
-            arguments += ["--turn", str(turn), "--engine", *self.engine_words(phase)]
+            words = [f"{name}={as_word(value)}" for name, value in self.engine_arguments(phase).items()]
+            arguments += ["--turn", str(turn), "--engine", *words]
         elif phase.continues:
             arguments += ["--done", str(self.out / f"{phase.name}.jsonl")]
         return spawn(
             [sys.executable, SCRIPT, *arguments], self.out / f"{phase.name}.jsonl", self.out / f"{phase.name}.log"
         )
 
-    def engine_words(self, phase: Phase) -> list[str]:
-        """VLLM's arguments for a phase, as words."""
-        second = is_second(phase)
-        arguments = self.arguments | self.cache(2 if second else 1) | ({"load_format": "dummy"} if second else {})
-        return [f"{name}={as_word(value)}" for name, value in arguments.items()]
+    def engine_arguments(self, phase: Phase) -> dict[str, Any]:
+        """VLLM's arguments for the engine or the server of a phase."""
+        if is_second(phase):
+            return self.arguments | self.cache(2) | {"load_format": "dummy"}
+        return self.arguments | self.cache(1 if phase.engine else 0)
+
+    def port(self, phase: Phase) -> int:
+        """The port of the server that a phase uses; the second model's follows the first one's."""
+        return int(self.options.port) + is_second(phase)
 
     def cache(self, place: int) -> dict[str, float]:
         """The arguments for the size of an engine's cache, if sizes were given."""
@@ -128,14 +136,17 @@ class Runner:
         # vLLM does not start if less than this share of the GPU is free, although it takes `size`.
         return {"kv_cache_memory_bytes": size, "gpu_memory_utilization": 0.1}
 
-    def start_server(self) -> Process:
-        """The server that several phases use."""
-        arguments = self.arguments | self.cache(0)
-        arguments |= {"served_model_name": "m", "host": "127.0.0.1", "port": self.options.port}
-        command = [sys.executable, "-m", "sureenough", "serve-vllm", self.options.model]
+    def start_server(self, phase: Phase) -> Process:
+        """The server of a phase, which others use too."""
+        arguments = self.engine_arguments(phase)
+        arguments |= {"served_model_name": "m", "host": "127.0.0.1", "port": self.port(phase)}
+        model, log = self.options.model, self.out / "server.log"
+        if is_second(phase):
+            model, log = self.options.second, self.out / "server-7B.log"
+        command = [sys.executable, "-m", "sureenough", "serve-vllm", model]
         for name, value in arguments.items():
             command += [f"--{name.replace('_', '-')}", *([] if value is True else [as_word(value)])]
-        return spawn(command, self.out / "server.log", self.out / "server.log")
+        return spawn(command, log, log)
 
     def measure(self, phase: Phase, seconds: float) -> dict[str, Any]:
         """Give a phase its turn, and say what became of it."""
@@ -147,7 +158,7 @@ class Runner:
                 self.wait_until_loaded(phase, process)
                 (self.out / f"{phase.name}.go").touch()
             else:
-                self.ensure_server()
+                self.ensure_server(phase)
                 process = self.start(phase)
             loaded = time.monotonic()
             code = process.wait(timeout=max(1.0, min(seconds, self.left())))
@@ -168,21 +179,17 @@ class Runner:
                 raise OSError(f"the model did not load; see {phase.name}.log")
             time.sleep(0.2)
 
-    def ensure_server(self) -> None:
-        """Wait until the server responds; if it has died, start another one."""
-        if self.server is None or self.server.poll() is not None:
-            self.server = self.start_server()
-        end = time.monotonic() + min(self.options.load_seconds, self.left())
-        while time.monotonic() < end and self.server.poll() is None:
-            try:
-                urllib.request.urlopen(f"http://127.0.0.1:{self.options.port}/health", timeout=5).close()
-            except OSError:
-                time.sleep(0.5)
-            else:
-                return
-        stop([self.server])
-        self.server = None
-        raise OSError("the server did not start; see server.log")
+    def ensure_server(self, phase: Phase) -> None:
+        """Wait until a phase's server responds; if it has died, start another one."""
+        port, end = self.port(phase), time.monotonic() + min(self.options.load_seconds, self.left())
+        if not responds(port) and (port not in self.servers or self.servers[port].poll() is not None):
+            self.servers[port] = self.start_server(phase)
+        while not responds(port):
+            server = self.servers.get(port)
+            if server is None or server.poll() is not None or time.monotonic() > end:
+                stop([self.servers.pop(port)] if server else [])
+                raise OSError(f"the server at port {port} did not start; see its log")
+            time.sleep(0.5)
 
     def keep(self, phase: Phase, **outcome: Any) -> None:
         """Write down what became of a phase."""
@@ -197,6 +204,15 @@ def run_all(options: argparse.Namespace, arguments: dict[str, Any]) -> None:
     """Run the plan; a signal to end stops everything that was started."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     Runner(options, arguments).run(phases(options))
+
+
+def responds(port: int) -> bool:
+    """Whether a server says that it is ready; it may be one that an earlier run left."""
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=5):
+            return True
+    except OSError:
+        return False
 
 
 def as_word(value: Any) -> str:

@@ -6,6 +6,7 @@ paths that never end, that break in the middle, or that come without log-probabi
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import re
@@ -139,6 +140,26 @@ async def vllm(trouble: Trouble) -> AsyncIterator[Held]:
 
 
 @asynccontextmanager
+async def sglang(trouble: Trouble) -> AsyncIterator[Held]:
+    """SGLang, started by hand with `--served-model-name tiny`; seeds need `--enable-deterministic-inference`."""
+    url = os.environ.get("SUREENOUGH_SGLANG_URL")
+    if url is None:
+        pytest.skip("no SGLang here: set SUREENOUGH_SGLANG_URL to the address of one, which needs a GPU")
+    if trouble == "silent":
+        pytest.skip("SGLang gives as many log-probabilities as are asked for")
+    loads = url.replace("/v1", "/v1/loads")
+
+    def running() -> int:
+        with urllib.request.urlopen(loads, timeout=10) as reply:
+            return sum(load["num_running_reqs"] + load["num_waiting_reqs"] for load in json.load(reply)["loads"])
+
+    long = 1900 if trouble in ("endless", "broken") else 11
+    options: dict[str, Any] = {"temperature": 2.0, "top_p": 1.0, "max_path_tokens": long, "extra": {"ignore_eos": True}}
+    async with _relayed(url, cut_after=20_000 if trouble == "broken" else None) as relayed:
+        yield Held(OpenAI(relayed, "tiny", **options), running, tokens=long, answer=None)
+
+
+@asynccontextmanager
 async def inprocess(trouble: Trouble) -> AsyncIterator[Held]:
     if BRIDGE is None:
         pytest.skip("no vLLM in this process; `.ci/inprocess` runs these tests with one")
@@ -215,6 +236,7 @@ ENGINES: dict[str, Callable[[Trouble], AbstractAsyncContextManager[Held]]] = {
     "completions": completions,
     "spread": spread,
     "vllm": vllm,
+    "sglang": sglang,
     "inprocess": inprocess,
     "local": local,
     "llama": llama_server,
