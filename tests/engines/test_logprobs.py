@@ -52,7 +52,20 @@ def test_order_is_irrelevant_and_the_numbers_stay_in_range(logprobs: list[float]
     assert token_signals(shuffled, 20) == pytest.approx((peak, conf), rel=1e-12, abs=1e-12)
 
 
-@pytest.mark.parametrize(("got", "says"), [(0, "no log-probabilities"), (5, "only 5 candidates per token")])
+def test_candidates_that_were_merged_count_as_the_smallest() -> None:
+    """SGLang lists candidates by their text, and two bytes that are not text by themselves become one."""
+    assert token_signals([-0.5, -3.0, -2.0], 4) == pytest.approx((exp(-0.5), (0.5 + 2.0 + 3.0 + 3.0) / 4))
+    assert token_signals([-1.0] * 15, 20) == token_signals([-1.0] * 20, 20)
+
+
+@pytest.mark.parametrize(
+    ("got", "says"),
+    [
+        (0, "no log-probabilities"),
+        (5, "only 5 candidates per token"),
+        (14, "only 14 candidates per token"),
+    ],
+)
 def test_too_few_candidates_name_the_fix(got: int, says: str) -> None:
     with pytest.raises(MissingLogprobs, match=says) as raised:
         token_signals([-1.0] * got, 20)

@@ -1,6 +1,8 @@
 """A token's candidates reduced to two numbers: the probability of the likeliest, and minus the mean of the k largest.
 
 Servers send k or k + 1 candidates in any order, with the sampled token first or last. Only the k largest values count.
+Those that list candidates by their text (SGLang, and completions) merge bytes that are not text by themselves, so a few
+may be missing; they count as the smallest that came.
 """
 
 from __future__ import annotations
@@ -32,7 +34,9 @@ def token_signals(logprobs: Sequence[float], k: int) -> tuple[float, float]:
     """`peak` and `conf` of one token, from the log-probabilities of its candidates."""
     values = logprobs
     if len(values) < k:
-        raise MissingLogprobs(too_few(len(values), k))
+        if not enough(len(values), k):
+            raise MissingLogprobs(too_few(len(values), k))
+        values = logprobs = [*values, *[min(values)] * (k - len(values))]
     highest, total = max(values), sum(values)
     if not (highest <= 0.0 and min(values) >= FLOOR and total > -inf):  # the last is for NaN, which hides from the rest
         values = [floored(value) for value in logprobs]
@@ -52,6 +56,11 @@ def append_tokens(tokens: list[Token], texts: Iterable[str], columns: Iterable[S
                 tokens.append(new(Token, (text, exp(highest), -total / k)))
                 continue
         tokens.append(Token(text, *token_signals(values, k)))
+
+
+def enough(received: int, k: int) -> bool:
+    """Whether so many candidates can be those of a server that sends k; a quarter may have been merged."""
+    return received * 4 >= k * 3
 
 
 def floored(value: float) -> float:
