@@ -29,6 +29,7 @@ from tests.engines.misbehaving import Manner, Server, idle, serving
         ),
         (Manner(logprobs=False, tokens=0, per_chunk=9), MissingLogprobs, "no log-probabilities"),
         (Manner(more_candidates=-15), MissingLogprobs, "only 5 candidates per token"),
+        (Manner(more_candidates=-1, tokens=80), MissingLogprobs, "only 19 candidates per token"),
         (Manner(repeated=True, per_chunk=4), MissingLogprobs, "repeats one token's candidates"),
         (Manner(status=400, body='{"error": {"message": "logprobs > 5"}}'), MissingLogprobs, "logprobs > 5.*vLLM"),
         (Manner(status=400), EngineRejected, "answered 400: as you wished"),

@@ -25,6 +25,8 @@ from sureenough.engines.openai.wire import (
 from sureenough.engines.vllm.protocol import Progress
 from sureenough.errors import EngineError, MissingLogprobs
 
+LONGEST_INCOMPLETE: Final = 64
+"""Tokens with merged candidates that a path may begin with; after that, the server is one that never sends k."""
 LONGEST_PATH: Final = 32_768
 """Tokens after which a path is closed if the caller sets no limit; servers with less context end it themselves."""
 
@@ -59,6 +61,7 @@ class ReplyParser:
         self.error: Exception | None = None  # ends the path, after the chunk that `feed` returned with it
         self._events = SSEParser()
         self._repeats = RepeatCounter()
+        self._complete = False  # some token came with all its candidates
         self._text: list[str] = []
         self._tokens: list[Token] = []
         self._unread = 0
@@ -243,6 +246,11 @@ class ReplyParser:
             self._repeats.add(columns)
         if self._repeats.repeats and self._repeats.repeated:
             raise MissingLogprobs(REPEATED)
+        if not self._complete:
+            most = max(map(len, columns))
+            self._complete = most >= self.k
+            if not self._complete and self.tokens + received > LONGEST_INCOMPLETE:
+                raise MissingLogprobs(too_few(most, self.k))
         # Text comes from the message. The tokens' own strings only say where to cut it, if they add up to it.
         pieces = strings if "".join(strings) == text else [text, *[""] * (received - 1)]
         if self._loose:
