@@ -19,6 +19,7 @@ from sureenough.bench.experiments import EXPERIMENTS
 from sureenough.bench.recommendation import sentences
 from sureenough.bench.report import build, saved
 from sureenough.bench.report.cells import heading, printed, slug, without_constants
+from sureenough.bench.report.plots import draw
 from sureenough.bench.report.svg import figure_svg
 from sureenough.bench.report.text_plot import text_plot
 from sureenough.bench.report.text_tables import comma_separated, latex, markdown
@@ -244,6 +245,13 @@ def test_any_values_can_be_drawn(values: list[float | None], scale: Literal["lin
         assert "nan" not in svg
         assert "inf" not in svg
         ET.fromstring(svg)
+
+
+def test_a_figure_of_many_strategies_has_room_for_its_legend(tmp_path: Path) -> None:
+    """Matplotlib warns if there is none, and warnings are errors here."""
+    series = [Series(f"strategy {i}", [1.0, 2.0], [0.5, 0.1 + i / 100]) for i in range(60)]
+    figure = Figure("f", "F", "line", Axis("x"), Axis("y"), series)
+    assert all(file.stat().st_size for file in draw(figure, provenance(), tmp_path, "f"))
 
 
 def test_the_frontier_as_text() -> None:

@@ -56,7 +56,8 @@ def _canvas() -> Iterator[Any]:
 
 
 def _figure(plt: Any, figure: Figure) -> Any:
-    drawn, axes = plt.subplots(figsize=(6.2 if len(figure.series) > 1 else 4.6, 3.1), layout="constrained")
+    size = (6.2 if len(figure.series) > 1 else 4.6, max(3.1, 0.7 + 0.17 * len(figure.series)))  # the legend must fit
+    drawn, axes = plt.subplots(figsize=size, layout="constrained")
     if figure.kind == "intervals":
         _intervals(axes, figure)
         _axis(axes, axes.xaxis, figure.y, "x", [])
