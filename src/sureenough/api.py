@@ -25,7 +25,7 @@ from sureenough.drivers.live import run as run_live
 from sureenough.drivers.observers import Observer
 from sureenough.engines.base import Engine, Prompt, SupportsStream, as_engine
 from sureenough.errors import UsageError
-from sureenough.json_text import has_halves
+from sureenough.json_text import HOLDS_HALF, has_halves
 from sureenough.pools import Learner, RecordedPath
 from sureenough.pools.learner import LearnerKey, as_learner
 from sureenough.spec import render, resolve
@@ -268,5 +268,5 @@ def render_prompt(question: str, template: str = TEMPLATE) -> Prompt:
     if not has_place:
         raise UsageError("the template does not contain {question}; write it where the question belongs")
     if has_halves(text):
-        raise UsageError("the question or the template holds half of a surrogate pair (\\ud800 to \\udfff); remove it")
+        raise UsageError(f"the question or the template {HOLDS_HALF}")
     return Prompt.user(text)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import msgspec
+
+HOLDS_HALF: Final = "holds half of a surrogate pair (\\ud800 to \\udfff); remove it"
+"""The end of an error message about text that UTF-8 cannot hold."""
 
 
 def encode(data: Any) -> bytes:

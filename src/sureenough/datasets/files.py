@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 
 from sureenough.answers import resolve_kind
 from sureenough.errors import UsageError
-from sureenough.json_text import has_halves
+from sureenough.json_text import HOLDS_HALF, has_halves
 
 COLUMNS: Final = {
     "id": ("id",),
@@ -130,7 +130,7 @@ def _problem(
     level = _level(values["level"], where)
     broken = next((name for name, text in {"question": question, **texts}.items() if text and has_halves(text)), None)
     if broken is not None:
-        raise UsageError(f"{where}: the {broken} holds half of a surrogate pair (\\ud800 to \\udfff); remove it")
+        raise UsageError(f"{where}: the {broken} {HOLDS_HALF}")
     return DatasetProblem(texts["id"] or number, question, texts["gold"], texts["kind"], level)
 
 

@@ -113,10 +113,10 @@ def _measure(inputs: Inputs) -> Findings:
     table, more = _compared(results, [own for _, own in used])
     noted = [_without_repetitions(one, own) for one, (_, own) in zip(replayed, used, strict=True)]
     tables += [table, *held_out_tables(results, MARGIN)]
-    found = replay_findings(inputs, noted, tables, [*figures, *more])
+    findings = replay_findings(inputs, noted, tables, [*figures, *more])
     # Of several pools the first is the one to choose on; a choice made on the others would not be held out.
     advised = [with_margin(one, MARGIN) for lines in results[:1] if (one := recommend(lines)) is not None]
-    return replace(found, recommendations=advised, notes=[*found.notes, *_caution(results)])
+    return replace(findings, recommendations=advised, notes=[*findings.notes, *_caution(results)])
 
 
 def _path_findings(

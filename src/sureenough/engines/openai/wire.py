@@ -14,6 +14,7 @@ import msgspec
 from sureenough.engines.base import Prompt
 from sureenough.engines.openai.logprobs import FLOOR, floored
 from sureenough.errors import EngineError, UsageError
+from sureenough.json_text import HOLDS_HALF
 
 
 class Candidate(msgspec.Struct, gc=False):
@@ -223,6 +224,5 @@ def request(
         return msgspec.json.encode(body | sampling)
     except UnicodeEncodeError:
         raise UsageError(
-            "the model's name, a message or a parameter is not UTF-8 text, since it holds half of a surrogate pair "
-            "(\\ud800 to \\udfff); remove it"
+            f"the model's name, a message or a parameter is not UTF-8 text, since it {HOLDS_HALF}"
         ) from None

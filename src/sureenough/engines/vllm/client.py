@@ -121,12 +121,13 @@ class MonitorClient:
             response = await self._transport.fetch("POST", url, body, seconds=seconds, limit=LARGEST_COUNTS)
             counts = json.loads(response.body)
             tails = counts.get("tails") or [None] * len(keys)  # earlier versions send none
-            return [_progress(*path) for path in zip(counts["tokens"], tails, keys, strict=True)]
+            paths = [_progress(*path) for path in zip(counts["tokens"], tails, strict=True)]
+            return paths if len(paths) == len(keys) else None
         except (TransportError, ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
             return None
 
 
-def _progress(tokens: object, tail: object, _: str) -> Progress | None:
+def _progress(tokens: object, tail: object) -> Progress | None:
     if tokens is None:
         return None
     if type(tokens) is not int:
