@@ -117,7 +117,7 @@ class Ranker(Engine):
 QUESTIONS = [(f"q{n}", f"difficulty {n}") for n in (3, 1, 4, 15, 9, 2, 6, 5, 35, 8, 97)]
 
 
-def rank(engine: Engine, **values: int) -> Any:
+def rank(engine: Engine, **values: Any) -> Any:
     return asyncio.run(rank_difficulty(QUESTIONS, engine, **values))
 
 

@@ -13,7 +13,8 @@ import pytest
 
 from sureenough.pools import Pool
 from tests.cli.recording import CLEAN, lines, record, rows, start_record, words
-from tests.in_thread import until
+from tests.engines.misbehaving import Manner, serving
+from tests.in_thread import in_thread, until
 from tests.processes import sureenough
 
 
@@ -55,6 +56,20 @@ def test_a_full_disk_leaves_what_was_written(url: str, dataset: Path, tmp_path: 
     assert len(safe) > 2
     assert all(json.loads(line) for line in safe)
     assert record(url, dataset, pool).returncode == 0
+    assert len(rows(pool)) == 48
+
+
+def test_a_server_that_refuses_half_way(dataset: Path, tmp_path: Path) -> None:
+    pool, journal = tmp_path / "pool.parquet", tmp_path / "pool.parquet.journal"
+    with in_thread(serving(Manner())) as server:
+        server.manner = lambda seed, again: Manner(status=200 if len(server.requests) <= 20 else 401)
+        failed = record(server.url, dataset, pool, "--parallel", "1")
+        assert failed.returncode == 3
+        assert failed.stderr.endswith(f"What was done is kept in {journal}; the same command goes on\n")
+        at_once = record(server.url, dataset, tmp_path / "other.parquet")
+        assert "What was done" not in at_once.stderr, "nothing was"
+        server.manner = lambda seed, again: Manner()
+        assert record(server.url, dataset, pool).returncode == 0
     assert len(rows(pool)) == 48
 
 

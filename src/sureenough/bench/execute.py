@@ -5,8 +5,8 @@ Every step leaves its output in the run's folder before the next begins, so the 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,8 @@ from sureenough.bench.strategy_lists import fitting
 from sureenough.core.options import RunOptions
 from sureenough.data import BUILTIN_POOL
 from sureenough.datasets.load import Loaded, load
-from sureenough.errors import EngineError, UsageError
+from sureenough.errors import UsageError
+from sureenough.pools.durable import resumable
 from sureenough.pools.json_lines import JsonLinesFile
 from sureenough.spec import parse
 from sureenough.version import __version__
@@ -164,23 +165,12 @@ def execute(
     earlier = _earlier_result(folder.result(name))
     if earlier is not None:
         return earlier
-    with _resumable(folder):
+    with resumable(folder.path):
         sources = [*_record(work, folder, meter), *work.pools]
         runs = _run_live(work, folder, meter)
     result = work.experiment.run(work.inputs(sources, runs, progress, command))
     folder.write(folder.result(name), result.to_json())
     return result
-
-
-@contextmanager
-def _resumable(folder: RunFolder) -> Iterator[None]:
-    """Add to an engine's error that nothing is lost."""
-    try:
-        yield
-    except EngineError as error:
-        sentence = str(error) if str(error).endswith(("?", "!", ".")) else f"{error}."
-        message = f"{sentence} What was done is kept in {folder.path}; the same command goes on"
-        raise type(error)(message, path=error.path, seed=error.seed, request_id=error.request_id) from None
 
 
 def _earlier_result(file: Path) -> ExperimentResult | None:

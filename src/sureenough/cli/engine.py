@@ -216,6 +216,11 @@ def client(engine: Engine) -> Any:
     return SimpleNamespace(model=engine.model_name(), k=20, chat=True, window=engine.window, sampling=engine.sampling)
 
 
+def sampling_terms(client: Any) -> dict[str, Any]:
+    """What a journal's lines were sampled with, of a `client`."""
+    return {"model": client.model, "k": client.k, "chat": client.chat, **client.sampling()}
+
+
 def kind(engine: Engine) -> str:
     """The engine's name in the metadata of a pool."""
     first = engine.engines[0] if isinstance(engine, LoadBalancer) else engine

@@ -7,14 +7,14 @@ import re
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from sureenough.answers import resolve_kind
 from sureenough.api import render_prompt, template_of
 from sureenough.cli import engine
-from sureenough.cli.engine import EngineOptions, absolute_model, engine_options, print_counts
+from sureenough.cli.engine import EngineOptions, absolute_model, engine_options, print_counts, sampling_terms
 from sureenough.cli.option_groups import KIND_HELP, run_options, with_options
 from sureenough.cli.ray_option import RayAddress, VllmChoice, VllmModel, VllmOptions, VllmResources, join, on_cluster
 from sureenough.cli.record_job import RecordJob
@@ -25,10 +25,9 @@ from sureenough.drivers.executor import Executor
 from sureenough.drivers.extend import PoolExtension, recorded_with, write_recorded_pool
 from sureenough.drivers.record import RecordQuestion
 from sureenough.engines.base import Engine
-from sureenough.engines.openai.client import OpenAI
 from sureenough.errors import TraceError, UsageError
 from sureenough.pools import Journal, OutputLock, PoolInfo, is_address, is_pool
-from sureenough.pools.durable import own_file
+from sureenough.pools.durable import own_file, resumable
 from sureenough.pools.folder_replacement import FolderReplacement
 from sureenough.pools.json_lines import holds_lines
 from sureenough.pools.parts import is_part
@@ -96,7 +95,7 @@ def command(
         job = replace(job, executor=_executor(cluster, server, window, servers))
     journal_file = output.with_name(output.name + ".journal")
     client = engine.client(sampled)
-    terms = {"dataset": dataset.name, "template": prompt, "seed": run.seed, "kind": kind, **_sampling(client)}
+    terms = {"dataset": dataset.name, "template": prompt, "seed": run.seed, "kind": kind, **sampling_terms(client)}
     if job.probe_every is not None:
         terms["probes"] = {"every": job.probe_every}
     info = PoolInfo(dataset.stem, client.model, engine.kind(sampled), client.k, sampling=client.sampling(),
@@ -111,7 +110,8 @@ def command(
     with Journal(journal_file, terms) as journal:
         if earlier is not None:
             earlier.check_journal(journal)
-        result = job.run(journal)
+        with resumable(journal_file, journal.paths):
+            result = job.run(journal)
         if journal.paths:
             has_text = earlier is not None and earlier.text
             write_recorded_pool(output, questions, journal, info, earlier, rows_per_part=rows_per_part,
@@ -186,7 +186,3 @@ def _questions(
         common_fields = (problem.id, prompt, problem.gold, problem.level)
         questions.append(RecordQuestion(*common_fields, judge, problem.question, problem.kind))
     return questions
-
-
-def _sampling(client: OpenAI) -> dict[str, Any]:
-    return {"model": client.model, "k": client.k, "chat": client.chat, **client.sampling()}

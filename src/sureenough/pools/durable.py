@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import os
 import socket
-from contextlib import AbstractContextManager, suppress
+from collections.abc import Iterator, Sized
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, Final
 from zlib import crc32
 
-from sureenough.errors import TraceError, UsageError
+from sureenough.errors import EngineError, TraceError, UsageError
 
 fcntl: Any = None
 msvcrt: Any = None
@@ -60,6 +61,21 @@ def write_file(file: Path, data: bytes) -> None:
     part = own_file(file, "part")
     part.write_bytes(data)
     publish(part, file)
+
+
+@contextmanager
+def resumable(kept_in: Path, done: Sized | None = None) -> Iterator[None]:
+    """Add to an engine's error where that which was done until then is kept, unless `done` is empty."""
+    try:
+        yield
+    except EngineError as error:
+        if done is not None and not len(done):
+            raise
+        sentence = str(error) if str(error).endswith(("?", "!", ".")) else f"{error}."
+        message = f"{sentence} What was done is kept in {kept_in}; the same command goes on"
+        raise type(error)(
+            message, path=error.path, seed=error.seed, request_id=error.request_id, status=error.status
+        ) from None
 
 
 HELD_ELSEWHERE: Final = "if that process has ended, remove {file}"

@@ -30,9 +30,10 @@ _CHECKSUM: Final = re.compile(rb', "crc32": "([0-9a-f]{8})"\}\n\Z')
 class JsonLinesFile(AbstractContextManager["JsonLinesFile"]):
     """Append lines; iterate over all of them, or read one again by its offset. Memory does not grow with the file."""
 
-    def __init__(self, file: Path, terms: dict[str, Any], noun: str) -> None:
+    def __init__(self, file: Path, terms: dict[str, Any], noun: str, singular: str | None = None) -> None:
         self.file = file
         self.noun = noun  # what a line holds, in the plural
+        self._singular = singular or noun.removesuffix("s")
         self.count = 0
         self._checked = True  # every line has a checksum
         try:
@@ -108,7 +109,7 @@ class JsonLinesFile(AbstractContextManager["JsonLinesFile"]):
             os.truncate(self.file, 0)
             self._checked = True
         elif changed is not None:
-            noun = self.noun if self.count > 1 else self.noun.removesuffix("s")
+            noun = self.noun if self.count > 1 else self._singular
             raise TraceError(
                 f"{self.file} was begun with {changed}. It holds {self.count:,} {noun}: give the same command to go "
                 "on, or name another output with -o or delete this file to begin anew"
