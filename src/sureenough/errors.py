@@ -40,6 +40,12 @@ class EngineError(SureEnoughError):
         self.path, self.seed, self.request_id = path, seed, request_id
         self.status = status  # of the HTTP response, if there was one
 
+    def at_server(self, name: str) -> Self:
+        """The error with the name of its server, which some messages hold already."""
+        if name not in str(self):
+            self.args = (f"{name}: {self}",)
+        return self
+
     def located(self, path: int, seed: int) -> Self:
         """The error with its path, and without the frames that it passed through, which hold all that was received."""
         self.path, self.seed = path, seed

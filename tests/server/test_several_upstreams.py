@@ -10,6 +10,7 @@ import pytest
 
 from sureenough.errors import UsageError
 from sureenough.server.settings import ServerSettings
+from sureenough.server.upstream import open_upstream
 from tests.engines.misbehaving import Manner
 from tests.engines.raw_server import RawServer, raw_server
 from tests.in_thread import in_thread, until
@@ -150,3 +151,40 @@ def test_an_upstream_given_twice(other: str) -> None:
 @pytest.mark.parametrize("other", ["https://a/v1", "http://a:81/v1", "http://a/v2", "http://a/v1?deployment=2"])
 def test_upstreams_that_differ(other: str) -> None:
     assert ServerSettings(upstream="http://a/v1", more_upstreams=(other,)).more_upstreams == (other,)
+
+
+@pytest.mark.parametrize(
+    ("reply", "models", "says"),
+    [
+        (EMPTY_REPLY.replace(b"200 OK", b"404 Not Found"), (), " returned status 404 for its list of models"),
+        (EMPTY_REPLY, (), "'s list of models cannot be read"),
+        (EMPTY_REPLY.replace(b": 2\r\n\r\n{}", b": 11\r\n\r\n" + b'{"data":[]}'), ("tiny",), " does not list tiny"),
+    ],
+)
+def test_the_operator_learns_which_upstream_is_not_ready_and_clients_do_not(
+    reply: bytes, models: tuple[str, ...], says: str
+) -> None:
+    async def answer(server: RawServer, writer: asyncio.StreamWriter, body: dict[str, Any]) -> None:
+        writer.write(reply)
+
+    async def problem(settings: ServerSettings) -> str | None:
+        async with open_upstream(settings) as upstream:
+            return await upstream.problem()
+
+    with in_thread(raw_server(answer)) as one, in_thread(raw_server(answer)) as other:
+        settings = ServerSettings(upstream=one.url, more_upstreams=(other.url,), upstream_key=KEY, models=models)
+        assert (asyncio.run(problem(settings)) or "").startswith(f"{one.url}{says}")
+        with ours(settings) as (url, _):
+            listed = httpx.get(f"{url}/v1/models").text
+            assert one.url not in listed
+            assert models or f"the upstream{says}" in listed
+
+
+def test_clients_do_not_learn_which_upstream_failed() -> None:
+    with an_upstream(Manner(logprobs=False)) as (one, _), an_upstream(Manner(logprobs=False)) as (other, _):
+        settings = ServerSettings(upstream=one.url, more_upstreams=(other.url,), upstream_key=KEY)
+        with ours(settings) as (url, _):
+            refused = ask(url, "tiny@ddc:warmup=4")
+            assert (refused.status_code, refused.json()["error"]["code"]) == (400, "missing_logprobs")
+            assert refused.json()["error"]["message"].startswith("the upstream: ")
+            assert "127.0.0.1" not in refused.text

@@ -122,7 +122,11 @@ class LiveSearch:
                 extended = engine.extend(self._prompt, action.beginning, options, seed=action.seed)
                 async with aclosing(extended) as chunks:
                     async for chunk in chunks:
-                        tokens = branch.add(as_chunk(chunk))
+                        try:
+                            tokens = branch.add(as_chunk(chunk))
+                        except MissingLogprobs as error:
+                            await extended.athrow(error)  # an engine of several servers adds which one it was
+                            raise
                         if tokens:
                             self._receive(Sampled(action.path, action.branch, tokens), action.path)
             finally:

@@ -145,10 +145,12 @@ class OpenLoadBalancer(Engine):
                         begun = True
                         yield chunk
                 return
-            except EngineUnavailable:
-                tried.add(index)
-                if begun:
+            except EngineError as error:
+                if len(engines) > 1:
+                    error.at_server(_name(self.ready[index], index + 1))
+                if begun or not isinstance(error, EngineUnavailable):
                     raise
+                tried.add(index)
                 if len(tried) == len(engines):
                     if all(map(is_, engines, self.ready)) or self.loads.clock() - began > SKIP_SECONDS:
                         raise

@@ -130,21 +130,21 @@ class Upstream:
             return list(self.offered)
         async with self._listing:
             if time.monotonic() - self._listed_at > MODELS_SECONDS:
-                self._models, self._listed_at = await self._list(), time.monotonic()
+                (_, self._models), self._listed_at = await self._list(), time.monotonic()
         return self._models
 
-    async def _list(self) -> list[str]:
-        response = await self._fetch_models()
+    async def _list(self) -> tuple[str, list[str]]:
+        """The address of the first server that responds, and its models."""
+        server, response = await self._fetch_models()
         if response.status != 200:
             fix = "; check the key" if response.status in (401, 403) else "; check the URL, which usually ends in /v1"
-            raise EngineUnavailable(f"the upstream returned status {response.status} for its list of models{fix}")
+            raise EngineUnavailable(f"{server} returned status {response.status} for its list of models{fix}")
         try:
-            return [str(model["id"]) for model in msgspec.json.decode(response.body)["data"]]
+            return server, [str(model["id"]) for model in msgspec.json.decode(response.body)["data"]]
         except (msgspec.DecodeError, KeyError, TypeError, RecursionError):
-            raise EngineRejected("the upstream's list of models cannot be read") from None
+            raise EngineRejected(f"{server}'s list of models cannot be read") from None
 
-    async def _fetch_models(self) -> FetchedResponse:
-        """The list of models of the first server that responds."""
+    async def _fetch_models(self) -> tuple[str, FetchedResponse]:
         tried = set[int]()
         while True:
             index = self._balancer.loads.choose(None, tried)
@@ -158,16 +158,16 @@ class Upstream:
                     raise one.errors.unreachable(error) from None
                 continue
             if response.status < 500 or is_last:
-                return response
+                return one.shown, response
 
     async def problem(self) -> str | None:
         """What is wrong with the upstream, as far as its list of models tells; None if nothing is."""
         try:
-            listed = await self._list()
+            server, listed = await self._list()
         except EngineError as error:
             return str(error)
         missing = [] if self.local else [model for model in self.settings.models if model not in listed]
-        return f"it does not list {', '.join(missing)}, only {', '.join(listed[:5])}" if missing else None
+        return f"{server} does not list {', '.join(missing)}, only {', '.join(listed[:5])}" if missing else None
 
     async def check_model(self, model: str) -> None:
         """Refuse a model that is not offered, as far as that is known, and a model with an unknown strategy."""

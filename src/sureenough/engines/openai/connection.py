@@ -68,6 +68,11 @@ class OpenAIConnection(Engine):
         other.longest_wait = SHORT_WAIT
         return other
 
+    @property
+    def shown(self) -> str:
+        """The address without secrets."""
+        return self.errors.shown
+
     def model_name(self) -> str:
         return self.engine.model
 
