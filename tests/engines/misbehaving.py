@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import random
+import re
 import ssl
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
@@ -12,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 WORDS = ("so ", "then ", "x", " = ", "π", "7", "日本", "\n", "hence ", "é")
+TOKENS = re.compile("|".join(map(re.escape, (*WORDS, "\\boxed{"))) + "|.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,6 +42,7 @@ class Manner:
     finish: str = "stop"
     obeys: bool = True  # ends a path at the limit it was told
     extends: str = "yes"  # continues a beginning; "no": refuses it; "drops": its template leaves the beginning out
+    context: int | None = None  # tokens of a prompt and its reply together; requests for more are refused
     delay: float = 0.0  # seconds before each write
     work: float = 0.0  # seconds of the server's only processor for each write
     deaf: bool = False  # goes on working for clients that have gone
@@ -129,6 +132,9 @@ class Server:
     ) -> bool:
         if manner.extends == "no" and body.get("continue_final_message"):
             manner = replace(manner, status=400, body='{"error": {"message": "Extra inputs are not permitted"}}')
+        if manner.context is not None and (body.get("max_tokens") or 1) > room(body, manner.context):
+            text = f"This model's maximum context length is {manner.context} tokens; your request is longer."
+            manner = replace(manner, status=400, body=json.dumps({"error": {"message": text}}))
         if manner.status != 200 or manner.kind != "text/event-stream":
             content = manner.body.encode()
             head = {"Content-Type": "application/json", "Content-Length": str(len(content))} | manner.headers
@@ -205,6 +211,7 @@ def events(body: dict[str, Any], manner: Manner) -> Iterator[str]:
     sent = beginning_words(body, words) if manner.extends == "yes" else 0
     words = words[sent:]
     whole, words = len(words), words[: body.get("max_tokens") if manner.obeys else None]
+    words = words[: None if manner.context is None else room(body, manner.context)]
     stops = [at for at, word in enumerate(words) if any(stop in word for stop in body.get("stop") or ())]
     words, finish = (
         (words[: stops[0]], "stop") if stops else (words, manner.finish if len(words) == whole else "length")
@@ -232,13 +239,21 @@ def events(body: dict[str, Any], manner: Manner) -> Iterator[str]:
         yield "[DONE]"
 
 
+def beginning_of(body: dict[str, Any]) -> str:
+    """The part of the reply that the request begins with."""
+    if body.get("continue_final_message"):
+        return str(body["messages"][-1]["content"])
+    return str(body["prompt"]).removeprefix("?") if "prompt" in body else ""
+
+
+def room(body: dict[str, Any], context: int) -> int:
+    """Tokens that the request leaves of the context."""
+    return max(0, context - 9 - len(TOKENS.findall(beginning_of(body))))
+
+
 def beginning_words(body: dict[str, Any], words: list[str]) -> int:
     """How many words of its path the request begins with."""
-    beginning = ""
-    if body.get("continue_final_message"):
-        beginning = body["messages"][-1]["content"]
-    elif "prompt" in body:
-        beginning = body["prompt"].removeprefix("?")
+    beginning = beginning_of(body)
     for n, word in enumerate(words):
         if not beginning:
             return n

@@ -75,6 +75,58 @@ def test_a_server_without_the_ability_is_named_as_such() -> None:
     assert not isinstance(plain.value, CannotExtend)
 
 
+LONG = ExtendOptions(max_tokens=3000)
+REFUSALS = (
+    "This model's maximum context length is 2048 tokens. However, you requested 3057 tokens",
+    "'max_tokens' or 'max_completion_tokens' is too large: 3000",
+    "max_tokens=3000 cannot be greater than max_model_len=2048",
+    "the request exceeds the available context size",
+)
+
+
+@pytest.mark.parametrize("chat", [True, False])
+def test_a_continuation_longer_than_the_context_gets_the_room_that_there_is(chat: bool) -> None:
+    server, text = extended(Manner(context=13), "so ", LONG, chat=chat)
+    first, second = server.requests
+    assert first["max_tokens"] == 3000
+    assert ("max_tokens" in second, second.get("max_tokens")) == (not chat, None)
+    assert first | {"max_tokens": None} == second | {"max_tokens": None}
+    assert text == extended(Manner(), "so ", replace(LONG, max_tokens=3), chat=chat)[1]
+
+
+def test_a_beginning_that_leaves_no_room_ends_as_one_that_was_cut() -> None:
+    async def use() -> list[Chunk]:
+        async with serving(Manner(context=10)) as server:
+            engine = OpenAI(server.url, "tiny")
+            async with aclosing(engine.extend(Prompt.user("?"), "so ", LONG, seed=5)) as chunks:
+                return [chunk async for chunk in chunks if isinstance(chunk, Chunk)]
+
+    (cut,) = asyncio.run(asyncio.wait_for(use(), timeout=30))
+    assert (cut, cut.text, cut.finish) == ([], "", "length")
+
+
+@pytest.mark.parametrize("refusal", REFUSALS)
+def test_a_question_longer_than_the_context_is_refused_with_what_to_do(refusal: str) -> None:
+    with pytest.raises(EngineRejected, match=r"; (shorten the question, )?lower max_path_tokens, or ") as caught:
+        extended(Manner(status=400, body=json.dumps({"error": {"message": refusal}})), "", LONG)
+    assert not isinstance(caught.value, CannotExtend)
+    assert caught.value.status == 400
+
+
+def test_other_refusals_are_not_sent_again() -> None:
+    requests = []
+
+    async def use() -> None:
+        async with serving(Manner(status=400, body="continue_final_message is not known")) as server:
+            requests.append(server.requests)
+            async for _ in OpenAI(server.url, "tiny").extend(Prompt.user("?"), "so ", LONG, seed=5):
+                pass
+
+    with pytest.raises(CannotExtend, match="does not continue a beginning"):
+        asyncio.run(asyncio.wait_for(use(), timeout=30))
+    assert len(requests[0]) == 1
+
+
 def test_engines_that_only_start_paths_say_so() -> None:
     class Mine(Engine):
         pass

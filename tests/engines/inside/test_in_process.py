@@ -8,14 +8,15 @@ import sys
 import tempfile
 import weakref
 from pathlib import Path
-from types import FrameType, ModuleType
+from types import FrameType, ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
 
-from sureenough.engines.base import Prompt
+from sureenough.engines.base import Chunk, ExtendOptions, Prompt
 from sureenough.engines.vllm import in_process
 from sureenough.engines.vllm.protocol import SOCKET_ENV, WINDOW_ENV
+from sureenough.errors import EngineRejected
 
 
 class AsyncLLM:
@@ -122,3 +123,24 @@ def test_a_prompt_is_encoded_once_and_again_when_a_message_is_changed() -> None:
     assert engine._loaded.tokenizer.calls == 1
     message["content"] = "b"
     assert engine._prompt_ids(Prompt((message,))) == [98]
+
+
+def test_a_beginning_that_fills_the_context_is_a_path_that_was_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "vllm.sampling_params", ModuleType("vllm.sampling_params"))
+    for module, name in (("vllm", "SamplingParams"), ("vllm.sampling_params", "RequestOutputKind")):
+        monkeypatch.setattr(sys.modules[module], name, None, raising=False)
+    engine = in_process.VLLM("tiny")
+    engine._loaded.engine = SimpleNamespace(model_config=SimpleNamespace(max_model_len=4))
+    engine._loaded.tokenizer = SimpleNamespace(
+        apply_chat_template=lambda messages, **_: list(messages[0]["content"].encode()),
+        encode=lambda text, **_: list(text.encode()),
+    )
+
+    async def extended(question: str, beginning: str) -> list[Chunk]:
+        options = ExtendOptions(max_tokens=9)
+        return [chunk async for chunk in engine.extend(Prompt.user(question), beginning, options, seed=1)]  # type: ignore[misc]
+
+    (cut,) = asyncio.run(extended("??", "so"))
+    assert (cut, cut.text, cut.finish) == ([], "", "length")
+    with pytest.raises(EngineRejected, match="the prompt has 5 tokens, but the model takes at most 4 in all"):
+        asyncio.run(extended("?????", ""))

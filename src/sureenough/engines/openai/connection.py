@@ -15,11 +15,18 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sureenough.core.events import Token
 from sureenough.engines.base import Chunk, Engine, ExtendOptions, Prompt
-from sureenough.engines.openai.errors import RETRIED_STATUSES, ConnectError, ServerBusy, ServerErrors, TransportError
+from sureenough.engines.openai.errors import (
+    RETRIED_STATUSES,
+    ConnectError,
+    ServerBusy,
+    ServerErrors,
+    TransportError,
+    is_about_length,
+)
 from sureenough.engines.openai.parser import ReplyParser, StreamError
 from sureenough.engines.openai.retry import LONGEST_WAIT, Stalled, StallTimer, backoff, retry_after
 from sureenough.engines.openai.server_counters import ServerCounters, settled_counters
-from sureenough.engines.openai.wire import request
+from sureenough.engines.openai.wire import request, without_limit
 from sureenough.engines.vllm.client import MonitorClient, is_watched
 from sureenough.engines.vllm.protocol import WatchRequest
 from sureenough.errors import CannotExtend, EngineRejected
@@ -102,22 +109,33 @@ class OpenAIConnection(Engine):
     async def extend(
         self, prompt: Prompt, beginning: str, options: ExtendOptions, *, seed: int
     ) -> AsyncGenerator[Sequence[Token], None]:
-        """Continue a beginning, which a chat server receives as the start of the last message."""
+        """Continue a beginning, which a chat server receives as the start of the last message.
+
+        If the server's context has less room than `max_tokens`, its own limit applies; if it has none, the
+        continuation is empty, and ends as one that was cut.
+        """
         engine, sampling = self.engine, self.engine.sampling() | options.sampling()
         k = engine.k if options.confidence else 1  # not 0, which servers may take for no log-probabilities
-        body = request(prompt, seed, model=engine.model, chat=engine.chat, k=k, sampling=sampling, beginning=beginning)
+        to_body = partial(request, prompt, seed, model=engine.model, chat=engine.chat, k=k, beginning=beginning)
         prompt, parser = replace(prompt, watch=None), partial(ReplyParser, k, tags=not beginning, sampled=True)
-        try:
-            generated = self._generate(prompt, body, options.max_tokens, parser)
-            async with aclosing(generated) as chunks:
-                async for chunk in chunks:
-                    yield chunk
-        except EngineRejected as error:
-            if not beginning:
-                raise
+        for parameters in (sampling, without_limit(sampling, chat=engine.chat)):
+            generated = self._generate(prompt, to_body(sampling=parameters), options.max_tokens, parser)
+            try:
+                async with aclosing(generated) as chunks:
+                    async for chunk in chunks:
+                        yield chunk
+                return
+            except EngineRejected as error:
+                refusal = error
+                if not is_about_length(error):
+                    break
+        if not beginning:
+            raise refusal
+        if not is_about_length(refusal):
             raise CannotExtend(
-                f"the server does not continue a beginning (continue_final_message): {error}", status=error.status
-            ) from None
+                f"the server does not continue a beginning (continue_final_message): {refusal}", status=refusal.status
+            )
+        yield Chunk(finish="length")
 
     async def _generate(
         self, prompt: Prompt, body: bytes, limit: int | None, new_parser: Callable[..., ReplyParser]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from copy import copy
 from typing import Final
@@ -21,6 +22,12 @@ RETRIED_STATUSES: Final = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529
 """Statuses after which the same request may succeed."""
 
 
+ABOUT_LENGTH: Final = re.compile(
+    r"max_(?:completion_)?tokens|max_model_len|context[ _](?:length|size|window)", re.IGNORECASE
+)
+"""What servers write about a request that is longer than their context."""
+
+
 class TransportError(Exception):
     """An HTTP exchange that failed. The message never contains a URL, since its query may hold a secret."""
 
@@ -35,6 +42,11 @@ class ServerBusy(Exception):
     def __init__(self, retry_after: float | None, error: EngineError) -> None:
         super().__init__(str(error))
         self.retry_after, self.error = retry_after, error
+
+
+def is_about_length(error: EngineRejected) -> bool:
+    """Whether the server refused a request because it and its reply could be longer than the server's limit."""
+    return error.status in (400, 413, 422) and ABOUT_LENGTH.search(str(error)) is not None
 
 
 class ServerErrors:
@@ -80,6 +92,8 @@ class ServerErrors:
             )
         elif "max_tokens" in text or "max_completion_tokens" in text:
             message = f"{answered}; lower max_path_tokens, or leave it out: then the server's own limit applies"
+        elif ABOUT_LENGTH.search(text) is not None:
+            message = f"{answered}; shorten the question, lower max_path_tokens, or give the server a longer context"
         elif "logprob" in text.lower():
             return MissingLogprobs(f"{answered}. {FIXES.format(k=k)}", request_id=request_id, status=status)
         else:

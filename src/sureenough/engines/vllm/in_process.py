@@ -134,6 +134,9 @@ class VLLM:
         if isinstance(beginning, str):
             encoded = self._loaded.tokenizer.encode(beginning, add_special_tokens=False)
         ids, path = [*self._prompt_ids(prompt), *encoded], _GrowingPath()
+        if encoded and len(ids) >= self._context:  # a path at its limit is one that was cut
+            yield Chunk(finish="length")
+            return
         k = None if not prompt.signals else K if options.confidence else 1
         params = self._params(len(ids), seed, k=k, request=None, changes=options.sampling())
         params.detokenize = True
@@ -151,6 +154,10 @@ class VLLM:
         if path.finish not in FINISH_REASONS:
             raise EngineError(f"vLLM ended a continuation with the finish reason {str(path.finish)[:40]!r}")
         yield Chunk(finish=FINISH_REASONS[path.finish], prompt_tokens=len(ids), cached_tokens=path.cached_tokens)
+
+    @property
+    def _context(self) -> int:
+        return int(self._loaded.engine.model_config.max_model_len)
 
     def _prompt_ids(self, prompt: Prompt) -> list[int]:
         if self._encoded is None or self._encoded[0] != prompt.messages:  # the paths of a run share their prompt
@@ -172,10 +179,11 @@ class VLLM:
         from vllm import SamplingParams
         from vllm.sampling_params import RequestOutputKind
 
-        longest = int(self._loaded.engine.model_config.max_model_len)
-        remaining = longest - prompt_tokens
+        remaining = self._context - prompt_tokens
         if remaining < 1:
-            raise EngineRejected(f"the prompt has {prompt_tokens} tokens, but the model takes at most {longest} in all")
+            raise EngineRejected(
+                f"the prompt has {prompt_tokens} tokens, but the model takes at most {self._context} in all"
+            )
         sampling = {"max_tokens": self.max_path_tokens or remaining, "seed": seed, **self._sampling, **changes}
         return SamplingParams(
             **sampling | {"max_tokens": min(remaining, sampling["max_tokens"])},
