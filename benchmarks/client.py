@@ -1,8 +1,9 @@
 """What a token costs the client: read, decode, reduce, watch and schedule, against bare decoding of the same bytes.
 
 A server in a process of its own streams ready-made chunks as fast as it can. What a process pays once (imports) is paid
-before the clock runs. Servers under load send about 25 tokens per chunk; 5 and 1 are measured as well.
-    python benchmarks/client.py [--smoke]
+before the clock runs. Servers under load send about 25 tokens per chunk; 5 and 1 are measured as well. With --cancel:
+what it takes to end a run while all of its paths are streaming.
+    python benchmarks/client.py [--smoke] [--cancel PATHS]
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ import resource
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import sureenough as se
 from sureenough.core.events import Token
@@ -84,19 +87,38 @@ def bare(per_chunk: int, tokens: int) -> float:
     return (time.process_time() - start) / tokens * 1e6
 
 
-def measure(paths: int, parallel: int, tokens: int, per_chunk: int) -> tuple[Outcome, float, float]:
-    """An outcome, CPU microseconds per token, and seconds of wall clock."""
+@contextmanager
+def serving(tokens: int, per_chunk: int) -> Iterator[OpenAI]:
+    """A client of a server in a process of its own."""
     command = [sys.executable, __file__, "--serve", str(tokens), str(per_chunk)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
         try:
             assert server.stdout is not None
-            engine = OpenAI(f"http://127.0.0.1:{server.stdout.readline().strip()}/v1", "m")
-            cpu, wall = time.process_time(), time.perf_counter()
-            out = se.ask("?", engine, STRATEGY, paths=paths, parallel=parallel, window=64)
-            cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
+            yield OpenAI(f"http://127.0.0.1:{server.stdout.readline().strip()}/v1", "m")
         finally:
             server.kill()
+
+
+def measure(paths: int, parallel: int, tokens: int, per_chunk: int) -> tuple[Outcome, float, float]:
+    """An outcome, CPU microseconds per token, and seconds of wall clock."""
+    with serving(tokens, per_chunk) as engine:
+        cpu, wall = time.process_time(), time.perf_counter()
+        out = se.ask("?", engine, STRATEGY, paths=paths, parallel=parallel, window=64)
+        cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
     return out, cpu / out.tokens.total * 1e6, wall
+
+
+async def cancel(engine: OpenAI, paths: int) -> None:
+    """Print the time from the cancel of a run to its outcome, when every connection is closed."""
+    run = asyncio.create_task(se.aask("?", engine, "sc", paths=paths, parallel=paths, planned=False))
+    await asyncio.sleep(5)
+    cpu, wall = time.process_time(), time.perf_counter()
+    run.cancel()
+    out = await run
+    cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
+    print(
+        f"{out.started} paths cancelled after {out.tokens.total:,} tokens: {1e3 * cpu:.0f} ms CPU, {1e3 * wall:.0f} ms"
+    )
 
 
 def warm_up() -> None:
@@ -122,9 +144,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--smoke", action="store_true", help="small, and without limits")
     parser.add_argument("--serve", nargs=2, type=int, metavar=("TOKENS", "PER_CHUNK"), help=argparse.SUPPRESS)
+    parser.add_argument("--cancel", type=int, metavar="PATHS", help="measure the cancel of a run instead")
     options = parser.parse_args()
     if options.serve:
         asyncio.run(serve(*options.serve))
+    if options.cancel:
+        warm_up()
+        for _ in range(3):
+            with serving(1 << 30, 1) as engine:
+                asyncio.run(cancel(engine, options.cancel))
+        return
     paths, parallel, tokens = (32, 16, 200) if options.smoke else (512, 256, 1000)
     broken = False
     warm_up()
