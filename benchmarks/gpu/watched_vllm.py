@@ -3,7 +3,7 @@
     python benchmarks/gpu/watched_vllm.py all MODEL [--dataset FILE.jsonl] [--out FOLDER]  # everything below, by worth
     python benchmarks/gpu/watched_vllm.py tables FOLDER            # its results as tables
     python benchmarks/gpu/watched_vllm.py offline MODEL            # vLLM's own `generate`: the speed to reach
-    python benchmarks/gpu/watched_vllm.py inprocess MODEL          # watched paths of `se.VLLM`
+    python benchmarks/gpu/watched_vllm.py inprocess MODEL          # watched paths of `VLLM`, in this process
     sureenough serve-vllm MODEL --served-model-name m ...  # then, beside it:
     python benchmarks/gpu/watched_vllm.py http m           # watched paths over HTTP, and CPU time
     python benchmarks/gpu/watched_vllm.py decisions m      # the monitor's decisions against those by the reply's text
