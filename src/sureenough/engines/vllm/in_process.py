@@ -18,7 +18,8 @@ from sureenough.engines.base import Chunk, ExtendOptions, Prompt
 from sureenough.engines.openai.logprobs import floored, token_signals
 from sureenough.engines.openai.wire import FINISH_REASONS
 from sureenough.engines.vllm.loaded_model import LoadedModel
-from sureenough.engines.vllm.protocol import K, Progress, WatchRequest, is_countable
+from sureenough.engines.vllm.path_record import Progress
+from sureenough.engines.vllm.protocol import K, WatchRequest, is_countable
 from sureenough.engines.vllm.versions import check_version, installed_version
 from sureenough.errors import EngineError, EngineRejected, UsageError
 
