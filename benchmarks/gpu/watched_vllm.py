@@ -213,7 +213,23 @@ def parse_options() -> argparse.Namespace:
     vllm_plan.add_options(parser)
     options = parser.parse_args()
     options.url = f"http://127.0.0.1:{options.port}/v1"
+    try:
+        check_options(options)
+    except ValueError as error:
+        parser.error(str(error))
     return options
+
+
+def check_options(options: argparse.Namespace) -> None:
+    """ValueError if a phase would find out later that something is missing."""
+    if options.phase == "all":
+        vllm_plan.phases(options)
+    if options.phase == "questions" and options.dataset is None:
+        raise ValueError("questions needs --dataset FILE.jsonl, with a question and an answer per line")
+    if options.dataset is not None and not options.dataset.is_file():
+        raise ValueError(f"--dataset {options.dataset}: not a file")
+    if options.phase == "tables" and not Path(options.model).is_dir():
+        raise ValueError(f"{options.model} is not a folder of results")
 
 
 PHASES: dict[str, Callable[[argparse.Namespace], None]] = {
