@@ -173,6 +173,21 @@ def test_14_14_slow_counters_neither_lose_nor_delay_a_settled_answer() -> None:
     assert seconds < LONG / 2
 
 
+def test_a_path_whose_request_was_held_back_leaves_no_unknown_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The votes 7, 7, 5 start replacements; the slow fourth path settles the run before their requests are sent."""
+    monkeypatch.setattr("sureenough.drivers.live.HELD_START", LONG)
+
+    def play(n: int) -> Iterable[Step]:
+        return [0.05 if n == 3 else 0.0, tokens(rf"\boxed{{{5 if n == 2 else 7}}}")]
+
+    engine = scripted(play)
+    engine.stops_at_once = False  # what is generated after a cancel would be unknown
+    out = go(engine, "ac", paths=16, parallel=16, planned=True)
+    assert (out.answer, out.reason, engine.started) == ("7", "settled", 8)
+    assert out.started > 8
+    assert (out.tokens.total, out.tokens.overrun_known) == (8, True)
+
+
 async def cancelled(engine: Engine, times: int, due: Callable[[Session], bool]) -> Outcome:
     session = Session(resolve("sc"), RunOptions(paths=8, window=4, parallel=8))
     task = asyncio.create_task(run(Prompt.user("?"), engine, session, judge=live_judge(group=by_meaning)))

@@ -42,7 +42,7 @@ class LiveAccount:
 
     def close(self, stream: PathStream) -> None:
         """The stream of a path is over."""
-        self.cut |= stream.closed and not stream.counted
+        self.cut |= stream.closed and stream.requested and not stream.counted
         self.estimated |= stream.estimated
 
     def complete(
