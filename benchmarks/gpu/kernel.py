@@ -67,7 +67,7 @@ def check() -> dict[str, Any]:
 
 
 def loop(logits: torch.Tensor) -> list[float]:
-    """As public processors do it: one request at a time, its confidence fetched to the host."""
+    """The simplest processor: one request at a time, its confidence fetched to the host."""
     confidences = []
     for row in range(len(logits)):
         probabilities = torch.softmax(logits[row].float(), dim=-1)

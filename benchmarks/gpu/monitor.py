@@ -30,7 +30,8 @@ from sureenough.core.pruning import Gate, Stratified
 from sureenough.engines.vllm.kernels.monitor_step import launch_step
 from sureenough.engines.vllm.kernels.signals import row_signals
 from sureenough.engines.vllm.kernels.state import MonitorState
-from sureenough.engines.vllm.protocol import TIERS, K, WatchRequest
+from sureenough.engines.vllm.path_record import TIERS
+from sureenough.engines.vllm.protocol import K, WatchRequest
 from sureenough.engines.vllm.server.batch_monitor import BatchMonitor
 from sureenough.engines.vllm.server.records import PathRecords
 

@@ -46,7 +46,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def phases(options: argparse.Namespace) -> list[Phase]:
-    """All phases, the most valuable first; limits are one and a half times what docs/vllm.md leads to expect."""
+    """All phases that the options allow, the most valuable first; ValueError if --only names another one.
+
+    Limits are one and a half times what docs/vllm.md leads to expect.
+    """
     sizes = ",".join(f"{paths}x{tokens}" for paths, tokens in options.sizes)
     second = ["--label", "7B", "--sizes", options.second_sizes]
     asked = ["--dataset", str(options.dataset), "--window", str(options.window), "--strategies", options.strategies]
@@ -65,10 +68,16 @@ def phases(options: argparse.Namespace) -> list[Phase]:
         Phase("offline", ["offline", options.model, "--sizes", sizes], 280),
     ]
     by_name = {phase.name: phase for phase in plan}
-    missing = [] if options.dataset else ["questions-64", "questions-512"]
-    missing += [] if options.second else [phase.name for phase in plan if is_second(phase)]
-    wanted = options.only.split(",") if options.only else by_name
-    return [by_name[name] for name in wanted if name not in missing]
+    missing = {} if options.dataset else dict.fromkeys(("questions-64", "questions-512"), "--dataset")
+    missing |= {} if options.second else {phase.name: "--second" for phase in plan if is_second(phase)}
+    if not options.only:
+        return [phase for phase in plan if phase.name not in missing]
+    for name in options.only.split(","):
+        if name not in by_name:
+            raise ValueError(f"--only {name}: not a phase; the phases are {', '.join(by_name)}")
+        if name in missing:
+            raise ValueError(f"--only {name}: it needs {missing[name]}")
+    return [by_name[name] for name in options.only.split(",")]
 
 
 def is_second(phase: Phase) -> bool:

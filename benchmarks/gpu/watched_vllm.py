@@ -3,7 +3,7 @@
     python benchmarks/gpu/watched_vllm.py all MODEL [--dataset FILE.jsonl] [--out FOLDER]  # everything below, by worth
     python benchmarks/gpu/watched_vllm.py tables FOLDER            # its results as tables
     python benchmarks/gpu/watched_vllm.py offline MODEL            # vLLM's own `generate`: the speed to reach
-    python benchmarks/gpu/watched_vllm.py inprocess MODEL          # watched paths of `se.VLLM`
+    python benchmarks/gpu/watched_vllm.py inprocess MODEL          # watched paths of `VLLM`, in this process
     sureenough serve-vllm MODEL --served-model-name m ...  # then, beside it:
     python benchmarks/gpu/watched_vllm.py http m           # watched paths over HTTP, and CPU time
     python benchmarks/gpu/watched_vllm.py decisions m      # the monitor's decisions against those by the reply's text
@@ -213,7 +213,23 @@ def parse_options() -> argparse.Namespace:
     vllm_plan.add_options(parser)
     options = parser.parse_args()
     options.url = f"http://127.0.0.1:{options.port}/v1"
+    try:
+        check_options(options)
+    except ValueError as error:
+        parser.error(str(error))
     return options
+
+
+def check_options(options: argparse.Namespace) -> None:
+    """ValueError if a phase would find out later that something is missing."""
+    if options.phase == "all":
+        vllm_plan.phases(options)
+    if options.phase == "questions" and options.dataset is None:
+        raise ValueError("questions needs --dataset FILE.jsonl, with a question and an answer per line")
+    if options.dataset is not None and not options.dataset.is_file():
+        raise ValueError(f"--dataset {options.dataset}: not a file")
+    if options.phase == "tables" and not Path(options.model).is_dir():
+        raise ValueError(f"{options.model} is not a folder of results")
 
 
 PHASES: dict[str, Callable[[argparse.Namespace], None]] = {

@@ -29,7 +29,8 @@ from sureenough.engines.openai.errors import ServerErrors
 from sureenough.engines.openai.parser import ReplyParser, StreamError
 from sureenough.engines.openai.sse import SSEParser
 from sureenough.engines.openai.wire import decode
-from sureenough.engines.vllm.protocol import ARGUMENTS, is_watchable, parse_summary, parse_watch_arguments
+from sureenough.engines.vllm.path_record import parse_summary
+from sureenough.engines.vllm.protocol import ARGUMENTS, is_watchable, parse_watch_arguments
 from sureenough.errors import EngineError, TraceError, UsageError
 from sureenough.json_text import encode
 from sureenough.pools.journal import Journal

@@ -13,6 +13,8 @@ from sureenough.bench import paper
 from sureenough.bench.experiments import EXPERIMENTS, experiment
 from sureenough.bench.experiments.columns import changed
 from sureenough.bench.experiments.experiment import whole_numbers
+from sureenough.bench.experiments.live_tables import live_settings
+from sureenough.bench.live import LiveRun
 from sureenough.bench.result import Cell, ExperimentResult, Measure, Table, read
 from sureenough.bench.score import StrategyRuns
 from sureenough.bench.source import Source
@@ -274,6 +276,31 @@ def test_live_rows_have_tables_of_their_own(source: Source) -> None:
     assert (values(live, "won"), values(live, "lost")) == ([0, 1], [0, 0])
     assert values(live, "total") == pytest.approx([2.5, 2.5])
     assert [one.live for one in run("main", live=True).tables] == [True]
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "strategy", "note"),
+    [
+        ([{"window": 16, "paths": 64}], "ddc", "window 16; budget 64 paths; repeats 1; weights C_path raw"),
+        (
+            [{"window": 16, "paths": 2}, {"window": 64, "paths": 64}],
+            "sc",
+            "window 16 to 64; budget 2 to 64 paths; repeats 1; weights 1 per path",
+        ),
+        (
+            [{"window": 32, "window_paths": 3, "paths": 64}],
+            "sure",
+            "window chosen live (32); budget 64 paths; repeats 1; weights effective votes",
+        ),
+        ([{}], "theirs", "window chosen live; budget of the run; repeats 1; weights by strategy"),
+    ],
+)
+def test_live_tables_say_with_which_settings_they_were_made(
+    outcomes: list[dict[str, int]], strategy: str, note: str
+) -> None:
+    """Runs of version 0.1 have neither window nor budget, and a strategy may be one of another package."""
+    runs = [LiveRun("sums", "tiny", strategy, f"q{q}", 0, True, 0.0, 1.0, out) for q, out in enumerate(outcomes)]
+    assert live_settings(runs) == f"Settings: {note}"
 
 
 def test_search_is_measured_live_beside_the_papers_numbers(source: Source) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 import tempfile
 from pathlib import Path
@@ -50,6 +51,19 @@ def test_the_command_can_be_shown(tmp_path: Path) -> None:
         "--port 9",
     ):
         assert part in done.stdout
+
+
+def test_the_shown_command_can_be_pasted_into_a_shell(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(serve_vllm, "installed_version", lambda: "0.32.0")
+    monkeypatch.setenv("SUREENOUGH_VLLM_SOCKET", "/tmp/two words/records.sock")
+    options = ["--compilation-config", '{"cudagraph_capture_sizes": [1, 2]}']
+    serve_vllm.command(cast(typer.Context, SimpleNamespace(args=options)), "my models/small", show=True)
+    words = shlex.split(capsys.readouterr().out)
+    assert words[0] == "SUREENOUGH_VLLM_SOCKET=/tmp/two words/records.sock"
+    assert words[words.index("--model") + 1] == "my models/small"
+    assert words[-2:] == options
 
 
 def test_several_api_servers_are_started_by_the_command_of_vllm(

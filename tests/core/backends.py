@@ -25,7 +25,7 @@ from sureenough.core.confidence.columns import (
 from sureenough.core.confidence.instability import Floats
 from sureenough.core.confidence.streaming import Monitor
 from sureenough.core.pruning import Closed, Gate
-from sureenough.engines.vllm.protocol import TIERS
+from sureenough.engines.vllm.path_record import TIERS
 from tests.requirements import require
 
 ETA = 0.5

@@ -22,7 +22,7 @@ from sureenough.core.confidence.instability import Floats, instability_of_window
 from sureenough.core.confidence.streaming import Monitor
 from sureenough.core.pruning import Calibrate, Gate, Keep, Stratified, TwoTiers
 from sureenough.data import BUILTIN_POOL
-from sureenough.engines.vllm.protocol import TIERS
+from sureenough.engines.vllm.path_record import TIERS
 from sureenough.pools import Pool, Question, RecordedPath
 from tests import literal
 from tests.core.backends import (

@@ -21,7 +21,7 @@ from sureenough.core.snapshot import Snapshot
 from sureenough.drivers.live import run
 from sureenough.drivers.observers import ObservedEvent
 from sureenough.drivers.record import RecordQuestion, RecordResult, record
-from sureenough.engines import Engine, Fake, Prompt
+from sureenough.engines import Chunk, Engine, Fake, Prompt
 from sureenough.engines.fake import Step
 from sureenough.pools.journal import Journal
 from sureenough.spec import resolve
@@ -171,6 +171,44 @@ def test_14_14_slow_counters_neither_lose_nor_delay_a_settled_answer() -> None:
     out, seconds = timed(Slow(counting=LONG), "ac", paths=8, parallel=8)
     assert (out.answer, out.reason, out.tokens.overrun_known) == ("7", "settled", False)
     assert seconds < LONG / 2
+
+
+def test_a_path_whose_request_was_held_back_leaves_no_unknown_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The votes 7, 7, 5 start replacements; the slow fourth path settles the run before their requests are sent."""
+    monkeypatch.setattr("sureenough.drivers.live.HELD_START", LONG)
+
+    def play(n: int) -> Iterable[Step]:
+        return [0.05 if n == 3 else 0.0, tokens(rf"\boxed{{{5 if n == 2 else 7}}}")]
+
+    engine = scripted(play)
+    engine.stops_at_once = False  # what is generated after a cancel would be unknown
+    out = go(engine, "ac", paths=16, parallel=16, planned=True)
+    assert (out.answer, out.reason, engine.started) == ("7", "settled", 8)
+    assert out.started > 8
+    assert (out.tokens.total, out.tokens.overrun_known) == (8, True)
+
+
+class Quiet(Fake):
+    """Sends nothing of a path before its end, and counts the tokens of a path that is cancelled."""
+
+    stops_at_once = False
+
+    async def stream(self, prompt: Prompt, *, seed: int) -> AsyncGenerator[Sequence[Token], None]:
+        if NUMBER[seed] >= 4:
+            try:
+                await asyncio.sleep(LONG)
+            finally:
+                assert prompt.watch is not None
+                assert prompt.watch.report_unheard is not None
+                prompt.watch.report_unheard(0 if NUMBER[seed] == 7 else 5)
+        yield Chunk(unread=3, text=r"\boxed{7}", finish="stop", prompt_tokens=10)
+
+
+def test_cancelled_paths_of_which_nothing_arrived_are_billed() -> None:
+    """Four of eight paths settle the vote; the last of the others was still waiting in the server's queue."""
+    out = go(Quiet(lambda seed: []), "ac", paths=8, parallel=8)
+    assert (out.reason, out.tokens.kept, out.tokens.overrun, out.tokens.overrun_known) == ("settled", 12, 15, True)
+    assert out.tokens.prompt == 7 * 10
 
 
 async def cancelled(engine: Engine, times: int, due: Callable[[Session], bool]) -> Outcome:

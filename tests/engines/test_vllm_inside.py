@@ -27,7 +27,7 @@ from sureenough.engines.openai.client import OpenAI
 from sureenough.engines.openai.logprobs import token_signals
 from sureenough.engines.openai.server_counters import settled_counters
 from sureenough.engines.vllm.client import fetch_monitor_info
-from sureenough.engines.vllm.protocol import parse_summary
+from sureenough.engines.vllm.path_record import parse_summary
 from sureenough.pools import Journal
 
 URL = os.environ.get("SUREENOUGH_VLLM_URL")

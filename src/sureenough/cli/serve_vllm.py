@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 import tempfile
 from contextlib import ExitStack
@@ -33,13 +34,15 @@ def command(
     words += ["--logits-processors", LOGITS_PROCESSOR, "--middleware", MIDDLEWARE, "--scheduler-cls", SCHEDULER]
     words += ["--enable-prompt-tokens-details", *context.args]  # replies say how much of a prompt was cached
     if show:
-        variables = server_environment(os.environ.get(SOCKET_ENV, "$(mktemp -d)/records.sock"), longest_window)
-        typer.echo(" ".join([*(f"{name}={value}" for name, value in variables.items()), *words]))
+        given = os.environ.get(SOCKET_ENV)
+        socket_path = shlex.quote(given) if given else "$(mktemp -d)/records.sock"
+        variables = server_environment(socket_path, longest_window)
+        typer.echo(" ".join([*(f"{name}={value}" for name, value in variables.items()), shlex.join(words)]))
         return
     if sys.platform == "win32":  # execvpe would return to the shell, and vLLM needs Unix sockets
         raise UsageError("vLLM does not run on Windows; start this in WSL, or give other verbs the --url of a server")
     with ExitStack() as cleanup:
-        socket_path = os.environ.get(SOCKET_ENV)
+        socket_path = os.environ.get(SOCKET_ENV, "")
         if not socket_path:  # the folder outlives this program, which becomes the server
             folder = cleanup.enter_context(tempfile.TemporaryDirectory(prefix="sureenough-"))
             socket_path = str(Path(folder) / "records.sock")

@@ -245,6 +245,7 @@ class _LiveRun:
             with self.failures.handled(start.path, start.seed):
                 if held:
                     await asyncio.sleep(HELD_START)
+                stream.requested = True
                 async with aclosing(self.open_engine.stream(self.prompt_for(stream), seed=start.seed)) as chunks:
                     async for chunk in chunks:
                         self.read(stream, as_chunk(chunk))

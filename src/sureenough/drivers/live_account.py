@@ -42,7 +42,9 @@ class LiveAccount:
 
     def close(self, stream: PathStream) -> None:
         """The stream of a path is over."""
-        self.cut |= stream.closed and not stream.counted
+        self.cut |= stream.closed and stream.requested and not stream.counted
+        # An engine that watches its paths may have sent nothing of one that it generated.
+        self.accepted += stream.counted and stream.beyond > 0 and not stream.begun
         self.estimated |= stream.estimated
 
     def complete(

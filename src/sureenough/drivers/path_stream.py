@@ -21,6 +21,7 @@ class PathStream:
     start: Start
     signals: bool  # whether confidence is read
     task: asyncio.Task[None] | None = None
+    requested: bool = False  # the engine was asked for it; before that, nothing is generated
     begun: bool = False  # the engine has sent something
     closed: bool = False  # the session has cancelled it
     summary: Summary | None = None  # by an engine that watched the path

@@ -22,7 +22,8 @@ else:
     torch = require("torch")
 
 from sureenough.engines.vllm.kernels.signals import row_signals, torch_signals
-from sureenough.engines.vllm.protocol import K, MissingRecord, PathRecord, WatchRequest
+from sureenough.engines.vllm.path_record import MissingRecord, PathRecord
+from sureenough.engines.vllm.protocol import K, WatchRequest
 from sureenough.engines.vllm.server.batch_monitor import BatchMonitor
 from sureenough.engines.vllm.server.records import PathRecords
 

@@ -16,10 +16,10 @@ from sureenough.core.pruning import Gate
 from sureenough.engines.base import Prompt, WatchOptions
 from sureenough.engines.openai.transport import FetchedResponse, Transport
 from sureenough.engines.vllm.client import MonitorClient, is_watched
+from sureenough.engines.vllm.path_record import UNKNOWN_PATH
 from sureenough.engines.vllm.protocol import (
     PROTOCOL_VERSION,
     SOCKET_ENV,
-    UNKNOWN_PATH,
     WATCH_HEADER,
     WATCHED_HEADER,
     WINDOW_ENV,

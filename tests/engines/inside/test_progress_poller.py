@@ -19,8 +19,9 @@ from sureenough.core.pruning import Gate
 from sureenough.engines.base import Chunk, Prompt, WatchOptions
 from sureenough.engines.openai.client import OpenAI
 from sureenough.engines.vllm import progress_poller
+from sureenough.engines.vllm.path_record import Progress
 from sureenough.engines.vllm.progress_poller import MAX_FAILURES, PolledReply, ProgressPoller
-from sureenough.engines.vllm.protocol import SOCKET_ENV, Progress
+from sureenough.engines.vllm.protocol import SOCKET_ENV
 from sureenough.engines.vllm.server import records_socket
 from sureenough.engines.vllm.server.middleware import RecordsMiddleware
 from sureenough.engines.vllm.server.records import PathRecords

@@ -12,13 +12,12 @@ import pytest
 
 from sureenough.core.pruning import Gate
 from sureenough.engines.base import WatchOptions
+from sureenough.engines.vllm.path_record import PathRecord, parse_summary
 from sureenough.engines.vllm.protocol import (
     RECORDS_ENV,
     WINDOW_ENV,
-    PathRecord,
     WatchRequest,
     can_prune,
-    parse_summary,
     parse_watch_arguments,
     record_bytes,
 )
@@ -137,7 +136,7 @@ HEAVY = {"pyarrow", "aiohttp", "httpx", "typer", "rich", "msgspec", "scipy"}
 
 def test_the_server_part_imports_only_numpy() -> None:
     """It runs in vLLM's environment, where sureenough's own dependencies may be missing."""
-    parts = ["protocol", "server.records", "server.records_socket", "server.middleware", "versions"]
+    parts = ["protocol", "path_record", "server.records", "server.records_socket", "server.middleware", "versions"]
     assert not (HEAVY | {"torch"}) & loaded_by(*(f"sureenough.engines.vllm.{part}" for part in parts))
 
 

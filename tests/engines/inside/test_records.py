@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from sureenough.core.confidence.array import scan
 from sureenough.core.events import Tier
-from sureenough.engines.vllm.protocol import SOCKET_ENV, UNKNOWN_PATH, MissingRecord, PathRecord, parse_summary
+from sureenough.engines.vllm.path_record import UNKNOWN_PATH, MissingRecord, PathRecord, parse_summary
+from sureenough.engines.vllm.protocol import SOCKET_ENV
 from sureenough.engines.vllm.server.middleware import RecordsMiddleware, monitor_info
 from sureenough.engines.vllm.server.records import FINISHED_BYTES, MAX_FINISHED, MAX_PENDING, PathRecords
 from sureenough.engines.vllm.server.records_socket import request_record, serve_records

@@ -15,7 +15,8 @@ from sureenough.core.confidence.columns import RESULT_COLUMNS, RESULT_LOWEST, RE
 from sureenough.core.pruning import Gate
 from sureenough.engines.base import Chunk
 from sureenough.engines.openai.parser import ReplyParser, StreamError
-from sureenough.engines.vllm.protocol import SOCKET_ENV, WATCH_HEADER, WatchRequest, parse_summary
+from sureenough.engines.vllm.path_record import parse_summary
+from sureenough.engines.vllm.protocol import SOCKET_ENV, WATCH_HEADER, WatchRequest
 from sureenough.engines.vllm.server import records_socket, watched_reply
 from sureenough.engines.vllm.server.middleware import RecordsMiddleware
 from sureenough.engines.vllm.server.records import PathRecords
@@ -56,14 +57,14 @@ def grow(records: PathRecords, *, start: int, end: int) -> None:
         records.add_step(np.array([1]), np.array([before], dtype=np.int32), results)
 
 
-def vllm(records: PathRecords, status: int = 200, reply: Any = WHOLE) -> App:
+def vllm(records: PathRecords, status: int = 200, reply: Any = WHOLE, sampled: int = 6) -> App:
     async def app(scope: Any, receive: Any, send: Any) -> None:
         body = json.loads((await receive())["body"])
         assert not {"stream", "stream_options", "logprobs"} & body.keys()
         assert body["vllm_xargs"]["sure_key"] == KEY
         grow(records, start=0, end=4)
         await asyncio.sleep(0.3)
-        grow(records, start=4, end=6)
+        grow(records, start=4, end=sampled)
         await send({"type": "http.response.start", "status": status, "headers": [(b"theirs", b"1")]})
         await send({"type": "http.response.body", "body": json.dumps(reply).encode()})
 
@@ -125,7 +126,7 @@ def test_a_path_that_is_only_counted_has_no_record(records: PathRecords) -> None
 def test_a_token_that_the_engine_samples_ahead_is_not_counted(records: PathRecords) -> None:
     """An engine that schedules ahead learns of a path's end one token later."""
     shorter = WHOLE | {"usage": {"prompt_tokens": 9, "completion_tokens": 3}}
-    parser, chunks = read(post(vllm(records, reply=shorter), BODY, COUNTED)[1])
+    parser, chunks = read(post(vllm(records, reply=shorter, sampled=4), BODY, COUNTED)[1])
     assert sum(chunk.unread for chunk in chunks) + parser.last().unread == 3
 
 

@@ -8,10 +8,11 @@ from statistics import fmean
 from typing import Final
 
 from sureenough.bench.experiments.columns import changed, measure
-from sureenough.bench.experiments.table_settings import settings_note
+from sureenough.bench.experiments.table_settings import settings_note, weight_scales
 from sureenough.bench.live import LiveRun
 from sureenough.bench.result import NAMES, Cell, ResultColumn, Table, grouped
 from sureenough.bench.score import Row, StrategyRuns, rows
+from sureenough.errors import UsageError
 
 COMPARED: Final = [
     *NAMES,
@@ -49,9 +50,26 @@ def comparable_runs(runs: Sequence[LiveRun]) -> dict[tuple[str, str], dict[str, 
 
 
 def live_settings(runs: Sequence[LiveRun]) -> str:
-    """The settings that live runs share; their window and budget are in the run's log."""
+    """The settings of live runs, as far as their outcomes have them."""
+    windows, budgets = _range(runs, "window"), _range(runs, "paths")
+    if any(run.outcome.get("window_paths") for run in runs) or not windows:
+        windows = f"chosen live ({windows})" if windows else "chosen live"
+    budget = f"{budgets} paths" if budgets else "of the run"
     repeats = 1 + max((run.repeat for run in runs), default=0)
-    return settings_note(window="chosen live", budget="of the run", repeats=repeats, weights="by strategy")
+    return settings_note(window=windows, budget=budget, repeats=repeats, weights=_weights(runs))
+
+
+def _range(runs: Sequence[LiveRun], name: str) -> str:
+    """The value of all outcomes, or the least and the largest; empty if none has it."""
+    values = {value for run in runs if isinstance(value := run.outcome.get(name), int)}
+    return " to ".join(str(value) for value in sorted({min(values), max(values)})) if values else ""
+
+
+def _weights(runs: Sequence[LiveRun]) -> str:
+    try:
+        return weight_scales(dict.fromkeys(run.strategy for run in runs))
+    except UsageError:  # a strategy of a package that is not installed here
+        return "by strategy"
 
 
 def compared_lines(runs: Sequence[LiveRun]) -> Iterator[tuple[list[Cell], Row, list[LiveRun]]]:

@@ -10,6 +10,7 @@ from typing import Final
 import numpy as np
 
 from sureenough.bench.experiments.experiment import Experiment, Findings, Inputs
+from sureenough.bench.experiments.live_tables import live_settings
 from sureenough.bench.experiments.synthetic import synthetic_paths
 from sureenough.bench.experiments.table_settings import VARIED, settings_note
 from sureenough.bench.result import NAMES, Cell, ResultColumn, Table
@@ -179,7 +180,7 @@ def _live(inputs: Inputs, seconds: float) -> list[Table]:
         ResultColumn("generation", "number", "µs per token", 1),
         ResultColumn("our share", "percent", "%", 3),
     ]
-    settings = [settings_note(window="chosen live", budget="of the run", weights="by strategy")]
+    settings = [live_settings(inputs.live_runs)]
     title = "Our time against generation, measured live"
     return [Table("live", title, columns, rows, settings, live=True)] if rows else []
 

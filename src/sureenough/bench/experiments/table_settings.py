@@ -31,7 +31,7 @@ def settings_of(lines: Sequence[CellResult]) -> str:
         window=_by_dataset(lines, lambda line: line.cell.options.window),
         budget=_by_dataset(lines, _budget),
         repeats=f"{lines[0].row.repeats} (orders of the recorded paths, seed {options.seed})",
-        weights=_weights(dict.fromkeys(line.cell.strategy for line in lines)),
+        weights=weight_scales(dict.fromkeys(line.cell.strategy for line in lines)),
     )
 
 
@@ -61,7 +61,8 @@ def _by_dataset(lines: Sequence[CellResult], value: Callable[[CellResult], objec
     return ", ".join(f"{text} on {' and '.join(dataset for dataset, _ in pairs)}" for text, pairs in texts.items())
 
 
-def _weights(strategies: Iterable[str | Strategy]) -> str:
+def weight_scales(strategies: Iterable[str | Strategy]) -> str:
+    """The scale that all strategies have in common, or each with the strategies that have it."""
     scales = grouped(strategies, lambda strategy: weight_scale(resolve(strategy)))
     if len(scales) == 1:
         return next(iter(scales))

@@ -22,7 +22,7 @@ from sureenough.engines.openai.wire import (
     sampled_logprobs,
     token_count,
 )
-from sureenough.engines.vllm.protocol import Progress
+from sureenough.engines.vllm.path_record import Progress
 from sureenough.errors import EngineError, MissingLogprobs
 
 LONGEST_INCOMPLETE: Final = 64

@@ -19,17 +19,15 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from sureenough.core.events import Summary
 from sureenough.engines.base import Prompt, WatchOptions
 from sureenough.engines.openai.errors import TransportError
+from sureenough.engines.vllm.path_record import UNKNOWN_PATH, Progress, parse_summary
 from sureenough.engines.vllm.progress_poller import PolledReply, ProgressPoller, SupportsRead
 from sureenough.engines.vllm.protocol import (
     POLLED_HEADER,
     PROTOCOL_VERSION,
-    UNKNOWN_PATH,
     WATCHED_HEADER,
     K,
-    Progress,
     WatchRequest,
     is_countable,
-    parse_summary,
 )
 from sureenough.errors import EngineError
 

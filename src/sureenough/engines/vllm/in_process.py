@@ -18,7 +18,8 @@ from sureenough.engines.base import Chunk, ExtendOptions, Prompt
 from sureenough.engines.openai.logprobs import floored, token_signals
 from sureenough.engines.openai.wire import FINISH_REASONS
 from sureenough.engines.vllm.loaded_model import LoadedModel
-from sureenough.engines.vllm.protocol import K, Progress, WatchRequest, is_countable
+from sureenough.engines.vllm.path_record import Progress
+from sureenough.engines.vllm.protocol import K, WatchRequest, is_countable
 from sureenough.engines.vllm.versions import check_version, installed_version
 from sureenough.errors import EngineError, EngineRejected, UsageError
 
@@ -111,15 +112,12 @@ class VLLM:
             if watch is not None and watch.report_unheard is not None:
                 await self._loaded.report_cancelled(request_id, path.tokens, watch.report_unheard)
             raise
-        text = "" if prompt.growing_text else self._loaded.tokenizer.decode(path.ids, skip_special_tokens=True)
-        recorded = None if request is None or not request.record else request
-        summary = None if recorded is None else await self._loaded.summary(recorded, len(path.ids))
-        if path.finish not in FINISH_REASONS:
-            raise EngineError(f"vLLM ended the path with the finish reason {str(path.finish)[:40]!r}")
-        yield Chunk(
-            text=text, finish=FINISH_REASONS[path.finish], prompt_tokens=len(prompt_ids),
-            cached_tokens=path.cached_tokens, summary=summary,
-        )  # fmt: skip
+        last = path.last(len(prompt_ids))
+        if not prompt.growing_text:
+            last.text = self._loaded.tokenizer.decode(path.ids, skip_special_tokens=True)
+        if request is not None and request.record:
+            last.summary = await self._loaded.summary(request, len(path.ids))
+        yield last
 
     async def extend(
         self, prompt: Prompt, beginning: str | Sequence[int], options: ExtendOptions, *, seed: int
@@ -151,9 +149,7 @@ class VLLM:
                         yield grown
         except ValueError as error:
             raise EngineRejected(f"vLLM refused the request: {error}") from None
-        if path.finish not in FINISH_REASONS:
-            raise EngineError(f"vLLM ended a continuation with the finish reason {str(path.finish)[:40]!r}")
-        yield Chunk(finish=FINISH_REASONS[path.finish], prompt_tokens=len(ids), cached_tokens=path.cached_tokens)
+        yield path.last(len(ids))
 
     @property
     def _context(self) -> int:
@@ -215,6 +211,13 @@ class _GrowingPath:
         if k is not None and delta.token_ids:
             return Chunk(_tokens(delta.logprobs, k), text=text, logprobs=_sampled_logprobs(delta.logprobs))
         return self._count(len(self.ids), text)
+
+    def last(self, prompt_tokens: int) -> Chunk:
+        """Its end, without text; an error if vLLM gave it up."""
+        if self.finish not in FINISH_REASONS:
+            raise EngineError(f"vLLM ended the path with the finish reason {str(self.finish)[:40]!r}")
+        finish = FINISH_REASONS[self.finish]
+        return Chunk(finish=finish, prompt_tokens=prompt_tokens, cached_tokens=self.cached_tokens)
 
     def _count(self, tokens: int, text: str = "", tail: float | None = None) -> Chunk | None:
         new, self.tokens = tokens - self.tokens, max(tokens, self.tokens)

@@ -13,14 +13,8 @@ from typing import Any
 
 from sureenough.core.events import Summary
 from sureenough.engines.vllm.client import settled_counts
-from sureenough.engines.vllm.protocol import (
-    LOGITS_PROCESSOR,
-    SCHEDULER,
-    K,
-    WatchRequest,
-    parse_summary,
-    server_environment,
-)
+from sureenough.engines.vllm.path_record import parse_summary
+from sureenough.engines.vllm.protocol import LOGITS_PROCESSOR, SCHEDULER, K, WatchRequest, server_environment
 from sureenough.engines.vllm.server.records_socket import ProgressReader, request_progress, request_record
 from sureenough.errors import EngineError
 

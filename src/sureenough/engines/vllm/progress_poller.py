@@ -11,7 +11,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Final, Protocol
 
-from sureenough.engines.vllm.protocol import MAX_KEYS, MAX_REPORTS_PER_SECOND, PROGRESS_SECONDS, Progress
+from sureenough.engines.vllm.path_record import Progress
+from sureenough.engines.vllm.protocol import MAX_KEYS, MAX_REPORTS_PER_SECOND, PROGRESS_SECONDS
 
 MAX_FAILURES: Final = 3
 """Requests in a row that may fail; after that, later replies have their own counts again."""

@@ -1,26 +1,19 @@
-"""What the client and the monitor inside vLLM send each other: arguments of a watched request, and a path's record.
+"""How a client asks the monitor inside vLLM to watch a path, and the settings of a server with the monitor.
 
 Arguments travel in a header; the server writes them into the flat `vllm_xargs` of vLLM's own protocol and checks them.
-This file is all that both sides share, and it needs only numpy.
+This file and `path_record` are all that both sides share, and they need only numpy.
 """
 
 from __future__ import annotations
 
-import base64
 import json
 import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from math import inf, isfinite, nan
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from math import inf, isfinite
+from typing import TYPE_CHECKING, Any, Final
 
-import numpy as np
-
-from sureenough.core.confidence.array import scan
-from sureenough.core.confidence.columns import TIER_DROP, TIER_NONE, TIER_RISK
-from sureenough.core.confidence.instability import Floats
-from sureenough.core.events import Summary, Tier
 from sureenough.core.pruning import Gate
 from sureenough.errors import UsageError
 
@@ -57,7 +50,6 @@ LOGIT_CHANGES: Final = {
 }
 """Sampling parameters that change logits before the monitor sees them."""
 NEVER_CLOSES: Final = Gate()
-TIERS: Final = {TIER_NONE: None, TIER_DROP: Tier.DROP, TIER_RISK: Tier.RISK}
 PROGRESS_SECONDS: Final = 0.5
 """Time between two events of a watched path that grows; nothing else is sent before its end."""
 POLLED_SECONDS: Final = 15.0
@@ -65,8 +57,6 @@ POLLED_SECONDS: Final = 15.0
 MAX_REPORTS_PER_SECOND: Final = 512
 MAX_KEYS: Final = 4096
 """Paths in one request for their progress."""
-MEANS: Final = ("mean_peak", "mean_conf", "mean_certainty")
-UNKNOWN_PATH: Final = "no path of that name was watched"
 
 
 # -- settings of a server
@@ -209,67 +199,3 @@ def is_countable(sampling: Mapping[str, Any]) -> bool:
 def can_prune(gate: Gate) -> bool:
     """Whether this gate may end a path."""
     return gate.drop > -inf or gate.risk < inf
-
-
-# -- the record of a path
-
-
-class PathRecord(NamedTuple):
-    """A path as the monitor saw it, after so many tokens."""
-
-    tokens: int
-    lowest: float
-    tail: float
-    tier: int
-    signals: Floats | None  # peak and conf of every token, if the request set `trace`
-    mean_peak: float = nan  # over all tokens
-    mean_conf: float = nan
-    mean_certainty: float = nan
-
-    def to_json(self) -> dict[str, Any]:
-        """Signals are base64 of little-endian doubles."""
-        record: dict[str, Any] = {"tokens": self.tokens, "lowest": self.lowest, "tail": self.tail, "tier": self.tier}
-        record |= {name: getattr(self, name) for name in MEANS if isfinite(getattr(self, name))}
-        if self.signals is not None:
-            record["signals"] = base64.b64encode(self.signals.astype("<f8").tobytes()).decode()
-        return record
-
-
-class Progress(NamedTuple):
-    """How far a path is."""
-
-    tokens: int
-    tail: float | None  # confidence of its last window, if it is known
-
-
-class MissingRecord(NamedTuple):
-    """Why a path has no record."""
-
-    reason: str
-
-    def to_json(self) -> dict[str, Any]:
-        """The field `lost` tells it apart from a record."""
-        return {"lost": self.reason}
-
-
-def parse_summary(record: Mapping[str, Any], window: int) -> Summary:
-    """A record's JSON as the core's summary of a path; ValueError if it is malformed."""
-    try:
-        tokens, tier = record["tokens"], TIERS[record["tier"]]
-        lowest, tail = float(record["lowest"]), float(record["tail"])
-        # Earlier versions do not send all of them.
-        mean_peak, mean_conf, mean_certainty = (float(record.get(name, nan)) for name in MEANS)
-    except (KeyError, TypeError, OverflowError) as error:
-        raise ValueError(f"malformed record ({type(error).__name__})") from None
-    if type(tokens) is not int or tokens < 0:
-        raise ValueError("malformed record (tokens)")
-    windows = signals = None
-    if "signals" in record:
-        if not isinstance(record["signals"], str):
-            raise ValueError("malformed record (signals)")
-        signals = np.frombuffer(base64.b64decode(record["signals"]), dtype="<f8").astype(np.float64).reshape(-1, 2)
-        if len(signals) != tokens or not np.isfinite(signals).all():
-            raise ValueError("malformed record (signals)")
-        windows = scan(np.ascontiguousarray(signals[:, 0]), np.ascontiguousarray(signals[:, 1]), window)
-    summary = Summary(tokens, lowest, tail, tier, windows, mean_peak, mean_conf, signals)
-    return summary._replace(mean_certainty=mean_certainty)

@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 from sureenough.core.confidence.batched import Ints
 from sureenough.core.confidence.columns import RESULT_COLUMNS, RESULT_CONF, RESULT_LOWEST
 from sureenough.core.confidence.instability import Floats
-from sureenough.engines.vllm.protocol import UNKNOWN_PATH, MissingRecord, PathRecord, Progress, record_bytes
+from sureenough.engines.vllm.path_record import UNKNOWN_PATH, MissingRecord, PathRecord, Progress
+from sureenough.engines.vllm.protocol import record_bytes
 
 MAX_FINISHED: Final = 4096
 """Finished paths whose records are kept, at most."""

@@ -17,14 +17,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, cast
 
-from sureenough.engines.vllm.protocol import (
-    KEY_PATTERN,
-    MAX_KEYS,
-    MAX_REPORTS_PER_SECOND,
-    PROGRESS_SECONDS,
-    MissingRecord,
-    Progress,
-)
+from sureenough.engines.vllm.path_record import MissingRecord, Progress
+from sureenough.engines.vllm.protocol import KEY_PATTERN, MAX_KEYS, MAX_REPORTS_PER_SECOND, PROGRESS_SECONDS
 from sureenough.engines.vllm.server.records import PathRecords
 
 TIMEOUT: Final = 10.0

@@ -1,8 +1,9 @@
 """A watched path's reply: vLLM makes it whole, the client gets it as a stream of very few events.
 
 A path that is watched here needs nothing on the wire before its end. So vLLM is asked for the whole reply, which spares
-it an event per token; the stream that the client asked for says every half second how many tokens there are, and ends
-with one event that holds the text and the path's record.
+it an event per token; the stream that the client asked for ends with one event that holds the text and the path's
+record. Before, it says how many tokens there are: every 15 seconds to clients that ask for the counts of all their
+paths at once, every half second to others.
 """
 
 from __future__ import annotations
