@@ -67,6 +67,11 @@ def phases(options: argparse.Namespace) -> list[Phase]:
         Phase("inprocess", ["inprocess", options.model, "--sizes", sizes.split(",")[0]], 120),
         Phase("offline", ["offline", options.model, "--sizes", sizes], 280),
     ]
+    return allowed(plan, options)
+
+
+def allowed(plan: list[Phase], options: argparse.Namespace) -> list[Phase]:
+    """Those that --only names, or all for which nothing is missing."""
     by_name = {phase.name: phase for phase in plan}
     missing = {} if options.dataset else dict.fromkeys(("questions-64", "questions-512"), "--dataset")
     missing |= {} if options.second else {phase.name: "--second" for phase in plan if is_second(phase)}

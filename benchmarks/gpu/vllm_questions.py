@@ -31,6 +31,8 @@ Cell = tuple[str, str]
 SAMPLING: dict[str, Any] = {"temperature": 0.6, "top_p": 0.95}
 COUNTING = "Count from 1 to 100 in words, then explain why there are infinitely many primes."
 Signals = list[tuple[float, float]]
+Watched = tuple[Signals, Any]
+"""The signals of a path by its reply's log-probabilities, and its record."""
 
 
 def questions(options: argparse.Namespace) -> None:
@@ -114,34 +116,29 @@ async def _decisions(options: argparse.Namespace) -> None:
         windows = [scan(peak, conf, options.window) for peak, conf in columns]
         gate = Stratified(trust=99.0, drop=2.0)(windows)
         paths = await asyncio.gather(*[_path(client, options, prompt, gate) for _ in range(options.paths)])
-    decided = [(first_failure(signals, options.window, gate), summary) for signals, summary in paths]
-    inside = [summary.tokens if summary.tier else None for _, summary in decided]
+    print(json.dumps({"phase": "decisions", **comparison(warmup, paths, options.window, gate)}), flush=True)
+
+
+def comparison(warmup: list[Watched], paths: list[Watched], window: int, gate: Gate) -> dict[str, Any]:
+    """Where the monitor and the client end each path, and how far their signals differ."""
+    inside = [summary.tokens if summary.tier else None for _, summary in paths]
+    client = [first_failure(signals, window, gate) for signals, _ in paths]
     differences = [
         float(np.abs(np.array(signals) - summary.signals).max()) for signals, summary in [*warmup, *paths] if signals
     ]
-    print(
-        json.dumps(
-            {
-                "phase": "decisions",
-                "paths": len(paths),
-                "tokens": sum(len(signals) for signals, _ in paths),
-                "pruned inside": sum(token is not None for token in inside),
-                "pruned by the client": sum(token is not None for token, _ in decided),
-                "decisions that differ": [
-                    (token, own) for (token, _), own in zip(decided, inside, strict=True) if token != own
-                ],
-                "largest difference of a signal": max(differences),
-                "gate": [gate.trust, gate.drop, gate.risk],
-            }
-        ),
-        flush=True,
-    )
+    return {
+        "paths": len(paths),
+        "tokens": sum(len(signals) for signals, _ in paths),
+        "pruned inside": sum(token is not None for token in inside),
+        "pruned by the client": sum(token is not None for token in client),
+        "decisions that differ": [(token, own) for token, own in zip(client, inside, strict=True) if token != own],
+        "largest difference of a signal": max(differences),
+        "gate": [gate.trust, gate.drop, gate.risk],
+    }
 
 
-async def _path(
-    client: httpx.AsyncClient, options: argparse.Namespace, prompt: list[int], gate: Gate
-) -> tuple[Signals, Any]:
-    """The signals of one path by its reply's log-probabilities, and its record.
+async def _path(client: httpx.AsyncClient, options: argparse.Namespace, prompt: list[int], gate: Gate) -> Watched:
+    """Sample one path.
 
     A plain completion has the sampled token beside the 20 likeliest; in a chat reply it takes the place of one.
     """
