@@ -74,7 +74,7 @@ def test_signals_that_separate_after_half_a_path_have_an_area_of_one_there_and_o
         assert found[depth][:3] == [1.0] * 3, depth
     assert "64 tokens" not in found, "paths of 48 tokens do not get so far"
     assert values(table(known, "areas"), "questions") == [6] * len(found)
-    assert [one.name for one in known.tables] == ["areas", "fates", "strategies"], "all paths have an answer"
+    assert [one.name for one in known.tables] == ["areas", "fates", "needed", "strategies"], "all paths have an answer"
 
 
 def test_paths_without_an_answer_are_counted_as_wrong_and_left_out(tmp_path: Path) -> None:
@@ -133,7 +133,7 @@ def test_the_parts_of_a_path_in_which_gates_close_add_up() -> None:
 def test_strategies_are_compared_with_sc_and_the_choice_is_within_a_point(known: ExperimentResult) -> None:
     compared = table(known, "strategies")
     names = [str(name) for name in column(compared, "strategy")]
-    assert names[:5] == ["sc", "ac", "sure", "ddc", "ddc:per=path"]
+    assert names[:6] == ["sc", "ac", "sure", "sure:weigh=count", "ddc", "ddc:per=path"]
     assert {"ddc-no-depth", "deepconf-high", "sure after 8 paths", "sure with the gate of ddc:per=path"} <= set(names)
     assert column(compared, "window")[:3] == [None, None, WINDOW]
     assert any("without probes" in note for note in known.notes)

@@ -1,43 +1,43 @@
 """What depth is worth on long chains: when a path is known to be lost, what gates prune, and what that saves.
 
-Three parts over the same windows: areas under the ROC curve of the beginnings of paths, the fates of right and wrong
-paths at each gate, and tokens and accuracy of strategies with and without pruning, compared with sc.
+Over the same windows: what single paths show (long_paths.py), and tokens and accuracy of strategies with and without
+pruning, compared with sc.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Final, NamedTuple
+from dataclasses import replace
+from typing import Final
 
 import numpy as np
 
 from sureenough.bench.cells import CellResult, Replayed
 from sureenough.bench.experiments import columns as c
-from sureenough.bench.experiments.depth import QuestionDepths, ReadDepths, depth_figures, depth_table, joined_areas
+from sureenough.bench.experiments.depth import ReadDepths
 from sureenough.bench.experiments.experiment import Experiment, Findings, Inputs, over_pools, whole_numbers
 from sureenough.bench.experiments.figures import differences
 from sureenough.bench.experiments.frontier import SAVING, best_lines, frontier_figure
-from sureenough.bench.experiments.gate_fates import GateCounts, ReadGates, fate_figures, fates_table, joined_counts
+from sureenough.bench.experiments.gate_fates import ReadGates
 from sureenough.bench.experiments.held_out import held_out_tables
+from sureenough.bench.experiments.long_paths import ReadLongPaths, Windowing, path_findings
+from sureenough.bench.experiments.needed_sign import ReadNeededSigns
 from sureenough.bench.experiments.probes import PROBES, probe_distance
 from sureenough.bench.experiments.replayed import cell_options, replay_findings, replay_inputs
-from sureenough.bench.experiments.table_settings import VARIED, settings_note
-from sureenough.bench.judging import JudgedAnswers
-from sureenough.bench.pipeline import OpenPool, PoolResults
+from sureenough.bench.pipeline import OpenPool
 from sureenough.bench.recommendation import recommend, with_margin
 from sureenough.bench.replay_units import ReplayCell
 from sureenough.bench.result import Cell, Figure, ResultColumn, Table
 from sureenough.bench.strategy_lists import LEAST_WARMUP, fitting_pool, recorded_paths
 from sureenough.core.strategy import Strategy
-from sureenough.pools import Question
 from sureenough.spec import resolve
 
 WINDOWS: Final = (64, 128, 256, 512, 1024)
 GATES: Final = ("ddc", "ddc:per=path", "deepconf-low", "deepconf-high")
 METHODS: Final = (
-    "sc", "ac", "sure", "ddc", "ddc:per=path", "ddc-unweighted", "ddc-no-width", "ddc-no-width:per=path",
-    "ddc-no-trend", "ddc-no-trend:per=path", "ddc-no-depth", "deepconf-low", "deepconf-high",
+    "sc", "ac", "sure", "sure:weigh=count", "ddc", "ddc:per=path", "ddc-unweighted",
+    "ddc-no-width", "ddc-no-width:per=path", "ddc-no-trend", "ddc-no-trend:per=path", "ddc-no-depth",
+    "deepconf-low", "deepconf-high",
 )  # fmt: skip
 SURE_GATES: Final = ("ddc", "ddc:per=path", "ddc-no-trend", "ddc-no-trend:per=path", "deepconf-low", "deepconf-high")
 SURE_WARMUP: Final = 8
@@ -47,31 +47,6 @@ AGREE: Final = (3, 8)
 """Probes in a row that end a path. A search keeps its best answer for long, so that three are soon alike."""
 MARGIN: Final = 1.0
 """Points of accuracy that the recommendation may lose."""
-
-
-class LongPaths(NamedTuple):
-    """What single paths of one question show."""
-
-    depths: QuestionDepths
-    gates: GateCounts
-
-
-@dataclass(frozen=True, slots=True)
-class ReadLongPaths:
-    """The pipeline's task: both in one pass, since they need the same windows."""
-
-    depths: ReadDepths
-    gates: ReadGates
-
-    def __call__(self, question: Question, judged: JudgedAnswers) -> LongPaths:
-        return LongPaths(self.depths(question, judged), self.gates(question, judged))
-
-
-class Windowing(NamedTuple):
-    """The windows of a pool."""
-
-    sizes: tuple[int, ...]
-    own: int  # the pool's, or the closest of these: for figures, and for strategies that read no confidence
 
 
 def windows_of(inputs: Inputs, opened: OpenPool) -> Windowing:
@@ -102,13 +77,15 @@ def _measure(inputs: Inputs) -> Findings:
         sizes, options = windows[str(opened.source.pool)].sizes, inputs.options
         gates = fitting_pool(GATES, opened, options.paths)
         return ReadLongPaths(
-            ReadDepths(sizes), ReadGates(gates, sizes, inputs.settings.repeats, options.seed, options.paths)
+            ReadDepths(sizes),
+            ReadGates(gates, sizes, inputs.settings.repeats, options.seed, options.paths),
+            ReadNeededSigns(inputs.settings.repeats, options.seed, options.paths),
         )
 
     replayed = replay_inputs(inputs, cells)
     pools = over_pools(inputs, task)
     used = [windows[str(pool.opened.source.pool)] for pool in pools]
-    tables, figures = _path_findings(inputs, pools, used)
+    tables, figures = path_findings(inputs, pools, used)
     results = [one.results for one in replayed]
     table, more = _compared(results, [own for _, own in used])
     noted = [_without_repetitions(one, own) for one, (_, own) in zip(replayed, used, strict=True)]
@@ -117,34 +94,6 @@ def _measure(inputs: Inputs) -> Findings:
     # Of several pools the first is the one to choose on; a choice made on the others would not be held out.
     advised = [with_margin(one, MARGIN) for lines in results[:1] if (one := recommend(lines)) is not None]
     return replace(findings, recommendations=advised, notes=[*findings.notes, *_caution(results)])
-
-
-def _path_findings(
-    inputs: Inputs, pools: Sequence[PoolResults[LongPaths]], used: Sequence[Windowing]
-) -> tuple[list[Table], list[Figure]]:
-    tables, figures = list[Table](), list[Figure]()
-    repeats = f"{inputs.settings.repeats}, seed {inputs.options.seed}"
-    settings = settings_note(window=VARIED, budget="all recorded paths")
-    for variant, name, title in (
-        ("wrong", "areas", "When a path is known to be lost; paths without an answer count as wrong"),
-        ("left out", "areas-answered", "When a path is known to be lost; paths without an answer are left out"),
-    ):
-        areas = [
-            joined_areas(pool.opened.source, sizes, [one.depths for one in pool.values], variant, inputs.options.seed)
-            for pool, (sizes, _) in zip(pools, used, strict=True)
-        ]
-        table = depth_table(name, title, areas, [settings])
-        if not tables or [row[4:] for row in table.rows] != [row[4:] for row in tables[0].rows]:
-            tables.append(table)
-        if variant == "wrong":
-            for i, (one, (_, own)) in enumerate(zip(areas, used, strict=True), 1):
-                figures += depth_figures(i, one, own)
-    counts = [joined_counts(one.gates for one in pool.values) for pool in pools]
-    sources = [pool.opened.source for pool in pools]
-    tables.append(fates_table(sources, counts, f"{inputs.options.paths or 'all recorded'} paths", repeats))
-    for i, (pool, count, (_, own)) in enumerate(zip(pools, counts, used, strict=True), 1):
-        figures += fate_figures(i, pool.opened.source, count, own)
-    return tables, figures
 
 
 def _cells(inputs: Inputs, opened: OpenPool, windows: Windowing) -> list[ReplayCell]:
