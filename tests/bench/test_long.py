@@ -74,7 +74,9 @@ def test_signals_that_separate_after_half_a_path_have_an_area_of_one_there_and_o
         assert found[depth][:3] == [1.0] * 3, depth
     assert "64 tokens" not in found, "paths of 48 tokens do not get so far"
     assert values(table(known, "areas"), "questions") == [6] * len(found)
-    assert [one.name for one in known.tables] == ["areas", "fates", "needed", "strategies"], "all paths have an answer"
+    assert [one.name for one in known.tables] == ["areas", "fates", "signs", "needed", "strategies"], (
+        "all paths have an answer"
+    )
 
 
 def test_paths_without_an_answer_are_counted_as_wrong_and_left_out(tmp_path: Path) -> None:
@@ -90,8 +92,8 @@ def test_the_beginning_of_a_path_is_measured_like_a_path_that_ends_there() -> No
     rng = np.random.default_rng(1)
     paths = [RecordedPath("7", rng.random(n), rng.normal(10, 2, n)) for n in (1, 5, 16, 40, 333)]
     windows = (4, 16, 64)
-    ends = ends_at(np.array([path.tokens for path in paths]))
-    found = ReadDepths(windows)._values(paths, ends)
+    ends = ends_at(paths)
+    found = ReadDepths(windows).values(paths)
     for number, window in enumerate(windows):
         for depth, end in enumerate(ends):
             for i, path in enumerate(paths):

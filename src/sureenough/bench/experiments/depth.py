@@ -64,8 +64,7 @@ class ReadDepths:
             return result
         right: Bools = np.array([judged.right.get(path.answer or "", False) for path in paths])
         answered: Bools = np.array([path.answer is not None for path in paths])
-        ends = ends_at(np.array([path.tokens for path in paths]))
-        values = self._values(paths, ends)
+        ends, values = ends_at(paths), self.values(paths)
         for depth, end in enumerate(ends):
             for variant, compared in enumerate((end > 0, (end > 0) & answered)):
                 result.paths[variant, depth] = compared.sum()
@@ -79,8 +78,9 @@ class ReadDepths:
                     ]
         return result
 
-    def _values(self, paths: Sequence[RecordedPath], ends: NDArray[np.intp]) -> Floats:
+    def values(self, paths: Sequence[RecordedPath]) -> Floats:
         """By window, depth, signal and path, larger if the path is surer. NaN where a path ended before."""
+        ends = ends_at(paths)
         values = np.full((len(self.windows), len(DEPTHS), len(SIGNALS), len(paths)), np.nan)
         for number, window in enumerate(self.windows):
             scan_together(paths, window)
@@ -105,8 +105,9 @@ class ReadDepths:
         return values
 
 
-def ends_at(lengths: NDArray[np.intp]) -> NDArray[np.intp]:
+def ends_at(paths: Sequence[RecordedPath]) -> NDArray[np.intp]:
     """By depth and path, the tokens of its beginning; 0 if the path ended before."""
+    lengths = np.array([path.tokens for path in paths])
     rows = [
         np.maximum(1, np.ceil(depth.share * lengths - 1e-9)).astype(np.intp)
         if depth.share

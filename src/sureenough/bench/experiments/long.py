@@ -21,9 +21,9 @@ from sureenough.bench.experiments.frontier import SAVING, best_lines, frontier_f
 from sureenough.bench.experiments.gate_fates import ReadGates
 from sureenough.bench.experiments.held_out import held_out_tables
 from sureenough.bench.experiments.long_paths import ReadLongPaths, Windowing, path_findings
-from sureenough.bench.experiments.needed_sign import ReadNeededSigns
 from sureenough.bench.experiments.probes import PROBES, probe_distance
 from sureenough.bench.experiments.replayed import cell_options, replay_findings, replay_inputs
+from sureenough.bench.experiments.signs import ReadSigns
 from sureenough.bench.pipeline import OpenPool
 from sureenough.bench.recommendation import recommend, with_margin
 from sureenough.bench.replay_units import ReplayCell
@@ -74,12 +74,12 @@ def _measure(inputs: Inputs) -> Findings:
         return _cells(inputs, opened, chosen)
 
     def task(opened: OpenPool) -> ReadLongPaths:
-        sizes, options = windows[str(opened.source.pool)].sizes, inputs.options
+        (sizes, own), options = windows[str(opened.source.pool)], inputs.options
         gates = fitting_pool(GATES, opened, options.paths)
         return ReadLongPaths(
             ReadDepths(sizes),
             ReadGates(gates, sizes, inputs.settings.repeats, options.seed, options.paths),
-            ReadNeededSigns(inputs.settings.repeats, options.seed, options.paths),
+            ReadSigns(own, inputs.settings.repeats, options.seed, options.paths),
         )
 
     replayed = replay_inputs(inputs, cells)

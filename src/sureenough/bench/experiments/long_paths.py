@@ -9,12 +9,11 @@ from typing import NamedTuple
 from sureenough.bench.experiments.depth import QuestionDepths, ReadDepths, depth_figures, depth_table, joined_areas
 from sureenough.bench.experiments.experiment import Inputs
 from sureenough.bench.experiments.gate_fates import GateCounts, ReadGates, fate_figures, fates_table, joined_counts
-from sureenough.bench.experiments.needed_sign import ReadNeededSigns, needed_table
+from sureenough.bench.experiments.signs import ReadSigns, SignScores, sign_tables
 from sureenough.bench.experiments.table_settings import VARIED, settings_note
 from sureenough.bench.judging import JudgedAnswers
 from sureenough.bench.pipeline import PoolResults
 from sureenough.bench.result import Figure, Table
-from sureenough.core.confidence.instability import Floats
 from sureenough.pools import Question
 
 
@@ -30,7 +29,7 @@ class LongPaths(NamedTuple):
 
     depths: QuestionDepths
     gates: GateCounts
-    needed: Floats | None
+    signs: SignScores | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,10 +38,10 @@ class ReadLongPaths:
 
     depths: ReadDepths
     gates: ReadGates
-    needed: ReadNeededSigns
+    signs: ReadSigns
 
     def __call__(self, question: Question, judged: JudgedAnswers) -> LongPaths:
-        return LongPaths(self.depths(question, judged), self.gates(question, judged), self.needed(question, judged))
+        return LongPaths(self.depths(question, judged), self.gates(question, judged), self.signs(question, judged))
 
 
 def path_findings(
@@ -69,7 +68,8 @@ def path_findings(
     counts = [joined_counts(one.gates for one in pool.values) for pool in pools]
     sources = [pool.opened.source for pool in pools]
     tables.append(fates_table(sources, counts, f"{inputs.options.paths or 'all recorded'} paths", repeats))
-    tables.append(needed_table(sources, [[one.needed for one in pool.values] for pool in pools], inputs))
+    signs = [[one.signs for one in pool.values] for pool in pools]
+    tables += sign_tables(sources, signs, [own for _, own in used], inputs)
     for i, (pool, count, (_, own)) in enumerate(zip(pools, counts, used, strict=True), 1):
         figures += fate_figures(i, pool.opened.source, count, own)
     return tables, figures
