@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 from collections.abc import Coroutine, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -317,6 +318,24 @@ def test_a_server_without_a_monitor_has_no_monitor_info() -> None:
             assert await fetch_monitor_info(transport, parse_url("http://127.0.0.1:9/v1")) is None
 
     bounded(use())
+
+
+@pytest.mark.skipif(os.environ.get("SUREENOUGH_VLLM_ENGINES", "1") == "1", reason="one engine; .ci/run has two as well")
+def test_records_are_found_whichever_engine_ran_the_path() -> None:
+    before = generated_by_engine()
+    out, fates = run(inside=True, parallel=12)
+    assert (out.failed, list(out.notes), out.tokens.overrun_known) == (0, [], True)
+    assert None not in fates.summaries.values()
+    after = generated_by_engine()
+    assert len(after) == 2
+    assert all(after[number] > before.get(number, 0.0) for number in after), "each engine ran some paths"
+
+
+def generated_by_engine() -> dict[str, float]:
+    """Tokens so far by engine, from the server's own counters."""
+    text = httpx.get(str(URL).removesuffix("/v1") + "/metrics").text
+    found = re.findall(r'^vllm:generation_tokens_total\{[^}]*engine="(\d+)"[^}]*\} (\S+)$', text, re.MULTILINE)
+    return {number: float(value) for number, value in found}
 
 
 @pytest.mark.parametrize("strategy", ["sc", "sc:weigh=learned"])

@@ -6,6 +6,7 @@ import asyncio
 import json
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from sureenough.engines.vllm.path_record import UNKNOWN_PATH, MissingRecord, Pat
 from sureenough.engines.vllm.protocol import SOCKET_ENV
 from sureenough.engines.vllm.server.middleware import RecordsMiddleware, monitor_info
 from sureenough.engines.vllm.server.records import FINISHED_BYTES, MAX_FINISHED, MAX_PENDING, PathRecords
-from sureenough.engines.vllm.server.records_socket import request_record, serve_records
+from sureenough.engines.vllm.server.records_socket import engine_number, request_record, serve_records
 
 
 class Arrival:
@@ -243,3 +244,19 @@ def test_records_over_socket_and_route(tmp_path: Path, monkeypatch: pytest.Monke
         assert (Path(socket_path).stat().st_mode & 0o777) == 0o600
 
     asyncio.run(asyncio.wait_for(use(), 60))
+
+
+@pytest.mark.parametrize(
+    ("told", "number"),
+    [
+        (
+            {"data_parallel_index": 1, "data_parallel_rank": 0},
+            1,
+        ),  # a model without experts: all have rank 0
+        ({"data_parallel_index": 3, "data_parallel_rank": 3}, 3),
+        ({"data_parallel_rank": 2}, 2),
+        ({"data_parallel_index": 0, "data_parallel_rank": None}, 0),
+    ],
+)
+def test_engines_that_share_requests_have_numbers_of_their_own(told: dict[str, int | None], number: int) -> None:
+    assert engine_number(SimpleNamespace(**told)) == number

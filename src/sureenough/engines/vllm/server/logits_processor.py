@@ -27,7 +27,7 @@ from sureenough.engines.vllm.protocol import (
 )
 from sureenough.engines.vllm.server.batch_monitor import BatchMonitor
 from sureenough.engines.vllm.server.records import PathRecords
-from sureenough.engines.vllm.server.records_socket import serve_records
+from sureenough.engines.vllm.server.records_socket import engine_number, serve_records
 from sureenough.engines.vllm.server.self_test import check_decisions
 from sureenough.engines.vllm.versions import check_version, installed_version
 from sureenough.errors import UsageError
@@ -67,7 +67,7 @@ class WatchProcessor(LogitsProcessor):
         parallel = vllm_config.parallel_config
         if socket_path and parallel.rank == 0:
             self.monitor.records = PathRecords(slots)
-            serve_records(self.monitor.records, socket_path, int(parallel.data_parallel_rank or 0))
+            serve_records(self.monitor.records, socket_path, engine_number(parallel))
 
     def is_argmax_invariant(self) -> bool:
         """Ending a path changes which token is the likeliest."""

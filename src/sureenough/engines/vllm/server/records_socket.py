@@ -45,8 +45,16 @@ class _RecordsServer(socketserver.ThreadingUnixStreamServer):
         super().__init__(socket_path, _Handler)
 
 
+def engine_number(parallel: Any) -> int:
+    """Which of the engines that share the requests this is.
+
+    Engines of models without experts are told that they are alone (rank 0 of 1); only the index tells them apart.
+    """
+    return int(getattr(parallel, "data_parallel_index", None) or parallel.data_parallel_rank or 0)
+
+
 def serve_records(records: PathRecords, socket_path: str, engine: int = 0) -> None:
-    """Serve the records of this engine (its data-parallel rank) until the process ends."""
+    """Serve the records of this engine until the process ends."""
     socket_path = f"{socket_path}.{engine}" if engine else socket_path
     Path(socket_path).unlink(missing_ok=True)
     server = _RecordsServer(socket_path, records)
