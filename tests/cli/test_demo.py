@@ -22,7 +22,7 @@ from sureenough.bench.score import Interval
 from sureenough.cli import app, demo
 from sureenough.cli.demo_summary import comparison_lines, live_lines
 from sureenough.cli.engine import GREETING
-from sureenough.data import BUILTIN_POOL, PROBLEMS_POOL
+from sureenough.data import BUILTIN_POOL, LONG_SAMPLE, PROBLEMS_POOL
 from sureenough.pools import write_pool
 from sureenough.problems import generate
 from tests.processes import sureenough
@@ -196,3 +196,14 @@ def test_ctrl_c_gives_the_vote_so_far() -> None:
     assert "The run was interrupted; this is the vote so far." in output
     assert "strategy" not in output
     assert "Traceback" not in errors
+
+
+@pytest.mark.skipif(not LONG_SAMPLE.exists(), reason="source distributions leave the sample out")
+def test_the_sample_of_long_chains_is_small_and_has_whole_questions_of_both_collections() -> None:
+    questions = list(se.Pool(LONG_SAMPLE))
+    assert LONG_SAMPLE.stat().st_size <= 8_000_000
+    assert {question.id.partition("-")[0] for question in questions} == {"countdown", "grid"}
+    assert {len(question.paths) for question in questions} == {128}
+    paths = [path for question in questions for path in question.paths]
+    assert sum(path.tokens for path in paths) / len(paths) > 800, "the chains are long"
+    assert all(path.probes for path in paths if path.tokens > 64)

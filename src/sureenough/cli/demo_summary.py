@@ -53,12 +53,14 @@ def comparison_lines(result: Comparison, model: str, questions: str) -> Iterator
     )
     yield ""
     names = max(len("strategy"), *(len(row.strategy) for row in result.rows))
-    yield f"{'strategy':{names}}  accuracy  {'vs sc':18}  {'tokens':>7}  saving"
+    compared = [] if result.recommendation is None else result.recommendation.candidates
+    differences = {one.strategy: _difference(one) for one in compared}
+    wide = max(map(len, ("vs sc", *differences.values())))
+    yield f"{'strategy':{names}}  accuracy  {'vs sc':{wide}}  {'tokens':>7}  saving"
     most = max(row.tokens for row in result.rows)
-    compared = {} if result.recommendation is None else {one.strategy: one for one in result.recommendation.candidates}
     for row in result.rows:
-        difference = _difference(compared[row.strategy]) if row.strategy in compared else ""
-        numbers = f"{100 * row.accuracy:8.1f}  {difference:18}  {row.tokens:7,.0f}  {row.saving:5.1f}x"
+        difference = differences.get(row.strategy, "")
+        numbers = f"{100 * row.accuracy:8.1f}  {difference:{wide}}  {row.tokens:7,.0f}  {row.saving:5.1f}x"
         yield f"{row.strategy:{names}}  {numbers}  {_bar(row.tokens / most)}"
     yield ""
     yield from LEGEND
