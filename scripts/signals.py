@@ -2,12 +2,14 @@
 
     python scripts/signals.py POOL.parquet [--window 128] [--id-parts 2]
 
-The first table has one row for all questions, one for each group (the first parts of a question's id, split at "-")
-and one for each range of the leader's share of the votes. Its columns are pairs, of the tail and of the mean peak,
-within a question over the paths that answered and on average over questions: the area under the ROC curve for being
-right, the correlation with leave-one-out agreement, and the areas for answers given more than once against those given
-once and for the leader against the runner-up. Then how often weights turn a right plurality into a wrong one and the
-other way round, with the weights that all votes of the pool teach.
+The first table has one row for all questions, one for each group (the first parts of a question's id, split at "-"),
+one for each range of the leader's share of the votes, and two by whether the plurality is right. Its columns are pairs,
+of the tail and of the mean peak, within a question over the paths that answered and on average over questions: the area
+under the ROC curve for being right, the correlation with leave-one-out agreement, and the areas for answers given more
+than once against those given once, for the leader against the runner-up, and for the right answer against its rival,
+the most frequent wrong one. The last column counts how often weights turn a right plurality into a wrong one and the
+other way round, with the weights that all votes of the pool teach; a line below the table has the same for shuffled
+signals, as means of 20 shuffles.
 
 The second table shows how far learning is misled by where runs stop: the mean correlations that runs with the weights
 of the prior report, with the signals as recorded and shuffled among the paths of each question.
@@ -38,7 +40,7 @@ from sureenough.spec import parse
 SHARES: Final = (0.0, 0.2, 0.35, 0.5, 1.01)
 HEADINGS: Final = (
     "questions", "number", "one path %", "majority %", "weighed %", "right", "agreement", "repeated",
-    "leader against runner-up", "lost, won",
+    "leader, runner-up", "right, rival", "lost, won",
 )  # fmt: skip
 STOPS: Final = ("sure", "sure:delta=0.002", "sc:weigh=learned")
 REPEATS: Final = 5
@@ -61,6 +63,7 @@ class Facts(NamedTuple):
     agreement: tuple[float, ...]
     repeated: tuple[float, ...]
     first_two: tuple[float, ...]
+    rival: tuple[float, ...]
     plurality: bool  # whether it is right
     weighted: bool
 
@@ -95,11 +98,20 @@ def agreement(votes: Sequence[Vote]) -> list[float]:
 
 def area(values: Sequence[float], positive: Sequence[bool]) -> float:
     """Under the ROC curve; NaN if all are of one kind."""
-    chosen = np.array(positive)
+    chosen = np.array(positive, dtype=bool)
     many, few = int(chosen.sum()), int((~chosen).sum())
     if not many or not few:
         return float("nan")
     return float((rankdata(values)[chosen].sum() - many * (many + 1) / 2) / (many * few))
+
+
+def against_rival(votes: Sequence[Vote], correct: set[Hashable]) -> list[Vote]:
+    """The right votes and those for the most frequent wrong answer; none if there is one vote for either."""
+    wrong = Counter(vote.candidate for vote in votes if vote.candidate not in correct).most_common(1)
+    right = sum(vote.candidate in correct for vote in votes)
+    if not wrong or min(right, wrong[0][1]) < 2:
+        return []
+    return [vote for vote in votes if vote.candidate in correct or vote.candidate == wrong[0][0]]
 
 
 def facts(question: SummarisedQuestion, parts: int, weigh: BySignals) -> Facts | None:
@@ -108,7 +120,7 @@ def facts(question: SummarisedQuestion, parts: int, weigh: BySignals) -> Facts |
     votes = votes_of(question.paths, classes)
     if len(votes) < FEWEST_VOTES:
         return None
-    correct = {classes.get(answer, answer) for answer, graded in right.items() if graded}
+    correct: set[Hashable] = {classes.get(answer, answer) for answer, graded in right.items() if graded}
     counts = Counter(vote.candidate for vote in votes)
     (leader, most), *others = counts.most_common(2)
     ballots = [Ballot(number, "", 0.0, *vote.signals) for number, vote in enumerate(votes)]
@@ -129,6 +141,7 @@ def facts(question: SummarisedQuestion, parts: int, weigh: BySignals) -> Facts |
         agreement=tuple(float("nan") if value is None else value for value in known),
         repeated=areas(votes, lambda vote: counts[vote.candidate] > 1),
         first_two=areas(first_two, lambda vote: vote.candidate == leader),
+        rival=areas(against_rival(votes, correct), lambda vote: vote.candidate in correct),
         plurality=leader in correct,
         weighted=max(weights, key=weights.__getitem__) in correct,
     )
@@ -141,12 +154,12 @@ def row(label: str, group: Sequence[Facts]) -> str:
         known = np.ma.masked_invalid(np.array(values))
         return ", ".join("-" if np.ma.is_masked(mean) else format(float(mean), form) for mean in known.mean(axis=0))
 
-    lost = sum(one.plurality and not one.weighted for one in group)
-    won = sum(one.weighted and not one.plurality for one in group)
+    lost, won = flips(group)
     shares = np.array([(one.one_right, one.plurality, one.weighted) for one in group], dtype=float)
     cells = [label, str(len(group)), *(f"{100 * share:.0f}" for share in shares.mean(axis=0))]
     cells += [pair([one.right for one in group], ".2f"), pair([one.agreement for one in group], "+.2f")]
-    cells += [pair([one.repeated for one in group], ".2f"), pair([one.first_two for one in group], ".2f")]
+    for areas in zip(*((one.repeated, one.first_two, one.rival) for one in group), strict=True):
+        cells.append(pair(areas, ".2f"))
     return f"| {' | '.join(cells)} | {lost}, {won} |"
 
 
@@ -164,6 +177,22 @@ def shuffled(paths: Sequence[SummarisedPath], rng: np.random.Generator) -> list[
     return [path._replace(summary=paths[other].summary) for path, other in zip(paths, order, strict=True)]
 
 
+def flips(known: Sequence[Facts]) -> tuple[int, int]:
+    """Questions that weights make wrong, and right."""
+    lost = sum(one.plurality and not one.weighted for one in known)
+    return lost, sum(one.weighted and not one.plurality for one in known)
+
+
+def flips_by_chance(questions: Sequence[SummarisedQuestion], weigh: BySignals) -> list[tuple[int, int]]:
+    """The same with shuffled signals, for each of 20 shuffles."""
+    made = []
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        moved = [question._replace(paths=shuffled(question.paths, rng)) for question in questions]
+        made.append(flips([one for question in moved if (one := facts(question, 0, weigh)) is not None]))
+    return made
+
+
 def at_the_stop(questions: Sequence[SummarisedQuestion], spec: str, shuffle: bool) -> list[float]:
     """The mean correlations with agreement that runs with the weights of the prior report."""
     values: dict[str, list[float]] = {name: [] for name in SIGNALS}
@@ -179,6 +208,23 @@ def at_the_stop(questions: Sequence[SummarisedQuestion], spec: str, shuffle: boo
     return [float(np.mean(values[name])) for name in SIGNALS]
 
 
+def print_groups(known: Sequence[Facts]) -> None:
+    """The first table."""
+    print(f"| {' | '.join(HEADINGS)} |")
+    print("|---" * len(HEADINGS) + "|")
+    groups = {"all": list(known)}
+    for name in sorted({one.group for one in known} - {""}):
+        groups[name] = [one for one in known if one.group == name]
+    for low, high in pairwise(SHARES):
+        name = f"leader has {100 * low:.0f} to {min(100, 100 * high):.0f}%"
+        groups[name] = [one for one in known if low <= one.leader_share < high]
+    for name, right in (("plurality right", True), ("plurality wrong", False)):
+        groups[name] = [one for one in known if one.plurality is right]
+    for name, group in groups.items():
+        if group:
+            print(row(name, group))
+
+
 def main() -> None:
     """Both tables, in Markdown."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -188,16 +234,11 @@ def main() -> None:
     options = parser.parse_args()
     questions, _ = load(options.pool, options.window)
     state = taught(questions)
-    known = [one for q in questions if (one := facts(q, options.id_parts, BySignals(state=state))) is not None]
-    print(f"| {' | '.join(HEADINGS)} |")
-    print("|---" * len(HEADINGS) + "|")
-    print(row("all", known))
-    for group in sorted({one.group for one in known} - {""}):
-        print(row(group, [one for one in known if one.group == group]))
-    for low, high in pairwise(SHARES):
-        if chosen := [one for one in known if low <= one.leader_share < high]:
-            print(row(f"leader has {100 * low:.0f} to {min(100, 100 * high):.0f}%", chosen))
-    print("\nweights:", ", ".join(f"{name} {beta:.2f}" for name, beta in state.betas(0.8).items()))
+    weigh = BySignals(state=state)
+    print_groups([one for question in questions if (one := facts(question, options.id_parts, weigh)) is not None])
+    print("\nweights:", ", ".join(f"{name} {beta:.2f}" for name, beta in weigh.betas.items()))
+    lost, won = zip(*flips_by_chance(questions, weigh), strict=True)
+    print(f"shuffled: lost {np.mean(lost):.1f} ({max(lost)} at most), won {np.mean(won):.1f} ({max(won)} at most)")
     print("\n| run | as recorded | shuffled |\n|---|---|---|")
     for spec in STOPS:
         pairs = [at_the_stop(questions, spec, shuffle) for shuffle in (False, True)]

@@ -9,13 +9,15 @@ import numpy as np
 import pytest
 
 import sureenough as se
+from sureenough.bench.judging import judge_question
+from sureenough.bench.summaries import Summarise
 from sureenough.core.learning import LearnerState
 from sureenough.core.options import RunOptions
 from sureenough.core.outcome import Outcome
-from sureenough.core.weights import Ballot
+from sureenough.core.weights import Ballot, BySignals
 from sureenough.data import BUILTIN_POOL
 from sureenough.drivers import replay
-from sureenough.pools import RecordedPath
+from sureenough.pools import Question, RecordedPath
 from sureenough.spec import parse
 
 sys.path.append(str(Path(__file__).parents[2] / "scripts"))
@@ -85,6 +87,7 @@ def test_area_under_the_curve() -> None:
     assert signals.area([1.0, 2.0, 3.0, 4.0], [False, True, False, True]) == pytest.approx(0.75)
     assert signals.area([1.0, 1.0], [False, True]) == pytest.approx(0.5)
     assert np.isnan(signals.area([1.0, 2.0], [True, True]))
+    assert np.isnan(signals.area([], []))
 
 
 def test_shuffled_signals_are_the_same_ones_elsewhere() -> None:
@@ -94,3 +97,22 @@ def test_shuffled_signals_are_the_same_ones_elsewhere() -> None:
     assert [path.answer for path in moved] == [path.answer for path in paths]
     assert sorted(path.summary.tail for path in moved) == sorted(path.summary.tail for path in paths)
     assert [path.summary.tail for path in moved] != [path.summary.tail for path in paths]
+
+
+def test_what_is_told_of_one_question() -> None:
+    paths = [
+        RecordedPath(answer, [peak], [tail])
+        for answer, tail, peak in [
+            ("7", 3.0, 0.6), ("7", 2.0, 0.5), ("7", 1.0, 0.9), ("8", 5.0, 0.7), ("8", 4.0, 0.4), ("9", 0.0, 0.1),
+        ]
+    ]  # fmt: skip
+    question = Question("sums-1-x", "7", None, paths)
+    judged = judge_question(question, 1.0, "meaning")
+    told = signals.facts(Summarise(1)(question, judged), 2, BySignals("tail", 2.0))
+    assert told is not None
+    assert (told.group, told.one_right, told.leader_share) == ("sums 1", 0.5, 0.5)
+    assert told.right == pytest.approx((3 / 9, 7 / 9))
+    assert told.repeated == (1.0, 1.0)
+    assert told.first_two == told.rival == pytest.approx((0.0, 4 / 6))
+    assert (told.plurality, told.weighted) == (True, False), "both votes for 8 have larger tails"
+    assert signals.flips([told]) == (1, 0)
