@@ -17,6 +17,7 @@ from sureenough.bench.replay_units import ReplayCell
 from sureenough.bench.result import Axis, Cell, Figure, ResultColumn, Series, Table, grouped
 from sureenough.bench.strategy_lists import fitting_pool
 from sureenough.core.probing import ProbeRule
+from sureenough.data import PROBES_POOL
 from sureenough.errors import TraceError
 from sureenough.pools import Question, RecordedPath
 
@@ -148,4 +149,5 @@ EXPERIMENT: Final = Experiment(
     "Probes: how early the answer is known, and what they save",
     _measure,
     reads=("strategies",),
+    pool=PROBES_POOL,
 )
