@@ -3,11 +3,11 @@
 python benchmarks/gpu/search_vllm.py run MODEL --dataset FILE --out FOLDER --seconds 900 [options of both commands]
 python benchmarks/gpu/search_vllm.py tables FOLDER
 
-A search takes hundreds of requests, so what limits it is the work of clients and servers per request and per token. The
-searches, the other strategies and the recording are commands of their own, side by side, each search on a server of
-its own; servers pass tokens on in groups of 64 (--stream-interval). When the time is over, commands end as after
-Ctrl-C: every question that a strategy has finished is kept, and the same command continues. The table is over the
-questions that all strategies have finished.
+A search takes hundreds of requests, so what limits it is the work of clients and servers per request and per token.
+Every strategy and the recording are commands of their own, side by side, each search on a server of its own; servers
+pass tokens on in groups of 64 (--stream-interval). When the time is over, commands end as after Ctrl-C: every question
+that a strategy has finished is kept, and the same command continues. The table is over the questions that all
+strategies have finished.
 """
 
 from __future__ import annotations
@@ -100,13 +100,15 @@ def plan(options: argparse.Namespace, passed: list[str]) -> list[Command]:
     """The servers, then the commands that use them."""
     folder, python = options.out, [sys.executable, "-m", "sureenough"]
     searches = [f"{name}:runs={options.searches}" for name in SEARCHES]
-    groups = [(name.partition("+")[0], name, 64, options.at_once) for name in searches]
-    groups.append(("others", options.others, 16, 2 * options.at_once))
+    # Every strategy is a command of its own: if the time is over early, all have finished some questions.
+    groups = [(name, 64, options.at_once) for name in searches]
+    groups += [(name, 16, max(1, options.at_once // 2)) for name in options.others.split()]
     servers = [server(options, number, []) for number in range(options.servers)]
     commands = []
-    for number, (name, strategies, parallel, at_once) in enumerate(groups):
+    for number, (strategy, parallel, at_once) in enumerate(groups):
         chosen = servers[number % len(servers)]
-        words = [*python, "bench", "search", "--dataset", options.dataset, "-s", strategies, "--paths", "64"]
+        name = strategy.partition(":")[0].replace("+", "-")
+        words = [*python, "bench", "search", "--dataset", options.dataset, "-s", strategy, "--paths", "64"]
         words += ["--limit", str(options.limit)] if options.limit else []
         words += ["--parallel", str(parallel), "--at-once", str(at_once), "-o", str(folder / name)]
         commands.append(Command(name, [*words, *engine(options, chosen), *passed], chosen))
