@@ -223,3 +223,9 @@ def test_an_output_that_is_a_stream_has_no_journal(server: Server, dataset: Path
     assert redirected.stdout == piped
     assert json.loads(piped)["requests"] == BATCHES
     assert [file.name for file in tmp_path.iterdir()] == ["sums.jsonl"]
+
+
+def test_a_stream_that_is_closed_is_refused_before_a_request(server: Server, dataset: Path) -> None:
+    closed = sureenough(*words(server, dataset, Path("/dev/fd/99")), env=environ())
+    assert (closed.returncode, server.requests) == (2, [])
+    assert closed.stderr == "sureenough: cannot write /dev/fd/99: nothing is open there; name a file\n"

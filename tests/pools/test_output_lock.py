@@ -14,7 +14,7 @@ import pytest
 
 from sureenough.errors import EngineError, TraceError, UsageError
 from sureenough.pools import OutputLock
-from sureenough.pools.durable import own_file, resumable, write_file
+from sureenough.pools.durable import is_system_file, own_file, resumable, write_file
 
 HOLD = "import sys, pathlib; from sureenough.pools import OutputLock; lock = OutputLock(pathlib.Path(sys.argv[1])); print('held', flush=True); sys.stdin.read()"  # noqa: E501
 
@@ -128,6 +128,15 @@ def test_a_link_that_another_user_made_does_not_lead_to_a_file_of_ours(tmp_path:
     with pytest.raises(OSError, match="symbolic link"):
         write_file(output, b"new")
     assert precious.read_text() == "kept"
+
+
+@pytest.mark.parametrize(
+    ("file", "is_one"),
+    [("/dev/stdout", True), ("/dev/fd/99", True), ("/proc/self/fd/1", True), ("/dev/shm/r", False), ("/dev", True),
+     ("/tmp/dev/r", False), ("dev/stdout", False), ("r", False), ("/", False)],
+)  # fmt: skip
+def test_files_of_the_system_are_known_whether_they_are_open_or_not(file: str, is_one: bool) -> None:
+    assert is_system_file(Path(file)) is is_one
 
 
 class QuotaError(EngineError):

@@ -48,6 +48,12 @@ def own_file(file: Path, ending: str) -> Path:
     return file.with_name(f".{file.name if len(name) <= LONGEST_NAME else crc32(name)}.sureenough-{ending}")
 
 
+def is_system_file(file: Path) -> bool:
+    """Whether a file is in /dev or /proc, as /dev/stdout is, open or not: none may lie beside it or take its place."""
+    parts = file.absolute().parts[1:3]
+    return parts[:1] in (("dev",), ("proc",)) and parts != ("dev", "shm")
+
+
 def open_own(file: str, flags: int) -> int:
     """Open such a file; a link in its place, which another user of the folder could have made, is refused."""
     return os.open(file, flags | getattr(os, "O_NOFOLLOW", 0), 0o666)
