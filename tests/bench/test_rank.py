@@ -189,7 +189,8 @@ GOOD: dict[str, Any] = {"batch": 1, "order": [1, 0], "tokens": 5, "prompt_tokens
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"batch": 6}, {"batch": -1}, {"batch": True}, {"batch": None}, {"order": [0, 0]}, {"order": [0]}, {"order": "10"},
+    [{"batch": 6}, {"batch": 6, "order": None}, {"tokens": 10**30}, {"batch": -1}, {"batch": True},
+     {"batch": None}, {"order": [0, 0]}, {"order": [0]}, {"order": "10"},
      {"order": [1, None]}, {"tokens": -1}, {"tokens": 0.5}, {"prompt_tokens": "7"}, {"prompt_tokens": None}],
 )  # fmt: skip
 def test_a_line_that_is_not_a_reply(tmp_path: Path, wrong: dict[str, Any]) -> None:
@@ -222,3 +223,9 @@ def test_an_output_that_is_a_stream_has_no_journal(server: Server, dataset: Path
     assert redirected.stdout == piped
     assert json.loads(piped)["requests"] == BATCHES
     assert [file.name for file in tmp_path.iterdir()] == ["sums.jsonl"]
+
+
+def test_a_stream_that_is_closed_is_refused_before_a_request(server: Server, dataset: Path) -> None:
+    closed = sureenough(*words(server, dataset, Path("/dev/fd/99")), env=environ())
+    assert (closed.returncode, server.requests) == (2, [])
+    assert closed.stderr == "sureenough: cannot write /dev/fd/99: nothing is open there; name a file\n"

@@ -78,3 +78,11 @@ def test_ties_are_broken_by_chance_and_questions_that_say_nothing_are_left_out()
     every = read(question("...."), JUDGED)
     assert every is not None
     assert not every.made_up[:, :, :2].any()
+
+
+def test_a_budget_without_a_token_is_left_out() -> None:
+    asked = Question("q", "7", None, [*(path(None, 0) for _ in range(15)), path("7")])
+    found = ReadSigns(8, repeats=20, seed=0, budget=2)(asked, JUDGED)
+    assert found is not None, "some of the twenty orders have the path with tokens among their first two"
+    assert (found.made_up[:, :, :2] == 1.0).all()
+    assert ReadSigns(8, repeats=20, seed=0, budget=0)(asked, JUDGED) is None

@@ -63,6 +63,23 @@ def test_long_chains_are_compared_in_a_checkout_that_has_them(tmp_path: Path, mo
     assert "paths of a small model that searches: 2 questions of Countdown and shortest paths, 16 paths" in shown.output
 
 
+@pytest.mark.parametrize("content", [b"", b"version https://git-lfs.github.com/spec/v1\n", b"PAR1" + bytes(99), None])
+def test_a_sample_that_cannot_be_read_is_to_be_restored(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: bytes | None
+) -> None:
+    sample = tmp_path / "sample.parquet"
+    if content is None:  # another pool, with too few paths for the strategies
+        pool = se.Pool(PROBLEMS_POOL)
+        write_pool(sample, [replace(question, paths=question.paths[:3]) for question in list(pool)[:2]], pool.info)
+    else:
+        sample.write_bytes(content)
+    monkeypatch.setattr(demo, "LONG_SAMPLE", sample)
+    shown = CliRunner().invoke(app, ["demo", "--long"])
+    assert isinstance(shown.exception, se.UsageError)
+    assert str(shown.exception).startswith(f"{sample} is not the sample that --long compares on (")
+    assert "restore the checkout's file (git restore)" in str(shown.exception)
+
+
 def test_the_comparison_has_bars_and_a_legend() -> None:
     result = comparison(row("sure", -0.016, 4.0))
     candidates = [ComparedStrategy("sure", 250.0, Measure(-0.016, -0.0512, 0.0234), 0.019)]

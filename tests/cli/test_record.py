@@ -138,6 +138,7 @@ def test_bad_datasets(tmp_path: Path, text: str, says: str) -> None:
         ("/sys/pool.parquet", "Permission denied"),  # for root too
         ("", "is a folder; name the file to write"),
         (".", "is a folder; name the file to write"),
+        ("/dev/fd/99", "/dev/fd/99 is not a place for a pool; name a file to write"),
         ("pool\udcff.parquet", "is not a name in UTF-8; name another output"),
     ],
 )

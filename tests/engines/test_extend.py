@@ -127,6 +127,26 @@ def test_other_refusals_are_not_sent_again() -> None:
     assert len(requests[0]) == 1
 
 
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        {"error": {"message": "Unknown parameter continue_final_message; known: model, messages, max_tokens"}},
+        {"detail": [{"loc": ["body", "continue_final_message"], "input": {"max_tokens": 3000}}]},
+    ],
+)
+def test_a_refusal_that_also_mentions_a_limit_is_not_taken_for_one_of_length(refusal: dict[str, Any]) -> None:
+    with pytest.raises(CannotExtend, match="does not continue a beginning") as caught:
+        extended(Manner(status=422, body=json.dumps(refusal)), "so ", LONG)
+    assert "lower max_path_tokens" not in str(caught.value)
+
+
+@pytest.mark.parametrize("status", [301, 307, 401, 403, 404])
+def test_a_wrong_key_model_or_address_is_not_blamed_on_the_continuation(status: int) -> None:
+    with pytest.raises(EngineRejected, match=f"answered {status}") as caught:
+        extended(Manner(status=status), "so ", LONG)
+    assert not isinstance(caught.value, CannotExtend)
+
+
 def test_engines_that_only_start_paths_say_so() -> None:
     class Mine(Engine):
         pass

@@ -223,6 +223,8 @@ def test_bad_patience(seconds: float) -> None:
     ("manner", "says"),
     [
         (Manner(status=302, headers={"Location": "http://x:abc/"}), "redirects to another address"),
+        (Manner(status=302, headers={"Location": "/login#token=sesame"}), "redirects to /login, and"),
+        (Manner(status=302, headers={"Location": "/" + "x" * 5_000}), "redirects to /x{299}, and"),
         (Manner(status=400, body="[" * 60_000), r"answered 400: \[\[\["),
         (Manner(headers={"Content-Encoding": "gzip"}), "compressed .'gzip'., which the request did not allow"),
     ],

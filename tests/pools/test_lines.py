@@ -67,6 +67,34 @@ def test_a_file_without_lines_is_begun_anew(tmp_path: Path, begun: str) -> None:
     assert holds_lines(file)
 
 
+@pytest.mark.parametrize("zeros", [1, 10, 5_000])
+def test_zeros_after_a_power_failure_are_begun_anew(tmp_path: Path, zeros: int) -> None:
+    file = tmp_path / "f"
+    file.write_bytes(bytes(zeros))
+    JsonLinesFile(file, TERMS, "rows").close()
+    assert [line for _, line in read_lines(file)] == [{"terms": TERMS}]
+
+
+@pytest.mark.parametrize("content", [b"a note of the user's", b"x" * 100_000, b'{"term": 1}', b"\0\0note"])
+def test_a_file_of_the_users_without_an_end_of_line_is_not_emptied(tmp_path: Path, content: bytes) -> None:
+    file = tmp_path / "f"
+    file.write_bytes(content)
+    with pytest.raises(TraceError, match="f does not start with its terms: it is not a journal, or it is damaged"):
+        JsonLinesFile(file, TERMS, "rows")
+    assert file.read_bytes() == content
+
+
+def test_a_refusal_shows_the_beginning_of_long_terms(tmp_path: Path) -> None:
+    huge = {"model": "m" * 100_000, **{f"term {n}": n for n in range(1_000)}}
+    with JsonLinesFile(tmp_path / "f", huge, "rows") as lines:
+        lines.add(ROWS[0])
+    with pytest.raises(
+        TraceError, match=r"model 'mmmm.*…, not 'm' \(other differences: seed, term 0, .*…\)"
+    ) as refusal:
+        JsonLinesFile(tmp_path / "f", TERMS, "rows")
+    assert len(str(refusal.value)) < 1_500
+
+
 def test_a_line_that_is_none_is_named(tmp_path: Path) -> None:
     file = tmp_path / "f"
     file.write_text(json.dumps({"terms": TERMS}) + "\n{}\nnot a line\n{}\n")

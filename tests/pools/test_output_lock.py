@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from sureenough.errors import TraceError, UsageError
+from sureenough.errors import EngineError, TraceError, UsageError
 from sureenough.pools import OutputLock
+from sureenough.pools.durable import is_system_file, own_file, resumable, write_file
 
 HOLD = "import sys, pathlib; from sureenough.pools import OutputLock; lock = OutputLock(pathlib.Path(sys.argv[1])); print('held', flush=True); sys.stdin.read()"  # noqa: E501
 
@@ -115,3 +116,39 @@ def test_on_windows_a_file_that_another_process_has_opened_stays(
     monkeypatch.setattr(Path, "unlink", unlink)
     lock.release()
     assert closed == [True], "Windows does not remove open files"
+
+
+def test_a_link_that_another_user_made_does_not_lead_to_a_file_of_ours(tmp_path: Path) -> None:
+    precious, output = tmp_path / "precious", tmp_path / "ranking"
+    precious.write_text("kept")
+    for ending in ("lock", "part"):
+        own_file(output, ending).symlink_to(precious)
+    with pytest.raises(TraceError, match="choose another place with -o"):
+        OutputLock(own_file(output, "lock"), output)
+    with pytest.raises(OSError, match="symbolic link"):
+        write_file(output, b"new")
+    assert precious.read_text() == "kept"
+
+
+@pytest.mark.parametrize(
+    ("file", "is_one"),
+    [("/dev/stdout", True), ("/dev/fd/99", True), ("/proc/self/fd/1", True), ("/dev/shm/r", False), ("/dev", True),
+     ("/tmp/dev/r", False), ("dev/stdout", False), ("r", False), ("/", False)],
+)  # fmt: skip
+def test_files_of_the_system_are_known_whether_they_are_open_or_not(file: str, is_one: bool) -> None:
+    assert is_system_file(Path(file)) is is_one
+
+
+class QuotaError(EngineError):
+    """An error of another package's engine, made in its own way."""
+
+    def __init__(self, left: int) -> None:
+        super().__init__(f"{left} requests left")
+
+
+@pytest.mark.parametrize(("done", "says"), [([], "0 requests left"), ([1], "0 requests left. What was done is kept")])
+def test_errors_of_other_packages_also_say_where_the_rest_is_kept(tmp_path: Path, done: list[int], says: str) -> None:
+    with pytest.raises(QuotaError) as caught, resumable(tmp_path / "journal", done):
+        raise QuotaError(0)
+    assert str(caught.value).startswith(says)
+    assert ("the same command goes on" in str(caught.value)) is bool(done)

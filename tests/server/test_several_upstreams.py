@@ -188,3 +188,32 @@ def test_clients_do_not_learn_which_upstream_failed() -> None:
             assert (refused.status_code, refused.json()["error"]["code"]) == (400, "missing_logprobs")
             assert refused.json()["error"]["message"].startswith("the upstream: ")
             assert "127.0.0.1" not in refused.text
+
+
+@pytest.mark.parametrize("model", ["tiny@sc", "tiny@predictive+sc"])
+def test_clients_learn_neither_the_proxy_nor_the_host_behind_it(monkeypatch: pytest.MonkeyPatch, model: str) -> None:
+    for name in ("HTTP_PROXY", "http_proxy"):
+        monkeypatch.setenv(name, "http://me:hunter2@127.0.0.1:9")
+    urls = "http://inside.example:8000/v1", "http://inside.example:8000/v12"
+    settings = ServerSettings(upstream=urls[0], more_upstreams=urls[1:], retries=0)
+    with ours(settings) as (url, _), httpx.Client(trust_env=False) as client:
+        body = {"model": model, "messages": [{"role": "user", "content": "?"}], "sureenough": {"paths": 2}}
+        replies = [
+            client.post(f"{url}/v1/chat/completions", json=body, timeout=60),
+            client.get(f"{url}/v1/models", timeout=60),
+        ]
+    for reply in replies:
+        assert reply.json()["error"]["message"].startswith("no response from the upstream through a proxy (")
+        assert not any(secret in reply.text for secret in ("inside", "127.0.0.1", "hunter2"))
+
+
+def test_clients_do_not_learn_where_an_upstream_redirects() -> None:
+    moved = b"307 Temporary Redirect\r\nLocation: http://inside.example/v1"
+
+    async def redirect(server: RawServer, writer: asyncio.StreamWriter, body: dict[str, Any]) -> None:
+        writer.write(EMPTY_REPLY.replace(b"200 OK", moved if body else b"200 OK"))
+
+    with in_thread(raw_server(redirect)) as one, ours(ServerSettings(upstream=one.url)) as (url, _):
+        reply = ask(url)
+    assert "the upstream answered 307: {}; it redirects to another address, and redirects are not" in reply.text
+    assert "inside" not in reply.text

@@ -25,7 +25,7 @@ from sureenough.core.outcome import Outcome
 from sureenough.data import BUILTIN_POOL, LONG_SAMPLE, PROBLEMS_POOL
 from sureenough.drivers.run_log_writer import RunLogWriter
 from sureenough.engines.local.engine import Local
-from sureenough.errors import UsageError
+from sureenough.errors import TraceError, UsageError
 from sureenough.pools import Pool
 from sureenough.problems import GeneratedProblem, generate
 
@@ -36,6 +36,10 @@ LONG_ORIGIN: Final = ("a small model that searches", "Countdown and shortest pat
 NO_SAMPLE: Final = (
     "--long reads training/searcher/sample.parquet of a checkout, which is not there: install from a checkout that has "
     "it (pip install -e .), or make one as training/searcher/README.md says"
+)
+BAD_SAMPLE: Final = (
+    "{file} is not the sample that --long compares on ({reason}); restore the checkout's file (git restore), or make "
+    "one as training/searcher/README.md says"
 )
 LEVEL, PROBLEM_SEED, NUMBER = 5, 3, 1
 """The live question. About half of its paths go wrong, and most of these lose confidence on the way."""
@@ -80,7 +84,12 @@ def command(
     answer = _live_part(run.seed, as_json) if live and not long else None
     if answer is not None and answer.outcome.reason == "interrupted":
         raise typer.Exit(130)
-    result = compare(pool, COMPARED, repeats=REPEATS)
+    try:
+        result = compare(pool, COMPARED, repeats=REPEATS)
+    except (TraceError, UsageError) as error:
+        if not long:
+            raise
+        raise UsageError(BAD_SAMPLE.format(file=pool, reason=str(error).partition(";")[0])) from None
     if as_json:
         typer.echo(json.dumps(_to_json(answer, result, time.monotonic() - started), allow_nan=False))
     else:

@@ -22,7 +22,7 @@ from sureenough.drivers.difficulty_journal import ReplyJournal, question_terms
 from sureenough.engines.base import Engine
 from sureenough.errors import UsageError
 from sureenough.pools import OutputLock
-from sureenough.pools.durable import own_file, resumable, write_file
+from sureenough.pools.durable import is_system_file, own_file, resumable, write_file
 
 
 @with_options(
@@ -77,7 +77,7 @@ def _rank(
 
 def _is_stream(output: Path) -> bool:
     """Whether the output is such as /dev/stdout: no file can lie beside it, and none may take its place."""
-    return output.exists() and (not output.is_file() or output.absolute().parts[1:2] in (("dev",), ("proc",)))
+    return is_system_file(output) or (output.exists() and not output.is_file())
 
 
 def _check_output(output: Path, dataset: Path) -> None:
@@ -86,7 +86,10 @@ def _check_output(output: Path, dataset: Path) -> None:
         raise UsageError(f"{output} is a folder; name a JSON file")
     if output.exists() and dataset.exists() and output.samefile(dataset):
         raise UsageError(f"{output} holds the questions, and would be replaced; name another output")
-    if not _is_stream(output):
+    if _is_stream(output):
+        if not output.exists():
+            raise UsageError(f"cannot write {output}: nothing is open there; name a file")
+    else:
         part = own_file(output, "part")
         try:
             part.touch()

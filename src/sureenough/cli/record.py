@@ -27,7 +27,7 @@ from sureenough.drivers.record import RecordQuestion
 from sureenough.engines.base import Engine
 from sureenough.errors import TraceError, UsageError
 from sureenough.pools import Journal, OutputLock, PoolInfo, is_address, is_pool
-from sureenough.pools.durable import own_file, resumable
+from sureenough.pools.durable import is_system_file, own_file, resumable
 from sureenough.pools.folder_replacement import FolderReplacement
 from sureenough.pools.json_lines import holds_lines
 from sureenough.pools.parts import is_part
@@ -144,6 +144,8 @@ def _check_output(output: Path, rows_per_part: int | None) -> None:
         raise UsageError(
             f"{printable_url(str(output))} is not on this machine; record to a file here and copy it there"
         )
+    if is_system_file(output):
+        raise UsageError(f"{output} is not a place for a pool; name a file to write, such as pool.parquet")
     try:
         str(output).encode()
     except UnicodeEncodeError:  # Parquet files can only be opened by names in UTF-8

@@ -23,7 +23,7 @@ class Reply(NamedTuple):
     prompt_tokens: int
 
 
-Count = Annotated[int, msgspec.Meta(ge=0)]
+Count = Annotated[int, msgspec.Meta(ge=0, lt=1 << 53)]
 
 
 class _ReplyLine(msgspec.Struct):
@@ -67,7 +67,8 @@ class ReplyJournal(AbstractContextManager["ReplyJournal"]):
     def _read(self, line: Line, sizes: Sequence[int], offset: int) -> tuple[int, Reply]:
         try:
             read = msgspec.convert(line, _ReplyLine)
-            if read.order is not None and sorted(read.order) != list(range(sizes[read.batch])):
+            size = sizes[read.batch]
+            if read.order is not None and sorted(read.order) != list(range(size)):
                 raise self._damaged(offset)
         except (msgspec.ValidationError, IndexError):
             raise self._damaged(offset) from None

@@ -48,6 +48,17 @@ def own_file(file: Path, ending: str) -> Path:
     return file.with_name(f".{file.name if len(name) <= LONGEST_NAME else crc32(name)}.sureenough-{ending}")
 
 
+def is_system_file(file: Path) -> bool:
+    """Whether a file is in /dev or /proc, as /dev/stdout is, open or not: none may lie beside it or take its place."""
+    parts = file.absolute().parts[1:3]
+    return parts[:1] in (("dev",), ("proc",)) and parts != ("dev", "shm")
+
+
+def open_own(file: str, flags: int) -> int:
+    """Open such a file; a link in its place, which another user of the folder could have made, is refused."""
+    return os.open(file, flags | getattr(os, "O_NOFOLLOW", 0), 0o666)
+
+
 def publish(part: Path, file: Path) -> None:
     """Rename a finished temporary file to its final name; its bytes and its name are on disk when this returns."""
     with open(part, "rb+") as handle:
@@ -59,7 +70,8 @@ def publish(part: Path, file: Path) -> None:
 def write_file(file: Path, data: bytes) -> None:
     """Write a whole file durably; a reader sees the old content or the new, never half of it."""
     part = own_file(file, "part")
-    part.write_bytes(data)
+    with open(part, "wb", opener=open_own) as handle:
+        handle.write(data)
     publish(part, file)
 
 
@@ -72,10 +84,8 @@ def resumable(kept_in: Path, done: Sized | None = None) -> Iterator[None]:
         if done is not None and not len(done):
             raise
         sentence = str(error) if str(error).endswith(("?", "!", ".")) else f"{error}."
-        message = f"{sentence} What was done is kept in {kept_in}; the same command goes on"
-        raise type(error)(
-            message, path=error.path, seed=error.seed, request_id=error.request_id, status=error.status
-        ) from None
+        error.args = (f"{sentence} What was done is kept in {kept_in}; the same command goes on",)
+        raise  # not a new one: errors of other packages' engines may be made in another way
 
 
 HELD_ELSEWHERE: Final = "if that process has ended, remove {file}"
@@ -96,7 +106,7 @@ class OutputLock(AbstractContextManager["OutputLock"]):
     def _acquire(self) -> IO[str]:
         while True:
             try:
-                handle = open(self.file, "a+", encoding="utf-8")  # noqa: SIM115  # held until release()
+                handle = open(self.file, "a+", encoding="utf-8", opener=open_own)  # noqa: SIM115  # held until release()
             except OSError as error:
                 raise TraceError(
                     f"cannot write {self.file}: {error.strerror or error}; choose another place with -o"

@@ -24,6 +24,9 @@ Line = dict[str, Any]
 TELLING_TERMS: Final = ("model", "dataset", "kind", "template")
 """What a refusal names before all other terms; a kind changes the template, so it comes first."""
 
+_BEGINNING: Final = b'{"terms": '
+_LONGEST: Final = 400
+"""Characters of a term that a refusal shows."""
 _CHECKSUM: Final = re.compile(rb', "crc32": "([0-9a-f]{8})"\}\n\Z')
 
 
@@ -96,6 +99,8 @@ class JsonLinesFile(AbstractContextManager["JsonLinesFile"]):
             size = handle.seek(0, os.SEEK_END)
             end = _end_of_lines(handle, size)
             if end < size:
+                if not end:
+                    _refuse_foreign(handle, self.file)
                 handle.truncate(end)
         self._checked = has_checksums(self.file)
         begun_with: dict[str, Any] = {}
@@ -156,7 +161,7 @@ def read_lines(file: Path) -> Iterator[tuple[int, Line]]:
             checked = checked or (number == 1 and _CHECKSUM.search(raw) is not None)
             line = _parse(raw, f"{file}, line {number}", checked=checked)
             if number == 1 and (set(line) != {"terms"} or not isinstance(line["terms"], dict)):
-                raise TraceError(f"{file} does not start with its terms: it is not a journal, or it is damaged")
+                raise _not_a_journal(file)
             yield offset, line
             offset += len(raw)
 
@@ -173,14 +178,30 @@ def _end_of_lines(handle: BinaryIO, end: int) -> int:
     return 0
 
 
+def _refuse_foreign(handle: BinaryIO, file: Path) -> None:
+    """Refuse a file without a complete line that did not begin as ours; a power failure may leave zeros."""
+    handle.seek(0)
+    beginning = handle.read(len(_BEGINNING))
+    if not _BEGINNING.startswith(beginning) and beginning.strip(b"\0"):
+        raise _not_a_journal(file)
+
+
+def _not_a_journal(file: Path) -> TraceError:
+    return TraceError(f"{file} does not start with its terms: it is not a journal, or it is damaged")
+
+
 def _changed_terms(old: dict[str, Any], new: dict[str, Any]) -> str | None:
     """The most telling difference with both values, and the names of the others; None if there is none."""
     changed = sorted(name for name in {*old, *new} if old.get(name) != new.get(name))
     if not changed:
         return None
     first, *others = sorted(changed, key=lambda name: (*TELLING_TERMS, name).index(name))
-    more = f" (other differences: {', '.join(others)})" if others else ""
-    return f"{first} {old.get(first)!r}, not {new.get(first)!r}{more}"
+    more = f" (other differences: {_shortened(', '.join(others))})" if others else ""
+    return f"{first} {_shortened(repr(old.get(first)))}, not {_shortened(repr(new.get(first)))}{more}"
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
 
 
 def _parse(raw: bytes, place: str, *, checked: bool) -> Line:

@@ -119,9 +119,9 @@ class Upstream:
                         raise
 
     def redact(self, text: str) -> str:
-        """Text of the upstream without its key and its address."""
-        for one in self._connections:
-            text = one.errors.clean(text).replace(one.errors.shown, "the upstream")
+        """Text of the upstream without its key and its address; one address may be the beginning of another."""
+        for one in sorted(self._connections, key=lambda one: len(one.shown), reverse=True):
+            text = one.errors.without_addresses(text)
         return text
 
     async def models(self) -> list[str]:

@@ -97,11 +97,13 @@ class ReadSigns:
         made_up, real = [], []
         for repeat in range(self.repeats):
             order = [path for path in in_order(question, repeat, self.seed, self.budget) if id(path) in places]
+            if not order:  # none of the paths of this budget has a token
+                continue
             ordered = paths_of(order, judged, judged.right)
             rng = np.random.default_rng((self.seed, repeat, crc32(question.id.encode()), 1))
             made_up.append(by_made_up_signs(ordered, rng.standard_normal(len(order))))
             real.append(by_real_signs(ordered, signs[:, :, [places[id(path)] for path in order]]))
-        return SignScores(np.mean(made_up, axis=0), np.mean(real, axis=0))
+        return SignScores(np.mean(made_up, axis=0), np.mean(real, axis=0)) if made_up else None
 
 
 def by_made_up_signs(paths: Paths, noise: Floats) -> Floats:

@@ -38,7 +38,7 @@ def given_twice(urls: Sequence[str]) -> str | None:
 
 def without_secrets(url: URL) -> URL:
     """The URL without user, password, query and fragment, so that it can be shown."""
-    return url.with_user(None).with_query(None).with_fragment(None) if url.absolute else url.with_query(None)
+    return (url.with_user(None) if url.absolute else url).with_query(None).with_fragment(None)
 
 
 def basic_auth(url: URL) -> str | None:

@@ -21,6 +21,7 @@ from sureenough.engines.openai.errors import (
     ServerBusy,
     ServerErrors,
     TransportError,
+    is_about_access,
     is_about_length,
 )
 from sureenough.engines.openai.parser import ReplyParser, StreamError
@@ -129,7 +130,7 @@ class OpenAIConnection(Engine):
                 refusal = error
                 if not is_about_length(error):
                     break
-        if not beginning:
+        if not beginning or is_about_access(refusal):
             raise refusal
         if not is_about_length(refusal):
             raise CannotExtend(

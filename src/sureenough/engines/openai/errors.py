@@ -26,6 +26,13 @@ ABOUT_LENGTH: Final = re.compile(
     r"max_(?:completion_)?tokens|max_model_len|context[ _](?:length|size|window)", re.IGNORECASE
 )
 """What servers write about a request that is longer than their context."""
+ABOUT_BEGINNINGS: Final = re.compile(r"continue_final_message|add_generation_prompt")
+"""What they write if they do not continue a beginning; some list all that they know, or quote the whole request."""
+REDIRECTED: Final = re.compile(r"it redirects to \S+, and")
+UPSTREAM: Final = "the upstream"
+"""What clients of `serve` read instead of an address."""
+LONGEST_TEXT: Final = 300
+"""Characters of a server's text that an error quotes."""
 
 
 class TransportError(Exception):
@@ -46,7 +53,17 @@ class ServerBusy(Exception):
 
 def is_about_length(error: EngineRejected) -> bool:
     """Whether the server refused a request because it and its reply could be longer than the server's limit."""
-    return error.status in (400, 413, 422) and ABOUT_LENGTH.search(str(error)) is not None
+    text = str(error)
+    return (
+        error.status in (400, 413, 422)
+        and ABOUT_LENGTH.search(text) is not None
+        and ABOUT_BEGINNINGS.search(text) is None
+    )
+
+
+def is_about_access(error: EngineRejected) -> bool:
+    """Whether any request would have been refused so: the key, the model or the address is wrong."""
+    return error.status is not None and (300 <= error.status < 400 or error.status in (401, 403, 404))
 
 
 class ServerErrors:
@@ -55,6 +72,7 @@ class ServerErrors:
     def __init__(self, url: URL, model: str, key: str | None, proxy: URL | None = None) -> None:
         self.shown = str(without_secrets(url))
         self.host = url.host
+        self._address = re.compile(rf"(?:\w{{1,9}}://)?{re.escape(f'{url.host}:{url.port}')}(?!\d)(?:/[\w./-]*)?")
         self.model = model
         self.key = key
         self.proxy = None if proxy is None else str(without_secrets(proxy))
@@ -70,15 +88,23 @@ class ServerErrors:
         """Text of a server on one line, without the credentials that it may quote."""
         return redact(text.encode("utf-8", "replace").decode(), *self._secrets)
 
+    def without_addresses(self, text: str) -> str:
+        """Cleaned text without the address of the server, of its proxy, and of where it redirects."""
+        text = REDIRECTED.sub("it redirects to another address, and", self.clean(text))
+        text = self._address.sub(UPSTREAM, text.replace(self.shown, UPSTREAM))
+        if self.proxy is not None:
+            text = text.replace(f" the proxy {self.proxy}", " a proxy").replace(f"NO_PROXY={self.host}", "NO_PROXY")
+        return text
+
     def refused(self, status: int, body: bytes, headers: Mapping[str, str], k: int) -> EngineError:
         """The error for a status other than 200."""
         request_id = self.clean(headers.get("x-request-id", ""))[:100] or None
-        text = self.clean(_message(body))[:300].rstrip(".")  # cleaned first: a cut secret could not be recognised
+        text = self.clean(_message(body))[:LONGEST_TEXT].rstrip(".")  # cut last: half a secret is not recognised
         answered = f"{self.shown} answered {status}" + (f": {text}" if text else "")
         if 300 <= status < 400:
+            location = self.clean(_location(headers.get("location")))[:LONGEST_TEXT]
             message = (
-                f"{answered}; it redirects to {_location(headers.get('location'))}, and redirects are not followed: "
-                "give that address as the URL"
+                f"{answered}; it redirects to {location}, and redirects are not followed: give that address as the URL"
             )
         elif status in (401, 403):
             message = f"{answered}; set SUREENOUGH_API_KEY (or OPENAI_API_KEY) to a key that it accepts"
@@ -90,6 +116,8 @@ class ServerErrors:
             return EngineUnavailable(
                 f"{answered}; all retries failed, the server is busy or not ready", request_id=request_id, status=status
             )
+        elif ABOUT_BEGINNINGS.search(text) is not None:
+            message = answered
         elif "max_tokens" in text or "max_completion_tokens" in text:
             message = f"{answered}; lower max_path_tokens, or leave it out: then the server's own limit applies"
         elif ABOUT_LENGTH.search(text) is not None:

@@ -12,28 +12,32 @@ import json
 import os
 import socketserver
 import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Awaitable, Coroutine, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final, TypeVar, cast
 
 from sureenough.engines.vllm.path_record import MissingRecord, Progress
 from sureenough.engines.vllm.protocol import KEY_PATTERN, MAX_KEYS, MAX_REPORTS_PER_SECOND, PROGRESS_SECONDS
 from sureenough.engines.vllm.server.records import PathRecords
 
+T = TypeVar("T")
 TIMEOUT: Final = 10.0
+SHARED_TIMEOUT: Final = 2.0
+"""Seconds that the paths of all engines wait for the progress of one that does not respond."""
 
 
 class _Handler(socketserver.StreamRequestHandler):
     def handle(self) -> None:
+        with suppress(ConnectionError):  # the reader has what it needs from another engine, or has gone
+            for line in self.rfile:
+                self.wfile.write(json.dumps(self._reply(json.loads(line))).encode() + b"\n")
+
+    def _reply(self, request: dict[str, Any]) -> Any:
         records = cast(_RecordsServer, self.server).records
-        for line in self.rfile:
-            request = json.loads(line)
-            if "keys" in request:
-                reply: Any = records.read_progress(request["keys"])
-            else:
-                reply = records.read(str(request["key"]), request.get("tokens")).to_json()
-            self.wfile.write(json.dumps(reply).encode() + b"\n")
+        if "keys" in request:
+            return records.read_progress(request["keys"])
+        return records.read(str(request["key"]), request.get("tokens")).to_json()
 
 
 class _RecordsServer(socketserver.ThreadingUnixStreamServer):
@@ -80,8 +84,18 @@ async def request_progress(socket_path: str, keys: Sequence[str]) -> list[Progre
     """How far these paths are, whichever engine runs them."""
     if len(keys) > MAX_KEYS or not all(KEY_PATTERN.fullmatch(key) for key in keys):
         return [None] * len(keys)
-    replies = await asyncio.gather(*[_progress_at(path, keys) for path in _engine_sockets(socket_path)])
-    return [next((one for one in known if one is not None), None) for known in zip(*replies, strict=True)]
+    sockets = _engine_sockets(socket_path)
+    progress: list[Progress | None] = [None] * len(keys)
+    with suppress(TimeoutError):
+        async with (
+            asyncio.timeout(TIMEOUT if len(sockets) == 1 else SHARED_TIMEOUT),
+            _as_completed([_progress_at(path, keys) for path in sockets]) as replies,
+        ):
+            for reply in replies:
+                progress = [old if new is None else new for old, new in zip(progress, await reply, strict=True)]
+                if None not in progress:
+                    break
+    return progress
 
 
 class ProgressReader:
@@ -134,21 +148,41 @@ def _engine_sockets(socket_path: str) -> list[str]:
 async def _engine_socket(socket_path: str, key: str) -> str:
     """The socket of the engine that ran this path; the first one's if none knows it."""
     sockets = _engine_sockets(socket_path)
-    for _ in range(20 if len(sockets) > 1 else 0):  # its first tokens may not have arrived yet
-        for path in sockets:
-            if (await _progress_at(path, [key]))[0] is not None:
-                return path
-        await asyncio.sleep(0.05)
+    if len(sockets) > 1:
+        async with _as_completed([_if_known(path, key) for path in sockets]) as replies:
+            for reply in replies:  # in any order: an engine that hangs does not keep the others from replying
+                if (known := await reply) is not None:
+                    return known
     return socket_path
+
+
+async def _if_known(socket_path: str, key: str) -> str | None:
+    for _ in range(20):  # its first tokens may not have arrived yet
+        if (await _progress_at(socket_path, [key]))[0] is not None:
+            return socket_path
+        await asyncio.sleep(0.05)
+    return None
+
+
+@asynccontextmanager
+async def _as_completed(requests: Sequence[Coroutine[Any, Any, T]]) -> AsyncIterator[Iterator[Awaitable[T]]]:
+    """Send requests at once; those without a reply at the end of the block are given up."""
+    tasks = [asyncio.ensure_future(request) for request in requests]
+    try:
+        yield asyncio.as_completed(tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def _progress_at(socket_path: str, keys: Sequence[str]) -> list[Progress | None]:
     try:
         async with asyncio.timeout(TIMEOUT):
             reply = await _exchange(socket_path, {"keys": list(keys)})
-    except (OSError, TimeoutError, ValueError, EOFError):
+            return [None if one is None else Progress(*one) for one, _ in zip(reply, keys, strict=True)]
+    except (OSError, TimeoutError, ValueError, TypeError, EOFError):
         return [None] * len(keys)
-    return [None if one is None else Progress(*one) for one in reply]
 
 
 async def _exchange(socket_path: str, request: dict[str, Any]) -> Any:
