@@ -7,18 +7,16 @@ import os
 import sys
 import tempfile
 import weakref
-from dataclasses import replace
 from pathlib import Path
 from types import FrameType, ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
 
-from sureenough.core.events import Summary
-from sureenough.engines.base import Chunk, ExtendOptions, Prompt, WatchOptions, as_chunk
+from sureenough.engines.base import Chunk, ExtendOptions, Prompt
 from sureenough.engines.vllm import in_process
-from sureenough.engines.vllm.protocol import SOCKET_ENV, WINDOW_ENV, WatchRequest
-from sureenough.errors import EngineError, EngineRejected
+from sureenough.engines.vllm.protocol import SOCKET_ENV, WINDOW_ENV
+from sureenough.errors import EngineRejected
 
 
 class AsyncLLM:
@@ -146,69 +144,3 @@ def test_a_beginning_that_fills_the_context_is_a_path_that_was_cut(monkeypatch: 
     assert (cut, cut.text, cut.finish) == ([], "", "length")
     with pytest.raises(EngineRejected, match="the prompt has 5 tokens, but the model takes at most 4 in all"):
         asyncio.run(extended("?????", ""))
-
-
-class OneReply:
-    """A loaded model whose paths are one output of two tokens."""
-
-    def __init__(self, finish: str) -> None:
-        self.engine = self.tokenizer = self
-        self.model_config = SimpleNamespace(max_model_len=4096)
-        self._finish = finish
-
-    async def generate(self, *_: object) -> Any:
-        delta = SimpleNamespace(token_ids=[4, 2], finish_reason=self._finish, text="", logprobs=None)
-        yield SimpleNamespace(outputs=[delta], num_cached_tokens=1)
-
-    def encode(self, text: str, **_: object) -> list[int]:
-        return [ord(letter) for letter in text]
-
-    def decode(self, ids: list[int], **_: object) -> str:
-        return "".join(map(str, ids))
-
-    def apply_chat_template(self, *_: object, **__: object) -> list[int]:
-        return [1, 2, 3]
-
-
-def replying(finish: str, monkeypatch: pytest.MonkeyPatch) -> in_process.VLLM:
-    engine = in_process.VLLM("tiny")
-    monkeypatch.setattr(engine, "_loaded", OneReply(finish))
-    monkeypatch.setattr(engine, "_params", lambda *_, **__: SimpleNamespace())
-    return engine
-
-
-async def last_chunk(chunks: Any) -> Chunk:
-    return [as_chunk(chunk) async for chunk in chunks][-1]
-
-
-PLAIN = Prompt(({"role": "user", "content": "?"},), signals=False)
-
-
-@pytest.mark.parametrize(("reason", "finish"), [("stop", "stop"), ("length", "length")])
-def test_the_last_chunk_has_the_text_and_the_counts(reason: str, finish: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    engine = replying(reason, monkeypatch)
-    last = asyncio.run(last_chunk(engine.stream(PLAIN, seed=1)))
-    assert (last.text, last.finish, last.prompt_tokens, last.cached_tokens, last.summary) == ("42", finish, 3, 1, None)
-    rest = asyncio.run(last_chunk(engine.extend(PLAIN, "so", ExtendOptions(max_tokens=2), seed=1)))
-    assert (rest.text, rest.finish, rest.prompt_tokens, rest.cached_tokens) == ("", finish, 5, 1)
-
-
-def test_a_path_that_vllm_gives_up_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    engine = replying("abort", monkeypatch)
-    for chunks in (engine.stream(PLAIN, seed=1), engine.extend(PLAIN, "so", ExtendOptions(max_tokens=2), seed=1)):
-        with pytest.raises(EngineError, match="finish reason 'abort'"):
-            asyncio.run(last_chunk(chunks))
-
-
-def test_a_watched_path_ends_with_its_summary(monkeypatch: pytest.MonkeyPatch) -> None:
-    engine, seen = replying("stop", monkeypatch), Summary(2, 3.0, 4.0)
-    watched = replace(PLAIN, signals=True, watch=WatchOptions(16, None))
-
-    async def summary(request: WatchRequest, tokens: int) -> Summary:
-        assert (request.window, tokens) == (16, 2)
-        return seen
-
-    monkeypatch.setattr(engine._loaded, "summary", summary, raising=False)
-    monkeypatch.setattr(engine._loaded, "with_progress", lambda outputs, key: outputs, raising=False)
-    last = asyncio.run(last_chunk(engine.stream(watched, seed=1)))
-    assert (last.text, last.summary) == ("42", seen)
