@@ -1,4 +1,4 @@
-"""A Ray cluster on this machine, in a process of its own: `python -m tests.ray.cluster FOLDER`.
+"""A Ray cluster on this machine, in a process of its own: `python -m tests.ray.cluster`, with RAY_TMPDIR set.
 
 It reads commands from its standard input, `add` with variables for the node's environment and its own resources, and
 `kill`, which ends the node that was added last as a power failure would; when its input ends, so does the cluster.
@@ -31,13 +31,13 @@ def main() -> None:
     from ray.cluster_utils import Cluster
 
     size = {"num_cpus": 1, "object_store_memory": 80_000_000}
-    node: dict[str, Any] = {**size, "include_dashboard": False, "temp_dir": sys.argv[1]}
-    cluster = Cluster()
     for attempts_left in (2, 1, 0):
+        cluster = Cluster()  # one that failed may have left its node, and would get a second one
         try:
-            cluster.add_node(**node)
+            cluster.add_node(**size, include_dashboard=False)
             break
         except Exception:  # Ray waits for 30 s, which a busy machine may exceed
+            cluster.shutdown()
             if not attempts_left:
                 raise
     print(cluster.address, flush=True)
@@ -113,10 +113,12 @@ def started_cluster() -> Iterator[TestCluster]:
     """A cluster of one node; no process of it is left afterwards."""
     mark = uuid.uuid4().hex
     folder = Path(tempfile.mkdtemp(prefix="se-", dir="/tmp"))  # sockets in it need a short path
+    (folder / "ray").mkdir()  # Ray writes the cluster's address there before it makes the folder
     environment = {**os.environ, MARK: mark, "RAY_USAGE_STATS_ENABLED": "0", "RAY_DISABLE_IMPORT_WARNING": "1"}
+    environment["RAY_TMPDIR"] = str(folder)
     with open(folder / "stderr", "w") as errors:
         process = subprocess.Popen(
-            [sys.executable, "-m", "tests.ray.cluster", str(folder / "ray")], cwd=ROOT, env=environment, text=True,
+            [sys.executable, "-m", "tests.ray.cluster"], cwd=ROOT, env=environment, text=True,
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors,
         )  # fmt: skip
     try:

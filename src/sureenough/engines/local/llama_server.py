@@ -172,11 +172,15 @@ def _taken(port: int) -> bool:
 
 
 _START_AGAIN: Final = """
-import sys, xllamacpp
+import sys, time, xllamacpp
 params = xllamacpp.CommonParams()
 params.model.path, params.n_ctx, params.verbosity = sys.argv[1], 256, 4
 params.fit_params = params.warmup = False
-xllamacpp.Server(params)
+try:
+    xllamacpp.Server(params)
+except RuntimeError:  # a traceback would mix with the log, which a thread writes
+    time.sleep(0.5)
+    sys.exit(1)
 """
 
 
