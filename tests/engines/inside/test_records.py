@@ -233,7 +233,7 @@ def test_records_over_socket_and_route(tmp_path: Path, monkeypatch: pytest.Monke
         assert await get("/v1/sureenough") == (200, monitor_info())
         assert await get("/sureenough") == (200, monitor_info())
         status, record = await get("/v1/sureenough/paths/warm-up-path", "tokens=300")
-        assert (status, record) == (200, recorded().read("warm-up-path", 300).to_json())
+        assert (status, record) == (200, {**recorded().read("warm-up-path", 300).to_json(), "engine": 0})
         assert (await get("/v1/sureenough/paths/pruned-path-"))[1]["tier"] == 1
         assert (await get("/v1/sureenough/paths/pruned-path-", "tokens=1"))[0] == 404
         assert (await get("/v1/sureenough/paths/%2e%2e"))[0] == 404

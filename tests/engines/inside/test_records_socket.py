@@ -47,7 +47,8 @@ def check(address: str, *more: str) -> list[Progress | None]:
 
     async def use() -> list[Progress | None]:
         records = await asyncio.gather(*(request_record(address, key, 1) for key in KEYS))
-        assert [record.get("tokens") for record in records] == [1] * ENGINES, records
+        found = [(record.get("tokens"), record.get("engine")) for record in records]
+        assert found == [(1, number) for number in range(ENGINES)]
         return await request_progress(address, [*KEYS, *more])
 
     return asyncio.run(asyncio.wait_for(use(), 60))

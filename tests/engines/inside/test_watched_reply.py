@@ -196,7 +196,8 @@ def test_the_record_of_a_path_is_found_in_whichever_engine_ran_it(tmp_path: Path
     grow(other, start=0, end=3)
 
     async def use() -> None:
-        assert (await request_record(socket_path, KEY, 3))["tokens"] == 3
+        record = await request_record(socket_path, KEY, 3)
+        assert (record["tokens"], record["engine"]) == (3, 1)
         known, unknown = await request_progress(socket_path, [KEY, "another-path"])
         assert (known, unknown) == ((3, 4.0), None)
         reader = ProgressReader(socket_path)

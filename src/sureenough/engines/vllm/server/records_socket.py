@@ -34,18 +34,18 @@ class _Handler(socketserver.StreamRequestHandler):
                 self.wfile.write(json.dumps(self._reply(json.loads(line))).encode() + b"\n")
 
     def _reply(self, request: dict[str, Any]) -> Any:
-        records = cast(_RecordsServer, self.server).records
+        server = cast(_RecordsServer, self.server)
         if "keys" in request:
-            return records.read_progress(request["keys"])
-        return records.read(str(request["key"]), request.get("tokens")).to_json()
+            return server.records.read_progress(request["keys"])
+        return {**server.records.read(str(request["key"]), request.get("tokens")).to_json(), "engine": server.engine}
 
 
 class _RecordsServer(socketserver.ThreadingUnixStreamServer):
     daemon_threads = True
     request_queue_size = 1024  # many paths end at once, and a full queue refuses connections
 
-    def __init__(self, socket_path: str, records: PathRecords) -> None:
-        self.records = records
+    def __init__(self, socket_path: str, records: PathRecords, engine: int) -> None:
+        self.records, self.engine = records, engine
         super().__init__(socket_path, _Handler)
 
 
@@ -61,13 +61,13 @@ def serve_records(records: PathRecords, socket_path: str, engine: int = 0) -> No
     """Serve the records of this engine until the process ends."""
     socket_path = f"{socket_path}.{engine}" if engine else socket_path
     Path(socket_path).unlink(missing_ok=True)
-    server = _RecordsServer(socket_path, records)
+    server = _RecordsServer(socket_path, records, engine)
     os.chmod(socket_path, 0o600)
     threading.Thread(target=server.serve_forever, name="sureenough-records", daemon=True).start()
 
 
 async def request_record(socket_path: str, key: str, tokens: int | None) -> dict[str, Any]:
-    """A record as JSON, or {"lost": reason}."""
+    """A record as JSON, with the number of the engine that ran the path, or {"lost": reason}."""
     if KEY_PATTERN.fullmatch(key) is None:
         return MissingRecord("that is not a key").to_json()
     try:
