@@ -1,0 +1,161 @@
+"""Counts a session's votes: in which order, with which window, gate and weights, and whether that settles the run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from math import isnan
+
+from sureenough.core.counting import CountingOrder
+from sureenough.core.events import Action, Fate, Regrouped, Summary
+from sureenough.core.first_paths import FirstPaths
+from sureenough.core.learning import LearnerState
+from sureenough.core.options import RunOptions
+from sureenough.core.path import PathState
+from sureenough.core.probe_votes import ProbeVotes
+from sureenough.core.pruning import OPEN_GATE
+from sureenough.core.strategy import Strategy
+from sureenough.core.votes import Poll
+from sureenough.core.weights import NO_CERTAINTY
+from sureenough.errors import UsageError
+
+
+class VoteCount:
+    """The votes of the paths that a session has started. Strategy and options change when the window is chosen."""
+
+    def __init__(
+        self,
+        strategy: Strategy,
+        options: RunOptions,
+        paths: list[PathState],
+        longest_window: int,
+        learned: Mapping[int, LearnerState] | None,
+        changed: Callable[[int], None],
+    ) -> None:
+        """`changed` is called with the number of a path that was counted."""
+        self.strategy, self.options = strategy, options
+        self._paths, self._longest_window, self._learned, self._changed = paths, longest_window, learned, changed
+        budget = options.paths or 1
+        self.window, self.window_paths = options.window, 0  # paths whose lengths chose the window
+        self._reads, self._needs_certainty = strategy.reads_confidence, strategy.needs_certainty
+        self.gate = OPEN_GATE
+        self.poll = Poll(strategy.weigh, budget)
+        self.by_probes: ProbeVotes | None = None
+        if strategy.probe is not None and strategy.probe.votes:
+            self.by_probes = ProbeVotes(self.poll, strategy.probe.every, paths, options.count)
+        self.order = CountingOrder(options.count, paths)
+        self.first = FirstPaths(paths, strategy.warmup, budget)
+        self.warmed_up = 0  # warm-up paths that ran to their end
+        self.calibrated = False
+        self.sampling = False  # the warm-up is over, or there is none: votes may settle the run
+        self.settled = False
+        self._use_learned()
+
+    def take_confidence(self, path: PathState, summary: Summary | None) -> None:
+        """What the votes of an ended path weigh, once the window is known."""
+        if self._reads:
+            if self._needs_certainty and (summary is None or isnan(summary.mean_certainty)):
+                raise UsageError(NO_CERTAINTY)
+            path.take_summary(summary)
+            if self.window is not None:
+                path.summarise(self.window)
+
+    def end_path(self, path: PathState) -> None:
+        """A path has ended, and is counted when its turn comes."""
+        self.order.ended(path)
+        if path.warmup and path.fate is Fate.KEPT:
+            self.warmed_up += 1
+
+    def regroup(self, event: Regrouped) -> None:
+        """Classes of answers are known."""
+        self.poll.regroup(event.classes)
+        self.order.classifying = False
+        if self.sampling:
+            self.settled = self.strategy.stop(self.poll)
+
+    def advance(self) -> Sequence[Action]:
+        """Count what can be counted; the request for a class, if one is missing."""
+        request = self._count_votes() if self.sampling else self._count_in_warmup()
+        if self.by_probes is not None and not self.settled:
+            self.by_probes.refresh()
+            self.settled = self.sampling and self.strategy.stop(self.poll)
+        return request
+
+    def close(self) -> None:
+        """Count the paths whose votes waited for a window or for the end of the warm-up; nothing is calibrated."""
+        uncounted = not self.sampling or (self.window is None and self._reads)
+        if self.window is None:
+            self._choose_window()
+        if not self.sampling:
+            self.poll.warmup = [path.lowest for path in self.order.passed() if path.fate is Fate.KEPT]
+        if uncounted:
+            self.settled = False  # by probes, if it was: these votes count all the same
+            self._count_passed()
+
+    def _count_votes(self) -> Sequence[Action]:
+        """Count paths in their order, one at a time, until the stop rule is satisfied or a class is missing."""
+        if self.window is None and self._reads:
+            request = self.order.pass_ended(self.poll)
+            if request is not None or not self.first.have_ended():
+                return request or ()
+            self._choose_window()
+            self._count_passed()
+        while not self.settled and (path := self.order.next()) is not None:
+            request = self.order.pass_turn(path, self.poll)
+            if request is not None:
+                return request
+            self._count(path)
+        return ()
+
+    def _count_in_warmup(self) -> Sequence[Action]:
+        """Nothing is counted before all warm-up paths have ended and their classes are known; then all are."""
+        request = self.order.pass_ended(self.poll)
+        if request is None and self.warmed_up == self.strategy.warmup:
+            self._calibrate()
+        return request or ()
+
+    def _count(self, path: PathState) -> None:
+        """A vote may settle the run; a path without one only under some rules."""
+        ballot = path.count(self.gate)
+        self._changed(path.number)
+        self.poll.add(path.number, ballot)
+        if ballot is not None or self.strategy.stop.counts_paths:
+            self.settled = self.sampling and self.strategy.stop(self.poll)
+
+    def _count_passed(self) -> None:
+        """Count the paths that had their turn while nothing was counted."""
+        for path in self.order.passed():
+            if not self.settled:
+                self._count(path)
+
+    def _choose_window(self) -> None:
+        self.window, self.window_paths = self.first.choose_window(self.order.passed(), self._longest_window)
+        self.options = replace(self.options, window=self.window)
+        self._use_learned()
+        if self._reads:
+            for path in self._paths:
+                if path.fate is Fate.KEPT:
+                    path.summarise(self.window)
+
+    def _use_learned(self) -> None:
+        """Once the window is known, and before any vote is counted."""
+        if self._learned is not None and (self.window is not None or not self._reads):
+            window = self.window if self.window is not None and self._reads else 0
+            self.strategy = self.strategy.with_state(self._learned.get(window, LearnerState()))
+            self.poll.weigh_by(self.strategy.weigh)
+        if self.by_probes is not None:
+            self.by_probes.learned(self.strategy.state or LearnerState(), (self._learned or {}).values())
+
+    def _calibrate(self) -> None:
+        """The warm-up has ended: window, thresholds, weights, votes, and the first stop test."""
+        if self.window is None:
+            self._choose_window()
+        self.calibrated = True
+        kept = [path for path in self._paths if path.fate is Fate.KEPT]
+        if self.strategy.prunes:
+            self.gate = self.strategy.calibrate([path.calibration_windows() for path in kept])
+        self.poll.warmup = [path.lowest for path in kept]
+        for path in self._paths:
+            self._count(path)
+        self.sampling = True
+        self.settled = self.strategy.stop(self.poll)
