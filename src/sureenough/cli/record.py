@@ -121,7 +121,8 @@ def command(
     if missing or result is None:
         failure = f"; the latest failure: {result.lost}" if result is not None and result.lost is not None else ""
         lacking = f"{plural(missing, 'path')} {'is' if missing == 1 else 'are'} missing{failure}"
-        echo(f"{lacking}. The same command continues; {output} holds those recorded so far.")
+        kept = f"; {output} holds those recorded so far" if journal.paths else ""
+        echo(f"{lacking}. The same command continues{kept}.")
         raise typer.Exit(3 if result is not None else 130)
     journal_file.unlink()
     typer.echo(f"{output}: {plural(len(questions), 'question')}, {plural(job.total, 'path')}.")
