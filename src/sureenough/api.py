@@ -184,6 +184,8 @@ async def aask(
         learn: a Learner or the name of its file, read before the run and updated after it; or a LearnerState to use.
         gives_up: end the run with reason "no_answer" if the first paths, eight or the whole warm-up, give no answer.
     """
+    if not isinstance(question, str | Prompt):
+        raise UsageError(f"a question is a string or a Prompt, not {type(question).__name__}")
     run = _run_options(LIVE_DEFAULTS, options, "template", "kind", "extract", "observers", "learn", "gives_up")
     builtin = engine is None
     engine = builtin_engine() if engine is None else as_engine(engine)

@@ -124,6 +124,9 @@ def test_errors_of_the_library_name_options() -> None:
         "max_tokens=5 is too few": "--max-tokens 5 is too few",
         "no window of 64 was full; try window=32": "no window of 64 was full; try --window 32",
         "as_json is 3": "--json is 3",
+        "shorter ones (max_path_tokens)": "shorter ones (--max-path-tokens)",
+        "give a smaller max_path_tokens.": "give a smaller --max-path-tokens.",
+        "no 'max_tokens' in runs/max_tokens or max_tokens.csv": "no 'max_tokens' in runs/max_tokens or max_tokens.csv",
         "ddc:tau=2: tau=2 will not do; the window is fine": "ddc:tau=2: tau=2 will not do; the window is fine",
         "question is 5": "question is 5",
     }.items():

@@ -85,10 +85,12 @@ def _as_list(option: Any, value: Any) -> Any:
 
 
 def name_options(message: str, verb: Any) -> str:
-    """A message of the library in the words of the command line: `--window 0` for `window=0`, `--window is` too."""
+    """A message of the library in the words of the command line: `--window 0` for `window=0`, `--top-p` for `top_p`."""
     flags = {option.name: f"--{_flag(option)}" for option in verb.params if getattr(option, "opts", [""])[0][:1] == "-"}
     if not flags:
         return message
     names = "|".join(sorted(flags, key=len, reverse=True))
     message = re.sub(rf"^({names}) is\b", lambda match: f"{flags[match[1]]} is", message)
-    return re.sub(rf"(?<![\w:,.'\"-])({names})=(?=\S)", lambda match: f"{flags[match[1]]} ", message)
+    message = re.sub(rf"(?<![\w:,.'\"-])({names})=(?=\S)", lambda match: f"{flags[match[1]]} ", message)
+    words = "|".join(name for name in flags if "_" in name) or "(?!)"  # no word of English has an underscore
+    return re.sub(rf"(?<![\w:,.'\"/-])({words})(?![\w='\"/]|\.\w)", lambda match: flags[match[1]], message)
