@@ -124,8 +124,8 @@ def replay(
     if wrong is not None:
         raise UsageError(f"replay takes RecordedPath objects, not {type(wrong).__name__}")
     run = _run_options(RunOptions(), options, "kind", "learn", "classes")
-    run = replace(run, paths=run.paths or len(recorded))
     chosen = resolve(strategy)
+    run = run.with_recorded(len(recorded), chosen)
     chosen = chosen if learn is None else chosen.with_state(learn)
     by_answer, note = answer_classes(recorded, kind, classes)
     out = run_recorded(recorded, chosen, run, classes=by_answer)

@@ -192,7 +192,7 @@ def test_no_strategy_is_no_comparison() -> None:
 
 
 def test_a_pool_smaller_than_the_warm_up_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="ask for ddc:warmup=4"):
+    with pytest.raises(UsageError, match="ask for ddc:warmup=2"):
         se.compare(tiny_pool(tmp_path, [4, 3]), ["sc", "ddc"])
 
 

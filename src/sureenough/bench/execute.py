@@ -151,7 +151,7 @@ def _refuse_small_budget(work: PreparedPlan) -> None:
         if work.cells and warmup > work.plan.budget:
             raise UsageError(
                 f"{spec} warms up with {warmup} paths, the plan records {work.plan.budget}: allow at least {warmup} "
-                f"with --paths, or ask for {spec.partition(':')[0]}:warmup={work.plan.budget}"
+                f"with --paths, or ask for {spec.partition(':')[0]}:warmup={max(1, work.plan.budget // 2)}"
             )
 
 
