@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from sureenough.cli.terminal import echo
+from sureenough.cli.terminal import echo, printable
 from sureenough.errors import EngineError, SureEnoughError, UsageError
 from sureenough.version import __version__
 
@@ -156,6 +156,7 @@ def main() -> None:
         sys.stderr.close()
         sys.exit(0)
     except OSError as error:
-        sys.stderr.write(f"sureenough: cannot write the result: {error.strerror or error}\n")
+        place = "the result" if error.filename is None else printable(os.fsdecode(error.filename))
+        sys.stderr.write(f"sureenough: cannot write {place}: {error.strerror or error}\n")
         sys.stderr.flush()
         os._exit(2)  # a normal exit would try to write once more, and end in a traceback

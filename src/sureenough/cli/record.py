@@ -71,7 +71,9 @@ def command(
     vllm_options: VllmOptions = "",
     price_in: engine.PriceIn = None,
     price_out: engine.PriceOut = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Sample up to four paths and estimate what is missing.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Sample up to four paths and estimate what is missing.")
+    ] = False,
 ) -> None:
     """Sample paths of many questions into a pool that `replay` reads."""
     engine.check_prices(price_in, price_out)
