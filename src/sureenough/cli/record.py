@@ -72,7 +72,7 @@ def command(
     price_in: engine.PriceIn = None,
     price_out: engine.PriceOut = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Sample up to four paths and estimate what is missing.")
+        bool, typer.Option("--dry-run", help="Sample up to four paths; estimate what is missing.")
     ] = False,
 ) -> None:
     """Sample paths of many questions into a pool that `replay` reads."""
