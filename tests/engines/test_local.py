@@ -139,7 +139,8 @@ def test_a_question_that_leaves_no_room() -> None:
 
 def test_the_proposal_for_a_question_that_leaves_no_room_works() -> None:
     question = se.Prompt.user("1+" * 450 + "1")
-    for options in ({}, {"max_path_tokens": 1500}):
+    several: tuple[dict[str, Any], ...] = ({}, {"max_path_tokens": 1500})
+    for options in several:
         with pytest.raises(se.UsageError, match="do not fit") as refused:
             se.ask(question, se.Local(**options), "sc", paths=2, parallel=2)
         proposed = {name: int(value) for name, value in re.findall(r"(\w+)=(\d+)", str(refused.value))}

@@ -57,7 +57,7 @@ class RunFolder:
         self.write(self.path / "plan.json", json.dumps(plan, indent=1, ensure_ascii=False).encode() + b"\n")
 
     def forget(self, experiment: str) -> None:
-        """Allow another plan of this experiment, of which there is no result; pools keep their terms."""
+        """Allow another plan of an experiment that has no result yet; pools keep their terms."""
         plan = self._read()
         if plan is not None and plan["experiments"].pop(experiment, None) is not None:
             self._save(plan)
