@@ -186,6 +186,11 @@ def test_defaults_have_the_names_that_are_typed(url: str, tmp_path: Path) -> Non
         ("[ask]\nspeed = 9", "ask has no option 'speed' (did you mean 'seed'?); known: completions, context, count"),
         ("= 3", "sureenough.toml cannot be used"),
         ("ask = 3", "sureenough.toml: ask must be a table: [ask]"),
+        ("paths = true", "sureenough.toml: paths takes a value, as --paths does, not true or false"),
+        ("[ask]\njson = 3", "sureenough.toml: json must be true or false"),
+        ("[ask]\nstrategy = ['sc', 'ac']", "sureenough.toml: strategy takes one value, not a list"),
+        ("[ask]\nmodel = {name = 'm'}", "sureenough.toml: model takes one value, not a table"),
+        ("[ask]\npaths = 'many'", "unable to parse string as an integer (in sureenough.toml)"),
     ],
 )
 def test_bad_defaults(tmp_path: Path, text: str, says: str) -> None:
