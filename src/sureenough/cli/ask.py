@@ -55,7 +55,10 @@ from sureenough.strategies import DEFAULT_STRATEGY
 def command(
     *,
     question: Annotated[
-        str | None, typer.Argument(help="The question; - or nothing reads it from standard input.")
+        str | None,
+        typer.Argument(
+            help="The question; - or nothing reads it from standard input. One that begins with a dash goes after --."
+        ),
     ] = None,
     file: Annotated[Path | None, typer.Option("-f", "--file", help="Read the question from a file.")] = None,
     strategy: Annotated[
