@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -94,6 +95,20 @@ def test_tokens_beyond_a_paths_limit_are_overrun() -> None:
 def test_what_cannot_be_asked(question: str, options: dict[str, object], says: str) -> None:
     with pytest.raises(se.UsageError, match=says):
         se.ask(question, Fake(lambda seed: []), **({"strategy": "sc"} | options))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("engine", ["sure", se.OpenAI, 5])
+def test_what_is_not_an_engine(engine: Any) -> None:
+    with pytest.raises(se.UsageError, match=r"the engine is .*strategy='sure'"):
+        se.ask("?", engine)
+    with pytest.raises(se.UsageError, match="the engine is"):
+        asyncio.run(se.aask("?", engine))
+
+
+def test_what_is_not_a_question() -> None:
+    for question in (5, None, ["?"]):
+        with pytest.raises(se.UsageError, match="a question is a string or a Prompt, not"):
+            se.ask(question, Fake(lambda seed: []), "sc")  # type: ignore[arg-type]
 
 
 def test_errors_reach_the_caller_as_they_are() -> None:

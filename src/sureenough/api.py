@@ -124,8 +124,8 @@ def replay(
     if wrong is not None:
         raise UsageError(f"replay takes RecordedPath objects, not {type(wrong).__name__}")
     run = _run_options(RunOptions(), options, "kind", "learn", "classes")
-    run = replace(run, paths=run.paths or len(recorded))
     chosen = resolve(strategy)
+    run = run.with_recorded(len(recorded), chosen)
     chosen = chosen if learn is None else chosen.with_state(learn)
     by_answer, note = answer_classes(recorded, kind, classes)
     out = run_recorded(recorded, chosen, run, classes=by_answer)
@@ -184,6 +184,8 @@ async def aask(
         learn: a Learner or the name of its file, read before the run and updated after it; or a LearnerState to use.
         gives_up: end the run with reason "no_answer" if the first paths, eight or the whole warm-up, give no answer.
     """
+    if not isinstance(question, str | Prompt):
+        raise UsageError(f"a question is a string or a Prompt, not {type(question).__name__}")
     run = _run_options(LIVE_DEFAULTS, options, "template", "kind", "extract", "observers", "learn", "gives_up")
     builtin = engine is None
     engine = builtin_engine() if engine is None else as_engine(engine)

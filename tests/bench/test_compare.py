@@ -191,8 +191,17 @@ def test_no_strategy_is_no_comparison() -> None:
         se.compare(BUILTIN_POOL, [])
 
 
+def test_questions_without_gold_are_mentioned(tmp_path: Path) -> None:
+    paths = [RecordedPath("a", [0.5] * 4, [9.0] * 4)] * 3
+    for golds, note in ((["a", None, "a"], True), (["a", "a", "a"], False), ([None, None, None], False)):
+        questions = [Question(f"q{n}", gold, None, paths) for n, gold in enumerate(golds)]
+        write_pool(tmp_path / "tiny.parquet", questions, PoolInfo(window=2))
+        notes = se.compare(tmp_path / "tiny.parquet", ["sc"]).notes
+        assert any(one.startswith("questions without a gold answer: 1 of 3;") for one in notes) is note
+
+
 def test_a_pool_smaller_than_the_warm_up_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="ask for ddc:warmup=4"):
+    with pytest.raises(UsageError, match="ask for ddc:warmup=2"):
         se.compare(tiny_pool(tmp_path, [4, 3]), ["sc", "ddc"])
 
 

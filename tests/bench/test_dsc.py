@@ -43,6 +43,25 @@ def test_the_table_shows_what_dsc_spends(tmp_path: Path) -> None:
     assert "questions are ranked by a stand-in, the length of each question's first path" in notes[-1]
 
 
+def test_another_ranking_is_another_plan_and_a_wrong_one_is_none(tmp_path: Path) -> None:
+    pool, folder, ranking = make_pool(tmp_path).pool, tmp_path / "run", tmp_path / "ranking.json"
+
+    def bench_dsc(*options: str) -> Any:
+        return CliRunner().invoke(app, ["bench", "dsc", "--pool", str(pool), "-o", str(folder), "--json", *options])
+
+    given = ("--ranking", str(ranking))
+    assert "give `level`, or a JSON file" in str(bench_dsc(*given).exception)
+    ranking.write_text('{"q0": 1}')
+    assert "does not name question 'q1'" in str(bench_dsc(*given).exception)
+    ranking.write_text(json.dumps({f"q{q}": q for q in range(8)}))
+    done = bench_dsc(*given)  # the folder of the failed attempts
+    assert done.exit_code == 0, done.exception
+    assert bench_dsc(*given).output == done.output
+    ranking.write_text(json.dumps({f"q{q}": -q for q in range(8)}))
+    changed = bench_dsc(*given)  # not the result of the other order
+    assert "was begun with another plan. What changed: ranking was ranking.json" in str(changed.exception)
+
+
 def test_difficulties_from_a_file_count_their_tokens(tmp_path: Path) -> None:
     scores = {f"q{q}": -q for q in range(8)}  # the last question of the pool is the easiest
     ranking = tmp_path / "ranking.json"

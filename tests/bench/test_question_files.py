@@ -98,6 +98,7 @@ def test_json_lines_in_a_json_file(tmp_path: Path) -> None:
         ("q.csv", "question,gold\n1,2\n", None),
         ("q.csv", "question,gold\n1+1?,2\n1,000+1?,2,3\n", "line 3 has more cells than the header"),
         ("q.csv", "text\n?\n", "line 2 has no question; it has text.*--map question=COLUMN"),
+        ("q.csv", "question;gold\n?;1\n", "it has question;gold, .*: separate the columns by commas"),
         ("q.csv", 'question\n?\n"open\n', "line 3 is not CSV"),
         ("q.csv", b"question\n\x00\xff", "is not UTF-8 text"),
         ("q.parquet", "question", "is not Parquet"),

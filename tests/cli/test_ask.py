@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import json
 import os
@@ -15,7 +16,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
+from sureenough.cli import app
 from sureenough.cli.ask import _question
 from sureenough.errors import UsageError
 from tests.engines.misbehaving import Manner, serving
@@ -137,6 +140,25 @@ def test_the_log_of_a_run(url: str, serve: Serve, tmp_path: Path) -> None:
     assert (refused.returncode, "is not a folder" in refused.stderr) == (2, True)
 
 
+def test_a_log_that_cannot_be_written_costs_neither_tokens_nor_the_answer(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ("--url", url, "--model", "tiny", "-s", "sc", "-n", "2", "--log")
+    for place in (tmp_path, "/proc/run.jsonl"):
+        refused = ask("?", *words, str(place))
+        assert (refused.returncode, refused.stdout) == (2, ""), place
+        assert "is not a place for a log; name a file" in refused.stderr
+        assert "path 0" not in refused.stderr, "nothing was sampled"
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("sureenough.cli.ask.save_log", full)
+    done = CliRunner().invoke(app, ["ask", "?", *words, str(tmp_path / "run.jsonl")])
+    assert (done.exit_code, done.stdout) == (0, "7\n")
+    assert "Warning: the log could not be written to" in done.stderr
+
+
 def test_the_question_from_a_file_and_defaults_from_a_file_and_the_environment(url: str, tmp_path: Path) -> None:
     (tmp_path / "question.txt").write_text("3 + 4?")
     (tmp_path / "sureenough.toml").write_text(f'url = "{url}"\nmodel = "tiny"\n[ask]\nstrategy = "ac"\npaths = 9\n')
@@ -164,6 +186,11 @@ def test_defaults_have_the_names_that_are_typed(url: str, tmp_path: Path) -> Non
         ("[ask]\nspeed = 9", "ask has no option 'speed' (did you mean 'seed'?); known: completions, context, count"),
         ("= 3", "sureenough.toml cannot be used"),
         ("ask = 3", "sureenough.toml: ask must be a table: [ask]"),
+        ("paths = true", "sureenough.toml: paths takes a value, as --paths does, not true or false"),
+        ("[ask]\njson = 3", "sureenough.toml: json must be true or false"),
+        ("[ask]\nstrategy = ['sc', 'ac']", "sureenough.toml: strategy takes one value, not a list"),
+        ("[ask]\nmodel = {name = 'm'}", "sureenough.toml: model takes one value, not a table"),
+        ("[ask]\npaths = 'many'", "unable to parse string as an integer (in sureenough.toml)"),
     ],
 )
 def test_bad_defaults(tmp_path: Path, text: str, says: str) -> None:

@@ -11,7 +11,8 @@ import pytest
 
 from sureenough.bench import compare
 from sureenough.pools import Pool
-from tests.cli.recording import record, rows
+from tests.cli.recording import lines, record, rows, start_record
+from tests.in_thread import until
 
 
 def test_a_pool_that_replay_reads(url: str, dataset: Path, tmp_path: Path) -> None:
@@ -111,6 +112,31 @@ def test_an_estimate_first(url: str, dataset: Path, tmp_path: Path) -> None:
     assert "about 1,584 tokens (33 per path) and 432 prompt tokens" in done.stdout
     assert "about 2.02 at the given prices" in done.stdout
     assert list(tmp_path.glob("pool*")) == []
+
+
+def test_an_estimate_of_what_is_missing(url: str, dataset: Path, tmp_path: Path) -> None:
+    pool, journal = tmp_path / "pool.parquet", tmp_path / "pool.parquet.journal"
+    assert record(url, dataset, pool).returncode == 0
+    before = pool.read_bytes()
+    done = record(url, dataset, pool, "--dry-run")
+    assert (done.returncode, done.stdout) == (
+        0,
+        "6 questions, 48 paths, all of them recorded: there is nothing to sample.\n",
+    )
+    done = record(url, dataset, pool, "--paths", "10", "--dry-run")
+    assert "6 questions, 60 paths, of which 12 are missing. Estimated from 4 sampled paths:" in done.stdout
+    assert "about 396 tokens (33 per path) and 108 prompt tokens" in done.stdout
+    assert (pool.read_bytes(), journal.exists()) == (before, False)
+    pool.unlink()
+    with start_record(url, dataset, pool) as running:
+        until(lambda: lines(journal) >= 20)
+        running.kill()
+    kept = journal.read_bytes()
+    missing = 48 - (lines(journal) - 1)  # the first line has the terms
+    assert f"48 paths, of which {missing} are missing." in record(url, dataset, pool, "--dry-run").stdout
+    assert journal.read_bytes() == kept
+    for place in (tmp_path, Path("."), Path("/dev/null")):  # without a pool
+        assert "6 questions, 48 paths. Estimated" in record(url, dataset, place, "--dry-run").stdout
 
 
 @pytest.mark.parametrize(

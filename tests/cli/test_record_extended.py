@@ -60,7 +60,7 @@ def test_an_extension_that_is_killed_goes_on(url: str, dataset: Path, tmp_path: 
 @pytest.mark.parametrize(
     ("more", "says"),
     [
-        (("--temperature", "1.5"), "it was recorded with sampling"),
+        (("--temperature", "1.5"), "it was recorded with temperature 0.6, not 1.5; name another output"),
         (("--seed", "7"), "it was recorded with seed 0, not 7"),
         (("--template", "Really: {question}"), "it was recorded with prompt"),
         (("--kind", "choice"), "it was recorded with kind 'math', not 'choice'"),

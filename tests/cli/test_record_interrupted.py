@@ -125,6 +125,17 @@ def test_ctrl_c_leaves_a_pool_that_can_be_read_and_gone_on_with(url: str, datase
     assert not journal.exists()
 
 
+def test_ctrl_c_before_the_first_path_promises_no_pool(dataset: Path, tmp_path: Path) -> None:
+    pool = tmp_path / "pool.parquet"
+    with in_thread(serving(Manner(stall_after=2))) as server, start_record(server.url, dataset, pool) as running:
+        until(lambda: running.poll() is not None or bool(server.requests))
+        running.send_signal(signal.SIGINT)
+        out, err = running.communicate(timeout=30)
+    assert (running.returncode, err) == (130, "")
+    assert out == "48 paths are missing. The same command continues.\n"
+    assert not pool.exists()
+
+
 def test_14_10_two_recordings_of_one_output(url: str, dataset: Path, tmp_path: Path) -> None:
     pool = tmp_path / "pool.parquet"
     journal = tmp_path / "pool.parquet.journal"

@@ -118,8 +118,10 @@ def test_a_small_pool_drops_what_it_cannot_run(bad: Path) -> None:
     done = sureenough("replay", str(bad / "small.parquet"), "--repeats", "1")
     assert done.returncode == 0, done.stderr
     assert "warmup=" in done.stdout
-    named = refused("replay", str(bad / "small.parquet"), "-s", "ddc")
-    assert "warms up with 16 paths, the budget is 8" in named
+    for words in (["-s", "ddc"], ["-s", "ddc", "--paths", "16"]):  # a larger budget does not help
+        named = refused("replay", str(bad / "small.parquet"), *words)
+        assert "more than the 8 recorded per question: record at least 16 paths, or ask for ddc:warmup=4" in named
+    assert "more than the 8 recorded per question" in refused("explain", str(bad / "small.parquet"), "-s", "ddc")
 
 
 @pytest.mark.parametrize(
@@ -141,7 +143,7 @@ def test_bad_pools(bad: Path, file: str, says: str) -> None:
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (["--paths", "8", "-s", "deepconf-low"], "allow at least 16 paths, or ask for deepconf-low:warmup=8"),
+        (["--paths", "8", "-s", "deepconf-low"], "allow at least 16 paths, or ask for deepconf-low:warmup=4"),
         (["--paths", "0"], "--paths is 0"),
         (["--window", "0"], "--window is 0"),
         (["--parallel", "0"], "--parallel is 0"),

@@ -19,6 +19,8 @@ def test_a_run_folder_becomes_a_report(tmp_path: Path) -> None:
     assert "4 figures" in " ".join(done.stdout.split())
     assert len(list((tmp_path / "elsewhere" / "figures").iterdir())) == 8
     assert "<title>Mine</title>" in (tmp_path / "elsewhere" / "report.html").read_text()
+    (tmp_path / "file").touch()
+    assert f"cannot write {tmp_path / 'file'}" in refused("report", str(tmp_path), "-o", str(tmp_path / "file"))
 
 
 def test_a_folder_without_a_run_is_refused(tmp_path: Path) -> None:

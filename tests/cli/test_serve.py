@@ -32,6 +32,8 @@ def refused(*words: str) -> str:
         (["serve", "--upstream", "nonsense"], "is not a URL"),
         (["serve", "--upstream", "http://127.0.0.1:9/v1", "-s", "ddd"], "did you mean"),
         (["serve", "--key-file", "nowhere"], "cannot be read"),
+        (["serve", "--host", "192.0.2.1", "--insecure"], "give --host an address of this machine"),
+        (["serve", "--host", "no host", "--insecure"], "give --host an address of this machine"),
         (["serve", "--max-paths", "0"], "max-paths"),
         (["serve", "--model", "nowhere.gguf"], "nowhere.gguf"),
         (

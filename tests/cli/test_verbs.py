@@ -117,6 +117,18 @@ def test_help_is_plain(name: str) -> None:
     assert "<bool>" not in text
 
 
+def test_the_variables_of_options_are_documented() -> None:
+    """Each in the table of docs/configuration.md, with the verbs that read it if not all with that option do."""
+    page = Path("docs/configuration.md").read_text("utf-8")
+    options = [(name, option) for name in VERBS for option in verb(name).params]
+    for variable in {option.envvar for _, option in options if option.envvar}:
+        (row,) = [line for line in page.splitlines() if line.startswith("| ") and f"`{variable}`" in line]
+        readers = {name for name, option in options if option.envvar == variable}
+        flags = {flag for _, option in options if option.envvar == variable for flag in option.opts}
+        if readers != {name for name, option in options if flags & set(option.opts)} and "does not read" not in row:
+            assert all(f"`{name}`" in row for name in readers), (variable, readers)
+
+
 def test_errors_of_the_library_name_options() -> None:
     ask = verb("ask")
     for message, expected in {
@@ -124,6 +136,9 @@ def test_errors_of_the_library_name_options() -> None:
         "max_tokens=5 is too few": "--max-tokens 5 is too few",
         "no window of 64 was full; try window=32": "no window of 64 was full; try --window 32",
         "as_json is 3": "--json is 3",
+        "shorter ones (max_path_tokens)": "shorter ones (--max-path-tokens)",
+        "give a smaller max_path_tokens.": "give a smaller --max-path-tokens.",
+        "no 'max_tokens' in runs/max_tokens or max_tokens.csv": "no 'max_tokens' in runs/max_tokens or max_tokens.csv",
         "ddc:tau=2: tau=2 will not do; the window is fine": "ddc:tau=2: tau=2 will not do; the window is fine",
         "question is 5": "question is 5",
     }.items():

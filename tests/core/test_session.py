@@ -284,7 +284,7 @@ def test_a_broken_driver_is_told(bug: Callable[[Session], Any], says: str) -> No
         ({"parallel": True}, "parallel is True"),
         ({"max_tokens": 0}, "max_tokens is 0"),
         ({"count": "length"}, "count is 'length'"),
-        ({"paths": 15}, "ask for ddc:warmup=15"),
+        ({"paths": 15}, "ask for ddc:warmup=7"),
     ],
 )
 def test_impossible_sizes_are_refused(sizes: dict[str, Any], says: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import shutil
 import signal
 import socket
@@ -54,8 +55,8 @@ def model(folder: Path, **keys: Any) -> Path:
         ({"context": 4096, "max_path_tokens": 1000}, 16,
          r"4,096 tokens leaves 16 paths 256 each, and a path of 1,000 needs more.* context=24576"),
         ({"context": 1024}, 16, r"1,024 tokens leaves 16 paths 64 each"),
-        ({"max_path_tokens": 5000}, 1, r"trained for 4,096 tokens; 5,001 per path"),
-        ({"context": 80_000}, 16, r"trained for 4,096 tokens; 5,000 per path"),
+        ({"max_path_tokens": 5000}, 1, r"trained for 4,096 tokens; 5,001 per path.*: give max_path_tokens=3584 or"),
+        ({"context": 80_000}, 16, r"trained for 4,096 tokens; 5,000 per path.*: give context=65536 or less"),
         ({"slots": 4}, 16, r"16 parallel paths do not fit 4 slots"),
     ],
 )  # fmt: skip
@@ -134,6 +135,25 @@ def test_a_question_that_leaves_no_room() -> None:
         se.UsageError, match=r"\d+ tokens of the question and 1,000 of a path do not fit the 1,024 of a path's context"
     ):
         se.ask(se.Prompt.user("1+" * 20 + "1"), engine, "sc", paths=2, parallel=2)
+
+
+def test_the_proposal_for_a_question_that_leaves_no_room_works() -> None:
+    question = se.Prompt.user("1+" * 450 + "1")
+    several: tuple[dict[str, Any], ...] = ({}, {"max_path_tokens": 1500})
+    for options in several:
+        with pytest.raises(se.UsageError, match="do not fit") as refused:
+            se.ask(question, se.Local(**options), "sc", paths=2, parallel=2)
+        proposed = {name: int(value) for name, value in re.findall(r"(\w+)=(\d+)", str(refused.value))}
+        assert proposed
+        assert se.ask(question, se.Local(**(options | proposed)), "sc", paths=2, parallel=2).started == 2
+    with pytest.raises(se.UsageError, match=r"trained for 2,048: give a shorter question$"):
+        se.ask(se.Prompt.user("1+" * 1100 + "1"), se.Local(), "sc", paths=2, parallel=2)
+
+
+@pytest.mark.parametrize("tokens", [0, -1])
+def test_paths_without_tokens(tokens: int) -> None:
+    with pytest.raises(se.UsageError, match=f"max_path_tokens is {tokens}; it must be at least 1"):
+        se.Local(max_path_tokens=tokens)
 
 
 def test_one_server_serves_run_after_run_and_grows_when_it_must() -> None:

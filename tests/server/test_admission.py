@@ -86,6 +86,9 @@ def test_keys_are_read_and_held_to_a_length(tmp_path: Path, monkeypatch: pytest.
         ServerSettings(keys=("short",))
     with pytest.raises(UsageError, match="cannot be read"):
         read_keys(tmp_path / "none")
+    file.write_text("# to be written\n\n")
+    with pytest.raises(UsageError, match="holds no key: write one per line"):
+        read_keys(file)  # a secret that is not there yet must not open the server
     assert OURS not in repr(ServerSettings(keys=(OURS,), upstream_key=OURS))
 
 

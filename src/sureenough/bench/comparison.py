@@ -137,7 +137,7 @@ def _comparison(replayed: Replayed, options: RunOptions, settings: ReplaySetting
     recorded = max(replayed.recorded)
     longest = max((resolve(one.cell.strategy) for one in replayed.results), key=lambda strategy: strategy.warmup)
     if recorded < longest.warmup:
-        replace(options, paths=recorded).check_budget(longest)
+        replace(options, paths=recorded).check_budget(longest, recorded=True)
     return Comparison(
         pool=replayed.opened.pool.name,
         rows=[result.row for result in replayed.results],

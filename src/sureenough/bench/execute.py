@@ -23,7 +23,7 @@ from sureenough.bench.recording import Model, RecordingCell, is_complete, record
 from sureenough.bench.result import ExperimentResult
 from sureenough.bench.result import read as read_result
 from sureenough.bench.settings import changed_settings
-from sureenough.bench.source import Source
+from sureenough.bench.source import Source, ranking_term
 from sureenough.bench.strategy_lists import fitting
 from sureenough.core.options import RunOptions
 from sureenough.datasets.load import Loaded, load
@@ -92,7 +92,7 @@ class PreparedPlan:
         if plan.total_tokens is not None:
             terms["total_tokens"] = plan.total_tokens
         if plan.ranking is not None:
-            terms["ranking"] = plan.ranking
+            terms["ranking"] = ranking_term(plan.ranking)
         if not plan.replay_planned:
             changed.pop("planned", None)  # what live runs do is part of their own terms
         return terms | {name: value for name, value in changed.items() if name not in terms and name != "parallel"}
@@ -151,7 +151,7 @@ def _refuse_small_budget(work: PreparedPlan) -> None:
         if work.cells and warmup > work.plan.budget:
             raise UsageError(
                 f"{spec} warms up with {warmup} paths, the plan records {work.plan.budget}: allow at least {warmup} "
-                f"with --paths, or ask for {spec.partition(':')[0]}:warmup={work.plan.budget}"
+                f"with --paths, or ask for {spec.partition(':')[0]}:warmup={max(1, work.plan.budget // 2)}"
             )
 
 
@@ -167,7 +167,12 @@ def execute(
     with resumable(folder.path):
         sources = [*_record(work, folder, meter), *work.pools]
         runs = _run_live(work, folder, meter)
-    result = work.experiment.run(work.inputs(sources, runs, progress, command))
+    try:
+        result = work.experiment.run(work.inputs(sources, runs, progress, command))
+    except UsageError:
+        if not work.live:
+            folder.forget(name)  # an option was wrong: the command with the right one is not another plan
+        raise
     folder.write(folder.result(name), result.to_json())
     return result
 

@@ -51,7 +51,16 @@ class RunFolder:
         if save:
             plan["cells"] |= cells
             plan["experiments"][experiment] = terms
-            self.write(self.path / "plan.json", json.dumps(plan, indent=1, ensure_ascii=False).encode() + b"\n")
+            self._save(plan)
+
+    def _save(self, plan: dict[str, Any]) -> None:
+        self.write(self.path / "plan.json", json.dumps(plan, indent=1, ensure_ascii=False).encode() + b"\n")
+
+    def forget(self, experiment: str) -> None:
+        """Allow another plan of an experiment that has no result yet; pools keep their terms."""
+        plan = self._read()
+        if plan is not None and plan["experiments"].pop(experiment, None) is not None:
+            self._save(plan)
 
     def pool(self, cell: str) -> Path:
         return pool_file(self.path, cell)

@@ -22,6 +22,12 @@ def replay_notes(replayed: Replayed, settings: ReplaySettings) -> list[str]:
     few = sum(n < warmup for n in recorded)
     if few:
         notes.append(f"{few} questions have fewer paths than a warm-up of {warmup}; all their paths warmed up")
+    row = replayed.results[0].row
+    if 0 < row.graded < row.questions:
+        notes.append(
+            f"questions without a gold answer: {row.questions - row.graded} of {row.questions}; accuracy is that of "
+            "the others, all other columns are means over all"
+        )
     if settings.equal == "string":
         notes.append("answers were one candidate only if their strings are equal")
     if opened.judge.undecided:

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from sureenough.cli.terminal import echo
+from sureenough.cli.terminal import echo, printable
 from sureenough.errors import EngineError, SureEnoughError, UsageError
 from sureenough.version import __version__
 
@@ -47,7 +47,7 @@ class Verb(TyperCommand):
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
         """Read sureenough.toml; one that cannot be used stops everything but --help."""
-        from sureenough.cli.config import defaults
+        from sureenough.cli.config import config_file, defaults
         from sureenough.cli.ray_option import FLAG, with_addresses
 
         if any(FLAG in option.opts for option in self.params):
@@ -59,7 +59,13 @@ class Verb(TyperCommand):
                 if not {"-h", "--help"} & set(args):
                     raise
                 echo(f"sureenough: {error}", err=True)
-        return super().make_context(info_name, args, parent, **extra)
+        try:
+            return super().make_context(info_name, args, parent, **extra)
+        except typer.BadParameter as error:
+            source = error.ctx and error.param and error.ctx.get_parameter_source(error.param.name or "")
+            if source and source.name == "DEFAULT_MAP":
+                error.message += f" (in {config_file()})"
+            raise
 
     def invoke(self, ctx: Any) -> Any:
         """Run it; `window=0` in an error of the library becomes `--window 0`."""
@@ -156,6 +162,7 @@ def main() -> None:
         sys.stderr.close()
         sys.exit(0)
     except OSError as error:
-        sys.stderr.write(f"sureenough: cannot write the result: {error.strerror or error}\n")
+        place = "the result" if error.filename is None else printable(os.fsdecode(error.filename))
+        sys.stderr.write(f"sureenough: cannot write {place}: {error.strerror or error}\n")
         sys.stderr.flush()
         os._exit(2)  # a normal exit would try to write once more, and end in a traceback

@@ -42,6 +42,7 @@ from sureenough.drivers.run_log_writer import LineReader, RunLogWriter
 from sureenough.drivers.transcripts import WinnerTranscript
 from sureenough.engines.local.engine import Local
 from sureenough.errors import EngineError, UsageError
+from sureenough.pools.durable import check_writable, is_system_file
 from sureenough.pools.learner import undamaged_learner
 from sureenough.spec import resolve
 from sureenough.strategies import DEFAULT_STRATEGY
@@ -54,7 +55,10 @@ from sureenough.strategies import DEFAULT_STRATEGY
 def command(
     *,
     question: Annotated[
-        str | None, typer.Argument(help="The question; - or nothing reads it from standard input.")
+        str | None,
+        typer.Argument(
+            help="The question; - or nothing reads it from standard input. One that begins with a dash goes after --."
+        ),
     ] = None,
     file: Annotated[Path | None, typer.Option("-f", "--file", help="Read the question from a file.")] = None,
     strategy: Annotated[
@@ -140,8 +144,8 @@ def _not_utf8(text: str) -> UsageError:
 @contextmanager
 def _logged(head: RunHead, file: Path | None, readers: tuple[LineReader, ...]) -> Iterator[RunLogWriter]:
     """The run's log, which is saved if a file is named."""
-    if file is not None and not file.absolute().parent.is_dir():
-        raise UsageError(f"{file.parent} is not a folder; create it, or write the log elsewhere")
+    if file is not None:
+        _check_log(file)
     writer = RunLogWriter(head | {"begun": time.time()}, *readers)
     try:
         yield writer
@@ -150,7 +154,27 @@ def _logged(head: RunHead, file: Path | None, readers: tuple[LineReader, ...]) -
         raise
     finally:
         if file is not None and (writer.view.result or writer.view.error):
-            save_log(file, writer.with_texts())
+            _save_log(file, writer)
+
+
+def _check_log(file: Path) -> None:
+    """Refuse a log that cannot be written before anything is paid for."""
+    if is_system_file(file) or (file.exists() and not file.is_file()):
+        raise UsageError(f"{file} is not a place for a log; name a file to write, such as run.jsonl")
+    if not file.absolute().parent.is_dir():
+        raise UsageError(f"{file.parent} is not a folder; create it, or write the log elsewhere")
+    try:
+        check_writable(file)
+    except OSError as error:
+        raise UsageError(f"cannot write {file}: {error.strerror}; write the log elsewhere") from None
+
+
+def _save_log(file: Path, writer: RunLogWriter) -> None:
+    """A log that is lost, as on a full disk, must not take the answer with it."""
+    try:
+        save_log(file, writer.with_texts())
+    except OSError as error:
+        echo(f"Warning: the log could not be written to {file}: {error.strerror}", err=True)
 
 
 @contextmanager

@@ -18,9 +18,8 @@ CONFIG: Final = "sureenough.toml"
 
 def defaults(verb: Any, load_verbs: Callable[[], Mapping[str, Any]]) -> dict[str, Any] | None:
     """A verb's defaults from sureenough.toml in this folder, or from the file that SUREENOUGH_CONFIG names."""
-    named = os.environ.get("SUREENOUGH_CONFIG")
-    file = Path(named or CONFIG)
-    if not named and not file.exists():
+    file = config_file()
+    if not os.environ.get("SUREENOUGH_CONFIG") and not file.exists():
         return None
     import tomllib
 
@@ -39,7 +38,26 @@ def defaults(verb: Any, load_verbs: Callable[[], Mapping[str, Any]]) -> dict[str
     if any(_identifier(name) not in known for name in table):
         _check_shared(table, load_verbs(), file)
     values = {_identifier(name): value for name, value in (table | own).items()}
-    return {option.name: _as_list(option, values[name]) for name, option in known.items() if name in values}
+    given = {name: option for name, option in known.items() if name in values}
+    for name, option in given.items():
+        _check_value(file, name.replace("_", "-"), option, values[name])
+    return {option.name: _as_list(option, values[name]) for name, option in given.items()}
+
+
+def config_file() -> Path:
+    """The file that SUREENOUGH_CONFIG names, else sureenough.toml in this folder."""
+    return Path(os.environ.get("SUREENOUGH_CONFIG") or CONFIG)
+
+
+def _check_value(file: Path, name: str, option: Any, value: Any) -> None:
+    """Refuse what the command line cannot say, and would read as something else: true as 1, a list as its text."""
+    if getattr(option, "is_flag", False):
+        if not isinstance(value, bool):
+            raise UsageError(f"{file}: {name} must be true or false")
+    elif isinstance(value, bool):
+        raise UsageError(f"{file}: {name} takes a value, as --{_flag(option)} does, not true or false")
+    elif isinstance(value, dict) or (isinstance(value, list) and not _is_repeatable(option)):
+        raise UsageError(f"{file}: {name} takes one value, not a {'table' if isinstance(value, dict) else 'list'}")
 
 
 def _check_shared(table: dict[str, Any], verbs: Mapping[str, Any], file: Path) -> None:
@@ -80,15 +98,20 @@ def _identifier(name: str) -> str:
 
 def _as_list(option: Any, value: Any) -> Any:
     """A single value is a list of one if the option can be repeated."""
-    several = getattr(option, "multiple", False) or getattr(option, "nargs", 1) == -1
-    return [value] if several and not isinstance(value, list) else value
+    return [value] if _is_repeatable(option) and not isinstance(value, list) else value
+
+
+def _is_repeatable(option: Any) -> bool:
+    return bool(getattr(option, "multiple", False) or getattr(option, "nargs", 1) == -1)
 
 
 def name_options(message: str, verb: Any) -> str:
-    """A message of the library in the words of the command line: `--window 0` for `window=0`, `--window is` too."""
+    """A message of the library in the words of the command line: `--window 0` for `window=0`, `--top-p` for `top_p`."""
     flags = {option.name: f"--{_flag(option)}" for option in verb.params if getattr(option, "opts", [""])[0][:1] == "-"}
     if not flags:
         return message
     names = "|".join(sorted(flags, key=len, reverse=True))
     message = re.sub(rf"^({names}) is\b", lambda match: f"{flags[match[1]]} is", message)
-    return re.sub(rf"(?<![\w:,.'\"-])({names})=(?=\S)", lambda match: f"{flags[match[1]]} ", message)
+    message = re.sub(rf"(?<![\w:,.'\"-])({names})=(?=\S)", lambda match: f"{flags[match[1]]} ", message)
+    words = "|".join(name for name in flags if "_" in name) or "(?!)"  # no word of English has an underscore
+    return re.sub(rf"(?<![\w:,.'\"/-])({words})(?![\w='\"/]|\.\w)", lambda match: flags[match[1]], message)

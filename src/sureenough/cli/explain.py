@@ -56,7 +56,7 @@ def command(
 ) -> None:
     """Explain what a strategy decided on one recorded question, and why it stopped."""
     source, recorded = find_question(pool, question)
-    run = replace(run, paths=run.paths or len(recorded.paths), window=run.window or source.window())
+    run = replace(run.with_recorded(len(recorded.paths), resolve(strategy)), window=run.window or source.window())
     ended = _EndedPaths()
     recorded = read_again(recorded, kind, source)
     classes = recorded_answer_classes(source, recorded, kind)

@@ -22,7 +22,7 @@ from sureenough.drivers.difficulty_journal import ReplyJournal, question_terms
 from sureenough.engines.base import Engine
 from sureenough.errors import UsageError
 from sureenough.pools import OutputLock
-from sureenough.pools.durable import is_system_file, own_file, resumable, write_file
+from sureenough.pools.durable import check_writable, is_system_file, own_file, resumable, write_file
 
 
 @with_options(
@@ -90,10 +90,8 @@ def _check_output(output: Path, dataset: Path) -> None:
         if not output.exists():
             raise UsageError(f"cannot write {output}: nothing is open there; name a file")
     else:
-        part = own_file(output, "part")
         try:
-            part.touch()
-            part.unlink()
+            check_writable(output)
         except OSError as error:
             raise UsageError(f"cannot write {output}: {error.strerror}") from None
 

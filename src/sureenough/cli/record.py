@@ -29,6 +29,7 @@ from sureenough.errors import TraceError, UsageError
 from sureenough.pools import Journal, OutputLock, PoolInfo, is_address, is_pool
 from sureenough.pools.durable import is_system_file, own_file, resumable
 from sureenough.pools.folder_replacement import FolderReplacement
+from sureenough.pools.journal import journal_of, recorded_keys
 from sureenough.pools.json_lines import holds_lines
 from sureenough.pools.parts import is_part
 from sureenough.redact import printable_url
@@ -70,7 +71,9 @@ def command(
     vllm_options: VllmOptions = "",
     price_in: engine.PriceIn = None,
     price_out: engine.PriceOut = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Sample up to four paths and estimate the rest.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Sample up to four paths; estimate what is missing.")
+    ] = False,
 ) -> None:
     """Sample paths of many questions into a pool that `replay` reads."""
     engine.check_prices(price_in, price_out)
@@ -82,7 +85,7 @@ def command(
     job = RecordJob(sampled, questions, run, text, None if probes is None else _probe_every(probes))
     if dry_run:
         join(ray, call, dry_run=True)
-        typer.echo(job.estimate(price_in, price_out))
+        typer.echo(job.estimate(price_in, price_out, recorded_keys(output)))
         return
     if output.is_dir() and (output.is_symlink() or output.name == ".."):
         output = output.resolve()  # the folder is replaced, not the link to it
@@ -93,7 +96,7 @@ def command(
     cluster = join(ray, call)
     if cluster is not None:
         job = replace(job, executor=_executor(cluster, server, window, servers))
-    journal_file = output.with_name(output.name + ".journal")
+    journal_file = journal_of(output)
     client = engine.client(sampled)
     terms = {"dataset": dataset.name, "template": prompt, "seed": run.seed, "kind": kind, **sampling_terms(client)}
     if job.probe_every is not None:
@@ -121,7 +124,8 @@ def command(
     if missing or result is None:
         failure = f"; the latest failure: {result.lost}" if result is not None and result.lost is not None else ""
         lacking = f"{plural(missing, 'path')} {'is' if missing == 1 else 'are'} missing{failure}"
-        echo(f"{lacking}. The same command continues; {output} holds those recorded so far.")
+        kept = f"; {output} holds those recorded so far" if journal.paths else ""
+        echo(f"{lacking}. The same command continues{kept}.")
         raise typer.Exit(3 if result is not None else 130)
     journal_file.unlink()
     typer.echo(f"{output}: {plural(len(questions), 'question')}, {plural(job.total, 'path')}.")

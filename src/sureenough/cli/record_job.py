@@ -78,8 +78,14 @@ class RecordJob:
             executor=self.executor,
         )
 
-    def estimate(self, price_in: float | None, price_out: float | None) -> str:
-        """Tokens, time and money for all of it, from a few paths spread over the questions."""
+    def estimate(
+        self, price_in: float | None, price_out: float | None, recorded: Container[tuple[str, int]] = ()
+    ) -> str:
+        """Tokens, time and money for what is missing, from a few paths spread over the questions."""
+        missing = self.missing(recorded)
+        wanted = f"{plural(len(self.questions), 'question')}, {plural(self.total, 'path')}"
+        if not missing:
+            return f"{wanted}, all of them recorded: there is nothing to sample."
         step = max(1, len(self.questions) // SAMPLED_FIRST)
         started = time.monotonic()
         sample = self._sample(self.questions[::step][:SAMPLED_FIRST], 1, _NoJournal(), lambda question, path: None)
@@ -87,14 +93,14 @@ class RecordJob:
         seconds = time.monotonic() - started
         if not result.paths:
             raise result.lost or UsageError("no path was sampled, so there is nothing to estimate from")
-        scale = self.total / result.paths
+        scale = missing / result.paths
         generated, prompt = result.tokens * scale, result.prompt_tokens * scale
-        speedup = min(self.options.parallel, self.total) / result.paths
+        speedup = min(self.options.parallel, missing) / result.paths
         money = engine.cost(round(prompt), round(generated), price_in, price_out)
+        rest = "" if missing == self.total else f", of which {missing:,} are missing"
         return (
-            f"{plural(len(self.questions), 'question')}, {plural(self.total, 'path')}. "
-            f"Estimated from {plural(result.paths, 'sampled path')}:\n"
-            f"about {generated:,.0f} tokens ({generated / self.total:,.0f} per path) and {prompt:,.0f} prompt tokens, "
+            f"{wanted}{rest}. Estimated from {plural(result.paths, 'sampled path')}:\n"
+            f"about {generated:,.0f} tokens ({generated / missing:,.0f} per path) and {prompt:,.0f} prompt tokens, "
             f"about {duration(seconds * scale / speedup)} if {self.options.parallel} paths at once run as fast as "
             f"{result.paths}" + (f", about {money:,.2f} at the given prices." if money is not None else ".")
         )

@@ -6,7 +6,7 @@ Each field carries its help text and the rule for its values; `RunOptions` check
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import Field, dataclass, field, fields
+from dataclasses import Field, dataclass, field, fields, replace
 from numbers import Integral
 from statistics import median
 from typing import TYPE_CHECKING, Any, Final, Literal, SupportsInt, TypeGuard
@@ -112,13 +112,23 @@ class RunOptions:
             if _is_integer(value):
                 object.__setattr__(self, option.name, int(value))  # numpy's integers become Python's
 
-    def check_budget(self, strategy: Strategy) -> None:
-        """Refuse a budget that is smaller than the strategy's warm-up."""
+    def check_budget(self, strategy: Strategy, *, recorded: bool = False) -> None:
+        """Refuse a budget, or so many recorded paths, that is smaller than the strategy's warm-up."""
         if self.paths is not None and self.paths < strategy.warmup:
+            there = f"more than the {self.paths} recorded per question" if recorded else f"the budget is {self.paths}"
+            verb = "record" if recorded else "allow"
             raise UsageError(
-                f"{strategy.name} warms up with {strategy.warmup} paths, the budget is {self.paths}: "
-                f"allow at least {strategy.warmup} paths, or ask for {strategy.name}:warmup={self.paths}"
+                f"{strategy.name} warms up with {strategy.warmup} paths, {there}: {verb} at least {strategy.warmup} "
+                f"paths, or ask for {strategy.name}:warmup={max(1, self.paths // 2)}"
             )
+
+    def with_recorded(self, paths: int, strategy: Strategy) -> RunOptions:
+        """With all recorded paths as the budget if there is none; refuses fewer than the warm-up."""
+        if self.paths is not None:
+            return self
+        options = replace(self, paths=paths)
+        options.check_budget(strategy, recorded=True)
+        return options
 
     @classmethod
     def fields(cls) -> dict[str, Field[Any]]:

@@ -137,7 +137,8 @@ def _sentences(out: Outcome) -> list[str]:
     more_started = f"; {uncounted} more had been started" if uncounted else ""
     if out.ended_uncounted:
         more_started += f", and {out.ended_uncounted} of them had ended without being counted"
-    lines.append(f"{_REASONS[out.reason]} when {out.counted} paths had been counted{more_started}. {out.why}".rstrip())
+    counted = "1 path" if out.counted == 1 else f"{out.counted} paths"
+    lines.append(f"{_REASONS[out.reason]} when {counted} had been counted{more_started}. {out.why}".rstrip())
     spent = out.tokens
     parts = ", ".join(f"{getattr(spent, name):,} {name}" for name in BUCKETS if getattr(spent, name))
     lines.append(f"It took {spent.total:,} tokens ({parts or 'none'}) in {out.steps:,} steps.")

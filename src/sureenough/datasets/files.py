@@ -120,9 +120,11 @@ def _problem(
     values = {name: _value(row, at) for name, at in places.items()}
     question = values["question"]
     if question is None:
+        one_cell = len(row) == 1 and any(mark in str(*row) for mark in ";\t|")  # spreadsheets may write such CSV
+        fix = "separate the columns by commas" if one_cell else "name its column with --map question=COLUMN"
         raise UsageError(
             f"{where} has no question; it has {', '.join(map(str, row)) or 'nothing'}, not "
-            f"{' or '.join(places['question'])}: name its column with --map question=COLUMN"
+            f"{' or '.join(places['question'])}: {fix}"
         )
     if not isinstance(question, str):
         raise UsageError(f"{where}: the question is {_short(question)}, which is not text")

@@ -83,6 +83,8 @@ class PoolExtension:
             if before != now:
                 if name == "probes":
                     raise self._refusal(f"it was recorded {_with_probes(before)}, not {_with_probes(now)}")
+                if isinstance(before, dict) and isinstance(now, dict):  # of the sampling, only what differs
+                    name, before, now = _difference(before, now)
                 raise self._refusal(f"it was recorded with {name} {before!r}, not {now!r}")
 
     def _refusal(self, reason: str) -> TraceError:
@@ -153,3 +155,9 @@ def _texts(value: object) -> dict[str, str]:
 
 def _with_probes(probes: Any) -> str:
     return f"with probes every={probes.get('every')}" if isinstance(probes, dict) else "without probes"
+
+
+def _difference(before: dict[str, Any], now: dict[str, Any]) -> tuple[str, Any, Any]:
+    """The first name with two values, and both."""
+    name = next(name for name in {**before, **now} if before.get(name) != now.get(name))
+    return name, before.get(name), now.get(name)

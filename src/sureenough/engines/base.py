@@ -217,6 +217,12 @@ class _Adapted(Engine):
 
 def as_engine(engine: SupportsStream) -> Engine:
     """Any object with `stream` as an `Engine`."""
+    if isinstance(engine, type) or not callable(getattr(engine, "stream", None)):
+        given = repr(engine) if isinstance(engine, str) else getattr(engine, "__name__", type(engine).__name__)
+        raise UsageError(
+            f"the engine is {given}; it must be an object with a method stream, such as OpenAI(url, model=…), or None "
+            "for the built-in model. A strategy comes after it, or as strategy='sure'"
+        )
     return engine if isinstance(engine, Engine) else _Adapted(engine)
 
 

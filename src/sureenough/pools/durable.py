@@ -59,6 +59,13 @@ def open_own(file: str, flags: int) -> int:
     return os.open(file, flags | getattr(os, "O_NOFOLLOW", 0), 0o666)
 
 
+def check_writable(file: Path) -> None:
+    """Raise the OSError now that would otherwise meet the finished file; nothing remains of the attempt."""
+    part = own_file(file, "part")
+    os.close(open_own(str(part), os.O_WRONLY | os.O_CREAT))
+    part.unlink()
+
+
 def publish(part: Path, file: Path) -> None:
     """Rename a finished temporary file to its final name; its bytes and its name are on disk when this returns."""
     with open(part, "rb+") as handle:

@@ -17,7 +17,8 @@ import numpy as np
 
 from sureenough.core.options import choose_window
 from sureenough.errors import TraceError, UsageError
-from sureenough.pools.json_lines import JsonLinesFile, Line, write_lines
+from sureenough.pools.json_lines import JsonLinesFile, Line, holds_lines, read_lines, write_lines
+from sureenough.pools.parts import is_pool
 from sureenough.pools.path import RecordedPath, RecordedProbe
 from sureenough.pools.read import Pool
 from sureenough.pools.rows import Question
@@ -90,6 +91,19 @@ class Journal(AbstractContextManager["Journal"]):
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def journal_of(output: Path) -> Path:
+    """Where `record` keeps the journal of a pool."""
+    return output.with_name(output.name + ".journal")
+
+
+def recorded_keys(output: Path) -> set[Key]:
+    """The paths that earlier recordings have left: those of the journal, else those of the pool. Nothing is changed."""
+    if output.name and holds_lines(journal := journal_of(output)):
+        return {_key(line, journal, offset) for offset, line in read_lines(journal) if offset}
+    pool = Pool(output) if output.is_file() or (output.is_dir() and is_pool(output)) else ()
+    return {(question.id, path.number) for question in pool for path in question.paths if path.number is not None}
 
 
 def reopen(pool: Pool, file: Path, terms: dict[str, Any]) -> None:

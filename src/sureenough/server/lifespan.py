@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import ctypes
+import errno
 import gc
 import logging
 import socket
@@ -53,9 +54,9 @@ def listen(settings: ServerSettings) -> socket.socket:
     except (OSError, OverflowError) as error:
         listening.close()
         reason = getattr(error, "strerror", None) or error
-        raise UsageError(
-            f"cannot listen on {settings.host} port {settings.port}: {reason}; try another --port"
-        ) from None
+        unusable = isinstance(error, socket.gaierror) or getattr(error, "errno", None) == errno.EADDRNOTAVAIL
+        fix = "give --host an address of this machine" if unusable else "try another --port"
+        raise UsageError(f"cannot listen on {settings.host} port {settings.port}: {reason}; {fix}") from None
     return listening
 
 

@@ -6,6 +6,7 @@ import ipaddress
 import os
 import re
 import socket
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from math import inf
 from pathlib import Path
@@ -156,11 +157,18 @@ def known_host(header: str, settings: ServerSettings) -> bool:
 
 def read_keys(file: Path | None) -> tuple[str, ...]:
     """The keys from a file, one per line, and from the environment, separated by commas."""
-    keys: list[str] = os.environ.get(KEYS_VARIABLE, "").split(",")
-    if file is not None:
-        try:
-            keys += file.read_text("utf-8").splitlines()
-        except (OSError, UnicodeDecodeError) as error:
-            raise UsageError(f"{file} cannot be read: {getattr(error, 'strerror', None) or error}") from None
-    stripped = map(str.strip, keys)
+    keys = _keys_of(os.environ.get(KEYS_VARIABLE, "").split(","))
+    if file is None:
+        return keys
+    try:
+        in_file = _keys_of(file.read_text("utf-8").splitlines())
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{file} cannot be read: {getattr(error, 'strerror', None) or error}") from None
+    if not in_file:  # a server that was meant to have keys must not start without any
+        raise UsageError(f"{file} holds no key: write one per line, or leave --key-file out to serve without keys")
+    return keys + in_file
+
+
+def _keys_of(lines: Iterable[str]) -> tuple[str, ...]:
+    stripped = map(str.strip, lines)
     return tuple(key for key in stripped if key and not key.startswith("#"))

@@ -64,7 +64,8 @@ class Local(ClosedEngine):
             card = reasoner.card()
             object.__setattr__(self, "window", self.window or card.window)
             object.__setattr__(self, "template", self.template or card.template)
-            object.__setattr__(self, "max_path_tokens", self.max_path_tokens or card.longest)
+            if self.max_path_tokens is None:
+                object.__setattr__(self, "max_path_tokens", card.longest)
         elif isinstance(self.model, str) and self.model.startswith(hub.PREFIX):
             hub.parse_hub_name(self.model)
         self.wire()  # refuses bad sampling
@@ -108,8 +109,11 @@ class Local(ClosedEngine):
         fixed = head.bytes + 4 * head.vocabulary * 512 + 64_000_000  # weights, and the buffers of a batch
         slot = self._share(slots) if self.context is not None else self._default_context(head, slots, fixed)
         if head.context and slot > head.context:
+            most = head.context - min(QUESTION_TOKENS, head.context // 2)
+            fix = f"max_path_tokens={most}" if self.context is None else f"context={slots * head.context}"
             raise UsageError(
-                f"{file.name} was trained for {head.context:,} tokens; {slot:,} per path, question included, are more"
+                f"{file.name} was trained for {head.context:,} tokens; {slot:,} per path, question included, are more: "
+                f"give {fix} or less"
             )
         threads = self.threads or (min(2, cores()) if self.builtin else cores())
         return LlamaServerOptions(file, slots, slot, threads, fixed + slots * slot * head.cache_bytes, self.port)
@@ -180,13 +184,13 @@ class LocalConnection(SharedEngine):
         async with self._measuring:
             if key not in self._sizes:
                 self._sizes[key] = await self._prompt_tokens(prompt)
-        size, slot = self._sizes[key], self.server.plan.slot
+        size, plan = self._sizes[key], self.server.plan
         longest = self.connection.engine.max_path_tokens
-        if size + (longest or 1) > slot:
+        if size + (longest or 1) > plan.slot:
             path = "" if longest is None else f" and {longest:,} of a path"
             raise UsageError(
-                f"{size:,} tokens of the question{path} do not fit the {slot:,} of a path's context; "
-                "give a larger context, fewer parallel paths, or a smaller max_path_tokens"
+                f"{size:,} tokens of the question{path} do not fit the {plan.slot:,} of a path's context; "
+                + _more_room(plan, size, longest)
             )
 
     async def _prompt_tokens(self, prompt: Prompt) -> int:
@@ -217,6 +221,18 @@ def cores() -> int:
         return len(os.sched_getaffinity(0))
     except AttributeError:
         return os.cpu_count() or 1
+
+
+def _more_room(plan: LlamaServerOptions, question: int, longest: int | None) -> str:
+    """What to do about a question that leaves a path too little context."""
+    needed = question + (longest or 1)
+    trained = gguf.header(plan.file).context or _rounded(needed)
+    if needed <= trained:
+        return f"give context={plan.slots * min(_rounded(needed), trained)}, or a shorter question"
+    known = f"the model was trained for {trained:,}: give a shorter question"
+    if longest is None or question >= trained:
+        return known
+    return f"{known}, or context={plan.slots * trained} and max_path_tokens={trained - question}"
 
 
 def _rounded(tokens: int) -> int:
