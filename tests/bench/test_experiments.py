@@ -320,7 +320,9 @@ def test_latency_has_seconds_from_live_runs_and_steps_from_pools(source: Source)
     assert values(live, "init") == pytest.approx([2.0, 2.0])
     assert values(live, "final") == pytest.approx([0.5, 0.5])
     assert column(live, "seconds in the paper") == [14577.12, 1007.03]
-    steps = table(run("latency", source), "steps")
+    result = run("latency", source)
+    assert sum(" learned " in note for note in result.notes) == 1, "of the strategy, not of a warm-up that it has not"
+    steps = table(result, "steps")
     parts = zip(values(steps, "init steps"), values(steps, "final steps"), values(steps, "steps"), strict=True)
     assert all(init + final == pytest.approx(total) and final >= 0 for init, final, total in parts)
     assert values(steps, "init steps")[0] == 0 < values(steps, "init steps")[3]

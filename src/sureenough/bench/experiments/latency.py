@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from statistics import fmean
 from typing import Final
 
@@ -45,7 +46,7 @@ def _measure(inputs: Inputs) -> Findings:
     if not inputs.sources:
         return Findings(tables, figures, notes)
     replayed = replay_inputs(inputs, _cells)
-    pairs = [list(zip(one.results[::2], one.results[1::2], strict=True)) for one in replayed]
+    pairs = [_pairs(one.results) for one in replayed]
     title = f"Recorded paths in steps, {pairs[0][0][0].cell.options.parallel} at once"
     rows = [_row(full, init) for one in pairs for full, init in one]
     settings = settings_of([full for one in pairs for full, _ in one])
@@ -56,19 +57,25 @@ def _measure(inputs: Inputs) -> Findings:
 
 
 def _cells(inputs: Inputs, pool: OpenPool) -> list[ReplayCell]:
-    """Each strategy, followed by its warm-up alone, whose steps are those of the init phase."""
+    """Each strategy, followed by its warm-up alone, if it has one: its steps are those of the init phase."""
     parallel = inputs.options.parallel if inputs.options.parallel > 1 else PARALLEL
     cells = []
     for name in inputs.strategies or METHODS:
-        warmup = resolve(name).warmup or 1
         cells.append(ReplayCell(name, name, cell_options(inputs, pool.window, parallel=parallel)))
-        cells.append(ReplayCell(name, name, cell_options(inputs, pool.window, parallel=parallel, paths=warmup)))
+        if warmup := resolve(name).warmup:
+            cells.append(ReplayCell(name, name, cell_options(inputs, pool.window, parallel=parallel, paths=warmup)))
     return cells
 
 
-def _row(full: CellResult, init: CellResult) -> list[Cell]:
+def _pairs(results: Sequence[CellResult]) -> list[tuple[CellResult, CellResult | None]]:
+    """Each strategy with its warm-up alone, if it has one."""
+    rest = iter(results)
+    return [(full, next(rest) if resolve(full.cell.strategy).warmup else None) for full in rest]
+
+
+def _row(full: CellResult, init: CellResult | None) -> list[Cell]:
     steps = full.row.steps
-    init_steps = init.row.steps if resolve(full.cell.strategy).warmup else 0.0
+    init_steps = init.row.steps if init is not None else 0.0
     names: list[Cell] = [full.source.dataset, full.source.model, full.cell.label]
     accuracy = c.measure(full.row.accuracy, full.row.interval)
     return [*names, accuracy, init_steps, steps - init_steps, steps, full.row.tokens]
