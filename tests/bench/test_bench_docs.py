@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 from pathlib import Path
@@ -13,6 +14,7 @@ from sureenough.bench.experiments import EXPERIMENTS
 from sureenough.bench.plan import read_plan
 from sureenough.cli import app
 from sureenough.datasets import DATASETS
+from tests.bench.typed import bench
 
 TEXT = (Path(__file__).parents[2] / "docs" / "bench.md").read_text()
 COMMANDS = [
@@ -43,3 +45,12 @@ def test_its_datasets_are_those_that_there_are() -> None:
     assert [(name, int(count.replace(",", "")), hub or None) for name, count, hub in said] == [
         (name, one.count, one.hub and one.hub.id) for name, one in DATASETS.items()
     ]
+
+
+def test_without_an_experiment_it_lists_them() -> None:
+    text, listed = bench().stdout, json.loads(bench("--json").stdout)
+    assert list(listed["experiments"]) == list(EXPERIMENTS)
+    assert {name: one["questions"] for name, one in listed["datasets"].items()} == {
+        name: dataset.count or None for name, dataset in DATASETS.items()
+    }
+    assert all(name in text for name in [*listed["experiments"], *listed["datasets"]])

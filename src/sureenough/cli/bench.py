@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from dataclasses import asdict, replace
 from functools import partial
@@ -96,7 +97,7 @@ def command(
     if total_tokens is not None and experiment is None and plan is None:
         experiment = "budget"
     if experiment is None and plan is None:
-        typer.echo(_list())
+        typer.echo(_list_as_json() if as_json else _list())
         return
     engine.check_prices(price_in, price_out)
     sampling = {name: value for name, value in asdict(server).items() if name in SAMPLING}
@@ -145,6 +146,12 @@ def _list() -> str:
     lines += ["", "Datasets: --dataset NAME, NAME=FILE for your own copy, or a FILE of questions"]
     lines += [f"  {name:14} {f'{one.count:,}' if one.count else '':>5}  {one.about}" for name, one in DATASETS.items()]
     return "\n".join(lines)
+
+
+def _list_as_json() -> str:
+    experiments = {name: one.about for name, one in EXPERIMENTS.items()}
+    datasets = {name: {"questions": one.count or None, "about": one.about} for name, one in DATASETS.items()}
+    return json.dumps({"experiments": experiments, "datasets": datasets}, ensure_ascii=False)
 
 
 def _datasets(names: Texts, columns: str | None, kind: str | None, template: str | None) -> list[Any] | None:
