@@ -38,7 +38,7 @@ def test_a_healthy_server(reused: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    ("manner", "name", "good", "cure"),
+    ("manner", "name", "good", "fix"),
     [
         (Manner(logprobs=False), "top-k", False, "--max-logprobs 20"),
         (Manner(more_candidates=-15), "top-k", False, "--max-logprobs 20"),
@@ -49,10 +49,10 @@ def test_a_healthy_server(reused: bool) -> None:
         (Manner(scaled=True), "raw", False, "SGLANG_RETURN_ORIGINAL_LOGPROB"),
     ],
 )
-def test_defects_of_a_server_and_their_fixes(manner: Manner, name: str, good: bool | None, cure: str) -> None:
+def test_defects_of_a_server_and_their_fixes(manner: Manner, name: str, good: bool | None, fix: str) -> None:
     check = examined(manner)[name]
     assert check.good is good
-    assert cure in check.cure
+    assert fix in check.fix
 
 
 @pytest.mark.parametrize(

@@ -94,8 +94,8 @@ def _show(check: Check) -> None:
     if check.skipped_by is not None:
         return
     echo(f"{MARKS[check.good]} {check.name:10} {check.found}")
-    if check.good is not True and check.cure:
-        echo(f"  {'':10} fix: {check.cure}")
+    if check.good is not True and check.fix:
+        echo(f"  {'':10} fix: {check.fix}")
 
 
 def summary(checks: Sequence[Check]) -> Iterator[str]:

@@ -30,7 +30,7 @@ class Check(NamedTuple):
     name: str
     good: bool | None
     found: str
-    cure: str = ""
+    fix: str = ""
     skipped_by: str | None = None  # the failed check that has the same cause
 
 
@@ -61,7 +61,7 @@ def _once(check: Check, earlier: list[Check]) -> Check:
     if check.good is True:
         return check
     for other in earlier:
-        same_error = other.found == check.found or (check.cure and other.cure == check.cure)
+        same_error = other.found == check.found or (check.fix and other.fix == check.fix)
         if other.good is False and (same_error or check.found == NO_LOGPROBS):
             return Check(check.name, None, f"skipped, for the same reason as {other.name}", skipped_by=other.name)
     return check
