@@ -25,7 +25,7 @@ from sureenough.bench.result import read as read_result
 from sureenough.bench.settings import changed_settings
 from sureenough.bench.source import Source, ranking_term
 from sureenough.bench.strategy_lists import fitting
-from sureenough.core.options import RunOptions
+from sureenough.core.options import RunOptions, fitting_warmup
 from sureenough.datasets.load import Loaded, load
 from sureenough.errors import UsageError
 from sureenough.pools.durable import resumable
@@ -151,7 +151,7 @@ def _refuse_small_budget(work: PreparedPlan) -> None:
         if work.cells and warmup > work.plan.budget:
             raise UsageError(
                 f"{spec} warms up with {warmup} paths, the plan records {work.plan.budget}: allow at least {warmup} "
-                f"with --paths, or ask for {spec.partition(':')[0]}:warmup={max(1, work.plan.budget // 2)}"
+                f"with --paths, or ask for {spec.partition(':')[0]}:warmup={fitting_warmup(work.plan.budget)}"
             )
 
 

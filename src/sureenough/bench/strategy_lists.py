@@ -7,6 +7,7 @@ from itertools import pairwise
 from typing import Final
 
 from sureenough.bench.pipeline import OpenPool
+from sureenough.core.options import fitting_warmup
 from sureenough.pools import Pool
 from sureenough.spec import parse
 
@@ -19,7 +20,7 @@ def fitting(names: Sequence[str], paths: int) -> tuple[list[str], list[str]]:
     long = [name for name in names if parse(name).warmup > paths]
     if not long:
         return list(names), []
-    half = paths // 2
+    half = fitting_warmup(paths)
     specs = [f"{name}{',' if ':' in name else ':'}warmup={half}" if name in long else name for name in names]
     note = f"there are {paths} paths per question, fewer than the warm-up of {', '.join(long)}"
     if half < LEAST_WARMUP:

@@ -119,7 +119,7 @@ class RunOptions:
             verb = "record" if recorded else "allow"
             raise UsageError(
                 f"{strategy.name} warms up with {strategy.warmup} paths, {there}: {verb} at least {strategy.warmup} "
-                f"paths, or ask for {strategy.name}:warmup={max(1, self.paths // 2)}"
+                f"paths, or ask for {strategy.name}:warmup={fitting_warmup(self.paths)}"
             )
 
     def with_recorded(self, paths: int, strategy: Strategy) -> RunOptions:
@@ -150,6 +150,11 @@ DEFAULT_WINDOW: Final = 2048
 """The paper's window: the longest that is chosen, and the one that is chosen from no lengths at all."""
 SMALLEST_WINDOW: Final = 16
 """The shortest window that is chosen."""
+
+
+def fitting_warmup(paths: int) -> int:
+    """The warm-up for a budget that is smaller than a strategy's own: half of it; all of it would save nothing."""
+    return max(1, paths // 2)
 
 
 def choose_window(lengths: Sequence[int], longest: int = DEFAULT_WINDOW) -> int:

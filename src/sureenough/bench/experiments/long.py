@@ -29,6 +29,7 @@ from sureenough.bench.recommendation import recommend, with_margin
 from sureenough.bench.replay_units import ReplayCell
 from sureenough.bench.result import Cell, Figure, ResultColumn, Table
 from sureenough.bench.strategy_lists import LEAST_WARMUP, fitting_pool, recorded_paths
+from sureenough.core.options import fitting_warmup
 from sureenough.core.strategy import Strategy
 from sureenough.spec import resolve
 
@@ -124,7 +125,7 @@ def _probed(opened: OpenPool) -> list[str]:
 def _sure_with_gates(opened: OpenPool, budget: int | None) -> list[Strategy]:
     """`sure` that prunes by the gates of others, and the same without a gate: what the warm-up alone costs."""
     paths = recorded_paths(opened.pool)
-    warmup = min(SURE_WARMUP, min(paths, budget or paths) // 2)
+    warmup = min(SURE_WARMUP, fitting_warmup(min(paths, budget or paths)))
     if warmup < LEAST_WARMUP:
         return []
     sure = replace(resolve("sure"), warmup=warmup)
