@@ -216,10 +216,9 @@ def _run_live(work: PreparedPlan, folder: RunFolder, meter: ProgressMeter) -> li
         if plan.total_tokens is not None:
             return _allocate(work, folder, lines, plan.total_tokens, options)
         for cell in work.cells:
-            for strategy in work.strategies:
-                jobs = list(jobs_of(cell, strategy, plan.live_repeats))
-                run_cell(cell, jobs, lines, done, options, plan.at_once or cell.model.servers, meter)
-                keys += [job.key for job in jobs]
+            jobs = [list(jobs_of(cell, strategy, plan.live_repeats)) for strategy in work.strategies]
+            run_cell(cell, jobs, lines, done, options, plan.at_once or cell.model.servers, meter)
+            keys += [job.key for own in jobs for job in own]
     runs = {run.key: run for run in read_runs(folder.runs)}
     return [runs[key] for key in keys]
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from math import inf
 from pathlib import Path
@@ -19,7 +20,7 @@ from sureenough.bench.settings import changed_settings
 from sureenough.core.events import Json
 from sureenough.core.options import RunOptions
 from sureenough.core.outcome import Outcome
-from sureenough.drivers.executor import Executor, OpenExecutor
+from sureenough.drivers.executor import OpenExecutor
 from sureenough.drivers.record import RecordQuestion
 from sureenough.drivers.run_log_writer import RunLogWriter
 from sureenough.engines.base import Engine, SharedEngine
@@ -114,35 +115,48 @@ def resumed(options: RunOptions, file: Path, *, planned: bool) -> tuple[RunOptio
 
 def run_cell(
     cell: RecordingCell,
-    jobs: Sequence[LiveJob],
+    by_strategy: Sequence[Sequence[LiveJob]],
     lines: JsonLinesFile,
     done: set[Key],
     options: RunOptions,
     at_once: int,
     meter: ProgressMeter,
 ) -> None:
-    """Run the jobs that are not done, `at_once` questions at a time."""
-    missing = [job for job in jobs if job.key not in done]
-    label = f"{jobs[0].strategy} live, {cell.label}"
-    meter.begin(label, len(jobs) - len(missing), len(jobs), len(jobs) - len(missing), len(jobs))
-    if missing:
-        asyncio.run(_run_all(missing, cell.model.runs_on, lines, options, at_once, meter))
-        done.update(job.key for job in missing)
+    """Run the jobs that are not done, one strategy after another, `at_once` questions at a time, on one engine."""
+    asyncio.run(_run_strategies(cell, by_strategy, lines, done, options, at_once, meter))
 
 
-async def _run_all(
-    jobs: Iterable[LiveJob],
-    executor: Executor,
+async def _run_strategies(
+    cell: RecordingCell,
+    by_strategy: Sequence[Sequence[LiveJob]],
     lines: JsonLinesFile,
+    done: set[Key],
     options: RunOptions,
     at_once: int,
     meter: ProgressMeter,
+) -> None:
+    async with AsyncExitStack() as stack:
+        ready: OpenExecutor | None = None
+        for jobs in by_strategy:
+            missing = [job for job in jobs if job.key not in done]
+            label, count = f"{jobs[0].strategy} live, {cell.label}", len(jobs) - len(missing)
+            meter.begin(label, count, len(jobs), count, len(jobs))
+            if missing and ready is None:
+                executor, parallel = cell.model.runs_on, at_once * options.parallel
+                ready = await stack.enter_async_context(executor.open(parallel=parallel, calls=at_once))
+            if missing and ready is not None:
+                await _run_all(missing, ready, lines, options, meter)
+                done.update(job.key for job in missing)
+
+
+async def _run_all(
+    jobs: Iterable[LiveJob], ready: OpenExecutor, lines: JsonLinesFile, options: RunOptions, meter: ProgressMeter
 ) -> None:
     remaining = iter(jobs)
     errors: list[Exception] = []
     workers: list[asyncio.Task[None]] = []
 
-    async def worker(ready: OpenExecutor) -> None:
+    async def worker() -> None:
         for job in remaining:
             try:
                 run: LiveRun = await ready.call(run_job, job, options)
@@ -154,9 +168,8 @@ async def _run_all(
                 return
             meter.step(run.tokens["total"], True)
 
-    parallel = at_once * options.parallel
-    async with executor.open(parallel=parallel, calls=at_once) as ready, asyncio.TaskGroup() as tasks:
-        workers += [tasks.create_task(worker(ready)) for _ in range(ready.slots)]
+    async with asyncio.TaskGroup() as tasks:
+        workers += [tasks.create_task(worker()) for _ in range(ready.slots)]
     if errors:
         raise errors[0]
 

@@ -20,6 +20,7 @@ from sureenough.engines.openai.wire import FINISH_REASONS
 from sureenough.engines.vllm.loaded_model import LoadedModel
 from sureenough.engines.vllm.path_record import Progress
 from sureenough.engines.vllm.protocol import K, WatchRequest, is_countable
+from sureenough.engines.vllm.token_texts import GrowingTexts, TokenTexts
 from sureenough.engines.vllm.versions import check_version, installed_version
 from sureenough.errors import EngineError, EngineRejected, UsageError
 
@@ -131,13 +132,15 @@ class VLLM:
         encoded = beginning
         if isinstance(beginning, str):
             encoded = self._loaded.tokenizer.encode(beginning, add_special_tokens=False)
-        ids, path = [*self._prompt_ids(prompt), *encoded], _GrowingPath()
+        # Without stop texts vLLM need not decode every token: here each is decoded once, and then known.
+        texts = self._loaded.token_texts if self._loaded.token_texts.exact and not options.stop else None
+        ids, path = [*self._prompt_ids(prompt), *encoded], _GrowingPath(texts)
         if encoded and len(ids) >= self._context:  # a path at its limit is one that was cut
             yield Chunk(finish="length")
             return
-        k = None if not prompt.signals else K if options.confidence else 1
+        k = None if not prompt.signals else K if options.confidence else 0
         params = self._params(len(ids), seed, k=k, request=None, changes=options.sampling())
-        params.detokenize = True
+        params.detokenize = texts is None
         try:
             generated = self._loaded.engine.generate(
                 {"prompt_token_ids": ids}, params, f"rest-{next(self._request_numbers):08}"
@@ -193,8 +196,9 @@ class VLLM:
 class _GrowingPath:
     """What has come of one path."""
 
-    def __init__(self) -> None:
+    def __init__(self, texts: TokenTexts | None = None) -> None:
         self.ids: list[int] = []
+        self._texts = None if texts is None else GrowingTexts(texts)  # None: vLLM decodes the text
         self.finish = "stop"
         self.tokens = 0  # passed on
         self.cached_tokens: int | None = None
@@ -208,30 +212,36 @@ class _GrowingPath:
         self.ids += delta.token_ids
         self.finish = delta.finish_reason or self.finish
         text = delta.text or ""  # empty unless text is decoded as it grows
+        texts = [""] * len(delta.token_ids) if self._texts is None else self._texts.add(delta.token_ids)
+        if self._texts is not None:
+            text = "".join(texts)
         if k is not None and delta.token_ids:
-            return Chunk(_tokens(delta.logprobs, k), text=text, logprobs=_sampled_logprobs(delta.logprobs))
+            logprobs = _sampled_logprobs(delta.logprobs)
+            return Chunk(_tokens(delta.logprobs, texts, k), text=text, logprobs=logprobs)
         return self._count(len(self.ids), text)
 
     def last(self, prompt_tokens: int) -> Chunk:
-        """Its end, without text; an error if vLLM gave it up."""
+        """Its end, with text that is still missing; an error if vLLM gave it up."""
         if self.finish not in FINISH_REASONS:
             raise EngineError(f"vLLM ended the path with the finish reason {str(self.finish)[:40]!r}")
         finish = FINISH_REASONS[self.finish]
-        return Chunk(finish=finish, prompt_tokens=prompt_tokens, cached_tokens=self.cached_tokens)
+        text = "" if self._texts is None else self._texts.rest()
+        return Chunk(text=text, finish=finish, prompt_tokens=prompt_tokens, cached_tokens=self.cached_tokens)
 
     def _count(self, tokens: int, text: str = "", tail: float | None = None) -> Chunk | None:
         new, self.tokens = tokens - self.tokens, max(tokens, self.tokens)
         return Chunk(unread=new, text=text, tail=tail) if new > 0 or text else None
 
 
-def _tokens(flat: Any, k: int) -> list[Token]:
-    """Signals of the tokens of one output.
+def _tokens(flat: Any, texts: Sequence[str], k: int) -> list[Token]:
+    """Signals of the tokens of one output, from k candidates; with none, what the sampled token alone tells.
 
     The sampled token's own entry comes first, apart from the candidates; but if vLLM has joined several outputs into
     one, a token that is among its candidates comes once. The last entries are the candidates in both cases.
     """
-    bounds = zip(flat.start_indices, flat.end_indices, strict=True)
-    return [Token("", *token_signals(flat.logprobs[start:end][-k:], k)) for start, end in bounds]
+    k = k or 1
+    bounds = zip(texts, flat.start_indices, flat.end_indices, strict=True)
+    return [Token(text, *token_signals(flat.logprobs[start:end][-k:], k)) for text, start, end in bounds]
 
 
 def _sampled_logprobs(flat: Any) -> list[float]:

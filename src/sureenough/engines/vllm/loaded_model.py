@@ -16,6 +16,7 @@ from sureenough.engines.vllm.client import settled_counts
 from sureenough.engines.vllm.path_record import parse_summary
 from sureenough.engines.vllm.protocol import LOGITS_PROCESSOR, SCHEDULER, K, WatchRequest, server_environment
 from sureenough.engines.vllm.server.records_socket import ProgressReader, request_progress, request_record
+from sureenough.engines.vllm.token_texts import TokenTexts
 from sureenough.errors import EngineError
 
 
@@ -24,6 +25,7 @@ class LoadedModel:
 
     engine: Any = None
     tokenizer: Any = None
+    token_texts: TokenTexts
     _socket_path = ""
     _progress: ProgressReader
 
@@ -60,6 +62,7 @@ class LoadedModel:
             engine = AsyncLLM.from_engine_args(AsyncEngineArgs(model=self._model, **arguments))
             resources.callback(engine.shutdown)
             self.tokenizer, self._progress = engine.get_tokenizer(), ProgressReader(socket_path)
+            self.token_texts = TokenTexts(self.tokenizer)
             self.engine, self._socket_path, self._resources = engine, socket_path, resources.pop_all()
             del engine  # an import error that vLLM remembers keeps this frame, and what is in it
 

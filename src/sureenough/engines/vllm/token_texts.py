@@ -1,0 +1,55 @@
+"""The text of every token, from a tokenizer whose tokens have one, whatever stands before them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+UNFINISHED: Final = "\ufffd"
+LONGEST_CHARACTER: Final = 4
+"""Tokens of one character at most: it has so many bytes."""
+TRIED: Final = "Let x = 12.\n\n So  y is 3(x-1)\n"
+
+
+class TokenTexts:
+    """Texts of single tokens, each decoded once."""
+
+    def __init__(self, tokenizer: Any) -> None:
+        self._tokenizer = tokenizer
+        self._texts: dict[int, str] = {}
+        ids = tokenizer.encode(TRIED, add_special_tokens=False)
+        # Some tokenizers leave out the space before a token that stands alone.
+        self.exact = "".join(map(self.text, ids)) == self.decoded(ids) == TRIED
+
+    def text(self, token: int) -> str:
+        text = self._texts.get(token)
+        if text is None:
+            text = self._texts[token] = self.decoded([token])
+        return text
+
+    def decoded(self, ids: Iterable[int]) -> str:
+        return str(self._tokenizer.decode(list(ids), skip_special_tokens=True))
+
+
+class GrowingTexts:
+    """The texts of a path's tokens as they come; a character of several tokens is the text of the last of them."""
+
+    def __init__(self, texts: TokenTexts) -> None:
+        self._texts = texts
+        self._held: list[int] = []
+
+    def add(self, ids: Iterable[int]) -> list[str]:
+        """One text for each of these tokens."""
+        return [self._next(token) for token in ids]
+
+    def rest(self) -> str:
+        """What is left of a character that never became whole."""
+        return self._texts.decoded(self._held)
+
+    def _next(self, token: int) -> str:
+        text = self._texts.decoded([*self._held, token]) if self._held else self._texts.text(token)
+        if text.endswith(UNFINISHED) and len(self._held) + 1 < LONGEST_CHARACTER:
+            self._held.append(token)
+            return ""
+        self._held.clear()
+        return text
