@@ -70,7 +70,7 @@ class Command:
 
 def engine(options: argparse.Namespace) -> dict[str, Any]:
     """The arguments of every command's engine."""
-    arguments = {"name": options.name, "model": options.model, "max_model_len": options.context}
+    arguments = {"name": options.name, "go": options.go, "model": options.model, "max_model_len": options.context}
     arguments |= {"max_path_tokens": options.max_path_tokens, "max_num_seqs": 512, "disable_log_stats": True}
     if options.cache_gb:
         # vLLM does not start if less than this share of the GPU is free, although it takes only the cache's size.
@@ -164,6 +164,7 @@ def main() -> None:
     parser.add_argument("--max-path-tokens", type=int, default=1024)
     parser.add_argument("--cache-gb", type=float, help="cache of each command, if several share a GPU")
     parser.add_argument("--await-model", action="store_true", help="wait until MODEL/config.json is written")
+    parser.add_argument("--go", help="load the models, and wait until this file exists")
     parser.add_argument("--vllm", default="{}", help="further arguments of vLLM's engine, as JSON")
     options, passed = parser.parse_known_args()
     if options.what == "tables":
