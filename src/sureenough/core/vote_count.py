@@ -7,10 +7,11 @@ from dataclasses import replace
 from math import isnan
 
 from sureenough.core.counting import CountingOrder
-from sureenough.core.events import Action, Fate, Regrouped, Summary
+from sureenough.core.events import Action, Fate, Regrouped, Stop, Summary
 from sureenough.core.first_paths import FirstPaths
 from sureenough.core.learning import LearnerState
 from sureenough.core.options import RunOptions
+from sureenough.core.outcome import Outcome, build_outcome
 from sureenough.core.path import PathState
 from sureenough.core.probe_votes import ProbeVotes
 from sureenough.core.pruning import OPEN_GATE
@@ -27,14 +28,14 @@ class VoteCount:
         self,
         strategy: Strategy,
         options: RunOptions,
-        paths: list[PathState],
         longest_window: int,
         learned: Mapping[int, LearnerState] | None,
         changed: Callable[[int], None],
     ) -> None:
         """`changed` is called with the number of a path that was counted."""
         self.strategy, self.options = strategy, options
-        self._paths, self._longest_window, self._learned, self._changed = paths, longest_window, learned, changed
+        self.paths = paths = list[PathState]()
+        self._longest_window, self._learned, self._changed = longest_window, learned, changed
         budget = options.paths or 1
         self.window, self.window_paths = options.window, 0  # paths whose lengths chose the window
         self._reads, self._needs_certainty = strategy.reads_confidence, strategy.needs_certainty
@@ -92,6 +93,14 @@ class VoteCount:
             self.settled = False  # by probes, if it was: these votes count all the same
             self._count_passed()
 
+    def outcome(self, stop: Stop, steps: int) -> Outcome:
+        """The result of the run; `steps` is the longest chain of tokens generated one after another."""
+        gate = self.gate if self.calibrated and self.strategy.prunes else None
+        out = build_outcome(self.strategy, self.options, self.paths, self.poll, stop, steps, gate)
+        if self.by_probes is not None:
+            out = self.by_probes.complete(out)
+        return replace(out, window_paths=self.window_paths) if self.window_paths else out
+
     def _count_votes(self) -> Sequence[Action]:
         """Count paths in their order, one at a time, until the stop rule is satisfied or a class is missing."""
         if self.window is None and self._reads:
@@ -133,7 +142,7 @@ class VoteCount:
         self.options = replace(self.options, window=self.window)
         self._use_learned()
         if self._reads:
-            for path in self._paths:
+            for path in self.paths:
                 if path.fate is Fate.KEPT:
                     path.summarise(self.window)
 
@@ -151,11 +160,11 @@ class VoteCount:
         if self.window is None:
             self._choose_window()
         self.calibrated = True
-        kept = [path for path in self._paths if path.fate is Fate.KEPT]
+        kept = [path for path in self.paths if path.fate is Fate.KEPT]
         if self.strategy.prunes:
             self.gate = self.strategy.calibrate([path.calibration_windows() for path in kept])
         self.poll.warmup = [path.lowest for path in kept]
-        for path in self._paths:
+        for path in self.paths:
             self._count(path)
         self.sampling = True
         self.settled = self.strategy.stop(self.poll)
