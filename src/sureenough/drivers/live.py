@@ -7,10 +7,9 @@ server that is gone), every stream is closed and the vote so far is the outcome.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from contextlib import aclosing
+from collections.abc import Iterable, Sequence
+from contextlib import aclosing, suppress
 from dataclasses import replace
-from functools import partial
 from typing import Final
 
 from sureenough.answers import Judge
@@ -32,18 +31,18 @@ from sureenough.core.events import (
     Stop,
     Summary,
     Tokens,
-    path_seed,
 )
 from sureenough.core.outcome import Outcome
 from sureenough.core.session import Session
 from sureenough.core.weights import NO_CERTAINTY
+from sureenough.drivers.expiry import wait_or_expire
 from sureenough.drivers.judging import classes_in_run, extract_in_run
 from sureenough.drivers.live_account import LiveAccount
 from sureenough.drivers.observers import ObservedEvent, Observer, Observers, PathTruncated, RunStarted
-from sureenough.drivers.path_failures import PathFailures
+from sureenough.drivers.path_failures import PathFailures, Work
 from sureenough.drivers.path_stream import PathStream
 from sureenough.drivers.probes import LiveProbes
-from sureenough.drivers.search import LiveSearch
+from sureenough.drivers.search import LiveSearch, SearchCallbacks
 from sureenough.engines.base import Chunk, Engine, Prompt, as_chunk, opened
 from sureenough.errors import UsageError
 from sureenough.spec import render
@@ -68,13 +67,9 @@ async def run(
 ) -> Outcome:
     """Run a new session to its end. Cancelling this, or the result of `until`, ends the run with the vote so far."""
     live = _LiveRun(prompt, session, judge, tuple(observers))
-    if until is not None:
-        until.add_done_callback(live.on_until)
     try:
-        return await live.run(engine)
+        return await live.run(engine, until)
     finally:
-        if until is not None:
-            until.remove_done_callback(live.on_until)
         live.failures.error = live.account.lost = None  # they refer to frames, and these to the run and all its buffers
 
 
@@ -83,44 +78,26 @@ class _LiveRun:
         probed, reads = session.strategy.probe is not None, session.strategy.reads_confidence
         searches = session.strategy.search is not None
         self.prompt = replace(prompt, signals=reads or searches, growing_text=probed)
-        self.probes = LiveProbes(self.prompt, judge, session.options.seed, self.receive) if probed else None
-        self.search = (
-            LiveSearch(self.prompt, session.options.parallel, self.receive, confidence=reads) if searches else None
-        )
         self.session, self.judge = session, judge
         self.observers = Observers(observers)
         self.streams: dict[int, PathStream] = {}
-        self.classes: Regrouped = Regrouped({})
         self.classifying: asyncio.Task[None] | None = None
         self.stopped = asyncio.Event()
-        self.engine: Engine | None = None  # once it is open
-        self.timers: list[asyncio.TimerHandle] = []
+        self.is_open = False  # the engine
+        self.closing: asyncio.TimerHandle | None = None
         self.account = LiveAccount()
         self.failures = PathFailures(self.account, self.lose, self.stopped.set, self.expire)
+        options = session.options
+        self.probes = LiveProbes(self.prompt, judge, options.seed, self.receive, self.begin) if probed else None
+        callbacks = SearchCallbacks(self.receive, self.begin, self.failures.reached, self.end_search)
+        self.search = LiveSearch(self.prompt, options.parallel, callbacks, confidence=reads) if searches else None
 
-    @property
-    def open_engine(self) -> Engine:
-        assert self.engine is not None
-        return self.engine
-
-    async def run(self, engine: Engine) -> Outcome:
-        loop, cancels = asyncio.get_running_loop(), 0
+    async def run(self, engine: Engine, until: asyncio.Future[Reason] | None) -> Outcome:
+        self.engine = engine
         self.work = asyncio.ensure_future(self.run_paths(engine))
-        deadline = self.session.options.deadline
-        if deadline is not None:
-            self.timers.append(loop.call_later(deadline, self.expire, "deadline"))
-        while not self.work.done():
-            try:
-                await asyncio.wait([self.work])
-            except asyncio.CancelledError:
-                cancels += 1
-                self.expire("interrupted")
-        for timer in self.timers:
-            timer.cancel()
-        task = asyncio.current_task()
-        while cancels and task is not None:  # the vote so far is the reply to a cancellation
-            task.uncancel()
-            cancels -= 1
+        await wait_or_expire(self.work, self.expire, self.session.options.deadline, until)
+        if self.closing is not None:
+            self.closing.cancel()
         if not self.work.cancelled():
             self.work.result()
         if self.failures.error is not None:
@@ -130,22 +107,18 @@ class _LiveRun:
     async def run_paths(self, engine: Engine) -> None:
         width = self.session.options.parallel * (1 if self.probes is None else 2)  # a path and its probe at once
         async with opened(engine, width) as self.engine:
+            self.is_open = True
             async with asyncio.TaskGroup() as self.tasks:
-                self.session.receive(self.classes)  # from now on, no vote is counted before its class is known
+                self.session.receive(Regrouped({}))  # from now on, no vote is counted before its class is known
                 first = self.session.begin()
                 self.failures.expect(len(first), self.session.options.parallel)
                 self.carry_out(RunStarted(), first)
                 await self.stopped.wait()
                 self.close_streams()
             if self.account.cut:
-                await self.read_counters(self.engine)
-
-    async def read_counters(self, engine: Engine) -> None:
-        try:
-            async with asyncio.timeout(COUNTER_SECONDS):
-                self.account.server_count = await engine.generated_tokens()
-        except TimeoutError:
-            pass
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(COUNTER_SECONDS):
+                        self.account.server_count = await self.engine.generated_tokens()
 
     # -- events and actions
 
@@ -163,16 +136,13 @@ class _LiveRun:
                 case Cancel(number):
                     if number in self.streams:
                         self.streams[number].close(interrupt=number != current)
-                    if self.probes is not None:
-                        self.probes.cancel(number)
-                    if self.search is not None:
-                        self.search.cancel(number)
+                    for requests in (self.probes, self.search):
+                        if requests is not None:
+                            requests.cancel(number)
                 case Extend() | Adopt() | Compute() if self.search is not None:
-                    self.search_on(self.search, action)
-                case Probe(number) if self.probes is not None:
-                    seed = path_seed(self.session.options.seed, number)
-                    work = partial(self.probes.ask, action, self.open_engine)
-                    self.probes.pending[number] = self.begin(work, number, seed, "probe", counted=False)
+                    self.search.carry_out(action, self.engine)
+                case Probe() if self.probes is not None:
+                    self.probes.carry_out(action, self.engine)
                 case Classify(answers):
                     self.classifying = self.tasks.create_task(self.classify(answers), name="classes")
                 case Stop():
@@ -183,12 +153,8 @@ class _LiveRun:
     def expire(self, reason: Reason) -> None:
         if not self.session.done:
             self.receive(Expired(reason))
-        if self.engine is None:
-            self.work.cancel()  # it is still being opened
-
-    def on_until(self, until: asyncio.Future[Reason]) -> None:
-        if not until.cancelled():
-            self.expire(until.result())
+        if not self.is_open:
+            self.work.cancel()
 
     def close_streams(self) -> None:
         for stream in list(self.streams.values()):
@@ -197,40 +163,14 @@ class _LiveRun:
             self.search.close()
         if self.classifying is not None:
             self.classifying.cancel()
-        self.timers.append(asyncio.get_running_loop().call_later(CLOSE_SECONDS, self.work.cancel))
+        self.closing = asyncio.get_running_loop().call_later(CLOSE_SECONDS, self.work.cancel)
 
     # -- one path
 
-    def begin(
-        self, work: Callable[[], Awaitable[None]], path: int, seed: int, name: str, *, counted: bool = True
-    ) -> asyncio.Task[None]:
+    def begin(self, work: Work, path: int, seed: int, name: str, *, counted: bool = True) -> asyncio.Task[None]:
         """A task whose failure is that of its path."""
-
-        async def handled() -> None:
-            with self.failures.handled(path, seed, counted=counted):
-                await work()
-
-        return self.tasks.create_task(handled(), name=f"path {path}, {name}")
-
-    def search_on(self, search: LiveSearch, action: Extend | Adopt | Compute) -> None:
-        """Begin a branch or a computation, or keep what was adopted; the answer is read from the whole text."""
-        if isinstance(action, Extend):
-            sampling = partial(self.sample, search, action)
-            task = self.begin(sampling, action.path, action.seed, f"branch {action.branch}", counted=False)
-        elif isinstance(action, Compute):
-            task = self.begin(partial(search.compute, action), action.path, 0, "computation")
-        else:
-            text = search.adopt(action)
-            if not action.ends:
-                return
-            ending = partial(self.end_search, action.path, text, action.growth.truncated)
-            task = self.begin(ending, action.path, 0, "answer")
-        search.add(action.path, task)
-
-    async def sample(self, search: LiveSearch, action: Extend) -> None:
-        """Sample one branch of a search; if it is lost, its path is."""
-        await search.extend(action, self.open_engine)
-        self.failures.reached()
+        handled = self.failures.run(work, path, seed, counted=counted)
+        return self.tasks.create_task(handled, name=f"path {path}, {name}")
 
     async def end_search(self, number: int, text: str, truncated: bool) -> None:
         """The search for a path is over."""
@@ -246,7 +186,10 @@ class _LiveRun:
                 if held:
                     await asyncio.sleep(HELD_START)
                 stream.requested = True
-                async with aclosing(self.open_engine.stream(self.prompt_for(stream), seed=start.seed)) as chunks:
+                prompt = self.prompt
+                if self.probes is None:  # an engine that watches a path cannot end it at a probe
+                    prompt = stream.watched(prompt, self.session.options.window)
+                async with aclosing(self.engine.stream(prompt, seed=start.seed)) as chunks:
                     async for chunk in chunks:
                         self.read(stream, as_chunk(chunk))
                         if stream.closed:
@@ -260,12 +203,6 @@ class _LiveRun:
             self.streams.pop(start.path, None)
             if self.probes is not None:
                 self.probes.path_ended(start.path)
-
-    def prompt_for(self, stream: PathStream) -> Prompt:
-        """The prompt, with this path's gate for engines that watch their own paths."""
-        if self.probes is not None:  # an engine that watches it cannot end it at a probe
-            return self.prompt
-        return stream.watched(self.prompt, self.session.options.window)
 
     def read(self, stream: PathStream, chunk: Chunk) -> None:
         if self.probes is not None:
@@ -300,8 +237,7 @@ class _LiveRun:
         """Which of these answers mean the same; comparing may be slow, so it runs off the loop."""
         classes, note = await classes_in_run(self.judge, answers)
         self.account.note(note)
-        self.classes = Regrouped(classes)
-        self.receive(self.classes)
+        self.receive(Regrouped(classes))
 
     def lose(self, number: int) -> None:
         if self.search is not None:

@@ -48,7 +48,7 @@ class LiveAccount:
         self.estimated |= stream.estimated
 
     def complete(
-        self, out: Outcome, engine: Engine | None, judge: Judge, probes: LiveProbes | None, search: LiveSearch | None
+        self, out: Outcome, engine: Engine, judge: Judge, probes: LiveProbes | None, search: LiveSearch | None
     ) -> Outcome:
         """The session's outcome with the rest of its cost, and with all notes.
 
@@ -58,7 +58,7 @@ class LiveAccount:
         voted = out.votes or out.abstained
         if self.lost is not None and not voted and out.reason in ("engine", "budget"):
             raise self.lost
-        known = not self.cut or engine is None or engine.stops_at_once or self.server_count is not None
+        known = not self.cut or engine.stops_at_once or self.server_count is not None
         overrun = out.tokens.overrun + max(0, (self.server_count or 0) - out.tokens.total)
         prompt = self.prompt_tokens * self.accepted
         tokens = replace(out.tokens, prompt=prompt, cached=self.cached_tokens, overrun=overrun, overrun_known=known)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
@@ -13,6 +13,8 @@ from sureenough.errors import EngineError, EngineRejected, EngineUnavailable, Mi
 
 FEWEST_REFUSALS: Final = 4
 """A server that refuses all first paths at once, and not fewer than these, is gone."""
+Work = Callable[[], Awaitable[None]]
+"""What a task does; not a coroutine, which would have to be awaited even if the task is cancelled before it begins."""
 
 
 class PathFailures:
@@ -36,6 +38,11 @@ class PathFailures:
     def reached(self) -> None:
         """The server has sent something."""
         self._unavailable = 0
+
+    async def run(self, work: Work, path: int, seed: int, *, counted: bool = True) -> None:
+        """Do the work of a path, with its errors handled."""
+        with self.handled(path, seed, counted=counted):
+            await work()
 
     @contextmanager
     def handled(self, path: int, seed: int, *, counted: bool = True) -> Iterator[None]:

@@ -6,6 +6,7 @@ import asyncio
 import re
 from collections.abc import Callable, Iterator
 from contextlib import aclosing
+from functools import partial
 from typing import Final
 
 from sureenough.answers import Judge
@@ -91,11 +92,19 @@ def _end_of_box(text: str) -> int | None:
 class LiveProbes:
     """The probes of a live run, and what they cost."""
 
-    def __init__(self, prompt: Prompt, judge: Judge, seed: int, receive: Callable[[Probed], None]) -> None:
-        self._prompt, self._judge, self._seed, self._receive = prompt, judge, seed, receive
+    def __init__(
+        self,
+        prompt: Prompt,
+        judge: Judge,
+        seed: int,
+        receive: Callable[[Probed], None],
+        begin: Callable[..., asyncio.Task[None]],
+    ) -> None:
+        """`begin` is that of the live run."""
+        self._prompt, self._judge, self._seed, self._receive, self._begin = prompt, judge, seed, receive, begin
         self._texts: dict[int, GrowingText] = {}
         self._ended: set[int] = set()  # paths whose streams are over
-        self.pending: dict[int, asyncio.Task[None]] = {}
+        self._pending: dict[int, asyncio.Task[None]] = {}
         self.reread = self.cached = 0  # prompt tokens
         self._least_read: int | None = None  # prompt tokens less the tokens of the path that were sent
         self._lost: EngineError | None = None  # the latest probe that failed
@@ -108,21 +117,26 @@ class LiveProbes:
     def path_ended(self, path: int) -> None:
         """The stream of a path is over; its text is needed until all that it sent has been probed."""
         self._ended.add(path)
-        if path not in self.pending:
+        if path not in self._pending:
             self._texts.pop(path, None)
 
     def cancel(self, path: int) -> None:
         """Close the probe of a path, if one is running."""
-        if path in self.pending:
-            self.pending[path].cancel()
+        if path in self._pending:
+            self._pending[path].cancel()
 
-    async def ask(self, action: Probe, engine: Engine) -> None:
-        """Carry out a probe. Whatever happens to it, the session receives what it took; if it fails, the path goes on.
+    def carry_out(self, action: Probe, engine: Engine) -> None:
+        seed = path_seed(self._seed, action.path)
+        work = partial(self._ask, action, engine, seed)
+        self._pending[action.path] = self._begin(work, action.path, seed, "probe", counted=False)
+
+    async def _ask(self, action: Probe, engine: Engine, seed: int) -> None:
+        """Send a probe. Whatever happens to it, the session receives what it took; if it fails, the path goes on.
 
         Raises:
             EngineRejected: no probe will succeed.
         """
-        number, reply, seed = action.path, None, path_seed(self._seed, action.path)
+        number, reply = action.path, None
         request = ProbeRequest(self._prompt, self._texts[number].until(action.tokens), self._judge)
         try:
             reply = await request.send(engine, limit=action.limit, seed=seed)
@@ -132,7 +146,7 @@ class LiveProbes:
             self._lost = error.located(number, seed)
         finally:
             self._account(request, action)
-            del self.pending[number]
+            del self._pending[number]
             self._receive(Probed(number, reply or ProbeReply(None, request.tokens)))
             if number in self._ended:
                 self.path_ended(number)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import aclosing
+from functools import partial
+from typing import NamedTuple
 
 from sureenough.core.events import Adopt, Compute, Computed, Extend, Extended, Sampled, Token
 from sureenough.core.search import Continuation
@@ -52,19 +54,21 @@ class Branch:
         return Continuation(tuple(self._tokens), tuple(self._logprobs), self._complete, self._unread)
 
 
+class SearchCallbacks(NamedTuple):
+    """What a search needs of its run."""
+
+    receive: Callable[[Sampled | Extended | Computed, int], None]  # an event of this path
+    begin: Callable[..., asyncio.Task[None]]  # a task of a path; see `begin` of a live run
+    reached: Callable[[], None]  # the server has sent something
+    end: Callable[[int, str, bool], Awaitable[None]]  # a path has ended: its text, and whether its limit cut it
+
+
 class LiveSearch:
     """The searches of a live run: their branches, at most `width` at once, and what their prompts cost."""
 
-    def __init__(
-        self,
-        prompt: Prompt,
-        width: int,
-        receive: Callable[[Sampled | Extended | Computed, int], None],
-        *,
-        confidence: bool = True,
-    ) -> None:
+    def __init__(self, prompt: Prompt, width: int, run: SearchCallbacks, *, confidence: bool = True) -> None:
         """`confidence`: whether the votes read that of tokens."""
-        self._prompt, self._receive, self._confidence = prompt, receive, confidence
+        self._prompt, self._run, self._confidence = prompt, run, confidence
         self._places = asyncio.Semaphore(width)
         self._tasks: dict[int, set[asyncio.Task[None]]] = {}  # by path
         self._texts: dict[int, str] = {}
@@ -72,14 +76,20 @@ class LiveSearch:
         self._least_read: int | None = None  # prompt tokens of requests with a beginning
         self._most_prompt = 0
 
-    def adopt(self, action: Adopt) -> str:
-        """A path's text with what it has adopted."""
-        self._texts[action.path] = self._texts.get(action.path, "") + action.growth.text
-        return self._texts[action.path]
-
-    def add(self, path: int, task: asyncio.Task[None]) -> None:
-        """Remember a task of this path, to cancel it with the path."""
-        tasks = self._tasks.setdefault(path, set())
+    def carry_out(self, action: Extend | Adopt | Compute, engine: Engine) -> None:
+        """Begin a branch or a computation, or keep what was adopted; the answer is read from the whole text."""
+        path = action.path
+        if isinstance(action, Extend):
+            sampling = partial(self._extend, action, engine)
+            task = self._run.begin(sampling, path, action.seed, f"branch {action.branch}", counted=False)
+        elif isinstance(action, Compute):
+            task = self._run.begin(partial(self._compute, action), path, 0, "computation")
+        else:
+            text = self._texts[path] = self._texts.get(path, "") + action.growth.text
+            if not action.ends:
+                return
+            task = self._run.begin(partial(self._run.end, path, text, action.growth.truncated), path, 0, "answer")
+        tasks = self._tasks.setdefault(path, set())  # which are cancelled with the path
         tasks.add(task)
         task.add_done_callback(tasks.discard)
 
@@ -89,17 +99,17 @@ class LiveSearch:
         for task in self._tasks.pop(path, ()):
             task.cancel()
 
-    async def compute(self, action: Compute) -> None:
+    async def _compute(self, action: Compute) -> None:
         """Carry out a computation, off the event loop."""
         result = await asyncio.to_thread(action.computation.result)
-        self._receive(Computed(action.path, result), action.path)
+        self._run.receive(Computed(action.path, result), action.path)
 
     def close(self) -> None:
         """Close all branches of all paths."""
         for path in list(self._tasks):
             self.cancel(path)
 
-    async def extend(self, action: Extend, engine: Engine) -> None:
+    async def _extend(self, action: Extend, engine: Engine) -> None:
         """Carry out one branch.
 
         Raises:
@@ -111,8 +121,7 @@ class LiveSearch:
         if engine.max_path_tokens is not None:
             longest = min(longest, engine.max_path_tokens - action.tokens)
         if longest < 1:
-            cut = Continuation(complete=False)
-            self._receive(Extended(action.path, action.branch, cut), action.path)
+            self._end(action, Continuation(complete=False))
             return
         options = ExtendOptions(
             max_tokens=longest, stop=stop, temperature=limits.temperature, top_p=1.0, confidence=self._confidence
@@ -128,10 +137,14 @@ class LiveSearch:
                             await extended.athrow(error)  # an engine of several servers adds which one it was
                             raise
                         if tokens:
-                            self._receive(Sampled(action.path, action.branch, tokens), action.path)
+                            self._run.receive(Sampled(action.path, action.branch, tokens), action.path)
             finally:
                 self._account(branch, action)
-        self._receive(Extended(action.path, action.branch, branch.continuation()), action.path)
+        self._end(action, branch.continuation())
+
+    def _end(self, action: Extend, continuation: Continuation) -> None:
+        self._run.receive(Extended(action.path, action.branch, continuation), action.path)
+        self._run.reached()
 
     def _account(self, branch: Branch, action: Extend) -> None:
         read = branch.prompt_tokens
