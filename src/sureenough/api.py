@@ -7,11 +7,10 @@ import inspect
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final, TypedDict, TypeVar, Unpack
+from typing import Any, TypedDict, TypeVar, Unpack
 
 from sureenough import reasoner
 from sureenough.answers import REPLAY_LIMITS, Judge, for_question, resolve_kind
-from sureenough.answers.boxed_kinds import Math
 from sureenough.answers.kinds import Extract, FunctionJudge
 from sureenough.core.learning import LearnerState
 from sureenough.core.options import LIVE_DEFAULTS, Count, RunOptions, with_implied
@@ -20,16 +19,16 @@ from sureenough.core.session import Session
 from sureenough.core.strategy import Strategy
 from sureenough.drivers import replay as run_recorded
 from sureenough.drivers.blocking import run_blocking
-from sureenough.drivers.judging import classes_or_own, recorded_classes, trait
+from sureenough.drivers.judging import classes_or_own, recorded_classes
 from sureenough.drivers.live import run as run_live
 from sureenough.drivers.observers import Observer
 from sureenough.engines.base import Engine, Prompt, SupportsStream, as_engine
 from sureenough.errors import UsageError
-from sureenough.json_text import HOLDS_HALF, has_halves
 from sureenough.pools import Learner, RecordedPath
 from sureenough.pools.learner import LearnerKey, as_learner
 from sureenough.spec import render, resolve
 from sureenough.strategies import DEFAULT_STRATEGY
+from sureenough.templates import render_prompt, template_of
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -141,20 +140,6 @@ def answer_classes(
     return classes_or_own(judge, answers) if known is None else recorded_classes(known, judge, answers)
 
 
-def template_of(judge: Judge, engine_template: str | None = None) -> str:
-    """The template for a kind of answer. An engine may suggest one that suits its model, for mathematics only."""
-    if engine_template is not None and isinstance(judge, Math):
-        return engine_template
-    ask = trait(judge, "ask") or ""
-    if not isinstance(ask, str):
-        raise UsageError(f"the judge's ask is {type(ask).__name__}; it is a sentence that is added to the prompt")
-    return "{question}" + (f"\n\n{ask.replace('{', '{{').replace('}', '}}')}" if ask else "")
-
-
-TEMPLATE: Final = template_of(Math())
-"""The prompt, unless the caller or the engine has a template of its own."""
-
-
 @_show_run_options(LIVE_DEFAULTS)
 async def aask(
     question: str | Prompt,
@@ -257,18 +242,3 @@ def ask(
 
 
 ask.__signature__ = inspect.signature(aask)  # type: ignore[attr-defined]
-
-
-def render_prompt(question: str, template: str = TEMPLATE) -> Prompt:
-    if not question.strip():
-        raise UsageError("the question is empty")
-    try:
-        text = template.format(question=question)
-        has_place = template.format(question="") != template.format(question="?")
-    except (KeyError, IndexError, ValueError, AttributeError):
-        raise UsageError("the template has braces other than {question}; write {{ and }} for literal braces") from None
-    if not has_place:
-        raise UsageError("the template does not contain {question}; write it where the question belongs")
-    if has_halves(text):
-        raise UsageError(f"the question or the template {HOLDS_HALF}")
-    return Prompt.user(text)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from sureenough.answers import for_question, resolve_kind
-from sureenough.api import Kind, answer_classes, builtin_engine, learn_from, render_prompt, template_of
+from sureenough.api import Kind, answer_classes, builtin_engine, learn_from
 from sureenough.core.allocation import check_allocatable
 from sureenough.core.events import Regrouped
 from sureenough.core.learning import LearnerState
@@ -26,6 +26,7 @@ from sureenough.errors import UsageError
 from sureenough.pools import Journal, Learner, RecordedPath, scan_together
 from sureenough.pools.learner import LearnerKey, as_learner
 from sureenough.spec import render, resolve
+from sureenough.templates import render_prompt, template_of
 
 Recording = Sequence[RecordedPath]
 

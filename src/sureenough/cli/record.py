@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sureenough.answers import resolve_kind
-from sureenough.api import render_prompt, template_of
 from sureenough.cli import engine
 from sureenough.cli.engine import EngineOptions, absolute_model, engine_options, print_counts, sampling_terms
 from sureenough.cli.option_groups import KIND_HELP, run_options, with_options
@@ -33,6 +32,7 @@ from sureenough.pools.journal import journal_of, recorded_keys
 from sureenough.pools.json_lines import holds_lines
 from sureenough.pools.parts import is_part
 from sureenough.redact import printable_url
+from sureenough.templates import render_prompt, template_of
 
 if TYPE_CHECKING:
     from sureenough.drivers.ray_cluster import RayCluster

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Final
 
 from sureenough.answers import resolve_kind
-from sureenough.api import render_prompt, template_of
 from sureenough.datasets import DATASETS, Dataset
 from sureenough.datasets.checks import refuse_bad_problem, refuse_wrong_count
 from sureenough.datasets.files import READERS, DatasetProblem, RowAt, parsed, rows_of
@@ -17,6 +16,7 @@ from sureenough.datasets.hub import fetch
 from sureenough.drivers.record import RecordQuestion
 from sureenough.errors import UsageError
 from sureenough.plugins import Registry
+from sureenough.templates import render_prompt, template_of
 
 
 @dataclass(frozen=True, slots=True)

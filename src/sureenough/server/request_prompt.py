@@ -5,11 +5,11 @@ from __future__ import annotations
 from string import Formatter
 from typing import Any
 
-from sureenough.api import render_prompt
 from sureenough.engines.base import Message, Prompt
 from sureenough.errors import UsageError
 from sureenough.server.errors import bad_request
 from sureenough.server.request_schema import CompletionFields
+from sureenough.templates import render_prompt
 
 
 def prompt_of(request: CompletionFields, chat: bool, template: str | None) -> Prompt:

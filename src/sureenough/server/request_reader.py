@@ -9,7 +9,6 @@ import msgspec
 
 from sureenough.answers import Judge, resolve_kind
 from sureenough.answers.json_kind import Json
-from sureenough.api import template_of
 from sureenough.core.options import RunOptions, with_implied
 from sureenough.core.strategy import Strategy
 from sureenough.engines.base import Prompt
@@ -30,6 +29,7 @@ from sureenough.server.request_schema import (
 from sureenough.server.settings import ServerLimits, ServerSettings
 from sureenough.server.structured import ToolJudge, json_judge, tool_judge
 from sureenough.spec import parse
+from sureenough.templates import template_of
 
 UPSTREAM_PATH_TOKENS = 32_768
 """A limit on a path's tokens that is as large as this is left to the upstream's own."""

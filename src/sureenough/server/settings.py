@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Final
 
 from sureenough.answers import resolve_kind
-from sureenough.api import render_prompt
 from sureenough.core.options import LIVE_DEFAULTS, RunOptions
 from sureenough.engines.base import Engine
 from sureenough.engines.openai.address import given_twice
@@ -21,6 +20,7 @@ from sureenough.engines.openai.client import check_sampling
 from sureenough.errors import UsageError
 from sureenough.spec import parse
 from sureenough.strategies import DEFAULT_STRATEGY
+from sureenough.templates import render_prompt
 
 KEYS_VARIABLE: Final = "SUREENOUGH_SERVE_KEYS"
 SHORTEST_KEY: Final = 16

@@ -16,7 +16,6 @@ import msgspec
 
 from sureenough import reasoner
 from sureenough.answers import resolve_kind
-from sureenough.api import template_of
 from sureenough.engines.base import Engine, SharedEngine, opened
 from sureenough.engines.load_balancer import OpenLoadBalancer, balanced
 from sureenough.engines.local.engine import Local
@@ -29,6 +28,7 @@ from sureenough.server.engine_upstream import EngineUpstream
 from sureenough.server.errors import ApiError, unknown_model, upstream_unavailable
 from sureenough.server.model_names import check_strategy
 from sureenough.server.settings import ServerSettings
+from sureenough.templates import template_of
 
 if TYPE_CHECKING:
     import aiohttp
