@@ -25,8 +25,8 @@ from sureenough.drivers.run_log import RunView
 from sureenough.drivers.run_log_files import read_log
 from sureenough.engines.base import Chunk
 from sureenough.engines.openai import sse
-from sureenough.engines.openai.errors import ServerErrors
-from sureenough.engines.openai.parser import ReplyParser, StreamError
+from sureenough.engines.openai.errors import ServerErrors, StreamError
+from sureenough.engines.openai.parser import ReplyParser
 from sureenough.engines.openai.sse import SSEParser
 from sureenough.engines.openai.wire import decode
 from sureenough.engines.vllm.path_record import parse_summary

@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sureenough.engines.openai import sse
+from sureenough.engines.openai.errors import StreamError
 from sureenough.engines.openai.logprobs import RepeatCounter
-from sureenough.engines.openai.parser import ReplyParser, StreamError
+from sureenough.engines.openai.parser import ReplyParser
 from sureenough.engines.openai.sse import SSEParser
 from sureenough.engines.openai.wire import FINISH_REASONS, decode
 from sureenough.errors import EngineError, MissingLogprobs

@@ -20,11 +20,12 @@ from sureenough.engines.openai.errors import (
     ConnectError,
     ServerBusy,
     ServerErrors,
+    StreamError,
     TransportError,
     is_about_access,
     is_about_length,
 )
-from sureenough.engines.openai.parser import ReplyParser, StreamError
+from sureenough.engines.openai.parser import ReplyParser
 from sureenough.engines.openai.retry import LONGEST_WAIT, Stalled, StallTimer, backoff, retry_after
 from sureenough.engines.openai.server_counters import ServerCounters, settled_counters
 from sureenough.engines.openai.wire import request, without_limit

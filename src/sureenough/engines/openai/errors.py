@@ -43,6 +43,15 @@ class ConnectError(TransportError):
     """No connection: refused, no such host, a certificate that is not trusted, or not in time."""
 
 
+class StreamError(Exception):
+    """The server sent an error inside the stream; some do so even for requests that they refuse."""
+
+    def __init__(self, error: object) -> None:
+        super().__init__(error_message(error))
+        code = error.get("code") if isinstance(error, dict) else None
+        self.status = code if isinstance(code, int) else None
+
+
 class ServerBusy(Exception):
     """A status after which the request is sent again: the pause that the server wants, and the error to end with."""
 

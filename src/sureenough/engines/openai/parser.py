@@ -6,7 +6,8 @@ from typing import Any, Final
 
 from sureenough.core.events import Token
 from sureenough.engines.base import Chunk
-from sureenough.engines.openai.logprobs import REPEATED, RepeatCounter, append_tokens, too_few
+from sureenough.engines.openai.errors import StreamError
+from sureenough.engines.openai.logprobs import CandidateCheck, append_tokens, too_few
 from sureenough.engines.openai.message_text import MessageText
 from sureenough.engines.openai.sse import SSEParser
 from sureenough.engines.openai.wire import (
@@ -18,26 +19,14 @@ from sureenough.engines.openai.wire import (
     TokenCounts,
     candidates,
     decode,
-    error_message,
     sampled_logprobs,
     token_count,
 )
 from sureenough.engines.vllm.path_record import Progress
 from sureenough.errors import EngineError, MissingLogprobs
 
-LONGEST_INCOMPLETE: Final = 64
-"""Tokens with merged candidates that a path may begin with; after that, the server is one that never sends k."""
 LONGEST_PATH: Final = 32_768
 """Tokens after which a path is closed if the caller sets no limit; servers with less context end it themselves."""
-
-
-class StreamError(Exception):
-    """The server sent an error inside the stream; some do so even for requests that they refuse."""
-
-    def __init__(self, error: object) -> None:
-        super().__init__(error_message(error))
-        code = error.get("code") if isinstance(error, dict) else None
-        self.status = code if isinstance(code, int) else None
 
 
 class ReplyParser:
@@ -60,8 +49,7 @@ class ReplyParser:
         self.finish: str | None = None
         self.error: Exception | None = None  # ends the path, after the chunk that `feed` returned with it
         self._events = SSEParser()
-        self._repeats = RepeatCounter()
-        self._complete = False  # some token came with all its candidates
+        self._check = CandidateCheck(k)
         self._text: list[str] = []
         self._tokens: list[Token] = []
         self._unread = 0
@@ -187,8 +175,7 @@ class ReplyParser:
             self._text.append(text)
             received = received or self._add_unsigned(text)
         self.tokens += received
-        if choice.finish_reason:
-            self.finish = choice.finish_reason
+        self.finish = choice.finish_reason or self.finish
         if self.tokens + self._pieces > self.limit:
             self._cut(text)
         if self.finish is not None and self.finish not in FINISH_REASONS:
@@ -242,15 +229,7 @@ class ReplyParser:
         received = len(columns)
         if not received:
             return 0
-        if self.k > 1:  # the likeliest token alone may well be as likely as the one before
-            self._repeats.add(columns)
-        if self._repeats.repeats and self._repeats.repeated:
-            raise MissingLogprobs(REPEATED)
-        if not self._complete:
-            most = max(map(len, columns))
-            self._complete = most >= self.k
-            if not self._complete and self.tokens + received > LONGEST_INCOMPLETE:
-                raise MissingLogprobs(too_few(most, self.k))
+        self._check.add(columns, self.tokens)
         # Text comes from the message. The tokens' own strings only say where to cut it, if they add up to it.
         pieces = strings if "".join(strings) == text else [text, *[""] * (received - 1)]
         if self._loose:
