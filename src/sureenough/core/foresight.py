@@ -28,12 +28,9 @@ from sureenough.core.strategy_options import FEW, NOT_NEGATIVE, PROBABILITY, STE
 from sureenough.core.text_clusters import Cluster, require_scikit_learn, text_clusters
 from sureenough.errors import UsageError
 
-LONGEST_STEP: Final = 1024
-LONGEST_FORESIGHT: Final = 1024
-LONGEST_REST: Final = 3000
-STEP: Final = SampleLimits(LONGEST_STEP, 0.6, "\n")
-FORESIGHT: Final = SampleLimits(LONGEST_FORESIGHT, 1.0)
-REST: Final = SampleLimits(LONGEST_REST, 1.0)
+STEP: Final = SampleLimits(1024, 0.6, "\n")
+FORESIGHT: Final = SampleLimits(1024, 1.0)
+REST: Final = SampleLimits(3000, 1.0)
 MOST_CANDIDATES: Final = 64  # of a step of phi, each of which is a text to cluster
 FINAL_TEMPERATURE: Final = 0.1
 """Of the choices among steps and among finished beams, which phi makes by log-probability alone."""
@@ -105,7 +102,7 @@ class Predictive(SearchOptions):
             adopted = line.growth
             text += adopted.text
             memory = [Rollout(lines[1:], value) for lines, value in memory if lines[0].continues(line)]
-        (rest,) = yield Round((Sample(text, SampleLimits(LONGEST_REST, self.heat)),), adopted)
+        (rest,) = yield Round((Sample(text, REST._replace(temperature=self.heat)),), adopted)
         last: Growth = rest.growth()
         return last
 
@@ -219,14 +216,13 @@ class Phi(SearchOptions):
     ) -> tuple[list[tuple[WidenedBeam, Continuation]], bool]:
         """The candidates that become beams, and whether the foresights are so alike that the search may end."""
         advantages = [after.score - before.beam.value for before, after in zip(kept, foresights, strict=True)]
-        texts = [foresight.text for foresight in foresights]
         weights, share = softmax(advantages, self.tau1), 0.0
         if labels is not None:
             shares = [labels.count(label) / len(labels) for label in labels]
             weights = [(a + c) / 2 for a, c in zip(weights, softmax(shares, self.tau2), strict=True)]
             share = max(shares)
-        chosen = draws.without_replacement(weights, count)
-        return [(kept[index], foresights[index]) for index in chosen], share >= self.share or len(set(texts)) == 1
+        settled = share >= self.share or len({foresight.text for foresight in foresights}) == 1
+        return [(kept[i], foresights[i]) for i in draws.without_replacement(weights, count)], settled
 
     def _finish(
         self, beams: Sequence[Beam], rests: Sequence[Continuation], labels: list[int] | None, draws: Draws
