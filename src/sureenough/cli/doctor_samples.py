@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import Callable
 from contextlib import aclosing
 from dataclasses import replace
 from typing import Final, NamedTuple
 
-from sureenough.core.events import Ended, Fate, Token, Tokens
+from sureenough.core.events import Ended, Fate, Tokens
 from sureenough.core.options import RunOptions
 from sureenough.core.session import Session
-from sureenough.engines.base import Chunk, ExtendOptions, Prompt
+from sureenough.engines.base import Chunk, ExtendOptions, Prompt, TokenStream
 from sureenough.engines.openai.connection import OpenAIConnection
 from sureenough.engines.openai.errors import ServerBusy, TransportError
 from sureenough.engines.openai.logprobs import RepeatCounter
@@ -92,7 +92,7 @@ async def continue_path(connection: OpenAIConnection, prompt: Prompt, beginning:
     return await collect(connection.extend(prompt, beginning, options, seed=1))
 
 
-async def collect(path: AsyncGenerator[Sequence[Token], None]) -> FinishedSample:
+async def collect(path: TokenStream) -> FinishedSample:
     """Read a path to its end."""
     text, generated, last = "", 0, Chunk()
     async with aclosing(path) as chunks:

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from typing import Final, NamedTuple
 
 from sureenough.answers import Judge
 from sureenough.core.allocation import Allocation
-from sureenough.core.events import Ended, Expired, Fate, Reason, Token, Tokens, path_seed
+from sureenough.core.events import Ended, Expired, Fate, Reason, Tokens, path_seed
 from sureenough.core.outcome import Outcome
 from sureenough.core.session import Session
 from sureenough.drivers.judging import extract_or_abstain
 from sureenough.drivers.live import run
 from sureenough.drivers.record import CollectedPath
-from sureenough.engines.base import Engine, Prompt, SharedEngine, as_chunk, opened
+from sureenough.engines.base import Engine, Prompt, SharedEngine, TokenStream, as_chunk, opened
 from sureenough.engines.recorded import chunks_of
 from sureenough.pools import Journal, RecordedPath, SummarisedPath
 
@@ -160,7 +160,7 @@ class _TurnEngine(SharedEngine):
         super().__init__(engine)
         self._turns, self._question = turns, question
 
-    async def stream(self, prompt: Prompt, *, seed: int) -> AsyncGenerator[Sequence[Token], None]:
+    async def stream(self, prompt: Prompt, *, seed: int) -> TokenStream:
         await self._turns.wait(self._question)
         async with aclosing(self._engine.stream(prompt, seed=seed)) as chunks:
             async for chunk in chunks:
@@ -177,7 +177,7 @@ class _JournaledEngine(SharedEngine):
         options = question.session.options
         self._numbers = {path_seed(options.seed, number): number for number in range(options.paths or 0)}
 
-    async def stream(self, prompt: Prompt, *, seed: int) -> AsyncGenerator[Sequence[Token], None]:
+    async def stream(self, prompt: Prompt, *, seed: int) -> TokenStream:
         number = self._numbers[seed]
         if (self._question.id, number) in self._journal.paths:
             for chunk in chunks_of(self._journal.paths[self._question.id, number], JOURNAL_CHUNK):

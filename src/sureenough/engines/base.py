@@ -18,6 +18,8 @@ from sureenough.errors import CannotExtend, UsageError
 
 Message = Mapping[str, Any]
 """A chat message of the OpenAI protocol: a role, content, and possibly more."""
+TokenStream = AsyncGenerator[Sequence[Token], None]
+"""A path or a continuation, as lists of tokens or as `Chunk`s."""
 
 
 class WatchOptions(NamedTuple):
@@ -124,11 +126,11 @@ def as_chunk(tokens: Sequence[Token]) -> Chunk:
 class SupportsStream(Protocol):
     """The least that an engine must have."""
 
-    def stream(self, prompt: Prompt, *, seed: int) -> AsyncGenerator[Sequence[Token], None]:
+    def stream(self, prompt: Prompt, *, seed: int) -> TokenStream:
         """Generate one path; see `Engine.stream`."""
 
 
-StartRequest = Callable[["Engine"], AsyncGenerator[Sequence[Token], None]]
+StartRequest = Callable[["Engine"], TokenStream]
 """Starts a path or a continuation on an engine."""
 
 
@@ -142,7 +144,7 @@ class Engine:
     template: str | None = None  # wording of questions that suits the model, with a place for {question}
     servers: int = 1  # on which paths run; a path that one of several loses can be sampled again at once
 
-    def stream(self, prompt: Prompt, *, seed: int) -> AsyncGenerator[Sequence[Token], None]:
+    def stream(self, prompt: Prompt, *, seed: int) -> TokenStream:
         """Generate one path as lists of tokens or as `Chunk`s. Closing the generator cancels the path.
 
         Raises:
@@ -150,9 +152,7 @@ class Engine:
         """
         raise NotImplementedError
 
-    def extend(
-        self, prompt: Prompt, beginning: str, options: ExtendOptions, *, seed: int
-    ) -> AsyncGenerator[Sequence[Token], None]:
+    def extend(self, prompt: Prompt, beginning: str, options: ExtendOptions, *, seed: int) -> TokenStream:
         """Continue the beginning of a reply; what is streamed does not repeat it. Closing the generator cancels it.
 
         Raises:
@@ -192,15 +192,13 @@ class Engine:
 class ClosedEngine(Engine):
     """An engine that generates only while it is open. A run opens it once; a single request, for itself."""
 
-    def stream(self, prompt: Prompt, *, seed: int) -> AsyncGenerator[Sequence[Token], None]:
+    def stream(self, prompt: Prompt, *, seed: int) -> TokenStream:
         return self._opened_for(lambda ready: ready.stream(prompt, seed=seed))
 
-    def extend(
-        self, prompt: Prompt, beginning: str, options: ExtendOptions, *, seed: int
-    ) -> AsyncGenerator[Sequence[Token], None]:
+    def extend(self, prompt: Prompt, beginning: str, options: ExtendOptions, *, seed: int) -> TokenStream:
         return self._opened_for(lambda ready: ready.extend(prompt, beginning, options, seed=seed))
 
-    async def _opened_for(self, request: StartRequest) -> AsyncGenerator[Sequence[Token], None]:
+    async def _opened_for(self, request: StartRequest) -> TokenStream:
         async with self.open(parallel=1) as ready, aclosing(request(ready)) as chunks:
             async for chunk in chunks:
                 yield chunk
@@ -231,16 +229,13 @@ class SharedEngine(Engine):
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self.window, self.longest_window = engine.window, engine.longest_window
-        self.stops_at_once, self.template = engine.stops_at_once, engine.template
-        self.max_path_tokens = engine.max_path_tokens
+        for name in ("window", "longest_window", "stops_at_once", "template", "max_path_tokens"):
+            setattr(self, name, getattr(engine, name))
 
-    def stream(self, prompt: Prompt, *, seed: int) -> AsyncGenerator[Sequence[Token], None]:
+    def stream(self, prompt: Prompt, *, seed: int) -> TokenStream:
         return self._engine.stream(prompt, seed=seed)
 
-    def extend(
-        self, prompt: Prompt, beginning: str, options: ExtendOptions, *, seed: int
-    ) -> AsyncGenerator[Sequence[Token], None]:
+    def extend(self, prompt: Prompt, beginning: str, options: ExtendOptions, *, seed: int) -> TokenStream:
         return self._engine.extend(prompt, beginning, options, seed=seed)
 
     def model_name(self) -> str:

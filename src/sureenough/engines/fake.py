@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import aclosing
 from math import log
 
 from sureenough.core.events import Token
-from sureenough.engines.base import Chunk, Engine, ExtendOptions, Prompt
+from sureenough.engines.base import Chunk, Engine, ExtendOptions, Prompt, TokenStream
 from sureenough.errors import CannotExtend
 
 Step = Sequence[Token] | float | BaseException  # tokens to send, seconds to wait, or an error to raise
@@ -31,7 +31,7 @@ class Fake(Engine):
         self.prompts: list[Prompt] = []
         self.beginnings: list[str] = []
 
-    async def stream(self, prompt: Prompt, *, seed: int) -> AsyncGenerator[Sequence[Token], None]:
+    async def stream(self, prompt: Prompt, *, seed: int) -> TokenStream:
         self.prompts.append(prompt)
         self.started += 1
         self.running += 1
@@ -43,9 +43,7 @@ class Fake(Engine):
         finally:
             self.running -= 1
 
-    async def extend(
-        self, prompt: Prompt, beginning: str, options: ExtendOptions, *, seed: int
-    ) -> AsyncGenerator[Sequence[Token], None]:
+    async def extend(self, prompt: Prompt, beginning: str, options: ExtendOptions, *, seed: int) -> TokenStream:
         """Play the script's steps for this beginning, one token at a time, up to the limit or a stop text.
 
         Every token counts as the likeliest: its log-probability is that of its peak.
@@ -74,7 +72,7 @@ class Fake(Engine):
             self.running -= 1
 
 
-async def _play(script: Iterable[Step]) -> AsyncGenerator[Sequence[Token], None]:
+async def _play(script: Iterable[Step]) -> TokenStream:
     for step in script:
         if isinstance(step, BaseException):
             raise step

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from operator import is_
 from typing import Any, Final
 from zlib import crc32
 
-from sureenough.core.events import Token
 from sureenough.engines.base import (
     ClosedEngine,
     Engine,
@@ -24,6 +23,7 @@ from sureenough.engines.base import (
     Prompt,
     StartRequest,
     SupportsStream,
+    TokenStream,
     as_engine,
 )
 from sureenough.engines.server_loads import SKIP_SECONDS, ServerCounts, ServerLoads
@@ -115,20 +115,16 @@ class OpenLoadBalancer(Engine):
     def model_name(self) -> str:
         return self.ready[0].model_name()
 
-    def stream(self, prompt: Prompt, *, seed: int) -> AsyncGenerator[Sequence[Token], None]:
+    def stream(self, prompt: Prompt, *, seed: int) -> TokenStream:
         """Generate one path, on the first engine that responds."""
         return self._generate(prompt, lambda engine: engine.stream(prompt, seed=seed), seed, None)
 
-    def extend(
-        self, prompt: Prompt, beginning: str, options: ExtendOptions, *, seed: int
-    ) -> AsyncGenerator[Sequence[Token], None]:
+    def extend(self, prompt: Prompt, beginning: str, options: ExtendOptions, *, seed: int) -> TokenStream:
         """Continue a beginning; that of a running path first on the path's own engine, which has read it."""
         place = self._places.get(seed)
         return self._generate(prompt, lambda engine: engine.extend(prompt, beginning, options, seed=seed), None, place)
 
-    async def _generate(
-        self, prompt: Prompt, start: StartRequest, seed: int | None, place: int | None
-    ) -> AsyncGenerator[Sequence[Token], None]:
+    async def _generate(self, prompt: Prompt, start: StartRequest, seed: int | None, place: int | None) -> TokenStream:
         """A path or a continuation, on the engine at `place` or else on the first that responds.
 
         If none does, all are tried once more, and a busy one is given the time that it wants; unless that took long,
@@ -158,7 +154,7 @@ class OpenLoadBalancer(Engine):
 
     async def _generate_on(
         self, index: int, engine: Engine, key: int, start: StartRequest, seed: int | None
-    ) -> AsyncGenerator[Sequence[Token], None]:
+    ) -> TokenStream:
         """A path or a continuation on one engine, counted; the place of a path is kept under its seed."""
         with self.counted(index, key) as request:
             if seed is not None:

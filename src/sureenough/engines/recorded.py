@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from sureenough.core.events import Token, path_seed
-from sureenough.engines.base import Chunk, Engine, Prompt
+from sureenough.engines.base import Chunk, Engine, Prompt, TokenStream
 from sureenough.errors import EngineRejected, MissingLogprobs
 from sureenough.pools import RecordedPath
 
@@ -24,7 +24,7 @@ class Recorded(Engine):
         self.window = window
         self.running = 0
 
-    async def stream(self, prompt: Prompt, *, seed: int) -> AsyncGenerator[Sequence[Token], None]:
+    async def stream(self, prompt: Prompt, *, seed: int) -> TokenStream:
         """Stream one recorded path; if its text was not recorded, the text is its answer in a box."""
         if seed not in self._number:
             raise EngineRejected(

@@ -9,15 +9,14 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 from sureenough import reasoner
-from sureenough.core.events import Token
-from sureenough.engines.base import ClosedEngine, Prompt, SharedEngine
+from sureenough.engines.base import ClosedEngine, Prompt, SharedEngine, TokenStream
 from sureenough.engines.local import gguf, hub
 from sureenough.engines.local.llama_server import LlamaServer, LlamaServerOptions, served
 from sureenough.engines.local.memory import available
@@ -171,7 +170,7 @@ class LocalConnection(SharedEngine):
         alone = self._alone and self.server.visits == self._visits
         return await self.connection.generated_tokens() if alone else None
 
-    async def stream(self, prompt: Prompt, *, seed: int) -> AsyncGenerator[Sequence[Token], None]:
+    async def stream(self, prompt: Prompt, *, seed: int) -> TokenStream:
         """Generate one path, if it fits the context."""
         await self._check_size(prompt)
         async with aclosing(self.connection.stream(prompt, seed=seed)) as chunks:

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from sureenough.core.events import Token
-from sureenough.engines.base import Chunk, Engine, ExtendOptions, Prompt
+from sureenough.engines.base import Chunk, Engine, ExtendOptions, Prompt, TokenStream
 from sureenough.engines.openai.errors import (
     RETRIED_STATUSES,
     ConnectError,
@@ -103,14 +102,12 @@ class OpenAIConnection(Engine):
             return False
         return response.status < 500
 
-    def stream(self, prompt: Prompt, *, seed: int) -> AsyncGenerator[Sequence[Token], None]:
+    def stream(self, prompt: Prompt, *, seed: int) -> TokenStream:
         engine = self.engine
         body = request(prompt, seed, model=engine.model, chat=engine.chat, k=engine.k, sampling=engine.sampling())
         return self._generate(prompt, body, engine.max_path_tokens, partial(ReplyParser, engine.k))
 
-    async def extend(
-        self, prompt: Prompt, beginning: str, options: ExtendOptions, *, seed: int
-    ) -> AsyncGenerator[Sequence[Token], None]:
+    async def extend(self, prompt: Prompt, beginning: str, options: ExtendOptions, *, seed: int) -> TokenStream:
         """Continue a beginning, which a chat server receives as the start of the last message.
 
         If the server's context has less room than `max_tokens`, its own limit applies; if it has none, the

@@ -7,14 +7,14 @@ with the signals of its tokens. Text is decoded once, at a path's end.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
 from copy import copy, deepcopy
 from itertools import count
 from typing import Any, Self
 
 from sureenough.core.events import Token
-from sureenough.engines.base import Chunk, ExtendOptions, Prompt
+from sureenough.engines.base import Chunk, ExtendOptions, Prompt, TokenStream
 from sureenough.engines.openai.logprobs import floored, token_signals
 from sureenough.engines.openai.wire import FINISH_REASONS
 from sureenough.engines.vllm.loaded_model import LoadedModel
@@ -84,7 +84,7 @@ class VLLM:
 
     # -- paths
 
-    async def stream(self, prompt: Prompt, *, seed: int) -> AsyncGenerator[Sequence[Token], None]:
+    async def stream(self, prompt: Prompt, *, seed: int) -> TokenStream:
         """Grow one path."""
         if self._loaded.engine is None:
             async with self.open(parallel=1), aclosing(self.stream(prompt, seed=seed)) as chunks:
@@ -122,7 +122,7 @@ class VLLM:
 
     async def extend(
         self, prompt: Prompt, beginning: str | Sequence[int], options: ExtendOptions, *, seed: int
-    ) -> AsyncGenerator[Sequence[Token], None]:
+    ) -> TokenStream:
         """Continue a beginning: a text, or the ids of its tokens, which need not be found again at the seam."""
         if self._loaded.engine is None:
             async with self.open(parallel=1), aclosing(self.extend(prompt, beginning, options, seed=seed)) as chunks:
