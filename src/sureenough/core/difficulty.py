@@ -11,7 +11,7 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from sureenough.core.stop_rules import exceeds_share
+from sureenough.core.beta import exceeds_share
 from sureenough.core.strategy_options import COUNT, PROBABILITY, HasOptions, option
 
 

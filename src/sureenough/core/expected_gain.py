@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from sureenough.core.stop_rules import StopRule, betainc, fewest_votes
+from sureenough.core.beta import betainc
+from sureenough.core.stop_rules import StopRule, fewest_votes
 from sureenough.core.strategy_options import COUNT, PROBABILITY, option
 from sureenough.core.votes import Poll
 

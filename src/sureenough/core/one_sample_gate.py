@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sureenough.core.stop_rules import StopRule, exceeds_share, fewest_votes
+from sureenough.core.beta import exceeds_share
+from sureenough.core.stop_rules import StopRule, fewest_votes
 from sureenough.core.strategy_options import MODERATE, PROBABILITY, option
 from sureenough.core.votes import Lead, Poll
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
+from sureenough.core.beta import exceeds_share
 from sureenough.core.strategy_options import COUNT, PROBABILITY, SHARE, check_options, option
 from sureenough.core.votes import Poll
 
@@ -104,9 +104,6 @@ class Never(StopRule):
     """Samples the whole budget."""
 
     counts_paths: bool = False
-
-    def __call__(self, poll: Poll) -> bool:
-        return False
 
     def why(self, poll: Poll) -> str:
         return "It samples the whole budget, whatever the votes are."
@@ -249,20 +246,3 @@ class Unanimous(StopRule):
 def fewest_votes(most: int, settles: Callable[[int], bool]) -> int:
     """The smallest k from 1 to `most` that settles, or `most` if none does; more votes never unsettle."""
     return min(most, 1 + bisect_left(range(1, most + 1), True, key=settles))
-
-
-def exceeds_share(alpha: float, beta: float, share: float) -> float:
-    """P(p > share) for p ~ Beta(alpha, beta), as a survival function: exact even if it is tiny."""
-    return float(betainc(beta, alpha, 1.0 - share))
-
-
-def betainc(a: Any, b: Any, x: Any) -> Any:
-    """The regularised incomplete beta function I_x(a, b), of numbers or arrays."""
-    return _scipy_betainc()(a, b, x)
-
-
-@cache
-def _scipy_betainc() -> Callable[[Any, Any, Any], Any]:
-    from scipy.special import betainc as function  # importing it takes a fifth of a second: not before it is needed
-
-    return function  # type: ignore[no-any-return]
