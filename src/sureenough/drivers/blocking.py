@@ -1,4 +1,7 @@
-"""Live runs for callers that wait: on an event loop of their own, in another thread if the caller's has a loop."""
+"""Code that waits and event loops: live runs for callers that wait, and calls that a loop does not wait for.
+
+A live run has an event loop of its own, in another thread if the caller's has a loop.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ import signal
 import threading
 from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any, Generic, TypeVar
 
@@ -59,6 +62,27 @@ class ThreadedRun(threading.Thread, Generic[T]):
             raise KeyboardInterrupt
         self._interrupted = True
         self._cancel()
+
+
+def in_daemon_thread(function: Callable[[], T], name: str) -> asyncio.Future[T]:
+    """Call what may never end: neither the end of the loop nor that of the process waits for it."""
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[T] = loop.create_future()
+
+    def finish(set_outcome: Callable[[Any], None], outcome: object) -> None:
+        if not future.done():  # whoever waits for it may have been cancelled
+            set_outcome(outcome)
+
+    def call() -> None:
+        try:
+            done = partial(finish, future.set_result, function())
+        except BaseException as error:
+            done = partial(finish, future.set_exception, error)
+        with suppress(RuntimeError):  # the loop is closed
+            loop.call_soon_threadsafe(done)
+
+    threading.Thread(target=call, name=name, daemon=True).start()
+    return future
 
 
 @contextmanager

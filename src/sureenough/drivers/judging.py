@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import threading
-from collections.abc import Callable, Hashable, Iterable, Sequence
-from contextlib import suppress
-from typing import Final, TypeVar
+from collections.abc import Hashable, Iterable, Sequence
+from typing import Final
 
 import msgspec
 
@@ -14,6 +12,7 @@ from sureenough.answers import REPLAY_LIMITS, VERSION, Judge
 from sureenough.answers.boxed_kinds import Math
 from sureenough.answers.kinds import FunctionJudge
 from sureenough.answers.statements import number_classes
+from sureenough.drivers.blocking import in_daemon_thread
 from sureenough.plugins import described
 from sureenough.pools import PoolInfo
 
@@ -21,7 +20,7 @@ FAULTS: Final = (Exception, SystemExit)
 """What the code of a caller's own judge may raise without ending a run."""
 INLINE_EXTRACTION: Final = 4_000
 """Characters of text up to which a built-in judge extracts on the event loop."""
-T = TypeVar("T")
+THREAD: Final = "sureenough-judge"
 
 
 def extract_or_abstain(judge: Judge, text: str) -> tuple[str | None, str | None]:
@@ -50,7 +49,7 @@ def classes_or_own(judge: Judge, answers: Sequence[str]) -> tuple[dict[str, Hash
 async def extract_in_run(judge: Judge, text: str) -> tuple[str | None, str | None]:
     """As `extract_or_abstain`, without holding up the event loop."""
     if _is_own(judge):
-        return await _in_daemon_thread(lambda: extract_or_abstain(judge, text))
+        return await in_daemon_thread(lambda: extract_or_abstain(judge, text), THREAD)
     if len(text) <= INLINE_EXTRACTION:
         return extract_or_abstain(judge, text)
     return await asyncio.to_thread(extract_or_abstain, judge, text)
@@ -59,31 +58,13 @@ async def extract_in_run(judge: Judge, text: str) -> tuple[str | None, str | Non
 async def classes_in_run(judge: Judge, answers: Sequence[str]) -> tuple[dict[str, Hashable], str | None]:
     """As `classes_or_own`, without holding up the event loop."""
     if _is_own(judge):
-        return await _in_daemon_thread(lambda: classes_or_own(judge, answers))
+        return await in_daemon_thread(lambda: classes_or_own(judge, answers), THREAD)
     return await asyncio.to_thread(classes_or_own, judge, answers)
 
 
 def _is_own(judge: Judge) -> bool:
     """Whether a judge runs code of the caller, which may take forever."""
     return isinstance(judge, FunctionJudge) or not type(judge).__module__.startswith("sureenough.")
-
-
-async def _in_daemon_thread(function: Callable[[], T]) -> T:
-    """Run what may never end: neither the end of the loop nor that of the process waits for it."""
-    loop = asyncio.get_running_loop()
-    done: asyncio.Future[T] = loop.create_future()
-
-    def finish(value: T) -> None:
-        if not done.done():  # the run may have ended before
-            done.set_result(value)
-
-    def work() -> None:
-        value = function()
-        with suppress(RuntimeError):  # the loop is closed
-            loop.call_soon_threadsafe(finish, value)
-
-    threading.Thread(target=work, name="sureenough-judge", daemon=True).start()
-    return await done
 
 
 def recorded_classes(

@@ -7,13 +7,13 @@ import logging
 import os
 import signal
 import socket
-import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Final
 
+from sureenough.drivers.blocking import in_daemon_thread
 from sureenough.drivers.ray_cluster import LOST_SECONDS, RayCluster
 from sureenough.drivers.ray_runner import carried_variables
 from sureenough.errors import EngineUnavailable, UsageError
@@ -32,6 +32,7 @@ STOP_SECONDS: Final = 30.0
 SLACK: Final = 64
 """Requests at once beyond the limit, which the application refuses itself, with the status that says why."""
 CONTROLLER: Final = "SERVE_CONTROLLER_ACTOR"
+THREAD: Final = "sureenough-ray"
 log: Final = logging.getLogger("sureenough.server")
 
 
@@ -75,7 +76,7 @@ class RayEndpoint:
             await self._keep()
             await self._drain()
         finally:
-            await _in_thread(self._clean_up)
+            await in_daemon_thread(self._clean_up, THREAD)
 
     def _count_signal(self) -> None:
         self._signals += 1
@@ -126,7 +127,7 @@ class RayEndpoint:
 
     async def _deploy(self) -> None:
         """Start replicas; an error of the first that fails is reported instead of trying for ever."""
-        deploying = _in_thread(self._run_application)
+        deploying = in_daemon_thread(self._run_application, THREAD)
         loop = asyncio.get_running_loop()
         end = loop.time() + START_SECONDS
         while not deploying.done() and not self._signals:
@@ -205,7 +206,7 @@ class RayEndpoint:
         log.info("shutting down: running requests have %g s to finish", self._settings.grace)
         with suppress(Exception):
             await self._shared.signal.remote()
-        deleting = _in_thread(lambda: self._serve.delete(APPLICATION))
+        deleting = in_daemon_thread(lambda: self._serve.delete(APPLICATION), THREAD)
         hurried = False
         while not deleting.done() and loop.time() < end:
             await asyncio.wait([deleting], timeout=0.1)
@@ -227,25 +228,3 @@ class RayEndpoint:
 def _last_line(text: str) -> str:
     """Of an error of Ray, whose first lines are frames."""
     return redact((text.strip().splitlines() or [""])[-1])[:300]
-
-
-def _in_thread(function: Callable[[], None]) -> asyncio.Future[None]:
-    """Call it in a thread that does not keep the process from ending."""
-    loop = asyncio.get_running_loop()
-    future: asyncio.Future[None] = loop.create_future()
-
-    def finish(error: BaseException | None) -> None:
-        if not future.done():
-            future.set_result(None) if error is None else future.set_exception(error)
-
-    def call() -> None:
-        error: BaseException | None = None
-        try:
-            function()
-        except BaseException as raised:
-            error = raised
-        with suppress(RuntimeError):  # the loop is closed
-            loop.call_soon_threadsafe(finish, error)
-
-    threading.Thread(target=call, name="sureenough-ray", daemon=True).start()
-    return future
