@@ -25,11 +25,10 @@ LOWEST, TIER, STATE_COLUMNS, SUFFIX_COLUMNS = _constants("LOWEST", "TIER", "STAT
 TOTAL_PEAK, TOTAL_CONF, TOTAL_CERTAINTY = _constants("TOTAL_PEAK", "TOTAL_CONF", "TOTAL_CERTAINTY")
 CONF_BLOCKS, PEAK_BLOCKS, BLOCK_ROWS = _constants("CONF_BLOCKS", "PEAK_BLOCKS", "BLOCK_ROWS")
 GATE_TRUST, GATE_DROP, GATE_RISK, GATE_ETA = _constants("GATE_TRUST", "GATE_DROP", "GATE_RISK", "GATE_ETA")
-GATE_COLUMNS, RESULT_COLUMNS = _constants("GATE_COLUMNS", "RESULT_COLUMNS")
-RESULT_PEAK, RESULT_CONF, RESULT_LOWEST = _constants("RESULT_PEAK", "RESULT_CONF", "RESULT_LOWEST")
-RESULT_TAIL, RESULT_TIER = _constants("RESULT_TAIL", "RESULT_TIER")
-RESULT_TOTAL_PEAK, RESULT_TOTAL_CONF = _constants("RESULT_TOTAL_PEAK", "RESULT_TOTAL_CONF")
-(RESULT_TOTAL_CERTAINTY,) = _constants("RESULT_TOTAL_CERTAINTY")
+GATE_COLUMNS, RESULT_COLUMNS, RESULT_PEAK = _constants("GATE_COLUMNS", "RESULT_COLUMNS", "RESULT_PEAK")
+RESULT_CONF, RESULT_LOWEST, RESULT_TAIL = _constants("RESULT_CONF", "RESULT_LOWEST", "RESULT_TAIL")
+RESULT_TIER, RESULT_TOTAL_PEAK = _constants("RESULT_TIER", "RESULT_TOTAL_PEAK")
+RESULT_TOTAL_CONF, RESULT_TOTAL_CERTAINTY = _constants("RESULT_TOTAL_CONF", "RESULT_TOTAL_CERTAINTY")
 LOADS_AHEAD = tl.constexpr(32)  # loads in flight while suffix sums are added up one after the other
 CHUNK = tl.constexpr(256)
 
@@ -126,8 +125,7 @@ def _step(
     row, slot = tl.load(places + program).to(tl.int64), tl.load(places + watched + program).to(tl.int64)
     tokens_before = tl.load(tokens_before_rows + program)
     size = tl.load(windows + slot)
-    peak, conf = tl.load(peaks + program), tl.load(confs + program)
-    total_certainty = tl.load(certainties + program)
+    peak, conf, total_certainty = tl.load(peaks + program), tl.load(confs + program), tl.load(certainties + program)
     wide = longest + 1
     blocks += slot * BLOCK_ROWS * longest
     suffixes += slot * SUFFIX_COLUMNS * wide
@@ -138,8 +136,7 @@ def _step(
     zero = conf - conf
     d, dd, dv, vv, p, tier = zero, zero, zero, zero, zero, zero + TIER_NONE
     conf_shift, last_conf, peak_shift = conf, conf, peak
-    lowest = zero + float("inf")
-    total_peak, total_conf = peak, conf
+    lowest, total_peak, total_conf = zero + float("inf"), peak, conf
     if tokens_before > 0:
         total_peak, total_conf = tl.load(old + TOTAL_PEAK) + peak, tl.load(old + TOTAL_CONF) + conf
         total_certainty += tl.load(old + TOTAL_CERTAINTY)
@@ -237,15 +234,9 @@ def _instability_tier(blocks, longest, size, tokens_before, before, n, d, dd, dv
 
 
 def launch_step(
-    state: MonitorState,
-    logits: torch.Tensor,
-    places: torch.Tensor,
-    tokens_before: torch.Tensor,
-    peak: torch.Tensor,
-    conf: torch.Tensor,
-    certainty: torch.Tensor,
-    results: torch.Tensor | None = None,
-) -> torch.Tensor:
+    state: MonitorState, logits: torch.Tensor, places: torch.Tensor, tokens_before: torch.Tensor, peak: torch.Tensor,
+    conf: torch.Tensor, certainty: torch.Tensor, results: torch.Tensor | None = None,
+) -> torch.Tensor:  # fmt: skip
     """Launch the kernel without waiting for it; arguments as for `state.step_rows`."""
     watched = places.shape[1]
     if results is None:
