@@ -75,7 +75,7 @@ class Session:
         self._stop: Stop | None = None
         self._snapshots = SnapshotCache()
         self._votes = VoteCount(strategy, options, longest_window, learned, self._snapshots.changed)
-        self._paths = StartedPaths(self._votes)
+        self._paths = StartedPaths(self._votes, self._snapshots.changed)
 
     @property
     def strategy(self) -> Strategy:
@@ -114,13 +114,13 @@ class Session:
         if self._phase is Phase.NEW and not isinstance(event, Regrouped | Expired):
             raise ProtocolError("receive() before begin()")
         if isinstance(event, Tokens):
-            return self._on_tokens(self._path(event.path), event)
+            return self._on_tokens(self._paths.get(event.path), event)
         if isinstance(event, Ended):
-            return self._on_ended(self._path(event.path), event)
+            return self._on_ended(self._paths.get(event.path), event)
         if isinstance(event, Probed):
-            return self._on_probed(self._path(event.path), event)
+            return self._on_probed(self._paths.get(event.path), event)
         if isinstance(event, Sampled | Extended | Computed):
-            return self._paths.search(self._path(event.path), event) or self._at_cap()
+            return self._paths.search(self._paths.get(event.path), event) or self._at_cap()
         if not isinstance(event, Regrouped | Expired):
             raise ProtocolError(f"not an event: {event!r}")
         if self.done:
@@ -134,11 +134,6 @@ class Session:
         if phase not in TRANSITIONS[self._phase]:
             raise ProtocolError(f"no transition from {self._phase.value} to {phase.value}")
         self._phase = phase
-
-    def _path(self, number: int) -> PathState:
-        path = self._paths.get(number)
-        self._snapshots.changed(number)
-        return path
 
     # -- events
 
@@ -229,7 +224,7 @@ class Session:
     def _finish(self, reason: Reason) -> list[Action]:
         self._votes.close()
         cancels = self._paths.discard()
-        self._snapshots = SnapshotCache()
+        self._snapshots.clear()
         self._stop = Stop(self._votes.poll.winner(), reason)
         self._enter(Phase.STOPPED)
         return [*cancels, self._stop]

@@ -114,6 +114,12 @@ class SnapshotCache:
         self.changed = self._changed.add  # a path is different now
         self._votes: tuple[int, VoteSnapshot] | None = None  # of this version of the poll
 
+    def clear(self) -> None:
+        """Everything is different now."""
+        self._paths.clear()
+        self._changed.clear()
+        self._votes = None
+
     def take(
         self, paths: Sequence[PathState], poll: Poll, stop: StopRule
     ) -> tuple[tuple[PathSnapshot, ...], VoteSnapshot]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from math import inf
 
@@ -29,8 +29,9 @@ from sureenough.errors import ProtocolError
 class StartedPaths:
     """Starts paths as budget, width and votes allow. All that paths generate is counted here."""
 
-    def __init__(self, votes: VoteCount) -> None:
-        self.all, self._votes = votes.paths, votes
+    def __init__(self, votes: VoteCount, changed: Callable[[int], None]) -> None:
+        """`changed` is called with the number of a path that an event is about."""
+        self.all, self._votes, self._changed = votes.paths, votes, changed
         self.running = 0
         self.generated = 0  # all tokens
         self.steps = 0  # the longest chain of tokens generated one after another
@@ -44,8 +45,10 @@ class StartedPaths:
         return self._max_tokens - self.generated
 
     def get(self, number: int) -> PathState:
+        """The path of an event."""
         if not 0 <= number < len(self.all):
             raise ProtocolError(f"path {number} was never started; {len(self.all)} paths were")
+        self._changed(number)
         return self.all[number]
 
     # -- starting and ending
