@@ -13,6 +13,7 @@ from sureenough.core.events import Summary
 from sureenough.engines.base import Chunk, ExtendOptions, Prompt, WatchOptions, as_chunk
 from sureenough.engines.vllm import in_process
 from sureenough.engines.vllm.protocol import WatchRequest
+from sureenough.engines.vllm.token_texts import TokenTexts
 from sureenough.errors import EngineError
 
 
@@ -24,6 +25,7 @@ class OneReply:
     def __init__(self, finish: str) -> None:
         self.engine = self.tokenizer = self
         self._finish = finish
+        self.token_texts = TokenTexts(self)
 
     async def generate(self, *_: object) -> Any:
         delta = SimpleNamespace(token_ids=[4, 2], finish_reason=self._finish, text="", logprobs=None)
@@ -51,6 +53,13 @@ async def last_chunk(chunks: Any) -> Chunk:
     return [as_chunk(chunk) async for chunk in chunks][-1]
 
 
+class Letters(OneReply):
+    """A tokenizer whose tokens are characters, so that their texts add up."""
+
+    def decode(self, ids: list[int], **_: object) -> str:
+        return "".join(map(chr, ids))
+
+
 PLAIN = Prompt(({"role": "user", "content": "?"},), signals=False)
 
 
@@ -61,6 +70,22 @@ def test_the_last_chunk_has_the_text_and_the_counts(reason: str, finish: str, mo
     assert (last.text, last.finish, last.prompt_tokens, last.cached_tokens, last.summary) == ("42", finish, 3, 1, None)
     rest = asyncio.run(last_chunk(engine.extend(PLAIN, "so", ExtendOptions(max_tokens=2), seed=1)))
     assert (rest.text, rest.finish, rest.prompt_tokens, rest.cached_tokens) == ("", finish, 5, 1)
+
+
+@pytest.mark.parametrize("stop", [(), ("\n",)])
+def test_vllm_decodes_a_continuation_only_if_it_looks_for_a_stop_text(
+    stop: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine, params = replying("length", monkeypatch), SimpleNamespace()
+    monkeypatch.setattr(engine, "_loaded", Letters("length"))
+    monkeypatch.setattr(engine, "_params", lambda *_, **__: params)
+    options = ExtendOptions(max_tokens=2, stop=stop)
+
+    async def text() -> str:
+        return "".join([as_chunk(chunk).text async for chunk in engine.extend(PLAIN, "so", options, seed=1)])
+
+    assert asyncio.run(text()) == ("" if stop else "\x04\x02")  # vLLM's own text is empty in this reply
+    assert params.detokenize == bool(stop)
 
 
 def test_a_path_that_vllm_gives_up_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:

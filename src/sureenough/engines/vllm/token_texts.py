@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cached_property
 from typing import Any, Final
 
 UNFINISHED: Final = "\ufffd"
@@ -17,9 +18,12 @@ class TokenTexts:
     def __init__(self, tokenizer: Any) -> None:
         self._tokenizer = tokenizer
         self._texts: dict[int, str] = {}
-        ids = tokenizer.encode(TRIED, add_special_tokens=False)
-        # Some tokenizers leave out the space before a token that stands alone.
-        self.exact = "".join(map(self.text, ids)) == self.decoded(ids) == TRIED
+
+    @cached_property
+    def exact(self) -> bool:
+        """Whether the texts of tokens add up: some tokenizers leave out the space before a token that stands alone."""
+        ids = self._tokenizer.encode(TRIED, add_special_tokens=False)
+        return "".join(map(self.text, ids)) == self.decoded(ids) == TRIED
 
     def text(self, token: int) -> str:
         text = self._texts.get(token)
