@@ -136,12 +136,11 @@ class VLLM:
         if encoded and len(ids) >= self._context:  # a path at its limit is one that was cut
             yield Chunk(finish="length")
             return
-        # Without stop texts vLLM need not decode every token: here each is decoded once, and then known.
-        texts = self._loaded.token_texts if not options.stop and self._loaded.token_texts.exact else None
-        path = _GrowingPath(texts)
         k = None if not prompt.signals else K if options.confidence else 0
         params = self._params(len(ids), seed, k=k, request=None, changes=options.sampling())
-        params.detokenize = texts is None
+        # Without stop texts vLLM need not decode every token: here each is decoded once, and then known.
+        texts = self._loaded.token_texts if not options.stop and self._loaded.token_texts.exact else None
+        params.detokenize, path = texts is None, _GrowingPath(texts)
         try:
             generated = self._loaded.engine.generate(
                 {"prompt_token_ids": ids}, params, f"rest-{next(self._request_numbers):08}"
