@@ -122,6 +122,27 @@ def test_14_13_an_observer_that_raises_at_the_deadline_does_not_hang_the_run() -
     assert any("too late" in note for note in out.notes)
 
 
+# -- engines that cancel their own work
+
+
+class Cancelling(Engine):
+    """Every third path awaits something that somebody else has cancelled."""
+
+    async def stream(self, prompt: Prompt, *, seed: int) -> AsyncGenerator[Sequence[Token], None]:
+        yield tokens("so ")
+        if NUMBER[seed] % 3 == 2:
+            shared = asyncio.get_running_loop().create_future()
+            shared.cancel()
+            await shared
+        yield tokens(r"\boxed{42}")
+
+
+def test_a_path_that_its_engine_cancels_is_lost_and_the_run_goes_on() -> None:
+    out = go(Cancelling(), paths=9)
+    assert (out.answer, out.reason, out.started, out.failed) == ("42", "budget", 9, 3)
+    assert any("the engine cancelled the path" in note for note in out.notes)
+
+
 # -- issue 14, item 14: deadlines and cancels around opening, counting and closing
 
 
