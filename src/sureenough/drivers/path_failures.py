@@ -47,7 +47,7 @@ class PathFailures:
             yield
         except asyncio.CancelledError:
             task = asyncio.current_task()
-            if task is not None and not task.cancelling():  # nobody cancels it: the engine ended its own work
+            if task is not None and not task.cancelling():  # not cancelled from outside: the engine ended its own work
                 self._lose_path(path, EngineError("the engine cancelled the path").located(path, seed))
                 return
             self._account.cut |= not counted

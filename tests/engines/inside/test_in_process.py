@@ -134,6 +134,7 @@ def test_a_beginning_that_fills_the_context_is_a_path_that_was_cut(monkeypatch: 
     engine._loaded.tokenizer = SimpleNamespace(
         apply_chat_template=lambda messages, **_: list(messages[0]["content"].encode()),
         encode=lambda text, **_: list(text.encode()),
+        decode=lambda ids, **_: bytes(ids).decode(),
     )
 
     async def extended(question: str, beginning: str) -> list[Chunk]:

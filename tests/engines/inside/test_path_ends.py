@@ -13,6 +13,7 @@ from sureenough.core.events import Summary
 from sureenough.engines.base import Chunk, ExtendOptions, Prompt, WatchOptions, as_chunk
 from sureenough.engines.vllm import in_process
 from sureenough.engines.vllm.protocol import WatchRequest
+from sureenough.engines.vllm.token_texts import TokenTexts
 from sureenough.errors import EngineError
 
 
@@ -23,6 +24,7 @@ class OneReply:
 
     def __init__(self, finish: str) -> None:
         self.engine = self.tokenizer = self
+        self.token_texts = TokenTexts(self)
         self._finish = finish
 
     async def generate(self, *_: object) -> Any:

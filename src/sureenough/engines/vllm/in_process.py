@@ -132,12 +132,13 @@ class VLLM:
         encoded = beginning
         if isinstance(beginning, str):
             encoded = self._loaded.tokenizer.encode(beginning, add_special_tokens=False)
-        # Without stop texts vLLM need not decode every token: here each is decoded once, and then known.
-        texts = self._loaded.token_texts if self._loaded.token_texts.exact and not options.stop else None
-        ids, path = [*self._prompt_ids(prompt), *encoded], _GrowingPath(texts)
+        ids = [*self._prompt_ids(prompt), *encoded]
         if encoded and len(ids) >= self._context:  # a path at its limit is one that was cut
             yield Chunk(finish="length")
             return
+        # Without stop texts vLLM need not decode every token: here each is decoded once, and then known.
+        texts = self._loaded.token_texts if not options.stop and self._loaded.token_texts.exact else None
+        path = _GrowingPath(texts)
         k = None if not prompt.signals else K if options.confidence else 0
         params = self._params(len(ids), seed, k=k, request=None, changes=options.sampling())
         params.detokenize = texts is None

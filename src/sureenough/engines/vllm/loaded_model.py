@@ -25,7 +25,7 @@ class LoadedModel:
 
     engine: Any = None
     tokenizer: Any = None
-    token_texts: TokenTexts
+    _token_texts: TokenTexts | None = None
     _socket_path = ""
     _progress: ProgressReader
 
@@ -62,9 +62,16 @@ class LoadedModel:
             engine = AsyncLLM.from_engine_args(AsyncEngineArgs(model=self._model, **arguments))
             resources.callback(engine.shutdown)
             self.tokenizer, self._progress = engine.get_tokenizer(), ProgressReader(socket_path)
-            self.token_texts = TokenTexts(self.tokenizer)
+            self._token_texts = None
             self.engine, self._socket_path, self._resources = engine, socket_path, resources.pop_all()
             del engine  # an import error that vLLM remembers keeps this frame, and what is in it
+
+    @property
+    def token_texts(self) -> TokenTexts:
+        """Made for the first continuation: other paths do not need it."""
+        if self._token_texts is None:
+            self._token_texts = TokenTexts(self.tokenizer)
+        return self._token_texts
 
     # -- the monitor's records
 
