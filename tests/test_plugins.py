@@ -54,6 +54,12 @@ def engine():
     return Fake(lambda seed: [[se.Token("Answer: red wine" if seed % 2 else "Answer: wine RED", 0.5, 9.0)]])
 
 
+class Dying:
+    async def stream(self, prompt, *, seed):
+        yield [se.Token("so ", 0.5, 9.0)]
+        raise ConnectionResetError("the other side \\x1b[31m is gone")
+
+
 problems = [DatasetProblem("1", "Which?", "red wine")]
 colours = Dataset("colours", "one question", make=lambda seed: problems, kind="words")
 '''
@@ -137,6 +143,12 @@ def test_engine_and_judge_of_another_package(installed: Path) -> None:
     assert list(json.loads(done.stdout)["votes"].values()) == [6.0]
     refused = run(installed, "ask", "Which?", "--engine", "beer")
     assert (refused.returncode, "known: wine" in refused.stderr) == (2, True)
+
+
+def test_a_connection_that_an_engine_loses_is_not_taken_for_an_output(installed: Path) -> None:
+    lost = run(installed, "ask", "Which?", "--engine", "ahead_plugin:Dying", "-s", "sc", "-n", "6")
+    assert (lost.returncode, "Traceback" in lost.stderr, "cannot write" in lost.stderr) == (3, False, False)
+    assert r"the engine failed: ConnectionResetError: the other side \x1b[31m is gone" in lost.stderr
 
 
 @pytest.mark.parametrize("name", ["wine", "ahead_plugin:engine"])

@@ -76,7 +76,7 @@ def engine(options: argparse.Namespace) -> dict[str, Any]:
         # vLLM does not start if less than this share of the GPU is free, although it takes only the cache's size.
         arguments |= {"kv_cache_memory_bytes": int(options.cache_gb * 2**30), "gpu_memory_utilization": 0.05}
         arguments |= {"compilation_config": {"cudagraph_capture_sizes": SIZES}}
-    arguments |= json.loads(options.vllm)
+    arguments |= options.vllm
     return arguments
 
 
@@ -130,6 +130,8 @@ def tables(folders: list[Path]) -> None:
 
     files = [file for folder in folders for file in sorted(folder.glob("*/live/runs.jsonl"))]
     runs = [run for file in files for run in read_runs(file)]
+    if not runs:
+        print(f"no runs in {', '.join(map(str, folders))}", file=sys.stderr)
     for model, strategy in dict.fromkeys((run.model, run.strategy) for run in runs):
         own = [run for run in runs if (run.model, run.strategy) == (model, strategy)]
         print(f"{model}, {strategy}: {len(own)} questions, {sum(run.tokens['total'] for run in own):,} tokens")
@@ -143,6 +145,14 @@ def tables(folders: list[Path]) -> None:
             jobs = str(min(4, len(os.sched_getaffinity(0))))
             command = [sys.executable, "-m", "sureenough", "bench", "probes", "--pool", str(folder / "pool"), "-o"]
             subprocess.run([*command, str(folder / "probes"), "--jobs", jobs], check=False)
+
+
+def json_object(text: str) -> dict[str, Any]:
+    """An option whose value is a JSON object."""
+    value = json.loads(text)  # argparse reports its ValueError
+    if not isinstance(value, dict):
+        raise argparse.ArgumentTypeError(f"{text} is not a JSON object")
+    return value
 
 
 def main() -> None:
@@ -165,7 +175,7 @@ def main() -> None:
     parser.add_argument("--cache-gb", type=float, help="cache of each command, if several share a GPU")
     parser.add_argument("--await-model", action="store_true", help="wait until MODEL/config.json is written")
     parser.add_argument("--go", help="load the models, and wait until this file exists")
-    parser.add_argument("--vllm", default="{}", help="further arguments of vLLM's engine, as JSON")
+    parser.add_argument("--vllm", type=json_object, default={}, help="further arguments of vLLM's engine, as JSON")
     options, passed = parser.parse_known_args()
     if options.what == "tables":
         tables([Path(folder) for folder in options.model])

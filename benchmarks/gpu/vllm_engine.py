@@ -28,8 +28,12 @@ class NamedVLLM(VLLM):
     async def __aenter__(self) -> Self:
         await super().__aenter__()
         print("loaded", flush=True)
-        while self.go is not None and not Path(self.go).exists():
-            await asyncio.sleep(0.2)
+        try:
+            while self.go is not None and not Path(self.go).exists():
+                await asyncio.sleep(0.2)
+        except asyncio.CancelledError:  # Ctrl-C while it waits: the model would stay loaded
+            await self.__aexit__()
+            raise
         return self
 
     def model_name(self) -> str:

@@ -99,6 +99,12 @@ def test_difficulties_that_cannot_be_used(tmp_path: Path, text: str | None, mess
         measured(tmp_path, str(ranking))
 
 
+def test_difficulties_without_end_are_not_read_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sureenough.bench.experiments.dsc.LARGEST_RANKING", 1 << 20)
+    with pytest.raises(UsageError, match="a file of difficulties has at most 1 MiB"):
+        read_difficulties("/dev/zero", [])
+
+
 def test_other_experiments_refuse_a_ranking(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"main does not rank questions by difficulty; `bench dsc` does"):
         experiment("main").run(inputs(make_pool(tmp_path), repeats=1, ranking="level"))

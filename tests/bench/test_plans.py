@@ -84,9 +84,9 @@ def test_without_a_word_it_is_the_papers_budget() -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("pahts = 3", r"unknown key 'pahts'; known: experiment, datasets, engines"),
-        ("[[engines]]\nmodle = 'x'", r"engines: unknown key 'modle'; known: model, url"),
-        ("datasets = [{name = 'x'}]", r"datasets: unknown key 'name'; known: dataset, limit"),
+        ("pahts = 3", r"unknown key 'pahts'; known: 'experiment', 'datasets', 'engines'"),
+        ("[[engines]]\nmodle = 'x'", r"engines: unknown key 'modle'; known: 'model', 'url'"),
+        ("datasets = [{name = 'x'}]", r"datasets: unknown key 'name'; known: 'dataset', 'limit'"),
         ("datasets = [3]", r"3 is not a table of dataset"),
         ("paths = 'many'", r"Expected `int \| null`, got `str`"),
         ("paths = 0", r"paths is 0; it must be a whole number of at least 1"),

@@ -22,7 +22,9 @@ from sureenough.drivers.live import run
 from sureenough.drivers.observers import ObservedEvent
 from sureenough.drivers.record import RecordQuestion, RecordResult, record
 from sureenough.engines import Chunk, Engine, Fake, Prompt
+from sureenough.engines.base import ExtendOptions, as_engine
 from sureenough.engines.fake import Step
+from sureenough.errors import CannotExtend
 from sureenough.pools.journal import Journal
 from sureenough.spec import resolve
 from tests.drivers.test_live import LONG, NUMBER, go, live_judge, scripted, tokens
@@ -120,6 +122,27 @@ def test_14_13_an_observer_that_raises_at_the_deadline_does_not_hang_the_run() -
     out = go(scripted(lambda n: [tokens("a"), LONG]), deadline=0.05, observers=[observer])
     assert out.reason == "deadline"
     assert any("too late" in note for note in out.notes)
+
+
+# -- engines that cancel their own work
+
+
+class Cancelling(Engine):
+    """Every third path awaits something that somebody else has cancelled."""
+
+    async def stream(self, prompt: Prompt, *, seed: int) -> AsyncGenerator[Sequence[Token], None]:
+        yield tokens("so ")
+        if NUMBER[seed] % 3 == 2:
+            shared = asyncio.get_running_loop().create_future()
+            shared.cancel()
+            await shared
+        yield tokens(r"\boxed{42}")
+
+
+def test_a_path_that_its_engine_cancels_is_lost_and_the_run_goes_on() -> None:
+    out = go(Cancelling(), paths=9)
+    assert (out.answer, out.reason, out.started, out.failed) == ("42", "budget", 9, 3)
+    assert any("the engine cancelled the path" in note for note in out.notes)
 
 
 # -- issue 14, item 14: deadlines and cancels around opening, counting and closing
@@ -272,3 +295,42 @@ def test_14_15_a_recording_gives_up_a_path_that_does_not_end(tmp_path: Path) -> 
     result = asyncio.run(asyncio.wait_for(recorded(), LONG))
     assert (result.paths, engine.running) == (1, 0)
     assert "did not end within 1 s" in str(result.lost)
+
+
+class Counting(Engine):
+    """Keeps for how many paths it was opened."""
+
+    def __init__(self) -> None:
+        self.opened = list[int]()
+
+    @asynccontextmanager
+    async def open(self, *, parallel: int) -> AsyncIterator[Engine]:
+        self.opened.append(parallel)
+        yield self
+
+    async def stream(self, prompt: Prompt, *, seed: int) -> AsyncGenerator[Sequence[Token], None]:
+        yield tokens(r"\boxed{1}")
+
+
+def test_a_recording_has_no_more_workers_than_paths(tmp_path: Path) -> None:
+    engine, questions = Counting(), [RecordQuestion(name, Prompt.user("?")) for name in "ab"]
+
+    async def recorded() -> RecordResult:
+        with Journal(tmp_path / "journal", {}) as journal:
+            return await record(questions, engine, journal, paths=3, parallel=100_000, seed=0)
+
+    assert asyncio.run(recorded()).paths == 6
+    assert engine.opened == [6]
+
+
+def test_an_object_that_is_no_engine_keeps_the_name_of_its_class() -> None:
+    """What is learned is kept by this name: two engines without one must not share it."""
+
+    class Plain:
+        def stream(self, prompt: Prompt, *, seed: int) -> AsyncGenerator[Sequence[Token], None]:
+            return Counting().stream(prompt, seed=seed)
+
+    engine = as_engine(Plain())
+    assert engine.model_name() == "Plain"
+    with pytest.raises(CannotExtend, match="Plain cannot be extended: Plain engines only start paths"):
+        engine.extend(Prompt.user("?"), "so", ExtendOptions(max_tokens=1), seed=0)

@@ -202,6 +202,9 @@ def test_an_empty_pool(tmp_path: Path) -> None:
         (b'{"window": 0}', "suggests window 0"),
         (b'{"window": "wide"}', "suggests window 'wide'"),
         (b'{"window": true}', "suggests window True"),
+        (b'{"model": 7}', "its model is 7; it must be a text"),
+        (b'{"dataset": ["a"]}', "its dataset is .'a'.; it must be a text"),
+        (b'{"prompt": {}}', "its prompt is {}; it must be a text"),
     ],
 )
 def test_metadata_that_cannot_be_used(tmp_path: Path, said: bytes, says: str) -> None:
@@ -233,7 +236,7 @@ SICK: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("says", SICK)
 def test_a_damaged_row_is_named_or_left_out(tmp_path: Path, says: str) -> None:
     file = pool_file(tmp_path, [{}, {}, SICK[says], {}])
-    with pytest.raises(TraceError, match=rf"row 2: .*{says}.*--skip-damaged"):
+    with pytest.raises(TraceError, match=rf"row 2: .*{says}.*--skip-damaged of replay, or skip_damaged = true"):
         list(Pool(file))
     pool = Pool(file, skip_damaged=True)
     for _ in range(2):

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import json
+import lzma
 import re
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
@@ -195,6 +198,55 @@ def test_a_pool_is_made_of_sampled_paths_and_their_probes(tmp_path: Path, capsys
     assert [question.id for question in questions] == [f"{COLLECTIONS[q % 3]}-{q}" for q in range(1, 12, 2)]
     assert [path.answer for path in questions[0].paths] == ["7", "8", None], "a path that did not finish has no answer"
     assert [(one.at, one.reply.answer) for one in questions[3].paths[1].probes or ()] == [(64, "64"), (128, "128")]
+
+
+DAMAGES: dict[str, Callable[[bytes], bytes]] = {
+    "empty": lambda whole: b"",
+    "cut": lambda whole: whole[: len(whole) // 2],
+    "flipped": lambda whole: whole[:200] + bytes(byte ^ 90 for byte in whole[200:260]) + whole[260:],
+    "not xz": lambda whole: b"hello",
+    "no arrays": lambda whole: lzma.compress(b"hello"),
+    "cut before it was compressed": lambda whole: lzma.compress(lzma.decompress(whole)[:900]),
+    "other arrays": lambda whole: changed(whole, question=None),
+    "signals that are missing": lambda whole: changed(whole, peak=np.zeros((2, 5), np.uint8)),
+    "texts that are missing": lambda whole: changed(whole, text=np.zeros(5, np.uint8)),
+}
+
+
+def changed(whole: bytes, **others: np.ndarray | None) -> bytes:
+    """A file of paths with another array."""
+    arrays = dict(np.load(io.BytesIO(lzma.decompress(whole)))) | others
+    buffer = io.BytesIO()
+    np.savez(buffer, **{name: array for name, array in arrays.items() if array is not None})
+    return lzma.compress(buffer.getvalue())
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_file_of_paths_is_named_and_the_pool_stays(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, damage: str
+) -> None:
+    before = made_pool(tmp_path).file.read_bytes()
+    file = tmp_path / "pool.001.xz"
+    file.write_bytes(DAMAGES[damage](file.read_bytes()))
+    monkeypatch.setattr(sys, "argv", ["pool", str(tmp_path), str(tmp_path / "made.parquet")])
+    with pytest.raises(SystemExit) as ended:
+        pool.main()
+    assert ended.value.code == 2
+    assert f"{file} is damaged" in capsys.readouterr().err
+    assert (tmp_path / "made.parquet").read_bytes() == before
+
+
+def test_a_run_without_paths_makes_no_pool(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made_pool(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["pool", str(tmp_path), str(tmp_path / "wide.parquet"), "--name", "wide"])
+    for says in ("wide-questions.json", "has no wide.*.xz"):
+        with pytest.raises(SystemExit):
+            pool.main()
+        assert says in capsys.readouterr().err
+        (tmp_path / "wide-questions.json").write_text("[]")
+    assert not (tmp_path / "wide.parquet").exists()
 
 
 def test_a_sample_has_whole_questions_of_both_collections_and_fits(tmp_path: Path) -> None:

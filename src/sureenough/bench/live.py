@@ -135,6 +135,7 @@ async def _run_strategies(
     at_once: int,
     meter: ProgressMeter,
 ) -> None:
+    at_once = min(at_once, max(map(len, by_strategy)))  # a worker per question is the most that can be of use
     async with AsyncExitStack() as stack:
         ready: OpenExecutor | None = None
         for jobs in by_strategy:

@@ -198,4 +198,4 @@ def _refuse_unknown(table: Any, known: Sequence[str], where: str) -> None:
         raise UsageError(f"{where}: {table!r} is not a table of {', '.join(known)}")
     for name in table:
         if name not in known:
-            raise UsageError(f"{where}: unknown key {name!r}; known: {', '.join(known)}")
+            raise UsageError(f"{where}: unknown key {name!r}; known: {', '.join(map(repr, known))}")

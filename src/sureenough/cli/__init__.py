@@ -161,6 +161,10 @@ def main() -> None:
         # The reader has closed the pipe (`| head`); Python must not complain about it on exit.
         sys.stderr.close()
         sys.exit(0)
+    except (ConnectionError, TimeoutError) as error:  # our own engines raise none of these
+        name = type(error).__name__
+        echo(f"sureenough: the engine failed: {name}: {error}. An EngineError would cost it only the path", err=True)
+        sys.exit(3)
     except OSError as error:
         place = "the result" if error.filename is None else printable(os.fsdecode(error.filename))
         sys.stderr.write(f"sureenough: cannot write {place}: {error.strerror or error}\n")

@@ -53,6 +53,10 @@ class PathFailures:
         try:
             yield
         except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is not None and not task.cancelling():  # not cancelled from outside: the engine ended its own work
+                self._lose_path(path, EngineError("the engine cancelled the path").located(path, seed))
+                return
             self._account.cut |= not counted
             raise
         except (EngineRejected, MissingLogprobs) as error:

@@ -89,7 +89,8 @@ async def record(
     With an executor, paths are sampled from its engines; the journal is written here.
     """
     recording = _Recording(journal, SampleOptions(seed, keep_text, path_seconds, probe_every), on_path)
-    jobs = _missing(list(questions), journal, paths)
+    questions = list(questions)
+    jobs, parallel = _missing(questions, journal, paths), max(1, min(parallel, len(questions) * paths))
     where = executor or InProcess(engine)
     async with where.open(parallel=parallel, calls=parallel) as ready, asyncio.TaskGroup() as tasks:
         workers = [tasks.create_task(recording.work(jobs, ready)) for _ in range(ready.slots)]

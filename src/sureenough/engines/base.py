@@ -158,7 +158,7 @@ class Engine:
         Raises:
             CannotExtend: this engine cannot.
         """
-        raise CannotExtend(f"{self.model_name()} cannot be extended: {type(self).__name__} engines only start paths")
+        raise CannotExtend(f"{self.model_name()} cannot be extended: {self._kind()} engines only start paths")
 
     def open(self, *, parallel: int) -> AbstractAsyncContextManager[Engine]:
         """The engine to use for one run, with up to this many paths in parallel; holds connections and the like."""
@@ -170,6 +170,9 @@ class Engine:
 
     def model_name(self) -> str:
         """The model, as far as the engine knows it; what is learned of its confidence is kept under this name."""
+        return self._kind()
+
+    def _kind(self) -> str:
         return type(self).__name__
 
     def sampling(self) -> dict[str, Any]:
@@ -208,9 +211,13 @@ class _Adapted(Engine):
     """An object that is not derived from `Engine`, with the defaults for all that it lacks."""
 
     def __init__(self, engine: SupportsStream) -> None:
+        self._class = type(engine).__name__
         for name in vars(Engine):
             if not name.startswith("_") and hasattr(engine, name):
                 setattr(self, name, getattr(engine, name))
+
+    def _kind(self) -> str:
+        return self._class
 
 
 def as_engine(engine: SupportsStream) -> Engine:

@@ -25,6 +25,7 @@ BATCH: Final = 512
 """Rows decoded at once."""
 READ_ROWS: Final = 1 << 16
 """Rows of the column of questions alone that are read at once."""
+SKIPPING: Final = "--skip-damaged of replay, or skip_damaged = true in a plan,"
 
 
 class Pool:
@@ -164,7 +165,7 @@ class Pool:
                 if not self.skip_damaged:
                     raise TraceError(
                         f"{part.name}: rows from {start + decoded} on cannot be decoded ({first_line(error)}); "
-                        "--skip-damaged reads the rest"
+                        f"{SKIPPING} reads the rest"
                     ) from None
                 self.damaged += size - decoded
             start += size
@@ -176,7 +177,7 @@ class Pool:
             elif self.skip_damaged:
                 self.damaged += 1
             else:
-                raise TraceError(f"{part.name}, row {start + i}: {row}; --skip-damaged leaves such rows out")
+                raise TraceError(f"{part.name}, row {start + i}: {row}; {SKIPPING} leaves such rows out")
 
 
 def _changes(ids: pa.Array) -> Iterator[tuple[int, bytes | None]]:

@@ -65,6 +65,9 @@ class PoolInfo:
             raise TraceError(f"{where}: suggests window {window!r}; it must be a whole number of at least 1")
         if not isinstance(data.get("kind", ""), str):
             raise TraceError(f"{where}: its kind of answer is {data['kind']!r}; it must be a text such as 'math'")
+        for name in ("dataset", "model", "engine", "prompt", "logprobs"):
+            if not isinstance(data.get(name, ""), str | None):
+                raise TraceError(f"{where}: its {name} is {data[name]!r:.80}; it must be a text; record the pool again")
         known = {name: value for name, value in data.items() if name in cls.__slots__ and name != "more"}
         return cls(**known, more={name: value for name, value in data.items() if name not in cls.__slots__})
 

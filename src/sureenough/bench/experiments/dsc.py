@@ -108,11 +108,14 @@ def _is_number(value: object) -> bool:
 
 def _read_json(file: Path) -> dict[str, Any]:
     try:
-        if file.stat().st_size > LARGEST_RANKING:
-            raise UsageError(f"ranking={file}: a file of difficulties has at most {LARGEST_RANKING >> 20} MiB")
-        document = json.loads(file.read_bytes())
+        with file.open("rb") as stream:
+            content = stream.read(LARGEST_RANKING + 1)  # a device has no size, and perhaps no end
     except OSError as error:
         raise UsageError(f"ranking={file}: give `level`, or a JSON file of difficulties ({error.strerror})") from None
+    if len(content) > LARGEST_RANKING:
+        raise UsageError(f"ranking={file}: a file of difficulties has at most {LARGEST_RANKING >> 20} MiB")
+    try:
+        document = json.loads(content)
     except (ValueError, RecursionError):
         raise UsageError(f"ranking={file} is not JSON; leave it out for a stand-in") from None
     return document if isinstance(document, dict) else {"scores": document}

@@ -33,7 +33,7 @@ class Timeouts:
 def check_sampling(temperature: float, top_p: float) -> None:
     """Refuse values with which no server can sample."""
     if not 0 <= temperature < inf:
-        raise UsageError(f"temperature is {temperature}; it must be at least 0")
+        raise UsageError(f"temperature is {temperature}; it must be a finite number of at least 0")
     if not 0 < top_p <= 1:
         raise UsageError(f"top_p is {top_p}; it must be above 0 and at most 1")
 

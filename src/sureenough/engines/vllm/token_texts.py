@@ -7,9 +7,10 @@ from functools import cached_property
 from typing import Any, Final
 
 UNFINISHED: Final = "\ufffd"
-LONGEST_CHARACTER: Final = 4
-"""Tokens of one character at most: it has so many bytes."""
-TRIED: Final = "Let x = 12.\n\n So  y is 3(x-1)\n"
+MOST_HELD: Final = 16
+"""Tokens in a row that end within a character. It has four bytes at most; tokens may end one and begin the next."""
+TRIED: Final = "Let x = 12.\n\n So  y is 3(x-1) , or .5 !\n"
+"""With spaces that some tokenizers leave out: before a token that stands alone, and before punctuation."""
 
 
 class TokenTexts:
@@ -21,7 +22,7 @@ class TokenTexts:
 
     @cached_property
     def exact(self) -> bool:
-        """Whether the texts of tokens add up: some tokenizers leave out the space before a token that stands alone."""
+        """Whether the texts of single tokens add up to the text."""
         ids = self._tokenizer.encode(TRIED, add_special_tokens=False)
         return "".join(map(self.text, ids)) == self.decoded(ids) == TRIED
 
@@ -52,7 +53,7 @@ class GrowingTexts:
 
     def _next(self, token: int) -> str:
         text = self._texts.decoded([*self._held, token]) if self._held else self._texts.text(token)
-        if text.endswith(UNFINISHED) and len(self._held) + 1 < LONGEST_CHARACTER:
+        if text.endswith(UNFINISHED) and len(self._held) + 1 < MOST_HELD:
             self._held.append(token)
             return ""
         self._held.clear()

@@ -1,0 +1,86 @@
+"""The live runs of one dataset on one model: one engine for all strategies, and what is left when it dies."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from sureenough.bench.live import LiveJob, read_runs, run_cell
+from sureenough.bench.progress import ProgressMeter
+from sureenough.bench.recording import Model, RecordingCell
+from sureenough.core.events import Token
+from sureenough.core.options import RunOptions
+from sureenough.drivers.record import RecordQuestion
+from sureenough.engines import Engine, Prompt
+from sureenough.errors import EngineError, EngineUnavailable
+from sureenough.pools.json_lines import JsonLinesFile
+
+STRATEGIES = ("sc", "ac", "esc")
+
+
+class Mortal(Engine):
+    """Dies after so many paths, and comes back if it is asked to."""
+
+    def __init__(self) -> None:
+        self.left, self.opened, self.closed = 1000, list[int](), 0
+
+    @asynccontextmanager
+    async def open(self, *, parallel: int) -> AsyncIterator[Engine]:
+        self.opened.append(parallel)
+        yield self
+        self.closed += 1
+
+    async def stream(self, prompt: Prompt, *, seed: int) -> AsyncGenerator[Sequence[Token], None]:
+        self.left -= 1
+        if self.left < 0:
+            raise EngineUnavailable("nobody there")
+        yield [Token(r"\boxed{4}", 0.5, 9.0)]
+
+
+def run(engine: Engine, file: Path, *, at_once: int = 1, strategies: Sequence[str] = STRATEGIES) -> list[Any]:
+    """Three questions with four paths each; returns which strategy and question is on disk."""
+    cell = cast(RecordingCell, SimpleNamespace(label="sums on mortal", model=Model("mortal", engine)))
+    questions = [RecordQuestion(f"q{n}", Prompt.user(f"{n}?"), "4") for n in range(3)]
+    jobs = [[LiveJob("sums", "mortal", strategy, question, 0) for question in questions] for strategy in strategies]
+    done = {one.key for one in read_runs(file)}
+    try:
+        with JsonLinesFile(file, {}, "runs") as lines:
+            run_cell(cell, jobs, lines, done, RunOptions(paths=4, window=4, parallel=2), at_once, ProgressMeter())
+    finally:
+        found = [(one.strategy, one.question) for one in read_runs(file)]
+    return found
+
+
+def test_one_engine_for_all_strategies_and_none_if_all_is_done(tmp_path: Path) -> None:
+    engine = Mortal()
+    found = run(engine, tmp_path / "runs.jsonl", at_once=2)
+    assert sorted(found) == sorted((strategy, f"q{n}") for strategy in STRATEGIES for n in range(3))
+    assert (engine.opened, engine.closed) == ([4], 1)
+    assert run(engine, tmp_path / "runs.jsonl") == found
+    assert engine.opened == [4], "nothing was missing"
+
+
+def test_what_was_done_before_the_engine_died_is_kept_and_not_run_again(tmp_path: Path) -> None:
+    engine, file = Mortal(), tmp_path / "runs.jsonl"
+    engine.left = 3 * 4 + 5  # in the second question of the second strategy
+    with pytest.raises(EngineError, match="nobody there"):
+        run(engine, file)
+    before = [(one.strategy, one.question) for one in read_runs(file)]
+    assert before[:4] == [("sc", "q0"), ("sc", "q1"), ("sc", "q2"), ("ac", "q0")]
+    assert {strategy for strategy, _ in before} == {"sc", "ac"}
+    assert len(before) < 6
+    engine.left = 1000
+    found = run(engine, file)
+    assert found[: len(before)] == before
+    assert sorted(found) == sorted((strategy, f"q{n}") for strategy in STRATEGIES for n in range(3))
+
+
+def test_no_more_questions_at_once_than_there_are(tmp_path: Path) -> None:
+    engine = Mortal()
+    run(engine, tmp_path / "runs.jsonl", at_once=1000)
+    assert engine.opened == [3 * 2]
