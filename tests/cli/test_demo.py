@@ -52,6 +52,7 @@ def comparison(*rows: Row) -> Comparison:
 
 def test_long_chains_are_compared_in_a_checkout_that_has_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(demo, "LONG_SAMPLE", tmp_path / "sample.parquet")
+    monkeypatch.setattr(demo, "LONG_MODEL", tmp_path / "searcher.gguf")
     missing = CliRunner().invoke(app, ["demo", "--long"])
     assert isinstance(missing.exception, se.UsageError)
     assert "training/searcher/README.md" in str(missing.exception)
@@ -61,6 +62,16 @@ def test_long_chains_are_compared_in_a_checkout_that_has_them(tmp_path: Path, mo
     shown = CliRunner().invoke(app, ["demo", "--long"])
     assert shown.exit_code == 0, shown.output
     assert "paths of a small model that searches: 2 questions of Countdown and shortest paths, 16 paths" in shown.output
+
+
+@pytest.mark.skipif(not demo.LONG_MODEL.exists(), reason="the model is in a checkout only, not in the sdist")
+def test_a_model_that_searches_is_asked_live_in_a_checkout_that_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(demo, "DEADLINE", 5.0)
+    answer = demo._live_part(demo.LONG_LIVE._replace(paths=2, parallel=2), 0, quiet=True)
+    assert answer is not None
+    assert answer.problem.question.startswith("From the numbers")
+    assert answer.outcome.tokens.total > 50
+    assert answer.outcome.started == 2
 
 
 @pytest.mark.parametrize("content", [b"", b"version https://git-lfs.github.com/spec/v1\n", b"PAR1" + bytes(99), None])
@@ -74,6 +85,7 @@ def test_a_sample_that_cannot_be_read_is_to_be_restored(
     else:
         sample.write_bytes(content)
     monkeypatch.setattr(demo, "LONG_SAMPLE", sample)
+    monkeypatch.setattr(demo, "LONG_MODEL", tmp_path / "searcher.gguf")
     shown = CliRunner().invoke(app, ["demo", "--long"])
     assert isinstance(shown.exception, se.UsageError)
     assert str(shown.exception).startswith(f"{sample} is not the sample that --long compares on (")
@@ -112,8 +124,8 @@ def test_the_live_question_in_sentences() -> None:
 def test_the_question_settles_and_shows_pruning() -> None:
     pool = se.Pool(PROBLEMS_POOL)
     question = next(iter(pool))
-    assert question.id == f"arith-{demo.LEVEL}-{demo.PROBLEM_SEED}-{demo.NUMBER}"
-    out = se.replay(question.paths, demo.LIVE_STRATEGY, window=pool.info.window)
+    assert question.id == demo.LIVE.problem().id
+    out = se.replay(question.paths, demo.LIVE.strategy, window=pool.info.window)
     assert (out.answer, out.reason, out.pruned > 3) == (question.gold, "settled", True)
 
 

@@ -17,3 +17,5 @@ REASONER: Final = Path(__file__).with_name("reasoner.gguf")
 """The built-in model; reasoner.json beside it has its checksum and what it suggests."""
 LONG_SAMPLE: Final = Path(__file__).parents[3] / "training" / "searcher" / "sample.parquet"
 """Recorded paths of a model that searches, in a checkout only; training/searcher/README.md says what they are."""
+LONG_MODEL: Final = LONG_SAMPLE.with_name("searcher.gguf")
+"""That model, in a checkout only."""
