@@ -22,7 +22,7 @@ from sureenough.bench.score import Interval
 from sureenough.cli import app, demo
 from sureenough.cli.demo_summary import comparison_lines, live_lines
 from sureenough.cli.engine import GREETING
-from sureenough.data import BUILTIN_POOL, LONG_SAMPLE, PROBLEMS_POOL
+from sureenough.data import BUILTIN_POOL, LONG_MODEL, LONG_SAMPLE, PROBLEMS_POOL
 from sureenough.pools import write_pool
 from sureenough.problems import generate
 from tests.processes import sureenough
@@ -64,7 +64,7 @@ def test_long_chains_are_compared_in_a_checkout_that_has_them(tmp_path: Path, mo
     assert "paths of a small model that searches: 2 questions of Countdown and shortest paths, 16 paths" in shown.output
 
 
-@pytest.mark.skipif(not demo.LONG_MODEL.exists(), reason="the model is in a checkout only, not in the sdist")
+@pytest.mark.skipif(not LONG_MODEL.exists(), reason="the model is in a checkout only, not in the sdist")
 def test_a_model_that_searches_is_asked_live_in_a_checkout_that_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(demo, "DEADLINE", 5.0)
     answer = demo._live_part(demo.LONG_LIVE._replace(paths=2, parallel=2), 0, quiet=True)
