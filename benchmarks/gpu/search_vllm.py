@@ -118,11 +118,11 @@ def run(options: argparse.Namespace, passed: list[str]) -> None:
             time.sleep(0.2)
     finally:
         stop([command.process for command in commands if command.process is not None])
-    tables([options.out])
+    tables([options.out], keep=True)
 
 
-def tables(folders: list[Path]) -> None:
-    """The table of all runs in these folders, and what the pool's probes would save."""
+def tables(folders: list[Path], keep: bool = False) -> None:
+    """The table of all runs in these folders, and what the pool's probes would save; `keep` it for `report`, too."""
     from sureenough.bench.experiments import EXPERIMENTS
     from sureenough.bench.experiments.experiment import Inputs
     from sureenough.bench.live import read_runs
@@ -137,8 +137,9 @@ def tables(folders: list[Path]) -> None:
         print(f"{model}, {strategy}: {len(own)} questions, {sum(run.tokens['total'] for run in own):,} tokens")
     if runs:
         result = EXPERIMENTS["search"].run(Inputs(live_runs=runs))
-        (folders[0] / "results").mkdir(exist_ok=True)
-        (folders[0] / "results" / "search.json").write_bytes(result.to_json())
+        if keep:
+            (folders[0] / "results").mkdir(exist_ok=True)
+            (folders[0] / "results" / "search.json").write_bytes(result.to_json())
         print(printed(result, folders[0]), flush=True)
     for folder in folders:
         if (folder / "pool").is_dir():

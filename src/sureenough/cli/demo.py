@@ -66,7 +66,7 @@ LIVE: Final = LiveQuestion(
     "arith", 5, 3, 1, "the tiny built-in model", "ddc:warmup=8,weight=mean,drop=1", paths=64, parallel=16
 )
 """About half of its paths go wrong, and most of these lose confidence on the way. It takes about 10,000 tokens."""
-LONG_LIVE: Final = LiveQuestion("countdown", 1, 9001, 0, "a small model that searches", "sure", paths=16, parallel=8)
+LONG_LIVE: Final = LiveQuestion("grid", 2, 9001, 0, "a small model that searches", "sure", paths=16, parallel=4)
 """One of those that were left out of its training."""
 
 
