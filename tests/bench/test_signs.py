@@ -62,9 +62,11 @@ def test_real_signs_end_the_paths_that_they_are_lowest_for() -> None:
     assert found is not None
     reached = [i for i, depth in enumerate(ABSOLUTE) if depth.tokens < 100]
     for signal in ("C_path", "tail", "mean"):
-        scores = found.real[reached, SIGNALS.index(signal)]
-        assert (scores[:, 0] == 1.0).all(), "nine of the ten wrong paths end"
-        assert (scores[:, 1] < 1.0).any()
+        least_sure, surest = found.real[reached, SIGNALS.index(signal)].swapaxes(0, 1)
+        assert (least_sure[:, 0] == 1.0).all(), "nine of the ten wrong paths end"
+        assert (least_sure[:, 1] < 1.0).any()
+        assert (surest[:, 0] == 0.0).all(), "the right ones end, and one wrong"
+        assert (surest[:, 1:] == least_sure[:, 1:]).all(), "as many tokens"
     assert np.isnan(found.real[len(reached) :]).all(), "no path got so far"
 
 

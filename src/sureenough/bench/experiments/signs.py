@@ -1,9 +1,10 @@
 """What it is worth to end half of the paths early by a sign, and how good a sign would have to be for that to pay.
 
 A sign is a number per path, known after some of its tokens. Of the paths that got so far, the half that looks worst
-ends there and does not vote. The alternative is plain voting over fewer paths, for as many tokens: against it, a sign
-that says nothing loses. Real signs are those of depth.py; made-up ones tell right from wrong paths with a known area
-under the ROC curve, whatever the answer.
+ends there and does not vote. The alternative is plain voting over fewer paths, for as many tokens. Against it, a sign
+that says nothing neither gains nor loses early; late it gains, where long paths are more often wrong. Real signs are
+those of depth.py, read both ways; made-up ones tell right from wrong paths with a known area under the ROC curve,
+whatever the answer.
 """
 
 from __future__ import annotations
@@ -35,6 +36,8 @@ KNOWN: Final = (0.1, 0.25, 0.5)
 """When they are known: after so much of the mean length of the question's paths."""
 ENDED: Final = 0.5
 """The share of paths that a sign ends."""
+WAYS: Final = (("least sure", 1.0), ("surest", -1.0))
+"""The half that real signs end."""
 FAR: Final = 1e6
 """Between right and wrong paths, in standard deviations, if a sign never errs."""
 
@@ -76,7 +79,7 @@ class SignScores(NamedTuple):
     """Of one question: with the sign, as many tokens without it, the share of tokens; means over repeats."""
 
     made_up: Floats  # by area, time and these three
-    real: Floats  # by depth in tokens, signal and these three; NaN where no path got so far
+    real: Floats  # by depth in tokens, signal, way and these three; NaN where no path got so far
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,12 +117,12 @@ def by_made_up_signs(paths: Paths, noise: Floats) -> Floats:
 
 
 def by_real_signs(paths: Paths, signs: Floats) -> Floats:
-    """By depth in tokens and signal; the signs are those of all depths."""
+    """By depth in tokens, signal and way; the signs are those of all depths."""
     absolute = signs[-len(ABSOLUTE) :]
-    result = np.full((len(ABSOLUTE), len(SIGNALS), 3), np.nan)
+    result = np.full((len(ABSOLUTE), len(SIGNALS), len(WAYS), 3), np.nan)
     for i, depth in enumerate(ABSOLUTE):
         if (paths.tokens > depth.tokens).any():
-            result[i] = [paths.ended_by(sign, depth.tokens) for sign in absolute[i]]
+            result[i] = [[paths.ended_by(way * sign, depth.tokens) for _, way in WAYS] for sign in absolute[i]]
     return result
 
 
@@ -142,6 +145,7 @@ RULE: Final = (
     f"of the paths of a question that got so far, the {ENDED:.0%} with the lowest sign end there and do not vote; "
     "votes count one each. As many tokens without: plain voting over as many of the same paths as these tokens make"
 )
+BOTH_WAYS: Final = "ends: the half that is least sure by this sign, as gates do, or the surest"
 
 
 def sign_tables(
@@ -155,16 +159,17 @@ def sign_tables(
         names: list[Cell] = [source.dataset, source.model]
         for i, depth in enumerate(ABSOLUTE):
             for j, signal in enumerate(SIGNALS):
-                scores = np.array([one.real[i, j] for one in known if np.isfinite(one.real[i, j, 0])])
-                real += [[*names, depth.tokens, signal, *_cells(scores, seed)]] if len(scores) else []
+                for k, (half, _) in enumerate(WAYS):
+                    scores = np.array([one.real[i, j, k] for one in known if np.isfinite(one.real[i, j, k, 0])])
+                    real += [[*names, depth.tokens, signal, half, *_cells(scores, seed)]] if len(scores) else []
         for i, area in enumerate(AREAS) if known else ():
             for j, part in enumerate(KNOWN):
                 made_up.append([*names, area, part, *_cells(np.array([one.made_up[i, j] for one in known]), seed)])
     budget, repeats = f"{inputs.options.paths or 'all recorded'} paths", f"{inputs.settings.repeats}, seed {seed}"
-    columns = [ResultColumn("known after", "count", "tokens"), ResultColumn("sign")]
+    columns = [ResultColumn("known after", "count", "tokens"), ResultColumn("sign"), ResultColumn("ends")]
     sizes = ", ".join(str(size) for size in dict.fromkeys(windows))
     title = "Ending half of the paths by what is known of them"
-    notes = [RULE, settings_note(window=sizes, budget=budget, repeats=repeats)]
+    notes = [RULE, BOTH_WAYS, settings_note(window=sizes, budget=budget, repeats=repeats)]
     wanted = [ResultColumn("area", "number", digits=1), ResultColumn("known after", "percent", "% of the mean length")]
     needed = [
         RULE,
