@@ -21,9 +21,7 @@ settings.load_profile("repeatable")
 for _name in ("FORCE_COLOR", "CLICOLOR_FORCE", "PY_COLORS", "GITHUB_ACTIONS", "TTY_COMPATIBLE", "TTY_INTERACTIVE"):
     os.environ.pop(_name, None)  # they put colours and progress into pipes, which tests compare with plain text
 
-if (
-    signal.getsignal(signal.SIGINT) is signal.SIG_IGN
-):  # as a shell's `&` leaves it; commands under test would inherit it
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell's `&` leaves it, and commands inherit it
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
