@@ -51,7 +51,7 @@ class Command:
             if code is None:
                 return
             print(f"{time.strftime('%X')} {self.name} ended with exit code {code}", flush=True)
-            self.process, self.done = None, code == 0
+            self.process, self.done = None, code in (0, 2)  # what a command refuses, it would refuse again
         if self.over or (self.awaits is not None and not self.awaits.exists()):
             return
         self.starts += 1
@@ -60,7 +60,7 @@ class Command:
 
     @property
     def over(self) -> bool:
-        """Whether it has succeeded, or failed too often."""
+        """Whether it has succeeded or was refused, or has failed too often."""
         return self.done or (self.starts >= MOST_STARTS and self.process is None)
 
     @property

@@ -13,6 +13,7 @@ import typer.main
 from sureenough.cli import SETTINGS, VERBS, app
 from sureenough.cli.config import defaults, name_options
 from sureenough.core.options import RunOptions
+from sureenough.errors import UsageError
 from tests.processes import sureenough
 
 LOADED = """
@@ -88,6 +89,12 @@ def test_an_option_may_have_another_name(tmp_path: Path, monkeypatch: pytest.Mon
     for text in ('url = "http://h/v1"', '[serve]\nupstream = "http://h/v1"'):
         (tmp_path / "defaults.toml").write_text(text)
         assert defaults(verb("serve"), unexpected) == {"url": ["http://h/v1"]}
+
+
+def test_a_file_of_defaults_without_an_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SUREENOUGH_CONFIG", "/dev/zero")
+    with pytest.raises(UsageError, match="/dev/zero has more than 1,048,576 bytes"):
+        defaults(verb("ask"), unexpected)
 
 
 @pytest.mark.parametrize("text", ["= 3", "speed = 9", "[ask]\nspeed = 9", "\xff"])

@@ -14,6 +14,8 @@ from typing import Any, Final
 from sureenough.errors import UsageError
 
 CONFIG: Final = "sureenough.toml"
+LARGEST: Final = 1 << 20
+"""Bytes of that file."""
 
 
 def defaults(verb: Any, load_verbs: Callable[[], Mapping[str, Any]]) -> dict[str, Any] | None:
@@ -24,7 +26,11 @@ def defaults(verb: Any, load_verbs: Callable[[], Mapping[str, Any]]) -> dict[str
     import tomllib
 
     try:
-        table = tomllib.loads(file.read_text("utf-8"))
+        with file.open("rb") as opened:
+            content = opened.read(LARGEST + 1)
+        if len(content) > LARGEST:
+            raise UsageError(f"{file} has more than {LARGEST:,} bytes: it is not a file of options; name another one")
+        table = tomllib.loads(content.decode("utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
         raise UsageError(f"{file} cannot be used: {error}") from None
     own = table.pop(verb.name, {})
