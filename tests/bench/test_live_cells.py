@@ -38,7 +38,7 @@ class Mortal(Engine):
     async def stream(self, prompt: Prompt, *, seed: int) -> AsyncGenerator[Sequence[Token], None]:
         self.left -= 1
         if self.left < 0:
-            raise EngineUnavailable("nobody there")
+            raise EngineUnavailable("no answer from the engine")
         yield [Token(r"\boxed{4}", 0.5, 9.0)]
 
 
@@ -68,7 +68,7 @@ def test_one_engine_for_all_strategies_and_none_if_all_is_done(tmp_path: Path) -
 def test_what_was_done_before_the_engine_died_is_kept_and_not_run_again(tmp_path: Path) -> None:
     engine, file = Mortal(), tmp_path / "runs.jsonl"
     engine.left = 3 * 4 + 5  # in the second question of the second strategy
-    with pytest.raises(EngineError, match="nobody there"):
+    with pytest.raises(EngineError, match="no answer from the engine"):
         run(engine, file)
     before = [(one.strategy, one.question) for one in read_runs(file)]
     assert before[:4] == [("sc", "q0"), ("sc", "q1"), ("sc", "q2"), ("ac", "q0")]
