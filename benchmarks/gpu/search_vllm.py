@@ -134,7 +134,8 @@ def tables(folders: list[Path], keep: bool = False) -> None:
         print(f"no runs in {', '.join(map(str, folders))}", file=sys.stderr)
     for model, strategy in dict.fromkeys((run.model, run.strategy) for run in runs):
         own = [run for run in runs if (run.model, run.strategy) == (model, strategy)]
-        print(f"{model}, {strategy}: {len(own)} questions, {sum(run.tokens['total'] for run in own):,} tokens")
+        right, tokens = sum(run.right is True for run in own), sum(run.tokens["total"] for run in own)
+        print(f"{model}, {strategy}: {len(own)} questions, {right} right, {tokens:,} tokens")
     if runs:
         result = EXPERIMENTS["search"].run(Inputs(live_runs=runs))
         if keep:
