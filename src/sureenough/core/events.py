@@ -135,7 +135,7 @@ class Start(NamedTuple):
     path: int
     seed: int
     warmup: bool = False  # it runs to its end, and its windows calibrate the gate of later paths
-    gate: Gate = OPEN_GATE  # for engines that watch their own paths
+    gate: Gate | None = OPEN_GATE  # for engines that watch their own paths; None: not known yet, all signals are needed
 
 
 class Cancel(NamedTuple):

@@ -36,10 +36,10 @@ class FirstPaths:
         return choose_window(lengths, longest), len(lengths)
 
     def gave_no_answer(self) -> bool:
-        """Whether enough paths are over, and none of them has an answer; failed ones are left out."""
+        """Whether enough paths were counted, and none of them has an answer; failed ones are left out."""
         if self._may_be_silent:
             first = [path for path in self._started if path.fate is not Fate.FAILED][: self._for_answers]
-            self._may_be_silent = all(path.answer is None for path in first)
-            ended = sum(path.fate is not None for path in first)
-            return self._may_be_silent and ended == self._for_answers
+            counted = [path for path in first if path.counted]
+            self._may_be_silent = all(path.answer is None for path in counted)
+            return self._may_be_silent and len(counted) == self._for_answers
         return False

@@ -104,6 +104,12 @@ class RunOptions:
         check_count,
         minimum=1,
     )
+    eager: bool = _run_option(
+        False,
+        "start paths beyond the warm-up before it has ended, and prune them when it has: takes less time and more "
+        "tokens, and changes no vote",
+        _check_flag,
+    )
 
     def __post_init__(self) -> None:
         for option in fields(self):
@@ -111,6 +117,11 @@ class RunOptions:
             option.metadata["check"](option.name, value)
             if _is_integer(value):
                 object.__setattr__(self, option.name, int(value))  # numpy's integers become Python's
+        if self.eager and self.count == "finish":
+            raise UsageError(
+                "eager=True needs votes that are counted in order of start, by which the warm-up paths are known: "
+                "leave out count='finish' or eager=True"
+            )
 
     def check_budget(self, strategy: Strategy, *, recorded: bool = False) -> None:
         """Refuse a budget, or so many recorded paths, that is smaller than the strategy's warm-up."""

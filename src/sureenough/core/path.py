@@ -29,11 +29,10 @@ class PathState:
     tier: Tier | None = None
     answer: Answer | None = None
     windows: Windows | None = None
-    lowest = 0.0
-    tail = 0.0
-    mean_peak = 0.0
-    mean_conf = 0.0
+    lowest = tail = 0.0
+    mean_peak = mean_conf = 0.0
     mean_certainty = nan
+    ungated = False  # it started before the gate was known, and the gate was not applied to it since
     _lacks_signals = False  # tokens came without signals: only a summary can replace them
     _monitor: Monitor | None = None
     _signals: list[tuple[float, float]] | None = None  # of traced paths, until they are summarised
@@ -85,7 +84,7 @@ class PathState:
     def _watch(self, tokens: Iterable[Token], gate: Gate, window: int) -> int:
         """Follow the path token by token; how many until the gate closed on it, or all of them."""
         if self._monitor is None:
-            self._monitor = Monitor(window, gate.trend_window)
+            self._monitor, self.ungated = Monitor(window, gate.trend_window), False
         monitor = self._monitor
         push, test = monitor.push, gate.tier  # looked up once: this loop is most of what a live token costs here
         taken = 0
@@ -97,6 +96,26 @@ class PathState:
                 self.tier = tier
                 break
         return taken
+
+    def watch_recorded(self, gate: Gate, window: int) -> None:
+        """The gate is known now: follow a running path from its first token on, if its signals were recorded here."""
+        signals, self._signals, self.traced = self._signals, None, False
+        if signals is not None:
+            watched = self._watch((Token("", *pair) for pair in signals), gate, window)
+            if self.tier is not None:
+                self._cut(watched)
+
+    def test_windows(self, gate: Gate) -> None:
+        """The same for a path that has come to its end, and that nothing has watched."""
+        closed = gate.first_closed(self.calibration_windows())
+        if closed is not None:
+            self.tier = closed.tier
+            self._cut(closed.tokens)
+
+    def _cut(self, tokens: int) -> None:
+        """The gate closes after so many tokens: what came later is overrun, and the answer is that of no vote."""
+        self.overrun += self.tokens - tokens
+        self.tokens, self.answer = tokens, None
 
     def cut_at_probe(self, event: Tokens, every: int) -> tuple[Tokens, bool]:
         """The tokens up to the next probe, and whether they reach it; the others are held until it is answered.
@@ -185,7 +204,8 @@ class PathState:
         summary = self._summary
         if summary is not None:
             self.mean_certainty = summary.mean_certainty
-        if summary is not None and (summary.signals is None or _is_of(summary.windows, window)):
+        fits = summary is not None and summary.windows is not None and summary.windows.window == window
+        if summary is not None and (summary.signals is None or fits):
             self.windows = summary.windows
             self._take(summary)
         elif summary is None and self._monitor is not None:
@@ -214,9 +234,9 @@ class PathState:
     # -- voting
 
     def calibration_windows(self) -> Windows:
-        """A warm-up path's windows."""
+        """The windows of a path that started in the warm-up."""
         if self.windows is None:
-            raise ProtocolError(f"the summary of warm-up path {self.number} came without its windows")
+            raise ProtocolError(f"the summary of path {self.number}, started in the warm-up, came without its windows")
         return self.windows
 
     def count(self, gate: Gate) -> Ballot | None:
@@ -226,7 +246,3 @@ class PathState:
             return None
         means = self.mean_peak, self.mean_conf, self.mean_certainty
         return Ballot(self.number, self.answer, self.lowest, self.tail, *means)
-
-
-def _is_of(windows: Windows | None, window: int) -> bool:
-    return windows is not None and windows.window == window

@@ -70,12 +70,13 @@ class Session:
             strategy.search.check()
             options = replace(options, paths=min(options.paths, strategy.search.runs))
         options.check_budget(strategy)
-        self._gives_up, self._probe_rule = gives_up, strategy.probe
+        self._probe_rule = strategy.probe
         self._phase = Phase.NEW
         self._stop: Stop | None = None
         self._snapshots = SnapshotCache()
-        self._votes = VoteCount(strategy, options, longest_window, learned, self._snapshots.changed)
-        self._paths = StartedPaths(self._votes, self._snapshots.changed)
+        changed = self._snapshots.changed
+        self._votes = VoteCount(strategy, options, longest_window, learned, changed, gives_up=gives_up)
+        self._paths = StartedPaths(self._votes, changed)
 
     @property
     def strategy(self) -> Strategy:
@@ -186,6 +187,7 @@ class Session:
         path.answer = answer
         if fate is Fate.KEPT:
             self._votes.take_confidence(path, summary)
+            fate = Fate.KEPT if path.tier is None else Fate.PRUNED
         elif fate is Fate.PRUNED:
             path.tier = (summary.tier if summary else None) or Tier.DROP
         return self._end_path(path, fate)
@@ -200,12 +202,15 @@ class Session:
         """Count what can be counted; then stop, or start what may run."""
         votes = self._votes
         request = votes.advance()
-        if votes.sampling and self._phase is Phase.WARMUP:
+        warmed_up = votes.sampling and self._phase is Phase.WARMUP
+        if warmed_up:
             self._enter(Phase.SAMPLING)
         if votes.settled:
             return self._finish("settled")
-        if self._gives_up and votes.first.gave_no_answer():
+        if votes.silent:
             return self._finish("no_answer")
+        if warmed_up and self.options.eager:
+            return [*self._paths.apply_gate(), *self._advance()]
         if self._paths.room <= 0:
             return self._finish("max_tokens")
         if votes.by_probes is not None:

@@ -31,8 +31,10 @@ class VoteCount:
         longest_window: int,
         learned: Mapping[int, LearnerState] | None,
         changed: Callable[[int], None],
+        *,
+        gives_up: bool,
     ) -> None:
-        """`changed` is called with the number of a path that was counted."""
+        """`changed` is called with the number of a path that was counted; `gives_up` as in the session."""
         self.strategy, self.options = strategy, options
         self.paths = paths = list[PathState]()
         self._longest_window, self._learned, self._changed = longest_window, learned, changed
@@ -46,10 +48,12 @@ class VoteCount:
             self.by_probes = ProbeVotes(self.poll, strategy.probe.every, paths, options.count)
         self.order = CountingOrder(options.count, paths)
         self.first = FirstPaths(paths, strategy.warmup, budget)
-        self.warmed_up = 0  # warm-up paths that ran to their end
+        self.vacant = strategy.warmup  # places in the warm-up that no path has
+        self._warmed_up = 0  # warm-up paths that ran to their end and had their turn
         self.calibrated = False
         self.sampling = False  # the warm-up is over, or there is none: votes may settle the run
         self.settled = False
+        self._gives_up, self.silent = gives_up, False  # the first paths have been counted, and gave no answer
         self._use_learned()
 
     def take_confidence(self, path: PathState, summary: Summary | None) -> None:
@@ -60,12 +64,34 @@ class VoteCount:
             path.take_summary(summary)
             if self.window is not None:
                 path.summarise(self.window)
+                if self.calibrated:
+                    self.test_windows(path)
+
+    def test_windows(self, path: PathState) -> None:
+        """Apply the gate to a path that came to its end beyond the warm-up, if nothing has done so before."""
+        if self.strategy.prunes and path.ungated and not path.warmup:
+            path.test_windows(self.gate)
 
     def end_path(self, path: PathState) -> None:
         """A path has ended, and is counted when its turn comes."""
         self.order.ended(path)
-        if path.warmup and path.fate is Fate.KEPT:
-            self.warmed_up += 1
+        if path.warmup and path.fate is not Fate.KEPT:
+            self._replace_in_warmup()
+
+    def take_vacancy(self) -> bool:
+        """Whether the next path is one of the warm-up."""
+        vacant = self.vacant > 0
+        self.vacant -= vacant
+        return vacant
+
+    def _replace_in_warmup(self) -> None:
+        """A warm-up path failed: the first path beyond the warm-up takes its place, or else the next one to start."""
+        for path in self.paths:
+            if not path.warmup and path.fate is not Fate.FAILED:
+                path.warmup = True
+                self._changed(path.number)
+                return
+        self.vacant += 1
 
     def regroup(self, event: Regrouped) -> None:
         """Classes of answers are known."""
@@ -109,7 +135,7 @@ class VoteCount:
                 return request or ()
             self._choose_window()
             self._count_passed()
-        while not self.settled and (path := self.order.next()) is not None:
+        while not self.settled and not self.silent and (path := self.order.next()) is not None:
             request = self.order.pass_turn(path, self.poll)
             if request is not None:
                 return request
@@ -118,10 +144,14 @@ class VoteCount:
 
     def _count_in_warmup(self) -> Sequence[Action]:
         """Nothing is counted before all warm-up paths have ended and their classes are known; then all are."""
-        request = self.order.pass_ended(self.poll)
-        if request is None and self.warmed_up == self.strategy.warmup:
+        while self._warmed_up < self.strategy.warmup and (path := self.order.next()) is not None:
+            request = self.order.pass_turn(path, self.poll)
+            if request is not None:
+                return request
+            self._warmed_up += path.fate is Fate.KEPT
+        if self._warmed_up == self.strategy.warmup:
             self._calibrate()
-        return request or ()
+        return ()
 
     def _count(self, path: PathState) -> None:
         """A vote may settle the run; a path without one only under some rules."""
@@ -130,11 +160,16 @@ class VoteCount:
         self.poll.add(path.number, ballot)
         if ballot is not None or self.strategy.stop.counts_paths:
             self.settled = self.sampling and self.strategy.stop(self.poll)
+        self._test_silence()
+
+    def _test_silence(self) -> None:
+        if self._gives_up and self.sampling:
+            self.silent = self.first.gave_no_answer()
 
     def _count_passed(self) -> None:
         """Count the paths that had their turn while nothing was counted."""
         for path in self.order.passed():
-            if not self.settled:
+            if not self.settled and not self.silent:
                 self._count(path)
 
     def _choose_window(self) -> None:
@@ -160,11 +195,13 @@ class VoteCount:
         if self.window is None:
             self._choose_window()
         self.calibrated = True
-        kept = [path for path in self.paths if path.fate is Fate.KEPT]
+        passed = self.order.passed()
+        kept = [path for path in passed if path.fate is Fate.KEPT]
         if self.strategy.prunes:
             self.gate = self.strategy.calibrate([path.calibration_windows() for path in kept])
         self.poll.warmup = [path.lowest for path in kept]
-        for path in self.paths:
+        for path in passed:
             self._count(path)
         self.sampling = True
         self.settled = self.strategy.stop(self.poll)
+        self._test_silence()

@@ -160,8 +160,8 @@ def consensus_details(result: RunResult) -> dict[str, Any]:
     """The `sureenough` object of a response."""
     out = result.outcome.to_json()
     names = ("answer", "votes", "reason", "why", "strategy", "started", "pruned", "failed", "abstained", "counted",
-             "steps", "paths", "window", "window_paths", "parallel", "planned", "hurry", "min_parallel", "seed",
-             "gate", "tiers", "notes")  # fmt: skip
+             "steps", "paths", "window", "window_paths", "parallel", "planned", "hurry", "min_parallel", "eager",
+             "seed", "gate", "tiers", "notes")  # fmt: skip
     tokens = {name: out["tokens"][name] for name in (*BUCKETS, "total", "prompt", "reread", "cached", "overrun_known")}
     tokens |= {name: max(0, tokens[name]) for name in ("prompt", "reread")}
     measures = {name: out["measure"] if name == result.outcome.quantity else None for name in QUANTITIES}
