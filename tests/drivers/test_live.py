@@ -53,7 +53,8 @@ def live_judge(
 def go(
     engine: Engine, strategy: str | Strategy = "sc", *, paths: int = 8, parallel: int = 4, window: int = 4, **more: Any
 ) -> Outcome:
-    options = {name: more.pop(name) for name in ("max_tokens", "count", "planned", "hurry", "deadline") if name in more}
+    names = ("max_tokens", "count", "planned", "hurry", "deadline", "eager")
+    options = {name: more.pop(name) for name in names if name in more}
     session = Session(resolve(strategy), RunOptions(paths=paths, window=window, parallel=parallel, **options))
     judge = live_judge(more.pop("extract", extract), more.pop("group", None))
     return asyncio.run(asyncio.wait_for(run(Prompt.user("?"), engine, session, judge=judge, **more), timeout=LONG))

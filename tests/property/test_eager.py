@@ -165,11 +165,11 @@ def test_the_votes_are_those_of_one_path_at_a_time(
     for field in ("answer", "reason", "votes", "measure", "gate", "classes", "window", "window_paths", "abstained"):
         assert getattr(other, field) == getattr(one, field), field
     assert wide.counted() == alone.counted()
-    assert wide.requests == alone.requests
+    if strategy.warmup or options["window"] is not None:  # paths whose lengths choose the window are compared together
+        assert wide.requests == alone.requests
     assert (other.tokens.init, other.tokens.kept) == (one.tokens.init, one.tokens.kept)
     assert other.tokens.total == wide.session.generated
-    if not lost:
-        assert other.tokens.total >= one.tokens.total
+    assert other.tokens.total - other.tokens.overrun >= one.tokens.total - one.tokens.overrun
 
 
 @pytest.mark.parametrize("watches", [False, True])

@@ -85,7 +85,7 @@ def headline(result: Comparison) -> str:
     if options.planned:
         width += f" at most, planned with hurry {options.hurry:g}"
     if options.eager:
-        width += ", not waiting for the warm-up"
+        width += ", without waiting for the warm-up"
     if options.count == "finish":
         width += ", votes counted as paths finish"
     pool = "built-in pool" if result.pool == str(BUILTIN_POOL) else result.pool

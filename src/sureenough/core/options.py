@@ -119,8 +119,8 @@ class RunOptions:
                 object.__setattr__(self, option.name, int(value))  # numpy's integers become Python's
         if self.eager and self.count == "finish":
             raise UsageError(
-                "eager=True needs votes that are counted in order of start, by which the warm-up paths are known: "
-                "leave out count='finish' or eager=True"
+                "eager and count=finish exclude each other, since the warm-up paths are known by their order of start: "
+                "leave one of them out"
             )
 
     def check_budget(self, strategy: Strategy, *, recorded: bool = False) -> None:
