@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from vllm_engine import VARIABLE
-from vllm_runner import Process, spawn, stop
+from vllm_processes import Process, spawn, stop
 
 MOST_STARTS = 3
 """Of a command; one that fails more often stays away."""

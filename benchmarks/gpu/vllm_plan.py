@@ -22,8 +22,15 @@ class Phase:
     name: str
     arguments: list[str]
     seconds: float
-    engine: bool = True  # loads a model itself; otherwise it uses the server
+    engine: bool = False  # loads a model itself; otherwise it uses the server
     continues: bool = False  # can go on where it was cut
+    takes_turns: bool = False  # waits for a file before each turn
+    parts: tuple[Phase, ...] = ()  # phases that run side by side and take turns
+
+    @property
+    def processes(self) -> tuple[Phase, ...]:
+        """What runs for it."""
+        return self.parts or (self,)
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -50,31 +57,37 @@ def phases(options: argparse.Namespace) -> list[Phase]:
 
     Limits are one and a half times what docs/vllm.md leads to expect.
     """
-    sizes = ",".join(f"{paths}x{tokens}" for paths, tokens in options.sizes)
-    second = ["--label", "7B", "--sizes", options.second_sizes]
     asked = ["--dataset", str(options.dataset), "--window", str(options.window), "--strategies", options.strategies]
+    asked += ["--widths", *options.widths]
     wide = [*asked, "--paths", str(options.wide_paths), "--questions", str(options.wide_questions)]
     if options.deadline is not None:
         wide += ["--deadline", str(options.deadline)]
+    sizes = ",".join(f"{paths}x{tokens}" for paths, tokens in options.sizes)
     plan = [
-        Phase("questions-64", ["questions", "m", *asked, "--paths", str(options.paths)], 560, False, True),
-        Phase("http", ["http", "m", "--sizes", sizes], 200, False),
-        Phase("decisions", ["decisions", "m", "--max-path-tokens", "256", "--window", "16"], 60, False),
-        Phase("offline-7B", ["offline", str(options.second), *second], 100),
-        Phase("inprocess-7B", ["inprocess", str(options.second), *second], 100),
-        Phase("http-7B", ["http", "m", *second], 100, False),
-        Phase("questions-512", ["questions", "m", *wide], options.wide_seconds, False, True),
-        Phase("inprocess", ["inprocess", options.model, "--sizes", sizes.split(",")[0]], 120),
-        Phase("offline", ["offline", options.model, "--sizes", sizes], 280),
+        Phase("questions-64", ["questions", "m", *asked, "--paths", str(options.paths)], 560, continues=True),
+        rates("", options.model, ["--sizes", sizes]),
+        Phase("decisions", ["decisions", "m", "--max-path-tokens", "256", "--window", "16"], 60),
+        rates("-7B", str(options.second), ["--label", "7B", "--sizes", options.second_sizes]),
+        Phase("questions-512", ["questions", "m", *wide], options.wide_seconds, continues=True),
     ]
     return allowed(plan, options)
 
 
+def rates(suffix: str, model: str, arguments: list[str]) -> Phase:
+    """Three ways to the same tokens, turn by turn: a machine that slows down slows all of them."""
+    parts = (
+        Phase(f"offline{suffix}", ["offline", model, *arguments], 280, engine=True, takes_turns=True),
+        Phase(f"inprocess{suffix}", ["inprocess", model, *arguments], 120, engine=True, takes_turns=True),
+        Phase(f"http{suffix}", ["http", "m", *arguments], 200, takes_turns=True),
+    )
+    return Phase(f"rates{suffix}", [], sum(part.seconds for part in parts), parts=parts)
+
+
 def allowed(plan: list[Phase], options: argparse.Namespace) -> list[Phase]:
     """Those that --only names, or all for which nothing is missing."""
-    by_name = {phase.name: phase for phase in plan}
+    by_name = {phase.name: phase for whole in plan for phase in (whole, *whole.parts)}
     missing = {} if options.dataset else dict.fromkeys(("questions-64", "questions-512"), "--dataset")
-    missing |= {} if options.second else {phase.name: "--second" for phase in plan if is_second(phase)}
+    missing |= {} if options.second else {name: "--second" for name, phase in by_name.items() if is_second(phase)}
     if not options.only:
         return [phase for phase in plan if phase.name not in missing]
     for name in options.only.split(","):

@@ -26,6 +26,7 @@ from sureenough.engines.vllm.protocol import K, WatchRequest
 
 INSTRUCTION = " Put the final answer in \\boxed{}."
 ALL_AT_ONCE, PLANNED = "all at once", "hurry 0.25"
+WIDTHS = (ALL_AT_ONCE, PLANNED)
 Cell = tuple[str, str]
 """A strategy and a width."""
 SAMPLING: dict[str, Any] = {"temperature": 0.6, "top_p": 0.95}
@@ -50,7 +51,7 @@ def questions(options: argparse.Namespace) -> None:
     for stage in stages(options.strategies.split(",")):
         for number, line in enumerate(lines):
             for strategy, width in stage:
-                if (number, strategy, width, options.paths) not in done:
+                if width in options.widths and (number, strategy, width, options.paths) not in done:
                     row = question(line, number, strategy, width, engine, options)
                     print(json.dumps(row), flush=True)
 
@@ -82,6 +83,7 @@ def question(
             window=options.window,
             seed=number,
             planned=width == PLANNED,
+            eager=width == ALL_AT_ONCE,
             deadline=options.deadline,
         )
     except se.SureEnoughError as error:

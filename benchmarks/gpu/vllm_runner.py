@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import signal
-import subprocess
 import sys
 import time
-import urllib.request
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from vllm_plan import Phase, is_second, phases
+from vllm_processes import Process, as_word, responds, spawn, stop
 
 SCRIPT = str(Path(__file__).with_name("watched_vllm.py"))
-Process = subprocess.Popen[bytes]
 
 
 @dataclass
@@ -65,7 +62,8 @@ class Runner:
 
     def load_all(self, due: list[Phase]) -> None:
         """Start everything that loads a model; the second model, which needs no weights, first."""
-        for phase in sorted(due, key=lambda phase: not is_second(phase)):
+        parts = [part for phase in due for part in phase.processes]
+        for phase in sorted(parts, key=lambda phase: not is_second(phase)):
             if not is_second(phase):
                 self.await_model()
             if phase.engine:
@@ -76,8 +74,8 @@ class Runner:
     def await_loading(self, due: list[Phase], seconds: float = 60) -> None:
         """Wait for the first server, and a little longer for the others, whose loading would disturb it."""
         try:
-            for phase in [phase for phase in due if not phase.engine][:1]:
-                self.ensure_server(phase)
+            for part in [part for phase in due for part in phase.processes if not part.engine][:1]:
+                self.ensure_server(part)
         except OSError:
             return  # the first phase that needs the server starts another one
         end = time.monotonic() + min(seconds, self.left())
@@ -108,10 +106,12 @@ class Runner:
         if "--questions" not in arguments:
             arguments += ["--questions", str(self.options.questions)]
         if phase.engine:
+            words = [f"{name}={as_word(value)}" for name, value in self.engine_arguments(phase).items()]
+            arguments += ["--engine", *words]
+        if phase.takes_turns:
             for suffix in (".loaded", ".go"):
                 Path(f"{turn}{suffix}").unlink(missing_ok=True)
-            words = [f"{name}={as_word(value)}" for name, value in self.engine_arguments(phase).items()]
-            arguments += ["--turn", str(turn), "--engine", *words]
+            arguments += ["--turn", str(turn)]
         elif phase.continues:
             arguments += ["--done", str(self.out / f"{phase.name}.jsonl")]
         return spawn(
@@ -149,27 +149,41 @@ class Runner:
         return spawn(command, log, log)
 
     def measure(self, phase: Phase, seconds: float) -> dict[str, Any]:
-        """Give a phase its turn, and say what became of it."""
+        """Run a phase, with all its parts, and say what became of it."""
         began = time.monotonic()
-        process = None
+        running = list[tuple[Phase, Process]]()
         try:
-            if phase.engine:
-                process = self.loading.pop(phase.name, None) or self.start(phase)
-                self.wait_until_loaded(phase, process)
-                (self.out / f"{phase.name}.go").touch()
-            else:
-                self.ensure_server(phase)
-                process = self.start(phase)
+            for part in phase.processes:
+                if not part.engine:
+                    self.ensure_server(part)
+                loading = part.name in self.loading
+                running.append((part, self.loading.pop(part.name) if loading else self.start(part)))
+            for part, process in running:
+                if part.takes_turns:
+                    self.wait_until_loaded(part, process)
             loaded = time.monotonic()
-            code = process.wait(timeout=max(1.0, min(seconds, self.left())))
-            status = "done" if code == 0 else f"failed with exit code {code}"
+            self.await_end(running, loaded + min(seconds, max(1.0, self.left())))
+            codes = [process.returncode for _, process in running if process.returncode]
+            status = f"failed with exit code {codes[0]}" if codes else "done"
             return {"status": status, "loading": loaded - began, "seconds": time.monotonic() - loaded}
-        except subprocess.TimeoutExpired:
+        except TimeoutError:
             return {"status": "cut", "seconds": time.monotonic() - began}
         except OSError as error:
             return {"status": f"failed: {error}", "seconds": time.monotonic() - began}
         finally:
-            stop([process] if process else [])
+            stop(process for _, process in running)
+
+    def await_end(self, running: list[tuple[Phase, Process]], end: float) -> None:
+        """Give processes their turns, one after another, until all have ended; TimeoutError after `end`."""
+        while any(process.poll() is None for _, process in running):
+            for phase, process in running:
+                go = self.out / f"{phase.name}.go"
+                if phase.takes_turns:
+                    go.touch()
+                while process.poll() is None and (go.exists() or not phase.takes_turns):
+                    if time.monotonic() > end:
+                        raise TimeoutError
+                    time.sleep(0.02)
 
     def wait_until_loaded(self, phase: Phase, process: Process) -> None:
         """Wait for the file that a process writes when its model is loaded."""
@@ -204,47 +218,3 @@ def run_all(options: argparse.Namespace, arguments: dict[str, Any]) -> None:
     """Run the plan; a signal to end stops everything that was started."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     Runner(options, arguments).run(phases(options))
-
-
-def responds(port: int) -> bool:
-    """Whether a server says that it is ready; it may be one that an earlier run left."""
-    try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=5):
-            return True
-    except OSError:
-        return False
-
-
-def as_word(value: Any) -> str:
-    """A value as a word of a command line."""
-    return value if isinstance(value, str) else json.dumps(value)
-
-
-def spawn(command: list[str], output: Path, log: Path) -> Process:
-    """Start a command in a process group of its own; it appends to its files, on a new line."""
-    with output.open("ab") as lines, log.open("ab") as errors:
-        lines.write(b"\n")
-        return subprocess.Popen(command, stdout=lines, stderr=errors, stdin=subprocess.DEVNULL, start_new_session=True)
-
-
-def stop(processes: Iterable[Process], seconds: float = 15) -> None:
-    """End processes with all that they started."""
-    running = list(processes)
-    for wanted in (signal.SIGTERM, signal.SIGKILL):
-        for process in running:
-            try:
-                os.killpg(process.pid, wanted)
-            except ProcessLookupError:
-                continue
-        end = time.monotonic() + seconds
-        while time.monotonic() < end and any(process.poll() is None for process in running):
-            time.sleep(0.1)
-
-
-def wait_for_turn(turn: Path | None) -> None:
-    """Say that the model is loaded, and wait until it may be measured."""
-    if turn is None:
-        return
-    Path(f"{turn}.loaded").touch()
-    while not Path(f"{turn}.go").exists():
-        time.sleep(0.1)

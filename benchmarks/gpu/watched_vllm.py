@@ -29,7 +29,8 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parent))
 import vllm_plan
 import vllm_runner
-from vllm_questions import decisions, questions
+from vllm_processes import own_turn
+from vllm_questions import WIDTHS, decisions, questions
 from vllm_tables import print_tables
 
 import sureenough as se
@@ -59,11 +60,13 @@ def report(**values: Any) -> None:
 
 def measure(options: argparse.Namespace, phase: str, turn: Turn, **labels: Any) -> None:
     """Several turns per size, each reported at once, and their medians."""
-    turn(options.sizes[0][0], min(FIRST_TOKENS, options.sizes[0][1]), 0)
+    with own_turn(options.turn):
+        turn(options.sizes[0][0], min(FIRST_TOKENS, options.sizes[0][1]), 0)
     for paths, tokens in options.sizes:
         rows = []
         for number in range(options.turns):
-            rows.append(turn(paths, tokens, number + 1))
+            with own_turn(options.turn):
+                rows.append(turn(paths, tokens, number + 1))
             report(phase=f"{phase} turn", model=options.label, paths=paths, tokens=tokens, **labels, **rows[-1])
         medians = {name: statistics.median(row[name] for row in rows) for name in rows[0]}
         rates = [round(row["rate"]) for row in rows]
@@ -79,7 +82,6 @@ def offline(options: argparse.Namespace) -> None:
     watching = {"logits_processors": [LOGITS_PROCESSOR]} if options.watched else {}
     llm = LLM(options.model, **watching, **engine_arguments(options))
     messages = [{"role": "user", "content": QUESTION}]
-    vllm_runner.wait_for_turn(options.turn)
     for seeded in options.seeds:
 
         def turn(paths: int, tokens: int, number: int, seeded: bool = seeded) -> dict[str, float]:
@@ -132,7 +134,6 @@ def inprocess(options: argparse.Namespace) -> None:
         vllm = VLLM(options.model, extra={"ignore_eos": True}, **SAMPLING, **engine_arguments(options))
         loaded = runner.run(vllm.__aenter__())
         try:
-            runner.run(asyncio.to_thread(vllm_runner.wait_for_turn, options.turn))
             for seeded in options.seeds:
                 engine = loaded if seeded else loaded.sampled(seed=None)
 
@@ -202,12 +203,13 @@ def parse_options() -> argparse.Namespace:
     )
     parser.add_argument("--no-seeds", dest="seeds", action="store_const", const=(False,), default=(False, True))
     parser.add_argument("--watched", action="store_true", help="offline: with the monitor inside")
-    parser.add_argument("--turn", type=Path, help="offline, inprocess: wait after loading until FILE.go exists")
+    parser.add_argument("--turn", type=Path, help="rates: wait before each turn until FILE.go exists")
     parser.add_argument("--port", type=int, default=8000)
     parser.add_argument("--dataset", type=Path, help="JSON lines with question and answer")
     parser.add_argument("--questions", type=int, default=20)
     parser.add_argument("--strategies", default="sc,ddc,sure,deepconf-low,ac")
     parser.add_argument("--window", type=int, default=64, help="questions and decisions: tokens of a window")
+    parser.add_argument("--widths", nargs="+", choices=WIDTHS, default=WIDTHS, help="questions: widths to measure")
     parser.add_argument("--deadline", type=float, help="questions: seconds after which a run ends with the vote so far")
     parser.add_argument("--done", type=Path, help="questions: the lines of an earlier run, which are not repeated")
     vllm_plan.add_options(parser)
