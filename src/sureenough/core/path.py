@@ -113,7 +113,7 @@ class PathState:
             self._cut(closed.tokens)
 
     def _cut(self, tokens: int) -> None:
-        """The gate closes after so many tokens: what came later is overrun, and the answer is that of no vote."""
+        """The gate closes after so many tokens: what came later is overrun, and it has no answer."""
         self.overrun += self.tokens - tokens
         self.tokens, self.answer = tokens, None
 
