@@ -95,8 +95,9 @@ class VLLM:
         watch = prompt.watch if prompt.signals or is_countable(self._sampling) else None
         request = None if watch is None else WatchRequest.of(request_id, watch, signals=prompt.signals)
         prompt_ids = self._prompt_ids(prompt)
-        path = _GrowingPath()
-        decoded = {"detokenize": prompt.growing_text}
+        texts = self._own_texts(decoded=prompt.growing_text and request is None, stop=self._sampling.get("stop"))
+        path = _GrowingPath(texts)
+        decoded = {"detokenize": prompt.growing_text and texts is None}
         signals = prompt.signals and request is None
         params = self._params(len(prompt_ids), seed, k=K if signals else None, request=request, changes=decoded)
         try:
@@ -138,8 +139,7 @@ class VLLM:
             return
         k = None if not prompt.signals else K if options.confidence else 0
         params = self._params(len(ids), seed, k=k, request=None, changes=options.sampling())
-        # Without stop texts vLLM need not decode every token: here each is decoded once, and then known.
-        texts = self._loaded.token_texts if not options.stop and self._loaded.token_texts.exact else None
+        texts = self._own_texts(decoded=True, stop=options.stop)
         params.detokenize, path = texts is None, _GrowingPath(texts)
         try:
             generated = self._loaded.engine.generate(
@@ -153,6 +153,13 @@ class VLLM:
         except ValueError as error:
             raise EngineRejected(f"vLLM refused the request: {error}") from None
         yield path.last(len(ids))
+
+    def _own_texts(self, *, decoded: bool, stop: Any) -> TokenTexts | None:
+        """The texts of tokens, if they are needed as a path grows and vLLM does not have to look for a stop text.
+
+        Here each token is decoded once, and then known; vLLM decodes every token, and each of its candidates.
+        """
+        return self._loaded.token_texts if decoded and not stop and self._loaded.token_texts.exact else None
 
     @property
     def _context(self) -> int:
