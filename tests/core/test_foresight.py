@@ -207,7 +207,8 @@ def reference_phi(
         texts = [beams[rows[i][0]] + rows[i][1].text for i in keep]
         foresights = [samples(text, SampleLimits(1024, 1.0), 1)[0] for text in texts]
         values_now = np.array([np.mean(f.logprobs) if f.logprobs else 0.0 for f in foresights])
-        advantages = values_now - np.array([values[rows[i][0]] for i in keep])
+        before = np.array([values[rows[i][0]] for i in keep])
+        advantages = np.where([bool(f.logprobs) for f in foresights], values_now - before, 0.0)
         p = np.exp(advantages / 0.6) / np.exp(advantages / 0.6).sum()
         labels = clusters([f.text for f in foresights], k, int(uniform() * 2**31))
         share = 0.0
@@ -220,7 +221,7 @@ def reference_phi(
         beams, values = [], []
         for i in chosen:
             if foresights[i].complete and not foresights[i].text.strip():
-                finished.append((texts[i], values_now[i]))
+                finished.append((texts[i], advantages[i]))
             else:
                 beams.append(texts[i] + ("\n" if rows[keep[i]][1].complete else ""))
                 values.append(values_now[i])
@@ -229,8 +230,8 @@ def reference_phi(
             break
     rests = [samples(text, SampleLimits(3000, 1.0), 1)[0] for text in beams]
     texts = [text + rest.text for text, rest in zip(beams, rests, strict=True)] + [text for text, _ in finished]
-    gains = [np.mean(r.logprobs) - v if r.logprobs else -v for r, v in zip(rests, values, strict=True)]
-    gains += [-value for _, value in finished]
+    gains = [np.mean(r.logprobs) - v if r.logprobs else 0.0 for r, v in zip(rests, values, strict=True)]
+    gains += [gain for _, gain in finished]
     among = list(range(len(texts)))
     if not finished and all(rest.text.strip() for rest in rests):
         labels = clusters([rest.text for rest in rests], 2, int(uniform() * 2**31))
@@ -259,6 +260,24 @@ def test_equally_likely_steps_are_drawn() -> None:
 
     assert searched(Phi(beams=2, rollouts=2, cluster=clusters), samples, Random(1).random)[0] == "x"
     assert asked == [""] * 4 + ["x"] * 2  # four steps, two foresights; both are empty, so the path has ended
+
+
+@pytest.mark.parametrize(("probability", "chosen"), [(1e-6, {False}), (0.999, {False, True})])
+def test_a_beam_that_ends_is_chosen_only_if_its_end_was_likely(probability: float, chosen: set[bool]) -> None:
+    """Of two beams one ends after its first line, by an end of this probability; the other goes on."""
+    end = Continuation(logprobs=(log(probability),), unread=1)
+
+    def path(seed: int) -> str:
+        lines = iter(["early", "late"])
+
+        def samples(beginning: str, limits: SampleLimits, count: int) -> list[Continuation]:
+            if limits.stop:
+                return [line(next(lines, "more"), 0.5)]
+            return [end if beginning == "early" else line(" and so on", 0.5)]
+
+        return searched(Phi(beams=2, rollouts=1, max_steps=2, cluster=clusters), samples, Random(seed).random)[0]
+
+    assert {path(seed) == "early" for seed in range(20)} == chosen
 
 
 def test_a_step_whose_line_feed_never_comes_goes_on_where_it_was_cut() -> None:

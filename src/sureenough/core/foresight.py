@@ -129,6 +129,10 @@ class Beam(NamedTuple):
     def sample(self, limits: SampleLimits) -> Sample:
         return Sample(self.growth.text, limits, self.growth.size)
 
+    def advantage(self, after: Continuation) -> float:
+        """How much likelier what comes next has become; 0 for an end whose log-probability the engine does not send."""
+        return after.score - self.value if after.logprobs else 0.0
+
 
 class WidenedBeam(NamedTuple):
     """A beam with one more line."""
@@ -180,7 +184,7 @@ class Phi(SearchOptions):
 
     def search(self, draws: Draws) -> Search:
         """Widen the beams by a line, look ahead from each, draw those to keep; then finish them and choose one."""
-        beams, ended = [Beam()] * self.beams, list[Beam]()
+        beams, ended = [Beam()] * self.beams, list[tuple[Beam, Continuation]]()
         for step in range(1, self.max_steps + 1):
             grown = [beam for beam in beams for _ in range(self.rollouts)]
             replies = yield Round(tuple(beam.sample(STEP) for beam in grown))
@@ -191,16 +195,18 @@ class Phi(SearchOptions):
             chosen, settled = self._draw(kept, foresights, labels, len(beams), draws)
             beams = []
             for candidate, foresight in chosen:
-                ends = foresight.complete and not foresight.text.strip()
-                beam = Beam(candidate.grown(ends=ends), foresight.score)
-                (ended if ends else beams).append(beam)
+                if foresight.complete and not foresight.text.strip():
+                    last = Beam(candidate.grown(ends=True), candidate.beam.value)
+                    ended.append((last, Continuation(logprobs=foresight.logprobs)))
+                else:
+                    beams.append(Beam(candidate.grown(ends=False), foresight.score))
             if not beams or (settled and step >= self.min_steps):
                 break
         rests = list((yield Round(tuple(beam.sample(REST) for beam in beams))) if beams else ())
-        rests += [Continuation()] * len(ended)
+        rests += [end for _, end in ended]
         continued = all(rest.text.strip() for rest in rests)
         labels = (yield self._clusters(rests, 2, draws)) if continued else None
-        return self._finish([*beams, *ended], rests, labels, draws)
+        return self._finish([*beams, *(beam for beam, _ in ended)], rests, labels, draws)
 
     def _clusters(self, samples: Sequence[Continuation], most: int, draws: Draws) -> Computation:
         """The clusters of texts; k-means is too slow for the thread that reads all paths."""
@@ -215,7 +221,7 @@ class Phi(SearchOptions):
         draws: Draws,
     ) -> tuple[list[tuple[WidenedBeam, Continuation]], bool]:
         """The candidates that become beams, and whether the foresights are so alike that the search may end."""
-        advantages = [after.score - before.beam.value for before, after in zip(kept, foresights, strict=True)]
+        advantages = [before.beam.advantage(after) for before, after in zip(kept, foresights, strict=True)]
         weights, share = softmax(advantages, self.tau1), 0.0
         if labels is not None:
             shares = [labels.count(label) / len(labels) for label in labels]
@@ -232,7 +238,7 @@ class Phi(SearchOptions):
         if labels is not None:
             largest = max(labels, key=labels.count)
             among = [index for index in among if labels[index] == largest]
-        advantages = [rests[index].score - beams[index].value for index in among]
+        advantages = [beams[index].advantage(rests[index]) for index in among]
         index = among[draws.choose(softmax(advantages, FINAL_TEMPERATURE))]
         return beams[index].growth.then(rests[index].growth())
 
