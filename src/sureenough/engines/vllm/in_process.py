@@ -13,16 +13,13 @@ from copy import copy, deepcopy
 from itertools import count
 from typing import Any, Self
 
-from sureenough.core.events import Token
 from sureenough.engines.base import Chunk, ExtendOptions, Prompt, TokenStream
-from sureenough.engines.openai.logprobs import floored, token_signals
-from sureenough.engines.openai.wire import FINISH_REASONS
+from sureenough.engines.vllm.growing_path import GrowingPath
 from sureenough.engines.vllm.loaded_model import LoadedModel
-from sureenough.engines.vllm.path_record import Progress
 from sureenough.engines.vllm.protocol import K, WatchRequest, is_countable
-from sureenough.engines.vllm.token_texts import GrowingTexts, TokenTexts
+from sureenough.engines.vllm.token_texts import TokenTexts
 from sureenough.engines.vllm.versions import check_version, installed_version
-from sureenough.errors import EngineError, EngineRejected, UsageError
+from sureenough.errors import EngineRejected, UsageError
 
 
 class VLLM:
@@ -96,7 +93,7 @@ class VLLM:
         request = None if watch is None else WatchRequest.of(request_id, watch, signals=prompt.signals)
         prompt_ids = self._prompt_ids(prompt)
         texts = self._own_texts(decoded=prompt.growing_text and request is None, stop=self._sampling.get("stop"))
-        path = _GrowingPath(texts)
+        path = GrowingPath(texts)
         decoded = {"detokenize": prompt.growing_text and texts is None}
         signals = prompt.signals and request is None
         params = self._params(len(prompt_ids), seed, k=K if signals else None, request=request, changes=decoded)
@@ -140,7 +137,7 @@ class VLLM:
         k = None if not prompt.signals else K if options.confidence else 0
         params = self._params(len(ids), seed, k=k, request=None, changes=options.sampling())
         texts = self._own_texts(decoded=True, stop=options.stop)
-        params.detokenize, path = texts is None, _GrowingPath(texts)
+        params.detokenize, path = texts is None, GrowingPath(texts)
         try:
             generated = self._loaded.engine.generate(
                 {"prompt_token_ids": ids}, params, f"rest-{next(self._request_numbers):08}"
@@ -198,59 +195,3 @@ class VLLM:
             output_kind=RequestOutputKind.DELTA if request is None else RequestOutputKind.FINAL_ONLY,
             extra_args=None if request is None else request.to_arguments(),
         )
-
-
-class _GrowingPath:
-    """What has come of one path."""
-
-    def __init__(self, texts: TokenTexts | None = None) -> None:
-        self.ids: list[int] = []
-        self._texts = None if texts is None else GrowingTexts(texts)  # None: vLLM decodes the text
-        self.finish = "stop"
-        self.tokens = 0  # passed on
-        self.cached_tokens: int | None = None
-
-    def add(self, output: Any, k: int | None) -> Chunk | None:
-        """An output of vLLM, with the log-probabilities of k candidates or none, or the progress of a watched path."""
-        if isinstance(output, Progress):
-            return self._count(output.tokens - 1, tail=output.tail)  # a token may be sampled after the last one
-        delta = output.outputs[0]
-        self.cached_tokens = getattr(output, "num_cached_tokens", None)
-        self.ids += delta.token_ids
-        self.finish = delta.finish_reason or self.finish
-        text = delta.text or ""  # empty unless text is decoded as it grows
-        texts = [""] * len(delta.token_ids) if self._texts is None else self._texts.add(delta.token_ids)
-        if self._texts is not None:
-            text = "".join(texts)
-        if k is not None and delta.token_ids:
-            logprobs = _sampled_logprobs(delta.logprobs)
-            return Chunk(_tokens(delta.logprobs, texts, k), text=text, logprobs=logprobs)
-        return self._count(len(self.ids), text)
-
-    def last(self, prompt_tokens: int) -> Chunk:
-        """Its end, with text that is still missing; an error if vLLM gave it up."""
-        if self.finish not in FINISH_REASONS:
-            raise EngineError(f"vLLM ended the path with the finish reason {str(self.finish)[:40]!r}")
-        finish = FINISH_REASONS[self.finish]
-        text = "" if self._texts is None else self._texts.rest()
-        return Chunk(text=text, finish=finish, prompt_tokens=prompt_tokens, cached_tokens=self.cached_tokens)
-
-    def _count(self, tokens: int, text: str = "", tail: float | None = None) -> Chunk | None:
-        new, self.tokens = tokens - self.tokens, max(tokens, self.tokens)
-        return Chunk(unread=new, text=text, tail=tail) if new > 0 or text else None
-
-
-def _tokens(flat: Any, texts: Sequence[str], k: int) -> list[Token]:
-    """Signals of the tokens of one output, from k candidates; with none, what the sampled token alone tells.
-
-    The sampled token's own entry comes first, apart from the candidates; but if vLLM has joined several outputs into
-    one, a token that is among its candidates comes once. The last entries are the candidates in both cases.
-    """
-    k = k or 1
-    bounds = zip(texts, flat.start_indices, flat.end_indices, strict=True)
-    return [Token(text, *token_signals(flat.logprobs[start:end][-k:], k)) for text, start, end in bounds]
-
-
-def _sampled_logprobs(flat: Any) -> list[float]:
-    """The log-probability of each sampled token, whose entry comes first."""
-    return [floored(flat.logprobs[start]) for start in flat.start_indices]
