@@ -18,12 +18,16 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from vllm_engine import VARIABLE
 from vllm_processes import Process, spawn, stop
+
+if TYPE_CHECKING:
+    from sureenough.bench.live import LiveRun
 
 MOST_STARTS = 3
 """Of a command; one that fails more often stays away."""
@@ -134,8 +138,9 @@ def tables(folders: list[Path], keep: bool = False) -> None:
         print(f"no runs in {', '.join(map(str, folders))}", file=sys.stderr)
     for model, strategy in dict.fromkeys((run.model, run.strategy) for run in runs):
         own = [run for run in runs if (run.model, run.strategy) == (model, strategy)]
-        right, tokens = sum(run.right is True for run in own), sum(run.tokens["total"] for run in own)
-        print(f"{model}, {strategy}: {len(own)} questions, {right} right, {tokens:,} tokens")
+        asked = {run.question for run in own}
+        plain = [run for run in runs if (run.model, run.strategy) == (model, "sc") and run.question in asked]
+        print(f"{model}, {strategy}: {total(own)}" + (f"; sc on {total(plain)}" if plain and strategy != "sc" else ""))
     if runs:
         result = EXPERIMENTS["search"].run(Inputs(live_runs=runs))
         if keep:
@@ -147,6 +152,12 @@ def tables(folders: list[Path], keep: bool = False) -> None:
             jobs = str(min(4, len(os.sched_getaffinity(0))))
             command = [sys.executable, "-m", "sureenough", "bench", "probes", "--pool", str(folder / "pool"), "-o"]
             subprocess.run([*command, str(folder / "probes"), "--jobs", jobs], check=False)
+
+
+def total(runs: Sequence[LiveRun]) -> str:
+    """How many questions, how many of them right, and their tokens."""
+    right, tokens = sum(run.right is True for run in runs), sum(run.tokens["total"] for run in runs)
+    return f"{len(runs)} questions, {right} right, {tokens:,} tokens ({tokens / len(runs):,.0f} per question)"
 
 
 def json_object(text: str) -> dict[str, Any]:
