@@ -280,7 +280,7 @@ def test_what_waits_for_a_probe_is_overrun_if_the_gate_closes() -> None:
 
 
 def test_votes_in_order_of_finish_are_refused() -> None:
-    with pytest.raises(UsageError, match=r"eager and count=finish .* leave one of them out"):
+    with pytest.raises(UsageError, match=r"count=finish there is no eager start, .* leave one of them out"):
         RunOptions(count="finish", eager=True)
 
 
@@ -288,3 +288,12 @@ def test_it_is_off_by_default() -> None:
     assert not RunOptions().eager
     with pytest.raises(UsageError, match="eager is 1; it must be true or false"):
         RunOptions(eager=1)  # type: ignore[arg-type]
+
+
+def test_votes_of_probes_are_refused() -> None:
+    """Paths that the gate will prune would vote before it is known."""
+    probing = replace(STRATEGIES["ddc"], probe=ProbeRule(votes=True))
+    with pytest.raises(UsageError, match=r"votes=1 cannot run with eager: .* leave out votes=1 or eager"):
+        Session(probing, RunOptions(paths=32, eager=True))
+    Session(replace(STRATEGIES["ac"], probe=ProbeRule(votes=True)), RunOptions(paths=32, eager=True))  # no warm-up
+    Session(probing, RunOptions(paths=32))

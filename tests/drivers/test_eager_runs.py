@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Iterable, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,6 +11,8 @@ import pytest
 import sureenough as se
 from sureenough.api import replay
 from sureenough.core.events import Summary, Token
+from sureenough.core.weights import ByBorda
+from sureenough.data import BUILTIN_POOL
 from sureenough.engines import Chunk, Engine, Prompt, Recorded
 from sureenough.engines.base import WatchOptions
 from sureenough.engines.fake import Step
@@ -146,5 +149,23 @@ def test_a_search_with_a_warm_up_starts_all_of_its_searches_at_once() -> None:
 
 
 def test_the_order_of_finish_is_refused_with_what_to_do() -> None:
-    with pytest.raises(UsageError, match=r"eager and count=finish .* leave one of them out"):
+    with pytest.raises(UsageError, match=r"count=finish there is no eager start, .* leave one of them out"):
         se.replay([RecordedPath("1", [0.5], [9.0])] * 4, "ddc:warmup=2", count="finish", eager=True)
+
+
+def test_a_table_over_several_orders_is_the_same() -> None:
+    """Every run calibrates its own gate: windows of an earlier run are not taken for those of this one."""
+    names = ["deepconf-low:warmup=1", "ddc:warmup=2", "ddc-no-width:warmup=2"]
+    plain, eager = (
+        se.compare(BUILTIN_POOL, names, repeats=8, paths=8, window=64, parallel=8, eager=value).rows
+        for value in (False, True)
+    )
+    assert [row.accuracy for row in eager] == [row.accuracy for row in plain]
+
+
+def test_a_strategy_that_prunes_may_weigh_by_certainty() -> None:
+    strategy = replace(se.STRATEGIES["ddc"], name="mine", warmup=2, weigh=ByBorda())
+    signals = [([0.5] * (20 + n), [5.0 + n % 3 + 0.01 * t for t in range(20 + n)]) for n in range(6)]
+    paths = [se.RecordedPath("ab"[n % 2], peak, conf, mean_certainty=3.0 + n) for n, (peak, conf) in enumerate(signals)]
+    plain, eager = (se.replay(paths, strategy, window=8, parallel=6, eager=value) for value in (False, True))
+    assert eager.votes == plain.votes

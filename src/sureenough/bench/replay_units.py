@@ -71,7 +71,7 @@ class CalibrationCache:
 
     def __init__(self) -> None:
         self._calibrations: list[Calibrate] = []
-        self._gates: dict[tuple[int, tuple[int, ...]], Gate] = {}
+        self._gates: dict[tuple[int, tuple[int, ...]], tuple[Gate, Sequence[Windows]]] = {}
 
     def wrap(self, strategy: Strategy) -> Strategy:
         """The strategy with cached calibration."""
@@ -83,8 +83,8 @@ class CalibrationCache:
         def cached(paths: Sequence[Windows]) -> Gate:
             key = number, tuple(map(id, paths))
             if key not in self._gates:
-                self._gates[key] = calibrate(paths)
-            return self._gates[key]
+                self._gates[key] = calibrate(paths), paths  # kept, so that no other windows get their ids
+            return self._gates[key][0]
 
         return replace(strategy, calibrate=cached)
 

@@ -29,14 +29,15 @@ class PlainDisplay:
 
     def __init__(self, write: Callable[[str], None]) -> None:
         self._write = write
+        self._written: dict[int, str] = {}  # the fates of paths
 
     def __call__(self, line: LogLine, view: RunView) -> None:
         for change in line.get("paths", ()):
             path = view.paths[change["path"]]
             fate = _fate(path)
-            is_new = "fate" in change or (fate == "kept" and "counted" in change and not path["warmup"])
-            if not is_new or fate in ("running", "ended", "discarded"):
+            if fate in ("running", "ended", "discarded", self._written.get(path["path"])):
                 continue
+            self._written[path["path"]] = fate
             answer = f", answer {path['answer']}" if path["answer"] is not None else ", no answer"
             text = f"path {path['path']}: {fate}, {path['tokens']} tokens"
             self._write(text + answer * (fate in ("kept", NOT_COUNTED)))

@@ -119,7 +119,7 @@ class RunOptions:
                 object.__setattr__(self, option.name, int(value))  # numpy's integers become Python's
         if self.eager and self.count == "finish":
             raise UsageError(
-                "eager and count=finish exclude each other, since the warm-up paths are known by their order of start: "
+                "with count=finish there is no eager start, since the warm-up paths are known by their order of start: "
                 "leave one of them out"
             )
 
@@ -131,6 +131,14 @@ class RunOptions:
             raise UsageError(
                 f"{strategy.name} warms up with {strategy.warmup} paths, {there}: {verb} at least {strategy.warmup} "
                 f"paths, or ask for {strategy.name}:warmup={fitting_warmup(self.paths)}"
+            )
+
+    def check_eager(self, strategy: Strategy) -> None:
+        """Refuse to start eagerly if running paths vote by their probes: it is not known yet which will be pruned."""
+        if self.eager and strategy.warmup and strategy.probe is not None and strategy.probe.votes:
+            raise UsageError(
+                f"{strategy.name} with votes=1 cannot run with eager: running paths would vote before it is known "
+                "which of them are pruned; leave out votes=1 or eager"
             )
 
     def with_recorded(self, paths: int, strategy: Strategy) -> RunOptions:

@@ -70,6 +70,7 @@ class Session:
             strategy.search.check()
             options = replace(options, paths=min(options.paths, strategy.search.runs))
         options.check_budget(strategy)
+        options.check_eager(strategy)
         self._probe_rule = strategy.probe
         self._phase = Phase.NEW
         self._stop: Stop | None = None

@@ -101,7 +101,8 @@ export function describeRun(state) {
   const counts = state.counts();
   if (result) return [label, answer, `${ENDINGS[result.reason] ?? "Ended"} after ${summary.counted} paths. ${result.why ?? ""}`];
   if (summary.counted === 0 && summary.warmup) {
-    return [label, answer, `Warm-up: ${counts.waiting} of ${summary.warmup} paths have ended. After it paths below a threshold are pruned.`];
+    const ended = state.paths.filter(path => path?.warmup && path.fate === "kept").length;
+    return [label, answer, `Warm-up: ${ended} of ${summary.warmup} paths have ended. After it paths below a threshold are pruned.`];
   }
   return [label, answer, summary.why || `${counts.running} paths are running.`];
 }
