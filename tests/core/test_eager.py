@@ -280,7 +280,7 @@ def test_what_waits_for_a_probe_is_overrun_if_the_gate_closes() -> None:
 
 
 def test_votes_in_order_of_finish_are_refused() -> None:
-    with pytest.raises(UsageError, match=r"count=finish there is no eager start, .* leave one of them out"):
+    with pytest.raises(UsageError, match=r"count=finish does not go with eager, .* leave one of them out"):
         RunOptions(count="finish", eager=True)
 
 

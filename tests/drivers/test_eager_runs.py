@@ -149,7 +149,7 @@ def test_a_search_with_a_warm_up_starts_all_of_its_searches_at_once() -> None:
 
 
 def test_the_order_of_finish_is_refused_with_what_to_do() -> None:
-    with pytest.raises(UsageError, match=r"count=finish there is no eager start, .* leave one of them out"):
+    with pytest.raises(UsageError, match=r"count=finish does not go with eager, .* leave one of them out"):
         se.replay([RecordedPath("1", [0.5], [9.0])] * 4, "ddc:warmup=2", count="finish", eager=True)
 
 

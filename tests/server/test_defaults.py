@@ -59,7 +59,7 @@ def test_a_request_may_start_paths_beyond_the_warm_up_at_once(served: str) -> No
     body = {"model": "tiny@ac", "messages": [{"role": "user", "content": "?"}], "sureenough": both}
     reply = httpx.post(f"{served}/v1/chat/completions", json=body)
     assert reply.status_code == 400
-    assert "with count=finish there is no eager start" in reply.text
+    assert "count=finish does not go with eager" in reply.text
 
 
 def test_the_posterior_by_weights_and_the_one_by_counts_are_two_fields(served: str) -> None:

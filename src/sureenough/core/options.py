@@ -119,7 +119,7 @@ class RunOptions:
                 object.__setattr__(self, option.name, int(value))  # numpy's integers become Python's
         if self.eager and self.count == "finish":
             raise UsageError(
-                "with count=finish there is no eager start, since the warm-up paths are known by their order of start: "
+                "count=finish does not go with eager, since the warm-up paths are known by their order of start: "
                 "leave one of them out"
             )
 
