@@ -71,17 +71,33 @@ def test_a_search_reaches_an_answer_and_every_token_is_counted() -> None:
     assert out.tokens.total == out.tokens.search + out.tokens.kept
 
 
-def test_a_continuation_is_the_same_without_candidates() -> None:
-    async def continued(confidence: bool) -> tuple[str, list[float]]:
-        options = ExtendOptions(max_tokens=20, temperature=0.0, confidence=confidence)
-        text, logprobs = "", list[float]()
-        async with aclosing(engine().extend(PROMPT, "1", options, seed=3)) as chunks:
-            async for chunk in chunks:
-                assert isinstance(chunk, Chunk)
-                text += chunk.text
-                logprobs += chunk.logprobs
-        return text, logprobs
+async def continued(vllm: Bridge, confidence: bool = False) -> tuple[str, list[float], int]:
+    """Text and log-probabilities of a continuation, and in how many pieces it came."""
+    options = ExtendOptions(max_tokens=40, temperature=0.0, confidence=confidence)
+    text, logprobs, pieces = "", list[float](), 0
+    async with aclosing(vllm.extend(PROMPT, "1", options, seed=3)) as chunks:
+        async for chunk in chunks:
+            assert isinstance(chunk, Chunk)
+            text += chunk.text
+            logprobs += chunk.logprobs
+            pieces += bool(chunk.text)
+    return text, logprobs, pieces
 
-    (with_candidates, wanted), (without, logprobs) = bounded(continued(True)), bounded(continued(False))
+
+def test_a_continuation_is_the_same_without_candidates() -> None:
+    (with_candidates, wanted, _), (without, logprobs, _) = (
+        bounded(continued(engine(), confidence)) for confidence in (True, False)
+    )
     assert with_candidates == without
     assert logprobs == pytest.approx(wanted, abs=1e-4)
+
+
+@pytest.mark.parametrize("confidence", [False, True])
+def test_a_continuation_is_the_same_in_groups_of_tokens(confidence: bool) -> None:
+    grouped = engine()
+    grouped._engine.stream_interval = 16
+    text, wanted, pieces = bounded(continued(engine(), confidence))
+    same, logprobs, fewer = bounded(continued(grouped, confidence))
+    assert (text, len(wanted)) == (same, len(logprobs))
+    assert logprobs == pytest.approx(wanted, abs=1e-4)
+    assert 1 < fewer < pieces / 4

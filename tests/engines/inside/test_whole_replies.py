@@ -1,14 +1,26 @@
-"""Which outputs of vLLM's engine reach its API server: all of an ordinary request, first and last of a watched path."""
+"""Which outputs of vLLM's engine reach its API server: all of an ordinary request, first and last of a watched path.
+
+The tokens of a request in groups reach it in groups, with their log-probabilities.
+"""
 
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
 import pytest
 
-from sureenough.engines.vllm.protocol import WatchRequest
-from sureenough.engines.vllm.server.whole_replies import WholeReplies, needs_only_the_end
+from sureenough.engines.vllm.protocol import GROUP_ARGUMENT, WatchRequest
+from sureenough.engines.vllm.server.whole_replies import WholeReplies, needs_only_the_end, tokens_per_output
+
+
+class Logprobs(NamedTuple):
+    """As vLLM's: a row per token."""
+
+    token_ids: np.ndarray
+    logprobs: np.ndarray
+    counts: list[int] | None = None
 
 
 def params(**changes: Any) -> Any:
@@ -43,11 +55,18 @@ class Engine:
                     new_token_ids=[request.output_token_ids[-1]],
                     finish_reason="stop" if name in ending else None,
                     events=["preempted"] if name in preempted else None,
+                    new_logprobs=self.logprobs(request),
                 )
             )
             if name in ending:
                 del self.requests[name]
         return {0: SimpleNamespace(outputs=outputs)}
+
+    def logprobs(self, request: Any) -> Logprobs | None:
+        if request.sampling_params.logprobs is None:
+            return None
+        token = request.output_token_ids[-1]
+        return Logprobs(np.array([[token, 99]]), np.array([[-float(token), -50.0]]))
 
     def finish_requests(self, names: list[str]) -> None:
         for name in names:
@@ -69,7 +88,6 @@ def test_an_ordinary_request_sends_every_token_and_a_watched_path_its_first_and_
     assert scheduler.step() == {"ordinary": [2]}
     assert scheduler.step(ending=("watched", "ordinary")) == {"watched": [1, 2, 3], "ordinary": [3]}
     assert not scheduler._quiet
-    assert not scheduler._sent
 
 
 def test_a_path_that_ends_with_its_first_token_is_sent_once() -> None:
@@ -97,6 +115,36 @@ def test_a_path_that_its_client_gave_up_is_forgotten() -> None:
     scheduler.finish_requests(["watched"])
     assert list(scheduler._quiet) == ["other"]
     assert scheduler.step(ending=("other",)) == {"other": [1]}
+
+
+def test_tokens_in_groups_come_with_all_their_log_probabilities() -> None:
+    scheduler = Scheduler()
+    scheduler.add("search", kind="DELTA", logprobs=1, extra_args={GROUP_ARGUMENT: 3})
+    outputs = [scheduler.update_from_output(ending=("search",) if step == 5 else ())[0].outputs for step in range(6)]
+    sent = [output for step in outputs for output in step]
+    assert [output.new_token_ids for output in sent] == [[0], [1, 2, 3], [4, 5]]
+    assert [output.new_logprobs.token_ids[:, 0].tolist() for output in sent] == [[0], [1, 2, 3], [4, 5]]
+    assert [output.new_logprobs.logprobs[:, 0].tolist() for output in sent] == [[0.0], [-1.0, -2.0, -3.0], [-4.0, -5.0]]
+    assert not scheduler._quiet
+
+
+def test_tokens_in_groups_without_log_probabilities() -> None:
+    scheduler = Scheduler()
+    scheduler.add("search", kind="DELTA", extra_args={GROUP_ARGUMENT: 2})
+    assert [scheduler.step() for _ in range(4)] == [{"search": [0]}, {}, {"search": [1, 2]}, {}]
+    assert scheduler.step(preempted=("search",)) == {"search": [3, 4]}
+
+
+@pytest.mark.parametrize("change", [{"stop": ["\n"]}, {"prompt_logprobs": 1}, {"extra_args": None}])
+def test_tokens_that_must_be_seen_at_once_are_not_grouped(change: dict[str, Any]) -> None:
+    grouped = {"kind": "DELTA", "extra_args": {GROUP_ARGUMENT: 64}}
+    assert tokens_per_output(params(**grouped)) == 64
+    assert tokens_per_output(params(**grouped | change)) is None
+
+
+@pytest.mark.parametrize("size", [1, 0, -5, "64", 2.5, None])
+def test_a_size_that_makes_no_groups_is_ignored(size: Any) -> None:
+    assert tokens_per_output(params(kind="DELTA", extra_args={GROUP_ARGUMENT: size})) is None
 
 
 @pytest.mark.parametrize(

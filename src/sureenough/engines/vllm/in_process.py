@@ -16,7 +16,7 @@ from typing import Any, Self
 from sureenough.engines.base import Chunk, ExtendOptions, Prompt, TokenStream
 from sureenough.engines.vllm.growing_path import GrowingPath
 from sureenough.engines.vllm.loaded_model import LoadedModel
-from sureenough.engines.vllm.protocol import K, WatchRequest, is_countable
+from sureenough.engines.vllm.protocol import GROUP_ARGUMENT, K, WatchRequest, is_countable
 from sureenough.engines.vllm.token_texts import TokenTexts
 from sureenough.engines.vllm.versions import check_version, installed_version
 from sureenough.errors import EngineRejected, UsageError
@@ -43,6 +43,7 @@ class VLLM:
         self.model, self.window = model, window
         self._sampling = {"temperature": temperature, "top_p": top_p, **(extra or {})}
         self.max_path_tokens, self.longest_window = max_path_tokens, longest_window
+        self.stream_interval = int(arguments.get("stream_interval", 1))  # tokens per output of unwatched paths
         self._loaded = LoadedModel(model, longest_window, arguments)
         self._request_numbers = count()
         self._encoded: tuple[Any, list[int]] | None = None  # the latest prompt and its tokens
@@ -188,10 +189,11 @@ class VLLM:
                 f"the prompt has {prompt_tokens} tokens, but the model takes at most {self._context} in all"
             )
         sampling = {"max_tokens": self.max_path_tokens or remaining, "seed": seed, **self._sampling, **changes}
+        group = {GROUP_ARGUMENT: self.stream_interval} if self.stream_interval > 1 else None
         return SamplingParams(
             **sampling | {"max_tokens": min(remaining, sampling["max_tokens"])},
             logprobs=k,
             flat_logprobs=True,
             output_kind=RequestOutputKind.DELTA if request is None else RequestOutputKind.FINAL_ONLY,
-            extra_args=None if request is None else request.to_arguments(),
+            extra_args=group if request is None else request.to_arguments(),
         )

@@ -1,16 +1,19 @@
-"""Outputs of watched paths that stay in the engine's process.
+"""Outputs of requests that stay in the engine's process until somebody needs them.
 
-For every token of every request vLLM sends an output from the engine to the API server, which handles it in Python,
-even if the client gets a single reply. A watched path does not need them: its record says how far it is. So an output
-is dropped unless it is the path's first or last (or says that the path was preempted), and it carries all tokens since
-the one before.
+For every token of every request vLLM sends an output from the engine to the API server, or to the process that uses it
+as a library, which handles it in Python, even if the client gets a single reply. Two kinds of requests do not need
+them. A watched path has a record that says how far it is, so its outputs are dropped unless they are its first or last.
+The continuations of a search come in groups of as many tokens as the request says, with their log-probabilities.
+An output that is sent carries all tokens since the one before. One that says that a path was preempted is always sent.
 """
 
 from __future__ import annotations
 
 from typing import Any, Final
 
-from sureenough.engines.vllm.protocol import parse_watch_arguments
+import numpy as np
+
+from sureenough.engines.vllm.protocol import GROUP_ARGUMENT, parse_watch_arguments
 
 _NEW: Final = object()
 
@@ -22,8 +25,7 @@ class WholeReplies:
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
-        self._quiet: dict[str, Any] = {}  # by id: the request whose outputs are dropped, None for one that sends all
-        self._sent: dict[str, int] = {}  # tokens of such a request that were sent
+        self._quiet: dict[str, _QuietRequest | None] = {}  # by id; None for one that sends all its outputs
 
     def update_from_output(self, *arguments: Any, **named: Any) -> Any:
         """Drop the outputs that are not needed. This loop runs for every token of every request."""
@@ -32,16 +34,17 @@ class WholeReplies:
         for message in by_client.values():
             due = []
             for output in message.outputs:
-                request = quiet.get(output.request_id, _NEW)
+                request: Any = quiet.get(output.request_id, _NEW)
                 if request is _NEW:
-                    self._start(output)
+                    quiet[output.request_id] = _quiet_request(self.requests.get(output.request_id), output)
                 elif request is not None:
-                    if output.finish_reason is None and not output.events:
+                    whole = request.group is not None and request.keep(output)
+                    if not whole and output.finish_reason is None and not output.events:
                         continue
-                    self._catch_up(output, request)
+                    request.catch_up(output)
                 due.append(output)
                 if output.finish_reason is not None:
-                    self._forget(output.request_id)
+                    quiet.pop(output.request_id, None)
             message.outputs = due
         return by_client
 
@@ -49,22 +52,54 @@ class WholeReplies:
         """Forget the requests that a client gave up."""
         finished = super().finish_requests(*arguments, **named)  # type: ignore[misc]
         for request_id in [known for known in self._quiet if known not in self.requests]:
-            self._forget(request_id)
+            del self._quiet[request_id]
         return finished
 
-    def _start(self, output: Any) -> None:
-        request = self.requests.get(output.request_id)
-        is_quiet = request is not None and needs_only_the_end(request.sampling_params)
-        self._quiet[output.request_id] = request if is_quiet else None
-        self._sent[output.request_id] = len(output.new_token_ids)
 
-    def _catch_up(self, output: Any, request: Any) -> None:
-        output.new_token_ids = list(request.output_token_ids[self._sent[output.request_id] :])
-        self._sent[output.request_id] += len(output.new_token_ids)
+class _QuietRequest:
+    """A request whose outputs are dropped, and what was not sent of it."""
 
-    def _forget(self, request_id: str) -> None:
-        self._quiet.pop(request_id, None)
-        self._sent.pop(request_id, None)
+    __slots__ = ("_logprobs", "_request", "_sent", "group")
+
+    def __init__(self, request: Any, group: int | None, sent: int) -> None:
+        self._request, self._sent = request, sent
+        self.group = group  # None: nothing is sent before the end
+        self._logprobs: list[Any] = []
+
+    def keep(self, output: Any) -> bool:
+        """Keep the log-probabilities of an output; True if the group is whole."""
+        if output.new_logprobs is not None:
+            self._logprobs.append(output.new_logprobs)
+        return len(self._request.output_token_ids) - self._sent >= (self.group or 0)
+
+    def catch_up(self, output: Any) -> None:
+        """Give an output all that was not sent."""
+        output.new_token_ids = list(self._request.output_token_ids[self._sent :])
+        self._sent += len(output.new_token_ids)
+        if self._logprobs:
+            output.new_logprobs, self._logprobs = joined(self._logprobs), []
+
+
+def _quiet_request(request: Any, output: Any) -> _QuietRequest | None:
+    """What to know of a request whose first output this is; None if all its outputs are needed."""
+    params = None if request is None else request.sampling_params
+    group = tokens_per_output(params)
+    is_quiet = group is not None or needs_only_the_end(params)
+    return _QuietRequest(request, group, len(output.new_token_ids)) if is_quiet else None
+
+
+def joined(logprobs: list[Any]) -> Any:
+    """Log-probabilities of several steps as if one step had made all tokens; vLLM's named tuple of arrays by token."""
+    columns = zip(*logprobs, strict=True)
+    arrays = [np.concatenate(column) if isinstance(column[0], np.ndarray) else None for column in columns]
+    return type(logprobs[0])(*arrays)
+
+
+def tokens_per_output(params: Any) -> int | None:
+    """The size of the groups in which a request's tokens are sent; a stop text must be looked for token by token."""
+    group = (getattr(params, "extra_args", None) or {}).get(GROUP_ARGUMENT)
+    usable = isinstance(group, int) and group > 1 and not params.stop and params.prompt_logprobs is None
+    return group if usable else None
 
 
 def needs_only_the_end(params: Any) -> bool:
