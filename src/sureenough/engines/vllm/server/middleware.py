@@ -25,6 +25,7 @@ from sureenough.engines.vllm.protocol import (
 )
 from sureenough.engines.vllm.server.records_socket import ProgressReader, request_progress, request_record
 from sureenough.engines.vllm.server.watched_reply import WATCHED, Receive, Scope, Send, WatchedReply
+from sureenough.engines.vllm.server.whole_texts import decode_whole_texts
 from sureenough.version import __version__
 
 LARGEST_QUERY: Final = 100 * MAX_KEYS
@@ -38,6 +39,8 @@ class RecordsMiddleware:
         self.app = app
         self._socket_path = os.environ.get(SOCKET_ENV)
         self._progress = ProgressReader(self._socket_path or "")
+        if self._socket_path:
+            decode_whole_texts()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one ASGI request."""
