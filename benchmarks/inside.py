@@ -1,6 +1,7 @@
 """What watching inside the server saves: CPU time per token of the server's processes and of the client, both ways.
 
     .ci/vllm python benchmarks/inside.py
+    .ci/vllm python benchmarks/inside.py --tokens 1900 --paths 4 --turns 3    # the API server alone, per path and step
 
 The same paths are watched inside the server and by log-probabilities as text, in turn. On a CPU the model's own step is
 most of the engine's work, so its share says little; text costs time in the API server and in the client.
@@ -57,6 +58,22 @@ def run(options: argparse.Namespace, *, inside: bool) -> Counter[str]:
     return Counter({**spent, "wall": time.perf_counter() - start, "tokens": float(out.tokens.total)})
 
 
+def run_long(options: argparse.Namespace) -> None:
+    """Paths of so many tokens that all run at once: what the API server needs for each path and for each step."""
+    engine = OpenAI(
+        options.url, options.model, max_path_tokens=options.tokens, extra={"ignore_eos": True, "seed": None}
+    )
+    for turn in range(options.turns + 1):
+        before, start = cpu_seconds(options.pid), time.perf_counter()
+        se.ask(
+            QUESTION, engine, "sc:weigh=learned", paths=options.paths, parallel=options.paths, window=64, planned=False
+        )
+        used, wall = cpu_seconds(options.pid)["api server"] - before["api server"], time.perf_counter() - start
+        if turn:  # the first one loads what is loaded once
+            per_path, per_step = used / options.paths * 1e3, used / options.tokens * 1e6
+            print(f"api server: {used:.2f} s in {wall:.0f} s; {per_path:.2f} ms per path, {per_step:,.0f} us per step")
+
+
 def main() -> None:
     """Measure both ways in turn, and print sums."""
     pid = os.environ.get("SUREENOUGH_VLLM_PID")
@@ -69,7 +86,13 @@ def main() -> None:
     parser.add_argument("--paths", type=int, default=64)
     parser.add_argument("--parallel", type=int, default=32)
     parser.add_argument("--turns", type=int, default=3)
+    parser.add_argument(
+        "--tokens", type=int, help="watched paths of exactly this length; only the API server is measured"
+    )
     options = parser.parse_args()
+    if options.tokens:
+        run_long(options)
+        return
     print(f"{asyncio.run(bytes_per_token(options.url, options.model)):.0f} bytes per token with 20 log-probabilities")
     sums = {True: Counter[str](), False: Counter[str]()}
     run(options, inside=True)

@@ -333,9 +333,35 @@ def test_records_are_found_whichever_engine_ran_the_path() -> None:
 
 def generated_by_engine() -> dict[str, float]:
     """Tokens so far by engine, from the server's own counters."""
+    return by_engine("generation_tokens_total")
+
+
+def by_engine(name: str) -> dict[str, float]:
     text = httpx.get(str(URL).removesuffix("/v1") + "/metrics").text
-    found = re.findall(r'^vllm:generation_tokens_total\{[^}]*engine="(\d+)"[^}]*\} (\S+)$', text, re.MULTILINE)
+    found = re.findall(rf'^vllm:{name}\{{[^}}]*engine="(\d+)"[^}}]*\}} (\S+)$', text, re.MULTILINE)
     return {number: float(value) for number, value in found}
+
+
+def test_vllms_own_statistics_are_right_though_most_steps_send_none() -> None:
+    made()  # waits until nothing runs
+    before = sum(by_engine("prefix_cache_queries_total").values())
+    out, _ = run(True, "sc:weigh=learned", parallel=24)
+    made()
+    assert sum(by_engine("prefix_cache_queries_total").values()) - before == out.tokens.prompt
+    assert set(by_engine("num_requests_running").values()) == {0.0}
+    assert set(by_engine("kv_cache_usage_perc").values()) == {0.0}
+
+
+@pytest.mark.parametrize("special", [True, False], ids=["without special tokens", "with special tokens"])
+def test_the_text_of_a_whole_reply_is_that_of_an_ordinary_one(special: bool) -> None:
+    """It is decoded at once, the ordinary one token by token."""
+    for seed in range(8):
+        sampling: dict[str, Any] = {"seed": seed, "temperature": 1.0 + seed % 2, "max_tokens": 120, "ignore_eos": True}
+        sampling |= {"skip_special_tokens": special, "spaces_between_special_tokens": seed < 4}
+        watched = {"vllm_xargs": {"sure_key": f"key-of-text-{seed}-{special}", "sure_window": 16}}
+        whole, ordinary = (bounded(sent(**sampling, **extra)).json()["choices"][0] for extra in (watched, {}))
+        assert len(ordinary["message"]["content"]) > 20
+        assert whole["message"]["content"] == ordinary["message"]["content"]
 
 
 @pytest.mark.parametrize("strategy", ["sc", "sc:weigh=learned"])

@@ -26,6 +26,7 @@ from sureenough.engines.vllm.protocol import (
     WatchRequest,
     parse_watch_arguments,
 )
+from sureenough.engines.vllm.server import middleware
 from sureenough.engines.vllm.server.middleware import RecordsMiddleware
 from sureenough.errors import EngineError
 
@@ -281,3 +282,13 @@ def test_a_path_without_signals_is_only_counted(sampling: dict[str, Any], watche
         if request is not None:
             assert (request.window, request.gate, request.trace, request.record) == (1, Gate(), False, False)
             assert parse_watch_arguments(request.to_arguments()) == replace(request, record=True, polled=False)
+
+
+def test_only_a_server_that_watches_paths_decodes_texts_our_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    changed: list[bool] = []
+    monkeypatch.setattr(middleware, "decode_whole_texts", lambda: changed.append(True))
+    RecordsMiddleware(mirror)
+    assert changed == [True]
+    monkeypatch.delenv(SOCKET_ENV)
+    RecordsMiddleware(mirror)
+    assert changed == [True]

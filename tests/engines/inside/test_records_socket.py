@@ -1,20 +1,27 @@
-"""Several engines, some of which do not respond: the records of the others arrive all the same."""
+"""Several engines, some of which do not respond, and many paths at once: every record that there is arrives."""
 
 from __future__ import annotations
 
 import asyncio
 import os
 import socket
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from sureenough.engines.vllm.path_record import Progress
 from sureenough.engines.vllm.server import records_socket
 from sureenough.engines.vllm.server.records import PathRecords
-from sureenough.engines.vllm.server.records_socket import request_progress, request_record, serve_records
+from sureenough.engines.vllm.server.records_socket import (
+    RecordReader,
+    request_progress,
+    request_record,
+    serve_records,
+)
 from tests.engines.inside.test_records import add_token
 
 ENGINES = 20
@@ -95,3 +102,92 @@ def test_an_engine_that_replies_nonsense_knows_no_path(engines: str, reply: byte
             return await request_progress(engines, [KEYS[3]])
 
     assert asyncio.run(asyncio.wait_for(use(), 60)) == [Progress(1, 4.0)]
+
+
+@pytest.fixture
+def engine(tmp_path: Path) -> tuple[str, PathRecords]:
+    """The address of one engine with 200 paths of a token each."""
+    records, address = PathRecords(200), str(tmp_path / "records.sock")
+    for slot in range(200):
+        records.start_path(slot, f"path-{slot:08}", trace=slot < 8)
+        add_token(records, slot, 0, 3.0)
+    serve_records(records, address)
+    return address, records
+
+
+def test_paths_that_end_together_share_requests(
+    engine: tuple[str, PathRecords], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    address, _ = engine
+    requests, exchange = [], records_socket._exchange
+
+    async def counted(socket_path: str, request: dict[str, Any]) -> Any:
+        requests.append(request)
+        return await exchange(socket_path, request)
+
+    monkeypatch.setattr(records_socket, "_exchange", counted)
+    keys = [f"path-{slot:08}" for slot in range(200)]
+
+    async def use() -> tuple[list[Any], list[Any]]:
+        reader = RecordReader(address)
+        shared = await asyncio.gather(*(reader.read(key, 1) for key in keys))
+        assert len(requests) == 4, "64 in each but the last"
+        again = await asyncio.gather(*(reader.read(key, 1) for key in keys[:3]))
+        assert again == shared[:3]
+        return shared, await asyncio.gather(*(request_record(address, key, 1) for key in keys))
+
+    shared, alone = asyncio.run(asyncio.wait_for(use(), 60))
+    assert shared == alone
+    assert [record["tokens"] for record in shared] == [1] * 200
+
+
+def test_a_path_without_a_record_delays_no_other(engine: tuple[str, PathRecords]) -> None:
+    """Its last token arrives late; the others are complete."""
+    address, records = engine
+
+    async def use() -> None:
+        reader = RecordReader(address)
+        late = asyncio.create_task(reader.read("path-00000007", 2))
+        others = await asyncio.gather(*(reader.read(f"path-{slot:08}", 1) for slot in range(100, 150)))
+        assert [record["tokens"] for record in others] == [1] * 50
+        assert not late.done()
+        threading.Timer(0.1, add_token, (records, 7, 1, 3.0)).start()
+        assert (await late)["tokens"] == 2
+        assert "lost" in await reader.read("../path", 1)
+
+    asyncio.run(asyncio.wait_for(use(), 60))
+
+
+def test_with_several_engines_each_record_is_found(engines: str) -> None:
+    async def use() -> list[Any]:
+        reader = RecordReader(engines)
+        return list(await asyncio.gather(*(reader.read(key, 1) for key in KEYS)))
+
+    found = asyncio.run(asyncio.wait_for(use(), 60))
+    assert [record["engine"] for record in found] == list(range(ENGINES))
+
+
+@pytest.mark.parametrize("reply", [b"null\n", b"[]\n", b"nonsense\n", b"", None])
+def test_if_records_do_not_come_together_each_is_requested(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reply: bytes | None
+) -> None:
+    """None: the engine does not respond at all to requests for several."""
+    monkeypatch.setattr(records_socket, "SHARED_TIMEOUT", 0.1)
+    address = str(tmp_path / "records.sock")
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        several = b'"paths"' in await reader.readline()
+        if not several:
+            writer.write(b'{"tokens": 5}\n')
+        elif reply is None:
+            await reader.read()  # until the reader gives up
+        else:
+            writer.write(reply)
+        writer.close()
+
+    async def use() -> list[Any]:
+        async with await asyncio.start_unix_server(answer, address):
+            reader = RecordReader(address)
+            return list(await asyncio.gather(*(reader.read(f"path-{number:08}", 5) for number in range(3))))
+
+    assert asyncio.run(asyncio.wait_for(use(), 60)) == [{"tokens": 5}] * 3

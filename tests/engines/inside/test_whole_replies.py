@@ -1,7 +1,4 @@
-"""Which outputs of vLLM's engine reach its API server: all of an ordinary request, first and last of a watched path.
-
-The tokens of a request in groups reach it in groups, with their log-probabilities.
-"""
+"""Which messages of vLLM's engine reach its API server: outputs, one by one or in groups, and statistics."""
 
 from __future__ import annotations
 
@@ -12,7 +9,13 @@ import numpy as np
 import pytest
 
 from sureenough.engines.vllm.protocol import GROUP_ARGUMENT, WatchRequest
-from sureenough.engines.vllm.server.whole_replies import WholeReplies, needs_only_the_end, tokens_per_output
+from sureenough.engines.vllm.server import whole_replies
+from sureenough.engines.vllm.server.whole_replies import (
+    STATISTICS_SECONDS,
+    WholeReplies,
+    needs_only_the_end,
+    tokens_per_output,
+)
 
 
 class Logprobs(NamedTuple):
@@ -41,11 +44,22 @@ class Engine:
 
     def __init__(self) -> None:
         self.requests: dict[str, Any] = {}
+        self.cached = 0  # tokens found in the cache since the last statistics
 
     def add(self, name: str, **changes: Any) -> None:
+        self.cached += 7
         self.requests[name] = SimpleNamespace(sampling_params=params(**changes), output_token_ids=[])
 
-    def update_from_output(self, ending: tuple[str, ...] = (), preempted: tuple[str, ...] = ()) -> Any:
+    def get_request_counts(self) -> tuple[int, int]:
+        return len(self.requests), 0
+
+    def make_stats(self, speculation: Any = None, *, transfers: Any = None) -> Any:
+        cached, self.cached = self.cached, 0
+        return SimpleNamespace(running=len(self.requests), cached=cached, of_the_step=(speculation, transfers))
+
+    def update_from_output(
+        self, ending: tuple[str, ...] = (), preempted: tuple[str, ...] = (), transfers: Any = None
+    ) -> Any:
         outputs = []
         for name, request in list(self.requests.items()):
             request.output_token_ids.append(len(request.output_token_ids))
@@ -60,7 +74,10 @@ class Engine:
             )
             if name in ending:
                 del self.requests[name]
-        return {0: SimpleNamespace(outputs=outputs)}
+        stats = self.make_stats(None, transfers=transfers)
+        if not outputs and stats is None:
+            return {}
+        return {0: SimpleNamespace(outputs=outputs, scheduler_stats=stats, finished_requests=None)}
 
     def logprobs(self, request: Any) -> Logprobs | None:
         if request.sampling_params.logprobs is None:
@@ -75,8 +92,8 @@ class Engine:
 
 class Scheduler(WholeReplies, Engine):
     def step(self, **events: Any) -> dict[str, list[int]]:
-        outputs = self.update_from_output(**events)[0].outputs
-        return {output.request_id: output.new_token_ids for output in outputs}
+        messages = self.update_from_output(**events).values()
+        return {output.request_id: output.new_token_ids for message in messages for output in message.outputs}
 
 
 def test_an_ordinary_request_sends_every_token_and_a_watched_path_its_first_and_its_end() -> None:
@@ -120,8 +137,8 @@ def test_a_path_that_its_client_gave_up_is_forgotten() -> None:
 def test_tokens_in_groups_come_with_all_their_log_probabilities() -> None:
     scheduler = Scheduler()
     scheduler.add("search", kind="DELTA", logprobs=1, extra_args={GROUP_ARGUMENT: 3})
-    outputs = [scheduler.update_from_output(ending=("search",) if step == 5 else ())[0].outputs for step in range(6)]
-    sent = [output for step in outputs for output in step]
+    messages = [scheduler.update_from_output(ending=("search",) if step == 5 else ()) for step in range(6)]
+    sent = [output for message in messages if message for output in message[0].outputs]
     assert [output.new_token_ids for output in sent] == [[0], [1, 2, 3], [4, 5]]
     assert [output.new_logprobs.token_ids[:, 0].tolist() for output in sent] == [[0], [1, 2, 3], [4, 5]]
     assert [output.new_logprobs.logprobs[:, 0].tolist() for output in sent] == [[0.0], [-1.0, -2.0, -3.0], [-4.0, -5.0]]
@@ -155,3 +172,83 @@ def test_a_request_whose_tokens_the_server_must_see_sends_them(change: dict[str,
     assert needs_only_the_end(params())
     assert not needs_only_the_end(params(**change))
     assert not needs_only_the_end(None)
+
+
+class Clock:
+    """The time of the scheduler."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(whole_replies, "time", clock)
+    return clock
+
+
+def statistics(scheduler: Scheduler, **events: Any) -> Any:
+    """What a step reports; None if it sends no statistics."""
+    message = scheduler.update_from_output(**events).get(0)
+    return None if message is None else message.scheduler_stats
+
+
+def test_a_step_of_watched_paths_alone_sends_no_message_until_statistics_are_due(clock: Clock) -> None:
+    scheduler = Scheduler()
+    scheduler.add("watched")
+    assert scheduler.update_from_output()[0].scheduler_stats.running == 1
+    assert [scheduler.update_from_output() for _ in range(3)] == [{}] * 3
+    clock.now += STATISTICS_SECONDS
+    assert scheduler.update_from_output()[0].scheduler_stats.running == 1
+    assert scheduler.update_from_output() == {}
+
+
+def test_statistics_report_every_change_of_the_number_of_requests_and_the_end_of_the_last(clock: Clock) -> None:
+    scheduler = Scheduler()
+    scheduler.add("first")
+    assert statistics(scheduler).running == 1
+    scheduler.add("second")
+    assert statistics(scheduler).running == 2
+    assert statistics(scheduler) is None
+    assert statistics(scheduler, ending=("first",)).running == 1
+    assert statistics(scheduler, ending=("second",)).running == 0
+    scheduler.add("third")
+    assert statistics(scheduler, ending=("third",)).running == 0  # no step may follow, so this one cannot wait
+
+
+def test_counts_in_statistics_add_up_to_all_of_them(clock: Clock) -> None:
+    scheduler, cached = Scheduler(), 0
+    for number in range(40):
+        scheduler.add(f"path-{number}")
+        clock.now += 0.02
+        ending = (f"path-{number - 3}",) if number > 2 else ()
+        cached += getattr(statistics(scheduler, ending=ending), "cached", 0)
+    cached += statistics(scheduler, ending=tuple(scheduler.requests)).cached
+    assert cached == 40 * 7
+
+
+def test_what_belongs_to_one_step_is_sent_with_it(clock: Clock) -> None:
+    scheduler = Scheduler()
+    scheduler.add("watched")
+    assert statistics(scheduler).of_the_step == (None, None)
+    assert statistics(scheduler) is None
+    assert statistics(scheduler, transfers="moved").of_the_step == (None, "moved")
+
+
+def test_those_who_ask_for_statistics_get_them(clock: Clock) -> None:
+    """For the details of an iteration vLLM's engine asks, and would send zeros if it got none."""
+    scheduler = Scheduler()
+    scheduler.add("watched")
+    assert [scheduler.make_stats().running for _ in range(2)] == [1, 1]
+
+
+def test_a_message_that_says_which_requests_finished_is_sent(monkeypatch: pytest.MonkeyPatch, clock: Clock) -> None:
+    """With several engines, an API server counts the requests of each by it."""
+    scheduler = Scheduler()
+    message = SimpleNamespace(outputs=[], scheduler_stats=None, finished_requests={"aborted"})
+    monkeypatch.setattr(Engine, "update_from_output", lambda *_: {1: message})
+    assert scheduler.update_from_output() == {1: message}

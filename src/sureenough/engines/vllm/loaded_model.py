@@ -15,7 +15,7 @@ from sureenough.core.events import Summary
 from sureenough.engines.vllm.client import settled_counts
 from sureenough.engines.vllm.path_record import parse_summary
 from sureenough.engines.vllm.protocol import LOGITS_PROCESSOR, SCHEDULER, K, WatchRequest, server_environment
-from sureenough.engines.vllm.server.records_socket import ProgressReader, request_progress, request_record
+from sureenough.engines.vllm.server.records_socket import ProgressReader, RecordReader, request_progress
 from sureenough.engines.vllm.token_texts import TokenTexts
 from sureenough.errors import EngineError
 
@@ -28,6 +28,7 @@ class LoadedModel:
     token_texts: TokenTexts
     _socket_path = ""
     _progress: ProgressReader
+    _records: RecordReader
 
     def __init__(self, model: str, longest_window: int, arguments: Mapping[str, Any]) -> None:
         self._model, self._longest_window, self._arguments = model, longest_window, arguments
@@ -61,7 +62,8 @@ class LoadedModel:
             arguments = {"max_logprobs": K, **watching, **self._arguments}
             engine = AsyncLLM.from_engine_args(AsyncEngineArgs(model=self._model, **arguments))
             resources.callback(engine.shutdown)
-            self.tokenizer, self._progress = engine.get_tokenizer(), ProgressReader(socket_path)
+            self.tokenizer = engine.get_tokenizer()
+            self._progress, self._records = ProgressReader(socket_path), RecordReader(socket_path)
             self.token_texts = TokenTexts(self.tokenizer)
             self.engine, self._socket_path, self._resources = engine, socket_path, resources.pop_all()
             del engine  # an import error that vLLM remembers keeps this frame, and what is in it
@@ -96,7 +98,7 @@ class LoadedModel:
 
     async def summary(self, request: WatchRequest, tokens: int) -> Summary:
         """What the monitor has seen of a path that ended with so many tokens."""
-        record = await request_record(self._socket_path, request.key, tokens)
+        record = await self._records.read(request.key, tokens)
         if "lost" in record:
             raise EngineError(f"the monitor watched a path, but has no record of it: {record['lost']}")
         return parse_summary(record, request.window)

@@ -23,8 +23,14 @@ from sureenough.engines.vllm.protocol import (
     is_watchable,
     longest_window,
 )
-from sureenough.engines.vllm.server.records_socket import ProgressReader, request_progress, request_record
+from sureenough.engines.vllm.server.records_socket import (
+    ProgressReader,
+    RecordReader,
+    request_progress,
+    request_record,
+)
 from sureenough.engines.vllm.server.watched_reply import WATCHED, Receive, Scope, Send, WatchedReply
+from sureenough.engines.vllm.server.whole_texts import decode_whole_texts
 from sureenough.version import __version__
 
 LARGEST_QUERY: Final = 100 * MAX_KEYS
@@ -37,7 +43,9 @@ class RecordsMiddleware:
     def __init__(self, app: Any) -> None:
         self.app = app
         self._socket_path = os.environ.get(SOCKET_ENV)
-        self._progress = ProgressReader(self._socket_path or "")
+        self._progress, self._records = ProgressReader(self._socket_path or ""), RecordReader(self._socket_path or "")
+        if self._socket_path:
+            decode_whole_texts()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one ASGI request."""
@@ -76,7 +84,7 @@ class RecordsMiddleware:
         messages[0]["body"] = json.dumps(request).encode()
         if streamed:
             key = str(arguments.get("sure_key"))
-            reply = WatchedReply(key, self._socket_path or "", self._progress, send, header.record, header.polled)
+            reply = WatchedReply(key, self._records, self._progress, send, header.record, header.polled)
             await reply.stream(self.app, scope, receive_rewritten)
         else:
             await self.app(scope, receive_rewritten, send_watched)

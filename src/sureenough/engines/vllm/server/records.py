@@ -106,16 +106,22 @@ class PathRecords:
     def read(self, key: str, tokens: int | None = None, timeout: float = 5.0) -> PathRecord | MissingRecord:
         """A path's record after so many tokens (by default the latest), once these have arrived."""
         end = time.monotonic() + timeout
-        while True:
-            with self._lock:
-                self._apply_pending()
-                path = self._path(key)
-                record = path.record(tokens) if isinstance(path, _StoredPath) else path
-            if record is not None:
-                return record
+        while (record := self.read_arrived([(key, tokens)])[0]) is None:
             if time.monotonic() > end:
-                return MissingRecord(UNKNOWN_PATH if path is None else "its last tokens did not arrive")
+                is_known = self.read_progress([key])[0] is not None
+                return MissingRecord("its last tokens did not arrive" if is_known else UNKNOWN_PATH)
             time.sleep(0.002)
+        return record
+
+    def read_arrived(self, paths: Sequence[tuple[str, int | None]]) -> list[PathRecord | MissingRecord | None]:
+        """Records of paths after so many tokens each; None for one that is not known or not that far yet."""
+        with self._lock:
+            self._apply_pending()
+            stored = [self._path(key) for key, _ in paths]
+        return [
+            path.record(tokens) if isinstance(path, _StoredPath) else path
+            for path, (_, tokens) in zip(stored, paths, strict=True)
+        ]
 
     def read_progress(self, keys: Sequence[str]) -> list[Progress | None]:
         """How far these paths are, by what has arrived; None for a path that is not known or not watched."""

@@ -24,7 +24,9 @@ from sureenough.engines.vllm.server.records import PathRecords
 T = TypeVar("T")
 TIMEOUT: Final = 10.0
 SHARED_TIMEOUT: Final = 2.0
-"""Seconds that the paths of all engines wait for the progress of one that does not respond."""
+"""Seconds that paths wait for an engine that does not respond, if it may concern only some of them."""
+MAX_RECORDS: Final = 64
+"""Records in one reply: each may have 22 bytes for every token of its path."""
 
 
 class _Handler(socketserver.StreamRequestHandler):
@@ -37,6 +39,9 @@ class _Handler(socketserver.StreamRequestHandler):
         server = cast(_RecordsServer, self.server)
         if "keys" in request:
             return server.records.read_progress(request["keys"])
+        if "paths" in request:
+            arrived = server.records.read_arrived(request["paths"])
+            return [None if record is None else {**record.to_json(), "engine": server.engine} for record in arrived]
         return {**server.records.read(str(request["key"]), request.get("tokens")).to_json(), "engine": server.engine}
 
 
@@ -78,6 +83,52 @@ async def request_record(socket_path: str, key: str, tokens: int | None) -> dict
         return MissingRecord(f"the monitor does not respond ({type(error).__name__})").to_json()
     except EOFError:
         return MissingRecord("the monitor closed the connection").to_json()
+
+
+class RecordReader:
+    """Records of the paths of one process. Those that are asked for while a request runs share the next one.
+
+    Paths of a question often end together, and a connection for each would take longer than the records themselves.
+    """
+
+    def __init__(self, socket_path: str) -> None:
+        self._socket_path = socket_path
+        self._waiting: list[tuple[str, int | None, asyncio.Future[dict[str, Any] | None]]] = []
+        self._reading: asyncio.Task[None] | None = None
+
+    async def read(self, key: str, tokens: int | None) -> dict[str, Any]:
+        """The same as `request_record`, which also waits for tokens that have not arrived."""
+        record = None
+        if KEY_PATTERN.fullmatch(key) is not None:
+            loop = asyncio.get_running_loop()
+            arrived: asyncio.Future[dict[str, Any] | None] = loop.create_future()
+            self._waiting.append((key, tokens, arrived))
+            if self._reading is None:
+                self._reading = loop.create_task(self._read())
+            record = await arrived
+        return await request_record(self._socket_path, key, tokens) if record is None else record
+
+    async def _read(self) -> None:
+        try:
+            while self._waiting:
+                paths, self._waiting = self._waiting[:MAX_RECORDS], self._waiting[MAX_RECORDS:]
+                records = await self._request([(key, tokens) for key, tokens, _ in paths])
+                for (_, _, arrived), record in zip(paths, records, strict=True):
+                    if not arrived.done():
+                        arrived.set_result(record)
+        finally:
+            self._reading = None
+
+    async def _request(self, paths: Sequence[tuple[str, int | None]]) -> list[dict[str, Any] | None]:
+        nothing: list[dict[str, Any] | None] = [None] * len(paths)
+        if len(_engine_sockets(self._socket_path)) > 1:
+            return nothing
+        try:
+            async with asyncio.timeout(SHARED_TIMEOUT):
+                records = await _exchange(self._socket_path, {"paths": list(paths)})
+        except (OSError, TimeoutError, ValueError, EOFError):
+            return nothing
+        return records if isinstance(records, list) and len(records) == len(paths) else nothing
 
 
 async def request_progress(socket_path: str, keys: Sequence[str]) -> list[Progress | None]:

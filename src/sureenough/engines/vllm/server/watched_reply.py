@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, Final
 
 from sureenough.engines.vllm.protocol import POLLED_HEADER, POLLED_SECONDS, PROTOCOL_VERSION, WATCHED_HEADER
-from sureenough.engines.vllm.server.records_socket import ProgressReader, request_record
+from sureenough.engines.vllm.server.records_socket import ProgressReader, RecordReader
 
 Scope = MutableMapping[str, Any]
 Send = Callable[[Scope], Awaitable[None]]
@@ -45,9 +45,9 @@ class WatchedReply:
     """The reply to one watched request."""
 
     def __init__(
-        self, key: str, socket_path: str, progress: ProgressReader, send: Send, record: bool, polled: bool
+        self, key: str, records: RecordReader, progress: ProgressReader, send: Send, record: bool, polled: bool
     ) -> None:
-        self._key, self._socket_path, self._progress, self._send = key, socket_path, progress, send
+        self._key, self._records, self._progress, self._send = key, records, progress, send
         self._record = record  # False: the path is worth something without its record
         self._polled = polled  # the client asks for the progress of all its paths at once
         self._started = False
@@ -99,7 +99,7 @@ class WatchedReply:
         if not self._record:
             return event
         tokens = event["usage"]["completion_tokens"]
-        return {**event, "sureenough": {"record": await request_record(self._socket_path, self._key, tokens)}}
+        return {**event, "sureenough": {"record": await self._records.read(self._key, tokens)}}
 
     async def _send_event(self, event: dict[str, Any]) -> None:
         if not self._started:

@@ -5,16 +5,22 @@ as a library, which handles it in Python, even if the client gets a single reply
 them. A watched path has a record that says how far it is, so its outputs are dropped unless they are its first or last.
 The continuations of a search come in groups of as many tokens as the request says, with their log-probabilities.
 An output that is sent carries all tokens since the one before. One that says that a path was preempted is always sent.
+
+Without outputs, what would be left of most messages is vLLM's statistics; these are sent a few times per second, so
+that a step of watched paths alone sends nothing.
 """
 
 from __future__ import annotations
 
+import time
 from typing import Any, Final
 
 import numpy as np
 
 from sureenough.engines.vllm.protocol import GROUP_ARGUMENT, parse_watch_arguments
 
+STATISTICS_SECONDS: Final = 0.25
+"""Time between two messages with statistics while the numbers of running and waiting requests stay the same."""
 _NEW: Final = object()
 
 
@@ -26,6 +32,8 @@ class WholeReplies:
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
         self._quiet: dict[str, _QuietRequest | None] = {}  # by id; None for one that sends all its outputs
+        self._reported: Any = None  # numbers of running and waiting requests in the last statistics
+        self._statistics_due = 0.0
 
     def update_from_output(self, *arguments: Any, **named: Any) -> Any:
         """Drop the outputs that are not needed. This loop runs for every token of every request."""
@@ -46,7 +54,22 @@ class WholeReplies:
                 if output.finish_reason is not None:
                     quiet.pop(output.request_id, None)
             message.outputs = due
-        return by_client
+        return {client: message for client, message in by_client.items() if _has_content(message)}
+
+    def make_stats(self, *arguments: Any, **named: Any) -> Any:
+        """Statistics, or None if they can wait.
+
+        Counts of cached tokens and evictions add up in vLLM until they are fetched, and its other values are those of
+        the moment. Only what `update_from_output` passes on belongs to one step. Other callers pass nothing and need
+        a result.
+        """
+        values, now = (*arguments, *named.values()), time.monotonic()
+        counts = self.get_request_counts()  # type: ignore[attr-defined]
+        can_wait = any(counts) and counts == self._reported and now < self._statistics_due  # there will be another step
+        if values and can_wait and all(value is None for value in values):
+            return None
+        self._reported, self._statistics_due = counts, now + STATISTICS_SECONDS
+        return super().make_stats(*arguments, **named)  # type: ignore[misc]
 
     def finish_requests(self, *arguments: Any, **named: Any) -> Any:
         """Forget the requests that a client gave up."""
@@ -100,6 +123,10 @@ def tokens_per_output(params: Any) -> int | None:
     group = (getattr(params, "extra_args", None) or {}).get(GROUP_ARGUMENT)
     usable = isinstance(group, int) and group > 1 and not params.stop and params.prompt_logprobs is None
     return group if usable else None
+
+
+def _has_content(message: Any) -> bool:
+    return bool(message.outputs or message.scheduler_stats is not None or message.finished_requests)
 
 
 def needs_only_the_end(params: Any) -> bool:
