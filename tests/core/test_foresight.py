@@ -15,8 +15,9 @@ import numpy as np
 import pytest
 
 from sureenough.core.events import Token
-from sureenough.core.foresight import Phi, Predictive, lines_of
 from sureenough.core.options import RunOptions
+from sureenough.core.phi import Phi
+from sureenough.core.predictive import Predictive, lines_of
 from sureenough.core.search import Computation, Continuation, Draws, SampleLimits, SearchMethod
 from sureenough.core.session import Session
 from sureenough.core.text_clusters import LONGEST_TEXT, MOST_WORDS, text_clusters
@@ -312,7 +313,7 @@ needs_scikit_learn = pytest.mark.skipif(find_spec("sklearn") is None, reason="sc
 
 @needs_scikit_learn
 def test_scikit_learn_is_imported_before_anything_is_sampled() -> None:
-    code = "import sys; from sureenough.core.foresight import Phi; Phi().check(); print('sklearn' in sys.modules)"
+    code = "import sys; from sureenough.core.phi import Phi; Phi().check(); print('sklearn' in sys.modules)"
     assert run([executable, "-c", code], capture_output=True, text=True, check=True).stdout == "True\n"
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from math import exp
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from sureenough.core.strategy_options import COUNT, HasOptions, option
 
@@ -25,6 +25,10 @@ class SampleLimits(NamedTuple):
     max_tokens: int
     temperature: float
     stop: str | None = None  # the text at which it ends
+
+
+REST: Final = SampleLimits(3000, 1.0)
+"""Of the rest of a path, after the steps that foresight decoding chooses."""
 
 
 class Growth(NamedTuple):
