@@ -22,6 +22,7 @@ from sureenough.core.confidence.columns import RESULT_COLUMNS, RESULT_CONF, RESU
 from sureenough.core.confidence.instability import Floats
 from sureenough.engines.vllm.path_record import UNKNOWN_PATH, MissingRecord, PathRecord, Progress
 from sureenough.engines.vllm.protocol import record_bytes
+from sureenough.engines.vllm.server.traces import Traces
 
 MAX_FINISHED: Final = 4096
 """Finished paths whose records are kept, at most."""
@@ -48,7 +49,7 @@ class _StoredPath(NamedTuple):
         if self.tokens - tokens > 1:
             return MissingRecord(f"the path has {self.tokens} tokens, and only its last two states are kept")
         lowest, tail, tier, *sums = self.states[tokens & 1].tolist() if tokens else (0.0,) * 6
-        signals = None if self.trace is None else self.trace[:tokens].copy()
+        signals = None if self.trace is None else self.trace[:tokens]
         return PathRecord(tokens, lowest, tail, int(tier), signals, *(total / max(1, tokens) for total in sums))
 
 
@@ -73,7 +74,7 @@ class PathRecords:
     def __init__(self, slots: int, max_bytes: int | None = None) -> None:
         self._tokens = np.zeros(slots, dtype=np.int64)
         self._states = np.zeros((slots, 2, RESULT_COLUMNS - RESULT_LOWEST))
-        self._traces: dict[int, Floats] = {}
+        self._traces = Traces(slots)
         self._keys: dict[int, str] = {}
         self._slots: dict[str, int] = {}
         self._finished: OrderedDict[str, _StoredPath | MissingRecord] = OrderedDict()
@@ -117,7 +118,7 @@ class PathRecords:
         """Records of paths after so many tokens each; None for one that is not known or not that far yet."""
         with self._lock:
             self._apply_pending()
-            stored = [self._path(key) for key, _ in paths]
+            stored = [self._path(key, trace=True) for key, _ in paths]
         return [
             path.record(tokens) if isinstance(path, _StoredPath) else path
             for path, (_, tokens) in zip(stored, paths, strict=True)
@@ -130,11 +131,12 @@ class PathRecords:
             paths = [self._path(key) for key in keys]
         return [_progress(path) if isinstance(path, _StoredPath) else None for path in paths]
 
-    def _path(self, key: str) -> _StoredPath | MissingRecord | None:
+    def _path(self, key: str, *, trace: bool = False) -> _StoredPath | MissingRecord | None:
         slot = self._slots.get(key)
         if slot is None:
             return self._finished.get(key)
-        return _StoredPath(int(self._tokens[slot]), self._states[slot].copy(), self._traces.get(slot))
+        tokens = int(self._tokens[slot])
+        return _StoredPath(tokens, self._states[slot].copy(), self._traces.read(slot, tokens) if trace else None)
 
     # -- with the lock held
 
@@ -158,15 +160,7 @@ class PathRecords:
             self._tokens[update.slots] = tokens_before + 1
             self._states[update.slots, (tokens_before + 1) & 1] = rows[:, RESULT_LOWEST:]
         if self._traces:
-            for i, slot in enumerate(update.slots.tolist()):
-                if slot in self._traces:
-                    self._extend_trace(slot, int(tokens_before[i]), rows[i, : RESULT_CONF + 1])
-
-    def _extend_trace(self, slot: int, tokens_before: int, signals: Floats) -> None:
-        trace = self._traces[slot]
-        if tokens_before >= len(trace):
-            trace = self._traces[slot] = np.concatenate((trace, np.empty_like(trace)))
-        trace[tokens_before] = signals
+            self._traces.add(update.slots, tokens_before, rows[:, : RESULT_CONF + 1])
 
     def _start_path(self, slot: int, key: str, trace: bool) -> None:
         self._finish_path(slot)
@@ -174,23 +168,23 @@ class PathRecords:
         self._slots[key], self._keys[slot] = slot, key
         self._tokens[slot] = 0
         if trace:
-            self._traces[slot] = np.empty((256, 2))
+            self._traces.start(slot)
 
     def _lose_path(self, key: str, reason: str) -> None:
         slot = self._slots.pop(key, None)
         if slot is not None:
             self._keys.pop(slot, None)
-            self._traces.pop(slot, None)
+            self._traces.stop(slot)
         self._keep(key, MissingRecord(reason))
 
     def _finish_path(self, slot: int) -> None:
         key = self._keys.pop(slot, None)
-        trace = self._traces.pop(slot, None)
         if key is not None and self._slots.get(key) == slot:  # a request may have come back in another slot
+            path = self._path(key, trace=True)
             del self._slots[key]
-            tokens = int(self._tokens[slot])
-            trace = None if trace is None else trace[:tokens].copy()  # without the space to grow
-            self._keep(key, _StoredPath(tokens, self._states[slot].copy(), trace))
+            if isinstance(path, _StoredPath):
+                self._keep(key, path)
+        self._traces.stop(slot)
 
     # -- finished paths, the oldest first
 
