@@ -10,11 +10,13 @@ import pytest
 
 from sureenough.answers import classes
 from sureenough.core.confidence.array import scan
+from sureenough.core.confidence.columns import RESULT_COLUMNS
 from sureenough.core.confidence.streaming import Monitor
 from sureenough.core.options import RunOptions
 from sureenough.core.pruning import Stratified
 from sureenough.data import BUILTIN_POOL
 from sureenough.drivers import replay
+from sureenough.engines.vllm.server.records import PathRecords
 from sureenough.pools import Pool, Question
 from sureenough.spec import parse
 
@@ -57,3 +59,19 @@ def test_replay_of_one_question(benchmark: Benchmark, question: Question, name: 
 
 def test_classes_of_one_question(benchmark: Benchmark, question: Question) -> None:
     assert len(benchmark(classes, [path.answer for path in question.paths])) == 64
+
+
+def test_512_steps_of_512_traced_paths(benchmark: Benchmark) -> None:
+    slots, results = np.arange(512), np.random.default_rng(0).random((512, RESULT_COLUMNS))
+    counts = [np.full(512, tokens, dtype=np.int32) for tokens in range(512)]
+
+    def write() -> PathRecords:
+        records = PathRecords(512)
+        for slot in range(512):
+            records.start_path(slot, f"path-{slot:04}", trace=True)
+        for tokens_before in counts:
+            records.add_step(slots, tokens_before, results)
+        return records
+
+    record = benchmark(write).read("path-0511")
+    assert record.signals.tolist() == [results[511, :2].tolist()] * 512
