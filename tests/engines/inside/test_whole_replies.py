@@ -82,8 +82,9 @@ class Engine:
     def logprobs(self, request: Any) -> Logprobs | None:
         if request.sampling_params.logprobs is None:
             return None
+        others = max(other.sampling_params.logprobs or 0 for other in self.requests.values())
         token = request.output_token_ids[-1]
-        return Logprobs(np.array([[token, 99]]), np.array([[-float(token), -50.0]]))
+        return Logprobs(np.array([[token] + [99] * others]), np.array([[-float(token)] + [-50.0] * others]))
 
     def finish_requests(self, names: list[str]) -> None:
         for name in names:
@@ -143,6 +144,21 @@ def test_tokens_in_groups_come_with_all_their_log_probabilities() -> None:
     assert [output.new_logprobs.token_ids[:, 0].tolist() for output in sent] == [[0], [1, 2, 3], [4, 5]]
     assert [output.new_logprobs.logprobs[:, 0].tolist() for output in sent] == [[0.0], [-1.0, -2.0, -3.0], [-4.0, -5.0]]
     assert not scheduler._quiet
+
+
+def test_a_neighbour_that_needs_more_log_probabilities_comes_and_goes() -> None:
+    """All requests of a step get as many as the greediest needs; an exception here would end the engine."""
+    scheduler = Scheduler()
+    scheduler.add("search", kind="DELTA", logprobs=1, extra_args={GROUP_ARGUMENT: 4})
+    scheduler.step()
+    scheduler.step()
+    scheduler.add("neighbour", kind="DELTA", logprobs=20, extra_args=None)
+    scheduler.step(ending=("neighbour",))
+    scheduler.step()
+    (sent,) = scheduler.update_from_output()[0].outputs
+    assert sent.new_token_ids == [1, 2, 3, 4]
+    assert sent.new_logprobs.token_ids.tolist() == [[token, 99] for token in (1, 2, 3, 4)]
+    assert sent.new_logprobs.logprobs.tolist() == [[-float(token), -50.0] for token in (1, 2, 3, 4)]
 
 
 def test_tokens_in_groups_without_log_probabilities() -> None:

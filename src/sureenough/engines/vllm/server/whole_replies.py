@@ -13,6 +13,7 @@ that a step of watched paths alone sends nothing.
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -113,9 +114,17 @@ def _quiet_request(request: Any, output: Any) -> _QuietRequest | None:
 
 def joined(logprobs: list[Any]) -> Any:
     """Log-probabilities of several steps as if one step had made all tokens; vLLM's named tuple of arrays by token."""
-    columns = zip(*logprobs, strict=True)
-    arrays = [np.concatenate(column) if isinstance(column[0], np.ndarray) else None for column in columns]
+    fields = zip(*logprobs, strict=True)
+    arrays = [_joined_rows(field) if isinstance(field[0], np.ndarray) else None for field in fields]
     return type(logprobs[0])(*arrays)
+
+
+def _joined_rows(parts: Sequence[Any]) -> Any:
+    """Rows of several steps. A step has as many columns as its greediest request needs; every request has enough."""
+    if parts[0].ndim > 1:
+        columns = min(part.shape[1] for part in parts)
+        parts = [part[:, :columns] for part in parts]
+    return np.concatenate(parts)
 
 
 def tokens_per_output(params: Any) -> int | None:
