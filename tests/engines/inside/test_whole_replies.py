@@ -11,6 +11,7 @@ import pytest
 from sureenough.engines.vllm.protocol import GROUP_ARGUMENT, WatchRequest
 from sureenough.engines.vllm.server import whole_replies
 from sureenough.engines.vllm.server.whole_replies import (
+    LARGEST_GROUP,
     STATISTICS_SECONDS,
     WholeReplies,
     needs_only_the_end,
@@ -175,7 +176,12 @@ def test_tokens_that_must_be_seen_at_once_are_not_grouped(change: dict[str, Any]
     assert tokens_per_output(params(**grouped | change)) is None
 
 
-@pytest.mark.parametrize("size", [1, 0, -5, "64", 2.5, None])
+@pytest.mark.parametrize("size", [LARGEST_GROUP + 1, 10**30])
+def test_a_huge_group_does_not_hold_the_log_probabilities_of_thousands_of_steps(size: int) -> None:
+    assert tokens_per_output(params(kind="DELTA", extra_args={GROUP_ARGUMENT: size})) == LARGEST_GROUP
+
+
+@pytest.mark.parametrize("size", [1, 0, -5, True, "64", 2.5, float("nan"), [64], None])
 def test_a_size_that_makes_no_groups_is_ignored(size: Any) -> None:
     assert tokens_per_output(params(kind="DELTA", extra_args={GROUP_ARGUMENT: size})) is None
 

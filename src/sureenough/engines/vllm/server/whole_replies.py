@@ -22,6 +22,8 @@ from sureenough.engines.vllm.protocol import GROUP_ARGUMENT, parse_watch_argumen
 
 STATISTICS_SECONDS: Final = 0.25
 """Time between two messages with statistics while the numbers of running and waiting requests stay the same."""
+LARGEST_GROUP: Final = 512
+"""Tokens in a group, at most: each holds the log-probabilities of all requests of its step in memory."""
 _NEW: Final = object()
 
 
@@ -129,9 +131,9 @@ def _joined_rows(parts: Sequence[Any]) -> Any:
 
 def tokens_per_output(params: Any) -> int | None:
     """The size of the groups in which a request's tokens are sent; a stop text must be looked for token by token."""
-    group = (getattr(params, "extra_args", None) or {}).get(GROUP_ARGUMENT)
+    group: Any = (getattr(params, "extra_args", None) or {}).get(GROUP_ARGUMENT)
     usable = isinstance(group, int) and group > 1 and not params.stop and params.prompt_logprobs is None
-    return group if usable else None
+    return min(group, LARGEST_GROUP) if usable else None
 
 
 def _has_content(message: Any) -> bool:
