@@ -46,6 +46,7 @@ class Engine:
     def __init__(self) -> None:
         self.requests: dict[str, Any] = {}
         self.cached = 0  # tokens found in the cache since the last statistics
+        self.rows: dict[str, Any] = {}  # further fields of every output
 
     def add(self, name: str, **changes: Any) -> None:
         self.cached += 7
@@ -71,6 +72,7 @@ class Engine:
                     finish_reason="stop" if name in ending else None,
                     events=["preempted"] if name in preempted else None,
                     new_logprobs=self.logprobs(request),
+                    **self.rows,
                 )
             )
             if name in ending:
@@ -174,6 +176,25 @@ def test_tokens_that_must_be_seen_at_once_are_not_grouped(change: dict[str, Any]
     grouped = {"kind": "DELTA", "extra_args": {GROUP_ARGUMENT: 64}}
     assert tokens_per_output(params(**grouped)) == 64
     assert tokens_per_output(params(**grouped | change)) is None
+
+
+@pytest.mark.parametrize("field", ["routed_experts", "new_sampling_mask"])
+@pytest.mark.parametrize("arguments", [{}, {"kind": "DELTA", "extra_args": {GROUP_ARGUMENT: 3}}])
+def test_outputs_with_rows_of_another_kind_are_all_sent(field: str, arguments: dict[str, Any]) -> None:
+    """The rows of an output that is dropped would be missing from the reply."""
+    scheduler = Scheduler()
+    scheduler.add("path", **arguments)
+    scheduler.rows = {field: np.ones((1, 2))}
+    assert [scheduler.step() for _ in range(3)] == [{"path": [0]}, {"path": [1]}, {"path": [2]}]
+
+
+@pytest.mark.parametrize("arguments", [{}, {"kind": "DELTA", "extra_args": {GROUP_ARGUMENT: 3}}])
+def test_a_request_whose_input_is_streamed_sends_all_its_outputs(arguments: dict[str, Any]) -> None:
+    """With its next input, vLLM clears its tokens before the last output of the input before is sent."""
+    scheduler = Scheduler()
+    scheduler.add("session", **arguments)
+    scheduler.requests["session"].resumable = True
+    assert [scheduler.step() for _ in range(3)] == [{"session": [0]}, {"session": [1]}, {"session": [2]}]
 
 
 @pytest.mark.parametrize("size", [LARGEST_GROUP + 1, 10**30])

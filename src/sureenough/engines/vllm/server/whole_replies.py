@@ -108,10 +108,16 @@ class _QuietRequest:
 
 def _quiet_request(request: Any, output: Any) -> _QuietRequest | None:
     """What to know of a request whose first output this is; None if all its outputs are needed."""
-    params = None if request is None else request.sampling_params
+    params = None if request is None or _needs_all_outputs(request, output) else request.sampling_params
     group = tokens_per_output(params)
     is_quiet = group is not None or needs_only_the_end(params)
     return _QuietRequest(request, group, len(output.new_token_ids)) if is_quiet else None
+
+
+def _needs_all_outputs(request: Any, output: Any) -> bool:
+    """Whether outputs have rows for their tokens that we do not join, or the request's tokens may become a prompt."""
+    rows = (getattr(output, field, None) for field in ("routed_experts", "new_sampling_mask"))
+    return getattr(request, "resumable", False) or any(part is not None for part in rows)
 
 
 def joined(logprobs: list[Any]) -> Any:
