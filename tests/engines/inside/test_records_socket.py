@@ -17,6 +17,7 @@ from sureenough.engines.vllm.path_record import Progress
 from sureenough.engines.vllm.server import records_socket
 from sureenough.engines.vllm.server.records import PathRecords
 from sureenough.engines.vllm.server.records_socket import (
+    ProgressReader,
     RecordReader,
     request_progress,
     request_record,
@@ -165,6 +166,52 @@ def test_with_several_engines_each_record_is_found(engines: str) -> None:
 
     found = asyncio.run(asyncio.wait_for(use(), 60))
     assert [record["engine"] for record in found] == list(range(ENGINES))
+
+
+async def read(reader: RecordReader | ProgressReader) -> int:
+    """The tokens of a path, by its record or its progress."""
+    if isinstance(reader, RecordReader):
+        return int((await asyncio.wait_for(reader.read("path-00000009", 1), 5))["tokens"])
+    with reader.following("path-00000009"):
+        progress = await asyncio.wait_for(reader.progress("path-00000009"), 5)
+    return -1 if progress is None else progress.tokens
+
+
+@pytest.mark.parametrize("reader", [RecordReader, ProgressReader])
+def test_an_event_loop_that_ended_before_its_request_started(
+    engine: tuple[str, PathRecords], reader: type[RecordReader] | type[ProgressReader]
+) -> None:
+    shared = reader(engine[0])
+
+    async def interrupted() -> None:
+        task = asyncio.create_task(read(shared))
+        while shared._reading is None:
+            await asyncio.sleep(0)
+        raise SystemExit(str(task))
+
+    with pytest.raises(SystemExit):
+        asyncio.run(interrupted())
+    assert asyncio.run(read(shared)) == 1
+
+
+@pytest.mark.parametrize("reader", [RecordReader, ProgressReader])
+def test_an_event_loop_that_was_left_in_the_middle_of_a_request(
+    engine: tuple[str, PathRecords], reader: type[RecordReader] | type[ProgressReader]
+) -> None:
+    shared = reader(engine[0])
+    left = asyncio.new_event_loop()
+    waiting = left.create_task(read(shared))
+    while shared._reading is None:
+        left.run_until_complete(asyncio.sleep(0))
+    try:
+        assert asyncio.run(read(shared)) == 1
+        assert not waiting.done()
+    finally:
+        tasks = asyncio.all_tasks(left)
+        for task in tasks:
+            task.cancel()
+        left.run_until_complete(asyncio.wait(tasks))
+        left.close()
 
 
 @pytest.mark.parametrize("reply", [b"null\n", b"[]\n", b"nonsense\n", b"", None])

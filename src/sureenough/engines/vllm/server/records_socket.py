@@ -102,22 +102,20 @@ class RecordReader:
         if KEY_PATTERN.fullmatch(key) is not None:
             loop = asyncio.get_running_loop()
             arrived: asyncio.Future[dict[str, Any] | None] = loop.create_future()
-            self._waiting.append((key, tokens, arrived))
-            if self._reading is None:
+            if not _is_running(self._reading):
+                self._waiting.clear()  # of an event loop that has ended
                 self._reading = loop.create_task(self._read())
+            self._waiting.append((key, tokens, arrived))
             record = await arrived
         return await request_record(self._socket_path, key, tokens) if record is None else record
 
     async def _read(self) -> None:
-        try:
-            while self._waiting:
-                paths, self._waiting = self._waiting[:MAX_RECORDS], self._waiting[MAX_RECORDS:]
-                records = await self._request([(key, tokens) for key, tokens, _ in paths])
-                for (_, _, arrived), record in zip(paths, records, strict=True):
-                    if not arrived.done():
-                        arrived.set_result(record)
-        finally:
-            self._reading = None
+        while self._waiting:
+            paths, self._waiting = self._waiting[:MAX_RECORDS], self._waiting[MAX_RECORDS:]
+            records = await self._request([(key, tokens) for key, tokens, _ in paths])
+            for (_, _, arrived), record in zip(paths, records, strict=True):
+                if not arrived.done():
+                    arrived.set_result(record)
 
     async def _request(self, paths: Sequence[tuple[str, int | None]]) -> list[dict[str, Any] | None]:
         nothing: list[dict[str, Any] | None] = [None] * len(paths)
@@ -177,19 +175,22 @@ class ProgressReader:
     async def progress(self, key: str) -> Progress | None:
         """How far this path is; None if the monitor does not know it (yet)."""
         loop = asyncio.get_running_loop()
-        if self._reading is None and loop.time() - self._read_at > self.interval / 2:
-            self._reading = loop.create_task(self._read())
+        if not _is_running(self._reading):
+            is_due = loop.time() - self._read_at > self.interval / 2
+            self._reading = loop.create_task(self._read()) if is_due else None
         if self._reading is not None:
             await asyncio.shield(self._reading)
         return self._progress.get(key)
 
     async def _read(self) -> None:
-        try:
-            keys = list(self._keys)[:MAX_KEYS]
-            self._progress = dict(zip(keys, await request_progress(self._socket_path, keys), strict=True))
-            self._read_at = asyncio.get_running_loop().time()
-        finally:
-            self._reading = None
+        keys = list(self._keys)[:MAX_KEYS]
+        self._progress = dict(zip(keys, await request_progress(self._socket_path, keys), strict=True))
+        self._read_at = asyncio.get_running_loop().time()
+
+
+def _is_running(task: asyncio.Task[None] | None) -> bool:
+    """Whether a task will end; one whose event loop has ended may never have started."""
+    return task is not None and not task.done() and task.get_loop() is asyncio.get_running_loop()
 
 
 def _engine_sockets(socket_path: str) -> list[str]:
