@@ -83,7 +83,7 @@ def test_texts_in_which_single_tokens_matter_are_decoded_one_by_one(changes: dic
 
 
 class OldStream(Stream):
-    def __copy__(self) -> OldStream:
+    def __deepcopy__(self, known: Any) -> OldStream:
         raise TypeError("cannot pickle 'tokenizers.decoders.DecodeStream' object")
 
 
@@ -95,7 +95,22 @@ class FailingStream(Stream):
         return super().step(tokenizer, ids)
 
 
-@pytest.mark.parametrize("stream", [OldStream, FailingStream])
+class PythonStream(Stream):
+    """A decoder that keeps its tokens in a list, and whose text of many tokens is not complete."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ids: list[int] = []
+
+    def step(self, tokenizer: Any, ids: int | list[int]) -> str | None:
+        self.ids.extend([ids] if isinstance(ids, int) else ids)
+        if not isinstance(ids, int):
+            return None
+        text, self.ids = bytes(self.ids).decode(), []
+        return text
+
+
+@pytest.mark.parametrize("stream", [OldStream, FailingStream, PythonStream])
 def test_a_decoder_that_cannot_do_it_is_left_as_it_was(stream: type[Stream]) -> None:
     detokenizer = AtOnce(stream=stream())
     detokenizer.update([97] * 40, False)

@@ -7,7 +7,7 @@ characters are complete.
 
 from __future__ import annotations
 
-from copy import copy
+from copy import deepcopy
 from importlib import import_module
 from typing import Any, Final
 
@@ -51,7 +51,7 @@ class WholeTexts:
     def _decode(self, ids: list[int]) -> str | None:
         """The text that these tokens add; None if vLLM must decode them one by one."""
         try:
-            stream = copy(self.stream)  # the original stays as it is if this fails
+            stream = deepcopy(self.stream)  # the original stays as it is if this fails, even a replacement in Python
             text: str | None = stream.step(self.tokenizer, ids)
         except Exception:  # tokenizers has no errors of its own types
             return None
