@@ -164,6 +164,23 @@ def test_a_neighbour_that_needs_more_log_probabilities_comes_and_goes() -> None:
     assert sent.new_logprobs.logprobs.tolist() == [[-float(token), -50.0] for token in (1, 2, 3, 4)]
 
 
+def test_log_probabilities_in_memory_that_is_used_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    shared = Logprobs(np.zeros((4, 1 << 17), dtype=np.int32), np.zeros((4, 1 << 17), dtype=np.float32))
+
+    def logprobs(_: Engine, request: Any) -> Logprobs:
+        shared.token_ids[:], shared.logprobs[:] = request.output_token_ids[-1], -request.output_token_ids[-1]
+        return Logprobs(shared.token_ids[2:3], shared.logprobs[2:3])
+
+    monkeypatch.setattr(Engine, "logprobs", logprobs)
+    scheduler = Scheduler()
+    scheduler.add("search", kind="DELTA", logprobs=1, extra_args={GROUP_ARGUMENT: 3})
+    for _ in range(3):
+        scheduler.step()
+    (sent,) = scheduler.update_from_output()[0].outputs
+    assert sent.new_logprobs.token_ids[:, 0].tolist() == [1, 2, 3]
+    assert sent.new_logprobs.logprobs[:, -1].tolist() == [-1.0, -2.0, -3.0]
+
+
 def test_tokens_in_groups_without_log_probabilities() -> None:
     scheduler = Scheduler()
     scheduler.add("search", kind="DELTA", extra_args={GROUP_ARGUMENT: 2})

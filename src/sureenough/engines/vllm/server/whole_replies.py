@@ -24,6 +24,8 @@ STATISTICS_SECONDS: Final = 0.25
 """Time between two messages with statistics while the numbers of running and waiting requests stay the same."""
 LARGEST_GROUP: Final = 512
 """Tokens in a group, at most: each holds the log-probabilities of all requests of its step in memory."""
+LARGE_STEP: Final = 1 << 19
+"""Bytes of a step's log-probabilities that are not held for the sake of a few rows."""
 _NEW: Final = object()
 
 
@@ -95,7 +97,7 @@ class _QuietRequest:
     def keep(self, output: Any) -> bool:
         """Keep the log-probabilities of an output; True if the group is whole."""
         if output.new_logprobs is not None:
-            self._logprobs.append(output.new_logprobs)
+            self._logprobs.append(_lasting(output.new_logprobs))
         return len(self._request.output_token_ids) - self._sent >= (self.group or 0)
 
     def catch_up(self, output: Any) -> None:
@@ -118,6 +120,17 @@ def _needs_all_outputs(request: Any, output: Any) -> bool:
     """Whether outputs have rows for their tokens that we do not join, or the request's tokens may become a prompt."""
     rows = (getattr(output, field, None) for field in ("routed_experts", "new_sampling_mask"))
     return getattr(request, "resumable", False) or any(part is not None for part in rows)
+
+
+def _lasting(logprobs: Any) -> Any:
+    """Log-probabilities that stay as they are.
+
+    They are rows of their step's arrays. With several workers, vLLM 0.26 uses the memory of arrays of a MiB or more
+    again a few steps later.
+    """
+    if getattr(logprobs[0].base, "nbytes", 0) < LARGE_STEP:
+        return logprobs
+    return type(logprobs)(*(field.copy() if isinstance(field, np.ndarray) else field for field in logprobs))
 
 
 def joined(logprobs: list[Any]) -> Any:
