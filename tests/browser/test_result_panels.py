@@ -60,6 +60,22 @@ def test_marked_reasoning_is_left_out_of_the_text(browser: Browser, recorded: st
     visit.page.close()
 
 
+def test_paths_that_started_before_the_end_of_the_warm_up_are_not_counted_as_its_own(
+    browser: Browser, recorded: str
+) -> None:
+    visit = Visit(browser, recorded)
+    paths = [{"warmup": True, "fate": "kept"}, {"warmup": True, "fate": None}, None, {"warmup": False, "fate": "kept"}]
+    sentence = visit.page.evaluate(
+        """async paths => {
+            const { describeRun } = await import('/page/panels.js');
+            return describeRun({ summary: { counted: 0, warmup: 16 }, answer: null, counts: () => ({}), paths })[2];
+        }""",
+        paths,
+    )
+    assert sentence.startswith("Warm-up: 1 of 16 paths have ended.")
+    visit.page.close()
+
+
 def test_hostile_text_stays_text(browser: Browser) -> None:
     with (
         an_upstream(Manner(answer=EVIL, tokens=3)) as (up, _),
