@@ -86,7 +86,7 @@ async def request_record(socket_path: str, key: str, tokens: int | None) -> dict
 
 
 class RecordReader:
-    """Records of the paths of one process. Those that are asked for while a request runs share the next one.
+    """Records of the paths of one process. Reads that arrive while a request runs share the next request.
 
     Paths of a question often end together, and a connection for each would take longer than the records themselves.
     """

@@ -1,4 +1,4 @@
-"""Outputs of requests that stay in the engine's process until somebody needs them.
+"""Outputs of requests that stay in the engine's process until they are needed.
 
 For every token of every request vLLM sends an output from the engine to the API server, or to the process that uses it
 as a library, which handles it in Python, even if the client gets a single reply. Two kinds of requests do not need
