@@ -70,15 +70,15 @@ def reference_predictive(
     samples: Samples, uniform: Callable[[], float], *, k: int, lookahead: int, tau: float, steps: int, limit: int
 ) -> str:
     """Ma et al., with whole texts instead of tokens: every rollout so far that begins with the path has a say."""
-    prefix, pool = "", []  # of whole texts as lists of lines, whether the last line ends the path, and values
-    history: list[str] = []
+    prefix, pool = "", []  # of whole texts as lists of lines, the last one marked if it ends the path, and values
+    history: list[str] = []  # lines without the line feeds around them, by which they are compared
     for _ in range(steps):
         for rollout in samples(prefix, SampleLimits(limit, 0.8), k):
             lines, value = reference_lines(rollout, lookahead)
             pool.append(([*history, *lines], value))
         options: list[tuple[str, float]] = []
         for lines, value in pool:
-            if len(lines) > len(history) and lines[: len(history)] == history:
+            if len(lines) > len(history) and [one.strip("\n") for one in lines[: len(history)]] == history:
                 options.append((lines[len(history)], value))
         if not options:
             return prefix
@@ -87,13 +87,19 @@ def reference_predictive(
         else:
             weights: dict[str, float] = {}
             for action, value in options:
-                weights[action] = weights.get(action, 0.0) + exp(value / tau)
-            action = list(weights)[pick(weights.values(), uniform())]
+                weights[bare(action)] = weights.get(bare(action), 0.0) + exp(value / tau)
+            drawn = list(weights)[pick(weights.values(), uniform())]
+            action = next(action for action, _ in options if bare(action) == drawn)
         prefix += action.removesuffix("$")
         if action.endswith("$"):
             return prefix
-        history.append(action)
+        history.append(action.strip("\n"))
     return prefix + samples(prefix, SampleLimits(3000, 0.8), 1)[0].text
+
+
+def bare(action: str) -> str:
+    """A line without the line feeds around it; the mark of one that ends the path stays."""
+    return action.removesuffix("$").strip("\n") + "$" * action.endswith("$")
 
 
 def reference_lines(rollout: Continuation, most: int) -> tuple[list[str], float]:
@@ -184,6 +190,24 @@ def test_past_rollouts_have_a_say_while_they_begin_with_the_path() -> None:
         return [replies.pop(0)]
 
     assert searched(Predictive(rollouts=2), samples, Random(0).random)[0] == "good\nplan\nend"
+
+
+@pytest.mark.parametrize(
+    ("method", "first", "path"),
+    [
+        # The weights of the same line add up, and its first text is adopted: alone, the second would be drawn.
+        (
+            Predictive(rollouts=3, select=0.05, max_steps=1),
+            [line("y=2\nA", 0.63), line("x=1\nA", 0.6), line("x=1\n\nA", 0.62)],
+            "x=1\nend",
+        ),
+        # A rollout has a say in the line after it, although its blank line is not part of the path.
+        (Predictive(rollouts=2), [line("x=1\n", 0.9, complete=False), line("x=1\n\nplan", 0.8)], "x=1\nplan"),
+    ],
+)
+def test_blank_lines_do_not_make_another_line(method: Predictive, first: list[Continuation], path: str) -> None:
+    replies = [*first, *[line("end", 0.1)] * 9]
+    assert searched(method, lambda *_: [replies.pop(0)], lambda: 0.7)[0] == path
 
 
 # -- phi-decoding

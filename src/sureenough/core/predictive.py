@@ -31,9 +31,14 @@ class Line(NamedTuple):
     growth: Growth
     ends: bool  # the path ends with it
 
+    @property
+    def content(self) -> str:
+        """What makes it the same as another line: blank lines around it do not count."""
+        return self.growth.text.strip("\n")
+
     def continues(self, line: Line) -> bool:
         """Whether it is the same line, with something after it."""
-        return self.growth.text == line.growth.text and not self.ends
+        return self.content == line.content and not self.ends
 
 
 def lines_of(rollout: Continuation, most: int) -> tuple[list[Line], float]:
@@ -101,7 +106,7 @@ class Predictive(SearchOptions):
         lines: dict[tuple[str, bool], Line] = {}
         for rollout, weight in zip(rollouts, softmax([one.value for one in rollouts], self.select), strict=True):
             line = rollout.lines[0]
-            key = line.growth.text, line.ends
+            key = line.content, line.ends
             lines.setdefault(key, line)
             weights[key] = weights.get(key, 0.0) + weight
         return list(lines.values())[draws.choose(list(weights.values()))]
