@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import cycle
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,9 @@ from sureenough.core.options import RunOptions
 from sureenough.core.pruning import Stratified
 from sureenough.data import BUILTIN_POOL
 from sureenough.drivers import replay
+from sureenough.engines.vllm.sampled_tokens import SampledTokens
 from sureenough.engines.vllm.server.records import PathRecords
+from sureenough.engines.vllm.token_texts import TokenTexts
 from sureenough.pools import Pool, Question
 from sureenough.spec import parse
 
@@ -75,3 +78,31 @@ def test_512_steps_of_512_traced_paths(benchmark: Benchmark) -> None:
 
     record = benchmark(write).read("path-0511")
     assert record.signals.tolist() == [results[511, :2].tolist()] * 512
+
+
+def test_a_beginning_among_512_sampled_sequences(benchmark: Benchmark) -> None:
+    """Sequences of 1,000 tokens, of which the first 900 are the same, and the phrase of a probe."""
+    rng, memory = np.random.default_rng(0), SampledTokens(TokenTexts(Letters()))
+    common = rng.integers(97, 123, 900).tolist()
+    sampled = [common + rng.integers(97, 123, 100).tolist() for _ in range(512)]
+    for ids in sampled:
+        sequence = memory.begin([1], ())
+        sequence.add(ids)
+        memory.keep([1], sequence)
+    beginnings = cycle([("".join(map(chr, ids[:950])) + "\n\\boxed{", ids[:950]) for ids in sampled])
+
+    def begin() -> bool:
+        text, ids = next(beginnings)
+        return bool(memory.begin([1], text).ids[:950].tolist() == ids)
+
+    assert benchmark(begin)
+
+
+class Letters:
+    """A tokenizer with a token per character."""
+
+    def encode(self, text: str, **_: object) -> list[int]:
+        return list(map(ord, text))
+
+    def decode(self, ids: list[int], **_: object) -> str:
+        return "".join(map(chr, ids))

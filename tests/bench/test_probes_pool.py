@@ -20,6 +20,7 @@ from sureenough.problems import generate
 from sureenough.spec import parse
 from tests.bench.typed import bench
 
+ROOT = Path(__file__).parents[2]
 EVERY = 16
 LEVELS = (3, 4, 5)
 
@@ -67,6 +68,16 @@ def test_bench_probes_replays_it_by_default(tmp_path: Path) -> None:
     lengths = by_title(tables["by-length"])
     assert sum(lengths["paths"]) == Pool(PROBES_POOL).rows
     assert all(0 < known <= 1 for known in lengths["answer known after"] if known is not None)
+    page = (ROOT / "docs/probes.md").read_text()
+    assert all(printed(row) in page for row in tables["by-difficulty"]["rows"])
+
+
+def printed(row: list[Any]) -> str:
+    """A row by difficulty, as the page has it."""
+    _, name, paths, early, median, *quartiles = row
+    tokens = ", ".join(f"{token:,.0f}" for token in quartiles[:3])
+    parts = ", ".join(f"{part:.0%}" for part in quartiles[3:])
+    return f"| {name} | {paths:,} | {early:.1%} | {median:.1%} | {tokens} | {parts} |"
 
 
 def by_title(table: dict[str, Any]) -> dict[str, list[Any]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import AsyncIterator, Coroutine
 from contextlib import aclosing
 from dataclasses import replace
 from typing import Any, TypeVar
@@ -101,3 +101,46 @@ def test_a_continuation_is_the_same_in_groups_of_tokens(confidence: bool) -> Non
     assert (text, len(wanted)) == (same, len(logprobs))
     assert logprobs == pytest.approx(wanted, abs=1e-4)
     assert 1 < fewer < pieces / 4
+
+
+@pytest.mark.parametrize(
+    "spec", ["predictive+sc:runs=2,rollouts=2,rollout_tokens=60,max_steps=3", "mur+sc:runs=2,candidates=2,max_steps=4"]
+)
+def test_a_search_continues_the_ids_that_were_sampled(spec: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    vllm, requests = engine(max_path_tokens=200), sent(monkeypatch)
+    bounded(se.aask(PROMPT, vllm, spec, parallel=8, window=8))
+    sequences: list[list[int]] = []
+    for beginning, sampled in requests:
+        assert not beginning or any(earlier[: len(beginning)] == beginning for earlier in sequences)
+        sequences.append(beginning + sampled)
+    assert any(beginning for beginning, _ in requests)
+
+
+def test_a_probe_continues_the_ids_of_its_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    requests = sent(monkeypatch)
+    out = bounded(se.aask(PROMPT, engine(), "sc+probe:every=8,agree=9", paths=2, parallel=2))
+    paths = [sampled for beginning, sampled in requests if not beginning]
+    probes = [beginning for beginning, _ in requests if beginning]
+    assert (len(paths), out.failed) == (2, 0)
+    assert probes
+    places = range(8, 60, 8)
+    for beginning in probes:
+        assert any(path[:place] == beginning[:place] for path in paths for place in places)
+
+
+def sent(monkeypatch: pytest.MonkeyPatch) -> list[tuple[list[int], list[int]]]:
+    """The ids of every beginning that vLLM receives from now on, and those that it samples after it."""
+    vllm = engine()._engine
+    generate, prompt = vllm._loaded.engine.generate, len(vllm._prompt_ids(PROMPT))
+    requests: list[tuple[list[int], list[int]]] = []
+
+    async def recorded(inputs: dict[str, list[int]], *arguments: Any) -> AsyncIterator[Any]:
+        sampled: list[int] = []
+        requests.append((inputs["prompt_token_ids"][prompt:], sampled))
+        async with aclosing(generate(inputs, *arguments)) as outputs:
+            async for output in outputs:
+                sampled += output.outputs[0].token_ids
+                yield output
+
+    monkeypatch.setattr(vllm._loaded.engine, "generate", recorded)
+    return requests

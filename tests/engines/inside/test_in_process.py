@@ -16,6 +16,8 @@ import pytest
 from sureenough.engines.base import Chunk, ExtendOptions, Prompt
 from sureenough.engines.vllm import in_process
 from sureenough.engines.vllm.protocol import SOCKET_ENV, WINDOW_ENV
+from sureenough.engines.vllm.sampled_tokens import SampledTokens
+from sureenough.engines.vllm.token_texts import TokenTexts
 from sureenough.errors import EngineRejected
 
 
@@ -134,7 +136,9 @@ def test_a_beginning_that_fills_the_context_is_a_path_that_was_cut(monkeypatch: 
     engine._loaded.tokenizer = SimpleNamespace(
         apply_chat_template=lambda messages, **_: list(messages[0]["content"].encode()),
         encode=lambda text, **_: list(text.encode()),
+        decode=lambda ids, **_: bytes(ids).decode(),
     )
+    engine._loaded.sampled = SampledTokens(TokenTexts(engine._loaded.tokenizer))
 
     async def extended(question: str, beginning: str) -> list[Chunk]:
         options = ExtendOptions(max_tokens=9)

@@ -13,6 +13,7 @@ from sureenough.core.events import Summary
 from sureenough.engines.base import Chunk, ExtendOptions, Prompt, WatchOptions, as_chunk
 from sureenough.engines.vllm import in_process
 from sureenough.engines.vllm.protocol import WatchRequest
+from sureenough.engines.vllm.sampled_tokens import SampledTokens
 from sureenough.engines.vllm.token_texts import TokenTexts
 from sureenough.errors import EngineError
 
@@ -26,6 +27,7 @@ class OneReply:
         self.engine = self.tokenizer = self
         self._finish = finish
         self.token_texts = TokenTexts(self)
+        self.sampled = SampledTokens(self.token_texts)
 
     async def generate(self, *_: object) -> Any:
         delta = SimpleNamespace(token_ids=[4, 2], finish_reason=self._finish, text="", logprobs=None)

@@ -10,16 +10,16 @@ from sureenough.engines.base import Chunk
 from sureenough.engines.openai.logprobs import floored, token_signals
 from sureenough.engines.openai.wire import FINISH_REASONS
 from sureenough.engines.vllm.path_record import Progress
-from sureenough.engines.vllm.token_texts import GrowingTexts, TokenTexts
+from sureenough.engines.vllm.sampled_tokens import TokenSequence
 from sureenough.errors import EngineError
 
 
 class GrowingPath:
     """What has come of one path."""
 
-    def __init__(self, texts: TokenTexts | None = None) -> None:
+    def __init__(self, sequence: TokenSequence | None = None) -> None:
         self.ids: list[int] = []
-        self._texts = None if texts is None else GrowingTexts(texts)  # None: vLLM decodes the text
+        self._sequence = sequence  # grows with the path and has the texts of its tokens; None: vLLM decodes the text
         self.finish = "stop"
         self.tokens = 0  # passed on
         self.cached_tokens: int | None = None
@@ -33,8 +33,8 @@ class GrowingPath:
         self.ids += delta.token_ids
         self.finish = delta.finish_reason or self.finish
         text = delta.text or ""  # empty unless text is decoded as it grows
-        texts = [""] * len(delta.token_ids) if self._texts is None else self._texts.add(delta.token_ids)
-        if self._texts is not None:
+        texts = [""] * len(delta.token_ids) if self._sequence is None else self._sequence.add(delta.token_ids)
+        if self._sequence is not None:
             text = "".join(texts)
         if k is not None and delta.token_ids:
             logprobs = _sampled_logprobs(delta.logprobs)
@@ -46,7 +46,7 @@ class GrowingPath:
         if self.finish not in FINISH_REASONS:
             raise EngineError(f"vLLM ended the path with the finish reason {str(self.finish)[:40]!r}")
         finish = FINISH_REASONS[self.finish]
-        text = "" if self._texts is None else self._texts.rest()
+        text = "" if self._sequence is None else self._sequence.rest()
         return Chunk(text=text, finish=finish, prompt_tokens=prompt_tokens, cached_tokens=self.cached_tokens)
 
     def _count(self, tokens: int, text: str = "", tail: float | None = None) -> Chunk | None:

@@ -17,7 +17,7 @@ from sureenough.engines.base import Chunk, ExtendOptions, Prompt, TokenStream
 from sureenough.engines.vllm.growing_path import GrowingPath
 from sureenough.engines.vllm.loaded_model import LoadedModel
 from sureenough.engines.vllm.protocol import GROUP_ARGUMENT, K, WatchRequest, is_countable
-from sureenough.engines.vllm.token_texts import TokenTexts
+from sureenough.engines.vllm.sampled_tokens import TokenSequence
 from sureenough.engines.vllm.versions import check_version, installed_version
 from sureenough.errors import EngineRejected, UsageError
 
@@ -93,9 +93,12 @@ class VLLM:
         watch = prompt.watch if prompt.signals or is_countable(self._sampling) else None
         request = None if watch is None else WatchRequest.of(request_id, watch, signals=prompt.signals)
         prompt_ids = self._prompt_ids(prompt)
-        texts = self._own_texts(decoded=prompt.growing_text and request is None, stop=self._sampling.get("stop"))
-        path = GrowingPath(texts)
-        decoded = {"detokenize": prompt.growing_text and texts is None}
+        sequence: TokenSequence | None = None
+        if prompt.growing_text and request is None and self._decodes(self._sampling.get("stop")):
+            sequence = self._loaded.sampled.begin(prompt_ids, ())
+            self._loaded.sampled.keep(prompt_ids, sequence)  # now: probes continue paths that still grow
+        path = GrowingPath(sequence)
+        decoded = {"detokenize": prompt.growing_text and sequence is None}
         signals = prompt.signals and request is None
         params = self._params(len(prompt_ids), seed, k=K if signals else None, request=request, changes=decoded)
         try:
@@ -122,23 +125,22 @@ class VLLM:
     async def extend(
         self, prompt: Prompt, beginning: str | Sequence[int], options: ExtendOptions, *, seed: int
     ) -> TokenStream:
-        """Continue a beginning: a text, or the ids of its tokens, which need not be found again at the seam."""
+        """Continue a beginning: the ids of its tokens, or a text, of which what was sampled here keeps its ids."""
         if self._loaded.engine is None:
             async with self.open(parallel=1), aclosing(self.extend(prompt, beginning, options, seed=seed)) as chunks:
                 async for chunk in chunks:
                     yield chunk
             return
-        encoded = beginning
-        if isinstance(beginning, str):
-            encoded = self._loaded.tokenizer.encode(beginning, add_special_tokens=False)
-        ids = [*self._prompt_ids(prompt), *encoded]
-        if encoded and len(ids) >= self._context:  # a path at its limit is one that was cut
+        prompt_ids = self._prompt_ids(prompt)
+        sequence = self._loaded.sampled.begin(prompt_ids, beginning)
+        ids = [*prompt_ids, *sequence.ids]
+        if sequence.ids and len(ids) >= self._context:  # a path at its limit is one that was cut
             yield Chunk(finish="length")
             return
         k = None if not prompt.signals else K if options.confidence else 0
         params = self._params(len(ids), seed, k=k, request=None, changes=options.sampling())
-        texts = self._own_texts(decoded=True, stop=options.stop)
-        params.detokenize, path = texts is None, GrowingPath(texts)
+        decodes = self._decodes(options.stop)
+        params.detokenize, path = not decodes, GrowingPath(sequence if decodes else None)
         try:
             generated = self._loaded.engine.generate(
                 {"prompt_token_ids": ids}, params, f"rest-{next(self._request_numbers):08}"
@@ -150,14 +152,19 @@ class VLLM:
                         yield grown
         except ValueError as error:
             raise EngineRejected(f"vLLM refused the request: {error}") from None
-        yield path.last(len(ids))
+        last = path.last(len(ids))
+        if prompt.signals:  # a search, which continues what it sampled; the reply to a probe is not continued
+            if not decodes:
+                sequence.add(path.ids)
+            self._loaded.sampled.keep(prompt_ids, sequence)
+        yield last
 
-    def _own_texts(self, *, decoded: bool, stop: Any) -> TokenTexts | None:
-        """The texts of tokens, if they are needed as a path grows and vLLM does not have to look for a stop text.
+    def _decodes(self, stop: Any) -> bool:
+        """Whether the text of a path is decoded here as it grows, since vLLM does not have to look for a stop text.
 
         Here each token is decoded once, and then known; vLLM decodes every token, and each of its candidates.
         """
-        return self._loaded.token_texts if decoded and not stop and self._loaded.token_texts.exact else None
+        return not stop and self._loaded.token_texts.exact
 
     @property
     def _context(self) -> int:

@@ -15,6 +15,7 @@ from sureenough.core.events import Summary
 from sureenough.engines.vllm.client import settled_counts
 from sureenough.engines.vllm.path_record import parse_summary
 from sureenough.engines.vllm.protocol import LOGITS_PROCESSOR, SCHEDULER, K, WatchRequest, server_environment
+from sureenough.engines.vllm.sampled_tokens import SampledTokens
 from sureenough.engines.vllm.server.records_socket import ProgressReader, RecordReader, request_progress
 from sureenough.engines.vllm.token_texts import TokenTexts
 from sureenough.errors import EngineError
@@ -26,6 +27,7 @@ class LoadedModel:
     engine: Any = None
     tokenizer: Any = None
     token_texts: TokenTexts
+    sampled: SampledTokens
     _socket_path = ""
     _progress: ProgressReader
     _records: RecordReader
@@ -65,6 +67,7 @@ class LoadedModel:
             self.tokenizer = engine.get_tokenizer()
             self._progress, self._records = ProgressReader(socket_path), RecordReader(socket_path)
             self.token_texts = TokenTexts(self.tokenizer)
+            self.sampled = SampledTokens(self.token_texts)
             self.engine, self._socket_path, self._resources = engine, socket_path, resources.pop_all()
             del engine  # an import error that vLLM remembers keeps this frame, and what is in it
 

@@ -23,7 +23,7 @@ class TokenTexts:
     @cached_property
     def exact(self) -> bool:
         """Whether the texts of single tokens add up to the text."""
-        ids = self._tokenizer.encode(TRIED, add_special_tokens=False)
+        ids = self.encoded(TRIED)
         return "".join(map(self.text, ids)) == self.decoded(ids) == TRIED
 
     def text(self, token: int) -> str:
@@ -31,6 +31,9 @@ class TokenTexts:
         if text is None:
             text = self._texts[token] = self.decoded([token])
         return text
+
+    def encoded(self, text: str) -> list[int]:
+        return list(self._tokenizer.encode(text, add_special_tokens=False))
 
     def decoded(self, ids: Iterable[int]) -> str:
         return str(self._tokenizer.decode(list(ids), skip_special_tokens=True))

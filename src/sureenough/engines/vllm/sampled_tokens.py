@@ -1,0 +1,136 @@
+"""The tokens that vLLM in this process sampled, found again by their text.
+
+Searches and probes continue a text. Encoded again, it may become other tokens than those that were sampled; here the
+sampled ones are found, and only what follows them is encoded.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from itertools import accumulate, islice
+from typing import Final
+
+from sureenough.engines.vllm.token_texts import GrowingTexts, TokenTexts
+
+MOST_PROMPTS: Final = 64
+MOST_SEQUENCES: Final = 512
+"""Per prompt: a search adopts lines that it sampled some rounds before."""
+MOST_TOKENS: Final = 1 << 21
+"""Of all prompts together, at about 12 bytes each."""
+
+
+class TokenSequence:
+    """The tokens of a reply from its beginning on, and where the text of each ends. It may grow."""
+
+    def __init__(self, texts: TokenTexts) -> None:
+        self.ids, self._ends = array("i"), array("i")
+        self._texts, self._growing = texts, GrowingTexts(texts)
+        self._text, self._new = "", list[str]()  # joined if they are compared
+
+    def add(self, ids: Sequence[int]) -> list[str]:
+        """Take further tokens; the text of each."""
+        texts = self._growing.add(ids)
+        self._add(ids, texts)
+        return texts
+
+    def add_encoded(self, ids: Sequence[int], text: str) -> None:
+        """Take the tokens of a text. If their texts do not add up to it, it is the text of the last of them."""
+        texts = GrowingTexts(self._texts).add(ids)
+        if ids and "".join(texts) != text:
+            texts = [*[""] * (len(ids) - 1), text]
+        self._add(ids, texts)
+
+    def _add(self, ids: Sequence[int], texts: list[str]) -> None:
+        ends = accumulate(map(len, texts), initial=self._ends[-1] if self._ends else 0)
+        self.ids.extend(ids)
+        self._ends.extend(islice(ends, 1, None))
+        self._new += texts
+
+    def rest(self) -> str:
+        """What is left of a character that never became whole; it is text of the last token."""
+        rest = self._growing.rest()
+        if rest:
+            self._ends[-1] += len(rest)
+            self._new.append(rest)
+        return rest
+
+    def covered(self, text: str, beyond: int) -> int:
+        """Up to where its first tokens have this text; 0 if not beyond that place."""
+        if self._new and text.startswith(self._text):
+            self.join()
+        if self._text[beyond : beyond + 1] != text[beyond : beyond + 1]:  # most are dismissed by this
+            return 0
+        following = bisect_right(self._ends, beyond)
+        if following == len(self._ends) or not text.startswith(self._text[: self._ends[following]]):
+            return 0
+        other = bisect_left(self._ends, True, following, key=lambda end: not text.startswith(self._text[:end]))
+        return self._ends[other - 1]
+
+    def until(self, end: int | None = None) -> TokenSequence:
+        """A copy up to this place of its text. Tokens without text after it, such as a path's end, are left out."""
+        self.join()
+        copy, end = TokenSequence(self._texts), len(self._text) if end is None else end
+        count = bisect_left(self._ends, end) + 1 if end else 0
+        copy.ids, copy._ends, copy._text = self.ids[:count], self._ends[:count], self._text[:end]
+        return copy
+
+    def join(self) -> None:
+        """Make one text of the pieces."""
+        self._text, self._new = self._text + "".join(self._new), []
+
+
+class SampledTokens:
+    """The sequences that were sampled last; the oldest of the prompt that was used least recently are dropped first."""
+
+    def __init__(self, texts: TokenTexts, *, sequences: int = MOST_SEQUENCES, tokens: int = MOST_TOKENS) -> None:
+        self._texts, self._most_sequences, self._most_tokens = texts, sequences, tokens
+        self._kept: dict[tuple[int, ...], dict[TokenSequence, int]] = {}  # by prompt, each with its tokens when counted
+        self._tokens = 0
+        self._latest: tuple[Sequence[int], str, TokenSequence] | None = None  # several continuations share a beginning
+
+    def begin(self, prompt: Sequence[int], beginning: str | Sequence[int]) -> TokenSequence:
+        """A sequence to be continued: ids as they are; of a text, what was sampled for it, and the rest encoded."""
+        if not isinstance(beginning, str):
+            sequence = TokenSequence(self._texts)
+            sequence.add(beginning)
+            return sequence
+        if self._latest is None or self._latest[1] != beginning or self._latest[0] != prompt:
+            self._latest = prompt, beginning, self._encoded(prompt, beginning)
+        return self._latest[2].until()
+
+    def keep(self, prompt: Sequence[int], sequence: TokenSequence) -> None:
+        """Remember a sequence, which may grow, as the latest one; only if the texts of tokens are exact."""
+        if not self._texts.exact:
+            return
+        sequence.join()
+        self._latest = None
+        key = tuple(prompt)
+        kept = self._kept[key] = self._kept.pop(key, {})
+        self._tokens += len(sequence.ids) - kept.pop(sequence, 0)
+        kept[sequence] = len(sequence.ids)
+        if len(kept) > self._most_sequences:
+            self._drop(key)
+        while len(self._kept) > MOST_PROMPTS or self._tokens > self._most_tokens:
+            self._drop(next(iter(self._kept)))
+
+    def _drop(self, prompt: tuple[int, ...]) -> None:
+        kept = self._kept[prompt]
+        self._tokens -= kept.pop(next(iter(kept)))
+        if not kept:
+            del self._kept[prompt]
+
+    def _encoded(self, prompt: Sequence[int], text: str) -> TokenSequence:
+        longest, length = None, 0
+        for sequence in reversed(self._kept.get(tuple(prompt), {})):
+            covered = sequence.covered(text, length)
+            if covered:
+                longest, length = sequence, covered
+        if longest is not None:
+            self.keep(prompt, longest)
+        begun = TokenSequence(self._texts) if longest is None else longest.until(length)
+        rest = text[length:]
+        if rest:
+            begun.add_encoded(self._texts.encoded(rest), rest)
+        return begun
