@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from sureenough.core.events import Adopt, Compute, Computed, Extend, Extended, Sampled, Token
 from sureenough.core.search import Continuation
+from sureenough.drivers.prompt_growth import PromptGrowth
 from sureenough.engines.base import Chunk, Engine, ExtendOptions, Prompt, as_chunk
 from sureenough.errors import MissingLogprobs
 
@@ -73,8 +74,7 @@ class LiveSearch:
         self._tasks: dict[int, set[asyncio.Task[None]]] = {}  # by path
         self._texts: dict[int, str] = {}
         self.prompt = self.reread = self.cached = 0  # prompt tokens, of requests without and with a beginning
-        self._least_read: int | None = None  # prompt tokens of requests with a beginning
-        self._most_prompt = 0
+        self._growth = PromptGrowth()
 
     def carry_out(self, action: Extend | Adopt | Compute, engine: Engine) -> None:
         """Begin a branch or a computation, or keep what was adopted; the answer is read from the whole text."""
@@ -153,14 +153,14 @@ class LiveSearch:
         self.cached += branch.cached_tokens
         if action.beginning:
             self.reread += read
-            self._least_read = read if self._least_read is None else min(read, self._least_read)
+            self._growth.add(action.tokens, read, seams=action.beginning.count("\n"))
         else:
             self.prompt += read
-            self._most_prompt = max(read, self._most_prompt)
+            self._growth.add(0, read)
 
     def final_notes(self) -> Iterator[str]:
         """What a reader of the outcome should know."""
-        if self._least_read is not None and self._least_read < self._most_prompt:
+        if self._growth.too_small:
             yield (
                 "the server read fewer tokens than the search sent: its chat template changes the beginning of a "
                 "reply, so that steps do not follow each other; `sureenough doctor` checks it"
