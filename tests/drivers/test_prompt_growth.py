@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
 from sureenough.api import aask
 from sureenough.core.outcome import Outcome
 from sureenough.drivers.prompt_growth import PromptGrowth
+from sureenough.engines import Chunk, Fake, Prompt
 from sureenough.engines.openai.client import OpenAI
+from tests.drivers.test_live import LONG, go
+from tests.drivers.test_probes import Thinker, letters
 from tests.engines.misbehaving import Manner, serving
 
 QUESTION = (0, 100)
@@ -40,7 +44,7 @@ SEARCHES = ("predictive+sc:runs=2,rollouts=2,max_steps=3", "phi+sc:runs=1,beams=
 def test_prompts_grow_by_what_was_sent(prompts: list[tuple[int, ...]], too_small: bool) -> None:
     growth = PromptGrowth()
     for prompt in prompts:
-        growth.add(*prompt)
+        growth.add(*prompt[:2], seams=sum(prompt[2:]))
     assert growth.too_small is too_small
 
 
@@ -63,3 +67,41 @@ def test_a_server_that_drops_beginnings_is_noted(strategy: str) -> None:
     assert noted(Manner(tokens=40, extends="drops"))
     assert not noted(Manner(tokens=40))
     assert not noted(Manner(tokens=40, extends="drops", usage=False)), "without counts nothing is known"
+
+
+class Counting(Thinker):
+    """Reports prompts of 300 tokens and of what is sent after them, unless its template drops that."""
+
+    def __init__(self, *, drops: bool = False) -> None:
+        super().__init__(probe=[letters("1}")])
+        self.drops = drops
+
+    async def stream(self, prompt: Prompt, *, seed: int) -> Any:
+        async for chunk in super().stream(prompt, seed=seed):
+            yield chunk
+        yield Chunk(prompt_tokens=300)
+
+    async def extend(self, prompt: Prompt, beginning: str, options: Any, *, seed: int) -> Any:
+        async for chunk in super().extend(prompt, beginning, options, seed=seed):
+            yield chunk
+        yield Chunk(prompt_tokens=300 + (0 if self.drops else len(beginning)))
+
+
+@pytest.mark.parametrize(("agree", "known"), [(1, False), (2, False), (9, True)])
+def test_prompts_of_paths_that_their_probes_ended(agree: int, known: bool) -> None:
+    """A path that is closed early does not tell how long its prompt was; the prompts of its probes do, about."""
+    out = go(Counting(), f"ac+probe:every=8,agree={agree}", paths=4)
+    assert out.ended_by_probe == (0 if known else 4)
+    assert (out.tokens.prompt, out.tokens.prompt_known, out.notes) == (4 * 300, known, ())
+
+
+@pytest.mark.parametrize("agree", [2, 3, 9])
+def test_a_dropped_beginning_is_noted_if_probes_end_every_path(agree: int) -> None:
+    out = go(Counting(drops=True), f"ac+probe:every=8,agree={agree}", paths=4)
+    assert any("its chat template changes the beginning" in note for note in out.notes)
+
+
+@pytest.mark.parametrize("strategy", ["sc", "predictive+sc"])
+def test_a_run_that_ends_before_any_path_knows_nothing_of_prompts(strategy: str) -> None:
+    out = go(Fake(lambda seed: [letters("ab"), LONG], lambda *_: [letters("ab"), LONG]), strategy, deadline=0.2)
+    assert (out.reason, out.tokens.prompt, out.tokens.prompt_known) == ("deadline", 0, False)

@@ -13,6 +13,7 @@ from sureenough.answers import Judge
 from sureenough.core.events import Probe, Probed, path_seed
 from sureenough.core.probing import ProbeReply
 from sureenough.drivers.judging import extract_in_run
+from sureenough.drivers.prompt_growth import PromptGrowth
 from sureenough.engines.base import Chunk, Engine, ExtendOptions, Prompt, as_chunk
 from sureenough.errors import EngineError, EngineRejected, MissingLogprobs
 
@@ -56,6 +57,10 @@ class ProbeRequest:
         self.prompt_tokens: int | None = None
         self.cached_tokens = 0
         self.note: str | None = None
+
+    def phrase_tokens(self, tokens: int) -> int:
+        """About how many tokens the phrase has, if the path's text has so many."""
+        return round(tokens * len(self._opening) / max(1, len(self._text)))
 
     async def send(self, engine: Engine, *, limit: int, seed: int) -> ProbeReply:
         """Ask the path for its answer now."""
@@ -106,7 +111,7 @@ class LiveProbes:
         self._ended: set[int] = set()  # paths whose streams are over
         self._pending: dict[int, asyncio.Task[None]] = {}
         self.reread = self.cached = 0  # prompt tokens
-        self._least_read: int | None = None  # prompt tokens less the tokens of the path that were sent
+        self.growth = PromptGrowth()
         self._lost: EngineError | None = None  # the latest probe that failed
         self._notes: dict[str, None] = {}
 
@@ -157,15 +162,14 @@ class LiveProbes:
         if request.prompt_tokens is not None:
             self.reread += request.prompt_tokens
             self.cached += request.cached_tokens
-            read = request.prompt_tokens - action.tokens
-            self._least_read = read if self._least_read is None else min(read, self._least_read)
+            self.growth.add(action.tokens, request.prompt_tokens, phrase=request.phrase_tokens(action.tokens))
 
-    def final_notes(self, prompt_tokens: int) -> Iterator[str]:
-        """What a reader of the outcome should know, given the tokens of the question."""
+    def final_notes(self) -> Iterator[str]:
+        """What a reader of the outcome should know."""
         yield from self._notes
         if self._lost is not None:
             yield f"probes failed, and their paths went on; the latest: {self._lost}"
-        if self._least_read is not None and self._least_read < prompt_tokens:
+        if self.growth.too_small:
             yield (
                 "the server read fewer tokens than probes sent: its chat template changes the beginning of a reply, so "
                 "that probes are not about their paths; `sureenough doctor` checks it"
