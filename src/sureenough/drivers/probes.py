@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import aclosing
 from functools import partial
 from typing import Final
 
 from sureenough.answers import Judge
 from sureenough.core.events import Probe, Probed, path_seed
-from sureenough.core.probing import ProbeReply
+from sureenough.core.probing import LONGEST_PROBE, ProbeReply
 from sureenough.drivers.judging import extract_in_run
 from sureenough.drivers.prompt_growth import PromptGrowth
 from sureenough.engines.base import Chunk, Engine, ExtendOptions, Prompt, as_chunk
 from sureenough.errors import EngineError, EngineRejected, MissingLogprobs
+from sureenough.pools import RecordedProbe
 
 BOX: Final = "\nThe answer is \\boxed{"
 LINE: Final = "\nAnswer: "
@@ -23,6 +24,10 @@ LINE: Final = "\nAnswer: "
 END_OF_THINKING: Final = "\n</think>\n"
 HEDGES: Final = re.compile(r"\b(wait|hmm|but|however|actually|hold on|not sure)\b", re.IGNORECASE)
 """Words after an answer that take it back."""
+MISREAD: Final = (
+    "the server read fewer tokens than probes sent: its chat template changes the beginning of a reply, so that probes "
+    "are not about their paths; `sureenough doctor` checks it"
+)
 
 
 class GrowingText:
@@ -92,6 +97,26 @@ def _end_of_box(text: str) -> int | None:
         if not depth:
             return brace.end()
     return None
+
+
+class PathProbes:
+    """The probes of a path that is recorded, sent one after the other when it has ended."""
+
+    def __init__(self, prompt: Prompt, judge: Judge, seed: int) -> None:
+        self._prompt, self._judge, self._seed = prompt, judge, seed
+        self.prompt_tokens = 0
+        self.growth = PromptGrowth()
+
+    async def send(self, engine: Engine, text: GrowingText, places: Iterable[int]) -> tuple[RecordedProbe, ...]:
+        """Ask the path for its answers after these numbers of tokens."""
+        probes = []
+        for at in places:
+            request = ProbeRequest(self._prompt, text.until(at), self._judge)
+            probes.append(RecordedProbe(at, await request.send(engine, limit=LONGEST_PROBE, seed=self._seed)))
+            if request.prompt_tokens is not None:
+                self.prompt_tokens += request.prompt_tokens
+                self.growth.add(at, request.prompt_tokens)
+        return tuple(probes)
 
 
 class LiveProbes:
@@ -170,7 +195,4 @@ class LiveProbes:
         if self._lost is not None:
             yield f"probes failed, and their paths went on; the latest: {self._lost}"
         if self.growth.too_small:
-            yield (
-                "the server read fewer tokens than probes sent: its chat template changes the beginning of a reply, so "
-                "that probes are not about their paths; `sureenough doctor` checks it"
-            )
+            yield MISREAD
