@@ -69,6 +69,13 @@ def test_prompts_of_probes_are_paid_for(url: str) -> None:
     assert re.search(r"Prompts of probes and searches: [1-9]\d\d tokens, not included either\.", ask(*words).stderr)
 
 
+def test_what_the_server_had_cached_of_the_prompts_of_probes(serve: Serve) -> None:
+    words = ("?", "--url", serve(tokens=20, cached=8), "--model", "tiny", "-s", "sc+probe:every=8,agree=9")
+    stderr = ask(*words, "--paths", "2").stderr
+    assert re.search(r"Prompts of probes and searches: \d+ tokens, 32 of them cached, not included either\.", stderr)
+    assert re.search(r"Of \d+ prompt tokens the server had 48 cached\.", stderr)
+
+
 def test_plain_lines_in_a_pipe(url: str) -> None:
     prices = ("--price-in", "1", "--price-out", "2")
     done = ask("3 + 4?", "--url", url, "--model", "tiny", "-s", "ddc", "--window", "8", *prices)

@@ -282,6 +282,7 @@ def test_prompts_are_counted_apart_and_a_template_that_drops_the_beginning_is_no
     engine = Reporting(lambda seed: [], words)
     out = go(engine, SPEC)
     assert (out.tokens.prompt, out.tokens.reread, out.tokens.cached) == (6 * 10, 6 * 16, 12 * 4)
+    assert out.tokens.reread_cached == 6 * 4
     assert not any("chat template" in note for note in out.notes)
     engine.drops = True
     assert any("chat template" in note for note in go(engine, SPEC).notes)

@@ -207,7 +207,8 @@ def _remarks(out: Outcome, money: float | None, is_local: bool) -> list[str]:
                 "share of the work here; enable its prefix cache if it has one."
             )
     if spent.reread:
-        lines.append(f"Prompts of probes and searches: {spent.reread:,} tokens, not included either.")
+        cached = f", {spent.reread_cached:,} of them cached" if spent.reread_cached else ""
+        lines.append(f"Prompts of probes and searches: {spent.reread:,} tokens{cached}, not included either.")
     if not spent.overrun_known:
         lines.append(
             "Tokens that the server generated after streams were closed are unknown and not included (see --metrics)."

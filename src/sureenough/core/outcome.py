@@ -38,6 +38,7 @@ class Spent:
     prompt_known: bool = True  # False: no path was read to its end; `prompt` is about right, by the prompts of probes
     reread: int = 0  # prompt tokens of probes and searches, most of them read before; not part of the total
     cached: int = 0  # prompt tokens, those read again included, that the server says it had cached
+    reread_cached: int = 0  # those of them that are part of `reread`
 
     @property
     def total(self) -> int:

@@ -75,12 +75,15 @@ class LiveAccount:
         growth = PromptGrowth() if requests is None else requests.growth
         if self.prompt_tokens:
             growth.add(0, self.prompt_tokens)
-        begun, ended = (self.accepted, self.ended) if search is None else (search.begun, search.ended)
+        begun, ended, cached = self.accepted, self.ended, self.cached_tokens
+        if search is not None:
+            begun, ended, cached = search.begun, search.ended, search.cached
         known = growth.question_known or ended or not begun
-        tokens = replace(tokens, prompt=begun * growth.question_tokens, prompt_known=known, cached=self.cached_tokens)
+        tokens = replace(tokens, prompt=begun * growth.question_tokens, prompt_known=known, cached=cached)
         if requests is None:
             return tokens
-        return replace(tokens, reread=requests.reread, cached=tokens.cached + requests.cached)
+        cached += requests.reread_cached
+        return replace(tokens, cached=cached, reread=requests.reread, reread_cached=requests.reread_cached)
 
     def _add_final_notes(self, out: Outcome, judge: Judge) -> None:
         if out.answer is None and any(self.unanswered.values()):

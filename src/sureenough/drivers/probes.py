@@ -135,7 +135,7 @@ class LiveProbes:
         self._texts: dict[int, GrowingText] = {}
         self._ended: set[int] = set()  # paths whose streams are over
         self._pending: dict[int, asyncio.Task[None]] = {}
-        self.reread = self.cached = 0  # prompt tokens
+        self.reread = self.reread_cached = 0  # prompt tokens
         self.growth = PromptGrowth()
         self._lost: EngineError | None = None  # the latest probe that failed
         self._notes: dict[str, None] = {}
@@ -186,7 +186,7 @@ class LiveProbes:
             self._notes[request.note] = None
         if request.prompt_tokens is not None:
             self.reread += request.prompt_tokens
-            self.cached += request.cached_tokens
+            self.reread_cached += request.cached_tokens
             self.growth.add(action.tokens, request.prompt_tokens, phrase=request.phrase_tokens(action.tokens))
 
     def final_notes(self) -> Iterator[str]:

@@ -76,7 +76,8 @@ class LiveSearch:
         self._tasks: dict[int, set[asyncio.Task[None]]] = {}  # by path
         self._texts: dict[int, str] = {}
         self.begun, self.ended = 0, False  # requests without a beginning that the server began; whether one has ended
-        self.reread = self.cached = 0  # prompt tokens, of requests with a beginning and of all
+        self.cached = 0  # their prompt tokens that the server had cached
+        self.reread = self.reread_cached = 0  # prompt tokens of requests with a beginning
         self.growth = PromptGrowth()
 
     def carry_out(self, action: Extend | Adopt | Compute, engine: Engine) -> None:
@@ -155,11 +156,12 @@ class LiveSearch:
         self.begun += branch.begun and not action.beginning
         if read is None:
             return
-        self.cached += branch.cached_tokens
         if action.beginning:
             self.reread += read
+            self.reread_cached += branch.cached_tokens
             self.growth.add(action.tokens, read, seams=action.beginning.count("\n"))
         else:
+            self.cached += branch.cached_tokens
             self.growth.add(0, read)
 
     def final_notes(self) -> Iterator[str]:
