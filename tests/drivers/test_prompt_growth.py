@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from sureenough.api import aask
 from sureenough.core.outcome import Outcome
-from sureenough.drivers.prompt_growth import PromptGrowth
+from sureenough.drivers.prompt_growth import TEMPLATE_TOKENS, WHOLE, PromptGrowth
 from sureenough.engines import Chunk, Fake, Prompt
 from sureenough.engines.openai.client import OpenAI
 from tests.drivers.test_live import LONG, go
@@ -105,3 +106,12 @@ def test_a_dropped_beginning_is_noted_if_probes_end_every_path(agree: int) -> No
 def test_a_run_that_ends_before_any_path_knows_nothing_of_prompts(strategy: str) -> None:
     out = go(Fake(lambda seed: [letters("ab"), LONG], lambda *_: [letters("ab"), LONG]), strategy, deadline=0.2)
     assert (out.reason, out.tokens.prompt, out.tokens.prompt_known) == ("deadline", 0, False)
+
+
+def test_the_documents_state_the_limits_and_the_notes() -> None:
+    assert WHOLE == 1 - 1 / 8
+    for page, requests in {"search": "the search", "probes": "probes"}.items():
+        text = " ".join((Path(__file__).parents[2] / f"docs/{page}.md").read_text().split())
+        assert "eighth" in text
+        assert f"and {TEMPLATE_TOKENS} " in text
+        assert f"the server read fewer tokens than {requests} sent" in text
