@@ -122,8 +122,8 @@ class SampledPath(NamedTuple):
     """A path and what it cost."""
 
     path: RecordedPath
-    tokens: int  # with those of its probes, as are
-    prompt_tokens: int
+    tokens: int  # with those of its probes
+    prompt_tokens: int  # with those of its probes
     misread: bool  # the server did not read its probes as they were sent
 
 
