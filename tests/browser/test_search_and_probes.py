@@ -49,6 +49,7 @@ def test_a_search_is_drawn_as_a_tree(browser: Browser, url: str) -> None:
     assert visit.count("#search-tree path") == nodes - 1
     assert f"path {number} was made from {used - 1} of them" in visit.text("#search-note")
     assert "tokens" in str(visit.page.text_content("#search-tree circle.used title"))
+    assert "prompt tokens read again" in visit.text("#reread-tokens")
     picture(visit, "search")
     visit.page.click(f".chip >> nth={1 - number}")
     visit.page.wait_for_selector(f"#search-name:text-is('The search for path {1 - number}')")

@@ -6,6 +6,7 @@ import errno
 import io
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -65,7 +66,14 @@ def test_prompts_of_probes_are_paid_for(url: str) -> None:
     prompts = out["tokens"]["reread"], out["tokens"]["prompt"]
     assert all(prompts)
     assert out["cost"] == pytest.approx(sum(prompts) / 1e6)
-    assert f"Prompts of probes and searches: {prompts[0]:,} tokens, not included either." in ask(*words).stderr
+    assert re.search(r"Prompts of probes and searches: [1-9]\d\d tokens, not included either\.", ask(*words).stderr)
+
+
+def test_what_the_server_had_cached_of_the_prompts_of_probes(serve: Serve) -> None:
+    words = ("?", "--url", serve(tokens=20, cached=8), "--model", "tiny", "-s", "sc+probe:every=8,agree=9")
+    stderr = ask(*words, "--paths", "2").stderr
+    assert re.search(r"Prompts of probes and searches: \d+ tokens, 32 of them cached, not included either\.", stderr)
+    assert re.search(r"Of \d+ prompt tokens the server had 48 cached\.", stderr)
 
 
 def test_plain_lines_in_a_pipe(url: str) -> None:

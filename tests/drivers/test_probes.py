@@ -146,7 +146,7 @@ def test_a_template_that_changes_the_beginning_is_noted() -> None:
         async def stream(self, prompt: Prompt, *, seed: int) -> Any:
             async for chunk in super().stream(prompt, seed=seed):
                 yield chunk
-            yield Chunk(prompt_tokens=10)
+            yield Chunk(prompt_tokens=10, cached_tokens=3)
 
         async def extend(self, prompt: Prompt, beginning: str, options: Any, *, seed: int) -> Any:
             async for chunk in super().extend(prompt, beginning, options, seed=seed):
@@ -161,7 +161,7 @@ def test_a_template_that_changes_the_beginning_is_noted() -> None:
     engine = Forgetful(probe=[letters("1}")], length=4)
     out = go(engine, "ac+probe:every=8,agree=9", paths=4)
     assert noted(out)
-    assert (out.tokens.reread, out.tokens.cached) == (4 * 11, 4 * 5)
+    assert (out.tokens.reread, out.tokens.reread_cached, out.tokens.cached) == (4 * 11, 4 * 5, 4 * (5 + 3))
     engine.read = 10 + 8 + len(BOX)
     assert not noted(go(engine, "ac+probe:every=8,agree=9", paths=4))
 

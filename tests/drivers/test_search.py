@@ -272,25 +272,20 @@ def test_clusters_are_computed_off_the_event_loop() -> None:
 
 def test_prompts_are_counted_apart_and_a_template_that_drops_the_beginning_is_noted() -> None:
     class Reporting(Fake):
-        read = 10
+        drops = False
 
         async def extend(self, prompt: Prompt, beginning: str, options: Any, *, seed: int) -> Any:
             async for chunk in super().extend(prompt, beginning, options, seed=seed):
                 yield chunk
-            yield Chunk(prompt_tokens=self.read + len(beginning), cached_tokens=4)
+            yield Chunk(prompt_tokens=10 + (0 if self.drops else len(beginning)), cached_tokens=4)
 
     engine = Reporting(lambda seed: [], words)
     out = go(engine, SPEC)
     assert (out.tokens.prompt, out.tokens.reread, out.tokens.cached) == (6 * 10, 6 * 16, 12 * 4)
+    assert out.tokens.reread_cached == 6 * 4
     assert not any("chat template" in note for note in out.notes)
-
-    class Forgetful(Reporting):
-        async def extend(self, prompt: Prompt, beginning: str, options: Any, *, seed: int) -> Any:
-            self.read = 10 if not beginning else 2
-            async for chunk in super().extend(prompt, beginning, options, seed=seed):
-                yield chunk
-
-    assert any("chat template" in note for note in go(Forgetful(lambda seed: [], words), SPEC).notes)
+    engine.drops = True
+    assert any("chat template" in note for note in go(engine, SPEC).notes)
 
 
 def test_recorded_paths_are_refused() -> None:

@@ -14,6 +14,8 @@ from typing import Any
 
 WORDS = ("so ", "then ", "x", " = ", "π", "7", "日本", "\n", "hence ", "é")
 TOKENS = re.compile("|".join(map(re.escape, (*WORDS, "\\boxed{"))) + "|.")
+QUESTION = 9
+"""Prompt tokens of every question."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -233,7 +235,8 @@ def events(body: dict[str, Any], manner: Manner) -> Iterator[str]:
     made = len(words) + manner.unseen_end
     if manner.usage:
         details = {} if manner.cached is None else {"prompt_tokens_details": {"cached_tokens": manner.cached}}
-        counts = {"prompt_tokens": 9 + sent, "completion_tokens": made}
+        read = beginning_tokens(body) if manner.extends == "yes" else 0  # also if the reply does not follow from it
+        counts = {"prompt_tokens": QUESTION + read, "completion_tokens": made}
         yield json.dumps({"choices": [], "usage": counts | details})
     if manner.done:
         yield "[DONE]"
@@ -248,7 +251,12 @@ def beginning_of(body: dict[str, Any]) -> str:
 
 def room(body: dict[str, Any], context: int) -> int:
     """Tokens that the request leaves of the context."""
-    return max(0, context - 9 - len(TOKENS.findall(beginning_of(body))))
+    return max(0, context - QUESTION - beginning_tokens(body))
+
+
+def beginning_tokens(body: dict[str, Any]) -> int:
+    """Tokens of the prompt beyond the question's."""
+    return len(TOKENS.findall(beginning_of(body)))
 
 
 def beginning_words(body: dict[str, Any], words: list[str]) -> int:

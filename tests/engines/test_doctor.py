@@ -11,7 +11,8 @@ from typer.testing import CliRunner
 from sureenough.cli import app
 from sureenough.cli.cancel_timing import CancelTiming, CancelTimings
 from sureenough.cli.doctor import summary
-from sureenough.cli.doctor_checks import Check, check_closing, examine
+from sureenough.cli.doctor_checks import Check, check_closing, examine, judge_continuation
+from sureenough.cli.doctor_samples import FinishedSample
 from sureenough.cli.width_timing import check_width, describe, free_width
 from sureenough.engines.openai.client import OpenAI
 from sureenough.errors import EngineUnavailable
@@ -44,8 +45,9 @@ def test_a_healthy_server(reused: bool) -> None:
         (Manner(more_candidates=-15), "top-k", False, "--max-logprobs 20"),
         (Manner(repeated=True, per_chunk=4), "distinct", False, "--stream-interval 1"),
         (Manner(usage=False), "counting", None, "only received tokens are counted"),
-        (Manner(tokens=40, extends="no"), "extend", None, "vLLM, SGLang and llama.cpp"),
-        (Manner(tokens=40, extends="drops"), "extend", None, "vLLM, SGLang and llama.cpp"),
+        (Manner(tokens=40, extends="no"), "extend", False, "vLLM, SGLang and llama.cpp"),
+        (Manner(tokens=40, extends="drops"), "extend", False, "--chat-template FILE"),
+        (Manner(tokens=40, extends="drops", usage=False), "extend", False, "--chat-template FILE"),  # starts over
         (Manner(scaled=True), "raw", False, "SGLANG_RETURN_ORIGINAL_LOGPROB"),
     ],
 )
@@ -53,6 +55,37 @@ def test_defects_of_a_server_and_their_fixes(manner: Manner, name: str, good: bo
     check = examined(manner)[name]
     assert check.good is good
     assert fix in check.fix
+
+
+@pytest.mark.parametrize(
+    ("text", "rest", "prompts", "good"),
+    [
+        ("so then x", "then x", (9, 25), True),
+        ("so then x", "then x", (9, 24), True),  # one token less for the same text
+        ("so then x", "then x", (None, None), True),
+        ("so then x", "then x", (9, 9), None),  # some servers do not count tokens that they had cached
+        ("so then x", "hence", (9, 25), None),
+        ("so then x", "hence", (None, None), None),
+        ("so then x", "hence", (9, 10), False),
+        ("so then x", "so then", (None, None), False),  # it starts over
+        ("so then x", "so then", (9, 25), None),  # it may, after a beginning that was read
+    ],
+)
+def test_what_a_continuation_shows(
+    text: str, rest: str, prompts: tuple[int | None, int | None], good: bool | None
+) -> None:
+    halves = FinishedSample("so ", 16, prompts[0], None), FinishedSample(text, 32, prompts[0], None)
+    check = judge_continuation(*halves, FinishedSample(rest, 16, prompts[1], None))
+    assert (check.good, bool(check.fix)) == (good, good is not True)
+
+
+def test_a_server_that_drops_beginnings_fails() -> None:
+    with in_thread(serving(Manner(tokens=40, extends="drops"))) as server:
+        done = CliRunner().invoke(app, ["doctor", "--url", server.url, "--model", "tiny"])
+    assert done.exit_code == 1, done.output
+    assert "✗ extend     at T = 0, a beginning is not continued" in done.output
+    assert "16 of its tokens were sent, 0 more were read: the chat template drops it" in done.output
+    assert "Some strategies will not work correctly; see the failed checks." in done.output
 
 
 @pytest.mark.parametrize(

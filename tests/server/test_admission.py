@@ -209,6 +209,8 @@ def test_counters(upstream: Upstream) -> None:
     assert lines['sureenough_requests_total{route="/v1/chat/completions",status="200"}'] == 1
     assert lines['sureenough_requests_total{route="/v1/chat/completions",status="413"}'] == 1
     assert lines['sureenough_tokens_total{bucket="kept"}'] == told["usage"]["completion_tokens"]
+    assert lines['sureenough_prompt_tokens_total{what="prompt"}'] == told["usage"]["prompt_tokens"]
+    assert lines['sureenough_prompt_tokens_total{what="reread_cached"}'] == 0
     assert lines['sureenough_paths_total{what="started"}'] == 2
     assert lines['sureenough_runs_total{reason="budget"}'] == 1
     assert lines['sureenough_request_seconds_bucket{le="+Inf"}'] == lines["sureenough_request_seconds_count"] == 2

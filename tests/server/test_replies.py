@@ -49,10 +49,10 @@ def test_14_9_a_negative_count_of_prompt_tokens_is_not_reported() -> None:
 
 
 def test_prompts_of_probes_are_reported() -> None:
-    out = replace(OUT, tokens=replace(OUT.tokens, prompt=10, reread=30, cached=25))
+    out = replace(OUT, tokens=replace(OUT.tokens, prompt=10, reread=30, cached=25, reread_cached=17))
     assert usage(out)["prompt_tokens"] == 40
     tokens = consensus_details(RunResult(out, None))["tokens"]
-    assert (tokens["prompt"], tokens["reread"], tokens["cached"]) == (10, 30, 25)
+    assert [tokens[name] for name in ("prompt", "reread", "cached", "reread_cached")] == [10, 30, 25, 17]
 
 
 @pytest.mark.parametrize(

@@ -194,7 +194,12 @@ def _remarks(out: Outcome, money: float | None, is_local: bool) -> list[str]:
     """What the token counts leave out, and what the run cost."""
     spent = out.tokens
     lines = []
-    if spent.prompt:
+    if not spent.prompt_known:
+        known = f"about {spent.prompt:,} tokens" if spent.prompt else "an unknown number of tokens"
+        lines.append(
+            f"Prompt: {known} in all requests of paths, none of which was read to its end; not included above."
+        )
+    elif spent.prompt:
         lines.append(f"Prompt: {spent.prompt:,} tokens in all requests of paths, not included in the tokens above.")
         if spent.prompt * 5 > spent.total and not spent.cached and not is_local:
             lines.append(
@@ -202,7 +207,8 @@ def _remarks(out: Outcome, money: float | None, is_local: bool) -> list[str]:
                 "share of the work here; enable its prefix cache if it has one."
             )
     if spent.reread:
-        lines.append(f"Prompts of probes and searches: {spent.reread:,} tokens, not included either.")
+        cached = f", {spent.reread_cached:,} of them cached" if spent.reread_cached else ""
+        lines.append(f"Prompts of probes and searches: {spent.reread:,} tokens{cached}, not included either.")
     if not spent.overrun_known:
         lines.append(
             "Tokens that the server generated after streams were closed are unknown and not included (see --metrics)."

@@ -8,8 +8,9 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from sureenough.cli.cancel_timing import time_cancel
-from sureenough.cli.doctor_samples import PROMPT, client_cost, collect, continue_path, sample
+from sureenough.cli.doctor_samples import PROMPT, FinishedSample, client_cost, collect, continue_path, sample
 from sureenough.cli.terminal import plural
+from sureenough.drivers.prompt_growth import PromptGrowth
 from sureenough.engines.local.engine import Local, LocalConnection
 from sureenough.engines.openai.client import OpenAI
 from sureenough.engines.openai.connection import OpenAIConnection
@@ -22,6 +23,13 @@ TRIED_K: Final = (128, 64, 32, 20, 10, 5, 1)
 HALF: Final = 16
 """Tokens of the path that is cut and continued."""
 NO_LOGPROBS: Final = "no log-probabilities to look at"
+EXTEND_FIX: Final = (
+    "only strategies with probes or a search need it; vLLM, SGLang and llama.cpp continue a last assistant message"
+)
+TEMPLATE_FIX: Final = (
+    "only strategies with probes or a search need it; give the server a chat template that keeps the last message as "
+    "it is (vLLM, SGLang: --chat-template FILE; llama.cpp: --chat-template-file FILE)"
+)
 
 
 class Check(NamedTuple):
@@ -187,29 +195,36 @@ async def check_prompts(connection: OpenAIConnection) -> Check:
 
 async def check_extend(connection: OpenAIConnection) -> Check:
     """The rest of a beginning is that of the unbroken path, and the whole beginning is read."""
-    fix = (
-        "only strategies with probes or a search need it; vLLM, SGLang and llama.cpp continue a last assistant message"
-    )
     prompt = replace(PROMPT, signals=False)
     try:
         half = await continue_path(connection, prompt, "", HALF)
         if not half.text:
-            return Check("extend", None, "the path is empty, so there is nothing to continue", fix)
+            return Check("extend", None, "the path is empty, so there is nothing to continue", EXTEND_FIX)
         whole = await continue_path(connection, prompt, "", 2 * HALF)
         if whole.tokens <= half.tokens:  # it has ended by itself
             half = await continue_path(connection, prompt, "", max(1, half.tokens // 2))
         rest = await continue_path(connection, prompt, half.text, 2 * HALF - half.tokens)
     except CannotExtend as error:
-        return Check("extend", None, str(error), fix)
-    if whole.text != half.text + rest.text:
-        found = "at T = 0, a beginning is not continued as the unbroken path; the template may change it"
-        return Check("extend", None, found, fix)
-    found = "a beginning is continued as the unbroken path"
+        return Check("extend", False, str(error), EXTEND_FIX)
+    return judge_continuation(half, whole, rest)
+
+
+def judge_continuation(half: FinishedSample, whole: FinishedSample, rest: FinishedSample) -> Check:
+    """What the first half of a path, all of it, and the continuation of its half show."""
+    growth, read, counts = PromptGrowth(), 0, ""
     if whole.prompt_tokens is not None and rest.prompt_tokens is not None:
+        growth.add(0, whole.prompt_tokens)
+        growth.add(half.tokens, rest.prompt_tokens)
         read = rest.prompt_tokens - whole.prompt_tokens
-        found += f"; {half.tokens} of its tokens were sent, {read} more were read"
-        if read < half.tokens:
-            return Check("extend", None, f"{found}: the template drops a part of it", fix)
+        counts = f"; {half.tokens} of its tokens were sent, {read} more were read"
+    if whole.text != half.text + rest.text:
+        found = f"at T = 0, a beginning is not continued as the unbroken path{counts}"
+        if growth.too_small or (read <= 0 and rest.text.startswith(half.text)):
+            return Check("extend", False, f"{found}: the chat template drops it, or a part of it", TEMPLATE_FIX)
+        return Check("extend", None, f"{found}; the chat template may change it", TEMPLATE_FIX)
+    found = f"a beginning is continued as the unbroken path{counts}"
+    if growth.too_small:
+        return Check("extend", None, f"{found}: the chat template may drop a part of it", TEMPLATE_FIX)
     cached = "does not say how many tokens it had cached"
     if rest.cached_tokens is not None:
         cached = f"had {rest.cached_tokens} of {rest.prompt_tokens} cached"

@@ -34,9 +34,11 @@ class Spent:
     probe: int = 0  # generated to ask running paths for their answers
     search: int = 0  # sampled by searches, and not part of a path
     overrun_known: bool = True  # whether `overrun` includes what the server generated after a cancel
-    prompt: int = 0  # prompt tokens, not part of the total
+    prompt: int = 0  # prompt tokens of paths, not part of the total
+    prompt_known: bool = True  # False: no path was read to its end; `prompt` is about right, by the prompts of probes
     reread: int = 0  # prompt tokens of probes and searches, most of them read before; not part of the total
     cached: int = 0  # prompt tokens, those read again included, that the server says it had cached
+    reread_cached: int = 0  # those of them that are part of `reread`
 
     @property
     def total(self) -> int:

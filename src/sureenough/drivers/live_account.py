@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from sureenough.answers import Judge
-from sureenough.core.outcome import Outcome
+from sureenough.core.outcome import Outcome, Spent
 from sureenough.drivers.judging import no_answer_note, trait
 from sureenough.drivers.path_stream import PathStream
 from sureenough.drivers.probes import LiveProbes
+from sureenough.drivers.prompt_growth import PromptGrowth
 from sureenough.drivers.search import LiveSearch
 from sureenough.engines.base import Chunk, Engine
 from sureenough.errors import EngineError
@@ -19,6 +20,7 @@ class LiveAccount:
     """Prompt tokens, tokens that were generated after cancels, and notes."""
 
     accepted: int = 0  # paths that the server began
+    ended: bool = False  # a path was read to its end, where engines that count prompt tokens report them
     prompt_tokens: int = 0  # of one path
     cached_tokens: int = 0
     server_count: int | None = None  # tokens by the server's own counters
@@ -43,6 +45,7 @@ class LiveAccount:
     def close(self, stream: PathStream) -> None:
         """The stream of a path is over."""
         self.cut |= stream.closed and stream.requested and not stream.counted
+        self.ended |= stream.begun and not stream.closed
         # An engine that watches its paths may have sent nothing of one that it generated.
         self.accepted += stream.counted and stream.beyond > 0 and not stream.begun
         self.estimated |= stream.estimated
@@ -60,16 +63,27 @@ class LiveAccount:
             raise self.lost
         known = not self.cut or engine.stops_at_once or self.server_count is not None
         overrun = out.tokens.overrun + max(0, (self.server_count or 0) - out.tokens.total)
-        prompt = self.prompt_tokens * self.accepted
-        tokens = replace(out.tokens, prompt=prompt, cached=self.cached_tokens, overrun=overrun, overrun_known=known)
-        if probes is not None:
-            tokens = replace(tokens, reread=probes.reread, cached=tokens.cached + probes.cached)
-            self._notes |= dict.fromkeys(probes.final_notes(self.prompt_tokens))
-        if search is not None:
-            tokens = replace(tokens, prompt=search.prompt, reread=search.reread, cached=search.cached)
-            self._notes |= dict.fromkeys(search.final_notes())
+        tokens = replace(self._with_prompts(out.tokens, probes, search), overrun=overrun, overrun_known=known)
+        for requests in (probes, search):
+            self._notes |= dict.fromkeys(requests.final_notes() if requests is not None else ())
         self._add_final_notes(out, judge)
         return replace(out, tokens=tokens, notes=(*out.notes, *self._notes))
+
+    def _with_prompts(self, tokens: Spent, probes: LiveProbes | None, search: LiveSearch | None) -> Spent:
+        """With the prompts of all requests; a path that was closed early does not tell how long its own was."""
+        requests = probes or search
+        growth = PromptGrowth() if requests is None else requests.growth
+        if self.prompt_tokens:
+            growth.add(0, self.prompt_tokens)
+        begun, ended, cached = self.accepted, self.ended, self.cached_tokens
+        if search is not None:
+            begun, ended, cached = search.begun, search.ended, search.cached
+        known = growth.question_known or ended or not begun
+        tokens = replace(tokens, prompt=begun * growth.question_tokens, prompt_known=known, cached=cached)
+        if requests is None:
+            return tokens
+        cached += requests.reread_cached
+        return replace(tokens, cached=cached, reread=requests.reread, reread_cached=requests.reread_cached)
 
     def _add_final_notes(self, out: Outcome, judge: Judge) -> None:
         if out.answer is None and any(self.unanswered.values()):

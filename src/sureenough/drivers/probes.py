@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import aclosing
 from functools import partial
 from typing import Final
 
 from sureenough.answers import Judge
 from sureenough.core.events import Probe, Probed, path_seed
-from sureenough.core.probing import ProbeReply
+from sureenough.core.probing import LONGEST_PROBE, ProbeReply
 from sureenough.drivers.judging import extract_in_run
+from sureenough.drivers.prompt_growth import PromptGrowth
 from sureenough.engines.base import Chunk, Engine, ExtendOptions, Prompt, as_chunk
 from sureenough.errors import EngineError, EngineRejected, MissingLogprobs
+from sureenough.pools import RecordedProbe
 
 BOX: Final = "\nThe answer is \\boxed{"
 LINE: Final = "\nAnswer: "
@@ -22,6 +24,10 @@ LINE: Final = "\nAnswer: "
 END_OF_THINKING: Final = "\n</think>\n"
 HEDGES: Final = re.compile(r"\b(wait|hmm|but|however|actually|hold on|not sure)\b", re.IGNORECASE)
 """Words after an answer that take it back."""
+MISREAD: Final = (
+    "the server read fewer tokens than probes sent: its chat template changes the beginning of a reply, so that probes "
+    "are not about their paths; `sureenough doctor` checks it"
+)
 
 
 class GrowingText:
@@ -57,6 +63,10 @@ class ProbeRequest:
         self.cached_tokens = 0
         self.note: str | None = None
 
+    def phrase_tokens(self, tokens: int) -> int:
+        """About how many tokens the phrase has, if the path's text has so many."""
+        return round(tokens * len(self._opening) / max(1, len(self._text)))
+
     async def send(self, engine: Engine, *, limit: int, seed: int) -> ProbeReply:
         """Ask the path for its answer now."""
         text = ""
@@ -89,6 +99,26 @@ def _end_of_box(text: str) -> int | None:
     return None
 
 
+class PathProbes:
+    """The probes of a path that is recorded, sent one after the other when it has ended."""
+
+    def __init__(self, prompt: Prompt, judge: Judge, seed: int) -> None:
+        self._prompt, self._judge, self._seed = prompt, judge, seed
+        self.prompt_tokens = 0
+        self.growth = PromptGrowth()
+
+    async def send(self, engine: Engine, text: GrowingText, places: Iterable[int]) -> tuple[RecordedProbe, ...]:
+        """Ask the path for its answers after these numbers of tokens."""
+        probes = []
+        for at in places:
+            request = ProbeRequest(self._prompt, text.until(at), self._judge)
+            probes.append(RecordedProbe(at, await request.send(engine, limit=LONGEST_PROBE, seed=self._seed)))
+            if request.prompt_tokens is not None:
+                self.prompt_tokens += request.prompt_tokens
+                self.growth.add(at, request.prompt_tokens)
+        return tuple(probes)
+
+
 class LiveProbes:
     """The probes of a live run, and what they cost."""
 
@@ -105,8 +135,8 @@ class LiveProbes:
         self._texts: dict[int, GrowingText] = {}
         self._ended: set[int] = set()  # paths whose streams are over
         self._pending: dict[int, asyncio.Task[None]] = {}
-        self.reread = self.cached = 0  # prompt tokens
-        self._least_read: int | None = None  # prompt tokens less the tokens of the path that were sent
+        self.reread = self.reread_cached = 0  # prompt tokens
+        self.growth = PromptGrowth()
         self._lost: EngineError | None = None  # the latest probe that failed
         self._notes: dict[str, None] = {}
 
@@ -156,17 +186,13 @@ class LiveProbes:
             self._notes[request.note] = None
         if request.prompt_tokens is not None:
             self.reread += request.prompt_tokens
-            self.cached += request.cached_tokens
-            read = request.prompt_tokens - action.tokens
-            self._least_read = read if self._least_read is None else min(read, self._least_read)
+            self.reread_cached += request.cached_tokens
+            self.growth.add(action.tokens, request.prompt_tokens, phrase=request.phrase_tokens(action.tokens))
 
-    def final_notes(self, prompt_tokens: int) -> Iterator[str]:
-        """What a reader of the outcome should know, given the tokens of the question."""
+    def final_notes(self) -> Iterator[str]:
+        """What a reader of the outcome should know."""
         yield from self._notes
         if self._lost is not None:
             yield f"probes failed, and their paths went on; the latest: {self._lost}"
-        if self._least_read is not None and self._least_read < prompt_tokens:
-            yield (
-                "the server read fewer tokens than probes sent: its chat template changes the beginning of a reply, so "
-                "that probes are not about their paths; `sureenough doctor` checks it"
-            )
+        if self.growth.too_small:
+            yield MISREAD

@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import aclosing
 from dataclasses import replace
-from functools import partial
 from math import nan
 from typing import Final, NamedTuple
 
@@ -15,10 +14,9 @@ import msgspec
 from sureenough.answers import VERSION, Judge, for_question
 from sureenough.answers.boxed_kinds import Math
 from sureenough.core.events import path_seed
-from sureenough.core.probing import LONGEST_PROBE
 from sureenough.drivers.executor import Executor, InProcess, OpenExecutor
 from sureenough.drivers.judging import PoolVerdicts, extract_in_run
-from sureenough.drivers.probes import GrowingText, ProbeRequest
+from sureenough.drivers.probes import MISREAD, GrowingText, PathProbes
 from sureenough.engines.base import Chunk, Engine, Prompt, WatchOptions, as_chunk
 from sureenough.errors import EngineError, EngineRejected, EngineUnavailable, MissingLogprobs, UsageError
 from sureenough.json_text import mend
@@ -45,6 +43,7 @@ class RecordResult(NamedTuple):
     tokens: int
     prompt_tokens: int
     lost: EngineError | None  # the latest failure, if paths are missing
+    misread: int = 0  # paths whose probes the server did not read as they were sent
 
 
 def with_verdicts(
@@ -65,6 +64,8 @@ def with_verdicts(
 
 PathCallback = Callable[[str, RecordedPath | None], None]
 """Called with every path that was recorded, and with None for a path that was lost."""
+NoteCallback = Callable[[str], None]
+"""Called with what a user should know before all paths are sampled."""
 
 PATH_SECONDS: Final = 3_600.0
 """A path that takes longer is lost: whatever an engine sends, a recording ends."""
@@ -81,6 +82,7 @@ async def record(
     keep_text: bool = True,
     probe_every: int | None = None,
     on_path: PathCallback = lambda question, path: None,
+    on_note: NoteCallback = lambda note: None,
     path_seconds: float = PATH_SECONDS,
     executor: Executor | None = None,
 ) -> RecordResult:
@@ -88,7 +90,7 @@ async def record(
 
     With an executor, paths are sampled from its engines; the journal is written here.
     """
-    recording = _Recording(journal, SampleOptions(seed, keep_text, path_seconds, probe_every), on_path)
+    recording = _Recording(journal, SampleOptions(seed, keep_text, path_seconds, probe_every), on_path, on_note)
     questions = list(questions)
     jobs, parallel = _missing(questions, journal, paths), max(1, min(parallel, len(questions) * paths))
     where = executor or InProcess(engine)
@@ -97,7 +99,7 @@ async def record(
         recording.stop = lambda: [worker.cancel() for worker in workers]
     if recording.error is not None:
         raise recording.error
-    return RecordResult(recording.paths, recording.tokens, recording.prompt_tokens, recording.lost)
+    return RecordResult(recording.paths, recording.tokens, recording.prompt_tokens, recording.lost, recording.misread)
 
 
 def _missing(questions: list[RecordQuestion], journal: Journal, paths: int) -> Iterator[tuple[RecordQuestion, int]]:
@@ -121,15 +123,16 @@ class SampledPath(NamedTuple):
 
     path: RecordedPath
     tokens: int  # with those of its probes
-    prompt_tokens: int
+    prompt_tokens: int  # with those of its probes
+    misread: bool  # the server did not read its probes as they were sent
 
 
 class _Recording:
     """What the workers share."""
 
-    def __init__(self, journal: Journal, options: SampleOptions, on_path: PathCallback) -> None:
-        self.journal, self.options, self.on_path = journal, options, on_path
-        self.paths = self.tokens = self.prompt_tokens = 0
+    def __init__(self, journal: Journal, options: SampleOptions, on_path: PathCallback, on_note: NoteCallback) -> None:
+        self.journal, self.options, self.on_path, self.on_note = journal, options, on_path, on_note
+        self.paths = self.tokens = self.prompt_tokens = self.misread = 0
         self.unavailable = 0  # paths in a row that found no server
         self.lost: EngineError | None = None
         self.error: Exception | None = None
@@ -145,6 +148,9 @@ class _Recording:
                 self.prompt_tokens += sampled.prompt_tokens
                 self.journal.add(question.id, sampled.path)
                 self.unavailable = 0
+                if sampled.misread and not self.misread:
+                    self.on_note(MISREAD)
+                self.misread += sampled.misread
                 self.on_path(question.id, sampled.path)
             except (EngineRejected, MissingLogprobs) as error:
                 self.fail(error)
@@ -184,7 +190,7 @@ async def _sample_once(engine: Engine, question: RecordQuestion, number: int, op
     prompt = replace(question.prompt, growing_text=every is not None, watch=watch)
     judge = for_question(question.judge, question.prompt.last_text)
     probes: tuple[RecordedProbe, ...] | None = None
-    prompt_tokens = 0
+    prompt_tokens, requests = 0, PathProbes(prompt, judge, seed)
     try:
         async with asyncio.timeout(options.path_seconds), aclosing(engine.stream(prompt, seed=seed)) as chunks:
             async for tokens in chunks:
@@ -193,8 +199,8 @@ async def _sample_once(engine: Engine, question: RecordQuestion, number: int, op
                 collected.add(chunk)
                 prompt_tokens += chunk.prompt_tokens or 0
             if every is not None:
-                probes = await _probe(growing, range(every, len(collected.conf), every),
-                                      partial(ProbeRequest, prompt, judge=judge), engine, seed)  # fmt: skip
+                requests.growth.add(0, prompt_tokens)
+                probes = await requests.send(engine, growing, range(every, len(collected.conf), every))
     except TimeoutError:
         raise EngineError(f"a path did not end within {options.path_seconds:g} s", path=number, seed=seed) from None
     text = collected.text
@@ -203,19 +209,8 @@ async def _sample_once(engine: Engine, question: RecordQuestion, number: int, op
         raise UsageError(note)
     path = RecordedPath(answer, collected.peak, collected.conf, number, collected.finish,
                         text if options.keep_text else None, seed, probes, collected.mean_certainty)  # fmt: skip
-    return SampledPath(path, path.tokens + sum(probe.reply.tokens for probe in probes or ()), prompt_tokens)
-
-
-async def _probe(
-    text: GrowingText, places: range, request: Callable[..., ProbeRequest], engine: Engine, seed: int
-) -> tuple[RecordedProbe, ...]:
-    """The answers of a path after each of these numbers of tokens."""
-    return tuple(
-        [
-            RecordedProbe(at, await request(text=text.until(at)).send(engine, limit=LONGEST_PROBE, seed=seed))
-            for at in places
-        ]
-    )
+    made = path.tokens + sum(probe.reply.tokens for probe in probes or ())
+    return SampledPath(path, made, prompt_tokens + requests.prompt_tokens, requests.growth.too_small)
 
 
 class CollectedPath:

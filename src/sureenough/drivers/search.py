@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from sureenough.core.events import Adopt, Compute, Computed, Extend, Extended, Sampled, Token
 from sureenough.core.search import Continuation
+from sureenough.drivers.prompt_growth import PromptGrowth
 from sureenough.engines.base import Chunk, Engine, ExtendOptions, Prompt, as_chunk
 from sureenough.errors import MissingLogprobs
 
@@ -23,11 +24,13 @@ class Branch:
         self._loose = ""  # text before the first token
         self._unread = 0
         self._complete = True
+        self.begun = False  # the server has sent something
         self.prompt_tokens: int | None = None
         self.cached_tokens = 0
 
     def add(self, chunk: Chunk) -> int:
         """Take in a chunk; how many tokens it cost."""
+        self.begun = True
         if len(chunk.logprobs) != len(chunk):
             raise MissingLogprobs(
                 "the engine sends no log-probabilities of the tokens that it samples, by which a search is guided: use "
@@ -72,9 +75,10 @@ class LiveSearch:
         self._places = asyncio.Semaphore(width)
         self._tasks: dict[int, set[asyncio.Task[None]]] = {}  # by path
         self._texts: dict[int, str] = {}
-        self.prompt = self.reread = self.cached = 0  # prompt tokens, of requests without and with a beginning
-        self._least_read: int | None = None  # prompt tokens of requests with a beginning
-        self._most_prompt = 0
+        self.begun, self.ended = 0, False  # requests without a beginning that the server began; whether one has ended
+        self.cached = 0  # their prompt tokens that the server had cached
+        self.reread = self.reread_cached = 0  # prompt tokens of requests with a beginning
+        self.growth = PromptGrowth()
 
     def carry_out(self, action: Extend | Adopt | Compute, engine: Engine) -> None:
         """Begin a branch or a computation, or keep what was adopted; the answer is read from the whole text."""
@@ -140,6 +144,7 @@ class LiveSearch:
                             self._run.receive(Sampled(action.path, action.branch, tokens), action.path)
             finally:
                 self._account(branch, action)
+        self.ended |= not action.beginning
         self._end(action, branch.continuation())
 
     def _end(self, action: Extend, continuation: Continuation) -> None:
@@ -148,19 +153,20 @@ class LiveSearch:
 
     def _account(self, branch: Branch, action: Extend) -> None:
         read = branch.prompt_tokens
+        self.begun += branch.begun and not action.beginning
         if read is None:
             return
-        self.cached += branch.cached_tokens
         if action.beginning:
             self.reread += read
-            self._least_read = read if self._least_read is None else min(read, self._least_read)
+            self.reread_cached += branch.cached_tokens
+            self.growth.add(action.tokens, read, seams=action.beginning.count("\n"))
         else:
-            self.prompt += read
-            self._most_prompt = max(read, self._most_prompt)
+            self.cached += branch.cached_tokens
+            self.growth.add(0, read)
 
     def final_notes(self) -> Iterator[str]:
         """What a reader of the outcome should know."""
-        if self._least_read is not None and self._least_read < self._most_prompt:
+        if self.growth.too_small:
             yield (
                 "the server read fewer tokens than the search sent: its chat template changes the beginning of a "
                 "reply, so that steps do not follow each other; `sureenough doctor` checks it"

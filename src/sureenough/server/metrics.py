@@ -90,6 +90,9 @@ class ServerMetrics:
         self.disconnects = self._counter("clients_left", "Clients that disconnected before their response was sent.")
         self._runs = self._counter("runs", "Runs by the reason why they ended.", "reason")
         self._tokens = self._counter("tokens", "Tokens by bucket.", "bucket")
+        self._prompts = self._counter(
+            "prompt_tokens", "Prompt tokens of paths, of probes and searches (reread), and what was cached.", "what"
+        )
         self._paths = self._counter("paths", "Paths by what happened to them.", "what")
         self._seconds = Histogram(
             "sureenough_request_seconds", "Seconds from a request to the end of its response.",
@@ -116,6 +119,8 @@ class ServerMetrics:
         self._runs.labels(out.reason).inc()
         for bucket in (*BUCKETS, "prompt"):
             self._tokens.labels(bucket).inc(max(0, getattr(out.tokens, bucket)))
+        for what in ("prompt", "reread", "cached", "reread_cached"):
+            self._prompts.labels(what).inc(max(0, getattr(out.tokens, what)))
         for what in ("started", "pruned", "failed"):
             self._paths.labels(what).inc(getattr(out, what))
 

@@ -162,7 +162,8 @@ def consensus_details(result: RunResult) -> dict[str, Any]:
     names = ("answer", "votes", "reason", "why", "strategy", "started", "pruned", "failed", "abstained", "counted",
              "steps", "paths", "window", "window_paths", "parallel", "planned", "hurry", "min_parallel", "eager",
              "seed", "gate", "tiers", "notes")  # fmt: skip
-    tokens = {name: out["tokens"][name] for name in (*BUCKETS, "total", "prompt", "reread", "cached", "overrun_known")}
+    more = ("total", "prompt", "reread", "cached", "reread_cached", "overrun_known", "prompt_known")
+    tokens = {name: out["tokens"][name] for name in (*BUCKETS, *more)}
     tokens |= {name: max(0, tokens[name]) for name in ("prompt", "reread")}
     measures = {name: out["measure"] if name == result.outcome.quantity else None for name in QUANTITIES}
     measures["posterior"] = out["posterior"]

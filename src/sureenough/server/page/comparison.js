@@ -1,7 +1,7 @@
 // Two runs on the same question, side by side: each with its answer, votes, paths and text, and a sentence that compares them.
 
 import { $, element, fill, number } from "./dom.js";
-import { describeBuckets, describeRun, showNotes, showVotes } from "./panels.js";
+import { describeBuckets, describeReread, describeRun, showNotes, showVotes } from "./panels.js";
 import { PathPanel } from "./path_panel.js";
 import { finalPart } from "./reader.js";
 import { fetchPath, follow } from "./run_feed.js";
@@ -64,7 +64,7 @@ class RunCard {
     banner.append(part("label", "span", "answer-label"), part("answer", "strong", "answer"), part("status", "p", "dim"));
     const heading = element("h2");
     heading.append(link);
-    this.node.append(heading, banner, part("notes", "ul", "notes"), part("cost", "p", "cost"), part("buckets", "p", "dim"),
+    this.node.append(heading, banner, part("notes", "ul", "notes"), part("cost", "p", "cost"), part("buckets", "p", "dim"), part("reread", "p", "dim"),
       element("h3", "", "Votes"), part("votes", "ol", "votes"), part("votesNote", "p", "dim"),
       part("chartName", "h3"), plot, part("winnerName", "h3"), part("winner", "div", "path-text path-end"));
     this.panel = new PathPanel(plot, this.state, colour, () => { location.href = link.href; }, longest);
@@ -78,7 +78,7 @@ class RunCard {
     fill(parts.label, label); fill(parts.answer, answer); fill(parts.status, status);
     showNotes(state, parts.notes);
     fill(parts.cost, summary ? `${number.format(summary.tokens)} tokens, ${summary.started} of ${summary.budget} paths` : "");
-    fill(parts.buckets, describeBuckets(state.result));
+    fill(parts.buckets, describeBuckets(state.result)); fill(parts.reread, describeReread(state.result));
     showVotes(state, parts.votes, parts.votesNote, numbers => this.panel.highlight(numbers));
     fill(parts.chartName, state.showsConfidence ? "Confidence of every path" : "Tokens of every path");
     this.panel.redraw();

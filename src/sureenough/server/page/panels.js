@@ -11,6 +11,7 @@ export function showTiles(state) {
   const plain = summary.full_budget_tokens, saved = plain ? 1 - summary.tokens / plain : null;
   setText("tokens", number.format(summary.tokens));
   setText("token-buckets", describeBuckets(state.result));
+  setText("reread-tokens", describeReread(state.result));
   setText("plain-tokens", plain ? `plain voting: about ${number.format(Math.round(plain))}` : "");
   setText("saved", saved === null ? "–" : saved > 0 ? `${Math.round(saved * 100)} %` : "0 %");
   setText("saved-note", `${state.result ? "" : "so far, "}compared with plain voting on the whole budget`);
@@ -23,6 +24,12 @@ const BUCKETS = { init: "warm-up", kept: "kept", pruned: "pruned", discarded: "d
 // What became of the tokens, once the run is over.
 export function describeBuckets(result) {
   return Object.entries(BUCKETS).filter(([name]) => result?.tokens?.[name]).map(([name, label]) => `${number.format(result.tokens[name])} ${label}`).join(", ");
+}
+
+// Prompt tokens of probes and searches, most of which the server has read before; runs kept by older versions do not say how many it had cached.
+export function describeReread(result) {
+  const { reread, reread_cached: cached } = result?.tokens ?? {};
+  return reread ? `and ${number.format(reread)} prompt tokens read again${cached ? `, ${number.format(cached)} of them cached` : ""}` : "";
 }
 
 function showFates(counts) {
