@@ -31,30 +31,35 @@ PIECES = ("ab ", "cd", "efg ", "\n", "\n", "h\n", "i\nj", "", " 7")
 """Texts of the toy model's tokens; line feeds may be alone, at the end of a token, or within one."""
 
 
-def toy(beginning: str, limits: SampleLimits, seed: int) -> Continuation:
-    """A continuation that depends on nothing but its arguments; it ends by itself with one token in twelve."""
+def toy(beginning: str, limits: SampleLimits, seed: int, *, told: bool = False) -> Continuation:
+    """A continuation that depends on nothing but its arguments; it ends by itself with one token in twelve.
+
+    `told`: it says whether a stop text ended it.
+    """
     random = Random(f"{seed} {beginning} {limits.temperature}")
     tokens: list[Token] = []
     while len(tokens) < limits.max_tokens:
         if random.random() < 1 / 12:
-            return _continuation(tokens, unread=1)
+            return _continuation(tokens, unread=1, stopped=False if told else None)
         tokens.append(Token(random.choice(PIECES), random.uniform(0.1, 0.99), random.uniform(2, 9)))
         text = "".join(token.text for token in tokens)
         if limits.stop is not None and limits.stop in text:
             beyond = len(text) - text.index(limits.stop)
             kept = tokens.pop()
             tokens.append(kept._replace(text=kept.text[: len(kept.text) - beyond]))
-            return _continuation(tokens)
+            return _continuation(tokens, stopped=True if told else None)
     return _continuation(tokens, complete=False)
 
 
-def _continuation(tokens: Sequence[Token], *, complete: bool = True, unread: int = 0) -> Continuation:
-    return Continuation(tuple(tokens), tuple(log(token.peak) for token in tokens), complete, unread)
+def _continuation(
+    tokens: Sequence[Token], *, complete: bool = True, unread: int = 0, stopped: bool | None = None
+) -> Continuation:
+    return Continuation(tuple(tokens), tuple(log(token.peak) for token in tokens), complete, unread, stopped)
 
 
-def line(text: str, peak: float = 0.5, *, complete: bool = True) -> Continuation:
+def line(text: str, peak: float = 0.5, *, complete: bool = True, stopped: bool | None = None) -> Continuation:
     """A continuation whose tokens are the letters of a text, all equally likely."""
-    return _continuation([Token(letter, peak, 5.0) for letter in text], complete=complete)
+    return _continuation([Token(letter, peak, 5.0) for letter in text], complete=complete, stopped=stopped)
 
 
 def carried_out(session: Session, sample: Sampler, answer: Callable[[str], str | None]) -> tuple[list[str], list[str]]:

@@ -51,10 +51,10 @@ def searched(method: SearchMethod, samples: Samples, uniform: Callable[[], float
         return text + end.value.text, tokens + len(end.value.tokens)
 
 
-def sampling(seed: int) -> Samples:
-    """The toy model; the n-th continuation of a run has the n-th seed."""
+def sampling(seed: int, *, told: bool = False) -> Samples:
+    """The toy model; the n-th continuation of a run has the n-th seed. `told`: whether a stop text ended it."""
     numbers = iter(range(seed * 10_000, 10**9))
-    return lambda beginning, limits, count: [toy(beginning, limits, next(numbers)) for _ in range(count)]
+    return lambda beginning, limits, count: [toy(beginning, limits, next(numbers), told=told) for _ in range(count)]
 
 
 def pick(weights: Iterable[float], u: float) -> int:
@@ -245,10 +245,11 @@ def reference_phi(
             chosen.append(left.pop(pick(p[left], uniform())))
         beams, values = [], []
         for i in chosen:
-            if foresights[i].complete and not foresights[i].text.strip():
+            row, empty = rows[keep[i]][1], foresights[i].complete and not foresights[i].text.strip()
+            if empty if not row.complete or row.stopped is None else not row.stopped:
                 finished.append((texts[i], advantages[i]))
             else:
-                beams.append(texts[i] + ("\n" if rows[keep[i]][1].complete else ""))
+                beams.append(texts[i] + ("\n" if row.complete else ""))
                 values.append(values_now[i])
         same = len({f.text for f in foresights}) == 1
         if not beams or (step >= t[0] and (share >= delta or same)):
@@ -266,13 +267,27 @@ def reference_phi(
     return texts[among[pick(np.exp(np.array([gains[i] for i in among]) / 0.1), uniform())]]
 
 
+@pytest.mark.parametrize("told", [False, True])
 @pytest.mark.parametrize("m", [1, 2, 3])
 @pytest.mark.parametrize("seed", range(40))
-def test_phi_decoding_is_the_papers(seed: int, m: int) -> None:
+def test_phi_decoding_is_the_papers(seed: int, m: int, told: bool) -> None:
     method = Phi(beams=m, rollouts=3, min_steps=2, max_steps=4, cluster=clusters)
-    text, _ = searched(method, sampling(seed), Random(seed).random)
-    expected = reference_phi(sampling(seed), Random(seed).random, m=m, n=3, t=(2, 4), k=3, delta=0.7)
+    text, _ = searched(method, sampling(seed, told=told), Random(seed).random)
+    expected = reference_phi(sampling(seed, told=told), Random(seed).random, m=m, n=3, t=(2, 4), k=3, delta=0.7)
     assert text == expected
+
+
+@pytest.mark.parametrize(("stopped", "path"), [(None, "x"), (True, "x\nrest"), (False, "x")])
+def test_a_beam_ends_with_a_line_that_the_model_ended(stopped: bool | None, path: str) -> None:
+    """All foresights are empty, which decides only if the engine does not say how the line ended."""
+
+    def samples(beginning: str, limits: SampleLimits, count: int) -> list[Continuation]:
+        if limits.stop:
+            return [line("x", stopped=stopped)]
+        return [line("rest" if limits.max_tokens == 3000 else "")]
+
+    method = Phi(beams=1, rollouts=2, min_steps=1, max_steps=1, cluster=clusters)
+    assert searched(method, samples, Random(1).random)[0] == path
 
 
 def test_equally_likely_steps_are_drawn() -> None:

@@ -76,8 +76,8 @@ def reference(sample: Callable[[str, SampleLimits], Continuation], method: Mur) 
         if not reply.complete and not reply.text:
             return text
         if reply.complete:
-            after = sample(text + reply.text, SampleLimits(1, 0.6))
-            if after.complete and not after.text:
+            after = None if reply.stopped is not None else sample(text + reply.text, SampleLimits(1, 0.6))
+            if reply.stopped is False or (after is not None and after.complete and not after.text):
                 return text + reply.text
         text += reply.text + ("\n" if reply.complete else "")
         if reply.text.strip():
@@ -100,12 +100,20 @@ def test_the_token_after_a_line_is_not_sampled_beyond_the_limit_of_a_path() -> N
     assert sizes == [0, 3, 0, 5, 0], "0: as many as the path has"
 
 
+@pytest.mark.parametrize(("stopped", "path", "requests"), [(True, "a\nb", 2), (False, "a", 1)])
+def test_no_token_is_sampled_after_a_line_if_it_is_known_how_it_ended(stopped: bool, path: str, requests: int) -> None:
+    samples, given = scripted([line("a", stopped=stopped), line("b", 0.99, stopped=False)])
+    assert searched(Mur(), samples, Random(0).random)[0] == path
+    assert len(given) == requests
+
+
+@pytest.mark.parametrize("told", [False, True])
 @pytest.mark.parametrize("seed", range(40))
-def test_mur_is_what_the_rule_says(seed: int) -> None:
+def test_mur_is_what_the_rule_says(seed: int, told: bool) -> None:
     method = Mur(max_steps=4, candidates=3, line_tokens=9)
     numbers = iter(range(seed * 10_000, 10**9))
-    expected = reference(lambda text, limits: toy(text, limits, next(numbers)), method)
-    text, tokens = searched(method, sampling(seed), Random(seed).random)
+    expected = reference(lambda text, limits: toy(text, limits, next(numbers), told=told), method)
+    text, tokens = searched(method, sampling(seed, told=told), Random(seed).random)
     assert text == expected
     assert tokens >= 0
 

@@ -54,6 +54,24 @@ def test_14_18_finish_reasons_by_the_table(reason: str, finish: str) -> None:
     assert parsed(token_event("a", finish=reason))[0].last().finish == finish
 
 
+@pytest.mark.parametrize(
+    ("reason", "stopped"),
+    [
+        ({}, None),
+        ({"stop_reason": "\n"}, True),
+        ({"stop_reason": None}, None),  # vLLM, if the model ended it; other servers may always send it
+        ({"stop_reason": 151643}, False),
+        ({"matched_stop": "\n"}, True),
+        ({"matched_stop": 151645}, False),
+        ({"stop_reason": ["hostile"]}, None),
+    ],
+)
+def test_whether_a_stop_text_ended_it_is_what_the_server_says(reason: dict[str, Any], stopped: bool | None) -> None:
+    event = json.loads(token_event("a", finish="stop"))
+    event["choices"][0] |= reason
+    assert parsed(json.dumps(event))[0].last().stopped is stopped
+
+
 def test_14_15_text_without_log_probabilities_counts_against_the_limit() -> None:
     parser, text, tokens = parsed(token_event("a"), *[text_event("x")] * 200, limit=100)
     assert (parser.full, parser.finish, parser.tokens, tokens) == (True, "length", 100, 100)

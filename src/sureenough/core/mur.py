@@ -48,10 +48,10 @@ class Mur(SearchOptions):
                 return Growth(truncated=True)
             growth, ends = line.growth()._replace(truncated=False), False
             size += growth.size if growth.tokens else 0  # as the path counts it
-            if line.complete:
+            if line.complete and line.stopped is None:
                 (after,) = yield Round((Sample(text + line.text, SampleLimits(1, self.heat), size),))
                 ends = after.complete and not after.text
-            if ends:
+            if ends or (line.complete and line.stopped is False):
                 return growth
             adopted = growth.ended_line() if line.complete else growth
             text += adopted.text

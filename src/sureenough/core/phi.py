@@ -59,6 +59,12 @@ class WidenedBeam(NamedTuple):
     def sample(self) -> Sample:
         return Sample(self.text, FORESIGHT, self.beam.growth.size + self.step.growth().size)
 
+    def ends(self, foresight: Continuation) -> bool:
+        """Whether the path ends with this line; if the engine does not say so, its foresight has nothing to add."""
+        if self.step.complete and self.step.stopped is not None:
+            return not self.step.stopped
+        return foresight.complete and not foresight.text.strip()
+
     def grown(self, *, ends: bool) -> Growth:
         """The path with this line, and with its line feed if the path goes on after it."""
         growth = self.step.growth()._replace(truncated=False)
@@ -106,7 +112,7 @@ class Phi(SearchOptions):
             chosen, settled = self._draw(kept, foresights, labels, len(beams), draws)
             beams = []
             for candidate, foresight in chosen:
-                if foresight.complete and not foresight.text.strip():
+                if candidate.ends(foresight):
                     last = Beam(candidate.grown(ends=True), candidate.beam.value)
                     ended.append((last, Continuation(logprobs=foresight.logprobs)))
                 else:

@@ -62,6 +62,7 @@ class Continuation(NamedTuple):
     logprobs: tuple[float, ...] = ()  # of the sampled tokens
     complete: bool = True  # it ended by itself or at a stop text, not at its limit of tokens
     unread: int = 0  # further tokens, without text or signals, such as the one that ended it
+    stopped: bool | None = None  # if complete, whether it ended at a stop text; None if the engine does not say
 
     @property
     def text(self) -> str:

@@ -24,6 +24,7 @@ class Branch:
         self._loose = ""  # text before the first token
         self._unread = 0
         self._complete = True
+        self._stopped: bool | None = None
         self.begun = False  # the server has sent something
         self.prompt_tokens: int | None = None
         self.cached_tokens = 0
@@ -49,12 +50,15 @@ class Branch:
         self._logprobs += chunk.logprobs
         self._unread += chunk.unread
         self._complete = self._complete and chunk.finish != "length"
+        self._stopped = chunk.stopped if chunk.finish is not None else self._stopped
         self.prompt_tokens = chunk.prompt_tokens or self.prompt_tokens
         self.cached_tokens = chunk.cached_tokens or self.cached_tokens
         return len(chunk) + chunk.unread + chunk.beyond
 
     def continuation(self) -> Continuation:
-        return Continuation(tuple(self._tokens), tuple(self._logprobs), self._complete, self._unread)
+        return Continuation(
+            tuple(self._tokens), tuple(self._logprobs), self._complete, self._unread, stopped=self._stopped
+        )
 
 
 class SearchCallbacks(NamedTuple):

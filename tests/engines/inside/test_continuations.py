@@ -68,6 +68,7 @@ class Sampler:
             finish = None if number < len(pieces) else "stop" if ended else "length"
             text = self.text([piece]).split(params.stop[0])[0] if params.detokenize and params.stop else ""
             delta = SimpleNamespace(token_ids=piece, finish_reason=finish, text=text, logprobs=logprobs)
+            delta.stop_reason = params.stop[0] if finish == "stop" and piece[-1] != SPECIAL else None
             yield SimpleNamespace(outputs=[delta], num_cached_tokens=0)
             await asyncio.sleep(0)
 
@@ -119,8 +120,9 @@ def test_a_line_that_ended_at_a_stop_text(monkeypatch: pytest.MonkeyPatch) -> No
     line = replace(OPTIONS, stop=("\n",))
 
     async def use() -> None:
-        assert (await continued(engine, "", line))[0] == "ab."
-        await continued(engine, "ab.\n")
+        text, last = await continued(engine, "", line)
+        assert (text, last.stopped) == ("ab.", True)
+        assert (await continued(engine, "ab.\n"))[1].stopped is False, "the model ended it"
         await continued(engine, "ab.")
 
     asyncio.run(use())

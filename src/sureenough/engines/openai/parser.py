@@ -47,6 +47,7 @@ class ReplyParser:
         self.event_count = 0  # in the bytes of the latest `feed`
         self.tokens = 0  # passed on so far, with or without signals
         self.finish: str | None = None
+        self._stopped: bool | None = None  # at a stop text
         self.error: Exception | None = None  # ends the path, after the chunk that `feed` returned with it
         self._events = SSEParser()
         self._check = CandidateCheck(k)
@@ -153,9 +154,9 @@ class ReplyParser:
         finish = FINISH_REASONS[self.finish or "stop"]
         text = self._message.end(closes_reasoning=self.finish is not None and finish == "stop")
         estimated = completion is None and (not self.signals or self._pieces > 0 or self._estimated)
-        return Chunk(
-            text=text, unread=unseen, finish=finish, prompt_tokens=prompt, cached_tokens=cached, estimated=estimated
-        )
+        end = Chunk(text=text, unread=unseen, finish=finish, stopped=self._stopped, estimated=estimated)
+        end.prompt_tokens, end.cached_tokens = prompt, cached
+        return end
 
     # -- parts of a reply
 
@@ -175,7 +176,8 @@ class ReplyParser:
             self._text.append(text)
             received = received or self._add_unsigned(text)
         self.tokens += received
-        self.finish = choice.finish_reason or self.finish
+        if choice.finish_reason is not None:
+            self.finish, self._stopped = choice.finish_reason, choice.stopped
         if self.tokens + self._pieces > self.limit:
             self._cut(text)
         if self.finish is not None and self.finish not in FINISH_REASONS:

@@ -74,7 +74,15 @@ class Choice(msgspec.Struct, gc=False):
     text: str | None = None
     logprobs: Logprobs | None = None
     finish_reason: str | None = None
+    stop_reason: Any = None  # from vLLM: the stop text or the number of the token at which the reply ended
+    matched_stop: Any = None  # the same from SGLang
     index: int = 0
+
+    @property
+    def stopped(self) -> bool | None:
+        """Whether a stop text ended the reply; None if the server does not say."""
+        reason = self.matched_stop if self.stop_reason is None else self.stop_reason
+        return isinstance(reason, str) if isinstance(reason, str | int) else None
 
 
 class PromptDetails(msgspec.Struct, gc=False):

@@ -21,6 +21,7 @@ class GrowingPath:
         self.ids: list[int] = []
         self._sequence = sequence  # grows with the path and has the texts of its tokens; None: vLLM decodes the text
         self.finish = "stop"
+        self._stopped = False  # at a stop text
         self.tokens = 0  # passed on
         self.cached_tokens: int | None = None
 
@@ -32,6 +33,7 @@ class GrowingPath:
         self.cached_tokens = getattr(output, "num_cached_tokens", None)
         self.ids += delta.token_ids
         self.finish = delta.finish_reason or self.finish
+        self._stopped = isinstance(getattr(delta, "stop_reason", None), str)  # a number is a token that ends replies
         text = delta.text or ""  # empty unless text is decoded as it grows
         texts = [""] * len(delta.token_ids) if self._sequence is None else self._sequence.add(delta.token_ids)
         if self._sequence is not None:
@@ -47,7 +49,9 @@ class GrowingPath:
             raise EngineError(f"vLLM ended the path with the finish reason {str(self.finish)[:40]!r}")
         finish = FINISH_REASONS[self.finish]
         text = "" if self._sequence is None else self._sequence.rest()
-        return Chunk(text=text, finish=finish, prompt_tokens=prompt_tokens, cached_tokens=self.cached_tokens)
+        end = Chunk(text=text, finish=finish, stopped=self._stopped, prompt_tokens=prompt_tokens)
+        end.cached_tokens = self.cached_tokens
+        return end
 
     def _count(self, tokens: int, text: str = "", tail: float | None = None) -> Chunk | None:
         new, self.tokens = tokens - self.tokens, max(tokens, self.tokens)
