@@ -15,19 +15,15 @@ import argparse
 import json
 import os
 import signal
-import subprocess
 import sys
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from search_tables import show
 from vllm_engine import VARIABLE
 from vllm_processes import Process, spawn, stop
-
-if TYPE_CHECKING:
-    from sureenough.bench.live import LiveRun
 
 MOST_STARTS = 3
 """Of a command; one that fails more often stays away."""
@@ -122,42 +118,7 @@ def run(options: argparse.Namespace, passed: list[str]) -> None:
             time.sleep(0.2)
     finally:
         stop([command.process for command in commands if command.process is not None])
-    tables([options.out], keep=True)
-
-
-def tables(folders: list[Path], keep: bool = False) -> None:
-    """The table of all runs in these folders, and what the pool's probes would save; `keep` it for `report`, too."""
-    from sureenough.bench.experiments import EXPERIMENTS
-    from sureenough.bench.experiments.experiment import Inputs
-    from sureenough.bench.live import read_runs
-    from sureenough.cli.bench_view import tables as printed
-
-    files = [file for folder in folders for file in sorted(folder.glob("*/live/runs.jsonl"))]
-    runs = [run for file in files for run in read_runs(file)]
-    if not runs:
-        print(f"no runs in {', '.join(map(str, folders))}", file=sys.stderr)
-    for model, strategy in dict.fromkeys((run.model, run.strategy) for run in runs):
-        own = [run for run in runs if (run.model, run.strategy) == (model, strategy)]
-        asked = {run.question for run in own}
-        plain = [run for run in runs if (run.model, run.strategy) == (model, "sc") and run.question in asked]
-        print(f"{model}, {strategy}: {total(own)}" + (f"; sc on {total(plain)}" if plain and strategy != "sc" else ""))
-    if runs:
-        result = EXPERIMENTS["search"].run(Inputs(live_runs=runs))
-        if keep:
-            (folders[0] / "results").mkdir(exist_ok=True)
-            (folders[0] / "results" / "search.json").write_bytes(result.to_json())
-        print(printed(result, folders[0]), flush=True)
-    for folder in folders:
-        if (folder / "pool").is_dir():
-            jobs = str(min(4, len(os.sched_getaffinity(0))))
-            command = [sys.executable, "-m", "sureenough", "bench", "probes", "--pool", str(folder / "pool"), "-o"]
-            subprocess.run([*command, str(folder / "probes"), "--jobs", jobs], check=False)
-
-
-def total(runs: Sequence[LiveRun]) -> str:
-    """How many questions, how many of them right, and their tokens."""
-    right, tokens = sum(run.right is True for run in runs), sum(run.tokens["total"] for run in runs)
-    return f"{len(runs)} questions, {right} right, {tokens:,} tokens ({tokens / len(runs):,.0f} per question)"
+    show([options.out], keep=True)
 
 
 def json_object(text: str) -> dict[str, Any]:
@@ -191,7 +152,7 @@ def main() -> None:
     parser.add_argument("--vllm", type=json_object, default={}, help="further arguments of vLLM's engine, as JSON")
     options, passed = parser.parse_known_args()
     if options.what == "tables":
-        tables([Path(folder) for folder in options.model])
+        show([Path(folder) for folder in options.model])
     elif options.dataset is None:
         parser.error("run needs --dataset")
     else:

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable
+from contextlib import aclosing
+from itertools import accumulate
 from typing import Any
+
+import pytest
 
 from sureenough.core.events import Adopt, Extend, Extended, Sampled, Token
 from sureenough.core.search import Growth, SampleLimits
@@ -14,7 +19,8 @@ from sureenough.drivers.run_log_files import read_log, save_log
 from sureenough.drivers.run_log_writer import RunLogWriter
 from sureenough.drivers.search_tree import MOST_BRANCHES, SHOWN, SearchTree
 from sureenough.drivers.transcripts import WinnerTranscript
-from sureenough.engines import Fake
+from sureenough.engines import Chunk, Fake, Prompt
+from sureenough.engines.base import ExtendOptions, TokenStream, as_chunk
 from sureenough.engines.fake import Step
 from sureenough.spec import resolve
 from tests.core.probing import known
@@ -126,3 +132,31 @@ def test_a_path_that_its_probes_ended_has_a_text() -> None:
     winner = transcript.of("7")
     assert winner is not None
     assert winner.text.endswith(BOX + "7}")
+
+
+class StopsBeforeLineFeeds(Fake):
+    """As servers do: a blank line has no tokens that could be read, since the one with the line feed ends it."""
+
+    async def extend(self, prompt: Prompt, beginning: str, options: ExtendOptions, *, seed: int) -> TokenStream:
+        async with aclosing(super().extend(prompt, beginning, options, seed=seed)) as chunks:
+            async for chunk in chunks:
+                read = as_chunk(chunk)
+                yield read if read.text else Chunk(finish=read.finish, unread=1)
+
+
+@pytest.mark.parametrize("strategy", ["mur+sc:runs=1", "mur+sure:runs=1", "predictive+sc:runs=1,rollouts=2"])
+def test_the_log_has_the_text_that_votes_with_its_blank_lines(strategy: str) -> None:
+    text = "\nfirst\n\n\nsecond\n\n\\boxed{7}"
+    pieces = re.findall(r"\n+|\w+|.", text)
+
+    def rest(beginning: str, seed: int) -> list[Step]:
+        places = accumulate(map(len, pieces), initial=0)
+        cut = [piece[max(0, len(beginning) - place) :] for place, piece in zip(places, pieces, strict=False)]
+        return [[Token(piece, 0.5, 10.0)] for piece in cut if piece]
+
+    log, transcript = RunLogWriter({}), WinnerTranscript()
+    out = go(StopsBeforeLineFeeds(lambda seed: [], rest), strategy, paths=1, observers=[log, transcript])
+    winner, logged = transcript.of(out.answer), log.text(0)
+    assert winner is not None
+    assert logged is not None
+    assert "".join(logged["texts"]) == winner.text == text

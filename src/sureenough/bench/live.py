@@ -68,6 +68,13 @@ def read_runs(file: Path) -> list[LiveRun]:
     return [run_of(line, file) for offset, line in read_lines(file) if offset] if file.exists() else []
 
 
+def read_terms(file: Path) -> Json:
+    """The options under which the runs of a file were made, with the defaults of those that it does not name."""
+    defaults = {name: option.default for name, option in RunOptions.fields().items()}
+    begun_with: Json = next((line["terms"] for _, line in read_lines(file)), {})
+    return defaults | {name: value for name, value in begun_with.items() if value is not None}
+
+
 def run_of(line: Json, file: Path) -> LiveRun:
     """A line as a run; its values are checked as far as tables read them."""
     try:

@@ -81,7 +81,8 @@ class _ProgressLines:
             typer.echo(f"replaying: {done:,} of {total:,}", err=True)
 
 
-def tables(result: ExperimentResult, folder: Path) -> str:
+def tables(result: ExperimentResult, folder: Path | None) -> str:
+    """A result as text; `folder` is what `report` reads, None if the result is not kept."""
     lines = [result.title]
     for full in result.tables:
         table, constants = without_constants(full)
@@ -93,5 +94,7 @@ def tables(result: ExperimentResult, folder: Path) -> str:
     for figure in result.figures:
         if any(series.marked for series in figure.series) and figure.kind == "line":
             lines += ["", *text_plot(figure)]
-    lines += ["", *result.notes, f"`sureenough report {folder}` writes pages and figures."]
+    hint = [] if folder is None else [f"`sureenough report {folder}` writes pages and figures."]
+    last = [*result.notes, *hint]
+    lines += ["", *last] if last else []
     return "\n".join([*lines, *advice([result])])

@@ -6,6 +6,8 @@ import os
 import tempfile
 import time
 import webbrowser
+from collections.abc import Sequence
+from functools import partial
 from math import inf
 from pathlib import Path
 from typing import Annotated
@@ -13,17 +15,21 @@ from urllib.parse import quote
 
 import typer
 
-from sureenough.answers.kinds import FunctionJudge
-from sureenough.api import ask
 from sureenough.cli import serve
 from sureenough.cli.explain import QuestionOption, find_question, recorded_answer_classes
 from sureenough.cli.option_groups import STRATEGY_HELP
+from sureenough.core.events import Action, Ended, Tokens
+from sureenough.core.options import RunOptions
+from sureenough.core.snapshot import Snapshot
+from sureenough.drivers import replay
+from sureenough.drivers.lockstep import lockstep
+from sureenough.drivers.observers import ObservedEvent, PathText
 from sureenough.drivers.run_log_files import read_ends
 from sureenough.drivers.run_log_writer import RunLogWriter
-from sureenough.engines.base import Prompt
-from sureenough.engines.recorded import Recorded, path_text
+from sureenough.engines.recorded import chunks_of, path_text, token_texts
 from sureenough.errors import TraceError, UsageError
-from sureenough.pools import Pool, Question, is_address, is_pool
+from sureenough.pools import Pool, Question, RecordedPath, is_address, is_pool
+from sureenough.spec import resolve
 from sureenough.strategies import DEFAULT_STRATEGY
 
 
@@ -73,13 +79,28 @@ def run_on_recorded(pool: Pool, question: Question, strategy: str) -> RunLogWrit
         {"question": text, "model": pool.info.model or "unknown", "strategy": strategy, "begun": time.time()},
         interval=inf,
     )
-    answers = {path_text(path): path.answer for path in question.paths}
-    classes = recorded_answer_classes(pool, question)
-    judge = FunctionJudge(answers.get, lambda some: [classes[answer] for answer in some], str.__eq__)
-    engine = Recorded(question.paths, window=pool.info.window)
-    out = ask(Prompt.user(text), engine, strategy, parallel=1, paths=len(question.paths), kind=judge, observers=[log])
+    chosen = resolve(strategy)
+    options = RunOptions(window=pool.window()).with_recorded(len(question.paths), chosen)
+    driver = partial(lockstep, observer=_WithTexts(log, question.paths))
+    out = replay(question.paths, chosen, options, classes=recorded_answer_classes(pool, question), driver=driver)
     log.end(out)
     return log
+
+
+class _WithTexts:
+    """Observes a replay for a log: the last token and the text of a path, which come with its end, are added to it."""
+
+    def __init__(self, log: RunLogWriter, paths: Sequence[RecordedPath]) -> None:
+        self._log, self._paths = log, paths
+
+    def __call__(self, event: ObservedEvent, actions: Sequence[Action], snapshot: Snapshot) -> None:
+        if isinstance(event, Ended):
+            path = self._paths[event.path]
+            for last in list(chunks_of(path, 1))[-2:-1]:
+                self._log(Tokens(event.path, last), (), snapshot)
+            if token_texts(path) is None:
+                self._log(PathText(event.path, path_text(path)), (), snapshot)
+        self._log(event, actions, snapshot)
 
 
 def _page(run: Path) -> str:

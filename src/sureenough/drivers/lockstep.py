@@ -6,6 +6,7 @@ A recorded probe is answered within its tick.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import repeat
 
 from sureenough.core.events import (
     Action,
@@ -22,16 +23,28 @@ from sureenough.core.events import (
     Tokens,
 )
 from sureenough.core.session import Session
+from sureenough.drivers.observers import Observer, RunStarted
+from sureenough.engines.recorded import token_texts
 from sureenough.errors import ProtocolError
 from sureenough.pools import RecordedPath, SummarisedPath
 
 
-def lockstep(paths: Sequence[RecordedPath | SummarisedPath], session: Session, expired: Callable[[], bool]) -> int:
+def lockstep(
+    paths: Sequence[RecordedPath | SummarisedPath],
+    session: Session,
+    expired: Callable[[], bool],
+    observer: Observer | None = None,
+) -> int:
     """Run the session to its end; returns the number of ticks in which a token grew."""
     running: dict[int, Iterator[Token]] = {}
     remaining: dict[int, int] = {}
 
-    def carry_out(actions: list[Action]) -> None:
+    def receive(event: Event) -> None:
+        carry_out(event, session.receive(event))
+
+    def carry_out(event: Event | RunStarted, actions: list[Action]) -> None:
+        if observer is not None:
+            observer(event, actions, session.snapshot())
         for action in actions:
             match action:
                 case Start(number):
@@ -44,7 +57,7 @@ def lockstep(paths: Sequence[RecordedPath | SummarisedPath], session: Session, e
                     if rule is None or isinstance(path, SummarisedPath):
                         raise ProtocolError("summaries of paths have no probes")
                     reply = path.replies(rule.every)[tokens // rule.every - 1]
-                    carry_out(session.receive(Probed(number, reply.within(limit))))
+                    receive(Probed(number, reply.within(limit)))
                 case Classify(answers):
                     raise ProtocolError(f"the class of the answer {answers[-1]!r} was not given")
 
@@ -58,16 +71,16 @@ def lockstep(paths: Sequence[RecordedPath | SummarisedPath], session: Session, e
             return Ended(number, Fate.KEPT, path.answer, path.summary(session.options.window or 1))
         return Ended(number, Fate.KEPT, path.answer, tokens=last)
 
-    carry_out(session.begin())
+    carry_out(RunStarted(), session.begin())
     ticks = 0
     while not session.done:
         if expired():
-            carry_out(session.receive(Expired()))
+            receive(Expired())
         grew = False
         for number in sorted(running):
             if number in running and not session.done:
                 grew |= paths[number].tokens > 0
-                carry_out(session.receive(grow(number)))
+                receive(grow(number))
         ticks += grew
     return ticks
 
@@ -75,4 +88,6 @@ def lockstep(paths: Sequence[RecordedPath | SummarisedPath], session: Session, e
 def _tokens(path: RecordedPath | SummarisedPath) -> Iterator[Token]:
     if isinstance(path, SummarisedPath):
         raise ProtocolError("a path without its signals cannot be replayed token by token")
-    return (Token("", float(peak), float(conf)) for peak, conf in zip(path.peak, path.conf, strict=True))
+    signals = zip(path.peak, path.conf, strict=True)
+    texts = token_texts(path) or repeat("")
+    return (Token(text, float(peak), float(conf)) for text, (peak, conf) in zip(texts, signals, strict=False))

@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import time
-from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from math import isfinite, isnan
+from math import isfinite
 from typing import Any, Final
 
-from sureenough.core.events import Action, Adopt, Extend, Extended, Json, Sampled, Token, Tokens
+from sureenough.core.events import Action, Adopt, Extend, Extended, Json, Sampled, Tokens
 from sureenough.core.outcome import Outcome
 from sureenough.core.snapshot import PathSnapshot, Snapshot
 from sureenough.drivers.observers import ObservedEvent, PathConfidence, PathText
 from sureenough.drivers.run_log import SCHEMA, LogLine, PathTokens, RunHead, RunView
 from sureenough.drivers.search_tree import SearchTree
+from sureenough.drivers.token_record import TokenRecord, known_number, stride_of
 from sureenough.json_text import encode
 
 INTERVAL: Final = 0.1
 """Seconds between two lines, unless the phase changes."""
-MOST_CONFIDENCE: Final = 1e6
-"""A server that reports more is not believed: a chart could not show it."""
-POINTS: Final = 8
-"""Points of a path's confidence per window."""
 
 LineReader = Callable[[LogLine, RunView], None]
 """Receives every line when it is written, and the view after it."""
@@ -35,7 +31,7 @@ class RunLogWriter:
         self.lines: list[bytes] = []
         self._readers, self._interval = readers, interval
         self._began = self._written_at = time.perf_counter()
-        self._tokens: dict[int, _TokenRecord] = {}
+        self._tokens: dict[int, TokenRecord] = {}
         self._probes: dict[int, int] = {}  # how many of each path are written
         self._trees: dict[int, SearchTree] = {}
         self._steps: list[tuple[int, int, float | None]] = []  # for the next line
@@ -53,13 +49,13 @@ class RunLogWriter:
             self._record(event.path, snapshot).draw_to(snapshot.paths[event.path].tokens, event.confidence)
         for action in actions:
             if isinstance(action, Adopt):
-                self._record(action.path, snapshot).extend(action.growth.tokens)
+                self._record(action.path, snapshot).adopt(action.growth)
         if snapshot.strategy.search is not None:
             self._grow_trees(event, actions)
         counted = snapshot.votes.counted
         if counted != self._last:
             self._last = counted
-            self._steps.append((counted, snapshot.generated, _number(snapshot.votes.measure)))
+            self._steps.append((counted, snapshot.generated, known_number(snapshot.votes.measure)))
         if snapshot.phase.value != self.view.summary.get("phase"):
             self._write_changes()
         else:
@@ -96,9 +92,9 @@ class RunLogWriter:
         yield from (encode({"text": self.text(path)}) for path in sorted(self._tokens))
         yield self.lines[-1]
 
-    def _record(self, path: int, snapshot: Snapshot) -> _TokenRecord:
+    def _record(self, path: int, snapshot: Snapshot) -> TokenRecord:
         if path not in self._tokens:
-            self._tokens[path] = _TokenRecord(snapshot.window if snapshot.strategy.reads_confidence else 0)
+            self._tokens[path] = TokenRecord(snapshot.window if snapshot.strategy.reads_confidence else 0)
         return self._tokens[path]
 
     def _now(self) -> float:
@@ -157,61 +153,6 @@ def _changed(old: Mapping[str, Any], new: Json) -> Json:
     return {name: value for name, value in new.items() if name not in old or old[name] != value}
 
 
-class _TokenRecord:
-    """One path's tokens: their texts, their confidence, and the points that no line has yet."""
-
-    __slots__ = ("conf", "drawn", "points", "texts", "window")
-
-    def __init__(self, window: int) -> None:
-        self.window = window  # 0: confidence is not used
-        self.texts: list[str] = []
-        self.conf = array("f")
-        self.points: list[float] = []
-        self.drawn: list[float] = []  # all points, if an engine that watches the path says how confident it is
-
-    def draw_to(self, tokens: int, confidence: float) -> None:
-        """Points up to this token, on a line from the last one: single tokens of the path are not known."""
-        if not self.window or self.conf or not abs(confidence) < MOST_CONFIDENCE:
-            return
-        missing = tokens // stride_of(self.window) - len(self.drawn)
-        before = self.drawn[-1] if self.drawn else confidence
-        line = [round(before + (confidence - before) * step / missing, 3) for step in range(1, missing + 1)]
-        self.drawn += line
-        self.points += line
-
-    def extend(self, tokens: Sequence[Token]) -> None:
-        self.texts += [token.text for token in tokens]
-        if self.window:
-            stride = stride_of(self.window)
-            for token in tokens:
-                self.conf.append(token.conf)
-                if len(self.conf) % stride == 0:
-                    self.points.append(self.mean())
-
-    def redraw(self, window: int) -> None:
-        """Form all points anew: the session has chosen its window."""
-        self.window = window
-        stride = stride_of(window)
-        self.drawn = []
-        self.points = [self.mean(end) for end in range(stride, len(self.conf) + 1, stride)]
-
-    def mean(self, end: int | None = None) -> float:
-        """Mean confidence of the window before `end`, the last one by default, or of all tokens before one is full."""
-        end = len(self.conf) if end is None else end
-        window = self.conf[max(0, end - self.window) : end]
-        return round(_number(sum(window) / len(window)) or 0.0, 3)
-
-    def to_json(self, path: int) -> PathTokens:
-        aligned = len(self.conf) == len(self.texts)
-        conf = [round(value, 2) if isfinite(value) else None for value in self.conf] if aligned else []
-        return {"path": path, "texts": self.texts, "confidence": conf}
-
-
-def stride_of(window: int) -> int:
-    """Tokens between two points."""
-    return max(1, window // POINTS)
-
-
 def _candidate_paths(snapshot: Snapshot) -> dict[str, int]:
     """The lowest-numbered path of every candidate, by the answer that names it."""
     names: dict[str, int] = {}
@@ -236,15 +177,11 @@ def _summary(snapshot: Snapshot, names: Mapping[str, int]) -> Json:
         "stop": {"quantity": stop.quantity, "threshold": stop.threshold, "stops_above": stop.stops_above},
         "started": len(snapshot.paths),
         "counted": votes.counted,
-        "votes": [(names[answer], _number(weight)) for answer, weight in votes.weights.items()],
-        "measure": _number(votes.measure),
+        "votes": [(names[answer], known_number(weight)) for answer, weight in votes.weights.items()],
+        "measure": known_number(votes.measure),
         "posterior": votes.posterior,
         "why": votes.why,
         "tokens": snapshot.generated,
         "full_budget_tokens": snapshot.full_budget_tokens(),
         "gate": {name: value if isfinite(value) else None for name, value in thresholds.items()},
     }
-
-
-def _number(value: float | None) -> float | None:
-    return None if value is None or isnan(value) else value

@@ -109,7 +109,7 @@ class JsonLinesFile(AbstractContextManager["JsonLinesFile"]):
                 self.count += 1
             else:
                 begun_with = line["terms"]
-        changed = _changed_terms(begun_with, json.loads(json.dumps(terms)))
+        changed = changed_terms(begun_with, json.loads(json.dumps(terms)))
         if not self.count:  # a failed start leaves only its terms, and they bind no line
             os.truncate(self.file, 0)
             self._checked = True
@@ -190,7 +190,7 @@ def _not_a_journal(file: Path) -> TraceError:
     return TraceError(f"{file} does not start with its terms: it is not a journal, or it is damaged")
 
 
-def _changed_terms(old: dict[str, Any], new: dict[str, Any]) -> str | None:
+def changed_terms(old: dict[str, Any], new: dict[str, Any]) -> str | None:
     """The most telling difference with both values, and the names of the others; None if there is none."""
     changed = sorted(name for name in {*old, *new} if old.get(name) != new.get(name))
     if not changed:

@@ -1,7 +1,7 @@
 """A request for a consensus, from its first path to its last byte. A client that disconnects cancels every path.
 
-The head of a streamed response is held back until a path has begun or the run has ended, so that an error at the start
-gets its own status.
+The head of a streamed response is held back until a path or a branch of a search has begun, or the run has ended,
+so that an error at the start gets its own status.
 """
 
 from __future__ import annotations
@@ -9,12 +9,12 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from typing import Final
 
 from starlette.types import Receive, Scope, Send
 
-from sureenough.core.events import Action, Fate, Tokens
+from sureenough.core.events import Action, Extended, Fate, Sampled, Tokens
 from sureenough.core.snapshot import Snapshot
 from sureenough.drivers.observers import ObservedEvent, PathText
 from sureenough.server.errors import shutting_down
@@ -48,7 +48,7 @@ class ProgressLine:
 
     def __call__(self, event: ObservedEvent, actions: Sequence[Action], snapshot: Snapshot) -> None:
         self._snapshot = snapshot
-        if isinstance(event, Tokens | PathText):
+        if isinstance(event, Tokens | PathText | Sampled | Extended):
             self.begun.set()
 
     def line(self) -> str:
@@ -89,9 +89,10 @@ class ConsensusResponse:
         await json_response(self.reply.whole(self._result(run)))(scope, receive, send)
 
     async def _stream(self, run: asyncio.Task[RunResult], send: Send) -> None:
-        begun = asyncio.create_task(self.progress.begun.wait())
-        await asyncio.wait({run, begun}, timeout=HELD_HEAD, return_when=asyncio.FIRST_COMPLETED)
-        begun.cancel()
+        run.add_done_callback(lambda _: self.progress.begun.set())
+        with suppress(TimeoutError):
+            async with asyncio.timeout(HELD_HEAD):
+                await self.progress.begun.wait()
         if run.done():
             self._result(run)  # an error now gets its own status
         await send(start(200, SSE_HEADERS))

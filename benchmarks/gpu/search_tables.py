@@ -1,0 +1,91 @@
+"""The runs of `search_vllm.py` as tables: each run once, and only runs that were made under the same terms."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from sureenough.bench.experiments import EXPERIMENTS
+from sureenough.bench.experiments.experiment import Inputs
+from sureenough.bench.live import LiveRun, read_runs, read_terms
+from sureenough.cli.bench_view import tables as printed
+from sureenough.errors import SureEnoughError, UsageError
+from sureenough.pools.json_lines import changed_terms, holds_lines
+
+
+def show(folders: list[Path], keep: bool = False) -> None:
+    """Print tables, or one sentence on standard error, with exit code 2, that says why there are none."""
+    try:
+        print_tables(folders, keep)
+        sys.stdout.flush()
+    except BrokenPipeError:  # `| head` has read enough, and Python must not complain about it on exit
+        sys.stderr.close()
+    except OSError as error:
+        sys.exit(_refusal(f"{error.filename}: {error.strerror}"))
+    except SureEnoughError as error:
+        sys.exit(_refusal(str(error)))
+
+
+def _refusal(sentence: str) -> int:
+    print(sentence, file=sys.stderr)
+    return 2
+
+
+def print_tables(folders: list[Path], keep: bool) -> None:
+    """The table of all runs in these folders, and what the pool's probes would save; `keep` it for `report`, too."""
+    files = [file for folder in folders for file in _files(folder)]
+    runs = one_run_per_key(dict.fromkeys(files))
+    for model, strategy in dict.fromkeys((run.model, run.strategy) for run in runs):
+        own = [run for run in runs if (run.model, run.strategy) == (model, strategy)]
+        asked = {run.question for run in own}
+        plain = [run for run in runs if (run.model, run.strategy) == (model, "sc") and run.question in asked]
+        print(f"{model}, {strategy}: {total(own)}" + (f"; sc on {total(plain)}" if plain and strategy != "sc" else ""))
+    if runs:
+        result = EXPERIMENTS["search"].run(Inputs(live_runs=runs))
+        if keep:
+            (folders[0] / "results").mkdir(exist_ok=True)
+            (folders[0] / "results" / "search.json").write_bytes(result.to_json())
+        print(printed(result, folders[0] if keep else None), flush=True)
+    for pool in dict.fromkeys(folder / "pool" for folder in folders if (folder / "pool").is_dir()):
+        jobs = str(min(4, len(os.sched_getaffinity(0))))
+        command = [sys.executable, "-m", "sureenough", "bench", "probes", "--pool", str(pool), "-o"]
+        subprocess.run([*command, str(pool.with_name("probes")), "--jobs", jobs], check=False)
+
+
+def _files(folder: Path) -> list[Path]:
+    """The files of runs in a folder; one that has neither runs nor a pool is refused."""
+    files = sorted(folder.glob("*/live/runs.jsonl"))
+    if not any(map(holds_lines, files)) and not (folder / "pool").is_dir():
+        raise UsageError(f"no runs in {folder}; name a folder that `search_vllm.py run` wrote with --out")
+    return files
+
+
+def one_run_per_key(files: Iterable[Path]) -> list[LiveRun]:
+    """The first run of every question, strategy and repeat; the same strategy under other terms is refused."""
+    runs: dict[object, LiveRun] = {}
+    first_files: dict[tuple[str, str, str], Path] = {}
+    for file in files:
+        for run in read_runs(file):
+            first = first_files.setdefault((run.dataset, run.model, run.strategy), file)
+            if first != file:
+                _check_terms(run, first, file)
+            runs.setdefault(run.key, run)
+    return list(runs.values())
+
+
+def _check_terms(run: LiveRun, first: Path, other: Path) -> None:
+    changed = changed_terms(read_terms(other), read_terms(first))
+    if changed is not None:
+        raise UsageError(
+            f"{other} has {run.strategy} with {changed} as in {first}: these runs do not belong in one table; "
+            "name their folders in commands of their own"
+        )
+
+
+def total(runs: Sequence[LiveRun]) -> str:
+    """How many questions, how many of them right, and their tokens."""
+    right, tokens = sum(run.right is True for run in runs), sum(run.tokens["total"] for run in runs)
+    return f"{len(runs)} questions, {right} right, {tokens:,} tokens ({tokens / len(runs):,.0f} per question)"
