@@ -64,7 +64,10 @@ def _files(folder: Path) -> list[Path]:
 
 
 def one_run_per_key(files: Iterable[Path]) -> list[LiveRun]:
-    """The first run of every question, strategy and repeat; the same strategy under other terms is refused."""
+    """The first run of every question, strategy and repeat; the same strategy under other terms is refused.
+
+    `sc` comes first: the table shows differences to its first strategy.
+    """
     runs: dict[object, LiveRun] = {}
     first_files: dict[tuple[str, str, str], Path] = {}
     for file in files:
@@ -73,7 +76,7 @@ def one_run_per_key(files: Iterable[Path]) -> list[LiveRun]:
             if first != file:
                 _check_terms(run, first, file)
             runs.setdefault(run.key, run)
-    return list(runs.values())
+    return sorted(runs.values(), key=lambda run: run.strategy != "sc")
 
 
 def _check_terms(run: LiveRun, first: Path, other: Path) -> None:
@@ -86,6 +89,9 @@ def _check_terms(run: LiveRun, first: Path, other: Path) -> None:
 
 
 def total(runs: Sequence[LiveRun]) -> str:
-    """How many questions, how many of them right, and their tokens."""
+    """How many questions, how many of them right, how many of the counted paths had an answer, and the tokens."""
     right, tokens = sum(run.right is True for run in runs), sum(run.tokens["total"] for run in runs)
-    return f"{len(runs)} questions, {right} right, {tokens:,} tokens ({tokens / len(runs):,.0f} per question)"
+    counted = sum(run.outcome.get("counted", 0) for run in runs)
+    silent = sum(run.outcome.get("abstained", 0) for run in runs)
+    answers = f"{1 - silent / counted:.0%} of paths with an answer, " if counted else ""
+    return f"{len(runs)} questions, {right} right, {answers}{tokens:,} tokens ({tokens / len(runs):,.0f} per question)"

@@ -18,11 +18,18 @@ from tests.bench.making import live_rows
 SCRIPT = Path(__file__).parents[2] / "benchmarks" / "gpu" / "search_vllm.py"
 
 
-def make_runs(folder: Path, *, questions: int = 3, more_terms: dict[str, Any] | None = None, **options: Any) -> Path:
-    """Runs of `sc` as `bench search` leaves them; its file."""
-    file = folder / "sc" / "live" / "runs.jsonl"
+def make_runs(
+    folder: Path,
+    *,
+    strategy: str = "sc",
+    questions: int = 3,
+    more_terms: dict[str, Any] | None = None,
+    **options: Any,
+) -> Path:
+    """Runs of a strategy as `bench search` leaves them; its file."""
+    file = folder / strategy / "live" / "runs.jsonl"
     file.parent.mkdir(parents=True)
-    runs = [replace(run, strategy="sc") for run in live_rows() if run.strategy == "ddc"][:questions]
+    runs = [replace(run, strategy=strategy) for run in live_rows() if run.strategy == "ddc"][:questions]
     terms = live_terms(RunOptions(**{"paths": 4, **options})) | (more_terms or {})
     write_lines(file, terms, [run.to_json() for run in runs])
     return file
@@ -47,6 +54,13 @@ def test_every_run_counts_once_and_only_kept_results_have_pages(tmp_path: Path) 
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("Qwen3-4B, sc: 3 questions, 3 right, 3,000 tokens")
     assert "sureenough report" not in done.stdout
+
+
+def test_differences_are_those_to_sc(tmp_path: Path) -> None:
+    make_runs(tmp_path, strategy="ac")
+    make_runs(tmp_path)
+    rows = [line.split()[0] for line in tables(tmp_path).stdout.splitlines() if line.startswith(("ac ", "sc "))]
+    assert rows == ["sc", "ac"]
 
 
 @pytest.mark.parametrize(("options", "reason"), [({"paths": 2}, "paths 2, not 4"), ({"hurry": 0}, "hurry 0, not 0.25")])
