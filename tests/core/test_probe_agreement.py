@@ -128,7 +128,7 @@ def test_a_state_is_used_whatever_the_window_is() -> None:
         run.begin()
         actions = []
         for number in range(8):
-            run.receive(grew(number, 5, 5, 5, 5))
+            run.receive(grew(number, 5, 5, 5, 5, 5))
             actions += run.receive(probed(number))
         assert actions[-1] == Stop("a", "settled")
 

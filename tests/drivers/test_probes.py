@@ -64,16 +64,17 @@ def test_paths_end_when_their_probes_agree(parallel: int, chunk: int) -> None:
 
 
 @pytest.mark.parametrize("strategy", ["ac", "sure", "ddc"])
-@pytest.mark.parametrize(("parallel", "chunk"), [(1, 1), (4, 5)])
-def test_a_live_run_gives_the_answer_of_a_replay(strategy: str, parallel: int, chunk: int) -> None:
+@pytest.mark.parametrize(("parallel", "chunk"), [(1, 1), (4, 5), (1, 99)])
+@pytest.mark.parametrize("length", [14, 15, 16, 40])  # with the answer, 24 tokens or one less or more, and many
+def test_a_live_run_gives_the_answer_of_a_replay(strategy: str, parallel: int, chunk: int, length: int) -> None:
     spec = f"{strategy}+probe:every=8,agree=2" + (",warmup=3" if strategy == "ddc" else "")
     paths = []
     for n in range(8):
-        tokens = len(thinking(n))
+        tokens = len(thinking(n, length))
         probes = tuple(RecordedProbe(at, ProbeReply("7" if at >= 16 else "5", 3)) for at in range(8, tokens, 8))
         paths.append(RecordedPath("7", [0.5] * tokens, [10.0] * tokens, probes=probes))
     again = replay(paths, spec, window=4)
-    live = go(Thinker(chunk=chunk), spec, parallel=parallel)
+    live = go(Thinker(chunk=chunk, length=length), spec, parallel=parallel)
     assert (live.answer, live.reason, live.votes) == (again.answer, again.reason, again.votes)
     assert (live.ended_by_probe, live.tokens.kept, live.tokens.init) == (
         again.ended_by_probe,
