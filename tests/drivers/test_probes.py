@@ -167,9 +167,10 @@ def test_a_template_that_changes_the_beginning_is_noted() -> None:
     assert not noted(go(engine, "ac+probe:every=8,agree=9", paths=4))
 
 
-def ask(text: str, steps: str, kind: str = "math") -> tuple[str, ProbeReply]:
-    """The beginning that a probe sends, and what it makes of the continuation."""
+def ask(text: str, steps: str, kind: str = "math", *, opened: bool = False) -> tuple[str, ProbeReply]:
+    """The beginning that a probe sends, and what it makes of the continuation; the prompt may open the thinking."""
     engine = Fake(lambda seed: (), lambda beginning, seed: [letters(steps)])
+    engine.opens_thinking = lambda prompt: opened  # type: ignore[method-assign]
     request = ProbeRequest(Prompt.user("?"), text, resolve_kind(kind))
     reply = asyncio.run(request.send(engine, limit=24, seed=1))
     return engine.beginnings[0], reply
@@ -194,10 +195,24 @@ def test_what_a_probe_reads(steps: str, answer: str | None, hedged: bool) -> Non
     assert reply.tokens == min(len(steps.partition("\n")[0]) + ("\n" in steps), 24)
 
 
-def test_the_phrase_closes_the_thinking_and_suits_the_kind() -> None:
-    assert ask("so", "1}")[0] == "so" + BOX
-    assert ask("<think>\nso", "1}")[0] == "<think>\nso" + END_OF_THINKING + BOX
-    assert ask("<think>\nso</think>", "1}")[0] == "<think>\nso</think>" + BOX
+@pytest.mark.parametrize(
+    ("text", "opened", "closed"),
+    [
+        ("so", False, False),
+        ("so", True, True),
+        ("<think>\nso", False, True),
+        ("<think>\nso</think>", False, False),
+        ("<think>a</think> b <think>so", False, True),
+        ("a</think> so", True, False),
+        ("a</think> b <think>so", True, True),
+    ],
+)
+def test_the_phrase_closes_the_thinking(text: str, opened: bool, closed: bool) -> None:
+    beginning, reply = ask(text, "1}", opened=opened)
+    assert (beginning, reply.answer) == (text + (END_OF_THINKING if closed else "") + BOX, "1")
+
+
+def test_the_phrase_suits_the_kind() -> None:
     beginning, reply = ask("so", "12.5", "number")
     assert beginning == "so" + LINE
     assert reply.answer == "12.5"
