@@ -259,12 +259,12 @@ def test_a_strategy_that_does_not_prune_needs_no_windows() -> None:
 
 def test_a_path_that_its_probes_ended_may_be_pruned() -> None:
     run = eager(ddc(2, stop=NEVER, probe=ProbeRule(4, 1)), paths=3)
-    run.receive(grew(2, 6, 1, 1, 9))
+    run.receive(grew(2, 6, 1, 1, 9, 9))
     assert run.receive(probed(2, "c")) == [Cancel(2, Fate.KEPT)]
     warm_up(run)
     out = run.outcome()
     assert (out.votes, out.pruned, out.ended_by_probe) == ({"a": 6.0, "b": 6.0}, 1, 0)
-    assert (out.tokens.pruned, out.tokens.overrun, out.tokens.probe) == (2, 2, 3)
+    assert (out.tokens.pruned, out.tokens.overrun, out.tokens.probe) == (2, 3, 3)
 
 
 def test_what_waits_for_a_probe_is_overrun_if_the_gate_closes() -> None:

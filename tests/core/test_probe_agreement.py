@@ -18,7 +18,9 @@ from sureenough.core.session import Session
 from sureenough.drivers import replay
 from sureenough.drivers.lockstep import lockstep
 from sureenough.errors import UsageError
+from sureenough.pools import RecordedPath
 from sureenough.spec import render, resolve
+from sureenough.strategies import STRATEGIES
 from tests.core.making import grew, probed
 from tests.core.probing import known, path, voting
 
@@ -60,6 +62,25 @@ def test_paths_that_their_probes_ended_show_nothing() -> None:
         out = replay([path("a", 40, "a")] * 3, voting(state=LearnerState(questions), agree=2), RunOptions(window=4))
         assert out.ended_by_probe == 0, "this question is for learning"
         assert out.probes is not None
+
+
+STEADY, WAVERING = path("a", 40, "a"), path("a", 40, *"bcdefghi")
+ONE_PATH, EVERY_THIRD = [[WAVERING, *[STEADY] * 15]], [[STEADY] * 4, [WAVERING] * 4, [STEADY] * 4]
+
+
+@pytest.mark.parametrize("questions", [ONE_PATH, EVERY_THIRD], ids=["one path", "every third question"])
+def test_what_is_learned_does_not_depend_on_what_probes_decide(questions: list[list[RecordedPath]]) -> None:
+    """Paths that their probes do not end are those that waver, and so are questions without paths that they end."""
+    learned = []
+    for agree in (3, 99):
+        state = LearnerState()
+        for number in range(100):
+            strategy = replace(STRATEGIES["sc+probe"], probe=ProbeRule(4, agree, votes=True, state=state))
+            paths = questions[number % len(questions)]
+            state = state.receive(replay(paths, strategy, RunOptions(window=4, parallel=16)))
+        learned.append(state.probes)
+    assert learned[0] == learned[1]
+    assert learned[0].questions == 16 + 11, "the first 16, and then every eighth of 84"
 
 
 def outcome() -> Outcome:
@@ -107,7 +128,7 @@ def test_a_state_is_used_whatever_the_window_is() -> None:
         run.begin()
         actions = []
         for number in range(8):
-            run.receive(grew(number, 5, 5, 5, 5))
+            run.receive(grew(number, 5, 5, 5, 5, 5))
             actions += run.receive(probed(number))
         assert actions[-1] == Stop("a", "settled")
 

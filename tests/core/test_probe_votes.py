@@ -121,7 +121,7 @@ def test_a_deadline_counts_what_running_paths_would_answer() -> None:
     run = Session(voting(), RunOptions(paths=4, window=4, parallel=4))
     run.begin()
     for number, answer in enumerate("abb"):
-        run.receive(grew(number, 5, 5, 5, 5))
+        run.receive(grew(number, 5, 5, 5, 5, 5))
         run.receive(probed(number, answer))
     assert run.receive(Expired())[-1] == Stop("b", "deadline")
 
@@ -132,7 +132,7 @@ def test_classes_of_probes_are_requested_once_and_count_when_they_come() -> None
     run.begin()
     actions = []
     for number, answer in enumerate(["1/2", "0.5", "1/2", "0.5"]):
-        run.receive(grew(number, 5, 5, 5, 5))
+        run.receive(grew(number, 5, 5, 5, 5, 5))
         actions.append(run.receive(probed(number, answer)))
     assert actions == [[Classify(("1/2",))], [], [], []], "one request at a time"
     actions.append(run.receive(Regrouped({"1/2": 0})))
@@ -147,7 +147,7 @@ def test_the_first_paths_need_no_window_to_vote() -> None:
     run.receive(ended(0))
     stops = []
     for number in range(1, 8):
-        run.receive(grew(number, 5, 5, 5, 5))
+        run.receive(grew(number, 5, 5, 5, 5, 5))
         stops += run.receive(probed(number))
     assert stops[-1] == Stop("a", "settled")
     out = run.outcome()

@@ -64,6 +64,14 @@ def test_tokens_without_signals_reach_a_probe_as_well() -> None:
     assert run.snapshot().paths[0].tokens == 9
 
 
+def test_an_end_token_without_signals_does_not_show_that_a_path_goes_on() -> None:
+    run = session(replace(STRATEGIES["sure+probe"], probe=ProbeRule(4, 1)), paths=2)
+    run.receive(grew(0, 5, 5, 5, 5))
+    assert run.receive(Tokens(0, unread=1)) == []
+    run.receive(ended(0, "own"))
+    assert (run.snapshot().paths[0].answer, run.snapshot().paths[0].tokens) == ("own", 5)
+
+
 def test_a_vote_by_probe_counts_what_the_path_had_when_it_was_probed() -> None:
     run = probing(agree=1)
     run.receive(grew(0, 5, 5, 5, 5, 5, 5))
@@ -96,9 +104,9 @@ def test_no_probe_starts_at_the_cap() -> None:
 
 def test_a_reply_after_the_end_of_the_run_is_only_counted() -> None:
     run = probing(agree=1)
-    run.receive(grew(2, 5, 5, 5, 5))
+    run.receive(grew(2, 5, 5, 5, 5, 5))
     for path in (0, 1):
-        run.receive(grew(path, 5, 5, 5, 5))
+        run.receive(grew(path, 5, 5, 5, 5, 5))
         run.receive(probed(path))
     assert not run.done
     run.receive(probed(2, None, 2))

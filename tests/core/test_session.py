@@ -93,7 +93,8 @@ JOURNALS: dict[str, tuple[Callable[[], Session], list[Event]]] = {
         [
             grew(0, 5),
             grew(0, 5, 5),  # the third token waits for the probe after the second
-            grew(1, 5, 5),
+            grew(1, 5, 5),  # it may end here
+            grew(1, 5),
             ended(0, "b"),  # waits, too
             probed(1, "a"),
             probed(0, "a"),  # the third token and the end follow
@@ -104,13 +105,14 @@ JOURNALS: dict[str, tuple[Callable[[], Session], list[Event]]] = {
             probed(2, "a"),  # two tokens and a probe later, with a token too many
             grew(3, 5, 5, 5),
             probed(3, None, 24),
-            grew(4, 5, 5),
-            ended(3, "a"),
+            grew(3, 5),
+            grew(4, 5, 5, 5),
+            ended(3, "a"),  # where it would have been probed
             probed(4, "a", hedged=True),
             grew(4, 5, 5),
             probed(4, "a"),
             ended(4, "a"),
-            grew(5, 5, 5),
+            grew(5, 5, 5, 5),
             Expired("interrupted"),
             probed(5, None, 2),
         ],
@@ -118,7 +120,7 @@ JOURNALS: dict[str, tuple[Callable[[], Session], list[Event]]] = {
     "ddc-probes-its-warm-up-and-prunes": (
         lambda: Session(ddc(probe=ProbeRule(2, 1)), RunOptions(paths=5, window=2, parallel=2)),
         [
-            grew(0, 6, 7),
+            grew(0, 6, 7, 6),
             grew(1, 6, 6, 5),
             probed(0, "a"),
             probed(1, None),
@@ -131,19 +133,18 @@ JOURNALS: dict[str, tuple[Callable[[], Session], list[Event]]] = {
     "ac-stops-by-probes-while-all-paths-run": (
         lambda: Session(VOTING_PROBES, RunOptions(paths=9, window=2, parallel=5)),
         [
-            grew(0, 5, 5),
+            grew(0, 5, 5, 5),
             probed(0, "b"),
-            *(event for path in (1, 2, 3) for event in (grew(path, 5, 5), probed(path, "a"))),
-            grew(3, 5),
+            *(event for path in (1, 2, 3) for event in (grew(path, 5, 5, 5), probed(path, "a"))),
             ended(3, "a"),  # before its turn: it votes in full until it is counted, and another takes its place
-            grew(2, 5, 5, 5),
+            grew(2, 5, 5),
             probed(2, "a", hedged=True),  # takes its vote back
-            grew(4, 5, 5),
+            grew(4, 5, 5, 5),
             probed(4, "a"),
             grew(0, 5, 5),
             probed(0, "a"),  # it has changed its mind, but path 2 holds back the votes after it
             grew(1, 5, 5),
-            grew(2, 5, 5, 5),  # one token too many
+            grew(2, 5, 5, 5),  # one token more than the probe needs
             probed(2, "a"),
             probed(1, None, 2),
             grew(4, 5),

@@ -64,16 +64,17 @@ def test_paths_end_when_their_probes_agree(parallel: int, chunk: int) -> None:
 
 
 @pytest.mark.parametrize("strategy", ["ac", "sure", "ddc"])
-@pytest.mark.parametrize(("parallel", "chunk"), [(1, 1), (4, 5)])
-def test_a_live_run_gives_the_answer_of_a_replay(strategy: str, parallel: int, chunk: int) -> None:
+@pytest.mark.parametrize(("parallel", "chunk"), [(1, 1), (4, 5), (1, 99)])
+@pytest.mark.parametrize("length", [14, 15, 16, 40])  # with the answer, 24 tokens or one less or more, and many
+def test_a_live_run_gives_the_answer_of_a_replay(strategy: str, parallel: int, chunk: int, length: int) -> None:
     spec = f"{strategy}+probe:every=8,agree=2" + (",warmup=3" if strategy == "ddc" else "")
     paths = []
     for n in range(8):
-        tokens = len(thinking(n))
+        tokens = len(thinking(n, length))
         probes = tuple(RecordedProbe(at, ProbeReply("7" if at >= 16 else "5", 3)) for at in range(8, tokens, 8))
         paths.append(RecordedPath("7", [0.5] * tokens, [10.0] * tokens, probes=probes))
     again = replay(paths, spec, window=4)
-    live = go(Thinker(chunk=chunk), spec, parallel=parallel)
+    live = go(Thinker(chunk=chunk, length=length), spec, parallel=parallel)
     assert (live.answer, live.reason, live.votes) == (again.answer, again.reason, again.votes)
     assert (live.ended_by_probe, live.tokens.kept, live.tokens.init) == (
         again.ended_by_probe,
@@ -166,9 +167,10 @@ def test_a_template_that_changes_the_beginning_is_noted() -> None:
     assert not noted(go(engine, "ac+probe:every=8,agree=9", paths=4))
 
 
-def ask(text: str, steps: str, kind: str = "math") -> tuple[str, ProbeReply]:
-    """The beginning that a probe sends, and what it makes of the continuation."""
+def ask(text: str, steps: str, kind: str = "math", *, opened: bool = False) -> tuple[str, ProbeReply]:
+    """The beginning that a probe sends, and what it makes of the continuation; the prompt may open the thinking."""
     engine = Fake(lambda seed: (), lambda beginning, seed: [letters(steps)])
+    engine.opens_thinking = lambda prompt: opened  # type: ignore[method-assign]
     request = ProbeRequest(Prompt.user("?"), text, resolve_kind(kind))
     reply = asyncio.run(request.send(engine, limit=24, seed=1))
     return engine.beginnings[0], reply
@@ -193,10 +195,24 @@ def test_what_a_probe_reads(steps: str, answer: str | None, hedged: bool) -> Non
     assert reply.tokens == min(len(steps.partition("\n")[0]) + ("\n" in steps), 24)
 
 
-def test_the_phrase_closes_the_thinking_and_suits_the_kind() -> None:
-    assert ask("so", "1}")[0] == "so" + BOX
-    assert ask("<think>\nso", "1}")[0] == "<think>\nso" + END_OF_THINKING + BOX
-    assert ask("<think>\nso</think>", "1}")[0] == "<think>\nso</think>" + BOX
+@pytest.mark.parametrize(
+    ("text", "opened", "closed"),
+    [
+        ("so", False, False),
+        ("so", True, True),
+        ("<think>\nso", False, True),
+        ("<think>\nso</think>", False, False),
+        ("<think>a</think> b <think>so", False, True),
+        ("a</think> so", True, False),
+        ("a</think> b <think>so", True, True),
+    ],
+)
+def test_the_phrase_closes_the_thinking(text: str, opened: bool, closed: bool) -> None:
+    beginning, reply = ask(text, "1}", opened=opened)
+    assert (beginning, reply.answer) == (text + (END_OF_THINKING if closed else "") + BOX, "1")
+
+
+def test_the_phrase_suits_the_kind() -> None:
     beginning, reply = ask("so", "12.5", "number")
     assert beginning == "so" + LINE
     assert reply.answer == "12.5"

@@ -99,7 +99,7 @@ def endless(answers: str = "7") -> Fake:
     """Paths that think without an end, and give these answers to probes."""
 
     def script(seed: int) -> Iterable[Step]:
-        return [letters("x" * 8), LONG]
+        return [letters("x" * 9), LONG]
 
     return Fake(script, lambda beginning, seed: [letters(f"{answers[seed % len(answers)]}}}")])
 
@@ -115,7 +115,7 @@ def test_a_run_that_ends_by_probes_has_a_log_and_a_text() -> None:
     assert not [note for note in out.notes if "observer" in note]
     winner = transcript.of("7")
     assert winner is not None
-    assert winner.text == "x" * 8 + BOX + "7}"
+    assert winner.text == "x" * 9 + BOX + "7}"
     view = RunView()
     for written in log.lines:
         view.apply(json.loads(written))

@@ -175,6 +175,18 @@ def test_reasoning_that_goes_on_gets_no_tag_of_its_own() -> None:
     assert "<think>" in extended(Manner(reasoning=True), "")[1]
 
 
+@pytest.mark.parametrize(
+    ("chat", "text", "opens"), [(False, "? <think>\n", True), (False, "?", False), (True, "<think>", False)]
+)
+def test_a_plain_prompt_may_open_the_thinking(chat: bool, text: str, opens: bool) -> None:
+    async def use() -> bool:
+        servers = [OpenAI(f"http://localhost:{port}/v1", "tiny", chat=chat) for port in (8001, 8002)]
+        async with LoadBalancer(servers).open(parallel=1) as ready:
+            return SharedEngine(ready).opens_thinking(Prompt.user(text))
+
+    assert asyncio.run(use()) is opens
+
+
 def test_an_engine_that_several_runs_share_extends() -> None:
     """Live benchmarks and `serve --engine` use one."""
     engine = SharedEngine(Fake(lambda seed: [], lambda beginning, seed: [[Token(f"after {beginning}", 0.5, 9.0)]]))

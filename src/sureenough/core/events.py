@@ -71,6 +71,7 @@ class Tokens(NamedTuple):
     path: int
     tokens: Sequence[Token] = ()
     unread: int = 0  # further tokens that came without signals: they can be counted, not read
+    more: bool = False  # it is known to grow on, as it is of a recording
 
 
 class Ended(NamedTuple):

@@ -22,15 +22,13 @@ class PathState:
     """Running until `end`; then kept, pruned, failed or discarded. `count` marks a path whose vote was counted."""
 
     # Defaults live on the class: sweeps over recorded paths create millions of these.
-    tokens = 0
-    overrun = 0
+    tokens = overrun = 0
     counted = False
     fate: Fate | None = None  # None while it runs
     tier: Tier | None = None
     answer: Answer | None = None
     windows: Windows | None = None
-    lowest = tail = 0.0
-    mean_peak = mean_conf = 0.0
+    lowest = tail = mean_peak = mean_conf = 0.0
     mean_certainty = nan
     ungated = False  # it started before the gate was known, and the gate was not applied to it since
     _lacks_signals = False  # tokens came without signals: only a summary can replace them
@@ -117,16 +115,18 @@ class PathState:
         self.overrun += self.tokens - tokens
         self.tokens, self.answer = tokens, None
 
-    def cut_at_probe(self, event: Tokens, every: int) -> tuple[Tokens, bool]:
-        """The tokens up to the next probe, and whether they reach it; the others are held until it is answered.
+    def cut_at_probe(self, event: Tokens, place: int) -> tuple[Tokens, bool]:
+        """The tokens before the next probe, after `place` tokens, and whether it goes on then: if so, others are held.
 
         So a path is decided token by token, whatever arrives together and however long a probe takes.
         """
-        room = every - self.tokens % every
-        if len(event.tokens) + event.unread < room:
+        tokens, unread = event.tokens, event.unread
+        has_signals = self._monitor is not None or self._signals is not None  # then only its end token can lack them
+        if self.tokens + len(tokens) + (0 if has_signals else unread) + event.more <= place:
             return event, False
-        head = Tokens(self.number, event.tokens[:room], min(event.unread, max(0, room - len(event.tokens))))
-        rest = Tokens(self.number, event.tokens[room:], event.unread - head.unread)
+        room = max(0, place - self.tokens)
+        head = Tokens(self.number, tokens[:room], min(unread, max(0, room - len(tokens))))
+        rest = Tokens(self.number, tokens[room:], unread - head.unread, event.more)
         self._held = [rest] if rest.tokens or rest.unread else []
         return head, True
 

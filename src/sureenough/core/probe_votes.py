@@ -17,8 +17,8 @@ from sureenough.core.votes import Poll, Vote
 
 FIRST_QUESTIONS: Final = 16
 LEARNING_QUESTIONS: Final = 8
-"""In the first 16 questions, and then in every eighth, probes decide nothing. Paths that end by their probes do not
-show where they would have arrived, so what is known of probes could not be corrected without such questions."""
+"""In the first 16 questions, and then in every eighth, probes decide nothing, and only these questions teach. Paths
+that end by their probes do not show where they would have arrived; those that do not are the ones that waver."""
 
 
 class ProbeVotes:
@@ -33,7 +33,6 @@ class ProbeVotes:
         self._state = LearnerState()
         self._latest: dict[int, Vote] = {}  # of running paths
         self._first = 0  # the first path that may not be counted yet
-        self._voted = False
 
     def learned(self, own: LearnerState, others: Iterable[LearnerState]) -> None:
         """Use what earlier questions have shown: the most that is known under any window, after the questions of all.
@@ -77,7 +76,6 @@ class ProbeVotes:
     def _vote(self, path: PathState) -> Vote | None:
         """An ended path that waits for its turn votes in full."""
         if path.fate is None:
-            self._voted |= path.number in self._latest
             return self._latest.get(path.number)
         return (path.answer, 1.0) if path.fate is Fate.KEPT and path.answer is not None else None
 
@@ -95,9 +93,9 @@ class ProbeVotes:
         return replace(out, probes=self.record(), uncounted_votes=votes, learned=learned)
 
     def record(self) -> ProbeRecord | None:
-        """What this question shows of probes; None if they voted, or if no path ended by itself."""
+        """What this question shows of probes; None if they could decide something, or if no path ended by itself."""
         own = [path for path in self._paths if path.own_end and path.tokens]
-        if self._voted or not own:
+        if not self.only_learns or not own:
             return None
         length = sum(path.tokens for path in own) / len(own)
         typical = self._state.probes.typical_length or length

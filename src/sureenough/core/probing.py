@@ -34,6 +34,10 @@ class ProbeRule(HasOptions):
     votes: bool = option(False, "1: the latest probes of running paths vote too, as far as they proved right", FLAG)
     state: LearnerState = field(default=LearnerState(), compare=False)
 
+    def place(self, replies: Sequence[ProbeReply]) -> int:
+        """The tokens of a path after which its next probe comes, once these were answered."""
+        return self.every * (len(replies) + 1)
+
     def settles(self, replies: Sequence[ProbeReply]) -> bool:
         """Whether the latest replies end the path."""
         latest = replies[-self.agree :]

@@ -72,12 +72,10 @@ class Session:
         options.check_budget(strategy)
         options.check_eager(strategy)
         self._probe_rule = strategy.probe
-        self._phase = Phase.NEW
+        self._phase, self._snapshots = Phase.NEW, SnapshotCache()
         self._stop: Stop | None = None
-        self._snapshots = SnapshotCache()
-        changed = self._snapshots.changed
-        self._votes = VoteCount(strategy, options, longest_window, learned, changed, gives_up=gives_up)
-        self._paths = StartedPaths(self._votes, changed)
+        self._votes = VoteCount(strategy, options, longest_window, learned, self._snapshots.changed, gives_up=gives_up)
+        self._paths = StartedPaths(self._votes, self._snapshots.changed)
 
     @property
     def strategy(self) -> Strategy:
@@ -144,7 +142,7 @@ class Session:
         if self._probe_rule is not None and path.fate is None:
             if path.hold(event):
                 return []
-            event, due = path.cut_at_probe(event, self._probe_rule.every)
+            event, due = path.cut_at_probe(event, self._probe_rule.place(path.replies))
         self._paths.grow(path, event.tokens, event.unread)
         if path.tier is not None and path.fate is None:
             return [Cancel(path.number, Fate.PRUNED), *self._end_path(path, Fate.PRUNED)]
@@ -157,22 +155,25 @@ class Session:
         if path.fate is not None or self._probe_rule is None:
             return self._at_cap()
         by_probes = self._votes.by_probes
-        decides = by_probes is None or not by_probes.only_learns
-        if decides and self._probe_rule.settles(path.replies):
+        if (by_probes is None or not by_probes.only_learns) and self._probe_rule.settles(path.replies):
             path.answer, path.by_probe = event.reply.answer, True
             self._votes.take_confidence(path, None)
             return [Cancel(path.number, Fate.KEPT), *self._end_path(path, Fate.KEPT)]
-        actions = list[Action]()
         if by_probes is not None:  # the vote of a path that is still running may settle the run
             by_probes.probed(path)
-            actions = self._advance()
+        actions = [] if by_probes is None else self._advance()
         held = path.release() if self._paths.room > 0 and not self.done else []
         return [*actions, *(action for later in held for action in self.receive(later))] or self._at_cap()
 
     def _on_ended(self, path: PathState, event: Ended) -> list[Action]:
-        if self._probe_rule is not None and path.hold(event):
-            return []
         _, fate, answer, summary, tokens = event
+        if self._probe_rule is not None and path.fate is None:
+            if path.hold(event):
+                return []
+            before = max(0, self._probe_rule.place(path.replies) - path.tokens)
+            if len(tokens) > before:  # the others follow when the probe is answered
+                actions = self._on_tokens(path, Tokens(path.number, tokens[:before], more=True))
+                return [*actions, *self._on_ended(path, event._replace(tokens=tokens[before:]))]
         running = path.fate is None
         if tokens:
             beyond_cap = len(tokens) > self._paths.room
@@ -216,8 +217,7 @@ class Session:
             return self._finish("max_tokens")
         if votes.by_probes is not None:
             request = request or votes.order.request_expected(votes.poll)
-        starts = self._start_paths()
-        return [*request, *starts] if request else starts
+        return [*request, *self._start_paths()]
 
     def _start_paths(self) -> list[Action]:
         """Start what may run; the run ends if nothing runs and nothing may start."""

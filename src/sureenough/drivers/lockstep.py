@@ -64,7 +64,7 @@ def lockstep(
     def grow(number: int) -> Event:
         remaining[number] -= 1
         if remaining[number] > 0:
-            return Tokens(number, (next(running[number]),))
+            return Tokens(number, (next(running[number]),), more=True)
         # A path's end comes with its last token; an empty path ends without one.
         last, path = tuple(running.pop(number)), paths[number]
         if session.strategy.needs_certainty and isinstance(path, RecordedPath):

@@ -14,14 +14,15 @@ from sureenough.core.events import Probe, Probed, path_seed
 from sureenough.core.probing import LONGEST_PROBE, ProbeReply
 from sureenough.drivers.judging import extract_in_run
 from sureenough.drivers.prompt_growth import PromptGrowth
-from sureenough.engines.base import Chunk, Engine, ExtendOptions, Prompt, as_chunk
+from sureenough.engines.base import THINK_TAG, Chunk, Engine, ExtendOptions, Prompt, as_chunk
 from sureenough.errors import EngineError, EngineRejected, MissingLogprobs
 from sureenough.pools import RecordedProbe
 
 BOX: Final = "\nThe answer is \\boxed{"
 LINE: Final = "\nAnswer: "
 """What opens the answer: a box, or for kinds that ask for such a line, the line."""
-END_OF_THINKING: Final = "\n</think>\n"
+THINK_END_TAG: Final = "</think>"
+END_OF_THINKING: Final = f"\n{THINK_END_TAG}\n"
 HEDGES: Final = re.compile(r"\b(wait|hmm|but|however|actually|hold on|not sure)\b", re.IGNORECASE)
 """Words after an answer that take it back."""
 MISREAD: Final = (
@@ -54,9 +55,7 @@ class ProbeRequest:
 
     def __init__(self, prompt: Prompt, text: str, judge: Judge) -> None:
         self._prompt = Prompt(prompt.messages, signals=False)
-        thinking = "<think>" in text and "</think>" not in text
-        opening = LINE if "Answer:" in getattr(judge, "ask", "") else BOX
-        self._opening = (END_OF_THINKING if thinking else "") + opening
+        self._opening = LINE if "Answer:" in getattr(judge, "ask", "") else BOX
         self._text, self._judge = text, judge
         self.tokens = 0
         self.prompt_tokens: int | None = None
@@ -69,9 +68,11 @@ class ProbeRequest:
 
     async def send(self, engine: Engine, *, limit: int, seed: int) -> ProbeReply:
         """Ask the path for its answer now."""
-        text = ""
+        text, beginning = "", self._text
+        if is_thinking(beginning, opened=engine.opens_thinking(self._prompt)):
+            beginning += END_OF_THINKING
         options = ExtendOptions(max_tokens=limit, stop=("\n",), temperature=0.0)
-        async with aclosing(engine.extend(self._prompt, self._text + self._opening, options, seed=seed)) as chunks:
+        async with aclosing(engine.extend(self._prompt, beginning + self._opening, options, seed=seed)) as chunks:
             async for tokens in chunks:
                 chunk = as_chunk(tokens)
                 text += chunk.text
@@ -87,6 +88,12 @@ class ProbeRequest:
             return ProbeReply(None, self.tokens)
         answer, self.note = await extract_in_run(self._judge, self._opening + text[:end])
         return ProbeReply(answer, self.tokens, HEDGES.search(text[end:]) is not None)
+
+
+def is_thinking(text: str, *, opened: bool) -> bool:
+    """Whether a text ends inside of its thinking: the last tag decides, and if there is none, the prompt."""
+    opening, closing = text.rfind(THINK_TAG), text.rfind(THINK_END_TAG)
+    return opened if opening == closing else opening > closing
 
 
 def _end_of_box(text: str) -> int | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager, nullcontext
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol, Self
+from typing import Any, Final, NamedTuple, Protocol, Self
 
 from sureenough.core.events import Summary, Token
 from sureenough.core.options import DEFAULT_WINDOW
@@ -20,6 +20,8 @@ Message = Mapping[str, Any]
 """A chat message of the OpenAI protocol: a role, content, and possibly more."""
 TokenStream = AsyncGenerator[Sequence[Token], None]
 """A path or a continuation, as lists of tokens or as `Chunk`s."""
+THINK_TAG: Final = "<think>"
+"""Opens a model's thinking, in its text or at the end of its prompt."""
 
 
 class WatchOptions(NamedTuple):
@@ -162,6 +164,10 @@ class Engine:
         """
         raise CannotExtend(f"{self.model_name()} cannot be extended: {self._kind()} engines only start paths")
 
+    def opens_thinking(self, prompt: Prompt) -> bool:
+        """Whether what `extend` sends before a beginning opens the model's thinking; False if that is not known."""
+        return False
+
     def open(self, *, parallel: int) -> AbstractAsyncContextManager[Engine]:
         """The engine to use for one run, with up to this many paths in parallel; holds connections and the like."""
         return nullcontext(self)
@@ -246,6 +252,9 @@ class SharedEngine(Engine):
 
     def extend(self, prompt: Prompt, beginning: str, options: ExtendOptions, *, seed: int) -> TokenStream:
         return self._engine.extend(prompt, beginning, options, seed=seed)
+
+    def opens_thinking(self, prompt: Prompt) -> bool:
+        return self._engine.opens_thinking(prompt)
 
     def model_name(self) -> str:
         return self._engine.model_name()

@@ -124,6 +124,9 @@ class OpenLoadBalancer(Engine):
         place = self._places.get(seed)
         return self._generate(prompt, lambda engine: engine.extend(prompt, beginning, options, seed=seed), None, place)
 
+    def opens_thinking(self, prompt: Prompt) -> bool:
+        return self.ready[0].opens_thinking(prompt)
+
     async def _generate(self, prompt: Prompt, start: StartRequest, seed: int | None, place: int | None) -> TokenStream:
         """A path or a continuation, on the engine at `place` or else on the first that responds.
 

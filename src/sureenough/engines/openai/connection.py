@@ -13,7 +13,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from sureenough.engines.base import Chunk, Engine, ExtendOptions, Prompt, TokenStream
+from sureenough.engines.base import THINK_TAG, Chunk, Engine, ExtendOptions, Prompt, TokenStream
 from sureenough.engines.openai.errors import (
     RETRIED_STATUSES,
     ConnectError,
@@ -135,6 +135,10 @@ class OpenAIConnection(Engine):
                 f"the server does not continue a beginning (continue_final_message): {refusal}", status=refusal.status
             )
         yield Chunk(finish="length")
+
+    def opens_thinking(self, prompt: Prompt) -> bool:
+        """A chat template renders a beginning without what it adds before a reply, so only plain prompts open it."""
+        return not self.engine.chat and prompt.text.rstrip().endswith(THINK_TAG)
 
     async def _generate(
         self, prompt: Prompt, body: bytes, limit: int | None, new_parser: Callable[..., ReplyParser]

@@ -13,7 +13,7 @@ from copy import copy, deepcopy
 from itertools import count
 from typing import Any, Self
 
-from sureenough.engines.base import Chunk, ExtendOptions, Prompt, TokenStream
+from sureenough.engines.base import THINK_TAG, Chunk, ExtendOptions, Prompt, TokenStream
 from sureenough.engines.vllm.growing_path import GrowingPath
 from sureenough.engines.vllm.loaded_model import LoadedModel
 from sureenough.engines.vllm.protocol import GROUP_ARGUMENT, K, WatchRequest, is_countable
@@ -158,6 +158,11 @@ class VLLM:
                 sequence.add(path.ids)
             self._loaded.sampled.keep(prompt_ids, sequence)
         yield last
+
+    def opens_thinking(self, prompt: Prompt) -> bool:
+        """Whether the chat template does: the tag, with line feeds after it, has few tokens."""
+        last: str = self._loaded.tokenizer.decode(self._prompt_ids(prompt)[-2 * len(THINK_TAG) :])
+        return last.rstrip().endswith(THINK_TAG)
 
     def _decodes(self, stop: Any) -> bool:
         """Whether the text of a path is decoded here as it grows, since vLLM does not have to look for a stop text.
