@@ -27,7 +27,7 @@ from sureenough.engines.openai.errors import (
 from sureenough.engines.openai.parser import ReplyParser
 from sureenough.engines.openai.retry import LONGEST_WAIT, Stalled, StallTimer, backoff, retry_after
 from sureenough.engines.openai.server_counters import ServerCounters, settled_counters
-from sureenough.engines.openai.wire import request, without_limit
+from sureenough.engines.openai.wire import InvalidReply, request, without_limit
 from sureenough.engines.vllm.client import MonitorClient, is_watched
 from sureenough.engines.vllm.protocol import WatchRequest
 from sureenough.errors import CannotExtend, EngineRejected
@@ -155,6 +155,8 @@ class OpenAIConnection(Engine):
                 if watch is not None and prompt.watch is not None and parser.finish is None:
                     await self.monitor.report_cancelled(watch, prompt.watch, parser.tokens)
                 raise
+            except InvalidReply as error:
+                raise self.errors.invalid_reply(error) from None
             except ServerBusy as busy:
                 if (busy.retry_after or 0.0) > self.longest_wait:
                     raise self.errors.pause_too_long(busy) from None

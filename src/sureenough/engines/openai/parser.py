@@ -14,6 +14,7 @@ from sureenough.engines.openai.wire import (
     DONE,
     FINISH_REASONS,
     Choice,
+    InvalidReply,
     Logprobs,
     Monitored,
     TokenCounts,
@@ -181,9 +182,7 @@ class ReplyParser:
         if self.tokens + self._pieces > self.limit:
             self._cut(text)
         if self.finish is not None and self.finish not in FINISH_REASONS:
-            raise EngineError(
-                f"the server ended a path with finish_reason {self.finish[:40]!r}; its text is incomplete"
-            )
+            raise InvalidReply("the server ended a path with finish_reason ", self.finish, "; its text is incomplete")
 
     def _cut(self, text: str) -> None:
         """Drop what this event brought beyond the limit, so that a path does not depend on how its tokens are sent."""
