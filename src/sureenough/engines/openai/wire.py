@@ -201,7 +201,10 @@ class TokenCounts(NamedTuple):
         """The counts of the `usage` of a reply."""
         details = usage.prompt_tokens_details
         counts = usage.prompt_tokens, usage.completion_tokens, None if details is None else details.cached_tokens
-        return cls(*(count if count is not None and 0 <= count < LARGEST_COUNT else None for count in counts))
+        prompt, completion, cached = (
+            count if count is not None and 0 <= count < LARGEST_COUNT else None for count in counts
+        )
+        return cls(prompt, completion, None if prompt is None or cached is None else min(cached, prompt))
 
 
 def token_count(choice: Choice) -> int:
