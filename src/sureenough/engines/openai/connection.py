@@ -116,7 +116,10 @@ class OpenAIConnection(Engine):
         engine, sampling = self.engine, self.engine.sampling() | options.sampling()
         k = engine.k if options.confidence else 1  # not 0, which servers may take for no log-probabilities
         to_body = partial(request, prompt, seed, model=engine.model, chat=engine.chat, k=k, beginning=beginning)
-        prompt, parser = replace(prompt, watch=None), partial(ReplyParser, k, tags=not beginning, sampled=True)
+        prompt = replace(prompt, watch=None)
+        # A stop text may have ended the reply within the reasoning, which then goes on.
+        closes = not options.stop
+        parser = partial(ReplyParser, k, tags=not beginning, closes_reasoning=closes, sampled=True)
         for parameters in (sampling, without_limit(sampling, chat=engine.chat)):
             generated = self._generate(prompt, to_body(sampling=parameters), options.max_tokens, parser)
             try:
