@@ -188,6 +188,22 @@ def test_a_stop_text_does_not_end_the_reasoning(limits: ExtendOptions, ends: boo
     assert ("</think>" in text) is ends
 
 
+@pytest.mark.parametrize("own", ["END", ["END"], ["}", "END"]])
+def test_the_stop_texts_of_the_engine_apply_to_continuations(own: str | list[str]) -> None:
+    assert extended(Manner(), extra={"stop": own})[0].requests[0]["stop"] == ["}", "END"]
+    plain = extended(Manner(), limits=ExtendOptions(max_tokens=3), extra={"stop": own})
+    assert plain[0].requests[0]["stop"] == own
+
+
+@pytest.mark.parametrize("none", [{}, {"stop": []}, {"stop": None}])
+def test_a_line_that_goes_on_may_end_at_its_own_stop_text_only(none: dict[str, Any]) -> None:
+    """Else it would not be known whether the path ends with it."""
+    line = replace(LINE, goes_on=True)
+    assert extended(Manner(), limits=line, extra=none)[0].requests[0]["stop"] == ["\n"]
+    with pytest.raises(UsageError, match=r"stop=\['END'\] cannot be combined with a search that samples line by line"):
+        extended(Manner(), limits=line, extra={"stop": ["END"]})
+
+
 def test_an_engine_that_several_runs_share_extends() -> None:
     """Live benchmarks and `serve --engine` use one."""
     engine = SharedEngine(Fake(lambda seed: [], lambda beginning, seed: [[Token(f"after {beginning}", 0.5, 9.0)]]))

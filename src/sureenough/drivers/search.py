@@ -135,8 +135,9 @@ class LiveSearch:
             self._end(action, Continuation(complete=False))
             return
         options = ExtendOptions(
-            max_tokens=longest, stop=stop, temperature=limits.temperature, top_p=1.0, confidence=self._confidence
-        )
+            max_tokens=longest, stop=stop, temperature=limits.temperature, top_p=1.0, confidence=self._confidence,
+            goes_on=True,
+        )  # fmt: skip
         async with self._places:
             try:
                 extended = engine.extend(self._prompt, action.beginning, options, seed=action.seed)

@@ -113,7 +113,8 @@ class OpenAIConnection(Engine):
         If the server's context has less room than `max_tokens`, its own limit applies; if it has none, the
         continuation is empty, and ends as one that was cut.
         """
-        engine, sampling = self.engine, self.engine.sampling() | options.sampling()
+        engine, sampling = self.engine, self.engine.sampling()
+        sampling |= options.sampling(sampling)
         k = engine.k if options.confidence else 1  # not 0, which servers may take for no log-probabilities
         to_body = partial(request, prompt, seed, model=engine.model, chat=engine.chat, k=k, beginning=beginning)
         prompt = replace(prompt, watch=None)
