@@ -31,7 +31,7 @@ USER, PASSWORD, QUERY, KEY, SERVE_KEY = (
 )  # fmt: skip
 BASIC = base64.b64encode(f"{USER}:{PASSWORD}".encode()).decode()
 FORMS = [USER, PASSWORD, quote(PASSWORD, safe=""), "p@ss/word", QUERY, quote(QUERY, safe=""), KEY, BASIC, SERVE_KEY]
-MODES = ("refuses", "busy", "breaks off", "healthy", "without a key")
+MODES = ("refuses", "busy", "breaks off", "sends no JSON", "ends oddly", "healthy", "without a key")
 
 
 def quoting(mode: str) -> Answer:
@@ -52,6 +52,11 @@ def quoting(mode: str) -> Answer:
             writer.write(whole([*tokens(draw), USAGE, "[DONE]"]) if body else plain % (len(models), models))
         elif mode == "breaks off":
             writer.write(whole([*tokens(random.Random(1))[:3], error]))
+        elif mode == "sends no JSON":
+            writer.write(whole([*tokens(random.Random(1))[:3], " ".join(quoted.split())]))
+        elif mode == "ends oddly":
+            end = {"choices": [{"index": 0, "delta": {}, "finish_reason": quoted}]}
+            writer.write(whole([*tokens(random.Random(1))[:3], json.dumps(end)]))
         else:
             status = b"503 Busy" if mode == "busy" else b"400 Bad"
             content = error.encode()

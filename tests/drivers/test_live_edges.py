@@ -6,7 +6,7 @@ import asyncio
 import random
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ from sureenough.drivers.live import run
 from sureenough.drivers.observers import ObservedEvent
 from sureenough.drivers.record import RecordQuestion, RecordResult, record
 from sureenough.engines import Chunk, Engine, Fake, Prompt
-from sureenough.engines.base import ExtendOptions, as_engine
+from sureenough.engines.base import ExtendOptions, TokenStream, as_engine
 from sureenough.engines.fake import Step
 from sureenough.errors import CannotExtend
 from sureenough.pools.journal import Journal
@@ -334,3 +334,25 @@ def test_an_object_that_is_no_engine_keeps_the_name_of_its_class() -> None:
     assert engine.model_name() == "Plain"
     with pytest.raises(CannotExtend, match="Plain cannot be extended: Plain engines only start paths"):
         engine.extend(Prompt.user("?"), "so", ExtendOptions(max_tokens=1), seed=0)
+
+
+class ClosesContinuations(Fake):
+    """Ends each continuation as an engine does whose server ignores the limit: by closing the stream."""
+
+    stops_at_once = False
+
+    async def extend(self, prompt: Prompt, beginning: str, options: ExtendOptions, *, seed: int) -> TokenStream:
+        async with aclosing(super().extend(prompt, beginning, options, seed=seed)) as chunks:
+            async for chunk in chunks:
+                yield chunk
+        yield Chunk(closed=True)
+
+
+@pytest.mark.parametrize("strategy", ["predictive+sc:runs=1,rollouts=2", "sc+probe:every=1,agree=9"])
+def test_a_continuation_that_its_engine_closed_may_have_cost_more(strategy: str) -> None:
+    for engine, known in ((Fake, True), (ClosesContinuations, False)):
+        out = go(
+            engine(lambda seed: [tokens("so "), tokens("7")], lambda *_: [tokens(r"\boxed{7}")]), strategy, paths=1
+        )
+        assert (out.failed, out.tokens.overrun_known) == (0, known)
+        assert out.tokens.probe + out.tokens.search > 0

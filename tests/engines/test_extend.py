@@ -20,6 +20,7 @@ from sureenough.errors import CannotExtend, EngineRejected, UsageError
 from tests.engines.misbehaving import Manner, Server, serving
 
 GREEDY = ExtendOptions(max_tokens=3, stop=("}",), temperature=0.0)
+LINE = ExtendOptions(max_tokens=60, stop=("\n",))
 
 
 def extended(
@@ -161,13 +162,18 @@ def test_options_that_cannot_be_used(options: dict[str, Any], message: str) -> N
         ExtendOptions(**({"max_tokens": 3} | options))
 
 
-@pytest.mark.parametrize(("cached", "read"), [(7, 7), (-1, None), (None, None)])
-def test_cached_tokens_are_those_that_the_server_reports(cached: int | None, read: int | None) -> None:
-    usage = {"prompt_tokens": 9, "completion_tokens": 1, "prompt_tokens_details": {"cached_tokens": cached}}
+@pytest.mark.parametrize(
+    ("prompt", "cached", "read"),
+    [(9, 7, 7), (9, 9, 9), (9, 8_000_160, 9), (9, -1, None), (9, None, None), (None, 7, None)],
+)
+def test_cached_tokens_are_those_of_the_prompt_that_the_server_reports(
+    prompt: int | None, cached: int | None, read: int | None
+) -> None:
+    usage = {"prompt_tokens": prompt, "completion_tokens": 1, "prompt_tokens_details": {"cached_tokens": cached}}
     parser = ReplyParser(20, signals=False)
     parser.receive(json.dumps({"choices": [], "usage": usage}).encode())
     last = parser.last()
-    assert (last.prompt_tokens, last.cached_tokens) == (9, read)
+    assert (last.prompt_tokens, last.cached_tokens) == (prompt, read)
 
 
 def test_reasoning_that_goes_on_gets_no_tag_of_its_own() -> None:
@@ -185,6 +191,29 @@ def test_a_plain_prompt_may_open_the_thinking(chat: bool, text: str, opens: bool
             return SharedEngine(ready).opens_thinking(Prompt.user(text))
 
     assert asyncio.run(use()) is opens
+
+
+@pytest.mark.parametrize(("limits", "ends"), [(ExtendOptions(max_tokens=60), True), (LINE, False)])
+def test_a_stop_text_does_not_end_the_reasoning(limits: ExtendOptions, ends: bool) -> None:
+    _, text = extended(Manner(reasoning=True, tokens=40), "", limits)
+    assert text.startswith("<think>\n")
+    assert ("</think>" in text) is ends
+
+
+@pytest.mark.parametrize("own", ["END", ["END"], ["}", "END"]])
+def test_the_stop_texts_of_the_engine_apply_to_continuations(own: str | list[str]) -> None:
+    assert extended(Manner(), extra={"stop": own})[0].requests[0]["stop"] == ["}", "END"]
+    plain = extended(Manner(), limits=ExtendOptions(max_tokens=3), extra={"stop": own})
+    assert plain[0].requests[0]["stop"] == own
+
+
+@pytest.mark.parametrize("none", [{}, {"stop": []}, {"stop": None}])
+def test_a_line_that_goes_on_may_end_at_its_own_stop_text_only(none: dict[str, Any]) -> None:
+    """Else it would not be known whether the path ends with it."""
+    line = replace(LINE, goes_on=True)
+    assert extended(Manner(), limits=line, extra=none)[0].requests[0]["stop"] == ["\n"]
+    with pytest.raises(UsageError, match=r"stop=\['END'\] cannot be combined with a search that samples line by line"):
+        extended(Manner(), limits=line, extra={"stop": ["END"]})
 
 
 def test_an_engine_that_several_runs_share_extends() -> None:

@@ -23,7 +23,7 @@ from sureenough.engines.local.engine import LocalConnection
 from sureenough.engines.openai.address import parse_url
 from sureenough.engines.openai.client import OpenAI, Timeouts
 from sureenough.engines.openai.connection import OpenAIConnection
-from sureenough.engines.openai.errors import ConnectError, ServerErrors, TransportError
+from sureenough.engines.openai.errors import LONGEST_TEXT, ConnectError, ServerErrors, TransportError
 from sureenough.engines.openai.transport import Transport
 from sureenough.errors import EngineError, EngineRejected, EngineUnavailable
 from sureenough.server.passthrough import _headers
@@ -318,6 +318,26 @@ def test_14_4_a_basic_header_that_is_echoed_is_hidden() -> None:
     message = run(answer, use)
     assert "Basic ***" in message
     assert basic not in message
+
+
+@pytest.mark.parametrize("space", [0, LONGEST_TEXT - 40, LONGEST_TEXT - 8])
+@pytest.mark.parametrize("quoting", ["event", "finish_reason"])
+def test_a_reply_that_cannot_be_read_is_quoted_without_the_key(quoting: str, space: int) -> None:
+    key = "planted-key-0123456789"
+    text = f"{'x' * space} {key} end"
+
+    async def answer(server: RawServer, writer: asyncio.StreamWriter, body: dict[str, Any]) -> None:
+        wrong = text if quoting == "event" else token_event("b", finish=text)
+        writer.write(CHUNKED_HEAD + chunked(stream_body(token_event("a"), wrong)))
+
+    async def use(server: RawServer) -> str:
+        with pytest.raises(EngineError) as raised:
+            await path_text(OpenAI(server.url, "tiny", key=key))
+        return str(raised.value)
+
+    message = run(answer, use)
+    assert "planted" not in message, "cut after it is cleaned"
+    assert f"'{'x' * space} ***".replace("' ", "'") in message
 
 
 @pytest.mark.parametrize("raw", [None, b"HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n"])

@@ -58,6 +58,7 @@ def test_refusals_are_not_tried_again(manner: Manner, error: type[EngineError], 
     [
         (Manner(cut_after=5), "broke off in the middle of a path"),
         (Manner(garbage_after=5), "not part of a reply: '<html>"),
+        (Manner(tokens=1, finish="abort"), "finish_reason 'abort'; its text is incomplete"),
         (Manner(error_after=5), "broke off in the middle of a path \\(the engine died\\)"),
         (Manner(stall_after=5), "sent nothing for 0.1 s in the middle"),
     ],

@@ -15,7 +15,7 @@ from sureenough.engines.openai.errors import StreamError
 from sureenough.engines.openai.logprobs import RepeatCounter
 from sureenough.engines.openai.parser import ReplyParser
 from sureenough.engines.openai.sse import SSEParser
-from sureenough.engines.openai.wire import FINISH_REASONS, decode
+from sureenough.engines.openai.wire import FINISH_REASONS, InvalidReply, decode
 from sureenough.errors import EngineError, MissingLogprobs
 from tests.engines.raw_server import stream_body, text_event, token_event
 
@@ -41,8 +41,9 @@ def test_14_16_what_follows_done_is_ignored() -> None:
 
 @pytest.mark.parametrize("reason", ["abort", "content_filter", "error", "repetition", "anything else", "STOP"])
 def test_14_18_other_finish_reasons_fail_the_path(reason: str) -> None:
-    with pytest.raises(EngineError, match=f"finish_reason '{reason}'"):
+    with pytest.raises(InvalidReply, match="finish_reason") as raised:
         parsed(token_event("a"), token_event("b", finish=reason))
+    assert raised.value.quoted == reason
     parser = ReplyParser(20, signals=True)
     chunk = parser.feed(stream_body(token_event("a"), token_event("b", finish=reason)))
     assert chunk is not None

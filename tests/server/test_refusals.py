@@ -32,6 +32,7 @@ from tests.server.upstream import KEY, Upstream, an_upstream
         ({"model": "tiny@sc", "extra_body": {"sureenough": {"template": "{question:>9}"}}}, "invalid_value", "braces"),
         ({"model": "tiny@sc", "extra_body": {"sureenough": {"template": "{question}" * 2}}}, "invalid_value", "once"),
         ({"model": "tiny@sc", "extra_body": {"base_url": "http://x"}}, "unknown_parameter", "base_url"),
+        ({"model": "tiny@mur+sc", "stop": ["END"]}, "invalid_value", "stop=['END'] cannot be combined with a search"),
         ({"model": "tiny@sc", "n": 2}, "unsupported_parameter", "plain model name"),
         ({"model": "tiny@sc", "logprobs": True}, "unsupported_parameter", "logprobs"),
         ({"model": "tiny@sc", "top_logprobs": 5}, "unsupported_parameter", "top_logprobs"),

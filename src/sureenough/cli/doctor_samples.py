@@ -16,7 +16,7 @@ from sureenough.engines.openai.connection import OpenAIConnection
 from sureenough.engines.openai.errors import ServerBusy, TransportError
 from sureenough.engines.openai.logprobs import RepeatCounter
 from sureenough.engines.openai.parser import ReplyParser
-from sureenough.engines.openai.wire import DONE, candidates, decode, request
+from sureenough.engines.openai.wire import DONE, InvalidReply, candidates, decode, request
 from sureenough.spec import resolve
 
 PROMPT: Final = Prompt.user("Name a colour, then count from one to one hundred in words, slowly.")
@@ -72,6 +72,8 @@ async def sample(
                     break
     except ServerBusy as busy:
         raise busy.error from None
+    except InvalidReply as error:
+        raise connection.errors.invalid_reply(error) from None
     except TransportError as error:
         raise connection.errors.unreachable(error) from None
     return probe

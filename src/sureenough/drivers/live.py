@@ -115,6 +115,7 @@ class _LiveRun:
                 self.carry_out(RunStarted(), first)
                 await self.stopped.wait()
                 self.close_streams()
+            self.account.cut |= any(one.may_overrun for one in (self.probes, self.search) if one is not None)
             if self.account.cut:
                 with suppress(TimeoutError):
                     async with asyncio.timeout(COUNTER_SECONDS):

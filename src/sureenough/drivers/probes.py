@@ -60,6 +60,7 @@ class ProbeRequest:
         self.tokens = 0
         self.prompt_tokens: int | None = None
         self.cached_tokens = 0
+        self.may_overrun = False  # the engine closed the stream itself; the server may have generated more
         self.note: str | None = None
 
     def phrase_tokens(self, tokens: int) -> int:
@@ -79,6 +80,7 @@ class ProbeRequest:
                 self.tokens += len(chunk) + chunk.unread + chunk.beyond
                 self.prompt_tokens = chunk.prompt_tokens or self.prompt_tokens
                 self.cached_tokens = chunk.cached_tokens or self.cached_tokens
+                self.may_overrun |= chunk.closed
         return await self._reply(text)
 
     async def _reply(self, text: str) -> ProbeReply:
@@ -146,6 +148,7 @@ class LiveProbes:
         self.growth = PromptGrowth()
         self._lost: EngineError | None = None  # the latest probe that failed
         self._notes: dict[str, None] = {}
+        self.may_overrun = False  # as that of a request
 
     def read(self, path: int, chunk: Chunk) -> None:
         """A path grew."""
@@ -189,6 +192,7 @@ class LiveProbes:
                 self.path_ended(number)
 
     def _account(self, request: ProbeRequest, action: Probe) -> None:
+        self.may_overrun |= request.may_overrun
         if request.note is not None:
             self._notes[request.note] = None
         if request.prompt_tokens is not None:

@@ -28,6 +28,7 @@ class Branch:
         self.begun = False  # the server has sent something
         self.prompt_tokens: int | None = None
         self.cached_tokens = 0
+        self.may_overrun = False  # the engine closed the stream itself; the server may have generated more
 
     def add(self, chunk: Chunk) -> int:
         """Take in a chunk; how many tokens it cost."""
@@ -53,6 +54,7 @@ class Branch:
         self._stopped = chunk.stopped if chunk.finish is not None else self._stopped
         self.prompt_tokens = chunk.prompt_tokens or self.prompt_tokens
         self.cached_tokens = chunk.cached_tokens or self.cached_tokens
+        self.may_overrun |= chunk.closed
         return len(chunk) + chunk.unread + chunk.beyond
 
     def continuation(self) -> Continuation:
@@ -83,6 +85,7 @@ class LiveSearch:
         self.cached = 0  # their prompt tokens that the server had cached
         self.reread = self.reread_cached = 0  # prompt tokens of requests with a beginning
         self.growth = PromptGrowth()
+        self.may_overrun = False  # as that of a branch
 
     def carry_out(self, action: Extend | Adopt | Compute, engine: Engine) -> None:
         """Begin a branch or a computation, or keep what was adopted; the answer is read from the whole text."""
@@ -132,8 +135,9 @@ class LiveSearch:
             self._end(action, Continuation(complete=False))
             return
         options = ExtendOptions(
-            max_tokens=longest, stop=stop, temperature=limits.temperature, top_p=1.0, confidence=self._confidence
-        )
+            max_tokens=longest, stop=stop, temperature=limits.temperature, top_p=1.0, confidence=self._confidence,
+            goes_on=True,
+        )  # fmt: skip
         async with self._places:
             try:
                 extended = engine.extend(self._prompt, action.beginning, options, seed=action.seed)
@@ -156,6 +160,7 @@ class LiveSearch:
         self._run.reached()
 
     def _account(self, branch: Branch, action: Extend) -> None:
+        self.may_overrun |= branch.may_overrun
         read = branch.prompt_tokens
         self.begun += branch.begun and not action.beginning
         if read is None:

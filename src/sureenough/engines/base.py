@@ -69,6 +69,7 @@ class ExtendOptions:
     temperature: float | None = None  # None: the engine's
     top_p: float | None = None  # None: the engine's
     confidence: bool = True  # False: of each token, only its own log-probability is needed, not those of candidates
+    goes_on: bool = False  # what follows a stop text is sampled next, so that no other text may end it
 
     def __post_init__(self) -> None:
         if self.max_tokens < 1:
@@ -76,10 +77,24 @@ class ExtendOptions:
         if "" in self.stop:
             raise UsageError("stop contains an empty text, at which everything would end; leave it out")
 
-    def sampling(self) -> dict[str, Any]:
-        """The parameters that replace the engine's."""
+    def sampling(self, engine: Mapping[str, Any]) -> dict[str, Any]:
+        """The parameters that replace those of the engine, whose stop texts apply, too.
+
+        Raises:
+            UsageError: the engine has stop texts, and it would not be known which text ended the continuation.
+        """
         own = {name: getattr(self, name) for name in ("temperature", "top_p") if getattr(self, name) is not None}
-        return own | {"max_tokens": self.max_tokens} | ({"stop": list(self.stop)} if self.stop else {})
+        own["max_tokens"] = self.max_tokens
+        if not self.stop:
+            return own
+        stop = engine.get("stop") or ()
+        if stop and self.goes_on:
+            raise UsageError(
+                f"stop={stop!r} cannot be combined with a search that samples line by line, such as mur and phi, since "
+                "not all servers say which text ended a line: leave it out, or use predictive"
+            )
+        stops = [stop] if isinstance(stop, str) else stop
+        return own | {"stop": list(dict.fromkeys((*self.stop, *stops)))}
 
 
 class Chunk(list[Token]):

@@ -151,7 +151,8 @@ def test_a_beginning_that_fills_the_context_is_a_path_that_was_cut(monkeypatch: 
         encode=lambda text, **_: list(text.encode()),
         decode=lambda ids, **_: bytes(ids).decode(),
     )
-    engine._loaded.sampled = SampledTokens(TokenTexts(engine._loaded.tokenizer))
+    engine._loaded.token_texts = TokenTexts(engine._loaded.tokenizer)
+    engine._loaded.sampled = SampledTokens(engine._loaded.token_texts)
 
     async def extended(question: str, beginning: str) -> list[Chunk]:
         options = ExtendOptions(max_tokens=9)

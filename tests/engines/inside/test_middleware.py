@@ -15,6 +15,7 @@ from yarl import URL
 from sureenough.core.pruning import Gate
 from sureenough.engines.base import Prompt, WatchOptions
 from sureenough.engines.openai.transport import FetchedResponse, Transport
+from sureenough.engines.openai.wire import InvalidReply
 from sureenough.engines.vllm.client import MonitorClient, is_watched
 from sureenough.engines.vllm.path_record import UNKNOWN_PATH
 from sureenough.engines.vllm.protocol import (
@@ -28,7 +29,6 @@ from sureenough.engines.vllm.protocol import (
 )
 from sureenough.engines.vllm.server import middleware
 from sureenough.engines.vllm.server.middleware import RecordsMiddleware
-from sureenough.errors import EngineError
 
 
 class FixedTransport(Transport):
@@ -208,8 +208,9 @@ def test_without_records_later_paths_are_not_watched(record: Any, trusted: bool)
     client = MonitorClient(FixedTransport([]), URL("http://here/v1"))
     request = client.watch_request(prompt, 20, {})
     assert request is not None
-    with pytest.raises(EngineError, match=r"watched a path, but its record could not be read: \w"):
+    with pytest.raises(InvalidReply, match="watched a path, but its record could not be read: ") as raised:
         client.summary(request, record)
+    assert raised.value.quoted
     assert (client.watch_request(prompt, 20, {}) is not None) is trusted
 
 

@@ -78,16 +78,16 @@ def test_the_last_chunk_has_the_text_and_the_counts(reason: str, finish: str, mo
 def test_vllm_decodes_a_continuation_only_if_it_looks_for_a_stop_text(
     stop: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    engine, params = replying("length", monkeypatch), SimpleNamespace()
+    engine, params = replying("length", monkeypatch), dict[str, Any]()
     monkeypatch.setattr(engine, "_loaded", Letters("length"))
-    monkeypatch.setattr(engine, "_params", lambda *_, **__: params)
+    monkeypatch.setattr(engine, "_params", lambda *_, changes, **__: params.update(changes))
     options = ExtendOptions(max_tokens=2, stop=stop)
 
     async def text() -> str:
         return "".join([as_chunk(chunk).text async for chunk in engine.extend(PLAIN, "so", options, seed=1)])
 
     assert asyncio.run(text()) == ("" if stop else "\x04\x02")  # vLLM's own text is empty in this reply
-    assert params.detokenize == bool(stop)
+    assert params["detokenize"] == bool(stop)
 
 
 def test_a_path_that_vllm_gives_up_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:

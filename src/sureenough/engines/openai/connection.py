@@ -27,7 +27,7 @@ from sureenough.engines.openai.errors import (
 from sureenough.engines.openai.parser import ReplyParser
 from sureenough.engines.openai.retry import LONGEST_WAIT, Stalled, StallTimer, backoff, retry_after
 from sureenough.engines.openai.server_counters import ServerCounters, settled_counters
-from sureenough.engines.openai.wire import request, without_limit
+from sureenough.engines.openai.wire import InvalidReply, request, without_limit
 from sureenough.engines.vllm.client import MonitorClient, is_watched
 from sureenough.engines.vllm.protocol import WatchRequest
 from sureenough.errors import CannotExtend, EngineRejected
@@ -113,10 +113,14 @@ class OpenAIConnection(Engine):
         If the server's context has less room than `max_tokens`, its own limit applies; if it has none, the
         continuation is empty, and ends as one that was cut.
         """
-        engine, sampling = self.engine, self.engine.sampling() | options.sampling()
+        engine, sampling = self.engine, self.engine.sampling()
+        sampling |= options.sampling(sampling)
         k = engine.k if options.confidence else 1  # not 0, which servers may take for no log-probabilities
         to_body = partial(request, prompt, seed, model=engine.model, chat=engine.chat, k=k, beginning=beginning)
-        prompt, parser = replace(prompt, watch=None), partial(ReplyParser, k, tags=not beginning, sampled=True)
+        prompt = replace(prompt, watch=None)
+        # A stop text may have ended the reply within the reasoning, which then goes on.
+        closes = not options.stop
+        parser = partial(ReplyParser, k, tags=not beginning, closes_reasoning=closes, sampled=True)
         for parameters in (sampling, without_limit(sampling, chat=engine.chat)):
             generated = self._generate(prompt, to_body(sampling=parameters), options.max_tokens, parser)
             try:
@@ -159,6 +163,8 @@ class OpenAIConnection(Engine):
                 if watch is not None and prompt.watch is not None and parser.finish is None:
                     await self.monitor.report_cancelled(watch, prompt.watch, parser.tokens)
                 raise
+            except InvalidReply as error:
+                raise self.errors.invalid_reply(error) from None
             except ServerBusy as busy:
                 if (busy.retry_after or 0.0) > self.longest_wait:
                     raise self.errors.pause_too_long(busy) from None

@@ -14,7 +14,7 @@ from yarl import URL
 from sureenough.engines.openai.address import basic_auth, without_secrets
 from sureenough.engines.openai.logprobs import FIXES
 from sureenough.engines.openai.retry import LONGEST_WAIT
-from sureenough.engines.openai.wire import error_message
+from sureenough.engines.openai.wire import InvalidReply
 from sureenough.errors import EngineError, EngineRejected, EngineUnavailable, MissingLogprobs
 from sureenough.redact import redact
 
@@ -58,6 +58,15 @@ class ServerBusy(Exception):
     def __init__(self, retry_after: float | None, error: EngineError) -> None:
         super().__init__(str(error))
         self.retry_after, self.error = retry_after, error
+
+
+def error_message(error: object) -> str:
+    """The message in the error object of a server, whatever its form."""
+    if isinstance(error, dict):
+        inner = error.get("error", error)
+        message = inner.get("message") or inner.get("detail") if isinstance(inner, dict) else inner
+        return str(message or inner)
+    return str(error)
 
 
 def is_about_length(error: EngineRejected) -> bool:
@@ -170,6 +179,11 @@ class ServerErrors:
         """The stream ended after the first token and before the path's end."""
         reason = f" ({self.clean(str(error)) or type(error).__name__})" if error is not None else ""
         return EngineError(f"{self.shown} broke off in the middle of a path{reason}")
+
+    def invalid_reply(self, error: InvalidReply) -> EngineError:
+        """A reply that cannot be read."""
+        quoted = self.clean(error.quoted)[:LONGEST_TEXT]  # cut last: half a secret is not recognised
+        return EngineError(f"{error.before}{quoted!r}{error.after}")
 
     def wrong_protocol(self, content_type: str) -> EngineRejected:
         """A response that is not a stream of events."""

@@ -14,8 +14,9 @@ END_OF_REASONING: Final = "\n</think>\n\n"
 class MessageText:
     """Turns each event's part of a message into text."""
 
-    def __init__(self, tags: bool) -> None:
+    def __init__(self, tags: bool, closes_reasoning: bool) -> None:
         self._tags = tags  # whether reasoning is put between think tags; it is not in the rest of a path
+        self._closes_reasoning = closes_reasoning  # if a complete reply ends within it
         self._half = ""  # first half of a surrogate pair
         self._thinking = False
         self._call = -1  # the tool call that grows
@@ -33,9 +34,9 @@ class MessageText:
             text += self._with_calls(delta.tool_calls)
         return self._joined(text) if self._half or not text.isascii() else text
 
-    def end(self, *, closes_reasoning: bool) -> str:
+    def end(self, *, complete: bool) -> str:
         """What completes the text when the reply ends."""
-        closing = END_OF_REASONING if self._thinking and closes_reasoning else ""
+        closing = END_OF_REASONING if self._thinking and complete and self._closes_reasoning else ""
         return f"\ufffd{closing}" if self._half else closing
 
     def _with_reasoning(self, delta: Delta) -> str:

@@ -14,6 +14,7 @@ from sureenough.engines.openai.wire import (
     DONE,
     FINISH_REASONS,
     Choice,
+    InvalidReply,
     Logprobs,
     Monitored,
     TokenCounts,
@@ -33,11 +34,12 @@ class ReplyParser:
     """Parses one reply; `feed` returns what arrived, `last` ends the path."""
 
     def __init__(
-        self, k: int, signals: bool, limit: int | None = None, *, tags: bool = True, sampled: bool = False
-    ) -> None:
+        self, k: int, signals: bool, limit: int | None = None, *,
+        tags: bool = True, closes_reasoning: bool = True, sampled: bool = False,
+    ) -> None:  # fmt: skip
         self.k, self.signals = k, signals
         self._sampled: list[float] | None = [] if sampled and signals else None  # log-probabilities of sampled tokens
-        self._message = MessageText(tags)
+        self._message = MessageText(tags, closes_reasoning)
         self.limit = limit or LONGEST_PATH
         self._closes_at_limit = limit is None  # else the server knows the limit, and ends the path there itself
         self.watched = False  # by the server, which then sends no candidates, and all text in one event
@@ -152,7 +154,7 @@ class ReplyParser:
         unseen = 0 if self.full else self._pieces if completion is None else max(0, completion - self.tokens)
         self.tokens += unseen
         finish = FINISH_REASONS[self.finish or "stop"]
-        text = self._message.end(closes_reasoning=self.finish is not None and finish == "stop")
+        text = self._message.end(complete=self.finish is not None and finish == "stop")
         estimated = completion is None and (not self.signals or self._pieces > 0 or self._estimated)
         end = Chunk(text=text, unread=unseen, finish=finish, stopped=self._stopped, estimated=estimated)
         end.prompt_tokens, end.cached_tokens = prompt, cached
@@ -181,9 +183,7 @@ class ReplyParser:
         if self.tokens + self._pieces > self.limit:
             self._cut(text)
         if self.finish is not None and self.finish not in FINISH_REASONS:
-            raise EngineError(
-                f"the server ended a path with finish_reason {self.finish[:40]!r}; its text is incomplete"
-            )
+            raise InvalidReply("the server ended a path with finish_reason ", self.finish, "; its text is incomplete")
 
     def _cut(self, text: str) -> None:
         """Drop what this event brought beyond the limit, so that a path does not depend on how its tokens are sent."""

@@ -15,6 +15,15 @@ from sureenough.engines.base import Prompt
 from sureenough.engines.openai.logprobs import FLOOR, floored
 from sureenough.errors import EngineError, UsageError
 from sureenough.json_text import HOLDS_HALF
+from sureenough.redact import HIDDEN
+
+
+class InvalidReply(EngineError):
+    """A reply that cannot be read, and the text of the server that the message quotes once that is free of secrets."""
+
+    def __init__(self, before: str, quoted: str, after: str = "") -> None:
+        super().__init__(f"{before}{HIDDEN}{after}")
+        self.before, self.quoted, self.after = before, quoted, after
 
 
 class Candidate(msgspec.Struct, gc=False):
@@ -150,7 +159,7 @@ def decode(data: bytes) -> Message:
         with suppress(ValueError, msgspec.ValidationError):
             return msgspec.convert(_without_nulls(json.loads(data.decode("utf-8", "replace"))), Message)
     # Raised out here, so that a thousand frames of a RecursionError are not kept with it.
-    raise EngineError(f"the server sent an event that is not part of a reply: {data[:80].decode('utf-8', 'replace')!r}")
+    raise InvalidReply("the server sent an event that is not part of a reply: ", data.decode("utf-8", "replace"))
 
 
 def _without_nulls(value: Any) -> Any:
@@ -192,7 +201,10 @@ class TokenCounts(NamedTuple):
         """The counts of the `usage` of a reply."""
         details = usage.prompt_tokens_details
         counts = usage.prompt_tokens, usage.completion_tokens, None if details is None else details.cached_tokens
-        return cls(*(count if count is not None and 0 <= count < LARGEST_COUNT else None for count in counts))
+        prompt, completion, cached = (
+            count if count is not None and 0 <= count < LARGEST_COUNT else None for count in counts
+        )
+        return cls(prompt, completion, None if prompt is None or cached is None else min(cached, prompt))
 
 
 def token_count(choice: Choice) -> int:
@@ -200,15 +212,6 @@ def token_count(choice: Choice) -> int:
     if choice.logprobs is not None:
         return len(choice.logprobs.content or choice.logprobs.top_logprobs or ())
     return bool(choice.text or (choice.delta and choice.delta.content))
-
-
-def error_message(error: object) -> str:
-    """The message in the error object of a server, whatever its form."""
-    if isinstance(error, dict):
-        inner = error.get("error", error)
-        message = inner.get("message") or inner.get("detail") if isinstance(inner, dict) else inner
-        return str(message or inner)
-    return str(error)
 
 
 def without_limit(sampling: dict[str, Any], *, chat: bool) -> dict[str, Any]:

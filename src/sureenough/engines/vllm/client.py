@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from sureenough.core.events import Summary
 from sureenough.engines.base import Prompt, WatchOptions
 from sureenough.engines.openai.errors import TransportError
+from sureenough.engines.openai.wire import InvalidReply
 from sureenough.engines.vllm.path_record import UNKNOWN_PATH, Progress, parse_summary
 from sureenough.engines.vllm.progress_poller import PolledReply, ProgressPoller, SupportsRead
 from sureenough.engines.vllm.protocol import (
@@ -29,7 +30,6 @@ from sureenough.engines.vllm.protocol import (
     WatchRequest,
     is_countable,
 )
-from sureenough.errors import EngineError
 
 if TYPE_CHECKING:
     import aiohttp
@@ -90,7 +90,7 @@ class MonitorClient:
         except ValueError as error:
             reason = str(error)
         self._unreadable |= record is None or reason == UNKNOWN_PATH
-        raise EngineError(f"the server watched a path, but its record could not be read: {reason[:200]}")
+        raise InvalidReply("the server watched a path, but its record could not be read: ", reason)
 
     async def report_cancelled(self, watch: WatchRequest, options: WatchOptions, counted: int) -> None:
         """Count the tokens of a cancelled path that the server generated after the last that we heard of."""

@@ -94,11 +94,12 @@ class VLLM:
         request = None if watch is None else WatchRequest.of(request_id, watch, signals=prompt.signals)
         prompt_ids = self._prompt_ids(prompt)
         sequence: TokenSequence | None = None
-        if prompt.growing_text and request is None and self._decodes(self._sampling.get("stop")):
+        stop = bool(self._sampling.get("stop"))
+        if prompt.growing_text and request is None and self._decodes(stop=stop):
             sequence = self._loaded.sampled.begin(prompt_ids, ())
             self._loaded.sampled.keep(prompt_ids, sequence)  # now: probes continue paths that still grow
         path = GrowingPath(sequence)
-        decoded = {"detokenize": prompt.growing_text and sequence is None}
+        decoded = {"detokenize": (prompt.growing_text or stop) and sequence is None}
         signals = prompt.signals and request is None
         params = self._params(len(prompt_ids), seed, k=K if signals else None, request=request, changes=decoded)
         try:
@@ -116,7 +117,7 @@ class VLLM:
                 await self._loaded.report_cancelled(request_id, path.tokens, watch.report_unheard)
             raise
         last = path.last(len(prompt_ids))
-        if not prompt.growing_text:
+        if not decoded["detokenize"] and sequence is None:
             last.text = self._loaded.tokenizer.decode(path.ids, skip_special_tokens=True)
         if request is not None and request.record:
             last.summary = await self._loaded.summary(request, len(path.ids))
@@ -138,9 +139,10 @@ class VLLM:
             yield Chunk(finish="length")
             return
         k = None if not prompt.signals else K if options.confidence else 0
-        params = self._params(len(ids), seed, k=k, request=None, changes=options.sampling())
-        decodes = self._decodes(options.stop)
-        params.detokenize, path = not decodes, GrowingPath(sequence if decodes else None)
+        changes = options.sampling(self._sampling)
+        decodes = self._decodes(stop=bool((self._sampling | changes).get("stop")))
+        changes["detokenize"], path = not decodes, GrowingPath(sequence if decodes else None)
+        params = self._params(len(ids), seed, k=k, request=None, changes=changes)
         try:
             generated = self._loaded.engine.generate(
                 {"prompt_token_ids": ids}, params, f"rest-{next(self._request_numbers):08}"
@@ -164,7 +166,7 @@ class VLLM:
         last: str = self._loaded.tokenizer.decode(self._prompt_ids(prompt)[-2 * len(THINK_TAG) :])
         return last.rstrip().endswith(THINK_TAG)
 
-    def _decodes(self, stop: Any) -> bool:
+    def _decodes(self, *, stop: bool) -> bool:
         """Whether the text of a path is decoded here as it grows, since vLLM does not have to look for a stop text.
 
         Here each token is decoded once, and then known; vLLM decodes every token, and each of its candidates.
@@ -202,10 +204,13 @@ class VLLM:
             )
         sampling = {"max_tokens": self.max_path_tokens or remaining, "seed": seed, **self._sampling, **changes}
         group = {GROUP_ARGUMENT: self.stream_interval} if self.stream_interval > 1 else None
-        return SamplingParams(
-            **sampling | {"max_tokens": min(remaining, sampling["max_tokens"])},
-            logprobs=k,
-            flat_logprobs=True,
-            output_kind=RequestOutputKind.DELTA if request is None else RequestOutputKind.FINAL_ONLY,
-            extra_args=group if request is None else request.to_arguments(),
-        )
+        try:
+            return SamplingParams(
+                **sampling | {"max_tokens": min(remaining, sampling["max_tokens"])},
+                logprobs=k,
+                flat_logprobs=True,
+                output_kind=RequestOutputKind.DELTA if request is None else RequestOutputKind.FINAL_ONLY,
+                extra_args=group if request is None else request.to_arguments(),
+            )
+        except (ValueError, TypeError) as error:  # a value or a name that vLLM does not know
+            raise EngineRejected(f"vLLM refused the sampling parameters: {error}") from None
