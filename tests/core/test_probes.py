@@ -56,6 +56,13 @@ def test_the_options_are_part_of_the_strategy_string() -> None:
         resolve("ac:every=64")
 
 
+def test_a_path_that_has_ended_is_not_probed_about_tokens_that_its_server_counted_afterwards() -> None:
+    run = probing()
+    assert run.receive(Tokens(0, unread=2_000_000_000, last=True)) == []
+    run.receive(ended(0, "a"))
+    assert run.snapshot().paths[0].answer == "a"
+
+
 def test_tokens_without_signals_reach_a_probe_as_well() -> None:
     run = probing()
     assert run.receive(Tokens(0, unread=9)) == [Probe(0, 4, 24)]

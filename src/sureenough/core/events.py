@@ -72,6 +72,7 @@ class Tokens(NamedTuple):
     tokens: Sequence[Token] = ()
     unread: int = 0  # further tokens that came without signals: they can be counted, not read
     more: bool = False  # it is known to grow on, as it is of a recording
+    last: bool = False  # it has ended with them
 
 
 class Ended(NamedTuple):

@@ -39,8 +39,8 @@ class GrowingText:
         self._tokens = 0
 
     def add(self, chunk: Chunk) -> None:
-        """Take the text of a chunk: token by token if its tokens have it, else in one piece."""
-        texts = [token.text for token in chunk]
+        """Take the text of a chunk: token by token if it is known so, else in one piece."""
+        texts = chunk.pieces or [token.text for token in chunk]
         pieces = texts if "".join(texts) == chunk.text else [chunk.text]
         self._pieces += [(self._tokens + n, piece) for n, piece in enumerate(pieces)]
         self._tokens += len(chunk) + chunk.unread

@@ -101,8 +101,8 @@ class Chunk(list[Token]):
     """Tokens that arrived together, and what arrived with them."""
 
     __slots__ = (
-        "beyond", "cached_tokens", "closed", "estimated", "finish", "logprobs", "prompt_tokens", "stopped", "summary",
-        "tail", "text", "unread",
+        "beyond", "cached_tokens", "closed", "estimated", "finish", "logprobs", "pieces", "prompt_tokens", "stopped",
+        "summary", "tail", "text", "unread",
     )  # fmt: skip
 
     def __init__(
@@ -135,6 +135,7 @@ class Chunk(list[Token]):
         self.beyond = beyond  # tokens past the path's limit: generated, but not part of the path
         self.closed = closed  # the engine closed the stream at the path's limit; the server may have generated more
         self.logprobs = logprobs  # of the sampled tokens; only continuations have them
+        self.pieces: Sequence[str] = ()  # the text of each unread token, if it is known
 
 
 def as_chunk(tokens: Sequence[Token]) -> Chunk:
