@@ -23,10 +23,10 @@ from typing import Any, NamedTuple
 import psutil
 
 from sureenough.drivers.record import RecordQuestion, record
-from sureenough.engines.base import Prompt
 from sureenough.engines.load_balancer import LoadBalancer
 from sureenough.engines.local.engine import Local
 from sureenough.engines.openai.client import OpenAI
+from sureenough.engines.requests import Prompt
 from sureenough.pools.path import RecordedPath
 
 

@@ -31,8 +31,8 @@ import uvicorn
 
 from sureenough.core.confidence.columns import RESULT_COLUMNS
 from sureenough.core.pruning import Gate
-from sureenough.engines.base import Prompt, WatchOptions
 from sureenough.engines.openai.client import OpenAI
+from sureenough.engines.requests import Prompt, WatchOptions
 from sureenough.engines.vllm import client
 from sureenough.engines.vllm.protocol import SOCKET_ENV
 from sureenough.engines.vllm.server.middleware import RecordsMiddleware

@@ -17,7 +17,7 @@ import sureenough as se
 from local_server import serving
 from sureenough.answers import extract
 from sureenough.engines import Engine
-from sureenough.engines.base import Chunk
+from sureenough.engines.requests import Chunk
 
 QUESTION = "Solve for x: 13(12x-74)+13=59x+10885."
 

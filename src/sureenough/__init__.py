@@ -20,7 +20,7 @@ if TYPE_CHECKING:  # `X as X` is what type checkers take for an export
     from sureenough.core.outcome import Outcome as Outcome, Spent as Spent
     from sureenough.core.session import Session as Session
     from sureenough.core.strategy import Strategy as Strategy
-    from sureenough.engines.base import Prompt as Prompt
+    from sureenough.engines.requests import Prompt as Prompt
     from sureenough.engines.local.engine import Local as Local
     from sureenough.engines.openai.client import OpenAI as OpenAI
     from sureenough.errors import (
@@ -49,7 +49,7 @@ _MODULES: Final = {
     "core.outcome": ("Outcome", "Spent"),
     "core.session": ("Session",),
     "core.strategy": ("Strategy",),
-    "engines.base": ("Prompt",),
+    "engines.requests": ("Prompt",),
     "engines.local.engine": ("Local",),
     "engines.openai.client": ("OpenAI",),
     "errors": (

@@ -22,7 +22,8 @@ from sureenough.drivers.blocking import run_blocking
 from sureenough.drivers.judging import classes_or_own, recorded_classes
 from sureenough.drivers.live import run as run_live
 from sureenough.drivers.observers import Observer
-from sureenough.engines.base import Engine, Prompt, SupportsStream, as_engine
+from sureenough.engines.base import Engine, SupportsStream, as_engine
+from sureenough.engines.requests import Prompt
 from sureenough.errors import UsageError
 from sureenough.pools import Learner, RecordedPath
 from sureenough.pools.learner import LearnerKey, as_learner

@@ -21,7 +21,8 @@ from sureenough.core.session import Session
 from sureenough.core.strategy import Strategy
 from sureenough.drivers.allocate import ALLOCATED, AllocatedQuestion, replay_allocation, run_allocation
 from sureenough.drivers.blocking import run_blocking
-from sureenough.engines.base import Engine, Prompt, SupportsStream, as_engine
+from sureenough.engines.base import Engine, SupportsStream, as_engine
+from sureenough.engines.requests import Prompt
 from sureenough.errors import UsageError
 from sureenough.pools import Journal, Learner, RecordedPath, scan_together
 from sureenough.pools.learner import LearnerKey, as_learner

@@ -23,12 +23,12 @@ from yarl import URL
 from sureenough.bench.plan import read_plan
 from sureenough.drivers.run_log import RunView
 from sureenough.drivers.run_log_files import read_log
-from sureenough.engines.base import Chunk
 from sureenough.engines.openai import sse
 from sureenough.engines.openai.errors import ServerErrors, StreamError
 from sureenough.engines.openai.parser import ReplyParser
 from sureenough.engines.openai.sse import SSEParser
 from sureenough.engines.openai.wire import decode
+from sureenough.engines.requests import Chunk
 from sureenough.engines.vllm.path_record import parse_summary
 from sureenough.engines.vllm.protocol import ARGUMENTS, is_watchable, parse_watch_arguments
 from sureenough.errors import EngineError, TraceError, UsageError

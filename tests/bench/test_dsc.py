@@ -17,7 +17,8 @@ from sureenough.bench.experiments.dsc import read_difficulties
 from sureenough.cli import app
 from sureenough.core.events import Token
 from sureenough.drivers.difficulty import batches, rank_difficulty, read_order
-from sureenough.engines.base import Chunk, Engine, Prompt
+from sureenough.engines.base import Engine
+from sureenough.engines.requests import Chunk, Prompt
 from sureenough.errors import EngineError, EngineRejected, UsageError
 from tests.bench.making import inputs, make_pool
 from tests.bench.typed import environ, questions

@@ -15,7 +15,8 @@ import pytest
 from sureenough.core.events import Token
 from sureenough.drivers.difficulty import DifficultyRanking, rank_difficulty
 from sureenough.drivers.difficulty_journal import Reply, ReplyJournal, question_terms
-from sureenough.engines.base import Chunk, Engine, Prompt
+from sureenough.engines.base import Engine
+from sureenough.engines.requests import Chunk, Prompt
 from sureenough.errors import EngineError, EngineUnavailable, TraceError, UsageError
 from sureenough.pools.json_lines import encode
 from tests.bench.typed import environ, questions

@@ -20,8 +20,9 @@ from sureenough.drivers import replay
 from sureenough.drivers.live import run
 from sureenough.drivers.lockstep import lockstep
 from sureenough.drivers.record import RecordQuestion, record
-from sureenough.engines.base import Chunk, Engine, Prompt
+from sureenough.engines.base import Engine
 from sureenough.engines.recorded import Recorded
+from sureenough.engines.requests import Chunk, Prompt
 from sureenough.errors import TraceError, UsageError
 from sureenough.pools import Journal, Pool, PoolInfo, Question, RecordedPath, write_pool
 from sureenough.pools.journal import write_journal_pool

@@ -14,8 +14,8 @@ from sureenough.core.events import Summary, Token
 from sureenough.core.weights import ByBorda
 from sureenough.data import BUILTIN_POOL
 from sureenough.engines import Chunk, Engine, Prompt, Recorded
-from sureenough.engines.base import WatchOptions
 from sureenough.engines.fake import Step
+from sureenough.engines.requests import WatchOptions
 from sureenough.errors import EngineError, UsageError
 from sureenough.pools import Question, RecordedPath
 from tests.drivers.test_live import NUMBER, go, scripted, tokens

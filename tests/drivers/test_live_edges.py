@@ -22,8 +22,9 @@ from sureenough.drivers.live import run
 from sureenough.drivers.observers import ObservedEvent
 from sureenough.drivers.record import RecordQuestion, RecordResult, record
 from sureenough.engines import Chunk, Engine, Fake, Prompt
-from sureenough.engines.base import ExtendOptions, TokenStream, as_engine
+from sureenough.engines.base import as_engine
 from sureenough.engines.fake import Step
+from sureenough.engines.requests import ExtendOptions, TokenStream
 from sureenough.errors import CannotExtend
 from sureenough.pools.journal import Journal
 from sureenough.spec import resolve

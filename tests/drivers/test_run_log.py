@@ -16,7 +16,8 @@ from sureenough.core.events import Summary
 from sureenough.drivers.run_log import LogLine, RunView
 from sureenough.drivers.run_log_files import INCOMPLETE, LINE_BYTES, read_ends, read_log, save_log
 from sureenough.drivers.run_log_writer import RunLogWriter
-from sureenough.engines.base import Chunk, Engine
+from sureenough.engines.base import Engine
+from sureenough.engines.requests import Chunk
 from sureenough.errors import EngineRejected, TraceError
 
 HEAD = b'{"schema":2,"run":{"question":"q"}}'

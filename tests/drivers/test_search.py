@@ -22,9 +22,10 @@ from sureenough.drivers.run_log_writer import RunLogWriter
 from sureenough.drivers.search import Branch
 from sureenough.drivers.transcripts import WinnerTranscript
 from sureenough.engines import Chunk, Engine, Fake, Prompt
-from sureenough.engines.base import ExtendOptions, SharedEngine
+from sureenough.engines.base import SharedEngine
 from sureenough.engines.fake import Step
 from sureenough.engines.load_balancer import LoadBalancer
+from sureenough.engines.requests import ExtendOptions
 from sureenough.errors import CannotExtend, EngineError, EngineRejected, EngineUnavailable, MissingLogprobs, UsageError
 from sureenough.pools import RecordedPath
 from sureenough.spec import resolve

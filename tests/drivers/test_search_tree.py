@@ -20,8 +20,8 @@ from sureenough.drivers.run_log_writer import RunLogWriter
 from sureenough.drivers.search_tree import MOST_BRANCHES, SHOWN, SearchTree
 from sureenough.drivers.transcripts import WinnerTranscript
 from sureenough.engines import Chunk, Fake, Prompt
-from sureenough.engines.base import ExtendOptions, TokenStream, as_chunk
 from sureenough.engines.fake import Step
+from sureenough.engines.requests import ExtendOptions, TokenStream, as_chunk
 from sureenough.spec import resolve
 from tests.core.probing import known
 from tests.core.searching import line

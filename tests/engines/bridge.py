@@ -10,7 +10,8 @@ from collections.abc import AsyncGenerator, Coroutine, Sequence
 from typing import Any
 
 from sureenough.core.events import Token
-from sureenough.engines.base import Engine, ExtendOptions, Prompt
+from sureenough.engines.base import Engine
+from sureenough.engines.requests import ExtendOptions, Prompt
 
 
 class Bridge(Engine):

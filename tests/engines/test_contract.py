@@ -19,7 +19,8 @@ from sureenough.core.options import RunOptions
 from sureenough.core.session import Session
 from sureenough.drivers.live import run
 from sureenough.engines import Chunk, Engine, Prompt
-from sureenough.engines.base import ExtendOptions, opened
+from sureenough.engines.base import opened
+from sureenough.engines.requests import ExtendOptions
 from sureenough.errors import CannotExtend, EngineError, MissingLogprobs
 from sureenough.spec import resolve
 from tests.engines.makers import ENGINES, PROMPT, SEEDS, Held, Trouble

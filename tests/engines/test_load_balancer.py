@@ -16,10 +16,11 @@ from sureenough.core.session import Session
 from sureenough.drivers.live import run
 from sureenough.drivers.record import RecordQuestion, record
 from sureenough.engines import Fake, Prompt, load_balancer
-from sureenough.engines.base import Engine, ExtendOptions, opened
+from sureenough.engines.base import Engine, opened
 from sureenough.engines.fake import Step
 from sureenough.engines.load_balancer import LoadBalancer
 from sureenough.engines.openai.client import OpenAI
+from sureenough.engines.requests import ExtendOptions
 from sureenough.engines.server_loads import ServerCounts
 from sureenough.errors import EngineError, EngineUnavailable, UsageError
 from sureenough.pools.path import RecordedPath

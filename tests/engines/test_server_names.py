@@ -9,9 +9,10 @@ import pytest
 
 from sureenough.api import ask
 from sureenough.core.events import Token
-from sureenough.engines.base import Chunk, Engine, ExtendOptions, Prompt, opened
+from sureenough.engines.base import Engine, opened
 from sureenough.engines.load_balancer import LoadBalancer
 from sureenough.engines.openai.client import OpenAI, Timeouts
+from sureenough.engines.requests import Chunk, ExtendOptions, Prompt
 from sureenough.errors import EngineError, EngineRejected, EngineUnavailable, MissingLogprobs
 from tests.engines.misbehaving import Manner, Server, serving
 

@@ -13,8 +13,8 @@ import pytest
 import sureenough as se
 from sureenough.core.events import Summary
 from sureenough.engines import Chunk, Prompt
-from sureenough.engines.base import ExtendOptions, WatchOptions
 from sureenough.engines.openai.client import OpenAI
+from sureenough.engines.requests import ExtendOptions, WatchOptions
 from sureenough.problems import generate
 from tests.engines.bridge import Bridge
 from tests.engines.makers import BRIDGE

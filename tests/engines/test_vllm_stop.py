@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from sureenough.engines import Prompt
-from sureenough.engines.base import ExtendOptions, TokenStream
+from sureenough.engines.requests import ExtendOptions, TokenStream
 from sureenough.engines.vllm import in_process
 from sureenough.engines.vllm.sampled_tokens import SampledTokens
 from sureenough.engines.vllm.token_texts import TokenTexts

@@ -8,7 +8,8 @@ import os
 from collections.abc import AsyncGenerator, Sequence
 
 from sureenough.core.events import Token
-from sureenough.engines.base import Chunk, Engine, Prompt
+from sureenough.engines.base import Engine
+from sureenough.engines.requests import Chunk, Prompt
 from sureenough.errors import EngineUnavailable
 
 FULL = "SUREENOUGH_TEST_FULL_DISK"

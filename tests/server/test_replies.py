@@ -9,7 +9,7 @@ import pytest
 
 from sureenough.api import replay
 from sureenough.drivers.transcripts import Transcript
-from sureenough.engines.base import Prompt
+from sureenough.engines.requests import Prompt
 from sureenough.pools import RecordedPath
 from sureenough.server.replies import ReplyWriter, RunResult, consensus_details, usage
 from sureenough.server.request_reader import ConsensusRequest

@@ -17,8 +17,9 @@ from sureenough.cli.learned import LearnedStates, LearnFile, StateFolder
 from sureenough.cli.option_groups import with_options
 from sureenough.cli.terminal import echo
 from sureenough.cli.width_timing import TOKENS, check_width
-from sureenough.engines.base import Engine, Prompt
+from sureenough.engines.base import Engine
 from sureenough.engines.load_balancer import LoadBalancer
+from sureenough.engines.requests import Prompt
 from sureenough.engines.server_loads import ServerCounts
 from sureenough.errors import EngineError
 

@@ -11,12 +11,12 @@ from typing import Final, NamedTuple
 from sureenough.core.events import Ended, Fate, Tokens
 from sureenough.core.options import RunOptions
 from sureenough.core.session import Session
-from sureenough.engines.base import Chunk, ExtendOptions, Prompt, TokenStream
 from sureenough.engines.openai.connection import OpenAIConnection
 from sureenough.engines.openai.errors import ServerBusy, TransportError
 from sureenough.engines.openai.logprobs import RepeatCounter
 from sureenough.engines.openai.parser import ReplyParser
 from sureenough.engines.openai.wire import DONE, InvalidReply, candidates, decode, request
+from sureenough.engines.requests import Chunk, ExtendOptions, Prompt, TokenStream
 from sureenough.spec import resolve
 
 PROMPT: Final = Prompt.user("Name a colour, then count from one to one hundred in words, slowly.")

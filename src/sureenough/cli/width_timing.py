@@ -12,7 +12,8 @@ from typing import Final
 from sureenough.cli.doctor_checks import Check
 from sureenough.cli.doctor_samples import PROMPT
 from sureenough.core.events import path_seed
-from sureenough.engines.base import Engine, Prompt
+from sureenough.engines.base import Engine
+from sureenough.engines.requests import Prompt
 
 MOST_PATHS: Final = 256
 TOKENS: Final = 48

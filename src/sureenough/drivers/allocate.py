@@ -16,8 +16,9 @@ from sureenough.core.session import Session
 from sureenough.drivers.judging import extract_or_abstain
 from sureenough.drivers.live import run
 from sureenough.drivers.record import CollectedPath
-from sureenough.engines.base import Engine, Prompt, SharedEngine, TokenStream, as_chunk, opened
+from sureenough.engines.base import Engine, SharedEngine, opened
 from sureenough.engines.recorded import chunks_of
+from sureenough.engines.requests import Prompt, TokenStream, as_chunk
 from sureenough.pools import Journal, RecordedPath, SummarisedPath
 
 ALLOCATED: Final = "sure:delta=0"

@@ -12,7 +12,8 @@ import numpy as np
 
 from sureenough.core.events import path_seed
 from sureenough.drivers.difficulty_journal import Reply, ReplyJournal
-from sureenough.engines.base import Engine, Prompt, as_chunk, opened
+from sureenough.engines.base import Engine, opened
+from sureenough.engines.requests import Prompt, as_chunk
 from sureenough.errors import EngineError, EngineRejected, EngineUnavailable, SureEnoughError, UsageError
 
 BATCH: Final = 8

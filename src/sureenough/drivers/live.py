@@ -43,7 +43,8 @@ from sureenough.drivers.path_failures import PathFailures, Work
 from sureenough.drivers.path_stream import PathStream
 from sureenough.drivers.probes import LiveProbes
 from sureenough.drivers.search import LiveSearch, SearchCallbacks
-from sureenough.engines.base import Chunk, Engine, Prompt, as_chunk, opened
+from sureenough.engines.base import Engine, opened
+from sureenough.engines.requests import Chunk, Prompt, as_chunk
 from sureenough.errors import UsageError
 from sureenough.spec import render
 

@@ -11,7 +11,8 @@ from sureenough.drivers.path_stream import PathStream
 from sureenough.drivers.probes import LiveProbes
 from sureenough.drivers.prompt_growth import PromptGrowth
 from sureenough.drivers.search import LiveSearch
-from sureenough.engines.base import Chunk, Engine
+from sureenough.engines.base import Engine
+from sureenough.engines.requests import Chunk
 from sureenough.errors import EngineError
 
 

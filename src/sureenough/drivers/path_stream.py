@@ -11,7 +11,7 @@ import numpy as np
 from sureenough.core.events import Start, Summary, Tokens
 from sureenough.core.pruning import Gate
 from sureenough.drivers.observers import PathConfidence, PathText, PathTruncated
-from sureenough.engines.base import Chunk, Prompt, WatchOptions
+from sureenough.engines.requests import Chunk, Prompt, WatchOptions
 
 
 @dataclass(slots=True, eq=False)

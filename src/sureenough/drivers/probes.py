@@ -14,7 +14,8 @@ from sureenough.core.events import Probe, Probed, path_seed
 from sureenough.core.probing import LONGEST_PROBE, ProbeReply
 from sureenough.drivers.judging import extract_in_run
 from sureenough.drivers.prompt_growth import PromptGrowth
-from sureenough.engines.base import THINK_TAG, Chunk, Engine, ExtendOptions, Prompt, as_chunk
+from sureenough.engines.base import Engine
+from sureenough.engines.requests import THINK_TAG, Chunk, ExtendOptions, Prompt, as_chunk
 from sureenough.errors import EngineError, EngineRejected, MissingLogprobs
 from sureenough.pools import RecordedProbe
 

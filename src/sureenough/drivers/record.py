@@ -17,7 +17,8 @@ from sureenough.core.events import path_seed
 from sureenough.drivers.executor import Executor, InProcess, OpenExecutor
 from sureenough.drivers.judging import PoolVerdicts, extract_in_run
 from sureenough.drivers.probes import MISREAD, GrowingText, PathProbes
-from sureenough.engines.base import Chunk, Engine, Prompt, WatchOptions, as_chunk
+from sureenough.engines.base import Engine
+from sureenough.engines.requests import Chunk, Prompt, WatchOptions, as_chunk
 from sureenough.errors import EngineError, EngineRejected, EngineUnavailable, MissingLogprobs, UsageError
 from sureenough.json_text import mend
 from sureenough.pools import PoolInfo, RecordedPath, RecordedProbe

@@ -11,7 +11,8 @@ from typing import NamedTuple
 from sureenough.core.events import Adopt, Compute, Computed, Extend, Extended, Sampled, Token
 from sureenough.core.search import Continuation
 from sureenough.drivers.prompt_growth import PromptGrowth
-from sureenough.engines.base import Chunk, Engine, ExtendOptions, Prompt, as_chunk
+from sureenough.engines.base import Engine
+from sureenough.engines.requests import Chunk, ExtendOptions, Prompt, as_chunk
 from sureenough.errors import MissingLogprobs
 
 

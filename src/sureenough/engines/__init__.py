@@ -9,13 +9,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from sureenough.engines.base import Chunk, Engine, Prompt
+    from sureenough.engines.base import Engine
     from sureenough.engines.fake import Fake
     from sureenough.engines.recorded import Recorded
+    from sureenough.engines.requests import Chunk, Prompt
 
 __all__ = ["Chunk", "Engine", "Fake", "Prompt", "Recorded"]
 
-_MODULES: Final = {"Chunk": "base", "Engine": "base", "Prompt": "base", "Fake": "fake", "Recorded": "recorded"}
+_MODULES: Final = {"Chunk": "requests", "Engine": "base", "Prompt": "requests", "Fake": "fake", "Recorded": "recorded"}
 
 
 def __getattr__(name: str) -> Any:

@@ -8,7 +8,8 @@ from contextlib import aclosing
 from math import log
 
 from sureenough.core.events import Token
-from sureenough.engines.base import Chunk, Engine, ExtendOptions, Prompt, TokenStream
+from sureenough.engines.base import Engine
+from sureenough.engines.requests import Chunk, ExtendOptions, Prompt, TokenStream
 from sureenough.errors import CannotExtend
 
 Step = Sequence[Token] | float | BaseException  # tokens to send, seconds to wait, or an error to raise

@@ -16,16 +16,8 @@ from operator import is_
 from typing import Any, Final
 from zlib import crc32
 
-from sureenough.engines.base import (
-    ClosedEngine,
-    Engine,
-    ExtendOptions,
-    Prompt,
-    StartRequest,
-    SupportsStream,
-    TokenStream,
-    as_engine,
-)
+from sureenough.engines.base import ClosedEngine, Engine, StartRequest, SupportsStream, as_engine
+from sureenough.engines.requests import ExtendOptions, Prompt, TokenStream
 from sureenough.engines.server_loads import SKIP_SECONDS, ServerCounts, ServerLoads
 from sureenough.errors import EngineError, EngineRejected, EngineUnavailable, MissingLogprobs, UsageError
 

@@ -6,7 +6,8 @@ import asyncio
 from collections.abc import Iterator, Sequence
 
 from sureenough.core.events import Token, path_seed
-from sureenough.engines.base import Chunk, Engine, Prompt, TokenStream
+from sureenough.engines.base import Engine
+from sureenough.engines.requests import Chunk, Prompt, TokenStream
 from sureenough.errors import EngineRejected, MissingLogprobs
 from sureenough.pools import RecordedPath
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from string import Formatter
 from typing import Any
 
-from sureenough.engines.base import Message, Prompt
+from sureenough.engines.requests import Message, Prompt
 from sureenough.errors import UsageError
 from sureenough.server.errors import bad_request
 from sureenough.server.request_schema import CompletionFields

@@ -11,7 +11,7 @@ from sureenough.answers import Judge, resolve_kind
 from sureenough.answers.json_kind import Json
 from sureenough.core.options import RunOptions, with_implied
 from sureenough.core.strategy import Strategy
-from sureenough.engines.base import Prompt
+from sureenough.engines.requests import Prompt
 from sureenough.errors import UsageError
 from sureenough.server.errors import ApiError, bad_request
 from sureenough.server.model_names import ModelName, split_model_name

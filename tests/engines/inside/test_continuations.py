@@ -14,7 +14,7 @@ import pytest
 
 import sureenough as se
 from sureenough.drivers.probes import BOX
-from sureenough.engines.base import ExtendOptions, Prompt, as_chunk
+from sureenough.engines.requests import ExtendOptions, Prompt, as_chunk
 from sureenough.engines.vllm import in_process
 from sureenough.engines.vllm.sampled_tokens import SampledTokens
 from sureenough.engines.vllm.token_texts import TokenTexts

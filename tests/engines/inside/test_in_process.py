@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from sureenough.engines.base import Chunk, ExtendOptions, Prompt, as_engine
+from sureenough.engines.base import as_engine
+from sureenough.engines.requests import Chunk, ExtendOptions, Prompt
 from sureenough.engines.vllm import in_process
 from sureenough.engines.vllm.protocol import SOCKET_ENV, WINDOW_ENV
 from sureenough.engines.vllm.sampled_tokens import SampledTokens

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from sureenough.core.events import Summary
-from sureenough.engines.base import Chunk, ExtendOptions, Prompt, WatchOptions, as_chunk
+from sureenough.engines.requests import Chunk, ExtendOptions, Prompt, WatchOptions, as_chunk
 from sureenough.engines.vllm import in_process
 from sureenough.engines.vllm.protocol import WatchRequest
 from sureenough.engines.vllm.sampled_tokens import SampledTokens

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from sureenough.core.pruning import Gate
-from sureenough.engines.base import WatchOptions
+from sureenough.engines.requests import WatchOptions
 from sureenough.engines.vllm.path_record import PathRecord, parse_summary
 from sureenough.engines.vllm.protocol import (
     RECORDS_ENV,

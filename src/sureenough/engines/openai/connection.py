@@ -13,7 +13,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from sureenough.engines.base import THINK_TAG, Chunk, Engine, ExtendOptions, Prompt, TokenStream
+from sureenough.engines.base import Engine
 from sureenough.engines.openai.errors import (
     RETRIED_STATUSES,
     ConnectError,
@@ -28,6 +28,7 @@ from sureenough.engines.openai.parser import ReplyParser
 from sureenough.engines.openai.retry import LONGEST_WAIT, Stalled, StallTimer, backoff, retry_after
 from sureenough.engines.openai.server_counters import ServerCounters, settled_counters
 from sureenough.engines.openai.wire import InvalidReply, request, without_limit
+from sureenough.engines.requests import THINK_TAG, Chunk, ExtendOptions, Prompt, TokenStream
 from sureenough.engines.vllm.client import MonitorClient, is_watched
 from sureenough.engines.vllm.protocol import WatchRequest
 from sureenough.errors import CannotExtend, EngineRejected

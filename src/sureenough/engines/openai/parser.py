@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, Final
 
 from sureenough.core.events import Token
-from sureenough.engines.base import Chunk
 from sureenough.engines.openai.errors import StreamError
 from sureenough.engines.openai.logprobs import CandidateCheck, append_tokens, too_few
 from sureenough.engines.openai.message_text import MessageText
@@ -23,6 +22,7 @@ from sureenough.engines.openai.wire import (
     sampled_logprobs,
     token_count,
 )
+from sureenough.engines.requests import Chunk
 from sureenough.engines.vllm.path_record import Progress
 from sureenough.errors import EngineError, MissingLogprobs
 

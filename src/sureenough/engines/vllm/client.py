@@ -17,9 +17,9 @@ from math import isfinite
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from sureenough.core.events import Summary
-from sureenough.engines.base import Prompt, WatchOptions
 from sureenough.engines.openai.errors import TransportError
 from sureenough.engines.openai.wire import InvalidReply
+from sureenough.engines.requests import Prompt, WatchOptions
 from sureenough.engines.vllm.path_record import UNKNOWN_PATH, Progress, parse_summary
 from sureenough.engines.vllm.progress_poller import PolledReply, ProgressPoller, SupportsRead
 from sureenough.engines.vllm.protocol import (

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from sureenough.core.events import Token
-from sureenough.engines.base import Chunk
 from sureenough.engines.openai.logprobs import floored, token_signals
 from sureenough.engines.openai.wire import FINISH_REASONS
+from sureenough.engines.requests import Chunk
 from sureenough.engines.vllm.path_record import Progress
 from sureenough.engines.vllm.sampled_tokens import TokenSequence
 from sureenough.errors import EngineError

@@ -13,7 +13,7 @@ from copy import copy, deepcopy
 from itertools import count
 from typing import Any, Self
 
-from sureenough.engines.base import THINK_TAG, Chunk, ExtendOptions, Prompt, TokenStream
+from sureenough.engines.requests import THINK_TAG, Chunk, ExtendOptions, Prompt, TokenStream
 from sureenough.engines.vllm.growing_path import GrowingPath
 from sureenough.engines.vllm.loaded_model import LoadedModel
 from sureenough.engines.vllm.protocol import GROUP_ARGUMENT, K, WatchRequest, is_countable
