@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from importlib.util import find_spec
 
 import pytest
 
 import sureenough as se
+from sureenough.engines.base import opened
+from sureenough.engines.requests import ExtendOptions, as_chunk
 from sureenough.problems import generate
 from tests.engines.test_vllm import bounded, engine, now
 
@@ -39,3 +42,20 @@ def test_a_search_reaches_an_answer_and_counts_what_the_server_generated(method:
     assert out.tokens.kept <= 200 * out.started
     assert out.tokens.reread > out.tokens.cached, "short beginnings do not fill a block of the cache"
     assert not [note for note in out.notes if "chat template" in note]
+
+
+def test_the_server_says_that_a_line_feed_ended_a_line() -> None:
+    async def ends() -> list[bool | None]:
+        async with opened(engine(), 1) as ready:
+            prompt, line = (
+                se.Prompt.user(PROBLEM.question),
+                ExtendOptions(max_tokens=200, stop=("\n",), temperature=0.0),
+            )
+            whole = [chunk async for chunk in ready.extend(prompt, "", replace(line, stop=()), seed=1)]
+            text = "".join(as_chunk(chunk).text for chunk in whole)
+            first = [chunk async for chunk in ready.extend(prompt, "", line, seed=1)]
+            after = [chunk async for chunk in ready.extend(prompt, text, line, seed=1)]
+            assert "\n" in text
+            return [as_chunk(chunks[-1]).stopped for chunks in (first, after)]
+
+    assert bounded(ends()) == [True, None], "vLLM says nothing if the model ended it"
