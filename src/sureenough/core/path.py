@@ -122,7 +122,7 @@ class PathState:
         """
         tokens, unread = event.tokens, event.unread
         has_signals = self._monitor is not None or self._signals is not None  # then only its end token can lack them
-        if self.tokens + len(tokens) + (0 if has_signals else unread) + event.more <= place:
+        if event.last or self.tokens + len(tokens) + (0 if has_signals else unread) + event.more <= place:
             return event, False
         room = max(0, place - self.tokens)
         head = Tokens(self.number, tokens[:room], min(unread, max(0, room - len(tokens))))

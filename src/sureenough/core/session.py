@@ -142,8 +142,7 @@ class Session:
         if self._probe_rule is not None and path.fate is None:
             if path.hold(event):
                 return []
-            if not event.last:
-                event, due = path.cut_at_probe(event, self._probe_rule.place(path.replies))
+            event, due = path.cut_at_probe(event, self._probe_rule.place(path.replies))
         self._paths.grow(path, event.tokens, event.unread)
         if path.tier is not None and path.fate is None:
             return [Cancel(path.number, Fate.PRUNED), *self._end_path(path, Fate.PRUNED)]
