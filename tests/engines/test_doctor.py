@@ -45,7 +45,7 @@ def test_a_healthy_server(reused: bool) -> None:
         (Manner(more_candidates=-15), "top-k", False, "--max-logprobs 20"),
         (Manner(repeated=True, per_chunk=4), "distinct", False, "--stream-interval 1"),
         (Manner(usage=False), "counting", None, "only received tokens are counted"),
-        (Manner(tokens=40, extends="no"), "extend", False, "vLLM, SGLang and llama.cpp"),
+        (Manner(tokens=40, extends="no"), "extend", None, "vLLM, SGLang and llama.cpp"),
         (Manner(tokens=40, extends="drops"), "extend", False, "--chat-template FILE"),
         (Manner(tokens=40, extends="drops", usage=False), "extend", False, "--chat-template FILE"),  # starts over
         (Manner(scaled=True), "raw", False, "SGLANG_RETURN_ORIGINAL_LOGPROB"),

@@ -204,8 +204,8 @@ async def check_extend(connection: OpenAIConnection) -> Check:
         if whole.tokens <= half.tokens:  # it has ended by itself
             half = await continue_path(connection, prompt, "", max(1, half.tokens // 2))
         rest = await continue_path(connection, prompt, half.text, 2 * HALF - half.tokens)
-    except CannotExtend as error:
-        return Check("extend", False, str(error), EXTEND_FIX)
+    except CannotExtend as error:  # a run that needs it ends with the same message
+        return Check("extend", None, str(error), EXTEND_FIX)
     return judge_continuation(half, whole, rest)
 
 
