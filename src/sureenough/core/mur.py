@@ -46,12 +46,12 @@ class Mur(SearchOptions):
             line = yield from self._line(text, adopted, average, steps)
             if not line.complete and not line.text:  # the path is at its limit
                 return Growth(truncated=True)
-            growth, ends = line.growth()._replace(truncated=False), False
+            growth, ends = line.growth()._replace(truncated=False), line.complete and line.stopped is False
             size += growth.size if growth.tokens else 0  # as the path counts it
             if line.complete and line.stopped is None:
                 (after,) = yield Round((Sample(text + line.text, SampleLimits(1, self.heat), size),))
                 ends = after.complete and not after.text
-            if ends or (line.complete and line.stopped is False):
+            if ends:
                 return growth
             adopted = growth.ended_line() if line.complete else growth
             text += adopted.text
