@@ -10,16 +10,21 @@ from pathlib import Path
 
 from sureenough.bench.experiments import EXPERIMENTS
 from sureenough.bench.experiments.experiment import Inputs
-from sureenough.bench.live import LiveRun, read_runs, read_terms
+from sureenough.bench.live import LiveRun, grade_live, read_runs, read_terms
 from sureenough.cli.bench_view import tables as printed
+from sureenough.datasets.load import load
+from sureenough.drivers.record import RecordQuestion
 from sureenough.errors import SureEnoughError, UsageError
 from sureenough.pools.json_lines import changed_terms, holds_lines
 
+Questions = dict[str, RecordQuestion]
 
-def show(folders: list[Path], keep: bool = False) -> None:
+
+def show(folders: list[Path], keep: bool = False, dataset: str | None = None) -> None:
     """Print tables, or one sentence on standard error, with exit code 2, that says why there are none."""
     try:
-        print_tables(folders, keep)
+        questions = [] if dataset is None else load(dataset).record_questions()
+        print_tables(folders, keep, {question.id: question for question in questions})
         sys.stdout.flush()
     except BrokenPipeError:  # `| head` has read enough, and Python must not complain about it on exit
         sys.stderr.close()
@@ -34,15 +39,19 @@ def _refusal(sentence: str) -> int:
     return 2
 
 
-def print_tables(folders: list[Path], keep: bool) -> None:
-    """The table of all runs in these folders, and what the pool's probes would save; `keep` it for `report`, too."""
+def print_tables(folders: list[Path], keep: bool, questions: Questions) -> None:
+    """The table of all runs in these folders, and what the pool's probes would save; `keep` it for `report`, too.
+
+    With the questions, whose right answers runs do not have, also how many single paths are right.
+    """
     files = [file for folder in folders for file in _files(folder)]
     runs = one_run_per_key(dict.fromkeys(files))
     for model, strategy in dict.fromkeys((run.model, run.strategy) for run in runs):
         own = [run for run in runs if (run.model, run.strategy) == (model, strategy)]
         asked = {run.question for run in own}
         plain = [run for run in runs if (run.model, run.strategy) == (model, "sc") and run.question in asked]
-        print(f"{model}, {strategy}: {total(own)}" + (f"; sc on {total(plain)}" if plain and strategy != "sc" else ""))
+        beside = f"; sc on {total(plain, questions)}" if plain and strategy != "sc" else ""
+        print(f"{model}, {strategy}: {total(own, questions)}{beside}")
     if runs:
         result = EXPERIMENTS["search"].run(Inputs(live_runs=runs))
         if keep:
@@ -88,10 +97,24 @@ def _check_terms(run: LiveRun, first: Path, other: Path) -> None:
         )
 
 
-def total(runs: Sequence[LiveRun]) -> str:
-    """How many questions, how many of them right, how many of the counted paths had an answer, and the tokens."""
+def total(runs: Sequence[LiveRun], known: Questions) -> str:
+    """How many runs of how many questions, how many right, how many of the counted paths had an answer, the tokens."""
+    questions = len({(run.dataset, run.question) for run in runs})
+    asked = f"{questions} questions" if questions == len(runs) else f"{len(runs)} runs of {questions} questions"
     right, tokens = sum(run.right is True for run in runs), sum(run.tokens["total"] for run in runs)
     counted = sum(run.outcome.get("counted", 0) for run in runs)
     silent = sum(run.outcome.get("abstained", 0) for run in runs)
     answers = f"{1 - silent / counted:.0%} of paths with an answer, " if counted else ""
-    return f"{len(runs)} questions, {right} right, {answers}{tokens:,} tokens ({tokens / len(runs):,.0f} per question)"
+    if counted and all(run.question in known and _votes_are_paths(run) for run in runs):
+        answers += f"{sum(_right_paths(run, known[run.question]) for run in runs) / counted:.1%} of paths right, "
+    return f"{asked}, {right} right, {answers}{tokens:,} tokens ({tokens / len(runs):,.0f} per question)"
+
+
+def _votes_are_paths(run: LiveRun) -> bool:
+    """Whether every path had one vote, however sure it was."""
+    out = run.outcome
+    return bool(sum(out.get("votes", {}).values()) + out.get("abstained", 0) == out.get("counted"))
+
+
+def _right_paths(run: LiveRun, question: RecordQuestion) -> float:
+    return sum(float(votes) for answer, votes in run.outcome["votes"].items() if grade_live(question, answer))

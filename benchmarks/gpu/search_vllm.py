@@ -1,12 +1,13 @@
 """Table 2 and a pool with probes, on vLLM: nothing but `bench search` and `record`, side by side.
 
 python benchmarks/gpu/search_vllm.py run MODEL --dataset FILE --out FOLDER --seconds 900 [options of `bench search`]
-python benchmarks/gpu/search_vllm.py tables FOLDER [FOLDER …]
+python benchmarks/gpu/search_vllm.py tables FOLDER [FOLDER …] [--dataset FILE]
 
 A search takes hundreds of requests, so what limits it is the work of a process per request and per token. Every command
 has a vLLM of its own in its process (vllm_engine.py), without a server between them; they share the GPU. When the time
 is over, commands end as after Ctrl-C: every question that a strategy has finished is kept, and the same command
-continues. The table is over the questions that all strategies have finished.
+continues. The table is over the questions that all strategies have finished. With their dataset, which has the right
+answers, the lines above it also say how many single paths are right.
 """
 
 from __future__ import annotations
@@ -152,7 +153,7 @@ def main() -> None:
     parser.add_argument("--vllm", type=json_object, default={}, help="further arguments of vLLM's engine, as JSON")
     options, passed = parser.parse_known_args()
     if options.what == "tables":
-        show([Path(folder) for folder in options.model])
+        show([Path(folder) for folder in options.model], dataset=options.dataset)
     elif options.dataset is None:
         parser.error("run needs --dataset")
     else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import nan, sqrt
 from pathlib import Path
 from typing import Any
@@ -301,6 +302,9 @@ def test_live_tables_say_with_which_settings_they_were_made(
     """Runs of version 0.1 have neither window nor budget, and a strategy may be one of another package."""
     runs = [LiveRun("sums", "tiny", strategy, f"q{q}", 0, True, 0.0, 1.0, out) for q, out in enumerate(outcomes)]
     assert live_settings(runs) == f"Settings: {note}"
+    more = [replace(run, strategy="ac", repeat=repeat) for run in runs for repeat in range(3)]
+    assert "; repeats 1 to 3; " in live_settings(runs + more)
+    assert "; repeats 3; " in live_settings(more)
 
 
 def test_search_is_measured_live_beside_the_papers_numbers(source: Source) -> None:

@@ -23,20 +23,24 @@ def make_runs(
     *,
     strategy: str = "sc",
     questions: int = 3,
+    repeat: int = 0,
+    outcome: dict[str, Any] | None = None,
     more_terms: dict[str, Any] | None = None,
     **options: Any,
 ) -> Path:
     """Runs of a strategy as `bench search` leaves them; its file."""
     file = folder / strategy / "live" / "runs.jsonl"
     file.parent.mkdir(parents=True)
-    runs = [replace(run, strategy=strategy) for run in live_rows() if run.strategy == "ddc"][:questions]
+    rows = [run for run in live_rows() if run.strategy == "ddc"][:questions]
+    changes: dict[str, Any] = {"strategy": strategy, "repeat": repeat}
+    runs = [replace(run, **changes, outcome={**run.outcome, **(outcome or {})}) for run in rows]
     terms = live_terms(RunOptions(**{"paths": 4, **options})) | (more_terms or {})
     write_lines(file, terms, [run.to_json() for run in runs])
     return file
 
 
-def tables(*folders: Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, str(SCRIPT), "tables", *map(str, folders)]
+def tables(*words: Path | str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, str(SCRIPT), "tables", *map(str, words)]
     return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
 
 
@@ -54,6 +58,29 @@ def test_every_run_counts_once_and_only_kept_results_have_pages(tmp_path: Path) 
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("Qwen3-4B, sc: 3 questions, 3 right, 3,000 tokens")
     assert "sureenough report" not in done.stdout
+
+
+def test_repeats_are_runs_of_the_same_questions(tmp_path: Path) -> None:
+    make_runs(tmp_path / "x")
+    make_runs(tmp_path / "y", repeat=1)
+    make_runs(tmp_path / "z", strategy="ac")
+    lines = tables(tmp_path / "x", tmp_path / "y", tmp_path / "z").stdout.splitlines()
+    assert lines[0] == "Qwen3-4B, sc: 6 runs of 3 questions, 6 right, 6,000 tokens (1,000 per question)"
+    assert lines[1].startswith("Qwen3-4B, ac: 3 questions, 3 right, ")
+    assert any("questions: 3;" in line for line in lines)
+    assert any("repeats 1 to 2;" in line for line in lines)
+
+
+def test_single_paths_are_graded_if_the_right_answers_are_given(tmp_path: Path) -> None:
+    votes = {"votes": {r"\frac{1}{2}": 2.0, "3": 1.0}, "abstained": 1, "counted": 4}
+    make_runs(tmp_path, outcome=votes)
+    make_runs(tmp_path, strategy="ddc", outcome={**votes, "votes": {"0.5": 1.7}})
+    data = tmp_path / "aime25.jsonl"
+    data.write_text("".join(f'{{"id": "q{n}", "question": "?", "gold": "{0.5 + n // 2}"}}\n' for n in range(3)))
+    lines = tables(tmp_path, "--dataset", data).stdout.splitlines()
+    assert ", 75% of paths with an answer, 33.3% of paths right, " in lines[0]
+    assert "of paths right" not in lines[1].partition("; sc on")[0], "confidence decides how much a path's vote counts"
+    assert "of paths right" not in tables(tmp_path).stdout
 
 
 def test_differences_are_those_to_sc(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from math import nan
 from statistics import fmean
 from typing import Final
@@ -51,18 +51,19 @@ def comparable_runs(runs: Sequence[LiveRun]) -> dict[tuple[str, str], dict[str, 
 
 def live_settings(runs: Sequence[LiveRun]) -> str:
     """The settings of live runs, as far as their outcomes have them."""
-    windows, budgets = _range(runs, "window"), _range(runs, "paths")
+    windows, budgets = (_range(run.outcome.get(name) for run in runs) for name in ("window", "paths"))
     if any(run.outcome.get("window_paths") for run in runs) or not windows:
         windows = f"chosen live ({windows})" if windows else "chosen live"
     budget = f"{budgets} paths" if budgets else "of the run"
-    repeats = 1 + max((run.repeat for run in runs), default=0)
+    by_strategy = grouped(runs, lambda run: run.strategy).values()
+    repeats = _range(1 + max(run.repeat for run in own) for own in by_strategy)
     return settings_note(window=windows, budget=budget, repeats=repeats, weights=_weights(runs))
 
 
-def _range(runs: Sequence[LiveRun], name: str) -> str:
-    """The value of all outcomes, or the least and the largest; empty if none has it."""
-    values = {value for run in runs if isinstance(value := run.outcome.get(name), int)}
-    return " to ".join(str(value) for value in sorted({min(values), max(values)})) if values else ""
+def _range(values: Iterable[object]) -> str:
+    """The one number among them, or the least and the largest; empty if there is none."""
+    numbers = {value for value in values if isinstance(value, int)}
+    return " to ".join(str(number) for number in sorted({min(numbers), max(numbers)})) if numbers else ""
 
 
 def _weights(runs: Sequence[LiveRun]) -> str:
