@@ -74,6 +74,38 @@ def test_whether_a_stop_text_ended_it_is_what_the_server_says(reason: dict[str, 
     assert parsed(json.dumps(event))[0].last().stopped is stopped
 
 
+@pytest.mark.parametrize(
+    ("last", "sampled", "stopped"),
+    [
+        ({"id": 7, "token": "]", "top": [[7, "]\n\n"]]}, True, True),
+        ({"id": 7, "token": "", "top": [[8, "]"], [7, "\n"]]}, True, True),
+        (
+            {"id": 7, "token": "]", "top": [[7, "]"], [8, "]\n"]]},
+            True,
+            None,
+        ),  # the model ended it, or a line feed alone
+        ({"token": "]", "top": [[None, "]\n"]]}, True, None),
+        ({"id": 7, "token": "]", "top": [[7, "}\n"]]}, True, None),
+        ({"id": "hostile", "token": "]", "top": [[7, "]\n"]]}, True, None),
+        ({"id": 7, "token": "]", "top": [[7, "]\n\n"]]}, False, None),  # a path, which has no stop text of ours
+    ],
+)
+def test_a_stop_text_within_the_last_token_is_seen_among_its_candidates(
+    last: dict[str, Any], sampled: bool, stopped: bool | None
+) -> None:
+    """As llama.cpp sends it, which does not say what ended a reply."""
+    event = json.loads(token_event(last["token"]))
+    (entry,) = event["choices"][0]["logprobs"]["content"]
+    entry |= {name: last[name] for name in ("id", "token") if name in last}
+    for candidate, (number, text) in zip(entry["top_logprobs"], last["top"], strict=False):
+        candidate |= {"id": number, "token": text}
+    end = {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}
+    parser, *_ = parsed(token_event("x"), json.dumps(event), json.dumps(end), sampled=sampled)
+    assert parser.last().stopped is stopped
+    said = end | {"choices": [end["choices"][0] | {"stop_reason": 7}]}
+    assert parsed(json.dumps(event), json.dumps(said), sampled=sampled)[0].last().stopped is False
+
+
 def test_14_15_text_without_log_probabilities_counts_against_the_limit() -> None:
     parser, text, tokens = parsed(token_event("a"), *[text_event("x")] * 200, limit=100)
     assert (parser.full, parser.finish, parser.tokens, tokens) == (True, "length", 100, 100)

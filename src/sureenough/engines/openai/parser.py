@@ -9,6 +9,7 @@ from sureenough.engines.openai.errors import StreamError
 from sureenough.engines.openai.logprobs import CandidateCheck, append_tokens, too_few
 from sureenough.engines.openai.message_text import MessageText
 from sureenough.engines.openai.sse import SSEParser
+from sureenough.engines.openai.stop_texts import cut_by_stop_text
 from sureenough.engines.openai.wire import (
     DONE,
     FINISH_REASONS,
@@ -50,6 +51,7 @@ class ReplyParser:
         self.tokens = 0  # passed on so far, with or without signals
         self.finish: str | None = None
         self._stopped: bool | None = None  # at a stop text
+        self._latest = b""  # event with log-probabilities of sampled tokens
         self.error: Exception | None = None  # ends the path, after the chunk that `feed` returned with it
         self._events = SSEParser()
         self._check = CandidateCheck(k)
@@ -147,6 +149,7 @@ class ReplyParser:
                 self._beyond += token_count(choice)
             elif choice.index == 0:
                 self._add(choice)
+                self._latest = data if self._sampled is not None and choice.logprobs is not None else self._latest
 
     def last(self) -> Chunk:
         """The end of the path: its finish, and the tokens that the server counted beyond those received."""
@@ -158,7 +161,8 @@ class ReplyParser:
         finish = FINISH_REASONS[self.finish or "stop"]
         text = self._message.end(complete=self.finish is not None and finish == "stop")
         estimated = completion is None and (not self.signals or self._pieces > 0 or self._estimated)
-        end = Chunk(text=text, unread=unseen, finish=finish, stopped=self._stopped, estimated=estimated)
+        stopped = cut_by_stop_text(self._latest) if self._latest and self._stopped is None else self._stopped
+        end = Chunk(text=text, unread=unseen, finish=finish, stopped=stopped, estimated=estimated)
         end.prompt_tokens, end.cached_tokens = prompt, cached
         return end
 
@@ -213,10 +217,7 @@ class ReplyParser:
                 self._text[-1] = text.removesuffix(dropped)
 
     def _add_unsigned(self, text: str) -> int:
-        """Text without log-probabilities: how many tokens to count it as.
-
-        If signals are read, the token may come later, so the piece only counts against the limit until it does.
-        """
+        """Tokens to count text without log-probabilities as: none if its token may come later, and takes its place."""
         if self.watched:
             return 0  # its tokens are counted by the server
         if not self.signals:
