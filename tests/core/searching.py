@@ -34,32 +34,38 @@ PIECES = ("ab ", "cd", "efg ", "\n", "\n", "h\n", "i\nj", "", " 7")
 def toy(beginning: str, limits: SampleLimits, seed: int, *, told: bool = False) -> Continuation:
     """A continuation that depends on nothing but its arguments; it ends by itself with one token in twelve.
 
-    `told`: it says whether a stop text ended it.
+    `told`: it says which stop text ended it, every other time with one more line feed.
     """
     random = Random(f"{seed} {beginning} {limits.temperature}")
     tokens: list[Token] = []
     while len(tokens) < limits.max_tokens:
         if random.random() < 1 / 12:
-            return _continuation(tokens, unread=1, stopped=False if told else None)
+            return _continuation(tokens, unread=1, stop_text="" if told else None)
         tokens.append(Token(random.choice(PIECES), random.uniform(0.1, 0.99), random.uniform(2, 9)))
         text = "".join(token.text for token in tokens)
         if limits.stop is not None and limits.stop in text:
             beyond = len(text) - text.index(limits.stop)
             kept = tokens.pop()
             tokens.append(kept._replace(text=kept.text[: len(kept.text) - beyond]))
-            return _continuation(tokens, stopped=True if told else None)
+            return _continuation(tokens, stop_text=text[-beyond:] + "\n" * (seed % 2) if told else None)
     return _continuation(tokens, complete=False)
 
 
 def _continuation(
-    tokens: Sequence[Token], *, complete: bool = True, unread: int = 0, stopped: bool | None = None
+    tokens: Sequence[Token], *, complete: bool = True, unread: int = 0, stop_text: str | None = None
 ) -> Continuation:
-    return Continuation(tuple(tokens), tuple(log(token.peak) for token in tokens), complete, unread, stopped)
+    return Continuation(tuple(tokens), tuple(log(token.peak) for token in tokens), complete, unread, stop_text)
 
 
-def line(text: str, peak: float = 0.5, *, complete: bool = True, stopped: bool | None = None) -> Continuation:
+def line_feeds(reply: Continuation) -> str:
+    """What a line that ended at a line feed is followed by, as far as it is known."""
+    known = reply.stop_text or "\n"
+    return "\n" if known.strip() else known
+
+
+def line(text: str, peak: float = 0.5, *, complete: bool = True, stop_text: str | None = None) -> Continuation:
     """A continuation whose tokens are the letters of a text, all equally likely."""
-    return _continuation([Token(letter, peak, 5.0) for letter in text], complete=complete, stopped=stopped)
+    return _continuation([Token(letter, peak, 5.0) for letter in text], complete=complete, stop_text=stop_text)
 
 
 def carried_out(session: Session, sample: Sampler, answer: Callable[[str], str | None]) -> tuple[list[str], list[str]]:

@@ -23,7 +23,7 @@ from sureenough.core.session import Session
 from sureenough.core.text_clusters import LONGEST_TEXT, MOST_WORDS, text_clusters
 from sureenough.errors import UsageError
 from sureenough.spec import parse
-from tests.core.searching import line, toy
+from tests.core.searching import line, line_feeds, toy
 
 Samples = Callable[[str, SampleLimits, int], list[Continuation]]  # so many continuations of a beginning
 
@@ -52,7 +52,7 @@ def searched(method: SearchMethod, samples: Samples, uniform: Callable[[], float
 
 
 def sampling(seed: int, *, told: bool = False) -> Samples:
-    """The toy model; the n-th continuation of a run has the n-th seed. `told`: whether a stop text ended it."""
+    """The toy model; the n-th continuation of a run has the n-th seed. `told`: it says which stop text ended it."""
     numbers = iter(range(seed * 10_000, 10**9))
     return lambda beginning, limits, count: [toy(beginning, limits, next(numbers), told=told) for _ in range(count)]
 
@@ -229,7 +229,8 @@ def reference_phi(
             keep.append(index)
             rest.remove(index)
         keep.sort()
-        texts = [beams[rows[i][0]] + rows[i][1].text for i in keep]
+        told = [rows[i][1].complete and bool(rows[i][1].stop_text) for i in keep]
+        texts = [beams[rows[i][0]] + rows[i][1].text + told[n] * line_feeds(rows[i][1]) for n, i in enumerate(keep)]
         foresights = [samples(text, SampleLimits(1024, 1.0), 1)[0] for text in texts]
         values_now = np.array([np.mean(f.logprobs) if f.logprobs else 0.0 for f in foresights])
         before = np.array([values[rows[i][0]] for i in keep])
@@ -246,10 +247,10 @@ def reference_phi(
         beams, values = [], []
         for i in chosen:
             row, empty = rows[keep[i]][1], foresights[i].complete and not foresights[i].text.strip()
-            if empty if not row.complete or row.stopped is None else not row.stopped:
+            if empty if not row.complete or row.stop_text is None else not row.stop_text:
                 finished.append((texts[i], advantages[i]))
             else:
-                beams.append(texts[i] + ("\n" if row.complete else ""))
+                beams.append(texts[i] + ("\n" if row.complete and row.stop_text is None else ""))
                 values.append(values_now[i])
         same = len({f.text for f in foresights}) == 1
         if not beams or (step >= t[0] and (share >= delta or same)):
@@ -277,17 +278,23 @@ def test_phi_decoding_is_the_papers(seed: int, m: int, told: bool) -> None:
     assert text == expected
 
 
-@pytest.mark.parametrize(("stopped", "path"), [(None, "x"), (True, "x\nrest"), (False, "x")])
-def test_a_beam_ends_with_a_line_that_the_model_ended(stopped: bool | None, path: str) -> None:
+@pytest.mark.parametrize(
+    ("stop_text", "begun", "path"),
+    [(None, "x", "x"), ("\n", "x\n", "x\nrest"), ("\n\n", "x\n\n", "x\n\nrest"), ("", "x", "x")],
+)
+def test_a_beam_ends_with_a_line_that_the_model_ended(stop_text: str | None, begun: str, path: str) -> None:
     """All foresights are empty, which decides only if the engine does not say how the line ended."""
+    foresights = list[str]()
 
     def samples(beginning: str, limits: SampleLimits, count: int) -> list[Continuation]:
         if limits.stop:
-            return [line("x", stopped=stopped)]
+            return [line("x", stop_text=stop_text)]
+        foresights.append(beginning)
         return [line("rest" if limits.max_tokens == 3000 else "")]
 
     method = Phi(beams=1, rollouts=2, min_steps=1, max_steps=1, cluster=clusters)
     assert searched(method, samples, Random(1).random)[0] == path
+    assert foresights[0] == begun
 
 
 def test_equally_likely_steps_are_drawn() -> None:

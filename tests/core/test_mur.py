@@ -11,7 +11,7 @@ import pytest
 from sureenough.core.mur import LONGEST_REST, Mur
 from sureenough.core.search import Continuation, Round, SampleLimits
 from sureenough.spec import parse, render
-from tests.core.searching import line, toy
+from tests.core.searching import line, line_feeds, toy
 from tests.core.test_foresight import Samples, sampling, searched
 
 ENDS, GOES_ON = line(""), line("x", complete=False)
@@ -76,10 +76,10 @@ def reference(sample: Callable[[str, SampleLimits], Continuation], method: Mur) 
         if not reply.complete and not reply.text:
             return text
         if reply.complete:
-            after = None if reply.stopped is not None else sample(text + reply.text, SampleLimits(1, 0.6))
-            if reply.stopped is False or (after is not None and after.complete and not after.text):
+            after = None if reply.stop_text is not None else sample(text + reply.text, SampleLimits(1, 0.6))
+            if reply.stop_text == "" or (after is not None and after.complete and not after.text):
                 return text + reply.text
-        text += reply.text + ("\n" if reply.complete else "")
+        text += reply.text + (line_feeds(reply) if reply.complete else "")
         if reply.text.strip():
             m, step = 0.9 * m + 0.1 * reply.score, step + 1
         if step == method.max_steps:
@@ -100,9 +100,12 @@ def test_the_token_after_a_line_is_not_sampled_beyond_the_limit_of_a_path() -> N
     assert sizes == [0, 3, 0, 5, 0], "0: as many as the path has"
 
 
-@pytest.mark.parametrize(("stopped", "path", "requests"), [(True, "a\nb", 2), (False, "a", 1)])
-def test_no_token_is_sampled_after_a_line_if_it_is_known_how_it_ended(stopped: bool, path: str, requests: int) -> None:
-    samples, given = scripted([line("a", stopped=stopped), line("b", 0.99, stopped=False)])
+@pytest.mark.parametrize(
+    ("stop_text", "path", "requests"), [("\n", "a\nb", 2), ("\n\n", "a\n\nb", 2), ("\nx", "a\nb", 2), ("", "a", 1)]
+)
+def test_no_token_is_sampled_after_a_line_if_it_is_known_how_it_ended(stop_text: str, path: str, requests: int) -> None:
+    """The line feeds of its last token are part of the path; other text is the beginning of another line."""
+    samples, given = scripted([line("a", stop_text=stop_text), line("b", 0.99, stop_text="")])
     assert searched(Mur(), samples, Random(0).random)[0] == path
     assert len(given) == requests
 

@@ -171,7 +171,7 @@ def test_a_continuation_ends_at_a_stop_text(make: Any) -> None:
             stopped = await continued(held.engine, "", stop=(stop, "never"))
             assert text_of(stopped) == whole[: whole.index(stop)]
             assert [chunk.finish for chunk in stopped if chunk.finish is not None] == ["stop"]
-            assert stopped[-1].stopped is not False, "an engine that says what ended it names the stop text"
+            assert stopped[-1].stop_text != "", "an engine that says what ended it names the stop text"
 
     bounded(make, "none", use)
 

@@ -57,53 +57,69 @@ def test_14_18_finish_reasons_by_the_table(reason: str, finish: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("reason", "stopped"),
+    ("reason", "stop_text"),
     [
         ({}, None),
-        ({"stop_reason": "\n"}, True),
+        ({"stop_reason": "\n"}, "\n"),
         ({"stop_reason": None}, None),  # vLLM, if the model ended it; other servers may always send it
-        ({"stop_reason": 151643}, False),
-        ({"matched_stop": "\n"}, True),
-        ({"matched_stop": 151645}, False),
+        ({"stop_reason": ""}, None),
+        ({"stop_reason": 151643}, ""),
+        ({"matched_stop": "\n"}, "\n"),
+        ({"matched_stop": 151645}, ""),
         ({"stop_reason": ["hostile"]}, None),
     ],
 )
-def test_whether_a_stop_text_ended_it_is_what_the_server_says(reason: dict[str, Any], stopped: bool | None) -> None:
+def test_which_stop_text_ended_it_is_what_the_server_says(reason: dict[str, Any], stop_text: str | None) -> None:
     event = json.loads(token_event("a", finish="stop"))
     event["choices"][0] |= reason
-    assert parsed(json.dumps(event))[0].last().stopped is stopped
+    assert parsed(json.dumps(event))[0].last().stop_text == stop_text
+
+
+def ending_with(token: dict[str, Any], candidates: list[tuple[int | None, str]], **end: Any) -> list[str]:
+    """Events of a reply whose last token has these candidates, by number and text."""
+    event = json.loads(token_event(token["token"]))
+    (entry,) = event["choices"][0]["logprobs"]["content"]
+    entry |= token
+    for candidate, (number, text) in zip(entry["top_logprobs"], candidates, strict=False):
+        candidate |= {"id": number, "token": text}
+    last = {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop", **end}]}
+    return [token_event("x"), json.dumps(event), json.dumps(last)]
 
 
 @pytest.mark.parametrize(
-    ("last", "sampled", "stopped"),
+    ("token", "candidates", "stop_text"),
     [
-        ({"id": 7, "token": "]", "top": [[7, "]\n\n"]]}, True, True),
-        ({"id": 7, "token": "", "top": [[8, "]"], [7, "\n"]]}, True, True),
-        (
-            {"id": 7, "token": "]", "top": [[7, "]"], [8, "]\n"]]},
-            True,
-            None,
-        ),  # the model ended it, or a line feed alone
-        ({"token": "]", "top": [[None, "]\n"]]}, True, None),
-        ({"id": 7, "token": "]", "top": [[7, "}\n"]]}, True, None),
-        ({"id": "hostile", "token": "]", "top": [[7, "]\n"]]}, True, None),
-        ({"id": 7, "token": "]", "top": [[7, "]\n\n"]]}, False, None),  # a path, which has no stop text of ours
+        ({"id": 7, "token": "]"}, [(7, "]\n\n")], "\n\n"),
+        ({"id": 7, "token": ""}, [(8, "]"), (7, "\n")], "\n"),
+        ({"id": 7, "token": "]"}, [(7, "]"), (8, "]\n")], None),  # the model ended it, or a line feed alone
+        ({"token": "]"}, [(None, "]\n")], None),
+        ({"id": 7, "token": "]"}, [(7, "}\n")], None),
+        ({"id": "hostile", "token": "]"}, [(7, "]\n")], None),
     ],
 )
 def test_a_stop_text_within_the_last_token_is_seen_among_its_candidates(
-    last: dict[str, Any], sampled: bool, stopped: bool | None
+    token: dict[str, Any], candidates: list[tuple[int | None, str]], stop_text: str | None
 ) -> None:
     """As llama.cpp sends it, which does not say what ended a reply."""
-    event = json.loads(token_event(last["token"]))
-    (entry,) = event["choices"][0]["logprobs"]["content"]
-    entry |= {name: last[name] for name in ("id", "token") if name in last}
-    for candidate, (number, text) in zip(entry["top_logprobs"], last["top"], strict=False):
-        candidate |= {"id": number, "token": text}
-    end = {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}
-    parser, *_ = parsed(token_event("x"), json.dumps(event), json.dumps(end), sampled=sampled)
-    assert parser.last().stopped is stopped
-    said = end | {"choices": [end["choices"][0] | {"stop_reason": 7}]}
-    assert parsed(json.dumps(event), json.dumps(said), sampled=sampled)[0].last().stopped is False
+    events = ending_with(token, candidates)
+    assert parsed(*events, sampled=True)[0].last().stop_text == stop_text
+    assert parsed(*events)[0].last().stop_text is None, "whole paths are not continued"
+    assert parsed(*ending_with(token, candidates, stop_reason=7), sampled=True)[0].last().stop_text == ""
+
+
+@pytest.mark.parametrize(
+    ("token", "stop_text"),
+    [
+        ({"token": "]\n\n"}, "\n\n"),
+        ({"token": "\n"}, "\n"),
+        ({"token": "]\nx\n"}, "\nx\n"),
+        ({"token": "]"}, "\n"),
+        ({"token": "]\n\n", "id": "hostile"}, "\n"),
+    ],
+)
+def test_a_stop_text_is_followed_by_the_rest_of_its_token(token: dict[str, Any], stop_text: str) -> None:
+    """As vLLM sends it: what ended a reply, and the last token as it was sampled."""
+    assert parsed(*ending_with(token, [], stop_reason="\n"), sampled=True)[0].last().stop_text == stop_text
 
 
 def test_14_15_text_without_log_probabilities_counts_against_the_limit() -> None:

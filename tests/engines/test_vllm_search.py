@@ -45,7 +45,7 @@ def test_a_search_reaches_an_answer_and_counts_what_the_server_generated(method:
 
 
 def test_the_server_says_that_a_line_feed_ended_a_line() -> None:
-    async def ends() -> list[bool | None]:
+    async def ends() -> list[str | None]:
         async with opened(engine(), 1) as ready:
             prompt, line = (
                 se.Prompt.user(PROBLEM.question),
@@ -56,6 +56,6 @@ def test_the_server_says_that_a_line_feed_ended_a_line() -> None:
             first = [chunk async for chunk in ready.extend(prompt, "", line, seed=1)]
             after = [chunk async for chunk in ready.extend(prompt, text, line, seed=1)]
             assert "\n" in text
-            return [as_chunk(chunks[-1]).stopped for chunks in (first, after)]
+            return [as_chunk(chunks[-1]).stop_text for chunks in (first, after)]
 
-    assert bounded(ends()) == [True, None], "vLLM says nothing if the model ended it"
+    assert bounded(ends()) == ["\n", None], "vLLM says nothing if the model ended it"

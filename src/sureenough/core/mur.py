@@ -46,14 +46,14 @@ class Mur(SearchOptions):
             line = yield from self._line(text, adopted, average, steps)
             if not line.complete and not line.text:  # the path is at its limit
                 return Growth(truncated=True)
-            growth, ends = line.growth()._replace(truncated=False), line.complete and line.stopped is False
+            growth, ends = line.growth()._replace(truncated=False), line.complete and line.stop_text == ""
             size += growth.size if growth.tokens else 0  # as the path counts it
-            if line.complete and line.stopped is None:
+            if line.complete and line.stop_text is None:
                 (after,) = yield Round((Sample(text + line.text, SampleLimits(1, self.heat), size),))
                 ends = after.complete and not after.text
             if ends:
                 return growth
-            adopted = growth.ended_line() if line.complete else growth
+            adopted = growth.with_end(line.line_end) if line.complete else growth
             text += adopted.text
             if line.text.strip():
                 average = self.momentum * average + (1.0 - self.momentum) * line.score

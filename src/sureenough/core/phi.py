@@ -53,22 +53,23 @@ class WidenedBeam(NamedTuple):
 
     @property
     def text(self) -> str:
-        """Without the line feed, so that a foresight may also end the path here."""
-        return self.beam.growth.text + self.step.text
+        """Without the line feed if only the foresight can tell whether the path ends here."""
+        goes_on = self.step.complete and self.step.stop_text
+        return self.beam.growth.text + self.step.text + (self.step.line_end if goes_on else "")
 
     def sample(self) -> Sample:
         return Sample(self.text, FORESIGHT, self.beam.growth.size + self.step.growth().size)
 
     def ends(self, foresight: Continuation) -> bool:
         """Whether the path ends with this line; if the engine does not say so, its foresight has nothing to add."""
-        if self.step.complete and self.step.stopped is not None:
-            return not self.step.stopped
+        if self.step.complete and self.step.stop_text is not None:
+            return not self.step.stop_text
         return foresight.complete and not foresight.text.strip()
 
     def grown(self, *, ends: bool) -> Growth:
         """The path with this line, and with its line feed if the path goes on after it."""
         growth = self.step.growth()._replace(truncated=False)
-        return self.beam.growth.then(growth.ended_line() if self.step.complete and not ends else growth)
+        return self.beam.growth.then(growth.with_end(self.step.line_end) if self.step.complete and not ends else growth)
 
 
 @dataclass(frozen=True, slots=True)

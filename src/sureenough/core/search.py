@@ -43,12 +43,12 @@ class Growth(NamedTuple):
     def size(self) -> int:
         return len(self.tokens) + self.unread
 
-    def ended_line(self) -> Growth:
-        """With a line feed, which is part of its last token."""
+    def with_end(self, end: str) -> Growth:
+        """With the end of its line, which is part of its last token."""
         tokens = self.tokens
         if tokens:
-            tokens = (*tokens[:-1], tokens[-1]._replace(text=tokens[-1].text + "\n"))
-        return self._replace(text=self.text + "\n", tokens=tokens)
+            tokens = (*tokens[:-1], tokens[-1]._replace(text=tokens[-1].text + end))
+        return self._replace(text=self.text + end, tokens=tokens)
 
     def then(self, other: Growth) -> Growth:
         unread = self.unread + other.unread
@@ -62,12 +62,17 @@ class Continuation(NamedTuple):
     logprobs: tuple[float, ...] = ()  # of the sampled tokens
     complete: bool = True  # it ended by itself or at a stop text, not at its limit of tokens
     unread: int = 0  # further tokens, without text or signals, such as the one that ended it
-    stopped: bool | None = None  # if complete, whether it ended at a stop text; None if the engine does not say
+    stop_text: str | None = None  # if complete, the one that ended it; empty: the model did; None: it is not known
 
     @property
     def text(self) -> str:
         """Without the text at which it stopped."""
         return "".join([token.text for token in self.tokens])
+
+    @property
+    def line_end(self) -> str:
+        """The line feed at which it stopped, with others in the same token: the model has written all of them."""
+        return self.stop_text if self.stop_text and self.stop_text.isspace() else "\n"
 
     @property
     def score(self) -> float:

@@ -25,7 +25,7 @@ class Branch:
         self._loose = ""  # text before the first token
         self._unread = 0
         self._complete = True
-        self._stopped: bool | None = None
+        self._stop_text: str | None = None
         self.begun = False  # the server has sent something
         self.prompt_tokens: int | None = None
         self.cached_tokens = 0
@@ -52,16 +52,15 @@ class Branch:
         self._logprobs += chunk.logprobs
         self._unread += chunk.unread
         self._complete = self._complete and chunk.finish != "length"
-        self._stopped = chunk.stopped if chunk.finish is not None else self._stopped
+        self._stop_text = chunk.stop_text if chunk.finish is not None else self._stop_text
         self.prompt_tokens = chunk.prompt_tokens or self.prompt_tokens
         self.cached_tokens = chunk.cached_tokens or self.cached_tokens
         self.may_overrun |= chunk.closed
         return len(chunk) + chunk.unread + chunk.beyond
 
     def continuation(self) -> Continuation:
-        return Continuation(
-            tuple(self._tokens), tuple(self._logprobs), self._complete, self._unread, stopped=self._stopped
-        )
+        sampled = tuple(self._tokens), tuple(self._logprobs)
+        return Continuation(*sampled, self._complete, self._unread, self._stop_text)
 
 
 class SearchCallbacks(NamedTuple):

@@ -95,7 +95,7 @@ class Chunk(list[Token]):
     """Tokens that arrived together, and what arrived with them."""
 
     __slots__ = (
-        "beyond", "cached_tokens", "closed", "estimated", "finish", "logprobs", "pieces", "prompt_tokens", "stopped",
+        "beyond", "cached_tokens", "closed", "estimated", "finish", "logprobs", "pieces", "prompt_tokens", "stop_text",
         "summary", "tail", "text", "unread",
     )  # fmt: skip
 
@@ -106,7 +106,7 @@ class Chunk(list[Token]):
         text: str | None = None,
         unread: int = 0,
         finish: str | None = None,
-        stopped: bool | None = None,
+        stop_text: str | None = None,
         prompt_tokens: int | None = None,
         cached_tokens: int | None = None,
         estimated: bool = False,
@@ -120,7 +120,7 @@ class Chunk(list[Token]):
         self.text = "".join([token.text for token in self]) if text is None else text
         self.unread = unread  # further tokens, without signals
         self.finish = finish  # "stop" or "length", in the last chunk
-        self.stopped = stopped  # with "stop": whether a stop text ended it, not the model; None if that is not known
+        self.stop_text = stop_text  # that ended it, to the end of its token; empty: the model did; None: not known
         self.prompt_tokens = prompt_tokens  # in the last chunk, if the server reports them
         self.cached_tokens = cached_tokens  # those of the prompt that the server did not have to read again
         self.estimated = estimated  # whether the path's token count so far is a guess

@@ -18,7 +18,7 @@ from sureenough.engines.requests import ExtendOptions, Prompt, as_chunk
 from sureenough.engines.vllm import in_process
 from sureenough.engines.vllm.sampled_tokens import SampledTokens
 from sureenough.engines.vllm.token_texts import TokenTexts
-from tests.engines.test_sampled_tokens import AB, C_STOP, END_OF_LINE, Merging, ids_of
+from tests.engines.test_sampled_tokens import AB, BLANK_LINE, C_STOP, END_OF_LINE, Merging, ids_of
 from tests.engines.test_token_texts import SPECIAL
 
 PROMPT_IDS = [1, 2, 3]
@@ -116,17 +116,19 @@ def test_a_continuation_is_continued_with_the_ids_that_were_sampled(monkeypatch:
 
 def test_a_line_that_ended_at_a_stop_text(monkeypatch: pytest.MonkeyPatch) -> None:
     """Such a line is decoded by vLLM, and lacks the line feed, which is part of its last token."""
-    engine, sampler = scripted(monkeypatch, [[*b"ab"], [END_OF_LINE]], [[SPECIAL]], [[SPECIAL]])
+    engine, sampler = scripted(monkeypatch, [[*b"ab"], [END_OF_LINE]], [[SPECIAL]], [[SPECIAL]], [[AB, BLANK_LINE]])
     line = replace(OPTIONS, stop=("\n",))
 
     async def use() -> None:
         text, last = await continued(engine, "", line)
-        assert (text, last.stopped) == ("ab.", True)
-        assert (await continued(engine, "ab.\n"))[1].stopped is False, "the model ended it"
+        assert (text, last.stop_text) == ("ab.", "\n")
+        assert (await continued(engine, "ab.\n"))[1].stop_text == "", "the model ended it"
         await continued(engine, "ab.")
+        text, last = await continued(engine, "", line)
+        assert (text, last.stop_text) == ("ab", "\n\n")
 
     asyncio.run(use())
-    assert sampler.requests == [[], [*b"ab", END_OF_LINE], [*b"ab."]]
+    assert sampler.requests == [[], [*b"ab", END_OF_LINE], [*b"ab."], []]
 
 
 def test_a_probe_continues_a_path_that_still_grows(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -162,10 +164,14 @@ def test_ids_of_a_beginning_are_sent_as_they_are(monkeypatch: pytest.MonkeyPatch
 
 
 def lines(params: Any) -> Pieces:
-    """Short lines of letters that the tokenizer would merge, up to the limits of the request."""
+    """Short lines of letters that the tokenizer would merge, up to the limits of the request.
+
+    A line feed may be one token with a full stop before it, or with a second line feed.
+    """
     draw = random.Random(params.seed)
     ends = [draw.randint(2, 5) for _ in range(1 if params.stop else draw.randint(1, 4))]
-    tokens = [token for end in ends for token in (*draw.choices([*b"abab", AB], k=end), ord("\n"))]
+    feeds = [ord("\n"), END_OF_LINE, BLANK_LINE]
+    tokens = [token for end in ends for token in (*draw.choices([*b"abab", AB], k=end), draw.choice(feeds))]
     if not params.stop:
         tokens.append(SPECIAL)
     return [[token] for token in tokens[: params.max_tokens]]

@@ -9,7 +9,7 @@ from sureenough.engines.openai.errors import StreamError
 from sureenough.engines.openai.logprobs import CandidateCheck, append_tokens, too_few
 from sureenough.engines.openai.message_text import MessageText
 from sureenough.engines.openai.sse import SSEParser
-from sureenough.engines.openai.stop_texts import cut_by_stop_text
+from sureenough.engines.openai.stop_texts import whole_stop_text
 from sureenough.engines.openai.wire import (
     DONE,
     FINISH_REASONS,
@@ -50,7 +50,7 @@ class ReplyParser:
         self.event_count = 0  # in the bytes of the latest `feed`
         self.tokens = 0  # passed on so far, with or without signals
         self.finish: str | None = None
-        self._stopped: bool | None = None  # at a stop text
+        self._stop_text: str | None = None  # as the server says
         self._latest = b""  # event with log-probabilities of sampled tokens
         self.error: Exception | None = None  # ends the path, after the chunk that `feed` returned with it
         self._events = SSEParser()
@@ -161,8 +161,8 @@ class ReplyParser:
         finish = FINISH_REASONS[self.finish or "stop"]
         text = self._message.end(complete=self.finish is not None and finish == "stop")
         estimated = completion is None and (not self.signals or self._pieces > 0 or self._estimated)
-        stopped = cut_by_stop_text(self._latest) if self._latest and self._stopped is None else self._stopped
-        end = Chunk(text=text, unread=unseen, finish=finish, stopped=stopped, estimated=estimated)
+        stop_text = whole_stop_text(self._latest, self._stop_text)
+        end = Chunk(text=text, unread=unseen, finish=finish, stop_text=stop_text, estimated=estimated)
         end.prompt_tokens, end.cached_tokens = prompt, cached
         return end
 
@@ -185,7 +185,7 @@ class ReplyParser:
             received = received or self._add_unsigned(text)
         self.tokens += received
         if choice.finish_reason is not None:
-            self.finish, self._stopped = choice.finish_reason, choice.stopped
+            self.finish, self._stop_text = choice.finish_reason, choice.stop_text
         if self.tokens + self._pieces > self.limit:
             self._cut(text)
         if self.finish is not None and self.finish not in FINISH_REASONS:

@@ -88,10 +88,10 @@ class Choice(msgspec.Struct, gc=False):
     index: int = 0
 
     @property
-    def stopped(self) -> bool | None:
-        """Whether a stop text ended the reply; None if the server does not say."""
+    def stop_text(self) -> str | None:
+        """The stop text that ended the reply; empty if a token did, None if the server does not say."""
         reason = self.matched_stop if self.stop_reason is None else self.stop_reason
-        return isinstance(reason, str) if isinstance(reason, str | int) else None
+        return (reason or None) if isinstance(reason, str) else "" if isinstance(reason, int) else None
 
 
 class PromptDetails(msgspec.Struct, gc=False):

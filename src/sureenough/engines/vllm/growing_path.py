@@ -21,7 +21,7 @@ class GrowingPath:
         self.ids: list[int] = []
         self._sequence = sequence  # grows with the path and has the texts of its tokens; None: vLLM decodes the text
         self.finish = "stop"
-        self._stopped = False  # at a stop text
+        self._stop_text = ""  # at which it ended
         self.tokens = 0  # passed on
         self.cached_tokens: int | None = None
 
@@ -33,7 +33,8 @@ class GrowingPath:
         self.cached_tokens = getattr(output, "num_cached_tokens", None)
         self.ids += delta.token_ids
         self.finish = delta.finish_reason or self.finish
-        self._stopped = isinstance(getattr(delta, "stop_reason", None), str)  # a number is a token that ends replies
+        reason = getattr(delta, "stop_reason", None)
+        self._stop_text = reason if isinstance(reason, str) else ""  # a number is a token that ends replies
         text = delta.text or ""  # empty unless text is decoded as it grows
         texts = [""] * len(delta.token_ids) if self._sequence is None else self._sequence.add(delta.token_ids)
         if self._sequence is not None:
@@ -49,13 +50,20 @@ class GrowingPath:
             raise EngineError(f"vLLM ended the path with the finish reason {str(self.finish)[:40]!r}")
         finish = FINISH_REASONS[self.finish]
         text = "" if self._sequence is None else self._sequence.rest()
-        end = Chunk(text=text, finish=finish, stopped=self._stopped, prompt_tokens=prompt_tokens)
+        end = Chunk(text=text, finish=finish, stop_text=self._stop_text, prompt_tokens=prompt_tokens)
         end.cached_tokens = self.cached_tokens
         return end
 
     def _count(self, tokens: int, text: str = "", tail: float | None = None) -> Chunk | None:
         new, self.tokens = tokens - self.tokens, max(tokens, self.tokens)
         return Chunk(unread=new, text=text, tail=tail) if new > 0 or text else None
+
+
+def to_end_of_token(stop: str, texts: Sequence[str]) -> str:
+    """A stop text that ended a path, with what the last token has after it, from the texts of all tokens."""
+    whole, last = "".join(texts), texts[-1] if texts else ""
+    start = whole.find(stop, max(0, len(whole) - len(last) - len(stop) + 1))
+    return stop if start < 0 else whole[start:]
 
 
 def _tokens(flat: Any, texts: Sequence[str], k: int) -> list[Token]:

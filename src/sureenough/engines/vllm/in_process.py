@@ -14,7 +14,7 @@ from itertools import count
 from typing import Any, Self
 
 from sureenough.engines.requests import THINK_TAG, Chunk, ExtendOptions, Prompt, TokenStream
-from sureenough.engines.vllm.growing_path import GrowingPath
+from sureenough.engines.vllm.growing_path import GrowingPath, to_end_of_token
 from sureenough.engines.vllm.loaded_model import LoadedModel
 from sureenough.engines.vllm.protocol import GROUP_ARGUMENT, K, WatchRequest, is_countable
 from sureenough.engines.vllm.sampled_tokens import TokenSequence
@@ -157,7 +157,8 @@ class VLLM:
         last = path.last(len(ids))
         if prompt.signals:  # a search, which continues what it sampled; the reply to a probe is not continued
             if not decodes:
-                sequence.add(path.ids)
+                texts = sequence.add(path.ids)
+                last.stop_text = to_end_of_token(last.stop_text, texts) if last.stop_text else last.stop_text
             self._loaded.sampled.keep(prompt_ids, sequence)
         yield last
 
