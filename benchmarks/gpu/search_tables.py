@@ -105,15 +105,16 @@ def total(runs: Sequence[LiveRun], known: Questions) -> str:
     counted = sum(run.outcome.get("counted", 0) for run in runs)
     silent = sum(run.outcome.get("abstained", 0) for run in runs)
     answers = f"{1 - silent / counted:.0%} of paths with an answer, " if counted else ""
-    if counted and all(run.question in known and _votes_are_paths(run) for run in runs):
+    if counted and all(run.question in known and _gradable(run, known[run.question]) for run in runs):
         answers += f"{sum(_right_paths(run, known[run.question]) for run in runs) / counted:.1%} of paths right, "
     return f"{asked}, {right} right, {answers}{tokens:,} tokens ({tokens / len(runs):,.0f} per question)"
 
 
-def _votes_are_paths(run: LiveRun) -> bool:
-    """Whether every path had one vote, however sure it was."""
+def _gradable(run: LiveRun, question: RecordQuestion) -> bool:
+    """Whether every path had one vote, however sure it was, and this is the question that was asked, by its grade."""
     out = run.outcome
-    return bool(sum(out.get("votes", {}).values()) + out.get("abstained", 0) == out.get("counted"))
+    votes_are_paths = sum(out.get("votes", {}).values()) + out.get("abstained", 0) == out.get("counted")
+    return bool(votes_are_paths) and run.right is not None and grade_live(question, out["answer"]) == run.right
 
 
 def _right_paths(run: LiveRun, question: RecordQuestion) -> float:

@@ -72,15 +72,18 @@ def test_repeats_are_runs_of_the_same_questions(tmp_path: Path) -> None:
 
 
 def test_single_paths_are_graded_if_the_right_answers_are_given(tmp_path: Path) -> None:
-    votes = {"votes": {r"\frac{1}{2}": 2.0, "3": 1.0}, "abstained": 1, "counted": 4}
+    answer = r"\frac{1}{2}"
+    votes = {"answer": answer, "votes": {answer: 2.0, "3": 1.0}, "abstained": 1, "counted": 4}
     make_runs(tmp_path, outcome=votes)
     make_runs(tmp_path, strategy="ddc", outcome={**votes, "votes": {"0.5": 1.7}})
     data = tmp_path / "aime25.jsonl"
-    data.write_text("".join(f'{{"id": "q{n}", "question": "?", "gold": "{0.5 + n // 2}"}}\n' for n in range(3)))
+    data.write_text("".join(f'{{"id": "q{n}", "question": "?", "gold": "0.5"}}\n' for n in range(3)))
     lines = tables(tmp_path, "--dataset", data).stdout.splitlines()
-    assert ", 75% of paths with an answer, 33.3% of paths right, " in lines[0]
+    assert ", 75% of paths with an answer, 50.0% of paths right, " in lines[0]
     assert "of paths right" not in lines[1].partition("; sc on")[0], "confidence decides how much a path's vote counts"
     assert "of paths right" not in tables(tmp_path).stdout
+    data.write_text(data.read_text().replace("0.5", "7"))
+    assert "of paths right" not in tables(tmp_path, "--dataset", data).stdout, "it is another dataset"
 
 
 def test_differences_are_those_to_sc(tmp_path: Path) -> None:

@@ -101,7 +101,8 @@ def test_the_token_after_a_line_is_not_sampled_beyond_the_limit_of_a_path() -> N
 
 
 @pytest.mark.parametrize(
-    ("stop_text", "path", "requests"), [("\n", "a\nb", 2), ("\n\n", "a\n\nb", 2), ("\nx", "a\nb", 2), ("", "a", 1)]
+    ("stop_text", "path", "requests"),
+    [("\n", "a\nb", 2), ("\n\n", "a\n\nb", 2), ("\nx", "a\nb", 2), ("\n\n #", "a\n\nb", 2), ("", "a", 1)],
 )
 def test_no_token_is_sampled_after_a_line_if_it_is_known_how_it_ended(stop_text: str, path: str, requests: int) -> None:
     """The line feeds of its last token are part of the path; other text is the beginning of another line."""

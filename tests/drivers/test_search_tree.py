@@ -66,6 +66,16 @@ def test_a_foresight_hangs_on_its_step_and_so_does_the_next_step() -> None:
     assert [(one["parent"], one["used"]) for one in tree.changes()] == [(None, True), (0, False), (0, True)]
 
 
+@pytest.mark.parametrize("end", ["\n", "\n\n"])
+def test_a_line_is_followed_by_all_line_feeds_of_its_token(end: str) -> None:
+    tree = SearchTree()
+    tree.receive(None, extends(0, "", ""))
+    tree.receive(Extended(0, 0, line("other", stop_text=end)), [])
+    step = Extended(0, 1, line("step", stop_text=end))
+    tree.receive(step, [Adopt(0, Growth("step" + end)), *extends(2, "step" + end)])
+    assert [(one["parent"], one["used"]) for one in tree.changes()] == [(None, False), (None, True), (1, False)]
+
+
 def test_large_searches_are_shown_up_to_a_limit() -> None:
     tree = SearchTree()
     tree.receive(None, extends(0, *[""] * (MOST_BRANCHES + 5)))

@@ -42,6 +42,7 @@ class Manner:
     unseen_end: bool = False  # an end token is counted but has no entry
     reasoning: bool = False
     finish: str = "stop"
+    stop_reason: str | int | None = None  # what it says of the end
     obeys: bool = True  # ends a path at the limit it was told
     extends: str = "yes"  # continues a beginning; "no": refuses it; "drops": its template leaves the beginning out
     context: int | None = None  # tokens of a prompt and its reply together; requests for more are refused
@@ -228,6 +229,7 @@ def events(body: dict[str, Any], manner: Manner) -> Iterator[str]:
             entries = [first | {"token": word} for first, word in zip([entries[0]] * len(part), part, strict=True)]
         name = "reasoning_content" if manner.reasoning and start < manner.tokens else "content"
         choice: dict[str, Any] = {"index": 0, "finish_reason": finish if last else None}
+        choice |= {"stop_reason": manner.stop_reason} if last and manner.stop_reason is not None else {}
         choice |= {"delta": {name: "".join(part)}} if chat else {"text": "".join(part)}
         if k:
             choice["logprobs"] = {"content": entries} if chat else plain(entries)

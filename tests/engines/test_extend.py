@@ -61,6 +61,30 @@ def test_candidates_are_requested_only_if_confidence_is_read(confidence: bool, c
     assert text == extended(Manner())[1]
 
 
+def test_lines_have_candidates_until_a_server_says_what_ended_them() -> None:
+    """Else only the candidates of the last token may show it."""
+
+    async def use(manner: Manner, limits: ExtendOptions) -> list[int]:
+        async with serving(manner) as server, OpenAI(server.url, "tiny").open(parallel=1) as engine:
+            for _ in range(2):
+                async with aclosing(engine.extend(Prompt.user("?"), "so ", limits, seed=5)) as chunks:
+                    assert [chunk async for chunk in chunks]
+            return [body["top_logprobs"] for body in server.requests]
+
+    def requested(manner: Manner, **changes: Any) -> list[int]:
+        limits = replace(LINE, confidence=False, **changes)
+        return asyncio.run(asyncio.wait_for(use(manner, limits), timeout=30))
+
+    assert requested(Manner()) == [1, 1], "what follows does not depend on it"
+    assert requested(Manner(), goes_on=True) == [5, 5]
+    assert requested(Manner(stop_reason="\n"), goes_on=True) == [5, 1]
+    assert requested(Manner(stop_reason=7), goes_on=True) == [5, 1]
+
+
+def test_odd_log_probabilities_do_not_break_a_continuation() -> None:
+    assert extended(Manner(odd_values=True), limits=LINE)[1] == extended(Manner(), limits=LINE)[1] != ""
+
+
 def test_an_empty_beginning_is_a_plain_request_with_its_own_limits() -> None:
     body = extended(Manner(), "")[0].requests[0]
     assert body["messages"] == [{"role": "user", "content": "?"}]
@@ -241,10 +265,10 @@ def test_the_log_probabilities_of_sampled_tokens(chat: bool, known: float | None
         maps = [dict(zip("ab", top, strict=True))] * 3
         choice = {"text": "aaa", "logprobs": {"tokens": ["a"] * 3, "token_logprobs": values, "top_logprobs": maps}}
     event = b"data: " + json.dumps({"choices": [choice]}).encode() + b"\n\n"
-    chunk = ReplyParser(2, signals=True, sampled=True).feed(event)
+    chunk = ReplyParser(2, signals=True, stops=()).feed(event)
     assert chunk is not None
     assert chunk.logprobs == expected
-    limited = ReplyParser(2, signals=True, limit=2, sampled=True).feed(event)
+    limited = ReplyParser(2, signals=True, limit=2, stops=()).feed(event)
     assert limited is not None
     assert (limited.text, limited.logprobs) == ("aa", expected[:-1])
     plain = ReplyParser(2, signals=True).feed(event)
@@ -256,7 +280,7 @@ def test_single_candidates_may_be_alike() -> None:
     """Tokens of which a model is sure all have the same log-probability, a rounding error below 0."""
     entry = {"token": "a", "logprob": -1e-7, "top_logprobs": [{"logprob": -1e-7}]}
     choice = {"delta": {"content": "a" * 12}, "logprobs": {"content": [entry] * 12}}
-    parser = ReplyParser(1, signals=True, sampled=True)
+    parser = ReplyParser(1, signals=True, stops=())
     chunk = parser.feed(b"data: " + json.dumps({"choices": [choice]}).encode() + b"\n\n")
     parser.raise_error()
     assert chunk is not None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -63,6 +64,8 @@ def test_14_18_finish_reasons_by_the_table(reason: str, finish: str) -> None:
         ({"stop_reason": "\n"}, "\n"),
         ({"stop_reason": None}, None),  # vLLM, if the model ended it; other servers may always send it
         ({"stop_reason": ""}, None),
+        ({"stop_reason": "eos"}, None),  # not what was asked for
+        ({"stop_reason": True}, None),
         ({"stop_reason": 151643}, ""),
         ({"matched_stop": "\n"}, "\n"),
         ({"matched_stop": 151645}, ""),
@@ -72,22 +75,28 @@ def test_14_18_finish_reasons_by_the_table(reason: str, finish: str) -> None:
 def test_which_stop_text_ended_it_is_what_the_server_says(reason: dict[str, Any], stop_text: str | None) -> None:
     event = json.loads(token_event("a", finish="stop"))
     event["choices"][0] |= reason
-    assert parsed(json.dumps(event))[0].last().stop_text == stop_text
+    assert parsed(json.dumps(event), stops=("\n",))[0].last().stop_text == stop_text
 
 
-def ending_with(token: dict[str, Any], candidates: list[tuple[int | None, str]], **end: Any) -> list[str]:
-    """Events of a reply whose last token has these candidates, by number and text."""
-    event = json.loads(token_event(token["token"]))
-    (entry,) = event["choices"][0]["logprobs"]["content"]
-    entry |= token
-    for candidate, (number, text) in zip(entry["top_logprobs"], candidates, strict=False):
-        candidate |= {"id": number, "token": text}
+def ending_with(*tokens: dict[str, Any], top: Sequence[tuple[int | None, str]] = (), **end: Any) -> list[str]:
+    """Events of a reply: one with tokens, whose text ends at their line feed, and the last with these candidates."""
+    text = "".join(str(token["token"]) for token in tokens).partition("\n")[0]
+    event = json.loads(token_event(text))
+    logprobs = event["choices"][0]["logprobs"]
+    (entry,) = logprobs["content"]
+    logprobs["content"] = [{**entry, **token} for token in tokens]
+    for candidate, (number, other) in zip(entry["top_logprobs"], top, strict=False):
+        candidate |= {"id": number, "token": other}
     last = {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop", **end}]}
     return [token_event("x"), json.dumps(event), json.dumps(last)]
 
 
+def stop_text_of(*events: str) -> str | None:
+    return parsed(*events, stops=("\n",))[0].last().stop_text
+
+
 @pytest.mark.parametrize(
-    ("token", "candidates", "stop_text"),
+    ("token", "top", "stop_text"),
     [
         ({"id": 7, "token": "]"}, [(7, "]\n\n")], "\n\n"),
         ({"id": 7, "token": ""}, [(8, "]"), (7, "\n")], "\n"),
@@ -98,28 +107,46 @@ def ending_with(token: dict[str, Any], candidates: list[tuple[int | None, str]],
     ],
 )
 def test_a_stop_text_within_the_last_token_is_seen_among_its_candidates(
-    token: dict[str, Any], candidates: list[tuple[int | None, str]], stop_text: str | None
+    token: dict[str, Any], top: list[tuple[int | None, str]], stop_text: str | None
 ) -> None:
     """As llama.cpp sends it, which does not say what ended a reply."""
-    events = ending_with(token, candidates)
-    assert parsed(*events, sampled=True)[0].last().stop_text == stop_text
+    events = ending_with(token, top=top)
+    assert stop_text_of(*events) == stop_text
+    assert stop_text_of(*ending_with(token, top=top, logprobs={"content": []})) == stop_text
+    assert stop_text_of(*ending_with(token, top=top, stop_reason=7)) == ""
     assert parsed(*events)[0].last().stop_text is None, "whole paths are not continued"
-    assert parsed(*ending_with(token, candidates, stop_reason=7), sampled=True)[0].last().stop_text == ""
 
 
 @pytest.mark.parametrize(
-    ("token", "stop_text"),
+    ("tokens", "stop_text"),
     [
-        ({"token": "]\n\n"}, "\n\n"),
-        ({"token": "\n"}, "\n"),
-        ({"token": "]\nx\n"}, "\nx\n"),
-        ({"token": "]"}, "\n"),
-        ({"token": "]\n\n", "id": "hostile"}, "\n"),
+        (["]\n\n"], "\n\n"),
+        (["\n"], "\n"),
+        (["]\nx\n"], "\nx\n"),
+        (["]"], "\n"),  # a server that cuts the token
+        (["]\n", "So", ".\n\n"], "\n"),  # tokens that were sampled together, as in speculative decoding
+        (["a", "]\n\n", "So"], "\n\n"),
     ],
 )
-def test_a_stop_text_is_followed_by_the_rest_of_its_token(token: dict[str, Any], stop_text: str) -> None:
-    """As vLLM sends it: what ended a reply, and the last token as it was sampled."""
-    assert parsed(*ending_with(token, [], stop_reason="\n"), sampled=True)[0].last().stop_text == stop_text
+def test_a_stop_text_is_followed_by_the_rest_of_its_token(tokens: list[str], stop_text: str) -> None:
+    """As vLLM sends it: what ended a reply, and the tokens as they were sampled."""
+    events = ending_with(*({"token": token} for token in tokens), stop_reason="\n")
+    assert stop_text_of(*events) == stop_text
+
+
+@pytest.mark.parametrize(
+    ("change", "stop_text"),
+    [
+        (("-0.5", "-Infinity"), "\n"),
+        (('"t"', '"\\ud83d"'), "\n"),
+        (('"token": "t"', '"token": ' + "[" * 50 + "]" * 50), "\n"),
+        (('"choices": [', '"choices": [{"index": 1, "delta": {"content": "z"}}, '), "\n\n"),
+    ],
+)
+def test_a_strange_last_event_hides_at_most_the_rest_of_the_token(change: tuple[str, str], stop_text: str) -> None:
+    first, event, last = ending_with({"token": "]\n\n"}, stop_reason="\n")
+    assert change[0] in event
+    assert stop_text_of(first, event.replace(*change, 1), last) == stop_text
 
 
 def test_14_15_text_without_log_probabilities_counts_against_the_limit() -> None:

@@ -71,8 +71,10 @@ class Continuation(NamedTuple):
 
     @property
     def line_end(self) -> str:
-        """The line feed at which it stopped, with others in the same token: the model has written all of them."""
-        return self.stop_text if self.stop_text and self.stop_text.isspace() else "\n"
+        """The line feed at which it stopped, with others that follow in the same token: the model has written them."""
+        text = self.stop_text or "\n"
+        spaces = text[: len(text) - len(text.lstrip())]
+        return text if spaces == text else spaces[: spaces.rfind("\n") + 1] or "\n"
 
     @property
     def score(self) -> float:

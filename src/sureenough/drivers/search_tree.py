@@ -14,26 +14,25 @@ SHOWN: Final = 160
 
 
 class _Branch:
-    __slots__ = ("beginning", "parent", "reported", "round", "text", "tokens", "used")
+    __slots__ = ("beginning", "end", "parent", "reported", "round", "text", "tokens", "used")
 
     def __init__(self, beginning: str, parent: int | None, number: int) -> None:
         self.beginning, self.parent, self.round = beginning, parent, number
-        self.text = ""
+        self.text = self.end = ""  # `end`: the line feeds at which a step may have been cut
         self.tokens = 0
         self.used = False  # the path was made from it
         self.reported: dict[str, Any] = {}
 
     def reaches(self, text: str) -> bool:
-        """Whether this text ends within it; a line feed may follow, at which a step was cut."""
-        start = len(self.beginning)
-        length = len(text) - start
-        if not 0 < length <= len(self.text) + 1 or not text.startswith(self.beginning):
+        """Whether this text ends within it, or within the end of its line."""
+        length = len(text) - len(self.beginning)
+        if not 0 < length <= len(self.text) + len(self.end) or not text.startswith(self.beginning):
             return False
-        return self.text.startswith(text[start:]) or (text[-1] == "\n" and self.text == text[start:-1])
+        return (self.text + self.end).startswith(text[len(self.beginning) :])
 
     def ends_with(self, text: str) -> bool:
-        """Whether this text is all of it, with or without a line feed."""
-        return len(text) - len(self.beginning) - len(self.text) in (0, 1)
+        """Whether this text, which it reaches, is all of it, with or without the end of its line."""
+        return len(text) - len(self.beginning) >= len(self.text)
 
 
 class SearchTree:
@@ -52,7 +51,7 @@ class SearchTree:
                 self._branches[branch].tokens += tokens
                 self._changed.add(branch)
             case Extended(_, branch, continuation) if branch < len(self._branches):
-                self._branches[branch].text = continuation.text
+                self._branches[branch].text, self._branches[branch].end = continuation.text, continuation.line_end
                 self._changed.add(branch)
         for action in actions:
             if isinstance(action, Adopt):

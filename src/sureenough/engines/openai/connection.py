@@ -6,8 +6,7 @@ A request is sent again only before its path's first token; a stream that breaks
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from dataclasses import replace
 from functools import partial
@@ -15,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sureenough.engines.base import Engine
 from sureenough.engines.openai.errors import (
-    RETRIED_STATUSES,
     ConnectError,
     ServerBusy,
     ServerErrors,
@@ -25,8 +23,9 @@ from sureenough.engines.openai.errors import (
     is_about_length,
 )
 from sureenough.engines.openai.parser import ReplyParser
-from sureenough.engines.openai.retry import LONGEST_WAIT, Stalled, StallTimer, backoff, retry_after
+from sureenough.engines.openai.retry import LONGEST_WAIT, Stalled, StallTimer, backoff
 from sureenough.engines.openai.server_counters import ServerCounters, settled_counters
+from sureenough.engines.openai.stop_texts import few_candidates
 from sureenough.engines.openai.wire import InvalidReply, request, without_limit
 from sureenough.engines.requests import THINK_TAG, Chunk, ExtendOptions, Prompt, TokenStream
 from sureenough.engines.vllm.client import MonitorClient, is_watched
@@ -61,6 +60,7 @@ class OpenAIConnection(Engine):
         self.engine, self.transport, self.address, self.errors = engine, transport, address, errors
         self.window, self.max_path_tokens = engine.window, engine.max_path_tokens
         self.longest_wait = LONGEST_WAIT
+        self.says_stop_texts = False  # the server says at which of them a reply ended
         self.counters_at_open: ServerCounters | None = None
         self.monitor = MonitorClient(transport, address)
 
@@ -111,17 +111,15 @@ class OpenAIConnection(Engine):
     async def extend(self, prompt: Prompt, beginning: str, options: ExtendOptions, *, seed: int) -> TokenStream:
         """Continue a beginning, which a chat server receives as the start of the last message.
 
-        If the server's context has less room than `max_tokens`, its own limit applies; if it has none, the
-        continuation is empty, and ends as one that was cut.
+        If the server's context has less room than `max_tokens`, its own limit applies; without any, it is cut at once.
         """
         engine, sampling = self.engine, self.engine.sampling()
         sampling |= options.sampling(sampling)
-        k = engine.k if options.confidence else 1  # not 0, which servers may take for no log-probabilities
+        k = engine.k if options.confidence else few_candidates(options, self.says_stop_texts)
         to_body = partial(request, prompt, seed, model=engine.model, chat=engine.chat, k=k, beginning=beginning)
         prompt = replace(prompt, watch=None)
         # A stop text may have ended the reply within the reasoning, which then goes on.
-        closes = not options.stop
-        parser = partial(ReplyParser, k, tags=not beginning, closes_reasoning=closes, sampled=True)
+        parser = partial(ReplyParser, k, tags=not beginning, closes_reasoning=not options.stop, stops=options.stop)
         for parameters in (sampling, without_limit(sampling, chat=engine.chat)):
             generated = self._generate(prompt, to_body(sampling=parameters), options.max_tokens, parser)
             try:
@@ -222,9 +220,10 @@ class OpenAIConnection(Engine):
         except StreamError as error:
             if parser.begun or error.status is None or error.status < 400:
                 raise self.errors.broken_off(error) from None
-            raise self._refusal(error.status, str(error).encode(), {}) from None
+            raise self.errors.refusal(error.status, str(error).encode(), {}, self.engine.k) from None
         if parser.finish is None and not parser.done:
             raise self.errors.broken_off(None) if parser.begun else TransportError("the response was empty")
+        self.says_stop_texts |= parser.stop_text is not None
         last = parser.last()
         last.closed = parser.full
         yield last
@@ -241,14 +240,7 @@ class OpenAIConnection(Engine):
         """Refuse responses that are not streams of events."""
         if response.status != 200:
             body = await self.transport.read_body(response, LARGEST_ERROR)
-            raise self._refusal(response.status, body, response.headers)
+            raise self.errors.refusal(response.status, body, response.headers, self.engine.k)
         content_type = response.headers.get("content-type", "").partition(";")[0].strip().lower()
         if content_type != "text/event-stream":
             raise self.errors.wrong_protocol(content_type)
-
-    def _refusal(self, status: int, body: bytes, headers: Mapping[str, str]) -> Exception:
-        """The error for a status other than 200, which may lead to another attempt."""
-        error = self.errors.refused(status, body, headers, self.engine.k)
-        if status not in RETRIED_STATUSES:
-            return error
-        return ServerBusy(retry_after(headers.get("retry-after"), time.time()), error)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from collections.abc import Iterable, Mapping
 from copy import copy
 from typing import Final
@@ -13,7 +14,7 @@ from yarl import URL
 
 from sureenough.engines.openai.address import basic_auth, without_secrets
 from sureenough.engines.openai.logprobs import FIXES
-from sureenough.engines.openai.retry import LONGEST_WAIT
+from sureenough.engines.openai.retry import LONGEST_WAIT, retry_after
 from sureenough.engines.openai.wire import InvalidReply
 from sureenough.errors import EngineError, EngineRejected, EngineUnavailable, MissingLogprobs
 from sureenough.redact import redact
@@ -113,6 +114,13 @@ class ServerErrors:
         if self.proxy is not None:
             text = text.replace(f" the proxy {self.proxy}", " a proxy").replace(f"NO_PROXY={self.host}", "NO_PROXY")
         return text
+
+    def refusal(self, status: int, body: bytes, headers: Mapping[str, str], k: int) -> Exception:
+        """The error for a status other than 200, which may lead to another attempt."""
+        error = self.refused(status, body, headers, k)
+        if status not in RETRIED_STATUSES:
+            return error
+        return ServerBusy(retry_after(headers.get("retry-after"), time.time()), error)
 
     def refused(self, status: int, body: bytes, headers: Mapping[str, str], k: int) -> EngineError:
         """The error for a status other than 200."""

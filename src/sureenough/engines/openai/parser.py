@@ -36,10 +36,10 @@ class ReplyParser:
 
     def __init__(
         self, k: int, signals: bool, limit: int | None = None, *,
-        tags: bool = True, closes_reasoning: bool = True, sampled: bool = False,
+        tags: bool = True, closes_reasoning: bool = True, stops: tuple[str, ...] | None = None,
     ) -> None:  # fmt: skip
-        self.k, self.signals = k, signals
-        self._sampled: list[float] | None = [] if sampled and signals else None  # log-probabilities of sampled tokens
+        self.k, self.signals, self.stops = k, signals, stops  # `stops` end a continuation; None: this is a whole path
+        self._sampled: list[float] | None = None if stops is None or not signals else []  # log-probabilities
         self._message = MessageText(tags, closes_reasoning)
         self.limit = limit or LONGEST_PATH
         self._closes_at_limit = limit is None  # else the server knows the limit, and ends the path there itself
@@ -50,8 +50,8 @@ class ReplyParser:
         self.event_count = 0  # in the bytes of the latest `feed`
         self.tokens = 0  # passed on so far, with or without signals
         self.finish: str | None = None
-        self._stop_text: str | None = None  # as the server says
-        self._latest = b""  # event with log-probabilities of sampled tokens
+        self.stop_text: str | None = None  # as the server says
+        self._latest = b""  # event with tokens
         self.error: Exception | None = None  # ends the path, after the chunk that `feed` returned with it
         self._events = SSEParser()
         self._check = CandidateCheck(k)
@@ -149,7 +149,7 @@ class ReplyParser:
                 self._beyond += token_count(choice)
             elif choice.index == 0:
                 self._add(choice)
-                self._latest = data if self._sampled is not None and choice.logprobs is not None else self._latest
+                self._latest = data if choice.logprobs is not None and choice.logprobs.content else self._latest
 
     def last(self) -> Chunk:
         """The end of the path: its finish, and the tokens that the server counted beyond those received."""
@@ -161,8 +161,8 @@ class ReplyParser:
         finish = FINISH_REASONS[self.finish or "stop"]
         text = self._message.end(complete=self.finish is not None and finish == "stop")
         estimated = completion is None and (not self.signals or self._pieces > 0 or self._estimated)
-        stop_text = whole_stop_text(self._latest, self._stop_text)
-        end = Chunk(text=text, unread=unseen, finish=finish, stop_text=stop_text, estimated=estimated)
+        end = Chunk(text=text, unread=unseen, finish=finish, estimated=estimated)
+        end.stop_text = None if self.stops is None else whole_stop_text(self._latest, self.stop_text)
         end.prompt_tokens, end.cached_tokens = prompt, cached
         return end
 
@@ -185,7 +185,8 @@ class ReplyParser:
             received = received or self._add_unsigned(text)
         self.tokens += received
         if choice.finish_reason is not None:
-            self.finish, self._stop_text = choice.finish_reason, choice.stop_text
+            self.finish, said = choice.finish_reason, choice.stop_text
+            self.stop_text = said if not said or said in (self.stops or ()) else None
         if self.tokens + self._pieces > self.limit:
             self._cut(text)
         if self.finish is not None and self.finish not in FINISH_REASONS:

@@ -1,10 +1,14 @@
-"""At which stop text a reply ended: what servers say of it, and what their last token shows."""
+"""At which stop text a reply ended: what servers say of it, and what their last tokens show."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import accumulate
 from typing import Final
 
 import msgspec
+
+from sureenough.engines.requests import ExtendOptions
 
 
 class _Token(msgspec.Struct, gc=False):
@@ -17,11 +21,19 @@ class _Sampled(_Token, gc=False):
 
 
 class _Logprobs(msgspec.Struct, gc=False):
-    content: list[_Sampled] | None = None
+    content: list[_Sampled] = []
+
+
+class _Delta(msgspec.Struct, gc=False):
+    content: str | None = None
+    reasoning_content: str | None = None
+    reasoning: str | None = None
 
 
 class _Choice(msgspec.Struct, gc=False):
+    delta: _Delta | None = None
     logprobs: _Logprobs | None = None
+    index: int = 0
 
 
 class _Event(msgspec.Struct, gc=False):
@@ -29,6 +41,15 @@ class _Event(msgspec.Struct, gc=False):
 
 
 _decoder: Final = msgspec.json.Decoder(_Event)
+
+LINE_CANDIDATES: Final = 5
+"""Of every token of a line, if only these show what ended it; the sampled one is hardly ever less likely."""
+
+
+def few_candidates(options: ExtendOptions, says: bool) -> int:
+    """How many to request if confidence is not needed. `says`: whether the server says at which stop text it stops."""
+    shown = options.stop and options.goes_on and not says
+    return LINE_CANDIDATES if shown else 1  # not 0, which servers may take for no log-probabilities
 
 
 def whole_stop_text(data: bytes, said: str | None) -> str | None:
@@ -38,24 +59,34 @@ def whole_stop_text(data: bytes, said: str | None) -> str | None:
         data: the last event with tokens; empty if there is none.
         said: the stop text as the server says it; empty if the model ended the reply, None if the server does not say.
 
-    llama.cpp does not say it, and cuts the text of the last token, but not that of the same token among its candidates.
-    It does not send a token that is nothing but a stop text, as it does not send the one by which a model ends: then it
-    stays unknown. vLLM and SGLang say it, and do not cut the token.
+    vLLM says it, and does not cut the token. llama.cpp does not say it, and cuts the text of the last token, but not
+    that of the same token among its candidates. It does not send a token that is nothing but a stop text, as it does
+    not send the one by which a model ends: then it stays unknown.
     """
-    last = _last_token(data) if data and said != "" else None
-    if last is None:
+    choice = _first_choice(data) if data and said != "" else None
+    if choice is None or choice.logprobs is None or not choice.logprobs.content:
         return said
+    tokens, delta = choice.logprobs.content, choice.delta or _Delta()
     if said is not None:
-        return said + last.token.partition(said)[2]
+        shown = delta.content or delta.reasoning_content or delta.reasoning or ""
+        return to_end_of_token(said, len(shown), [token.token for token in tokens])
+    last = tokens[-1]
     whole = [other.token for other in last.top_logprobs if other.id is not None and other.id == last.id]
     rests = [text.removeprefix(last.token) for text in whole if text != last.token and text.startswith(last.token)]
     return rests[0] if rests else None
 
 
-def _last_token(data: bytes) -> _Sampled | None:
+def to_end_of_token(stop: str, start: int, texts: Sequence[str]) -> str:
+    """A stop text with what its last token has after it, if it begins at this place of the tokens' texts."""
+    whole = "".join(texts)
+    if not whole.startswith(stop, start):
+        return stop
+    return whole[start : next(end for end in accumulate(map(len, texts)) if end >= start + len(stop))]
+
+
+def _first_choice(data: bytes) -> _Choice | None:
     try:
         choices = _decoder.decode(data).choices
-    except msgspec.ValidationError:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):  # what else can be read of it was read before
         return None
-    logprobs = choices[-1].logprobs if choices else None
-    return logprobs.content[-1] if logprobs is not None and logprobs.content else None
+    return next((choice for choice in reversed(choices) if choice.index == 0), None)

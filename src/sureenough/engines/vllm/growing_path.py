@@ -22,7 +22,7 @@ class GrowingPath:
         self._sequence = sequence  # grows with the path and has the texts of its tokens; None: vLLM decodes the text
         self.finish = "stop"
         self._stop_text = ""  # at which it ended
-        self.tokens = 0  # passed on
+        self.tokens = self.length = 0  # passed on, and the characters of their text
         self.cached_tokens: int | None = None
 
     def add(self, output: Any, k: int | None) -> Chunk | None:
@@ -39,6 +39,7 @@ class GrowingPath:
         texts = [""] * len(delta.token_ids) if self._sequence is None else self._sequence.add(delta.token_ids)
         if self._sequence is not None:
             text = "".join(texts)
+        self.length += len(text)
         if k is not None and delta.token_ids:
             logprobs = _sampled_logprobs(delta.logprobs)
             return Chunk(_tokens(delta.logprobs, texts, k), text=text, logprobs=logprobs)
@@ -57,13 +58,6 @@ class GrowingPath:
     def _count(self, tokens: int, text: str = "", tail: float | None = None) -> Chunk | None:
         new, self.tokens = tokens - self.tokens, max(tokens, self.tokens)
         return Chunk(unread=new, text=text, tail=tail) if new > 0 or text else None
-
-
-def to_end_of_token(stop: str, texts: Sequence[str]) -> str:
-    """A stop text that ended a path, with what the last token has after it, from the texts of all tokens."""
-    whole, last = "".join(texts), texts[-1] if texts else ""
-    start = whole.find(stop, max(0, len(whole) - len(last) - len(stop) + 1))
-    return stop if start < 0 else whole[start:]
 
 
 def _tokens(flat: Any, texts: Sequence[str], k: int) -> list[Token]:

@@ -13,8 +13,9 @@ from copy import copy, deepcopy
 from itertools import count
 from typing import Any, Self
 
+from sureenough.engines.openai.stop_texts import to_end_of_token
 from sureenough.engines.requests import THINK_TAG, Chunk, ExtendOptions, Prompt, TokenStream
-from sureenough.engines.vllm.growing_path import GrowingPath, to_end_of_token
+from sureenough.engines.vllm.growing_path import GrowingPath
 from sureenough.engines.vllm.loaded_model import LoadedModel
 from sureenough.engines.vllm.protocol import GROUP_ARGUMENT, K, WatchRequest, is_countable
 from sureenough.engines.vllm.sampled_tokens import TokenSequence
@@ -158,7 +159,8 @@ class VLLM:
         if prompt.signals:  # a search, which continues what it sampled; the reply to a probe is not continued
             if not decodes:
                 texts = sequence.add(path.ids)
-                last.stop_text = to_end_of_token(last.stop_text, texts) if last.stop_text else last.stop_text
+                if last.stop_text:
+                    last.stop_text = to_end_of_token(last.stop_text, path.length, texts)
             self._loaded.sampled.keep(prompt_ids, sequence)
         yield last
 
