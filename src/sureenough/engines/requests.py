@@ -120,7 +120,7 @@ class Chunk(list[Token]):
         self.text = "".join([token.text for token in self]) if text is None else text
         self.unread = unread  # further tokens, without signals
         self.finish = finish  # "stop" or "length", in the last chunk
-        self.stop_text = stop_text  # that ended it, to the end of its token; empty: the model did; None: not known
+        self.stop_text = stop_text  # what ended it, to the end of its token; empty: the model did; None: not known
         self.prompt_tokens = prompt_tokens  # in the last chunk, if the server reports them
         self.cached_tokens = cached_tokens  # those of the prompt that the server did not have to read again
         self.estimated = estimated  # whether the path's token count so far is a guess

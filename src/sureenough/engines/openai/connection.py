@@ -111,7 +111,8 @@ class OpenAIConnection(Engine):
     async def extend(self, prompt: Prompt, beginning: str, options: ExtendOptions, *, seed: int) -> TokenStream:
         """Continue a beginning, which a chat server receives as the start of the last message.
 
-        If the server's context has less room than `max_tokens`, its own limit applies; without any, it is cut at once.
+        If the server's context has less room than `max_tokens`, its own limit applies; with none, the reply is empty
+        and ends as one that was cut.
         """
         engine, sampling = self.engine, self.engine.sampling()
         sampling |= options.sampling(sampling)

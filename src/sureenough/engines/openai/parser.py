@@ -218,7 +218,7 @@ class ReplyParser:
                 self._text[-1] = text.removesuffix(dropped)
 
     def _add_unsigned(self, text: str) -> int:
-        """Tokens to count text without log-probabilities as: none if its token may come later, and takes its place."""
+        """How many tokens to count this text as: none yet if signals are read, since its token may still come."""
         if self.watched:
             return 0  # its tokens are counted by the server
         if not self.signals:

@@ -1,4 +1,7 @@
-"""At which stop text a reply ended: what servers say of it, and what their last tokens show."""
+"""At which stop text a reply ended: what servers say of it, and what their last tokens show.
+
+One event per continuation is read for this, with the texts of candidates, which wire.py skips in all events.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from typing import Final
 
 import msgspec
 
+from sureenough.engines.openai.wire import Delta
 from sureenough.engines.requests import ExtendOptions
 
 
@@ -24,14 +28,8 @@ class _Logprobs(msgspec.Struct, gc=False):
     content: list[_Sampled] = []
 
 
-class _Delta(msgspec.Struct, gc=False):
-    content: str | None = None
-    reasoning_content: str | None = None
-    reasoning: str | None = None
-
-
 class _Choice(msgspec.Struct, gc=False):
-    delta: _Delta | None = None
+    delta: Delta | None = None
     logprobs: _Logprobs | None = None
     index: int = 0
 
@@ -43,13 +41,13 @@ class _Event(msgspec.Struct, gc=False):
 _decoder: Final = msgspec.json.Decoder(_Event)
 
 LINE_CANDIDATES: Final = 5
-"""Of every token of a line, if only these show what ended it; the sampled one is hardly ever less likely."""
+"""Per token of a line, if only they show what ended it: the sampled token is nearly always among them."""
 
 
 def few_candidates(options: ExtendOptions, says: bool) -> int:
-    """How many to request if confidence is not needed. `says`: whether the server says at which stop text it stops."""
-    shown = options.stop and options.goes_on and not says
-    return LINE_CANDIDATES if shown else 1  # not 0, which servers may take for no log-probabilities
+    """How many to request if confidence is not needed. `says`: whether the server says what ended a reply."""
+    needed = options.stop and options.goes_on and not says
+    return LINE_CANDIDATES if needed else 1  # not 0, which servers may take for no log-probabilities
 
 
 def whole_stop_text(data: bytes, said: str | None) -> str | None:
@@ -63,10 +61,10 @@ def whole_stop_text(data: bytes, said: str | None) -> str | None:
     that of the same token among its candidates. It does not send a token that is nothing but a stop text, as it does
     not send the one by which a model ends: then it stays unknown.
     """
-    choice = _first_choice(data) if data and said != "" else None
+    choice = _choice(data) if data and said != "" else None
     if choice is None or choice.logprobs is None or not choice.logprobs.content:
         return said
-    tokens, delta = choice.logprobs.content, choice.delta or _Delta()
+    tokens, delta = choice.logprobs.content, choice.delta or Delta()
     if said is not None:
         shown = delta.content or delta.reasoning_content or delta.reasoning or ""
         return to_end_of_token(said, len(shown), [token.token for token in tokens])
@@ -84,9 +82,9 @@ def to_end_of_token(stop: str, start: int, texts: Sequence[str]) -> str:
     return whole[start : next(end for end in accumulate(map(len, texts)) if end >= start + len(stop))]
 
 
-def _first_choice(data: bytes) -> _Choice | None:
+def _choice(data: bytes) -> _Choice | None:
     try:
         choices = _decoder.decode(data).choices
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):  # what else can be read of it was read before
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):  # wire.py has read what it can
         return None
     return next((choice for choice in reversed(choices) if choice.index == 0), None)

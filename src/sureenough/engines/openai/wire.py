@@ -91,8 +91,9 @@ class Choice(msgspec.Struct, gc=False):
     def stop_text(self) -> str | None:
         """The stop text that ended the reply; empty if a token did, None if the server does not say."""
         reason = self.matched_stop if self.stop_reason is None else self.stop_reason
-        is_number = isinstance(reason, int) and not isinstance(reason, bool)
-        return "" if is_number else reason or None if isinstance(reason, str) else None
+        if isinstance(reason, str):
+            return reason or None
+        return "" if isinstance(reason, int) and not isinstance(reason, bool) else None
 
 
 class PromptDetails(msgspec.Struct, gc=False):
