@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import os
+import random
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from statistics import fmean
+
+import numpy as np
 
 from sureenough.bench.experiments import EXPERIMENTS
 from sureenough.bench.experiments.experiment import Inputs
 from sureenough.bench.live import LiveRun, grade_live, read_runs, read_terms
+from sureenough.bench.result import grouped
+from sureenough.bench.score import intervals
 from sureenough.cli.bench_view import tables as printed
 from sureenough.datasets.load import load
 from sureenough.drivers.record import RecordQuestion
@@ -18,6 +25,8 @@ from sureenough.errors import SureEnoughError, UsageError
 from sureenough.pools.json_lines import changed_terms, holds_lines
 
 Questions = dict[str, RecordQuestion]
+DRAWS = 400
+"""Of a few plain paths, from those of each run of `sc`."""
 
 
 def show(folders: list[Path], keep: bool = False, dataset: str | None = None) -> None:
@@ -42,7 +51,8 @@ def _refusal(sentence: str) -> int:
 def print_tables(folders: list[Path], keep: bool, questions: Questions) -> None:
     """The table of all runs in these folders, and what the pool's probes would save; `keep` it for `report`, too.
 
-    With the questions, whose right answers runs do not have, also how many single paths are right.
+    With the questions, whose right answers runs do not have, also how many single paths are right, and whether a vote
+    over as many plain paths would do.
     """
     files = [file for folder in folders for file in _files(folder)]
     runs = one_run_per_key(dict.fromkeys(files))
@@ -52,6 +62,8 @@ def print_tables(folders: list[Path], keep: bool, questions: Questions) -> None:
         plain = [run for run in runs if (run.model, run.strategy) == (model, "sc") and run.question in asked]
         beside = f"; sc on {total(plain, questions)}" if plain and strategy != "sc" else ""
         print(f"{model}, {strategy}: {total(own, questions)}{beside}")
+        if 0 < own[0].outcome.get("paths", 0) < min((run.outcome.get("counted", 0) for run in plain), default=0):
+            print(as_many_plain_paths(own, plain, questions), end="")
     if runs:
         result = EXPERIMENTS["search"].run(Inputs(live_runs=runs))
         if keep:
@@ -108,6 +120,36 @@ def total(runs: Sequence[LiveRun], known: Questions) -> str:
     if counted and all(run.question in known and _gradable(run, known[run.question]) for run in runs):
         answers += f"{sum(_right_paths(run, known[run.question]) for run in runs) / counted:.1%} of paths right, "
     return f"{asked}, {right} right, {answers}{tokens:,} tokens ({tokens / len(runs):,.0f} per question)"
+
+
+def as_many_plain_paths(runs: Sequence[LiveRun], plain: Sequence[LiveRun], known: Questions) -> str:
+    """A line with the difference to votes over as many paths, drawn from those of `sc`; none without right answers."""
+    if not all(run.question in known and _gradable(run, known[run.question]) for run in plain):
+        return ""
+    width, draws = int(runs[0].outcome["paths"]), random.Random(0)
+    own, votes = _by_question(runs), {}
+    for question, of_plain in _by_question(plain).items():
+        votes[question] = fmean(_right_draws(run, known[question], width, draws) for run in of_plain)
+    differences = [fmean(run.right is True for run in own[question]) - share for question, share in votes.items()]
+    (bounds,) = intervals(np.array(differences)[:, None], seed=0)
+    points, low, high = (f"{round(100 * one, 1) + 0.0:+.1f}" for one in (fmean(differences), *bounds))  # never -0.0
+    tokens = fmean(run.tokens["total"] * width / run.outcome["counted"] for run in plain)
+    share = f"{fmean(votes.values()):.1%} of which are right with {tokens:,.0f} tokens per question"
+    return f"    {points} points [{low}, {high}] to votes over {width} plain paths, {share}\n"
+
+
+def _by_question(runs: Sequence[LiveRun]) -> dict[str, list[LiveRun]]:
+    return grouped(runs, lambda run: run.question)
+
+
+def _right_draws(run: LiveRun, question: RecordQuestion, width: int, draws: random.Random) -> float:
+    """The share of draws of so many paths of a run whose vote is right; the answer drawn first wins a tie."""
+    paths: list[str | None] = [None] * run.outcome["abstained"]
+    for answer, votes in run.outcome["votes"].items():
+        paths += [answer] * int(votes)
+    right = {answer: grade_live(question, answer) is True for answer in run.outcome["votes"]}
+    drawn = ([path for path in draws.sample(paths, width) if path is not None] for _ in range(DRAWS))
+    return fmean(any(right[leader] for leader, _ in Counter(answers).most_common(1)) for answers in drawn)
 
 
 def _gradable(run: LiveRun, question: RecordQuestion) -> bool:

@@ -86,6 +86,30 @@ def test_single_paths_are_graded_if_the_right_answers_are_given(tmp_path: Path) 
     assert "of paths right" not in tables(tmp_path, "--dataset", data).stdout, "it is another dataset"
 
 
+@pytest.mark.parametrize(
+    ("votes", "right", "printed"),
+    [
+        ({"0.5": 3.0, "3": 1.0}, 1.0, "+0.0 points [+0.0, +0.0] to votes over 3 plain paths, 100.0% of which"),
+        ({"0.5": 2.0, "3": 1.0}, 0.75, ""),  # with one path without an answer, half of the draws are ties or worse
+        ({"0.5": 1.0}, 0.75, ""),
+    ],
+)
+def test_searches_are_set_beside_votes_over_as_many_plain_paths(
+    tmp_path: Path, votes: dict[str, float], right: float, printed: str
+) -> None:
+    plain = {"answer": "0.5", "votes": votes, "abstained": 4 - int(sum(votes.values())), "counted": 4}
+    make_runs(tmp_path, outcome=plain)
+    make_runs(tmp_path, strategy="mur+sc:runs=3", outcome={"answer": "0.5", "paths": 3})
+    data = tmp_path / "aime25.jsonl"
+    data.write_text("".join(f'{{"id": "q{n}", "question": "?", "gold": "0.5"}}\n' for n in range(3)))
+    line = tables(tmp_path, "--dataset", data).stdout.splitlines()[2]
+    assert line.startswith(f"    {printed}")
+    assert line.endswith("% of which are right with 750 tokens per question")
+    share = float(line.partition(" plain paths, ")[2].partition("%")[0])
+    assert share == pytest.approx(100 * right, abs=5)
+    assert " plain paths" not in tables(tmp_path).stdout
+
+
 def test_differences_are_those_to_sc(tmp_path: Path) -> None:
     make_runs(tmp_path, strategy="ac")
     make_runs(tmp_path)
