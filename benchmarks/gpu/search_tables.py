@@ -134,8 +134,8 @@ def as_many_plain_paths(runs: Sequence[LiveRun], plain: Sequence[LiveRun], known
     (bounds,) = intervals(np.array(differences)[:, None], seed=0)
     points, low, high = (f"{round(100 * one, 1) + 0.0:+.1f}" for one in (fmean(differences), *bounds))  # never -0.0
     tokens = fmean(run.tokens["total"] * width / run.outcome["counted"] for run in plain)
-    share = f"{fmean(votes.values()):.1%} of which are right with {tokens:,.0f} tokens per question"
-    return f"    {points} points [{low}, {high}] to votes over {width} plain paths, {share}\n"
+    share = f"{fmean(votes.values()):.1%} and take {tokens:,.0f} tokens per question"
+    return f"    {points} points [{low}, {high}] to votes over {width} plain paths, which are right in {share}\n"
 
 
 def _by_question(runs: Sequence[LiveRun]) -> dict[str, list[LiveRun]]:

@@ -13,7 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 from sureenough.bench.experiments import experiment
-from sureenough.bench.experiments.dsc import read_difficulties
+from sureenough.bench.experiments.difficulties import read_difficulties
 from sureenough.cli import app
 from sureenough.core.events import Token
 from sureenough.drivers.difficulty import batches, rank_difficulty, read_order
@@ -101,7 +101,7 @@ def test_difficulties_that_cannot_be_used(tmp_path: Path, text: str | None, mess
 
 
 def test_difficulties_without_end_are_not_read_whole(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sureenough.bench.experiments.dsc.LARGEST_RANKING", 1 << 20)
+    monkeypatch.setattr("sureenough.bench.experiments.difficulties.LARGEST_RANKING", 1 << 20)
     with pytest.raises(UsageError, match="a file of difficulties has at most 1 MiB"):
         read_difficulties("/dev/zero", [])
 

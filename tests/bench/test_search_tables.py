@@ -89,7 +89,7 @@ def test_single_paths_are_graded_if_the_right_answers_are_given(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("votes", "right", "printed"),
     [
-        ({"0.5": 3.0, "3": 1.0}, 1.0, "+0.0 points [+0.0, +0.0] to votes over 3 plain paths, 100.0% of which"),
+        ({"0.5": 3.0, "3": 1.0}, 1.0, "+0.0 points [+0.0, +0.0] to votes over 3 plain paths, which"),
         ({"0.5": 2.0, "3": 1.0}, 0.75, ""),  # with one path without an answer, half of the draws are ties or worse
         ({"0.5": 1.0}, 0.75, ""),
     ],
@@ -104,8 +104,8 @@ def test_searches_are_set_beside_votes_over_as_many_plain_paths(
     data.write_text("".join(f'{{"id": "q{n}", "question": "?", "gold": "0.5"}}\n' for n in range(3)))
     line = tables(tmp_path, "--dataset", data).stdout.splitlines()[2]
     assert line.startswith(f"    {printed}")
-    assert line.endswith("% of which are right with 750 tokens per question")
-    share = float(line.partition(" plain paths, ")[2].partition("%")[0])
+    assert line.endswith("% and take 750 tokens per question")
+    share = float(line.partition(" plain paths, which are right in ")[2].partition("%")[0])
     assert share == pytest.approx(100 * right, abs=5)
     assert " plain paths" not in tables(tmp_path).stdout
 

@@ -79,8 +79,7 @@ class _LiveRun:
         probed, reads = session.strategy.probe is not None, session.strategy.reads_confidence
         searches = session.strategy.search is not None
         self.prompt = replace(prompt, signals=reads or searches, growing_text=probed)
-        self.session, self.judge = session, judge
-        self.observers = Observers(observers)
+        self.session, self.judge, self.observers = session, judge, Observers(observers)
         self.streams: dict[int, PathStream] = {}
         self.classifying: asyncio.Task[None] | None = None
         self.stopped = asyncio.Event()
@@ -182,16 +181,15 @@ class _LiveRun:
 
     async def grow(self, stream: PathStream, held: bool) -> None:
         """Stream one path to its end, to its cancel, or to the error that loses it."""
-        start = stream.start
         try:
-            with self.failures.handled(start.path, start.seed):
+            with self.failures.handled(stream.number, stream.start.seed):
                 if held:
                     await asyncio.sleep(HELD_START)
                 stream.requested = True
                 prompt = self.prompt
                 if self.probes is None:  # an engine that watches a path cannot end it at a probe
                     prompt = stream.watched(prompt, self.session.options.window)
-                async with aclosing(self.engine.stream(prompt, seed=start.seed)) as chunks:
+                async with aclosing(self.engine.stream(prompt, seed=stream.start.seed)) as chunks:
                     async for chunk in chunks:
                         self.read(stream, as_chunk(chunk))
                         if stream.closed:
@@ -200,11 +198,11 @@ class _LiveRun:
                     await self.end(stream)
         finally:
             if stream.beyond:  # the path is decided: these are overrun
-                self.receive(Tokens(start.path, unread=stream.beyond), start.path)
+                self.receive(Tokens(stream.number, unread=stream.beyond), stream.number)
             self.account.close(stream)
-            self.streams.pop(start.path, None)
+            self.streams.pop(stream.number, None)
             if self.probes is not None:
-                self.probes.path_ended(start.path)
+                self.probes.path_ended(stream.number)
 
     def read(self, stream: PathStream, chunk: Chunk) -> None:
         if self.probes is not None:
