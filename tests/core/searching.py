@@ -1,11 +1,13 @@
-"""A toy model for tests of searches, and a loop that carries out what a session asks of it, one event at a time."""
+"""A toy model for tests of searches, and loops that carry out what a method or a session asks of it."""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from math import log
 from random import Random
+
+import numpy as np
 
 from sureenough.core.events import (
     Action,
@@ -21,11 +23,12 @@ from sureenough.core.events import (
     Sampled,
     Token,
 )
-from sureenough.core.search import Continuation, SampleLimits
+from sureenough.core.search import Computation, Continuation, Draws, SampleLimits, SearchMethod
 from sureenough.core.session import Session
 from tests.core.journal import say
 
 Sampler = Callable[[str, SampleLimits, int], Continuation]
+Samples = Callable[[str, SampleLimits, int], list[Continuation]]  # so many continuations of a beginning
 
 PIECES = ("ab ", "cd", "efg ", "\n", "\n", "h\n", "i\nj", "", " 7")
 """Texts of the toy model's tokens; line feeds may be alone, at the end of a token, or within one."""
@@ -66,6 +69,41 @@ def line_feeds(reply: Continuation) -> str:
 def line(text: str, peak: float = 0.5, *, complete: bool = True, stop_text: str | None = None) -> Continuation:
     """A continuation whose tokens are the letters of a text, all equally likely."""
     return _continuation([Token(letter, peak, 5.0) for letter in text], complete=complete, stop_text=stop_text)
+
+
+def clusters(texts: Sequence[str], most: int, seed: int) -> list[int] | None:
+    """A stand-in for k-means: by the number of line feeds, and by the seed."""
+    return None if not any(text.strip() for text in texts) else [(text.count("\n") + seed) % most for text in texts]
+
+
+def searched(method: SearchMethod, samples: Samples, uniform: Callable[[], float]) -> tuple[str, int]:
+    """The path that a method finds, and how many of its tokens were sampled for it."""
+    search = method.search(Draws(uniform))
+    text, tokens = "", 0
+    try:
+        following = next(search)
+        while True:
+            if isinstance(following, Computation):
+                following = search.send(following.result())
+                continue
+            text += following.adopted.text
+            tokens += len(following.adopted.tokens)
+            replies = [samples(beginning, limits, 1)[0] for beginning, limits, _ in following.samples]
+            following = search.send(replies)
+    except StopIteration as end:
+        return text + end.value.text, tokens + len(end.value.tokens)
+
+
+def sampling(seed: int, *, told: bool = False) -> Samples:
+    """The toy model; the n-th continuation of a run has the n-th seed. `told`: it says which stop text ended it."""
+    numbers = iter(range(seed * 10_000, 10**9))
+    return lambda beginning, limits, count: [toy(beginning, limits, next(numbers), told=told) for _ in range(count)]
+
+
+def pick(weights: Iterable[float], u: float) -> int:
+    """Inverse of the cumulative distribution."""
+    edges = np.cumsum(list(weights))
+    return int(np.searchsorted(edges, u * edges[-1], side="right"))
 
 
 def carried_out(session: Session, sample: Sampler, answer: Callable[[str], str | None]) -> tuple[list[str], list[str]]:

@@ -11,8 +11,7 @@ import pytest
 from sureenough.core.mur import LONGEST_REST, Mur
 from sureenough.core.search import Continuation, Round, SampleLimits
 from sureenough.spec import parse, render
-from tests.core.searching import line, line_feeds, toy
-from tests.core.test_foresight import Samples, sampling, searched
+from tests.core.searching import Samples, line, line_feeds, sampling, searched, toy
 
 ENDS, GOES_ON = line(""), line("x", complete=False)
 

@@ -22,8 +22,7 @@ from sureenough.errors import ProtocolError, UsageError
 from sureenough.spec import is_strategy_name, parse, render
 from sureenough.strategies import STRATEGIES
 from tests.core.making import ended
-from tests.core.searching import carried_out, line, toy
-from tests.core.test_foresight import clusters
+from tests.core.searching import carried_out, clusters, line, toy
 
 GOLDEN = Path(__file__).parent.parent / "golden"
 PREDICTIVE = Predictive(rollouts=2, lookahead=2, max_steps=3, rollout_tokens=9)
