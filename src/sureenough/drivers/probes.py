@@ -15,14 +15,13 @@ from sureenough.core.probing import LONGEST_PROBE, ProbeReply
 from sureenough.drivers.judging import extract_in_run
 from sureenough.drivers.prompt_growth import PromptGrowth
 from sureenough.engines.base import Engine
-from sureenough.engines.requests import THINK_TAG, Chunk, ExtendOptions, Prompt, as_chunk
+from sureenough.engines.requests import THINK_END_TAG, Chunk, ExtendOptions, Prompt, as_chunk, is_thinking
 from sureenough.errors import EngineError, EngineRejected, MissingLogprobs
 from sureenough.pools import RecordedProbe
 
 BOX: Final = "\nThe answer is \\boxed{"
 LINE: Final = "\nAnswer: "
 """What opens the answer: a box, or for kinds that ask for such a line, the line."""
-THINK_END_TAG: Final = "</think>"
 END_OF_THINKING: Final = f"\n{THINK_END_TAG}\n"
 HEDGES: Final = re.compile(r"\b(wait|hmm|but|however|actually|hold on|not sure)\b", re.IGNORECASE)
 """Words after an answer that take it back."""
@@ -91,12 +90,6 @@ class ProbeRequest:
             return ProbeReply(None, self.tokens)
         answer, self.note = await extract_in_run(self._judge, self._opening + text[:end])
         return ProbeReply(answer, self.tokens, HEDGES.search(text[end:]) is not None)
-
-
-def is_thinking(text: str, *, opened: bool) -> bool:
-    """Whether a text ends inside of its thinking: the last tag decides, and if there is none, the prompt."""
-    opening, closing = text.rfind(THINK_TAG), text.rfind(THINK_END_TAG)
-    return opened if opening == closing else opening > closing
 
 
 def _end_of_box(text: str) -> int | None:

@@ -16,6 +16,7 @@ TokenStream = AsyncGenerator[Sequence[Token], None]
 """A path or a continuation, as lists of tokens or as `Chunk`s."""
 THINK_TAG: Final = "<think>"
 """Opens a model's thinking, in its text or at the end of its prompt."""
+THINK_END_TAG: Final = "</think>"
 
 
 class WatchOptions(NamedTuple):
@@ -135,3 +136,9 @@ class Chunk(list[Token]):
 def as_chunk(tokens: Sequence[Token]) -> Chunk:
     """What an engine sent; plain lists of tokens get the defaults of a chunk."""
     return tokens if isinstance(tokens, Chunk) else Chunk(tokens)
+
+
+def is_thinking(text: str, *, opened: bool) -> bool:
+    """Whether a text ends inside of its thinking: the last tag decides, and if there is none, the prompt."""
+    opening, closing = text.rfind(THINK_TAG), text.rfind(THINK_END_TAG)
+    return opened if opening == closing else opening > closing

@@ -120,7 +120,7 @@ class OpenAIConnection(Engine):
         to_body = partial(request, prompt, seed, model=engine.model, chat=engine.chat, k=k, beginning=beginning)
         prompt = replace(prompt, watch=None)
         # A stop text may have ended the reply within the reasoning, which then goes on.
-        parser = partial(ReplyParser, k, tags=not beginning, closes_reasoning=not options.stop, stops=options.stop)
+        parser = partial(ReplyParser, k, beginning=beginning, closes_reasoning=not options.stop, stops=options.stop)
         for parameters in (sampling, without_limit(sampling, chat=engine.chat)):
             generated = self._generate(prompt, to_body(sampling=parameters), options.max_tokens, parser)
             try:

@@ -36,11 +36,11 @@ class ReplyParser:
 
     def __init__(
         self, k: int, signals: bool, limit: int | None = None, *,
-        tags: bool = True, closes_reasoning: bool = True, stops: tuple[str, ...] | None = None,
+        beginning: str = "", closes_reasoning: bool = True, stops: tuple[str, ...] | None = None,
     ) -> None:  # fmt: skip
         self.k, self.signals, self.stops = k, signals, stops  # `stops` end a continuation; None: this is a whole path
         self._sampled: list[float] | None = None if stops is None or not signals else []  # log-probabilities
-        self._message = MessageText(tags, closes_reasoning)
+        self._message = MessageText(beginning, closes_reasoning)
         self.limit = limit or LONGEST_PATH
         self._closes_at_limit = limit is None  # else the server knows the limit, and ends the path there itself
         self.watched = False  # by the server, which then sends no candidates, and all text in one event
