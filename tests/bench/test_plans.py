@@ -42,6 +42,13 @@ def written(tmp_path: Path, text: str) -> Path:
     return file
 
 
+def test_sampling_options_hold_for_the_built_in_model() -> None:
+    typed = {"datasets": ["math500"]}
+    assert read_plan(None, typed, sampling={"temperature": 1.9}).engines == (EngineChoice(temperature=1.9),)
+    assert read_plan(None, typed, sampling={}).engines == ()
+    assert read_plan(None, {"pools": ["a.parquet"]}, sampling={"temperature": 1.9}).engines == ()
+
+
 def test_a_file(tmp_path: Path) -> None:
     plan = read_plan(written(tmp_path, TOML), {"paths": None})
     assert plan.datasets == (DatasetChoice("math500"), DatasetChoice("mine.csv", 5, {"question": "text"}))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
+from itertools import cycle
 from typing import Any
 
 import pytest
@@ -94,9 +95,25 @@ def test_probes_that_give_nothing_cost_tokens_and_no_votes() -> None:
 
 
 def test_an_engine_that_fails_in_the_middle_of_a_probe() -> None:
-    out = go(Thinker(probe=[letters("7"), EngineError("out of breath")]), SPEC, paths=4)
+    """Its path goes on; after three failures in a row no more probes are sent, since paths wait for each of them."""
+    out = go(Thinker(probe=[letters("7"), EngineError("out of breath")]), SPEC, paths=4, parallel=1)
     assert (out.votes, out.failed, out.ended_by_probe) == ({"7": 4.0}, 0, 0)
-    assert out.tokens.probe == 4 * 6
+    assert out.tokens.probe == 3
+    (note,) = out.notes
+    assert "their paths went on; after 3 in a row, no more were sent; the latest: out of breath" in note
+
+
+def test_a_run_goes_on_with_probes_after_one_that_failed() -> None:
+    steps: list[list[Step]] = [[letters("7"), EngineError("out of breath")], [letters("5}.")]]
+    replies = cycle(steps)
+
+    class Moody(Thinker):
+        def __init__(self) -> None:
+            super().__init__()
+            self.continuations = lambda beginning, seed: next(replies)
+
+    out = go(Moody(), SPEC, paths=4, parallel=1)
+    assert out.tokens.probe > 12
     assert [note for note in out.notes if "probes failed, and their paths went on; the latest: out of breath" in note]
 
 

@@ -20,6 +20,7 @@ def command() -> None:
         known = options(strategy)
         typer.echo(f"{name}: {strategy.summary}" + ("" if known else " (no options)"))
         for option in known.values():
-            typer.echo(f"  {option.name}={option.read(strategy)}  {option.help}")
+            default = option.read(strategy)
+            typer.echo(f"  {option.name}={int(default) if isinstance(default, bool) else default}  {option.help}")
     methods = " or ".join(f"{method}+" for method in SEARCHES)
     typer.echo(f"{methods} before any strategy without pruning and probes searches for its paths, such as phi+sure.")

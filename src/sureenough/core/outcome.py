@@ -149,7 +149,7 @@ def _sentences(out: Outcome) -> list[str]:
         lines.append(f"Of {spent.prompt + spent.reread:,} prompt tokens the server had {spent.cached:,} cached.")
     if out.window_paths:
         lines.append(f"Window: {out.window:,} tokens, chosen from the lengths of {out.window_paths} paths.")
-    return [*lines, *(f"Note: {note}." for note in out.notes)]
+    return [*lines, *(f"Note: {note}{'' if note.endswith(('.', '?')) else '.'}" for note in out.notes)]
 
 
 def token_bill(paths: Iterable[PathState | PathSnapshot]) -> Spent:

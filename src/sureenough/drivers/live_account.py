@@ -93,6 +93,6 @@ class LiveAccount:
         if isinstance(undecided, int) and undecided:
             self.note(f"{undecided} pairs of answers got no verdict in time and count as different")
         if self.estimated:
-            self.note("the server did not count its tokens; the numbers here are estimated from its chunks")
+            self.note("the engine did not count its tokens; the numbers here are estimated from its chunks")
         if self.lost is not None:
             self.note(f"paths were lost to the engine; the latest: {self.lost}")

@@ -31,6 +31,10 @@ MISREAD: Final = (
 )
 
 
+MOST_FAILURES: Final = 3
+"""In a row, before a run sends no more probes: a path waits for each of them until it is given up."""
+
+
 class GrowingText:
     """A path's text in pieces, each with the number of tokens before it."""
 
@@ -141,6 +145,7 @@ class LiveProbes:
         self.reread = self.reread_cached = 0  # prompt tokens
         self.growth = PromptGrowth()
         self._lost: EngineError | None = None  # the latest probe that failed
+        self._failures = 0  # since a probe succeeded
         self._notes: dict[str, None] = {}
         self.may_overrun = False  # as that of a request
 
@@ -165,7 +170,9 @@ class LiveProbes:
         self._pending[action.path] = self._begin(work, action.path, seed, "probe", counted=False)
 
     async def _ask(self, action: Probe, engine: Engine, seed: int) -> None:
-        """Send a probe. Whatever happens to it, the session receives what it took; if it fails, the path goes on.
+        """Send a probe, unless too many have failed. Whatever happens to it, the session receives what it took.
+
+        If it fails, the path goes on.
 
         Raises:
             EngineRejected: no probe will succeed.
@@ -173,11 +180,13 @@ class LiveProbes:
         number, reply = action.path, None
         request = ProbeRequest(self._prompt, self._texts[number].until(action.tokens), self._judge)
         try:
-            reply = await request.send(engine, limit=action.limit, seed=seed)
+            if self._failures < MOST_FAILURES:
+                reply = await request.send(engine, limit=action.limit, seed=seed)
+                self._failures = 0
         except (EngineRejected, MissingLogprobs):
             raise
         except EngineError as error:
-            self._lost = error.located(number, seed)
+            self._lost, self._failures = error.located(number, seed), self._failures + 1
         finally:
             self._account(request, action)
             del self._pending[number]
@@ -198,6 +207,7 @@ class LiveProbes:
         """What a reader of the outcome should know."""
         yield from self._notes
         if self._lost is not None:
-            yield f"probes failed, and their paths went on; the latest: {self._lost}"
+            gave_up = f"; after {MOST_FAILURES} in a row, no more were sent" if self._failures >= MOST_FAILURES else ""
+            yield f"probes failed, and their paths went on{gave_up}; the latest: {self._lost}"
         if self.growth.too_small:
             yield MISREAD
