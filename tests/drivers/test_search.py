@@ -185,6 +185,15 @@ def test_an_engine_that_fails_in_the_middle_of_a_search() -> None:
     assert any("paths were lost to the engine; the latest: out of breath" in note for note in out.notes)
 
 
+def test_the_error_of_an_engine_that_fails_in_all_searches_says_what_they_took() -> None:
+    def after_the_first_line(beginning: str, seed: int) -> Iterable[Step]:
+        return [letters("ab"), EngineError("out of breath")] if beginning else [letters("first\n")]
+
+    with pytest.raises(EngineError, match="out of breath") as caught:
+        go(searching(after_the_first_line), "mur+sc:runs=2", paths=2, parallel=1)
+    assert caught.value.tokens == 2 * len("first\naab")  # the line, a token that tells whether it goes on, the next
+
+
 def test_an_engine_that_is_gone_ends_the_run() -> None:
     engine = searching(lambda beginning, seed: [EngineUnavailable("gone")])
     with pytest.raises(EngineUnavailable, match="gone"):

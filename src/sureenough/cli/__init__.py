@@ -155,7 +155,8 @@ def main() -> None:
     try:
         app()
     except SureEnoughError as error:
-        echo(f"sureenough: {error}", err=True)
+        sampled = error.tokens if isinstance(error, EngineError) else 0
+        echo(f"sureenough: {error}" + (f" ({sampled:,} tokens were sampled before)" if sampled else ""), err=True)
         sys.exit(3 if isinstance(error, EngineError) else 2)
     except BrokenPipeError:
         # The reader has closed the pipe (`| head`); Python must not complain about it on exit.

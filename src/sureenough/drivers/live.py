@@ -45,7 +45,7 @@ from sureenough.drivers.probes import LiveProbes
 from sureenough.drivers.search import LiveSearch, SearchCallbacks
 from sureenough.engines.base import Engine, opened
 from sureenough.engines.requests import Chunk, Prompt, as_chunk
-from sureenough.errors import UsageError
+from sureenough.errors import EngineError, UsageError
 from sureenough.spec import render
 
 CLOSE_SECONDS: Final = 15.0
@@ -70,6 +70,9 @@ async def run(
     live = _LiveRun(prompt, session, judge, tuple(observers))
     try:
         return await live.run(engine, until)
+    except EngineError as error:
+        error.tokens = session.snapshot().generated
+        raise
     finally:
         live.failures.error = live.account.lost = None  # they refer to frames, and these to the run and all its buffers
 
@@ -121,8 +124,6 @@ class _LiveRun:
                     async with asyncio.timeout(COUNTER_SECONDS):
                         self.account.server_count = await self.engine.generated_tokens()
 
-    # -- events and actions
-
     def receive(self, event: Event, current: int | None = None) -> None:
         self.carry_out(event, self.session.receive(event), current)
 
@@ -165,8 +166,6 @@ class _LiveRun:
         if self.classifying is not None:
             self.classifying.cancel()
         self.closing = asyncio.get_running_loop().call_later(CLOSE_SECONDS, self.work.cancel)
-
-    # -- one path
 
     def begin(self, work: Work, path: int, seed: int, name: str, *, counted: bool = True) -> asyncio.Task[None]:
         """A task whose failure is that of its path."""
