@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import subprocess
@@ -25,6 +26,8 @@ from sureenough.errors import SureEnoughError, UsageError
 from sureenough.pools.json_lines import changed_terms, holds_lines
 
 Questions = dict[str, RecordQuestion]
+OTHER_TABLE = "these runs do not belong in one table; name their folders in commands of their own"
+SAMPLED_ALIKE = ("template", "temperature", "top_p", "max_path_tokens")
 DRAWS = 400
 """Of a few plain paths, from those of each run of `sc`."""
 
@@ -55,6 +58,7 @@ def print_tables(folders: list[Path], keep: bool, questions: Questions) -> None:
     over as many plain paths would do.
     """
     files = [file for folder in folders for file in _files(folder)]
+    _check_plans(files)
     runs = one_run_per_key(dict.fromkeys(files))
     for model, strategy in dict.fromkeys((run.model, run.strategy) for run in runs):
         own = [run for run in runs if (run.model, run.strategy) == (model, strategy)]
@@ -84,6 +88,25 @@ def _files(folder: Path) -> list[Path]:
     return files
 
 
+def _check_plans(files: Iterable[Path]) -> None:
+    """Paths of one table are sampled alike, as the plans beside their runs say."""
+    first: dict[tuple[str, str], tuple[object, Path]] = {}
+    for plan in (file.parents[1] / "plan.json" for file in files):
+        for name, cell in _cells(plan).items():
+            for setting in SAMPLED_ALIKE:
+                value, other = first.setdefault((name, setting), (cell.get(setting), plan))
+                if cell.get(setting) != value:
+                    raise UsageError(f"{plan} has {setting} {cell.get(setting)}, and {other} {value}: {OTHER_TABLE}")
+
+
+def _cells(plan: Path) -> dict[str, dict[str, object]]:
+    try:
+        cells = json.loads(plan.read_bytes())["cells"] if plan.exists() else {}
+        return {name: dict(cell) for name, cell in cells.items()}
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        raise UsageError(f"{plan} is not the plan of a benchmark; leave its folder out") from None
+
+
 def one_run_per_key(files: Iterable[Path]) -> list[LiveRun]:
     """The first run of every question, strategy and repeat; the same strategy under other terms is refused.
 
@@ -103,10 +126,7 @@ def one_run_per_key(files: Iterable[Path]) -> list[LiveRun]:
 def _check_terms(run: LiveRun, first: Path, other: Path) -> None:
     changed = changed_terms(read_terms(other), read_terms(first))
     if changed is not None:
-        raise UsageError(
-            f"{other} has {run.strategy} with {changed} as in {first}: these runs do not belong in one table; "
-            "name their folders in commands of their own"
-        )
+        raise UsageError(f"{other} has {run.strategy} with {changed} as in {first}: {OTHER_TABLE}")
 
 
 def total(runs: Sequence[LiveRun], known: Questions) -> str:

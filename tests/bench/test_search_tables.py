@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from dataclasses import replace
@@ -121,6 +122,21 @@ def test_differences_are_those_to_sc(tmp_path: Path) -> None:
 def test_one_strategy_under_different_terms_is_refused(tmp_path: Path, options: dict[str, Any], reason: str) -> None:
     first, second = make_runs(tmp_path / "x"), make_runs(tmp_path / "y", **options)
     assert f"{second} has sc with {reason} as in {first}" in refused(tmp_path / "x", tmp_path / "y")
+
+
+def test_paths_of_one_table_are_sampled_alike(tmp_path: Path) -> None:
+    for folder, strategy, most in (("x", "sc", 800), ("y", "mur+sc", 900)):
+        file = make_runs(tmp_path / folder, strategy=strategy)
+        cells = {"aime25--Qwen3-4B": {"temperature": 0.6, "max_path_tokens": most}}
+        (file.parents[1] / "plan.json").write_text(json.dumps({"cells": cells}))
+    said = refused(tmp_path / "x", tmp_path / "y")
+    assert "plan.json has max_path_tokens 900, and " in said
+    assert said.endswith(
+        "plan.json 800: these runs do not belong in one table; name their folders in commands of their own\n"
+    )
+    assert tables(tmp_path / "y").returncode == 0
+    (tmp_path / "y" / "mur+sc" / "plan.json").write_text('{"cells": 7}')
+    assert "plan.json is not the plan of a benchmark; leave its folder out" in refused(tmp_path / "y")
 
 
 def test_what_cannot_be_read_is_named(tmp_path: Path) -> None:

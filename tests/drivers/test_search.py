@@ -191,7 +191,7 @@ def test_the_error_of_an_engine_that_fails_in_all_searches_says_what_they_took()
 
     with pytest.raises(EngineError, match="out of breath") as caught:
         go(searching(after_the_first_line), "mur+sc:runs=2", paths=2, parallel=1)
-    assert caught.value.tokens == 2 * len("first\naab")  # the line, a token that tells whether it goes on, the next
+    assert caught.value.tokens == 2 * len("first\naab")  # a line, one token after it, the next
 
 
 def test_an_engine_that_is_gone_ends_the_run() -> None:
