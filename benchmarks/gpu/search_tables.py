@@ -27,7 +27,7 @@ from sureenough.pools.json_lines import changed_terms, holds_lines
 
 Questions = dict[str, RecordQuestion]
 OTHER_TABLE = "these runs do not belong in one table; name their folders in commands of their own"
-SAMPLED_ALIKE = ("template", "temperature", "top_p", "max_path_tokens")
+SAMPLED_ALIKE = ("template", "temperature", "top_p", "max_path_tokens", "max_tokens")
 DRAWS = 400
 """Of a few plain paths, from those of each run of `sc`."""
 

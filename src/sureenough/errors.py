@@ -27,6 +27,8 @@ class UsageError(SureEnoughError, ValueError):
 class EngineError(SureEnoughError):
     """An engine could not sample a path."""
 
+    tokens: int = 0  # sampled so far by the run that it ended
+
     def __init__(
         self,
         message: str,
@@ -39,7 +41,6 @@ class EngineError(SureEnoughError):
         super().__init__(message)
         self.path, self.seed, self.request_id = path, seed, request_id
         self.status = status  # of the HTTP response, if there was one
-        self.tokens = 0  # sampled so far by the run that it ended
 
     def at_server(self, name: str) -> Self:
         """The error with the name of its server, which some messages hold already."""

@@ -47,6 +47,8 @@ def test_sampling_options_hold_for_the_built_in_model() -> None:
     assert read_plan(None, typed, sampling={"temperature": 1.9}).engines == (EngineChoice(temperature=1.9),)
     assert read_plan(None, typed, sampling={}).engines == ()
     assert read_plan(None, {"pools": ["a.parquet"]}, sampling={"temperature": 1.9}).engines == ()
+    with pytest.raises(UsageError):
+        read_plan(None, {**typed, "engines": 0}, sampling={"temperature": 1.9})
 
 
 def test_a_file(tmp_path: Path) -> None:

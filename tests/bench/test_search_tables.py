@@ -108,6 +108,7 @@ def test_searches_are_set_beside_votes_over_as_many_plain_paths(
     assert line.endswith("% and take 750 tokens per question")
     share = float(line.partition(" plain paths, which are right in ")[2].partition("%")[0])
     assert share == pytest.approx(100 * right, abs=5)
+    assert float(line.split()[0]) == pytest.approx(100 - share, abs=0.2), "the search is always right"
     assert " plain paths" not in tables(tmp_path).stdout
 
 

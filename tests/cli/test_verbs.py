@@ -10,10 +10,10 @@ from typing import Any, cast
 import pytest
 import typer.main
 
-from sureenough.cli import SETTINGS, VERBS, app
+from sureenough.cli import SETTINGS, VERBS, app, main
 from sureenough.cli.config import defaults, name_options
 from sureenough.core.options import RunOptions
-from sureenough.errors import UsageError
+from sureenough.errors import EngineError, UsageError
 from tests.processes import sureenough
 
 LOADED = """
@@ -150,3 +150,28 @@ def test_errors_of_the_library_name_options() -> None:
         "question is 5": "question is 5",
     }.items():
         assert name_options(message, ask) == expected
+
+
+class _Foreign(EngineError):
+    """Of another package, which does not call our initialiser."""
+
+    def __init__(self) -> None:
+        Exception.__init__(self, "out of breath")
+
+
+@pytest.mark.parametrize(("tokens", "more"), [(0, ""), (1234, " (its run had sampled 1,234 tokens)")])
+def test_the_error_of_an_engine_says_what_its_run_had_sampled(
+    tokens: int, more: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    error = _Foreign()
+    if tokens:
+        error.tokens = tokens
+
+    def fails() -> None:
+        raise error
+
+    monkeypatch.setattr("sureenough.cli.app", fails)
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 3
+    assert capsys.readouterr().err == f"sureenough: out of breath{more}\n"

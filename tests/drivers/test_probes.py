@@ -100,7 +100,18 @@ def test_an_engine_that_fails_in_the_middle_of_a_probe() -> None:
     assert (out.votes, out.failed, out.ended_by_probe) == ({"7": 4.0}, 0, 0)
     assert out.tokens.probe == 3
     (note,) = out.notes
-    assert "their paths went on; after 3 in a row, no more were sent; the latest: out of breath" in note
+    assert "their paths went on; after 3 of one path in a row, no more were sent; the latest: out of breath" in note
+
+
+def test_a_burst_of_failures_does_not_end_all_probes() -> None:
+    """Eight paths at once, whose first probes all fail."""
+    engine = Thinker()
+    usual, failures = engine.continuations, iter([EngineError("restarting")] * 8)
+    assert usual is not None
+    engine.continuations = lambda beginning, seed: (
+        [failure] if (failure := next(failures, None)) else usual(beginning, seed)
+    )
+    assert go(engine, SPEC, parallel=8, paths=8).ended_by_probe == 4
 
 
 def test_a_run_goes_on_with_probes_after_one_that_failed() -> None:

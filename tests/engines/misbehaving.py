@@ -41,7 +41,7 @@ class Manner:
     scaled: bool = False  # log-probabilities after temperature
     unseen_end: bool = False  # an end token is counted but has no entry
     reasoning: bool = False  # in a field of its own
-    tags: bool = False  # around it, as tokens that are not part of the text
+    tags: bool = False  # around it: their tokens are sent, without text
     finish: str = "stop"
     stop_reason: str | int | None = None  # what it says of the end
     obeys: bool = True  # ends a path at the limit it was told
@@ -212,8 +212,6 @@ def events(body: dict[str, Any], manner: Manner) -> Iterator[str]:
     scale = 1 / (body["temperature"] or 1.0) if manner.scaled else 1.0
     answer = str(draw.choice([7, 7, 7, 8])) if manner.answer is None else manner.answer
     words = [draw.choice(WORDS) for _ in range(manner.tokens)] + ["\\boxed{", answer, "}"]
-    if manner.tags:
-        words = ["<think>", *words[: manner.tokens], "</think>", *words[manner.tokens :]]
     sent = beginning_words(body, words) if manner.extends == "yes" else 0
     words = words[sent:]
     whole, words = len(words), words[: body.get("max_tokens") if manner.obeys else None]
@@ -230,11 +228,10 @@ def events(body: dict[str, Any], manner: Manner) -> Iterator[str]:
         entries = [entry(word, k, draw, manner, scale) for word in part]
         if manner.repeated:
             entries = [first | {"token": word} for first, word in zip([entries[0]] * len(part), part, strict=True)]
-        name = "reasoning_content" if manner.reasoning and sent + start < manner.tokens + manner.tags else "content"
-        shown = "".join(word for word in part if not manner.tags or word not in ("<think>", "</think>"))
+        name = "reasoning_content" if manner.reasoning and sent + start < manner.tokens else "content"
         choice: dict[str, Any] = {"index": 0, "finish_reason": finish if last else None}
         choice |= {"stop_reason": manner.stop_reason} if last and manner.stop_reason is not None else {}
-        choice |= {"delta": {name: shown or None}} if chat else {"text": shown}
+        choice |= {"delta": {name: "".join(part)}} if chat else {"text": "".join(part)}
         if k:
             choice["logprobs"] = {"content": entries} if chat else plain(entries)
         yield json.dumps({"id": "c", "object": "chunk", "choices": [choice]}, ensure_ascii=False)

@@ -139,7 +139,7 @@ def read_plan(
             raise UsageError(f"{file} cannot be used: {getattr(error, 'strerror', None) or error}") from None
     table = dict(fallback or {}) | {name.replace("-", "_"): value for name, value in table.items()}
     table |= {name: value for name, value in typed.items() if value is not None}
-    if sampling and table.get("datasets") and not table.get("engines"):
+    if sampling and table.get("datasets") and table.get("engines") in (None, [], ()):
         table["engines"] = [{}]  # the built-in model
     if sampling and isinstance(table.get("engines"), list):
         table["engines"] = [one | dict(sampling) if isinstance(one, dict) else one for one in table["engines"]]

@@ -156,7 +156,7 @@ def main() -> None:
         app()
     except SureEnoughError as error:
         sampled = error.tokens if isinstance(error, EngineError) else 0
-        echo(f"sureenough: {error}" + (f" ({sampled:,} tokens were sampled before)" if sampled else ""), err=True)
+        echo(f"sureenough: {error}" + (f" (its run had sampled {sampled:,} tokens)" if sampled else ""), err=True)
         sys.exit(3 if isinstance(error, EngineError) else 2)
     except BrokenPipeError:
         # The reader has closed the pipe (`| head`); Python must not complain about it on exit.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import aclosing
 from functools import partial
@@ -32,7 +33,7 @@ MISREAD: Final = (
 
 
 MOST_FAILURES: Final = 3
-"""In a row, before a run sends no more probes: a path waits for each of them until it is given up."""
+"""Of a path in a row, before its run sends no more probes: the path waits for each of them until it is given up."""
 
 
 class GrowingText:
@@ -145,7 +146,7 @@ class LiveProbes:
         self.reread = self.reread_cached = 0  # prompt tokens
         self.growth = PromptGrowth()
         self._lost: EngineError | None = None  # the latest probe that failed
-        self._failures = 0  # since a probe succeeded
+        self._failures: Counter[int] = Counter()  # by path, since a probe of any of them succeeded
         self._notes: dict[str, None] = {}
         self.may_overrun = False  # as that of a request
 
@@ -180,19 +181,26 @@ class LiveProbes:
         number, reply = action.path, None
         request = ProbeRequest(self._prompt, self._texts[number].until(action.tokens), self._judge)
         try:
-            if self._failures < MOST_FAILURES:
+            if self._gave_up:
+                await asyncio.sleep(0)  # a task must not end before it is known
+            else:
                 reply = await request.send(engine, limit=action.limit, seed=seed)
-                self._failures = 0
+                self._failures.clear()
         except (EngineRejected, MissingLogprobs):
             raise
         except EngineError as error:
-            self._lost, self._failures = error.located(number, seed), self._failures + 1
+            self._lost = error.located(number, seed)
+            self._failures[number] += 1
         finally:
             self._account(request, action)
             del self._pending[number]
             self._receive(Probed(number, reply or ProbeReply(None, request.tokens)))
             if number in self._ended:
                 self.path_ended(number)
+
+    @property
+    def _gave_up(self) -> bool:
+        return max(self._failures.values(), default=0) >= MOST_FAILURES
 
     def _account(self, request: ProbeRequest, action: Probe) -> None:
         self.may_overrun |= request.may_overrun
@@ -207,7 +215,7 @@ class LiveProbes:
         """What a reader of the outcome should know."""
         yield from self._notes
         if self._lost is not None:
-            gave_up = f"; after {MOST_FAILURES} in a row, no more were sent" if self._failures >= MOST_FAILURES else ""
+            gave_up = f"; after {MOST_FAILURES} of one path in a row, no more were sent" if self._gave_up else ""
             yield f"probes failed, and their paths went on{gave_up}; the latest: {self._lost}"
         if self.growth.too_small:
             yield MISREAD

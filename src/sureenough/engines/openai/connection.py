@@ -22,6 +22,7 @@ from sureenough.engines.openai.errors import (
     is_about_access,
     is_about_length,
 )
+from sureenough.engines.openai.message_text import ReasoningFields
 from sureenough.engines.openai.parser import ReplyParser
 from sureenough.engines.openai.retry import LONGEST_WAIT, Stalled, StallTimer, backoff
 from sureenough.engines.openai.server_counters import ServerCounters, settled_counters
@@ -61,6 +62,7 @@ class OpenAIConnection(Engine):
         self.window, self.max_path_tokens = engine.window, engine.max_path_tokens
         self.longest_wait = LONGEST_WAIT
         self.says_stop_texts = False  # the server says at which of them a reply ended
+        self.fields = ReasoningFields()
         self.counters_at_open: ServerCounters | None = None
         self.monitor = MonitorClient(transport, address)
 
@@ -106,7 +108,7 @@ class OpenAIConnection(Engine):
     def stream(self, prompt: Prompt, *, seed: int) -> TokenStream:
         engine = self.engine
         body = request(prompt, seed, model=engine.model, chat=engine.chat, k=engine.k, sampling=engine.sampling())
-        return self._generate(prompt, body, engine.max_path_tokens, partial(ReplyParser, engine.k))
+        return self._generate(prompt, body, engine.max_path_tokens, partial(ReplyParser, engine.k, fields=self.fields))
 
     async def extend(self, prompt: Prompt, beginning: str, options: ExtendOptions, *, seed: int) -> TokenStream:
         """Continue a beginning, which a chat server receives as the start of the last message.
@@ -119,8 +121,7 @@ class OpenAIConnection(Engine):
         k = engine.k if options.confidence else few_candidates(options, self.says_stop_texts)
         to_body = partial(request, prompt, seed, model=engine.model, chat=engine.chat, k=k, beginning=beginning)
         prompt = replace(prompt, watch=None)
-        # A stop text may have ended the reply within the reasoning, which then goes on.
-        parser = partial(ReplyParser, k, beginning=beginning, closes_reasoning=not options.stop, stops=options.stop)
+        parser = partial(ReplyParser, k, beginning=beginning, stops=options.stop, fields=self.fields)
         for parameters in (sampling, without_limit(sampling, chat=engine.chat)):
             generated = self._generate(prompt, to_body(sampling=parameters), options.max_tokens, parser)
             try:

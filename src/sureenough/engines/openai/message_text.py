@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
 
 from sureenough.engines.openai.wire import TOOL_CALL, Choice, Delta, Logprobs, ToolCallDelta
@@ -12,15 +13,25 @@ from sureenough.json_text import mend
 END_OF_REASONING: Final = f"\n{THINK_END_TAG}\n\n"
 
 
+@dataclass(slots=True)
+class ReasoningFields:
+    """What is known of a server from its replies so far."""
+
+    sent: bool = False  # reasoning comes in a field of its own
+    sent_in_rests: bool = False  # also in the rest of a path that was thinking
+
+
 class MessageText:
     """Turns each event's part of a message, or of the rest of one that begins so, into text."""
 
-    def __init__(self, beginning: str, closes_reasoning: bool) -> None:
+    def __init__(self, beginning: str, fields: ReasoningFields) -> None:
         self._begins = not beginning
         self._goes_on_thinking = is_thinking(beginning, opened=False)
-        self._closes_reasoning = closes_reasoning  # if a complete reply ends within it
+        self._fields = fields
         self._half = ""  # first half of a surrogate pair
+        self._silent = True
         self._thinking = False  # the latest text was reasoning in a field of its own
+        self._opened = False  # the model has sampled the opening tag
         self._call = -1  # the tool call that grows
 
     def add(self, choice: Choice) -> str:
@@ -36,30 +47,46 @@ class MessageText:
             text = self._with_reasoning(delta, choice.logprobs)
         if delta is not None and delta.tool_calls:
             text += self._with_calls(delta.tool_calls)
+        self._silent &= not text
         return self._joined(text) if self._half or not text.isascii() else text
 
-    def end(self, *, complete: bool) -> str:
-        """What completes the text when the reply ends."""
-        closing = END_OF_REASONING if self._thinking and complete and self._closes_reasoning else ""
+    def end(self, *, complete: bool, hides_tokens: bool = False) -> str:
+        """What completes the text when the reply ends.
+
+        Args:
+            complete: the model has ended the reply. At a stop text, reasoning goes on.
+            hides_tokens: a stop text has ended it, and the server has not shown all tokens before that.
+        """
+        closing = END_OF_REASONING if self._thinking and complete else ""
+        if hides_tokens and self._silent and self._goes_on_thinking and self._fields.sent_in_rests:
+            closing = THINK_END_TAG
         return f"\ufffd{closing}" if self._half else closing
 
     def _with_reasoning(self, delta: Delta, logprobs: Logprobs | None) -> str:
         """Reasoning in a field of its own is put between think tags, where answers are not looked for.
 
-        A server takes the tags out of the text. If they are among its tokens, they are put back where they were.
+        Its server takes the tags out of the text. If they are among the tokens, they are put back where they were. Only
+        its: the text of a server that looks for stop texts may come later than its tokens.
         """
         reasoning, content = delta.reasoning_content or delta.reasoning or "", delta.content or ""
+        opening = self._opening(reasoning)
         tokens = [] if logprobs is None else [entry.token for entry in logprobs.content or ()]
         opens, closes = (tag in tokens and tag not in reasoning + content for tag in (THINK_TAG, THINK_END_TAG))
-        opening = ""
-        if opens:
-            opening, self._thinking = THINK_TAG, True
-        elif reasoning and not self._thinking and (self._begins or self._goes_on_thinking):
-            opening, self._thinking = f"{THINK_TAG}\n" if self._begins else "", True
-        if closes or (content and self._thinking):
+        self._opened |= opens
+        closes &= self._thinking or self._fields.sent
+        if closes or (content and (self._thinking or (self._goes_on_thinking and self._fields.sent_in_rests))):
             self._thinking = self._goes_on_thinking = False
             return opening + reasoning + (THINK_END_TAG if closes else END_OF_REASONING) + content
         return opening + reasoning + content
+
+    def _opening(self, reasoning: str) -> str:
+        """What comes before reasoning: the opening tag, if it begins here; its line feed, if the prompt had the tag."""
+        if not reasoning:
+            return ""
+        begins, self._thinking = self._begins and not self._thinking, self._begins or self._goes_on_thinking
+        self._fields.sent = True
+        self._fields.sent_in_rests |= self._goes_on_thinking
+        return (THINK_TAG if self._opened else f"{THINK_TAG}\n") if begins else ""
 
     def _with_calls(self, calls: list[ToolCallDelta]) -> str:
         """Tool calls as text: a mark, the name, a line feed and the arguments, one call after the other."""

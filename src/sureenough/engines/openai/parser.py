@@ -7,7 +7,7 @@ from typing import Any, Final
 from sureenough.core.events import Token
 from sureenough.engines.openai.errors import StreamError
 from sureenough.engines.openai.logprobs import CandidateCheck, append_tokens, too_few
-from sureenough.engines.openai.message_text import MessageText
+from sureenough.engines.openai.message_text import MessageText, ReasoningFields
 from sureenough.engines.openai.sse import SSEParser
 from sureenough.engines.openai.stop_texts import whole_stop_text
 from sureenough.engines.openai.wire import (
@@ -36,11 +36,11 @@ class ReplyParser:
 
     def __init__(
         self, k: int, signals: bool, limit: int | None = None, *,
-        beginning: str = "", closes_reasoning: bool = True, stops: tuple[str, ...] | None = None,
+        beginning: str = "", stops: tuple[str, ...] | None = None, fields: ReasoningFields | None = None,
     ) -> None:  # fmt: skip
         self.k, self.signals, self.stops = k, signals, stops  # `stops` end a continuation; None: this is a whole path
         self._sampled: list[float] | None = None if stops is None or not signals else []  # log-probabilities
-        self._message = MessageText(beginning, closes_reasoning)
+        self._message = MessageText(beginning, fields or ReasoningFields())
         self.limit = limit or LONGEST_PATH
         self._closes_at_limit = limit is None  # else the server knows the limit, and ends the path there itself
         self.watched = False  # by the server, which then sends no candidates, and all text in one event
@@ -159,14 +159,13 @@ class ReplyParser:
         unseen = 0 if self.full else self._pieces if completion is None else max(0, completion - self.tokens)
         self.tokens += unseen
         finish = FINISH_REASONS[self.finish or "stop"]
-        text = self._message.end(complete=self.finish is not None and finish == "stop")
+        complete = self.finish is not None and finish == "stop" and not self.stops
+        text = self._message.end(complete=complete, hides_tokens=unseen > 0 and bool(self.stop_text))
         estimated = completion is None and (not self.signals or self._pieces > 0 or self._estimated)
         end = Chunk(text=text, unread=unseen, finish=finish, estimated=estimated)
         end.stop_text = None if self.stops is None else whole_stop_text(self._latest, self.stop_text)
         end.prompt_tokens, end.cached_tokens = prompt, cached
         return end
-
-    # -- parts of a reply
 
     def _follow(self, path: Monitored) -> None:
         """The server's own count of a path that it watches, less one: it may have sampled a token after the last."""
