@@ -71,6 +71,7 @@ def text_of(
             [event({"reasoning": " see.\n", "content": "\nSo"}, (" see.", "\n", "</think>", "\n", "So"))],
             " see.\n</think>\nSo",
         ),
+        ("", [reasoning("\na", "<think>", "\n", "a"), content("b", "</think>", "b")], "<think>\na</think>b"),
         # They are not: a line feed is put before the closing one, and a blank line after it.
         ("", [reasoning("a"), content("b")], "<think>\na\n</think>\n\nb"),
         (OPEN, [reasoning(" see."), content("So")], " see.\n</think>\n\nSo"),

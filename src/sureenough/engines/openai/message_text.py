@@ -69,10 +69,10 @@ class MessageText:
         its: the text of a server that looks for stop texts may come later than its tokens.
         """
         reasoning, content = delta.reasoning_content or delta.reasoning or "", delta.content or ""
-        opening = self._opening(reasoning)
         tokens = [] if logprobs is None else [entry.token for entry in logprobs.content or ()]
         opens, closes = (tag in tokens and tag not in reasoning + content for tag in (THINK_TAG, THINK_END_TAG))
         self._opened |= opens
+        opening = self._opening(reasoning)
         closes &= self._thinking or self._fields.sent
         if closes or (content and (self._thinking or (self._goes_on_thinking and self._fields.sent_in_rests))):
             self._thinking = self._goes_on_thinking = False
