@@ -75,6 +75,8 @@ def text_of(
         # They are not: a line feed is put before the closing one, and a blank line after it.
         ("", [reasoning("a"), content("b")], "<think>\na\n</think>\n\nb"),
         (OPEN, [reasoning(" see."), content("So")], " see.\n</think>\n\nSo"),
+        ("", [reasoning("a\n"), content("\n\nb")], "<think>\na\n</think>\n\nb"),
+        (OPEN, [reasoning(" see.\n"), content("\nSo")], " see.\n</think>\nSo"),
         # All of the reply is reasoning, and ends there.
         ("", [reasoning("a")], "<think>\na\n</think>\n\n"),
         (OPEN, [reasoning(" see.")], " see.\n</think>\n\n"),

@@ -10,7 +10,7 @@ from sureenough.engines.requests import THINK_END_TAG, THINK_TAG, is_thinking
 from sureenough.errors import EngineError
 from sureenough.json_text import mend
 
-END_OF_REASONING: Final = f"\n{THINK_END_TAG}\n\n"
+BLANK_LINE: Final = "\n\n"
 
 
 @dataclass(slots=True)
@@ -30,6 +30,7 @@ class MessageText:
         self._fields = fields
         self._half = ""  # first half of a surrogate pair
         self._silent = True
+        self._ends_line = beginning.endswith("\n")
         self._thinking = False  # the latest text was reasoning in a field of its own
         self._opened = False  # the model has sampled the opening tag
         self._call = -1  # the tool call that grows
@@ -47,7 +48,8 @@ class MessageText:
             text = self._with_reasoning(delta, choice.logprobs)
         if delta is not None and delta.tool_calls:
             text += self._with_calls(delta.tool_calls)
-        self._silent &= not text
+        if text:
+            self._silent, self._ends_line = False, text.endswith("\n")
         return self._joined(text) if self._half or not text.isascii() else text
 
     def end(self, *, complete: bool, hides_tokens: bool = False) -> str:
@@ -57,7 +59,7 @@ class MessageText:
             complete: the model has ended the reply. At a stop text, reasoning goes on.
             hides_tokens: a stop text has ended it, and the server has not shown all tokens before that.
         """
-        closing = END_OF_REASONING if self._thinking and complete else ""
+        closing = self._closing("") if self._thinking and complete else ""
         if hides_tokens and self._silent and self._goes_on_thinking and self._fields.sent_in_rests:
             closing = THINK_END_TAG
         return f"\ufffd{closing}" if self._half else closing
@@ -76,8 +78,13 @@ class MessageText:
         closes &= self._thinking or self._fields.sent
         if closes or (content and (self._thinking or (self._goes_on_thinking and self._fields.sent_in_rests))):
             self._thinking = self._goes_on_thinking = False
-            return opening + reasoning + (THINK_END_TAG if closes else END_OF_REASONING) + content
+            self._ends_line = reasoning.endswith("\n") if reasoning else self._ends_line
+            return opening + reasoning + (THINK_END_TAG if closes else self._closing(content)) + content
         return opening + reasoning + content
+
+    def _closing(self, content: str) -> str:
+        """The closing tag, if its place is all that is known: on a line of its own, with a blank line after it."""
+        return "\n" * (not self._ends_line) + THINK_END_TAG + BLANK_LINE * (not content.startswith("\n"))
 
     def _opening(self, reasoning: str) -> str:
         """What comes before reasoning: the opening tag, if it begins here; its line feed, if the prompt had the tag."""
@@ -90,7 +97,7 @@ class MessageText:
 
     def _with_calls(self, calls: list[ToolCallDelta]) -> str:
         """Tool calls as text: a mark, the name, a line feed and the arguments, one call after the other."""
-        text = END_OF_REASONING if self._thinking else ""
+        text = self._closing("") if self._thinking else ""
         self._thinking = False
         for call in calls:
             index = 0 if call.index is None else call.index
