@@ -41,7 +41,6 @@ class Manner:
     scaled: bool = False  # log-probabilities after temperature
     unseen_end: bool = False  # an end token is counted but has no entry
     reasoning: bool = False  # in a field of its own
-    tags: bool = False  # around it: their tokens are sent, without text
     finish: str = "stop"
     stop_reason: str | int | None = None  # what it says of the end
     obeys: bool = True  # ends a path at the limit it was told

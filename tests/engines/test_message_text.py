@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -98,7 +99,7 @@ def test_where_tags_are_put(beginning: str, choices: list[dict[str, Any]], text:
         (OPEN, [hidden("</think>"), content("\n\nSo")], "</think>\n\nSo"),
         (OPEN, [content("\n\nSo", "</think>", "\n\n", "So")], "</think>\n\nSo"),
         (OPEN, [content(" see.\n"), hidden("</think>"), content("\n\nSo")], " see.\n</think>\n\nSo"),
-        (CLOSED, [event({}, ("</think>",)), content(" 7")], "</think> 7"),
+        (CLOSED, [hidden("</think>"), content(" 7")], "</think> 7"),
     ],
 )
 def test_tags_among_tokens_are_put_back_if_the_server_is_known_to_take_them_out(
@@ -145,7 +146,7 @@ def test_without_log_probabilities_the_fields_tell() -> None:
 REPLY = ("Let", " me see.", "\n", "It is 7.", "\n", "</think>", "\n\n", r"So \boxed{7}", ".")
 
 
-def replied(body: dict[str, Any], manner: Manner) -> Iterator[str]:
+def replied(body: dict[str, Any], manner: Manner, *, tags: bool) -> Iterator[str]:
     """The rest of one and the same reply, whose thinking the prompt has opened; `tags`: with an event for its end."""
     message = body["messages"][-1]
     beginning = message["content"].removeprefix("<think>") if message["role"] == "assistant" else ""
@@ -159,7 +160,7 @@ def replied(body: dict[str, Any], manner: Manner) -> Iterator[str]:
     for number, token in rest:
         last, stopped = number == rest[-1][0], stop is not None and "\n" in token
         shown = "" if token == "</think>" or stopped else token
-        if shown or last or manner.tags:
+        if shown or last or tags:
             choice = event({"reasoning" if number < REPLY.index("</think>") else "content": shown}, (token,))
             ends = {"finish_reason": "stop", "stop_reason": "\n" if stopped else 258} if last else {}
             yield json.dumps({"choices": [choice | {"index": 0} | ends]})
@@ -173,10 +174,10 @@ def replied(body: dict[str, Any], manner: Manner) -> Iterator[str]:
 def test_a_search_through_the_end_of_the_reasoning_has_an_answer(
     strategy: str, tags: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tests.engines.misbehaving.events", replied)
+    monkeypatch.setattr("tests.engines.misbehaving.events", partial(replied, tags=tags))
 
     async def use() -> Outcome:
-        async with serving(Manner(tags=tags)) as server:
+        async with serving(Manner()) as server:
             return await aask("?", OpenAI(server.url, "tiny"), strategy, seed=3)
 
     out = asyncio.run(asyncio.wait_for(use(), timeout=30))

@@ -33,7 +33,7 @@ MISREAD: Final = (
 
 
 MOST_FAILURES: Final = 3
-"""Of a path in a row, before its run sends no more probes: the path waits for each of them until it is given up."""
+"""Failed probes of one path in a row, after which a run sends no more: the path waits for each until it is given up."""
 
 
 class GrowingText:
@@ -182,7 +182,7 @@ class LiveProbes:
         request = ProbeRequest(self._prompt, self._texts[number].until(action.tokens), self._judge)
         try:
             if self._gave_up:
-                await asyncio.sleep(0)  # a task must not end before it is known
+                await asyncio.sleep(0)  # an eager task must not end before it is in _pending
             else:
                 reply = await request.send(engine, limit=action.limit, seed=seed)
                 self._failures.clear()

@@ -62,7 +62,7 @@ class OpenAIConnection(Engine):
         self.window, self.max_path_tokens = engine.window, engine.max_path_tokens
         self.longest_wait = LONGEST_WAIT
         self.says_stop_texts = False  # the server says at which of them a reply ended
-        self.fields = ReasoningFields()
+        self.reasoning_fields = ReasoningFields()
         self.counters_at_open: ServerCounters | None = None
         self.monitor = MonitorClient(transport, address)
 
@@ -108,7 +108,8 @@ class OpenAIConnection(Engine):
     def stream(self, prompt: Prompt, *, seed: int) -> TokenStream:
         engine = self.engine
         body = request(prompt, seed, model=engine.model, chat=engine.chat, k=engine.k, sampling=engine.sampling())
-        return self._generate(prompt, body, engine.max_path_tokens, partial(ReplyParser, engine.k, fields=self.fields))
+        parser = partial(ReplyParser, engine.k, fields=self.reasoning_fields)
+        return self._generate(prompt, body, engine.max_path_tokens, parser)
 
     async def extend(self, prompt: Prompt, beginning: str, options: ExtendOptions, *, seed: int) -> TokenStream:
         """Continue a beginning, which a chat server receives as the start of the last message.
@@ -121,7 +122,7 @@ class OpenAIConnection(Engine):
         k = engine.k if options.confidence else few_candidates(options, self.says_stop_texts)
         to_body = partial(request, prompt, seed, model=engine.model, chat=engine.chat, k=k, beginning=beginning)
         prompt = replace(prompt, watch=None)
-        parser = partial(ReplyParser, k, beginning=beginning, stops=options.stop, fields=self.fields)
+        parser = partial(ReplyParser, k, beginning=beginning, stops=options.stop, fields=self.reasoning_fields)
         for parameters in (sampling, without_limit(sampling, chat=engine.chat)):
             generated = self._generate(prompt, to_body(sampling=parameters), options.max_tokens, parser)
             try:

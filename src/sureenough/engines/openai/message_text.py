@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
 
 from sureenough.engines.openai.wire import TOOL_CALL, Choice, Delta, Logprobs, ToolCallDelta
 from sureenough.engines.requests import THINK_END_TAG, THINK_TAG, is_thinking
 from sureenough.errors import EngineError
 from sureenough.json_text import mend
-
-BLANK_LINE: Final = "\n\n"
 
 
 @dataclass(slots=True)
@@ -67,8 +64,8 @@ class MessageText:
     def _with_reasoning(self, delta: Delta, logprobs: Logprobs | None) -> str:
         """Reasoning in a field of its own is put between think tags, where answers are not looked for.
 
-        Its server takes the tags out of the text. If they are among the tokens, they are put back where they were. Only
-        its: the text of a server that looks for stop texts may come later than its tokens.
+        A server that does so takes the tags out of the text. If they are among the tokens, they are put back where they
+        were. On other servers they come with the text, which may lag behind the tokens while stop texts are looked for.
         """
         reasoning, content = delta.reasoning_content or delta.reasoning or "", delta.content or ""
         tokens = [] if logprobs is None else [entry.token for entry in logprobs.content or ()]
@@ -84,7 +81,7 @@ class MessageText:
 
     def _closing(self, content: str) -> str:
         """The closing tag, if its place is all that is known: on a line of its own, with a blank line after it."""
-        return "\n" * (not self._ends_line) + THINK_END_TAG + BLANK_LINE * (not content.startswith("\n"))
+        return "\n" * (not self._ends_line) + THINK_END_TAG + "\n\n" * (not content.startswith("\n"))
 
     def _opening(self, reasoning: str) -> str:
         """What comes before reasoning: the opening tag, if it begins here; its line feed, if the prompt had the tag."""
