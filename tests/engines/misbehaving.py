@@ -47,8 +47,6 @@ class Manner:
     extends: str = "yes"  # continues a beginning; "no": refuses it; "drops": its template leaves the beginning out
     context: int | None = None  # tokens of a prompt and its reply together; requests for more are refused
     delay: float = 0.0  # seconds before each write
-    work: float = 0.0  # seconds of the server's only processor for each write
-    deaf: bool = False  # goes on working for clients that have gone
     status: int = 200
     headers: dict[str, str] = field(default_factory=dict)
     body: str = '{"error": {"message": "as you wished"}}'
@@ -79,8 +77,6 @@ class Server:
         self.closed_early = 0
         self.connections = 0
         self.url = ""
-        self.processor = asyncio.Lock()
-        self.worked = 0  # writes that the processor made
         self._asked: dict[int, int] = {}
 
     async def talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -153,12 +149,6 @@ class Server:
                 return False
             if not write or manner.delay:
                 await self._linger(reader, manner.delay if write else 1e9)
-            if manner.work:
-                async with self.processor:
-                    await asyncio.sleep(manner.work)
-                    self.worked += 1
-            if gone(reader) and manner.deaf:
-                continue
             if gone(reader):
                 self.closed_early += 1
                 return False

@@ -9,11 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from sureenough.cli import app
-from sureenough.cli.cancel_timing import CancelTiming, CancelTimings
-from sureenough.cli.doctor import summary
-from sureenough.cli.doctor_checks import Check, check_closing, examine, judge_continuation
-from sureenough.cli.doctor_samples import FinishedSample
-from sureenough.cli.width_timing import check_width, describe, free_width
+from sureenough.cli.doctor import Check, FinishedSample, examine, judge_continuation, summary
 from sureenough.engines.openai.client import OpenAI
 from sureenough.errors import EngineUnavailable
 from tests.engines.misbehaving import Manner, serving
@@ -31,10 +27,9 @@ def examined(manner: Manner) -> dict[str, Check]:
 @pytest.mark.parametrize("reused", [True, False])  # llama.cpp's server closes a connection that is used again
 def test_a_healthy_server(reused: bool) -> None:
     found = examined(Manner(tokens=10, reused=reused))
-    del found["closing"]  # is timed here, and what time says depends on the machine's load
     assert {name: check.good for name, check in found.items()} == {
-        "top-k": True, "raw": True, "distinct": True, "seeds": True, "counting": True,
-        "chunks": True, "highest k": True, "inside": True, "prompts": True, "extend": True,
+        "top-k": True, "raw": True, "distinct": True, "seeds": True, "closing": None, "counting": True, "chunks": True,
+        "highest k": True, "inside": True, "prompts": True, "extend": True,
     }  # fmt: skip
 
 
@@ -119,82 +114,9 @@ def test_all_checks_passed_only_if_none_was_skipped(results: tuple[bool | None, 
     assert list(summary([Check(f"check {n}", good, "") for n, good in enumerate(results)])) == [last]
 
 
-def closed(manner: Manner) -> Check:
-    async def look() -> Check:
-        async with serving(manner) as server, OpenAI(server.url, "tiny").open(parallel=8) as connected:
-            return await check_closing(connected)
-
-    return asyncio.run(asyncio.wait_for(look(), timeout=60))
-
-
-@pytest.mark.parametrize(("deaf", "says"), [(False, "closing stops generation"), (True, "goes on with closed streams")])
-def test_without_counters_timing_shows_whether_closing_stops(deaf: bool, says: str) -> None:
-    manner = Manner(tokens=80, work=0.001, deaf=deaf)
-    checks = [closed(manner)]
-    while checks[-1].good is None and len(checks) < 6:  # a busy machine disturbs a round: then nothing is concluded
-        checks.append(closed(manner))
-    check = checks[-1]
-    assert (check.good, says in check.found) == (not deaf, True), checks
-    assert "3 of 3 rounds agree" in check.found
-
-
-def test_timing_is_inconclusive_if_load_has_no_effect() -> None:
-    check = closed(Manner(tokens=10, delay=0.002))
-    assert check.good is None
-    assert "not conclusive" in check.found
-
-
-@pytest.mark.parametrize(
-    ("times", "verdict"),
-    [
-        (CancelTiming(1.0, 5.0, 1.2), True),
-        (CancelTiming(1.0, 5.0, 4.0), False),
-        (CancelTiming(1.0, 5.0, 3.0), None),
-        (CancelTiming(1.0, 1.3, 1.0), None),  # others are not felt
-        (CancelTiming(1.0, 1.3, 1.3), None),
-        (CancelTiming(1.0, 4.2, 0.9), True),
-        (CancelTiming(1.0, 4.2, 4.2), False),  # both as long as the patience lasted
-    ],
-)
-def test_conclusions_from_three_times(times: CancelTiming, verdict: bool | None) -> None:
-    assert times.verdict is verdict
-
-
-def test_rounds_must_agree() -> None:
-    stops, goes_on = CancelTiming(1.0, 5.0, 1.0), CancelTiming(1.0, 5.0, 5.0)
-    assert CancelTimings([stops, stops]).good is True
-    assert CancelTimings([stops, goes_on]).good is None
-    assert "not conclusive" in str(CancelTimings([stops, goes_on]))
-
-
 def test_a_server_that_cannot_be_reached() -> None:
     with pytest.raises(EngineUnavailable):
         asyncio.run(examine(OpenAI("http://127.0.0.1:9/v1", "tiny", retries=0)))
-
-
-@pytest.mark.parametrize(
-    ("times", "free"),
-    [
-        ({1: 1.0, 2: 1.1, 4: 1.5, 8: 2.4}, 4),
-        ({1: 1.0, 2: 2.0}, 1),
-        ({1: 1.0}, 1),
-        ({1: 3.0, 2: 1.0, 4: 1.9, 8: 2.0}, 4),  # the first path also warms the server up
-        ({1: 1.0, 2: 2.5, 4: 1.5}, 4),
-    ],
-)
-def test_width_is_free_until_a_token_takes_twice_as_long(times: dict[int, float], free: int) -> None:
-    assert free_width(times) == free
-    assert f"--min-parallel {free} " in describe(times)
-
-
-def test_width_is_measured_on_a_server() -> None:
-    async def measure() -> tuple[Check, int]:
-        async with serving(Manner(tokens=10)) as server:
-            return await check_width(OpenAI(server.url, "tiny"), most=1), len(server.requests)
-
-    check, requests = asyncio.run(asyncio.wait_for(measure(), timeout=60))
-    assert check.found.startswith("milliseconds per token by number of paths at once: 1: ")
-    assert requests == 1
 
 
 def test_several_servers_are_checked_one_by_one_and_then_used_together() -> None:

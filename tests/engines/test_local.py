@@ -21,7 +21,7 @@ import pytest
 
 import sureenough as se
 from sureenough import reasoner
-from sureenough.cli.doctor_checks import examine
+from sureenough.cli.doctor import examine
 from sureenough.engines.local import llama_server as llama
 from sureenough.engines.local import memory
 from sureenough.engines.local.engine import LocalConnection

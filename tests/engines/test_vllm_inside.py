@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import sureenough as se
-from sureenough.cli.doctor_checks import examine
+from sureenough.cli.doctor import examine
 from sureenough.core.confidence.array import scan
 from sureenough.core.events import Action, Ended, Fate, Summary
 from sureenough.core.pruning import Gate

@@ -1,28 +1,60 @@
-"""`sureenough doctor`: does a server return what strategies need? Exit codes: 0 yes, 1 a check failed, 3 no server."""
+"""`sureenough doctor`: does a server return what strategies need? Exit codes: 0 yes, 1 a check failed, 3 no server.
+
+Every check samples a few short paths, says what it observed, and names a fix if it fails.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import replace
-from typing import Annotated, Final
+from typing import Annotated, Final, NamedTuple
 
 import typer
 
-from sureenough.cli.doctor_checks import Check, examine
 from sureenough.cli.engine import EngineOptions, engine_options
 from sureenough.cli.learned import LearnedStates, LearnFile, StateFolder
 from sureenough.cli.option_groups import with_options
-from sureenough.cli.terminal import echo
-from sureenough.cli.width_timing import TOKENS, check_width
+from sureenough.cli.terminal import echo, plural
+from sureenough.core.events import Ended, Fate, Tokens
+from sureenough.core.options import RunOptions
+from sureenough.core.session import Session
+from sureenough.drivers.prompt_growth import PromptGrowth
 from sureenough.engines.base import Engine
 from sureenough.engines.load_balancer import LoadBalancer
-from sureenough.engines.requests import Prompt
+from sureenough.engines.local.engine import Local, LocalConnection
+from sureenough.engines.openai.client import OpenAI
+from sureenough.engines.openai.connection import OpenAIConnection
+from sureenough.engines.openai.errors import ServerBusy, TransportError
+from sureenough.engines.openai.logprobs import FIXES, RepeatCounter, enough
+from sureenough.engines.openai.parser import ReplyParser
+from sureenough.engines.openai.server_counters import settled_counters
+from sureenough.engines.openai.wire import DONE, InvalidReply, candidates, decode, request
+from sureenough.engines.requests import Chunk, ExtendOptions, Prompt, TokenStream
 from sureenough.engines.server_loads import ServerCounts
-from sureenough.errors import EngineError
+from sureenough.engines.vllm.client import fetch_monitor_info
+from sureenough.errors import CannotExtend, EngineError, EngineUnavailable
+from sureenough.spec import resolve
 
+PROMPT: Final = Prompt.user("Name a colour, then count from one to one hundred in words, slowly.")
+COST_REPEATS: Final = 20
+"""How often a path is parsed to measure its cost."""
+COST_STRATEGY: Final = "ddc:warmup=1,tau=1,drop=0,trust=100,risk=p100"
+"""All tests of DDC at every token."""
+TRIED_K: Final = (128, 64, 32, 20, 10, 5, 1)
+HALF: Final = 16
+"""Tokens of the path that is cut and continued."""
+NO_LOGPROBS: Final = "no log-probabilities to look at"
+EXTEND_FIX: Final = (
+    "only strategies with probes or a search need it; vLLM, SGLang and llama.cpp continue a last assistant message"
+)
+TEMPLATE_FIX: Final = (
+    "only strategies with probes or a search need it; give the server a chat template that keeps the last message as "
+    "it is (vLLM, SGLang: --chat-template FILE; llama.cpp: --chat-template-file FILE)"
+)
 BALANCED_TOKENS: Final = 32
 MARKS: Final = {True: "✓", False: "✗", None: "?"}
 
@@ -35,12 +67,6 @@ MARKS: Final = {True: "✓", False: "✗", None: "?"}
 def command(
     *,
     server: EngineOptions,
-    width: Annotated[
-        bool,
-        typer.Option(
-            "--width", help="Also measure how many paths at once take less than twice as long as one (24,000 tokens)."
-        ),
-    ] = False,
     learn: LearnFile = None,
     state: StateFolder = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
@@ -55,10 +81,6 @@ def command(
         if len(each) > 1 and not as_json:
             echo(f"{engine!r}:")
         checks = asyncio.run(examine(engine, show))
-        if width:
-            checks.append(asyncio.run(check_width(replace(engine, max_path_tokens=TOKENS))))
-            if show is not None:
-                show(checks[-1])
         well = all(check.good is not False for check in checks)
         known = {"learned": learned.of(engine.model_name())} if learned.files else {}
         reports.append({"well": well, "checks": [check._asdict() for check in checks], **known})
@@ -79,7 +101,7 @@ async def _use_all(each: Sequence[EngineOptions]) -> list[ServerCounts]:
     """Four short paths per server through the load balancer, and what each server did."""
     balancer = LoadBalancer([replace(one, max_path_tokens=BALANCED_TOKENS).engine(quiet=True) for one in each])
 
-    async def sample(ready: Engine, seed: int) -> None:
+    async def read_path(ready: Engine, seed: int) -> None:
         with suppress(EngineError):  # the counts tell
             async with aclosing(ready.stream(Prompt.user("Count from 1 to 100."), seed=seed)) as chunks:
                 async for _ in chunks:
@@ -87,7 +109,7 @@ async def _use_all(each: Sequence[EngineOptions]) -> list[ServerCounts]:
 
     async with balancer.open(parallel=4 * len(each)) as ready, asyncio.TaskGroup() as tasks:
         for seed in range(4 * len(each)):
-            tasks.create_task(sample(ready, seed))
+            tasks.create_task(read_path(ready, seed))
     return balancer.counts()
 
 
@@ -112,3 +134,305 @@ def summary(checks: Sequence[Check]) -> Iterator[str]:
         yield f"{passed} of {len(checks)} checks passed, none failed; undecided: {', '.join(undecided)}."
     else:
         yield "All checks passed."
+
+
+class Check(NamedTuple):
+    """The result of one check: passed, failed, or None if it cannot be decided."""
+
+    name: str
+    good: bool | None
+    found: str
+    fix: str = ""
+    skipped_by: str | None = None  # the failed check that has the same cause
+
+
+async def examine(engine: OpenAI | Local, on_check: Callable[[Check], None] | None = None) -> list[Check]:
+    """Run all checks in turn. A server that cannot be reached is an error."""
+    checks: list[Check] = []
+    # llama.cpp's server closes a connection after a reply, perhaps when the next request is already on its way.
+    if isinstance(engine, OpenAI):
+        engine = replace(engine, reuse=False)
+    async with engine.open(parallel=8) as ready:
+        connection = ready.connection if isinstance(ready, LocalConnection) else ready
+        for name, run in CHECKS.items():
+            try:
+                check = await run(connection)
+            except EngineUnavailable:
+                raise
+            except EngineError as error:
+                check = Check(name, False, str(error))
+            check = _once(check, checks)
+            checks.append(check)
+            if on_check is not None:
+                on_check(check)
+    return checks
+
+
+def _once(check: Check, earlier: list[Check]) -> Check:
+    """A check that failed for the reason of an earlier one is skipped, so that every cause is named once."""
+    if check.good is True:
+        return check
+    for other in earlier:
+        same_error = other.found == check.found or (check.fix and other.fix == check.fix)
+        if other.good is False and (same_error or check.found == NO_LOGPROBS):
+            return Check(check.name, None, f"skipped, for the same reason as {other.name}", skipped_by=other.name)
+    return check
+
+
+async def check_top_k(connection: OpenAIConnection) -> Check:
+    """Every token comes with k candidates, of which a few may have been merged."""
+    probe = await sample(connection)
+    sizes = sorted({len(values) for values in probe.columns})
+    found = f"{len(probe.columns)} tokens with {' or '.join(map(str, sizes)) or 'no'} candidates each"
+    whole = bool(sizes) and sizes[-1] >= 20 and enough(sizes[0], 20)
+    return Check("top-k", whole, found, FIXES.format(k=20))
+
+
+async def check_raw(connection: OpenAIConnection) -> Check:
+    """Log-probabilities are the model's own, before temperature."""
+    cold, hot = [await sample(connection, temperature=t, tokens=2) for t in (0.3, 1.5)]
+    if not cold.columns or not hot.columns:
+        return Check("raw", None, NO_LOGPROBS)
+    pairs = zip(sorted(cold.columns[0])[-5:], sorted(hot.columns[0])[-5:], strict=False)
+    difference = max(abs(a - b) for a, b in pairs)
+    fix = "vLLM: --logprobs-mode raw_logprobs; SGLang: upgrade, or set SGLANG_RETURN_ORIGINAL_LOGPROB=1"
+    return Check("raw", difference < 0.1, f"T = 0.3 and T = 1.5 differ by {difference:.3f} at the first token", fix)
+
+
+async def check_distinct(connection: OpenAIConnection) -> Check:
+    """Tokens have candidates of their own."""
+    probe = await sample(connection, seed=3)
+    if not probe.columns:
+        return Check("distinct", None, NO_LOGPROBS)
+    repeats = probe.repeats
+    found = f"{repeats.repeats} of {repeats.tokens} tokens repeat the candidates of the token before"
+    return Check("distinct", not repeats.repeated, found, "SGLang: upgrade, or --stream-interval 1")
+
+
+async def check_seeds(connection: OpenAIConnection) -> Check:
+    """The same seed gives the same path, and another seed another path."""
+    one, again, other = [(await sample(connection, seed=seed)).text for seed in (11, 11, 12)]
+    same = "gives the same path again" if one == again else "does not give the same path again"
+    different = "another seed gives another path" if one != other else "another seed gives the same path"
+    good = True if one == again and one != other else (None if one != other else False)
+    fix = "voting works without seeds as long as paths differ, but runs cannot be repeated exactly"
+    return Check("seeds", good, f"a seed {same}; {different}", fix)
+
+
+async def check_closing(connection: OpenAIConnection) -> Check:
+    """Closing the stream stops generation."""
+    fix = "tokens are saved only if closing stops them: connect without a buffering proxy, or upgrade the server"
+    before = await settled_counters(connection.transport, connection.address)
+    probe = await sample(connection, tokens=1000, stop=8)
+    after = None if before is None else await settled_counters(connection.transport, connection.address)
+    if before is None or after is None:
+        unknown = "the server has no counters that we know, so tokens generated after a close cannot be counted"
+        return Check("closing", None, unknown, fix)
+    more = after.generated - before.generated - max(len(probe.columns), probe.tokens)
+    generated = f"{plural(more, 'more token')} {'was' if more == 1 else 'were'} generated"
+    return Check("closing", more < 500, f"{generated} after the stream was closed", fix)
+
+
+async def check_counting(connection: OpenAIConnection) -> Check:
+    """Every token has its entry, or the server reports usage."""
+    probe = await sample(connection, tokens=16)
+    received = len(probe.columns)
+    if probe.completion_tokens is None:
+        return Check("counting", None, f"{received} tokens received; no usage", "only received tokens are counted")
+    return Check("counting", True, f"{received} tokens received, {probe.completion_tokens} by the server's own count")
+
+
+async def check_chunks(connection: OpenAIConnection) -> Check:
+    """How many tokens come per chunk, and what they cost this client."""
+    probe = await sample(connection, tokens=64)
+    if not probe.columns:
+        return Check("chunks", None, NO_LOGPROBS)
+    mean = len(probe.columns) / len(probe.sizes)
+    found = f"{mean:.1f} tokens per chunk; {client_cost(probe):.0f} us of CPU per token here, from bytes to decisions"
+    return Check("chunks", True, found)
+
+
+async def check_highest_k(connection: OpenAIConnection) -> Check:
+    """The largest number of candidates that the server sends."""
+    failure, replies = None, 0
+    for k in TRIED_K:
+        try:
+            probe = await sample(connection, k=k, tokens=2)
+        except EngineUnavailable:
+            raise
+        except EngineError as error:
+            failure = error
+            continue
+        replies += 1
+        if probe.columns and min(map(len, probe.columns)) >= k:
+            return Check("highest k", k >= 20, f"{k} of those tried", FIXES.format(k=20))
+    if failure is not None and not replies:
+        raise failure
+    return Check("highest k", False, "no log-probabilities at all", FIXES.format(k=20))
+
+
+async def check_inside(connection: OpenAIConnection) -> Check:
+    """Whether the server watches its own paths."""
+    info = await fetch_monitor_info(connection.transport, connection.address)
+    if info is None:
+        return Check("inside", True, "the client watches the paths; vLLM can do so itself (docs/vllm.md)")
+    found = f"the server watches its own paths (sureenough {info.version}, windows up to {info.window} tokens)"
+    return Check("inside", True, found)
+
+
+async def check_prompts(connection: OpenAIConnection) -> Check:
+    """Whether paths of one question share the reading of its prompt."""
+    prompt = replace(PROMPT, signals=False)
+    short = connection.with_engine(replace(connection.engine, max_path_tokens=2))
+    _, last = [await collect(short.stream(prompt, seed=seed)) for seed in (1, 2)]
+    if last.cached_tokens is None:
+        found = "the server does not say how much of a prompt it had cached; vLLM: --enable-prompt-tokens-details"
+        return Check("prompts", True, found)
+    shared = f"{last.cached_tokens} of {last.prompt_tokens} prompt tokens were cached for the second path"
+    return Check("prompts", True, shared)
+
+
+async def check_extend(connection: OpenAIConnection) -> Check:
+    """The rest of a beginning is that of the unbroken path, and the whole beginning is read."""
+    prompt = replace(PROMPT, signals=False)
+    try:
+        half = await continue_path(connection, prompt, "", HALF)
+        if not half.text:
+            return Check("extend", None, "the path is empty, so there is nothing to continue", EXTEND_FIX)
+        whole = await continue_path(connection, prompt, "", 2 * HALF)
+        if whole.tokens <= half.tokens:  # it has ended by itself
+            half = await continue_path(connection, prompt, "", max(1, half.tokens // 2))
+        rest = await continue_path(connection, prompt, half.text, 2 * HALF - half.tokens)
+    except CannotExtend as error:  # a run that needs it ends with the same message
+        return Check("extend", None, str(error), EXTEND_FIX)
+    return judge_continuation(half, whole, rest)
+
+
+def judge_continuation(half: FinishedSample, whole: FinishedSample, rest: FinishedSample) -> Check:
+    """What the first half of a path, all of it, and the continuation of its half show."""
+    growth, read, counts = PromptGrowth(), 0, ""
+    if whole.prompt_tokens is not None and rest.prompt_tokens is not None:
+        growth.add(0, whole.prompt_tokens)
+        growth.add(half.tokens, rest.prompt_tokens)
+        read = rest.prompt_tokens - whole.prompt_tokens
+        counts = f"; {half.tokens} of its tokens were sent, {read} more were read"
+    if whole.text != half.text + rest.text:
+        found = f"at T = 0, a beginning is not continued as the unbroken path{counts}"
+        if growth.too_small or (read <= 0 and rest.text.startswith(half.text)):
+            return Check("extend", False, f"{found}: the chat template drops it, or a part of it", TEMPLATE_FIX)
+        return Check("extend", None, f"{found}; the chat template may change it", TEMPLATE_FIX)
+    found = f"a beginning is continued as the unbroken path{counts}"
+    if growth.too_small:
+        return Check("extend", None, f"{found}: the chat template may drop a part of it", TEMPLATE_FIX)
+    cached = "does not say how many tokens it had cached"
+    if rest.cached_tokens is not None:
+        cached = f"had {rest.cached_tokens} of {rest.prompt_tokens} cached"
+    return Check("extend", True, f"{found}; the server {cached}")
+
+
+CHECKS: Final[dict[str, Callable[[OpenAIConnection], Awaitable[Check]]]] = {
+    "top-k": check_top_k,
+    "raw": check_raw,
+    "distinct": check_distinct,
+    "seeds": check_seeds,
+    "closing": check_closing,
+    "counting": check_counting,
+    "chunks": check_chunks,
+    "highest k": check_highest_k,
+    "inside": check_inside,
+    "prompts": check_prompts,
+    "extend": check_extend,
+}
+
+
+class CandidateParser(ReplyParser):
+    """Parses a reply with any kind of candidates, and keeps them for the checks."""
+
+    def __init__(self, k: int, limit: int) -> None:
+        super().__init__(k, signals=False, limit=limit)
+        self.events: list[bytes] = []
+        self.columns: list[list[float]] = []  # log-probabilities of each token's candidates
+        self.sizes: list[int] = []  # tokens per chunk
+        self.repeats = RepeatCounter()
+        self.text = ""
+
+    def receive(self, data: bytes) -> None:
+        """Parse one event and keep its candidates."""
+        if data != DONE and not self.done:
+            self.events.append(data)
+            for choice in decode(data).choices:
+                columns = candidates(choice.logprobs)[1] if choice.logprobs is not None else []
+                self.columns += columns
+                self.repeats.add(columns)
+                self.sizes += [len(columns)] if columns else []
+        super().receive(data)
+
+
+async def sample(
+    connection: OpenAIConnection,
+    *,
+    k: int = 20,
+    seed: int = 1,
+    temperature: float = 1.0,
+    tokens: int = 48,
+    stop: int | None = None,
+) -> CandidateParser:
+    """One path, or its first few tokens."""
+    engine = replace(connection.engine, k=k, temperature=temperature, top_p=1.0, max_path_tokens=tokens)
+    body = request(PROMPT, seed, model=engine.model, chat=engine.chat, k=k, sampling=engine.sampling())
+    probe = CandidateParser(k, tokens)
+    try:
+        async with aclosing(connection.with_engine(engine).read(body, probe)) as chunks:
+            async for chunk in chunks:
+                probe.text += chunk.text
+                if stop is not None and probe.tokens >= stop:
+                    break
+    except ServerBusy as busy:
+        raise busy.error from None
+    except InvalidReply as error:
+        raise connection.errors.invalid_reply(error) from None
+    except TransportError as error:
+        raise connection.errors.unreachable(error) from None
+    return probe
+
+
+class FinishedSample(NamedTuple):
+    """A path that was read to its end."""
+
+    text: str
+    tokens: int
+    prompt_tokens: int | None
+    cached_tokens: int | None
+
+
+async def continue_path(connection: OpenAIConnection, prompt: Prompt, beginning: str, tokens: int) -> FinishedSample:
+    """The rest of a beginning at T = 0."""
+    options = ExtendOptions(max_tokens=tokens, temperature=0.0)
+    return await collect(connection.extend(prompt, beginning, options, seed=1))
+
+
+async def collect(path: TokenStream) -> FinishedSample:
+    """Read a path to its end."""
+    text, generated, last = "", 0, Chunk()
+    async with aclosing(path) as chunks:
+        async for chunk in chunks:
+            last = chunk if isinstance(chunk, Chunk) else Chunk(chunk)
+            text, generated = text + last.text, generated + len(last) + last.unread
+    return FinishedSample(text, generated, last.prompt_tokens, last.cached_tokens)
+
+
+def client_cost(probe: CandidateParser) -> float:
+    """Microseconds per token to decode, reduce, watch and schedule what was received."""
+    raw = [b"data: " + data + b"\n\n" for data in probe.events]
+    session = Session(resolve(COST_STRATEGY), RunOptions(paths=COST_REPEATS, window=16))
+    session.begin()
+    start = 0.0
+    for number in range(COST_REPEATS):
+        if number == 1:  # the first path calibrates
+            start = time.process_time()
+        parser = ReplyParser(min(map(len, probe.columns)), signals=True)
+        for data in raw:
+            if (chunk := parser.feed(data)) is not None:
+                session.receive(Tokens(number, chunk))
+        session.receive(Ended(number, Fate.KEPT, "7"))
+    return (time.process_time() - start) / (COST_REPEATS - 1) / len(probe.columns) * 1e6

@@ -100,7 +100,7 @@ class RunOptions:
     min_parallel: int = _run_option(
         1,
         "with planned width: this many paths run at once even if fewer are needed, for a server on which they take "
-        "little extra time (`sureenough doctor --width` measures it); their tokens are still spent",
+        "little extra time; their tokens are still spent",
         check_count,
         minimum=1,
     )
