@@ -35,12 +35,10 @@ if TYPE_CHECKING:  # `X as X` is what type checkers take for an export
         UsageError as UsageError,
     )
     from sureenough.pools import Learner as Learner, Pool as Pool, RecordedPath as RecordedPath
-    from sureenough.shared_budget import aallocate as aallocate, allocate as allocate
     from sureenough.strategies import STRATEGIES as STRATEGIES
     # isort: on
 
 _MODULES: Final = {
-    "shared_budget": ("aallocate", "allocate"),
     "answers.kinds": ("Judge", "judge"),
     "api": ("aask", "ask", "replay"),
     "bench": ("Comparison", "Row", "compare"),

@@ -175,7 +175,7 @@ async def aask(
         raise UsageError(f"a question is a string or a Prompt, not {type(question).__name__}")
     run = _run_options(LIVE_DEFAULTS, options, "template", "kind", "extract", "observers", "learn", "gives_up")
     builtin = engine is None
-    engine = builtin_engine() if engine is None else as_engine(engine)
+    engine = _builtin_engine() if engine is None else as_engine(engine)
     asks_builtin = builtin or _is_served_builtin(engine)
     notes = reasoner.notes(question if isinstance(question, str) else question.text) if asks_builtin else ()
     run = replace(run, paths=run.paths or LIVE_DEFAULTS.paths, window=run.window or engine.window)
@@ -199,14 +199,13 @@ async def aask(
     )
     if learner is not None and (chosen.reads_confidence or chosen.state is not None):
         window = out.window if chosen.reads_confidence else 0  # which it does not use
-        notes += await learn_from([out], learner, LearnerKey(model, window, spec))
+        notes += await _learn_from(out, learner, LearnerKey(model, window, spec))
     return replace(out, notes=(*out.notes, *notes)) if notes else out
 
 
-async def learn_from(outcomes: Iterable[Outcome], learner: Learner, key: LearnerKey) -> tuple[str, ...]:
+async def _learn_from(outcome: Outcome, learner: Learner, key: LearnerKey) -> tuple[str, ...]:
     """Update the learner, and its file if it has one; notes on what went wrong."""
-    for outcome in outcomes:
-        learner.receive(key, outcome)
+    learner.receive(key, outcome)
     try:
         await asyncio.to_thread(learner.save)
     except OSError as error:
@@ -214,8 +213,7 @@ async def learn_from(outcomes: Iterable[Outcome], learner: Learner, key: Learner
     return learner.notes
 
 
-def builtin_engine() -> Engine:
-    """The built-in model."""
+def _builtin_engine() -> Engine:
     from sureenough.engines.local.engine import Local
 
     return Local()

@@ -76,7 +76,6 @@ def inputs(
     strategies: Any = None,
     sweep: Any = None,
     betas: Any = None,
-    total_tokens: int | None = None,
     ranking: str | None = None,
     **values: Any,
 ) -> Inputs:
@@ -85,7 +84,7 @@ def inputs(
     settings = {name: value for name, value in values.items() if name not in options}
     runs = live_rows() if live else []
     chosen = RunOptions(**options), ReplaySettings(**settings), strategies, sweep, betas, runs
-    return Inputs(sources, *chosen, total_tokens=total_tokens, ranking=ranking)
+    return Inputs(sources, *chosen, ranking=ranking)
 
 
 def provenance(command: str = "sureenough bench main --pool small.parquet") -> Provenance:

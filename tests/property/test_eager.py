@@ -168,7 +168,7 @@ def test_the_votes_are_those_of_one_path_at_a_time(
     if strategy.warmup or options["window"] is not None:  # paths whose lengths choose the window are compared together
         assert wide.requests == alone.requests
     assert (other.tokens.init, other.tokens.kept) == (one.tokens.init, one.tokens.kept)
-    assert other.tokens.total == wide.session.generated
+    assert other.tokens.total == wide.session.snapshot().generated
     assert other.tokens.total - other.tokens.overrun >= one.tokens.total - one.tokens.overrun
 
 

@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from sureenough.bench.allocated import run_allocated
 from sureenough.bench.experiments import Experiment, Inputs, experiment
 from sureenough.bench.experiments.search import NO_QUESTIONS
 from sureenough.bench.folder import RunFolder
@@ -50,8 +49,8 @@ class PreparedPlan:
 
     @property
     def records(self) -> bool:
-        """Whether pools are recorded: not for what is only measured live, as is a live budget for all questions."""
-        return self.experiment.live != "needed" and not (self.live and self.plan.total_tokens is not None)
+        """Whether pools are recorded: not for what is only measured live."""
+        return self.experiment.live != "needed"
 
     @property
     def strategies(self) -> tuple[str, ...]:
@@ -66,10 +65,8 @@ class PreparedPlan:
         """What the experiment reads; a deadline is for live runs only."""
         plan = self.plan
         options = replace(plan.options, parallel=plan.replay_parallel, planned=plan.replay_planned, deadline=None)
-        return Inputs(
-            sources, options, plan.settings, plan.specs(), plan.sweep, None, runs, progress, plan.total_tokens,
-            plan.ranking, command,
-        )  # fmt: skip
+        settings, specs = plan.settings, plan.specs()
+        return Inputs(sources, options, settings, specs, plan.sweep, None, runs, progress, plan.ranking, command)
 
     def cell_terms(self) -> dict[str, dict[str, Any]]:
         """What decides each pool."""
@@ -89,8 +86,6 @@ class PreparedPlan:
         repeats = "repeat" if plan.live_repeats == 1 else "repeats"
         terms["live"] = f"{plan.live_repeats} {repeats}, {options.parallel} paths at once" if self.live else None
         changed = changed_settings(options, settings)
-        if plan.total_tokens is not None:
-            terms["total_tokens"] = plan.total_tokens
         if plan.ranking is not None:
             terms["ranking"] = ranking_term(plan.ranking)
         if not plan.replay_planned:
@@ -101,15 +96,11 @@ class PreparedPlan:
 def prepare(plan: BenchPlan, models: Sequence[Model]) -> PreparedPlan:
     """Load every dataset; refuse what is impossible before anything is paid for."""
     chosen = experiment(plan.experiment)
-    chosen.check(strategies=plan.strategies, sweep=plan.sweep, total_tokens=plan.total_tokens, ranking=plan.ranking)
+    chosen.check(strategies=plan.strategies, sweep=plan.sweep, ranking=plan.ranking)
     if plan.live and chosen.live == "no":
         raise UsageError(f"{chosen.name} is computed from recorded paths; leave --live out")
     if models and not plan.datasets:
         raise UsageError("which questions? Name datasets with --dataset, or recorded paths with --pool and no engine")
-    if plan.live and chosen.name == "budget" and plan.total_tokens is None:
-        raise UsageError("a live budget for all questions needs its tokens: give --total-tokens")
-    if plan.total_tokens is not None and any(model.executor for model in models):
-        raise UsageError("one budget for all questions is spent by one process; leave --ray out")
     if chosen.name == "search" and not plan.datasets:
         raise UsageError(NO_QUESTIONS)
     if plan.live and not models:
@@ -209,32 +200,11 @@ def _run_live(work: PreparedPlan, folder: RunFolder, meter: ProgressMeter) -> li
         meter.cells = len(work.cells) * len(work.strategies)
     meter.phase("runs", sum(len(c.data.problems) for c in work.cells) * len(work.strategies) * plan.live_repeats)
     keys: list[Key] = []
-    if plan.total_tokens is not None:
-        terms["total_tokens"] = plan.total_tokens
     with JsonLinesFile(folder.runs, terms, "runs") as lines:
         done = {run_of(line, folder.runs).key for _, line in lines}
-        if plan.total_tokens is not None:
-            return _allocate(work, folder, lines, plan.total_tokens, options)
         for cell in work.cells:
             jobs = [list(jobs_of(cell, strategy, plan.live_repeats)) for strategy in work.strategies]
             run_cell(cell, jobs, lines, done, options, plan.at_once or cell.model.servers, meter)
             keys += [job.key for own in jobs for job in own]
     runs = {run.key: run for run in read_runs(folder.runs)}
     return [runs[key] for key in keys]
-
-
-def _allocate(
-    work: PreparedPlan, folder: RunFolder, lines: JsonLinesFile, total: int, options: RunOptions
-) -> list[LiveRun]:
-    """Every dataset with one budget; those that are done are not run again."""
-    runs = read_runs(folder.runs)
-    for cell in work.cells:
-        if (cell.data.name, cell.model.name) in {(run.dataset, run.model) for run in runs}:
-            continue
-        journal = folder.pool(cell.name).with_suffix(".allocated.journal")
-        journal.parent.mkdir(parents=True, exist_ok=True)
-        new = run_allocated(cell, journal, options, total)
-        for run in new:
-            lines.add(run.to_json())
-        runs += new
-    return runs

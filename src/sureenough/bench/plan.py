@@ -72,12 +72,11 @@ class BenchPlan:
     live: bool = False  # also run every strategy on a live engine
     live_repeats: int = 1
     at_once: int | None = None  # questions at once in live runs; one per URL by default
-    total_tokens: int | None = None  # one budget for all questions of a dataset
     ranking: str | None = None  # difficulties of the questions: `level`, or a file
     text: bool = True  # keep the text of recorded paths
 
     def __post_init__(self) -> None:
-        for name in ("replay_parallel", "live_repeats", "at_once", "total_tokens"):
+        for name in ("replay_parallel", "live_repeats", "at_once"):
             if getattr(self, name) is not None:
                 check_count(name, getattr(self, name))
         names = [engine.name or engine.model or engine.engine for engine in self.engines]

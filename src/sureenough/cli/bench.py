@@ -67,9 +67,6 @@ def command(
     run: dict[str, Any],
     repeats: Annotated[int | None, typer.Option(help="Orders to replay; 5 by default.")] = None,
     replay_parallel: Annotated[int | None, typer.Option(help="Paths at once in replay; 1 by default.")] = None,
-    total_tokens: Annotated[
-        int | None, typer.Option(help="One budget for all questions of a dataset; the experiment is then `budget`.")
-    ] = None,
     ranking: Annotated[
         str | None, typer.Option(help="Difficulties for `dsc`: level, or a JSON file; else a stand-in.")
     ] = None,
@@ -94,8 +91,6 @@ def command(
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
     """Run an experiment of the paper on recorded pools, or on live engines, which are recorded first."""
-    if total_tokens is not None and experiment is None and plan is None:
-        experiment = "budget"
     if experiment is None and plan is None:
         typer.echo(_list_as_json() if as_json else _list())
         return
@@ -110,7 +105,7 @@ def command(
         "engines": engines if typed else None, "strategies": split_strategies(strategy or ()) or None,
         "sweeps": option_sweeps, "sweep": own_sweep, **run, "repeats": repeats, "replay_parallel": replay_parallel,
         "limit": limit, "equal": equal, "kind": None if dataset else kind, "live": live, "live_repeats": live_repeats,
-        "at_once": at_once, "total_tokens": total_tokens, "ranking": ranking, "text": text, "jobs": jobs,
+        "at_once": at_once, "ranking": ranking, "text": text, "jobs": jobs,
     }, sampling={name: value for name, value in sampling.items() if _is_typed(context, name)},
        fallback={"jobs": cores(), **({"engines": engines} if engines and not typed else {})})  # fmt: skip
     models = _models(chosen, join(ray, context, dry_run=dry_run))

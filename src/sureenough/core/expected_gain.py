@@ -28,14 +28,6 @@ def gain(first: float, second: float, total: float, future: float, *, prior: flo
     return share * max(0.0, overtaken)
 
 
-def gain_of_paths(poll: Poll, paths: int) -> float:
-    """Expected vote share gained by so many further paths; before the first vote, all is open."""
-    first, second, total = poll.lead_by_weight() or (0.0, 0.0, 0.0)
-    votes = poll.voting
-    each = total / votes if votes else 1.0
-    return gain(first, second, total, paths * each * (votes + 1) / (poll.considered + 1))
-
-
 @dataclass(frozen=True, slots=True)
 class ExpectedGain(StopRule):
     """Stop if the rest of the budget is expected to gain no more than delta of the vote share."""

@@ -27,7 +27,6 @@ from sureenough.core.events import (
     Stop,
     Tokens,
 )
-from sureenough.core.expected_gain import gain_of_paths
 from sureenough.core.learning import LearnerState
 from sureenough.core.options import DEFAULT_WINDOW, RunOptions
 from sureenough.core.outcome import Outcome
@@ -91,15 +90,6 @@ class Session:
     def done(self) -> bool:
         """Whether the run has ended."""
         return self._phase is Phase.STOPPED
-
-    @property
-    def generated(self) -> int:
-        """All tokens so far."""
-        return self._paths.generated
-
-    def gain_of_paths(self, paths: int) -> float:
-        """Expected vote share gained by so many further paths."""
-        return gain_of_paths(self._votes.poll, paths)
 
     def begin(self) -> list[Action]:
         """The first paths to start."""

@@ -64,12 +64,11 @@ async def run(
     *,
     judge: Judge,
     observers: Iterable[Observer] = (),
-    until: asyncio.Future[Reason] | None = None,
 ) -> Outcome:
-    """Run a new session to its end. Cancelling this, or the result of `until`, ends the run with the vote so far."""
+    """Run a new session to its end. Cancelling this ends the run with the vote so far."""
     live = _LiveRun(prompt, session, judge, tuple(observers))
     try:
-        return await live.run(engine, until)
+        return await live.run(engine)
     except EngineError as error:
         error.tokens = session.snapshot().generated
         raise
@@ -95,10 +94,10 @@ class _LiveRun:
         callbacks = SearchCallbacks(self.receive, self.begin, self.failures.reached, self.end_search)
         self.search = LiveSearch(self.prompt, options.parallel, callbacks, confidence=reads) if searches else None
 
-    async def run(self, engine: Engine, until: asyncio.Future[Reason] | None) -> Outcome:
+    async def run(self, engine: Engine) -> Outcome:
         self.engine = engine
         self.work = asyncio.ensure_future(self.run_paths(engine))
-        await wait_or_expire(self.work, self.expire, self.session.options.deadline, until)
+        await wait_or_expire(self.work, self.expire, self.session.options.deadline)
         if self.closing is not None:
             self.closing.cancel()
         if not self.work.cancelled():

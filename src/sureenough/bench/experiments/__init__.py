@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Final
 
 from sureenough.bench.experiments import (
-    budget,
     calibration,
     ddc_parts,
     dsc,
@@ -44,7 +43,6 @@ EXPERIMENTS: Final[dict[str, Experiment]] = {
         overhead.EXPERIMENT,
         failure_modes.EXPERIMENT,
         learning.EXPERIMENT,
-        budget.EXPERIMENT,
         dsc.EXPERIMENT,
         probes.EXPERIMENT,
         long.EXPERIMENT,

@@ -45,7 +45,6 @@ class Inputs:
     betas: tuple[BetaCase, ...] | None = None
     live_runs: Sequence[LiveRun] = ()
     progress: Progress = lambda done, total: None
-    total_tokens: int | None = None  # of all questions together
     ranking: str | None = None  # difficulties of the questions: `level`, or a file
     command: str = ""  # as typed, without secrets, for the provenance
 
@@ -73,7 +72,6 @@ READS: Final = {
     "strategies": "has strategies of its own; leave -s out",
     "sweep": "has no sweep of its own; to sweep an option of the strategies, give its name: --sweep warmup=8,16",
     "betas": "does not read betas",
-    "total_tokens": "has no budget for all questions together; `bench budget` has",
     "ranking": "does not rank questions by difficulty; `bench dsc` does",
 }
 """Inputs that only some experiments read, and how the others refuse them."""
@@ -105,7 +103,6 @@ class Experiment:
             strategies=inputs.strategies,
             sweep=inputs.sweep,
             betas=inputs.betas,
-            total_tokens=inputs.total_tokens,
             ranking=inputs.ranking,
         )
         for name in inputs.strategies or ():
