@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,8 +13,9 @@ import pytest
 
 from sureenough.errors import UsageError
 from sureenough.server import ServerLimits, ServerSettings
+from sureenough.server.app import create
 from sureenough.server.model_names import ModelName, split_model_name
-from sureenough.server.settings import KEYS_VARIABLE, known_host, loopback, read_keys
+from sureenough.server.settings import KEYS_VARIABLE, loopback, read_keys
 from tests.engines.misbehaving import Manner
 from tests.in_thread import until
 from tests.server.serving import ours
@@ -60,11 +62,25 @@ def test_names(name: str, model: str, strategy: str | None) -> None:
         ("10.1.2.3", True),
         ("box.example", True), ("BOX.example:8000", True), ("evil.example", False), ("", False),
         ("localhost.evil", False),
-        ("127.0.0.1.evil:80", False), ("[::1].evil", False), ("[::1]:x", False),
+        ("127.0.0.1.evil:80", False), ("[::1].evil", False), ("[::1]:x", False), ("evil@10.1.2.3", False),
+        ("a.b.example", True), ("b.example", False), ("www.box.example", False), ("[::1%evil.example]", False),
     ],
 )  # fmt: skip
 def test_hosts(header: str, known: bool) -> None:
-    assert known_host(header, ServerSettings(hosts=("box.example",))) is known
+    app, _ = create(ServerSettings(hosts=("box.example", "*.b.example")))
+    transport = httpx.ASGITransport(app)
+
+    async def status() -> int:
+        async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
+            return (await client.get("/page/style.css", headers={"Host": header})).status_code
+
+    assert asyncio.run(status()) == (200 if known else 421)
+
+
+@pytest.mark.parametrize("name", ["", "*evil", "a*", "*.*", "a.*.example"])
+def test_wildcards_of_host_names(name: str) -> None:
+    with pytest.raises(UsageError, match="is not a host name"):
+        ServerSettings(hosts=(name,))
 
 
 def test_beyond_this_machine_only_with_keys() -> None:

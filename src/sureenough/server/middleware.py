@@ -10,23 +10,28 @@ import base64
 import binascii
 import hashlib
 import hmac
+import ipaddress
 import logging
+import re
+import socket
 import time
 from collections.abc import Sequence
 from typing import Final
 
 from starlette.exceptions import HTTPException
+from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import ClientDisconnect
 from starlette.routing import Match, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from sureenough.server.errors import ApiError, shutting_down
 from sureenough.server.responses import json_response
-from sureenough.server.settings import known_host
 from sureenough.server.state import ServerState
 
 log: Final = logging.getLogger("sureenough.server")
 WITHOUT_KEY: Final = frozenset({"/healthz"})
+ADDRESS: Final = re.compile(r"(?:\[([0-9a-f:.]+)\]|([0-9.]+))(?::\d+)?", re.IGNORECASE)
+"""A Host header with an address and perhaps a port."""
 CLIENT_CLOSED: Final = 499  # the status in logs and metrics of a request whose client disconnected before its response
 POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
@@ -46,7 +51,10 @@ class RequestMiddleware:
 
     def __init__(self, app: ASGIApp, state: ServerState, routes: Sequence[Route]) -> None:
         self.app, self.state, self.routes = app, state, routes
-        self._keys = [hashlib.sha256(key.encode()).digest() for key in state.settings.keys]
+        settings = state.settings
+        self._keys = [hashlib.sha256(key.encode()).digest() for key in settings.keys]
+        names = ["localhost", settings.host, socket.gethostname(), *settings.hosts]
+        self._known_hosts = TrustedHostMiddleware(_admit_host, names, www_redirect=False)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Check the request, handle it, and turn errors into responses."""
@@ -56,7 +64,7 @@ class RequestMiddleware:
         tracked = _TrackedSend(send)
         began = time.monotonic()
         try:
-            self.check(scope)
+            await self.check(scope, receive)
             scope["app"] = self  # with this the router raises if no route matches
             await self.app(scope, receive, tracked)
         except HTTPException as error:
@@ -72,15 +80,14 @@ class RequestMiddleware:
         finally:
             self._record(scope, tracked.status or CLIENT_CLOSED, time.monotonic() - began)
 
-    def check(self, scope: Scope) -> None:
+    async def check(self, scope: Scope, receive: Receive) -> None:
         """Raise an ApiError if this request is not admitted."""
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in reversed(scope["headers"])}
         if "transfer-encoding" in headers and "content-length" in headers:  # a second request may hide in the first
             message = "A request has a Content-Length or a Transfer-Encoding, not both."
             raise ApiError(400, message, headers={"Connection": "close"})
-        if not known_host(headers.get("host", ""), self.state.settings):
-            message = "This server does not have that host name; its operator can add it with --allow-host."
-            raise ApiError(421, message, code="unknown_host")
+        if not _is_address(headers.get("host", "")):
+            await self._known_hosts(scope, receive, _refuse_host)
         origin = headers.get("origin")
         other_origin = origin is not None and origin.partition("://")[2] != headers.get("host")
         other_site = headers.get("sec-fetch-site", "none") not in ("none", "same-origin") and scope["method"] != "GET"
@@ -116,6 +123,25 @@ class RequestMiddleware:
         route = next((route.path for route in self.routes if route.matches(scope)[0] is not Match.NONE), "other")
         self.state.metrics.count_response(route, status, seconds)
         log.info("%s %s %s %.3f s", scope["method"], route, status, seconds)
+
+
+def _is_address(host: str) -> bool:
+    """Whether a Host header has an IP address, which needs no check: a page of another site can only send a name."""
+    parts = ADDRESS.fullmatch(host.strip())
+    try:
+        return parts is not None and bool(ipaddress.ip_address(parts[1] or parts[2]))
+    except ValueError:
+        return False
+
+
+async def _admit_host(scope: Scope, receive: Receive, send: Send) -> None:
+    """The host name is known."""
+
+
+async def _refuse_host(message: Message) -> None:
+    """Called with the response to a host name that is not known."""
+    text = "This server does not have that host name; its operator can add it with --allow-host."
+    raise ApiError(421, text, code="unknown_host")
 
 
 def _unauthorized(path: str) -> ApiError:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ipaddress
 import os
 import re
-import socket
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from math import inf
@@ -24,7 +23,7 @@ from sureenough.templates import render_prompt
 
 KEYS_VARIABLE: Final = "SUREENOUGH_SERVE_KEYS"
 SHORTEST_KEY: Final = 16
-HOST: Final = re.compile(r"(?:\[([0-9a-f:.]+)\]|([^:\[\]]+))(?::\d+)?")
+HOST_NAME: Final = re.compile(r"\*|(\*\.)?[^*]+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +73,7 @@ class ServerSettings:
     template: str | None = None
     host: str = "127.0.0.1"
     port: int = 8000
-    hosts: tuple[str, ...] = ()  # further host names of this server
+    hosts: tuple[str, ...] = ()  # further host names of this server, *.example.com for those of a domain, or *
     keys: tuple[str, ...] = field(default=(), repr=False)
     insecure: bool = False
     limits: ServerLimits = field(default_factory=ServerLimits)
@@ -98,6 +97,9 @@ class ServerSettings:
             render_prompt("?", self.template)
         if not 0 <= self.grace < inf:
             raise UsageError(f"grace is {self.grace} seconds; it must be at least 0, and finite")
+        wrong = next((name for name in self.hosts if not HOST_NAME.fullmatch(name)), None)
+        if wrong is not None:
+            raise UsageError(f"{wrong!r} is not a host name; a wildcard stands alone or first, as in *.example.com")
         if self.keys and min(map(len, self.keys)) < SHORTEST_KEY:
             raise UsageError(f"a key is too short; keys have at least {SHORTEST_KEY} characters")
         if not all(key.isascii() and key.isprintable() for key in self.keys):
@@ -139,21 +141,6 @@ def loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
-
-
-def known_host(header: str, settings: ServerSettings) -> bool:
-    """Whether a Host header names this server. Any IP address does: a page of another site can only send a name."""
-    parts = HOST.fullmatch(header.strip().lower())
-    if parts is None:
-        return False
-    name = parts[1] or parts[2]
-    if "*" in settings.hosts or name in {"localhost", settings.host.lower(), socket.gethostname().lower()}:
-        return True
-    try:
-        ipaddress.ip_address(name)
-    except ValueError:
-        return name in {host.lower() for host in settings.hosts}
-    return True
 
 
 def read_keys(file: Path | None) -> tuple[str, ...]:
