@@ -20,10 +20,9 @@ from sureenough.bench import Comparison, Row
 from sureenough.bench.result import ComparedStrategy, Measure, Recommendation
 from sureenough.bench.score import Interval
 from sureenough.cli import app, demo
-from sureenough.cli.demo_summary import comparison_lines, live_lines
+from sureenough.cli.demo import comparison_lines, live_lines
 from sureenough.cli.engine import GREETING
-from sureenough.data import BUILTIN_POOL, LONG_MODEL, LONG_SAMPLE, PROBLEMS_POOL
-from sureenough.pools import write_pool
+from sureenough.data import BUILTIN_POOL, PROBLEMS_POOL
 from sureenough.problems import generate
 from tests.processes import sureenough
 
@@ -50,53 +49,11 @@ def comparison(*rows: Row) -> Comparison:
     return replace(se.compare(BUILTIN_POOL, "sc", paths=1, repeats=1), rows=[row("sc", 0.0, 1.0), *rows])
 
 
-def test_long_chains_are_compared_in_a_checkout_that_has_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(demo, "LONG_SAMPLE", tmp_path / "sample.parquet")
-    monkeypatch.setattr(demo, "LONG_MODEL", tmp_path / "searcher.gguf")
-    missing = CliRunner().invoke(app, ["demo", "--long"])
-    assert isinstance(missing.exception, se.UsageError)
-    assert "training/searcher/README.md" in str(missing.exception)
-    pool = se.Pool(PROBLEMS_POOL)
-    few = [replace(question, paths=question.paths[:16]) for question in list(pool)[:2]]
-    write_pool(tmp_path / "sample.parquet", few, pool.info)
-    shown = CliRunner().invoke(app, ["demo", "--long"])
-    assert shown.exit_code == 0, shown.output
-    assert "paths of a small model that searches: 2 questions of Countdown and shortest paths, 16 paths" in shown.output
-
-
-@pytest.mark.skipif(not LONG_MODEL.exists(), reason="the model is in a checkout only, not in the sdist")
-def test_a_model_that_searches_is_asked_live_in_a_checkout_that_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(demo, "DEADLINE", 5.0)
-    answer = demo._live_part(demo.LONG_LIVE._replace(paths=2, parallel=2), 0, quiet=True)
-    assert answer is not None
-    assert "grid has walls" in answer.problem.question
-    assert answer.outcome.tokens.total > 50
-    assert answer.outcome.started == 2
-
-
-@pytest.mark.parametrize("content", [b"", b"version https://git-lfs.github.com/spec/v1\n", b"PAR1" + bytes(99), None])
-def test_a_sample_that_cannot_be_read_is_to_be_restored(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: bytes | None
-) -> None:
-    sample = tmp_path / "sample.parquet"
-    if content is None:  # another pool, with too few paths for the strategies
-        pool = se.Pool(PROBLEMS_POOL)
-        write_pool(sample, [replace(question, paths=question.paths[:3]) for question in list(pool)[:2]], pool.info)
-    else:
-        sample.write_bytes(content)
-    monkeypatch.setattr(demo, "LONG_SAMPLE", sample)
-    monkeypatch.setattr(demo, "LONG_MODEL", tmp_path / "searcher.gguf")
-    shown = CliRunner().invoke(app, ["demo", "--long"])
-    assert isinstance(shown.exception, se.UsageError)
-    assert str(shown.exception).startswith(f"{sample} is not the sample that --long compares on (")
-    assert "restore the checkout's file (git restore)" in str(shown.exception)
-
-
 def test_the_comparison_has_bars_and_a_legend() -> None:
     result = comparison(row("sure", -0.016, 4.0))
     candidates = [ComparedStrategy("sure", 250.0, Measure(-0.016, -0.0512, 0.0234), 0.019)]
     advice = Recommendation("tiny", "model", "accuracy", 50, "sc", 1000.0, candidates)
-    lines = list(comparison_lines(replace(result, recommendation=advice), *demo.ORIGIN))
+    lines = list(comparison_lines(replace(result, recommendation=advice)))
     assert "-1.6 [-5.1, +2.3] " in lines[4]
     assert [len(line.split("x  ")[1]) for line in lines if "x  " in line] == [28, 7]
     for column in lines[2].split("  "):
@@ -124,8 +81,8 @@ def test_the_live_question_in_sentences() -> None:
 def test_the_question_settles_and_shows_pruning() -> None:
     pool = se.Pool(PROBLEMS_POOL)
     question = next(iter(pool))
-    assert question.id == demo.LIVE.problem().id
-    out = se.replay(question.paths, demo.LIVE.strategy, window=pool.info.window)
+    assert question.id == demo.live_problem().id
+    out = se.replay(question.paths, demo.STRATEGY, window=pool.info.window)
     assert (out.answer, out.reason, out.pruned > 3) == (question.gold, "settled", True)
 
 
@@ -232,14 +189,3 @@ def test_ctrl_c_gives_the_vote_so_far() -> None:
     assert "The run was interrupted; this is the vote so far." in output
     assert "strategy" not in output
     assert "Traceback" not in errors
-
-
-@pytest.mark.skipif(not LONG_SAMPLE.exists(), reason="source distributions leave the sample out")
-def test_the_sample_of_long_chains_is_small_and_has_whole_questions_of_both_collections() -> None:
-    questions = list(se.Pool(LONG_SAMPLE))
-    assert LONG_SAMPLE.stat().st_size <= 8_000_000
-    assert {question.id.partition("-")[0] for question in questions} == {"countdown", "grid"}
-    assert {len(question.paths) for question in questions} == {128}
-    paths = [path for question in questions for path in question.paths]
-    assert sum(path.tokens for path in paths) / len(paths) > 800, "the chains are long"
-    assert all(path.probes for path in paths if path.tokens > 64)

@@ -7,23 +7,27 @@ import json
 import lzma
 import re
 import sys
+from collections import Counter
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from random import Random
 
 import numpy as np
 import pytest
-from searcher import corpus, countdown_traces, grid_traces, job, pool
+from searcher import corpus, countdown, countdown_traces, grid, grid_traces, job, pool
 from searcher.files import Probed, Sampled, load_paths, load_weights, save_paths, save_weights
+from searcher.problems import LEVELS
 from searcher.sample import drawn, write_sample
 from searcher.trace import GIVEN_UP, LONGEST
 from shape import CLOSE, OPEN, PAD
 
 from sureenough.answers import extract
 from sureenough.pools import Pool
-from sureenough.problems import LEVELS, countdown, grid
+from tests.problems.reckon import reckon
 
 STEP = re.compile(r"(\d+)([-+*/])(\d+)=(\d+)")
+SAMPLE = Path(__file__).parents[2] / "training" / "searcher" / "sample.parquet"
 APPLY = {"+": int.__add__, "-": int.__sub__, "*": int.__mul__, "/": int.__truediv__}
 
 
@@ -34,10 +38,11 @@ def test_every_step_of_countdown_holds_and_the_box_is_checked(level: int) -> Non
         core = countdown.draw(rng, level)
         trace = countdown_traces.solve(rng, core)
         for a, sign, b, result in STEP.findall(re.sub(r"check .*", "", trace.text)):
-            assert APPLY[sign](int(a), int(b)) == int(result), trace.text
+            assert APPLY[sign](int(a), int(b)) == int(result) <= countdown.MOST, trace.text
         checked = re.search(r"check (.*)=(\d+), ", trace.text)
         if checked:
-            assert countdown.check(checked[1], core) == int(checked[2]) == trace.best
+            assert reckon(checked[1]) == int(checked[2]) == trace.best
+            assert not Counter(map(int, re.findall(r"\d+", checked[1]))) - Counter(core.numbers)
             assert int(checked[2]) <= core.target
         assert len(trace.text) <= LONGEST
         assert extract(trace.text) == (None if trace.answer is None else str(trace.answer))
@@ -68,6 +73,14 @@ def test_states_follow_from_states_before() -> None:
                     known.add(states[0])
 
 
+def steps_along(names: list[str], core: grid.Grid) -> int:
+    """The steps of a path, each of which must be allowed."""
+    cells = [("abcdefghijkl".index(name[0]), int(name[1:]) - 1) for name in names]
+    assert (cells[0], cells[-1]) == (core.start, core.goal)
+    assert all(b in core.neighbours(a) for a, b in pairwise(cells))
+    return len(cells) - 1
+
+
 @pytest.mark.parametrize("level", LEVELS)
 def test_paths_through_grids_lead_to_the_goal(level: int) -> None:
     rng = Random(level)
@@ -77,7 +90,7 @@ def test_paths_through_grids_lead_to_the_goal(level: int) -> None:
         way = re.search(r"path (.*)", trace.text)
         assert (way is None) == (trace.answer is None)
         if way:
-            assert grid.check(way[1].split()[::2], task.core) == trace.answer
+            assert steps_along(way[1].split()[::2], task.core) == trace.answer
             assert trace.answer is not None
             assert trace.answer >= int(task.gold)
             if trace.text.startswith(("breadth", "star")):
@@ -266,6 +279,16 @@ def test_a_sample_has_whole_questions_of_both_collections_and_fits(tmp_path: Pat
         write_sample(sample, source.file, 100, seed=1)
 
 
+@pytest.mark.skipif(not SAMPLE.exists(), reason="source distributions leave the sample out")
+def test_the_sample_is_small_and_has_whole_questions_of_both_collections() -> None:
+    questions = list(Pool(SAMPLE))
+    assert SAMPLE.stat().st_size <= 8_000_000
+    assert {question.id.partition("-")[0] for question in questions} == {"countdown", "grid"}
+    assert {len(question.paths) for question in questions} == {128}
+    paths = [path for question in questions for path in question.paths]
+    assert sum(path.tokens for path in paths) / len(paths) > 800, "the chains are long"
+
+
 class Tensor:
     """As much of a torch tensor as the file of weights needs."""
 
@@ -304,7 +327,7 @@ def test_weights_come_back_from_their_pieces(tmp_path: Path, monkeypatch: pytest
 def test_a_step_of_the_job_is_started_again_until_it_ends_well_or_the_time_is_over(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    clock, begun, statuses = [job.STARTED], list[float](), [1, -9, 0]
+    clock, begun, statuses = [0.0], list[float](), [1, -9, 0]  # whole seconds, so that differences are exact
 
     def once(run: Path, step: str, arguments: list[str], seconds: float) -> int:
         begun.append(seconds)
@@ -314,6 +337,7 @@ def test_a_step_of_the_job_is_started_again_until_it_ends_well_or_the_time_is_ov
     def sleep(seconds: float) -> None:
         clock[0] += seconds
 
+    monkeypatch.setattr(job, "STARTED", 0.0)
     monkeypatch.setattr(job, "once", once)
     monkeypatch.setattr("searcher.job.time.monotonic", lambda: clock[0])
     monkeypatch.setattr("searcher.job.time.sleep", sleep)

@@ -17,11 +17,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from searcher import countdown_traces, grid_traces
+from searcher import countdown, countdown_traces, grid, grid_traces
+from searcher.problems import COLLECTIONS, LEVELS, generate
 from searcher.trace import Trace
 from shape import CLOSE, PAD, prompt_tokens
-
-from sureenough.problems import COLLECTIONS, LEVELS, countdown, generate, grid
 
 ROW = 4096
 BLOCK = 8
@@ -97,16 +96,13 @@ def rows(seed: str, count: int, held_out: frozenset[str] = frozenset(), row: int
 
 
 def _questions(job: tuple[str, int, int]) -> list[str]:
-    collection, level, seed = job
-    return [problem.question for problem in generate(level, seed, HELD_OUT, collection)]
+    return [problem.question for problem in generate(*job, HELD_OUT)]
 
 
 @cache
 def held_out_questions(workers: int) -> frozenset[str]:
     """The questions that are kept for measuring."""
-    jobs = [
-        (name, level, seed) for level in (5, 4, 3, 2, 1) for name in ("countdown", "grid") for seed in HELD_OUT_SEEDS
-    ]
+    jobs = [(name, level, seed) for level in (5, 4, 3, 2, 1) for name in COLLECTIONS for seed in HELD_OUT_SEEDS]
     with ProcessPoolExecutor(workers, multiprocessing.get_context("fork")) as pool:
         return frozenset(question for questions in pool.map(_questions, jobs) for question in questions)
 
@@ -183,7 +179,7 @@ def votes(seed: int, problems: int, paths: int = 64) -> Iterator[str]:
         for level in LEVELS:
             rng, rows = Random(f"{seed} {name} {level}"), []
             for _ in range(problems):
-                task = COLLECTIONS[name][name](rng, level)
+                task = COLLECTIONS[name](rng, level)
                 traces = [solve(rng, task.core) for _ in range(paths)]
                 answers = [str(trace.answer) for trace in traces if trace.answer is not None]
                 right = Counter(answers).most_common(1)[:1]

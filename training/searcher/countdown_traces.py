@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from random import Random
 from typing import NamedTuple
 
+from searcher.countdown import MOST, Countdown
 from searcher.trace import Trace
 
-from sureenough.problems.countdown import MOST, Countdown
 from sureenough.problems.tree import Op, Tree, value, write
 
 METHODS = ("depth", "best", "beam")

@@ -17,8 +17,7 @@ import torch
 from measure import area, lowest
 from searcher.files import Sampled, load_weights
 from searcher.model import Searcher, Size
-
-from sureenough.problems import LEVELS, GeneratedProblem, generate
+from searcher.problems import LEVELS, GeneratedProblem, generate
 
 BOX = re.compile(r"\\boxed\{(\d+)\}\.$")
 WINDOWS = (64, 256)
@@ -37,16 +36,11 @@ def load(run: Path, device: str, dtype: torch.dtype) -> Searcher:
     return model.in_16_bits(dtype)
 
 
-def _generate(job: tuple[str, int, int, int]) -> list[GeneratedProblem]:
-    collection, level, seed, count = job
-    return generate(level, seed, count, collection)
-
-
 def problems_of(seed: int, counts: dict[str, int]) -> list[GeneratedProblem]:
     """Problems of every level in turn."""
     jobs = [(name, level, seed, count) for name, count in counts.items() for level in LEVELS if count]
     with ProcessPoolExecutor() as pool:
-        return [problem for problems in pool.map(_generate, jobs) for problem in problems]
+        return [problem for problems in pool.map(generate, *zip(*jobs, strict=True)) for problem in problems]
 
 
 def answer_of(path: Sampled) -> str | None:

@@ -16,9 +16,8 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import NamedTuple
 
+from searcher.grid import Cell, Grid, apart, name
 from searcher.trace import Trace
-
-from sureenough.problems.grid import Cell, Grid, apart, name
 
 METHODS = {"breadth": 1, "depth": 3, "greedy": 2, "star": 1}
 """How often each is drawn."""

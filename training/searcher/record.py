@@ -22,10 +22,9 @@ import torch
 from searcher.evaluate import choose, load, problems_of, report, summary
 from searcher.files import Sampled, load_paths, save_paths
 from searcher.model import Size
+from searcher.problems import GeneratedProblem
 from searcher.sampler import Sampler
 from shape import prompt_tokens
-
-from sureenough.problems import GeneratedProblem
 
 STARTED = time.monotonic()
 TOKENS_PER_FILE = 3_000_000

@@ -1,73 +1,55 @@
 """`sureenough demo`: one hard question live on the built-in model, then strategies compared on recorded paths.
 
-The comparison reads the pool that comes with the package, so it is the same on every machine. `--long` does both with
-the model that searches, from a checkout.
+The comparison reads the pool that comes with the package, so it is the same on every machine.
 """
 
 from __future__ import annotations
 
 import json
+import sys
 import time
+from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Annotated, Any, Final, NamedTuple
 
 import typer
+from msgspec.structs import astuple
 
 from sureenough.answers import same
 from sureenough.api import ask, replay
 from sureenough.bench import Comparison, compare
+from sureenough.bench.result import ComparedStrategy
 from sureenough.bench.tables import advice, json_table
 from sureenough.cli.ask import display
-from sureenough.cli.demo_summary import comparison_lines, live_lines
 from sureenough.cli.option_groups import run_options, with_options
 from sureenough.cli.terminal import echo
 from sureenough.core.options import RunOptions
 from sureenough.core.outcome import Outcome
-from sureenough.data import BUILTIN_POOL, LONG_MODEL, LONG_SAMPLE, PROBLEMS_POOL
+from sureenough.data import BUILTIN_POOL, PROBLEMS_POOL
 from sureenough.drivers.run_log_writer import RunLogWriter
 from sureenough.engines.local.engine import Local
-from sureenough.errors import TraceError, UsageError
+from sureenough.errors import UsageError
 from sureenough.pools import Pool
 from sureenough.problems import GeneratedProblem, generate
 
 COMPARED: Final = ("sc", "ac", "deepconf-low", "ddc", "sure")
 REPEATS: Final = 5
-ORIGIN: Final = ("a larger model", "GSM8K and MATH-500")
-LONG_ORIGIN: Final = ("a small model that searches", "Countdown and shortest paths")
-NO_SAMPLE: Final = (
-    "--long reads training/searcher/sample.parquet of a checkout, which is not there: install from a checkout that has "
-    "it (pip install -e .), or make one as training/searcher/README.md says"
-)
-BAD_SAMPLE: Final = (
-    "{file} is not the sample that --long compares on ({reason}); restore the checkout's file (git restore), or make "
-    "one as training/searcher/README.md says"
-)
+STRATEGY: Final = "ddc:warmup=8,weight=mean,drop=1"
+PATHS: Final = 64
+PARALLEL: Final = 16
 DEADLINE: Final = 40.0
 """Seconds for the live question. A run of the built-in model that is cut is followed by a recorded one."""
-
-
-class LiveQuestion(NamedTuple):
-    """A generated problem, the model that is asked, and how."""
-
-    collection: str
-    level: int
-    seed: int
-    number: int
-    model: str  # for the announcement
-    strategy: str
-    paths: int
-    parallel: int
-
-    def problem(self) -> GeneratedProblem:
-        return generate(self.level, self.seed, self.number + 1, self.collection)[-1]
-
-
-LIVE: Final = LiveQuestion(
-    "arith", 5, 3, 1, "the tiny built-in model", "ddc:warmup=8,weight=mean,drop=1", paths=64, parallel=16
+BAR: Final = 28
+LEGEND: Final = (
+    "accuracy: right answers in percent. vs sc: the difference to plain voting in points, with its 95% interval (that",
+    "of the recommendation; replay's table has one by resampling, which is too narrow if few questions changed).",
+    "tokens: generated per question, over all paths. saving: tokens of plain voting divided by these.",
 )
-"""About half of its paths go wrong, and most of these lose confidence on the way. It takes about 10,000 tokens."""
-LONG_LIVE: Final = LiveQuestion("grid", 2, 9001, 0, "a small model that searches", "sure", paths=16, parallel=4)
-"""One of those that were left out of its training."""
+
+
+def live_problem() -> GeneratedProblem:
+    """About half of its paths go wrong, and most of these lose confidence on the way. It takes about 10,000 tokens."""
+    return generate(5, seed=3, n=2)[-1]
 
 
 class LiveAnswer(NamedTuple):
@@ -93,44 +75,34 @@ def command(
     *,
     run: RunOptions,
     live: Annotated[bool, typer.Option(help="Begin with a question to a small model.")] = True,
-    long: Annotated[bool, typer.Option("--long", help="Long chains instead; needs a checkout.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Ask one hard question live, then compare strategies on recorded paths; needs only this machine."""
     started = time.monotonic()
-    if long and not LONG_SAMPLE.exists():
-        raise UsageError(NO_SAMPLE)
-    pool, origin = (LONG_SAMPLE, LONG_ORIGIN) if long else (BUILTIN_POOL, ORIGIN)
-    asked = LONG_LIVE if long else LIVE
-    answer = _live_part(asked, run.seed, as_json) if live and (not long or LONG_MODEL.exists()) else None
+    answer = _live_part(run.seed, as_json) if live else None
     if answer is not None and answer.outcome.reason == "interrupted":
         raise typer.Exit(130)
-    try:
-        result = compare(pool, COMPARED, repeats=REPEATS)
-    except (TraceError, UsageError) as error:
-        if not long:
-            raise
-        raise UsageError(BAD_SAMPLE.format(file=pool, reason=str(error).partition(";")[0])) from None
+    result = compare(BUILTIN_POOL, COMPARED, repeats=REPEATS)
     if as_json:
         typer.echo(json.dumps(_to_json(answer, result, time.monotonic() - started), allow_nan=False))
     else:
-        echo("\n".join([*comparison_lines(result, *origin), *advice(result)]))
+        echo("\n".join([*comparison_lines(result), *advice(result)]))
 
 
-def _live_part(asked: LiveQuestion, seed: int, quiet: bool) -> LiveAnswer | None:
+def _live_part(seed: int, quiet: bool) -> LiveAnswer | None:
     """The live question, and its recording if the live run does not show how a vote settles; None without an engine."""
-    problem = asked.problem()
+    problem = live_problem()
     if not quiet:
-        echo(f"A hard question for {asked.model}, sampled up to {asked.paths} times on this machine:")
+        echo(f"A hard question for the tiny built-in model, sampled up to {PATHS} times on this machine:")
         echo(f"  {problem.question}")
     try:
-        answer = _ask(asked, problem, seed, quiet)
+        answer = _ask(problem, seed, quiet)
     except UsageError as error:
         answer = None
         echo(f"It cannot be asked live: {error}.", err=True)
     if answer is not None and not quiet:
         _show(answer)
-    if not quiet and asked is LIVE and (answer is None or answer.outcome.reason == "deadline"):
+    if not quiet and (answer is None or answer.outcome.reason == "deadline"):
         echo("The same question as it was recorded:")
         _show(_recorded(problem))
     return answer
@@ -141,19 +113,13 @@ def _show(answer: LiveAnswer) -> None:
     echo("\n".join(lines) + "\n")
 
 
-def _engine(asked: LiveQuestion) -> Local:
-    if asked is LIVE:
-        return Local(slots=asked.parallel)
-    return Local(LONG_MODEL, slots=asked.parallel, temperature=0.8, max_path_tokens=3000, template="{question}")
-
-
-def _ask(asked: LiveQuestion, problem: GeneratedProblem, seed: int, quiet: bool) -> LiveAnswer:
-    engine = _engine(asked)
+def _ask(problem: GeneratedProblem, seed: int, quiet: bool) -> LiveAnswer:
+    engine = Local(slots=PARALLEL)
     engine.prepare()
     started = time.monotonic()
     with display(quiet, plain=False) as readers:
         log = RunLogWriter({}, *readers)
-        out = ask(problem.question, engine, asked.strategy, paths=asked.paths, parallel=asked.parallel, seed=seed,
+        out = ask(problem.question, engine, STRATEGY, paths=PATHS, parallel=PARALLEL, seed=seed,
                   planned=False, deadline=DEADLINE, observers=[log])  # fmt: skip
     return LiveAnswer(problem, out, log.view.summary.get("full_budget_tokens"), time.monotonic() - started)
 
@@ -162,7 +128,7 @@ def _recorded(problem: GeneratedProblem) -> LiveAnswer:
     """What the strategy does on the recorded paths of the question; the same on every machine."""
     pool = Pool(PROBLEMS_POOL)
     question = next(question for question in pool if question.id == problem.id)
-    out = replay(question.paths, LIVE.strategy, window=pool.info.window)
+    out = replay(question.paths, STRATEGY, window=pool.info.window)
     return LiveAnswer(problem, out, sum(path.tokens for path in question.paths), None)
 
 
@@ -173,3 +139,59 @@ def _to_json(answer: LiveAnswer | None, result: Comparison, seconds: float) -> d
         "advice": "\n".join(advice(result)[1:]),
         "seconds": seconds,
     }
+
+
+def live_lines(out: Outcome, gold: str, right: bool, full_tokens: float | None, seconds: float | None) -> Iterator[str]:
+    """The outcome of the live question: the answer, what was pruned, why it stopped, what it saved."""
+    if out.answer is None:
+        yield f"No answer; it is {gold}."
+    else:
+        share = out.votes[out.answer] / sum(out.votes.values())
+        verdict = "right" if right else f"wrong, it is {gold}"
+        yield f"Answer: {out.answer} ({verdict}), with {share:.0%} of the votes."
+    pruned = f"; {out.pruned} were cut off when their confidence dropped" if out.pruned else ""
+    yield f"{out.started} of {out.paths} paths were started{pruned}."
+    if out.reason == "settled":
+        yield f"Then the vote was settled. {out.why}"
+    elif out.reason == "interrupted":
+        yield "The run was interrupted; this is the vote so far."
+    elif out.reason == "deadline":
+        yield "This machine is slow or busy: the run was ended here, with the vote so far."
+    cost = f"{out.tokens.total:,} tokens" + ("" if seconds is None else f" in {seconds:.1f} s")
+    if full_tokens is None or full_tokens <= out.tokens.total:
+        yield f"It took {cost}."
+    else:
+        all_paths = f"all {out.paths} paths to their end would have taken about {round(full_tokens, -2):,.0f}"
+        yield f"It took {cost}; {all_paths}."
+
+
+def comparison_lines(result: Comparison) -> Iterator[str]:
+    """A table with bars of tokens, and what its columns mean."""
+    first = result.rows[0]
+    yield (
+        f"Strategies on the same recorded paths of a larger model: {first.questions} questions of GSM8K and MATH-500, "
+        f"{result.options.paths} paths each."
+    )
+    yield ""
+    names = max(len("strategy"), *(len(row.strategy) for row in result.rows))
+    compared = [] if result.recommendation is None else result.recommendation.candidates
+    differences = {one.strategy: _difference(one) for one in compared}
+    wide = max(map(len, ("vs sc", *differences.values())))
+    yield f"{'strategy':{names}}  accuracy  {'vs sc':{wide}}  {'tokens':>7}  saving"
+    most = max(row.tokens for row in result.rows)
+    for row in result.rows:
+        difference = differences.get(row.strategy, "")
+        numbers = f"{100 * row.accuracy:8.1f}  {difference:{wide}}  {row.tokens:7,.0f}  {row.saving:5.1f}x"
+        yield f"{row.strategy:{names}}  {numbers}  {_bar(row.tokens / most)}"
+    yield ""
+    yield from LEGEND
+
+
+def _difference(compared: ComparedStrategy) -> str:
+    value, low, high = (100 * (x or 0.0) for x in astuple(compared.difference))
+    return f"{round(value, 1) + 0.0:+.1f} [{low:+.1f}, {high:+.1f}]"
+
+
+def _bar(share: float) -> str:
+    block = "█" if "utf" in (sys.stdout.encoding or "").lower() else "#"
+    return block * max(1, round(BAR * share))

@@ -15,7 +15,3 @@ PROBES_POOL: Final = Path(__file__).with_name("probes.parquet")
 """Its recorded paths on harder ones, with the answer of every path after each 16 tokens."""
 REASONER: Final = Path(__file__).with_name("reasoner.gguf")
 """The built-in model; reasoner.json beside it has its checksum and what it suggests."""
-LONG_SAMPLE: Final = Path(__file__).parents[3] / "training" / "searcher" / "sample.parquet"
-"""Recorded paths of a model that searches, in a checkout only; training/searcher/README.md says what they are."""
-LONG_MODEL: Final = LONG_SAMPLE.with_name("searcher.gguf")
-"""That model, in a checkout only."""

@@ -1,7 +1,6 @@
-"""Generated problems in five levels, with exact answers, from a seed.
+"""Generated problems of whole-number arithmetic in five levels, with exact answers, from a seed.
 
-The collection `arith` is whole-number arithmetic; the built-in model is trained on it. `countdown` and `grid` need a
-search. Each collection is a dataset of its name.
+The built-in model is trained on them; they are the dataset `arith`.
 """
 
 from __future__ import annotations
@@ -11,24 +10,18 @@ from random import Random
 from typing import Final
 
 from sureenough.errors import UsageError
-from sureenough.problems import countdown, grid, linear, nested, remainders, words
+from sureenough.problems import linear, nested, remainders, words
 from sureenough.problems.problem import GeneratedProblem, Task
 
-__all__ = ["COLLECTIONS", "FAMILIES", "LEVELS", "GeneratedProblem", "generate", "task"]
+__all__ = ["FAMILIES", "LEVELS", "GeneratedProblem", "generate", "task"]
 
 LEVELS: Final = (1, 2, 3, 4, 5)
 MOST: Final = 2_000  # problems per level and seed; the easiest level has few more
-Families = dict[str, Callable[[Random, int], Task]]
-FAMILIES: Final[Families] = {
+FAMILIES: Final[dict[str, Callable[[Random, int], Task]]] = {
     "nested": nested.make,
     "linear": linear.make,
     "remainder": remainders.make,
     "words": words.make,
-}
-COLLECTIONS: Final[dict[str, Families]] = {
-    "arith": FAMILIES,
-    "countdown": {"countdown": countdown.make},
-    "grid": {"grid": grid.make},
 }
 
 
@@ -37,29 +30,25 @@ def task(rng: Random, level: int, family: str) -> Task:
     return FAMILIES[family](rng, level)
 
 
-def generate(level: int, seed: int = 0, n: int = 1, collection: str = "arith") -> list[GeneratedProblem]:
-    """`n` different problems of a level, from all families of the collection in turn.
+def generate(level: int, seed: int = 0, n: int = 1) -> list[GeneratedProblem]:
+    """`n` different problems of a level, from all families in turn.
 
     Args:
         level: from 1 (easy) to 5 (hard).
         seed: a different seed gives different problems.
         n: number of problems.
-        collection: `arith`, `countdown` or `grid`.
     """
-    families = COLLECTIONS.get(collection)
-    if families is None:
-        raise UsageError(f"collection is {collection!r}; known collections: {', '.join(COLLECTIONS)}")
     if level not in LEVELS:
         raise UsageError(f"level is {level!r}; known levels: {', '.join(map(str, LEVELS))}")
     if n < 0 or n > MOST:
         raise UsageError(f"n is {n}; it must be from 0 to {MOST:,}")
     rng = Random(f"sureenough problems {seed} {level}")
-    names = tuple(families)
+    names = tuple(FAMILIES)
     problems: dict[str, GeneratedProblem] = {}  # by question, so that none comes twice
     while len(problems) < n:
         family = names[len(problems) % len(names)]
-        new = families[family](rng, level)
+        new = FAMILIES[family](rng, level)
         if new.question not in problems:
-            problem_id = f"{collection}-{level}-{seed}-{len(problems)}"
+            problem_id = f"arith-{level}-{seed}-{len(problems)}"
             problems[new.question] = GeneratedProblem(problem_id, level, family, new.question, new.gold)
     return list(problems.values())

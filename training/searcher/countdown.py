@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from random import Random
 from typing import Final
 
-from sureenough.problems.expressions import read
 from sureenough.problems.problem import Task
 
 MOST: Final = 999
@@ -108,12 +107,3 @@ def combinations(first: Iterable[int], second: Collection[int]) -> list[int]:
             if large > small:
                 results.append(large - small)
     return results
-
-
-def check(expression: str, core: Countdown) -> int | None:
-    """What an expression comes to if it follows the rules of the problem; None if it does not."""
-    made = read(expression)
-    if made is None or Counter(made.numbers) - Counter(core.numbers):
-        return None
-    allowed = all(result.denominator == 1 and 1 <= result <= MOST for result in [*made.results, made.value])
-    return int(made.value) if allowed else None

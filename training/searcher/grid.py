@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
-from itertools import pairwise
 from random import Random
 from typing import Final
 
@@ -81,14 +80,3 @@ def distance(core: Grid) -> int | None:
                 steps[near] = steps[cell] + 1
                 waiting.append(near)
     return None
-
-
-def check(path: list[str], core: Grid) -> int | None:
-    """The steps of a path if it leads from start to goal and each step is allowed; None otherwise."""
-    cells = {name((x, y)): (x, y) for x in range(core.side) for y in range(core.side)}
-    if not path or any(step not in cells for step in path):
-        return None
-    way = [cells[step] for step in path]
-    ends = way[0] == core.start and way[-1] == core.goal
-    allowed = all(b in core.neighbours(a) for a, b in pairwise(way))
-    return len(way) - 1 if ends and allowed else None
