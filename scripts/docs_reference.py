@@ -26,7 +26,7 @@ from sureenough.strategies import DEFAULT_STRATEGY, STRATEGIES
 
 VERB_GROUPS: Final = {
     "try": ("demo", "ask", "strategies"),
-    "measure": ("record", "replay", "recommend", "rank", "bench", "report"),
+    "measure": ("record", "replay", "recommend", "bench", "report"),
     "serve": ("doctor", "serve", "serve-vllm"),
     "inspect": ("explain", "view", "answers", "plugins"),
     "set up": ("schema", "completion"),

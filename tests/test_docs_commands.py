@@ -69,7 +69,6 @@ NOT_RUN = {
     "demo": "tests/test_docs.py runs its recorded half, .ci/run the whole",
     "overhead": "measures time; tests/bench",
     "--extract": "reads a pipe; tests/cli",
-    "ranking.json": "needs a model that can rank; tests/bench/test_dsc.py",
     "10.0.0.3": "needs two servers; tests/engines/test_load_balancer.py",
 }
 """Words of `sureenough` commands that are parsed here and not run, and why."""

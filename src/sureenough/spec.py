@@ -19,11 +19,6 @@ from sureenough.strategies import SEARCHES, STRATEGIES, searching
 
 PARTS: Final = tuple(part.name for part in fields(Strategy) if part.compare and part.name != "name")
 """The fields that make strategies differ: warmup, calibrate, stop, weigh, probe, search."""
-NOT_STRATEGIES: Final = {
-    "dsc": "dsc ranks the questions of a whole dataset, so it cannot run on a single one: `sureenough bench dsc` "
-    "replays it on a pool; for one question use ac or sure",
-}
-"""Names of methods that readers may look for, with the reason why they are missing."""
 _FLAGS: Final = {"1": True, "true": True, "0": False, "false": False}
 
 
@@ -123,8 +118,6 @@ def _find(text: str, *, registered_only: bool) -> Named[Strategy]:
     """A registered strategy; `phi+sure` is a search, and the strategy that votes on its paths."""
     name = text.strip().partition(":")[0]
     method, plus, _ = name.partition("+")
-    if name in NOT_STRATEGIES:
-        raise UsageError(NOT_STRATEGIES[name])
     if method not in SEARCHES or name in STRATEGIES:
         return REGISTRY.find(text, registered_only=registered_only)
     if not plus:

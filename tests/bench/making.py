@@ -76,7 +76,6 @@ def inputs(
     strategies: Any = None,
     sweep: Any = None,
     betas: Any = None,
-    ranking: str | None = None,
     **values: Any,
 ) -> Inputs:
     """An experiment's inputs from flat keywords: those of RunOptions and of ReplaySettings."""
@@ -84,7 +83,7 @@ def inputs(
     settings = {name: value for name, value in values.items() if name not in options}
     runs = live_rows() if live else []
     chosen = RunOptions(**options), ReplaySettings(**settings), strategies, sweep, betas, runs
-    return Inputs(sources, *chosen, ranking=ranking)
+    return Inputs(sources, *chosen)
 
 
 def provenance(command: str = "sureenough bench main --pool small.parquet") -> Provenance:

@@ -22,7 +22,7 @@ from sureenough.bench.recording import Model, RecordingCell, is_complete, record
 from sureenough.bench.result import ExperimentResult
 from sureenough.bench.result import read as read_result
 from sureenough.bench.settings import changed_settings
-from sureenough.bench.source import Source, ranking_term
+from sureenough.bench.source import Source
 from sureenough.bench.strategy_lists import fitting
 from sureenough.core.options import RunOptions, fitting_warmup
 from sureenough.datasets.load import Loaded, load
@@ -66,7 +66,7 @@ class PreparedPlan:
         plan = self.plan
         options = replace(plan.options, parallel=plan.replay_parallel, planned=plan.replay_planned, deadline=None)
         settings, specs = plan.settings, plan.specs()
-        return Inputs(sources, options, settings, specs, plan.sweep, None, runs, progress, plan.ranking, command)
+        return Inputs(sources, options, settings, specs, plan.sweep, None, runs, progress, command)
 
     def cell_terms(self) -> dict[str, dict[str, Any]]:
         """What decides each pool."""
@@ -86,8 +86,6 @@ class PreparedPlan:
         repeats = "repeat" if plan.live_repeats == 1 else "repeats"
         terms["live"] = f"{plan.live_repeats} {repeats}, {options.parallel} paths at once" if self.live else None
         changed = changed_settings(options, settings)
-        if plan.ranking is not None:
-            terms["ranking"] = ranking_term(plan.ranking)
         if not plan.replay_planned:
             changed.pop("planned", None)  # what live runs do is part of their own terms
         return terms | {name: value for name, value in changed.items() if name not in terms and name != "parallel"}
@@ -96,7 +94,7 @@ class PreparedPlan:
 def prepare(plan: BenchPlan, models: Sequence[Model]) -> PreparedPlan:
     """Load every dataset; refuse what is impossible before anything is paid for."""
     chosen = experiment(plan.experiment)
-    chosen.check(strategies=plan.strategies, sweep=plan.sweep, ranking=plan.ranking)
+    chosen.check(strategies=plan.strategies, sweep=plan.sweep)
     if plan.live and chosen.live == "no":
         raise UsageError(f"{chosen.name} is computed from recorded paths; leave --live out")
     if models and not plan.datasets:

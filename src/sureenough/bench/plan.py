@@ -72,7 +72,6 @@ class BenchPlan:
     live: bool = False  # also run every strategy on a live engine
     live_repeats: int = 1
     at_once: int | None = None  # questions at once in live runs; one per URL by default
-    ranking: str | None = None  # difficulties of the questions: `level`, or a file
     text: bool = True  # keep the text of recorded paths
 
     def __post_init__(self) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -32,15 +31,6 @@ class Source:
 
     def digest(self) -> str:
         return Pool(self.pool).digest()
-
-
-def ranking_term(ranking: str) -> str:
-    """What decides an order by difficulty: `level`, or a file's name and content."""
-    file = Path(ranking)
-    if ranking == "level" or not file.is_file():
-        return ranking
-    with file.open("rb") as content:
-        return f"{file.name} {hashlib.file_digest(content, 'sha256').hexdigest()[:16]}"
 
 
 def _short(model: str | None) -> str | None:

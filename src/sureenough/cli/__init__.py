@@ -25,7 +25,6 @@ VERBS: Final = {
     "serve": "Serve consensus to OpenAI clients.",
     "view": "Look at recorded runs and reports in a browser.",
     "bench": "Run an experiment of the paper.",
-    "rank": "Let a model order questions by difficulty, for `bench dsc`.",
     "report": "Write tables, figures and a page from results of bench.",
     "answers": "Compare two answers, or extract one from a text.",
     "explain": "Explain what a strategy decided on a recorded question.",

@@ -67,9 +67,6 @@ def command(
     run: dict[str, Any],
     repeats: Annotated[int | None, typer.Option(help="Orders to replay; 5 by default.")] = None,
     replay_parallel: Annotated[int | None, typer.Option(help="Paths at once in replay; 1 by default.")] = None,
-    ranking: Annotated[
-        str | None, typer.Option(help="Difficulties for `dsc`: level, or a JSON file; else a stand-in.")
-    ] = None,
     limit: Annotated[int | None, typer.Option(help="Only the first LIMIT questions of each dataset.")] = None,
     columns: Annotated[str | None, typer.Option("--map", help="A file's columns: question=problem,gold=key.")] = None,
     kind: PoolKind = None,
@@ -105,7 +102,7 @@ def command(
         "engines": engines if typed else None, "strategies": split_strategies(strategy or ()) or None,
         "sweeps": option_sweeps, "sweep": own_sweep, **run, "repeats": repeats, "replay_parallel": replay_parallel,
         "limit": limit, "equal": equal, "kind": None if dataset else kind, "live": live, "live_repeats": live_repeats,
-        "at_once": at_once, "ranking": ranking, "text": text, "jobs": jobs,
+        "at_once": at_once, "text": text, "jobs": jobs,
     }, sampling={name: value for name, value in sampling.items() if _is_typed(context, name)},
        fallback={"jobs": cores(), **({"engines": engines} if engines and not typed else {})})  # fmt: skip
     models = _models(chosen, join(ray, context, dry_run=dry_run))

@@ -33,10 +33,9 @@ _CHECKSUM: Final = re.compile(rb', "crc32": "([0-9a-f]{8})"\}\n\Z')
 class JsonLinesFile(AbstractContextManager["JsonLinesFile"]):
     """Append lines; iterate over all of them, or read one again by its offset. Memory does not grow with the file."""
 
-    def __init__(self, file: Path, terms: dict[str, Any], noun: str, singular: str | None = None) -> None:
+    def __init__(self, file: Path, terms: dict[str, Any], noun: str) -> None:
         self.file = file
         self.noun = noun  # what a line holds, in the plural
-        self._singular = singular or noun.removesuffix("s")
         self.count = 0
         self._checked = True  # every line has a checksum
         try:
@@ -114,7 +113,7 @@ class JsonLinesFile(AbstractContextManager["JsonLinesFile"]):
             os.truncate(self.file, 0)
             self._checked = True
         elif changed is not None:
-            noun = self.noun if self.count > 1 else self._singular
+            noun = self.noun if self.count > 1 else self.noun.removesuffix("s")
             raise TraceError(
                 f"{self.file} was begun with {changed}. It holds {self.count:,} {noun}: give the same command to go "
                 "on, or name another output with -o or delete this file to begin anew"

@@ -7,7 +7,6 @@ from typing import Final
 from sureenough.bench.experiments import (
     calibration,
     ddc_parts,
-    dsc,
     failure_modes,
     frontier,
     hurry,
@@ -43,7 +42,6 @@ EXPERIMENTS: Final[dict[str, Experiment]] = {
         overhead.EXPERIMENT,
         failure_modes.EXPERIMENT,
         learning.EXPERIMENT,
-        dsc.EXPERIMENT,
         probes.EXPERIMENT,
         long.EXPERIMENT,
         search.EXPERIMENT,

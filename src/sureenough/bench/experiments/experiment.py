@@ -45,7 +45,6 @@ class Inputs:
     betas: tuple[BetaCase, ...] | None = None
     live_runs: Sequence[LiveRun] = ()
     progress: Progress = lambda done, total: None
-    ranking: str | None = None  # difficulties of the questions: `level`, or a file
     command: str = ""  # as typed, without secrets, for the provenance
 
     def chosen(self) -> dict[str, Any]:
@@ -72,7 +71,6 @@ READS: Final = {
     "strategies": "has strategies of its own; leave -s out",
     "sweep": "has no sweep of its own; to sweep an option of the strategies, give its name: --sweep warmup=8,16",
     "betas": "does not read betas",
-    "ranking": "does not rank questions by difficulty; `bench dsc` does",
 }
 """Inputs that only some experiments read, and how the others refuse them."""
 
@@ -99,12 +97,7 @@ class Experiment:
     def run(self, inputs: Inputs) -> ExperimentResult:
         """Measure, and say how it was done."""
         started = time.monotonic()
-        self.check(
-            strategies=inputs.strategies,
-            sweep=inputs.sweep,
-            betas=inputs.betas,
-            ranking=inputs.ranking,
-        )
+        self.check(strategies=inputs.strategies, sweep=inputs.sweep, betas=inputs.betas)
         for name in inputs.strategies or ():
             resolve(name)
         findings = self.measure(inputs)
