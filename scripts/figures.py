@@ -4,7 +4,6 @@ pip install '.[bench]'
 python scripts/figures.py saving docs/saving.svg [POOL.parquet ...]
 python scripts/figures.py value docs/value-of-going-on.svg
 python scripts/figures.py order docs/order-of-counting.svg [POOL.parquet]
-python scripts/figures.py learning docs/learning-curves.svg RUN    # a folder of `bench learning`
 """
 
 from __future__ import annotations
@@ -18,11 +17,9 @@ import matplotlib as mpl
 
 mpl.use("svg")
 import matplotlib.pyplot as plt
-import numpy as np
 
 from sureenough.answers import classes
 from sureenough.bench import compare
-from sureenough.bench.result import read
 from sureenough.core.expected_gain import ExpectedGain
 from sureenough.core.votes import Poll
 from sureenough.core.weights import Ballot, BySignals
@@ -116,37 +113,6 @@ def order(out: Path, pool: Path) -> None:
     fig.savefig(out, metadata={"Date": None})
 
 
-def learning(out: Path, run: Path) -> None:
-    """One column per pool: the difference to sc over the questions so far, and the weights of the signals."""
-    figures = {figure.name: figure for figure in read(run / "results" / "learning.json").figures}
-    pools = sum(name.startswith("difference") for name in figures)
-    fig, axes = plt.subplots(2, pools, figsize=(3.6 * pools, 5.2), sharex="col", sharey="row", layout="constrained")
-    for column in range(pools):
-        top, bottom = axes[0][column], axes[1][column]
-        difference = figures[f"difference-{column + 1}"]
-        for series, colour in zip(difference.series, ("#6e7781", "#0969da", "#bc4c00"), strict=True):
-            seen, mean = np.array(series.x, float), np.array(series.y, float)
-            top.plot(seen, 100 * mean, color=colour, lw=1.3, label=series.name)
-            if series.name == "sure":
-                single = np.diff(mean * np.arange(1, len(mean) + 1), prepend=0.0)
-                error = np.array([1.96 * single[:n].std() / np.sqrt(n) for n in range(1, len(mean) + 1)])
-                top.fill_between(
-                    seen[::5], 100 * (mean - error)[::5], 100 * (mean + error)[::5], color=colour, alpha=0.15
-                )
-        top.axhline(0, color="#6e7781", lw=0.6)
-        top.set(title=difference.title.split(":")[0].split(",")[0], ylim=(-12, 12))
-        for series, colour in zip(
-            figures[f"weights-{column + 1}"].series, ("#1a7f37", "#8250df", "#6e7781"), strict=True
-        ):
-            bottom.plot(series.x, series.y, color=colour, lw=1.3, label=series.name.partition(": ")[2])
-        bottom.set(xlabel="questions seen", ylim=(0, 1.05))
-    axes[0][0].set_ylabel("difference to sc, points")
-    axes[1][0].set_ylabel("beta; trust")
-    axes[0][-1].legend(frameon=False, fontsize=8, loc="lower right")
-    axes[1][-1].legend(frameon=False, fontsize=8, loc="center right")
-    fig.savefig(out, metadata={"Date": None})
-
-
 def main(what: str, out: str, pool: str = str(BUILTIN_POOL), *more: str) -> None:
     """Draw one."""
     style()
@@ -154,8 +120,6 @@ def main(what: str, out: str, pool: str = str(BUILTIN_POOL), *more: str) -> None
         saving(Path(out), [Path(name) for name in (pool, *more)])
     elif what == "value":
         value(Path(out))
-    elif what == "learning":
-        learning(Path(out), Path(pool))
     else:
         order(Path(out), Path(pool))
 

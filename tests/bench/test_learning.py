@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any, TypeVar
 
 import numpy as np
-import pytest
 
 import sureenough as se
 from sureenough.bench.cells import replay_cells
-from sureenough.bench.experiments import experiment
 from sureenough.bench.replay_units import ReplayCell
 from sureenough.bench.settings import ReplaySettings
 from sureenough.bench.source import Source
@@ -18,8 +19,11 @@ from sureenough.core.learning import LearnerState
 from sureenough.core.options import RunOptions
 from sureenough.drivers import replay as run_recorded
 from sureenough.pools import Pool, PoolInfo, Question, RecordedPath, write_pool
-from sureenough.spec import parse
-from tests.bench.making import inputs
+from sureenough.spec import parse, resolve
+from tests.bench.making import make_pool
+
+A = TypeVar("A")
+R = TypeVar("R")
 
 
 def pool_with(confidence: float, folder: Path) -> Path:
@@ -74,18 +78,28 @@ def test_repeats_learn_alone_and_in_the_order_of_the_pass(tmp_path: Path) -> Non
             assert replayed.results[0].states[number][repeat] == state
 
 
-def test_the_learning_curve_has_a_point_for_every_question(tmp_path: Path) -> None:
-    source = Source.of(pool_with(1.5, tmp_path))
-    result = experiment("learning").run(inputs(source, repeats=2, paths=24))
-    (table,) = result.tables
-    assert [row[2] for row in table.rows] == ["sc", "sure:weigh=count", "sure:weigh=tail,beta=0.6", "sure"]
-    difference, weights = result.figures
-    assert [len(series.x) for series in difference.series] == [30] * 3
-    row = se.compare(source.pool, ["sc", "sure"], repeats=2, paths=24).rows[1]
-    assert difference.series[-1].y[-1] == pytest.approx(row.difference)
-    assert [series.name for series in weights.series] == ["sure: tail", "sure: mean peak", "sure: trust"]
-    assert row.learned is not None
-    assert weights.series[0].y[-1] == row.learned["tail"]["beta"]
+class InTurn:
+    """Two workers of the protocol, in this process."""
+
+    jobs = 2
+
+    def run(self, function: Callable[[A], R], arguments: Sequence[A]) -> Iterator[tuple[int, R]]:
+        yield from ((number, function(argument)) for number, argument in enumerate(arguments))
+
+
+def test_cells_that_learn_and_need_signals_are_the_same_with_several_workers(tmp_path: Path) -> None:
+    source = make_pool(tmp_path)
+    pruning = replace(resolve("sure"), name="sure with a gate", warmup=8, calibrate=resolve("ddc").calibrate)
+    strategies: list[Any] = ["sc", "sure", "sure+probe:every=8", pruning]
+    cells = [ReplayCell(str(n), strategy, RunOptions(window=8)) for n, strategy in enumerate(strategies)]
+    one, two = (
+        replay_cells([source], lambda pool: cells, ReplaySettings(repeats=3, jobs=1), workers=workers)[0]
+        for workers in (None, InTurn())
+    )
+    assert [line.row for line in one.results] == [line.row for line in two.results]
+    assert [line.runs.answers for line in one.results] == [line.runs.answers for line in two.results]
+    assert [line.states for line in one.results] == [line.states for line in two.results]
+    assert one.results[-1].row.pruned > 0
 
 
 def test_guard_is_accepted_with_a_note(tmp_path: Path) -> None:

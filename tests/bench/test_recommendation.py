@@ -108,8 +108,9 @@ def test_a_pool_without_gold_answers_is_judged_by_agreement(tmp_path: Path) -> N
     assert "the same answer on" in " ".join(sentences(recommendation))
     assert sentences(recommendation)[-1] == "There are no gold answers: this is agreement with sc, not accuracy."
     assert to_json(recommendation)["verdict"]["kind"] == "undecided"
-    result = EXPERIMENTS["frontier"].run(inputs(replace(source, pool=tmp_path / "bare.parquet"), repeats=1))
-    assert result.figures[0].y.title == "agreement with sc, %"
+    result = EXPERIMENTS["main"].run(inputs(replace(source, pool=tmp_path / "bare.parquet"), repeats=1))
+    assert result.figures[0].title.endswith("agreement compared with sc")
+    assert len(advice([result])) > 2
 
 
 def test_sc_is_the_reference_wherever_it_stands(tmp_path: Path) -> None:
@@ -144,39 +145,3 @@ def test_a_small_pool_is_compared_by_what_it_can_run(tmp_path: Path) -> None:
     assert any("left out" in note for note in result.notes)
     layouts = [table.name for table in result.tables if table.name.startswith("paper-layout")]
     assert len(layouts) == 2, "pools with other methods have a paper layout of their own"
-
-
-def test_the_frontier_marks_what_nothing_beats(tmp_path: Path) -> None:
-    result = EXPERIMENTS["frontier"].run(inputs(make_pool(tmp_path), repeats=2))
-    (table,), (figure, differences) = result.tables, result.figures
-    titles = [column.title for column in table.columns]
-    points = [(row[titles.index("tokens")], row[titles.index("accuracy")]) for row in table.rows]
-    for row, (tokens, accuracy) in zip(table.rows, points, strict=True):
-        beaten = any(
-            t <= tokens and a.value >= accuracy.value and (t, a.value) != (tokens, accuracy.value)  # type: ignore
-            for t, a in points
-        )
-        assert not (beaten and row[titles.index("not beaten")]), row
-    assert table.rows[0][titles.index("strategy")] == "sc"
-    assert sum(sum(series.marked) for series in figure.series) == sum(
-        bool(row[titles.index("not beaten")]) for row in table.rows
-    )
-    assert {series.name for series in figure.series} == {
-        "sc",
-        "ac",
-        "esc",
-        "deepconf-low",
-        "deepconf-high",
-        "ddc",
-        "sure",
-    }
-    assert differences.kind == "intervals"
-    assert len(advice([result])) > 2
-
-
-def test_a_typed_option_is_one_point_of_the_frontier(tmp_path: Path) -> None:
-    result = EXPERIMENTS["frontier"].run(inputs(make_pool(tmp_path), strategies=("sure:delta=0.03", "ac"), repeats=1))
-    names = [str(row[2]) for row in result.tables[0].rows]
-    assert names[:2] == ["sc", "sc, 12 paths"]
-    assert names.count("sure:delta=0.03") == 1
-    assert [name for name in names if name.startswith("ac")] == [f"ac:tau={x}" for x in (0.7, 0.8, 0.9, 0.95, 0.99)]

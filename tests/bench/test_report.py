@@ -21,7 +21,6 @@ from sureenough.bench.report import build, saved
 from sureenough.bench.report.cells import heading, printed, slug, without_constants
 from sureenough.bench.report.plots import draw
 from sureenough.bench.report.svg import figure_svg
-from sureenough.bench.report.text_plot import text_plot
 from sureenough.bench.report.text_tables import comma_separated, latex, markdown
 from sureenough.bench.result import Axis, Cell, Figure, Measure, ResultColumn, Series, Table
 from sureenough.errors import UsageError
@@ -252,20 +251,6 @@ def test_a_figure_of_many_strategies_has_room_for_its_legend(tmp_path: Path) -> 
     series = [Series(f"strategy {i}", [1.0, 2.0], [0.5, 0.1 + i / 100]) for i in range(60)]
     figure = Figure("f", "F", "line", Axis("x"), Axis("y"), series)
     assert all(file.stat().st_size for file in draw(figure, provenance(), tmp_path, "f"))
-
-
-def test_the_frontier_as_text() -> None:
-    axis = Axis("accuracy, %", percent=True)
-    series = [
-        Series("sc", [100.0, 1000.0], [0.5, 0.7], marked=[True, False]),
-        Series("sure", [200.0], [0.75], marked=[True]),
-    ]
-    figure = Figure("f", "Frontier", "line", Axis("tokens per question", "log"), axis, series)
-    lines = text_plot(figure)
-    assert lines[0] == "Frontier"
-    assert lines[-1] == "accuracy, % against tokens per question: a sc, b sure; capitals: not beaten"
-    drawn = "".join(line.partition("│")[2] for line in lines)
-    assert sorted(drawn.replace(" ", "")) == ["A", "B", "a"]
 
 
 def test_points_and_bars_have_their_values_as_titles(tmp_path: Path) -> None:

@@ -18,7 +18,6 @@ from sureenough.bench.folder import RunFolder
 from sureenough.bench.progress import ProgressMeter
 from sureenough.bench.recommendation import advice
 from sureenough.bench.report.cells import heading, printed, without_constants
-from sureenough.bench.report.text_plot import text_plot
 from sureenough.bench.report.text_tables import aligned
 from sureenough.bench.result import ExperimentResult
 
@@ -91,9 +90,6 @@ def tables(result: ExperimentResult, folder: Path | None) -> str:
         cells = [[printed(cell, column) for cell, column in zip(row, columns, strict=True)] for row in table.rows]
         body = aligned([[heading(column) for column in columns], *cells])
         lines += ["", title, *([constants] if constants else []), *body, *table.notes]
-    for figure in result.figures:
-        if any(series.marked for series in figure.series) and figure.kind == "line":
-            lines += ["", *text_plot(figure)]
     hint = [] if folder is None else [f"`sureenough report {folder}` writes pages and figures."]
     last = [*result.notes, *hint]
     lines += ["", *last] if last else []

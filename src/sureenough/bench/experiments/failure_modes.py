@@ -4,18 +4,23 @@ right paths it prunes on real pools.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
 
 from sureenough.bench.experiments import synthetic_runs
 from sureenough.bench.experiments.experiment import Experiment, Findings, Inputs, over_pools
 from sureenough.bench.experiments.figures import CATEGORIES
-from sureenough.bench.experiments.gate_fates import SIDES, GateCounts, ReadGates, joined_counts
 from sureenough.bench.experiments.synthetic import DESCRIPTIONS
 from sureenough.bench.experiments.table_settings import pool_windows, settings_note
+from sureenough.bench.judging import JudgedAnswers
 from sureenough.bench.pipeline import PoolResults
 from sureenough.bench.result import Axis, Cell, Figure, ResultColumn, Series, Table
+from sureenough.bench.summaries import in_order
 from sureenough.core.events import Tier
+from sureenough.pools import Question, scan_together
+from sureenough.spec import resolve
 
 WINDOW: Final = 64
 GATES: Final = ("ddc", "ddc-no-trend", "deepconf-low", "deepconf-high")
@@ -30,7 +35,7 @@ def _measure(inputs: Inputs) -> Findings:
     if inputs.sources:
         names = inputs.strategies or GATES
         options, repeats = inputs.options, inputs.settings.repeats
-        pools = over_pools(inputs, lambda pool: ReadGates(names, [pool.window], repeats, options.seed, options.paths))
+        pools = over_pools(inputs, lambda pool: ReadGates(names, pool.window, repeats, options.seed, options.paths))
         table, figure = _real(pools, names, inputs)
         tables.append(table)
         figures.append(figure)
@@ -44,21 +49,88 @@ NOTES: Final = (
 )
 
 
+class PathGroup(NamedTuple):
+    """Paths that a gate treated alike."""
+
+    gate: str
+    right: bool  # not if its answer is wrong, or if it has none
+    tier: Tier | None  # that closed; None: none did
+
+
+class GateCounts(NamedTuple):
+    """Sums over paths, repeats and questions."""
+
+    paths: Counter[PathGroup]
+    tokens: Counter[str]  # by gate
+    saved: Counter[str]
+
+    def share(self, gate: str, right: bool, tiers: Iterable[Tier] = tuple(Tier)) -> float | None:
+        """Of the right paths, or of the others, how many these tiers prune."""
+        every = self.number(gate, right)
+        pruned = sum(self.paths[PathGroup(gate, right, tier)] for tier in tiers)
+        return pruned / every if every else None
+
+    def number(self, gate: str, right: bool) -> int:
+        return sum(self.paths[PathGroup(gate, right, tier)] for tier in (None, *Tier))
+
+    def saving(self, gate: str) -> float:
+        """The share of tokens that are not generated."""
+        return self.saved[gate] / max(1, self.tokens[gate])
+
+
+@dataclass(frozen=True, slots=True)
+class ReadGates:
+    """The pipeline's task: calibrate each gate on each order, then show it all later paths."""
+
+    gates: Sequence[str]  # strategies
+    window: int
+    repeats: int
+    seed: int
+    budget: int | None
+
+    def __call__(self, question: Question, judged: JudgedAnswers) -> GateCounts:
+        counts = GateCounts(Counter(), Counter(), Counter())
+        if judged.right is None:
+            return counts
+        scan_together(question.paths, self.window)
+        for repeat in range(self.repeats):
+            order = in_order(question, repeat, self.seed, self.budget)
+            for name in self.gates:
+                strategy = resolve(name)
+                gate = strategy.calibrate([path.windows(self.window) for path in order[: strategy.warmup]])
+                for path in order[strategy.warmup :]:
+                    closed = gate.first_closed(path.windows(self.window))
+                    right = path.answer is not None and judged.right[path.answer]
+                    counts.paths[PathGroup(name, right, closed and closed.tier)] += 1
+                    counts.tokens[name] += path.tokens
+                    counts.saved[name] += path.tokens - closed.tokens if closed else 0
+        return counts
+
+
+def joined_counts(values: Iterable[GateCounts]) -> GateCounts:
+    """Of all questions."""
+    total = GateCounts(Counter(), Counter(), Counter())
+    for value in values:
+        total.paths.update(value.paths)
+        total.tokens.update(value.tokens)
+        total.saved.update(value.saved)
+    return total
+
+
 def _real(pools: Sequence[PoolResults[GateCounts]], names: Sequence[str], inputs: Inputs) -> tuple[Table, Figure]:
     rows: list[list[Cell]] = []
     shares: dict[str, dict[str, float]] = {}
     several = len({one.opened.source.model for one in pools}) > 1
     for one in pools:
         place = one.opened.source.label if several else one.opened.source.dataset
-        counts, window = joined_counts(one.values), one.opened.window
+        counts = joined_counts(one.values)
         for name in names:
             cells: list[Cell] = [one.opened.source.dataset, one.opened.source.model, name]
-            for side, sides in (("right", SIDES[:1]), ("wrong", SIDES[1:])):
-                tiers = [counts.share(name, window, sides, [tier]) for tier in Tier]
-                pruned = counts.share(name, window, sides) or 0.0
-                cells += [counts.number(name, window, sides), *tiers, pruned]
+            for side, right in (("right", True), ("wrong", False)):
+                pruned = counts.share(name, right) or 0.0
+                cells += [counts.number(name, right), *(counts.share(name, right, [tier]) for tier in Tier), pruned]
                 shares.setdefault(f"{name}, {side}", {})[place] = pruned
-            rows.append([*cells, counts.saving(name, window)])
+            rows.append([*cells, counts.saving(name)])
     columns = [ResultColumn("dataset"), ResultColumn("model"), ResultColumn("gate of")]
     for side in ("right", "wrong"):
         columns += [
