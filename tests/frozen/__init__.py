@@ -1,0 +1,1 @@
+"""What must not change: README.md beside this says how the files were made."""
