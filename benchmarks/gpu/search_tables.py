@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import random
-import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -52,7 +50,7 @@ def _refusal(sentence: str) -> int:
 
 
 def print_tables(folders: list[Path], keep: bool, questions: Questions) -> None:
-    """The table of all runs in these folders, and what the pool's probes would save; `keep` it for `report`, too.
+    """The table of all runs in these folders; `keep` it for `report`, too.
 
     With the questions, whose right answers runs do not have, also how many single paths are right, and whether a vote
     over as many plain paths would do.
@@ -74,16 +72,12 @@ def print_tables(folders: list[Path], keep: bool, questions: Questions) -> None:
             (folders[0] / "results").mkdir(exist_ok=True)
             (folders[0] / "results" / "search.json").write_bytes(result.to_json())
         print(printed(result, folders[0] if keep else None), flush=True)
-    for pool in dict.fromkeys(folder / "pool" for folder in folders if (folder / "pool").is_dir()):
-        jobs = str(min(4, len(os.sched_getaffinity(0))))
-        command = [sys.executable, "-m", "sureenough", "bench", "probes", "--pool", str(pool), "-o"]
-        subprocess.run([*command, str(pool.with_name("probes")), "--jobs", jobs], check=False)
 
 
 def _files(folder: Path) -> list[Path]:
-    """The files of runs in a folder; one that has neither runs nor a pool is refused."""
+    """The files of runs in a folder; one that has none is refused."""
     files = sorted(folder.glob("*/live/runs.jsonl"))
-    if not any(map(holds_lines, files)) and not (folder / "pool").is_dir():
+    if not any(map(holds_lines, files)):
         raise UsageError(f"no runs in {folder}; name a folder that `search_vllm.py run` wrote with --out")
     return files
 

@@ -1,4 +1,4 @@
-"""Table 2 and a pool with probes, on vLLM: nothing but `bench search` and `record`, side by side.
+"""Table 2 on vLLM: nothing but `bench search`, several side by side.
 
 python benchmarks/gpu/search_vllm.py run MODEL --dataset FILE --out FOLDER --seconds 900 [options of `bench search`]
 python benchmarks/gpu/search_vllm.py tables FOLDER [FOLDER …] [--dataset FILE]
@@ -29,7 +29,6 @@ from vllm_processes import Process, spawn, stop
 MOST_STARTS = 3
 """Of a command; one that fails more often stays away."""
 CLOSE_SECONDS = 90
-"""For the pool, whose answers are compared before it is written."""
 SIZES = [1, 2, 4, 8, 16, 32, 64, 96, 128, 192, 256, 384, 512]
 """Batch sizes with CUDA graphs: fewer of them load faster."""
 
@@ -82,7 +81,7 @@ def engine(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def plan(options: argparse.Namespace, passed: list[str]) -> list[Command]:
-    """One command per group of strategies, which run one after another, and one that records."""
+    """One command per group of strategies, which run one after another."""
     folder, python = options.out, [sys.executable, "-m", "sureenough"]
     awaits = Path(options.model) / "config.json" if options.await_model else None
     commands = []
@@ -92,10 +91,6 @@ def plan(options: argparse.Namespace, passed: list[str]) -> list[Command]:
         words += ["--limit", str(options.limit)] if options.limit else []
         words += ["--parallel", "64", "--at-once", str(options.at_once), "-o", str(folder / name)]
         commands.append(Command(name, [*words, "--engine", "vllm_engine:engine", *passed], awaits))
-    if options.pool:
-        words = [*python, "record", options.pool, "-o", str(folder / "pool"), "--rows-per-part", "1000"]
-        words += ["--paths", str(options.pool_paths), "--parallel", "256", "--probes", "every=64", "--no-text"]
-        commands.append(Command("record", [*words, "--engine", "vllm_engine:engine"], awaits))
     return commands
 
 
@@ -139,8 +134,6 @@ def main() -> None:
     parser.add_argument(
         "--strategies", nargs="+", default=["sure ddc predictive+sc", "sc mur+sc phi+sc"], help="one text per command"
     )
-    parser.add_argument("--pool", help="questions to record, with probes after every 64 tokens")
-    parser.add_argument("--pool-paths", type=int, default=16, help="paths per question of the pool")
     parser.add_argument("--out", type=Path, default=Path("runs/search-vllm"), help="folder of results")
     parser.add_argument("--seconds", type=float, default=3600, help="limit of the whole run, with loading")
     parser.add_argument("--at-once", type=int, default=8, help="questions at once per command")

@@ -36,7 +36,6 @@ PEERS = {
     "thinkbooster": Peer(
         "thinkbooster==0.1.1", "run_thinkbooster.py", ("thinkbooster sc", "thinkbooster deepconf low")
     ),
-    "dynasor": Peer("# DIR/dynasor: from a checkout of hao-ai-lab/Dynasor, which is not on PyPI", "run_dynasor.py", ()),
     "inspect": Peer("inspect-ai==0.3.285 openai", "run_inspect.py", ("inspect_ai mode",)),
 }
 
@@ -64,7 +63,6 @@ class Recording:
                         "text": path.text or ("" if path.answer is None else f"\\boxed{{{path.answer}}}"),
                         "answer": path.answer,
                         "conf": [float(value) for value in path.conf],
-                        "probes": [{"at": probe.at, **probe.reply._asdict()} for probe in path.probes or ()],
                     }
                     for path in question.paths[:paths]
                 ],

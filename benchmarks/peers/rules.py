@@ -32,14 +32,9 @@ def line_of(row: RuleRow) -> str:
 
 
 def compared(pool: Path, environments: Path, paths: int) -> Iterator[RuleRow]:
-    """Every rule that a peer has too and whose environment exists; that of probes alone if the pool has probes."""
+    """Every rule that a peer has too and whose environment exists."""
     recording = Recording.read(pool, paths)
-    there = [name for name in ("adaptive", "its_hub", "deepconf", "dynasor") if (environments / name).is_dir()]
-    if recording.questions[0]["paths"][0]["probes"]:
-        if "dynasor" in there:
-            for agree in (2, 3):
-                yield probes(recording, recording.lines(environments, "dynasor", f"dynasor {agree}"), agree)
-        return
+    there = [name for name in ("adaptive", "its_hub", "deepconf") if (environments / name).is_dir()]
     for name, system in (("adaptive", "AdaptiveConsistency rules"), ("its_hub", "its_hub rules")):
         if name in there:
             yield stops(recording, recording.lines(environments, name, system), name)
@@ -68,27 +63,6 @@ def cuts(recording: Recording, lines: list[Any], name: str, system: str) -> Rule
         paths = question.paths[: recording.paths]
         out = se.replay(paths, strategy, window=recording.window, parallel=1)
         compare(row, question.id, (out.pruned, out.tokens.total, out.answer), theirs[question.id])
-    return row
-
-
-def probes(recording: Recording, lines: list[Any], agree: int) -> RuleRow:
-    """Where a path ends, and with which answer, of paths that were recorded with a probe after every 16 tokens."""
-    theirs = {(line["id"], line["path"]): line for line in lines if "id" in line}
-    strategy = f"sc+probe:every=16,agree={agree}"
-    row = RuleRow(f"{strategy} and dynasor: end of the path, answer", len(theirs), 0)
-    spent = {"path": 0, "ours": 0, "theirs": 0}
-    early = 0
-    for question in se.Pool(recording.pool):
-        for number, path in enumerate(question.paths[: recording.paths]):
-            out, line = se.replay([path], strategy, parallel=1), theirs[question.id, number]
-            own_end = out.tokens.total - out.tokens.probe
-            compare(row, f"{question.id} path {number}", (own_end, out.answer), (line["ended"], line["answer"]))
-            early += own_end < len(path.conf)
-            spent["path"] += len(path.conf)
-            spent["ours"] += out.tokens.total
-            spent["theirs"] += line["tokens"] + line["probes"]
-    means = ", ".join(f"{name} {tokens / len(theirs):.0f}" for name, tokens in spent.items())
-    row.rule += f" ({early} end early; tokens per path with probes: {means})"
     return row
 
 

@@ -24,18 +24,16 @@ from sureenough.bench.result import (
 from sureenough.bench.settings import ReplaySettings
 from sureenough.bench.source import Source
 from sureenough.core.options import RunOptions
-from sureenough.core.probing import ProbeReply
-from sureenough.pools import PoolInfo, Question, RecordedPath, RecordedProbe, write_pool
+from sureenough.pools import PoolInfo, Question, RecordedPath, write_pool
 
 HOSTILE = "</script><img src=x onerror=alert(1)>"
 FORMULA = "=HYPERLINK(A1)|x"
-PROBED = 8  # tokens between two probes
 TEX = r"\input{x} $ & # _ % ^ ~ {"
 
 
 def make_pool(folder: Path, *, questions: int = 8, paths: int = 24, dataset: str = "aime25", model: str = "Qwen3-4B",
-              name: str = "small.parquet", probed: bool = True) -> Source:  # fmt: skip
-    """Paths of some forty tokens; right ones are a little surer, and know their answer after 16. Levels: 1 to 5."""
+              name: str = "small.parquet") -> Source:  # fmt: skip
+    """Paths of some forty tokens; right ones are a little surer. Levels: 1 to 5."""
     rng = np.random.default_rng(len(name) + questions)
     made = []
     for q in range(questions):
@@ -47,13 +45,9 @@ def make_pool(folder: Path, *, questions: int = 8, paths: int = 24, dataset: str
             conf = 10.0 + right + rng.normal(0.0, 2.0, tokens)
             answer = None if rng.random() < 0.05 else ("7" if right else str(rng.integers(8, 12)))
             peak = rng.uniform(0.5, 1.0, tokens)
-            replies = [ProbeReply(answer if at > 12 else "8", 2) for at in range(PROBED, tokens, PROBED)]
-            probes = tuple(RecordedProbe(PROBED * n, reply) for n, reply in enumerate(replies, 1))
-            mine.append(RecordedPath(answer, peak, np.abs(conf), probes=probes if probed else None))
+            mine.append(RecordedPath(answer, peak, np.abs(conf)))
         made.append(Question(f"q{q}", "7", q % 5 + 1, mine))
-    write_pool(
-        folder / name, made, PoolInfo(dataset=dataset, model=model, window=8), optional=["probes"] if probed else []
-    )
+    write_pool(folder / name, made, PoolInfo(dataset=dataset, model=model, window=8))
     return Source.of(folder / name)
 
 

@@ -21,7 +21,7 @@ from sureenough.bench.score import StrategyRuns
 from sureenough.bench.source import Source
 from sureenough.core.beta import exceeds_share
 from sureenough.data import BUILTIN_POOL
-from sureenough.errors import TraceError, UsageError
+from sureenough.errors import UsageError
 from sureenough.pools import PoolInfo, Question, RecordedPath, write_pool
 from tests.bench.making import inputs, make_pool
 
@@ -377,29 +377,3 @@ def test_14_22_inputs_without_effect_are_refused(name: str, source: Source) -> N
     if "betas" not in reads:
         with pytest.raises(UsageError, match=f"{name} does not read betas"):
             run(name, source, betas=((0.9, 8.0, 2.0, 5.0, 5.0),))
-
-
-def test_probes_end_paths_that_know_their_answer(source: Source) -> None:
-    """Paths of make_pool answer 8 after 8 tokens, and their own answer from 16 on."""
-    result = run("probes", source, strategies=("sc", "sc+probe:every=8,agree=2"))
-    plain, probed = values(table(result, "probes"), "tokens")
-    assert plain > probed > 0
-    assert values(table(result, "probes"), "accuracy")[0] == values(table(result, "probes"), "accuracy")[1]
-    lengths = table(result, "by-length")
-    assert values(lengths, "paths") == [8 * 24]
-    assert values(lengths, "with another answer") == [0.0]
-    assert 0.3 < values(lengths, "answer known after")[0] < 0.6
-
-
-def test_probes_are_compared_with_and_without_their_votes(source: Source) -> None:
-    result = run("probes", source, paths=4)
-    strategies = column(table(result, "probes"), "strategy")
-    assert strategies[:3] == ["sc", "sc+probe:every=8,agree=2", "sc+probe:every=8,agree=3"]
-    assert [name for name in strategies if "votes" in str(name)] == [
-        f"{name}+probe:every=8,agree=3,votes=1" for name in ("ac", "sure")
-    ], "four paths are too few for the warm-up of ddc"
-
-
-def test_probes_need_a_pool_with_probes(tmp_path: Path) -> None:
-    with pytest.raises(TraceError, match=r"has no probes; record a pool with them: `sureenough record"):
-        run("probes", make_pool(tmp_path, probed=False))

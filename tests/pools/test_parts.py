@@ -48,7 +48,7 @@ def split(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     parts.mkdir()
     for number in range(5):
         mine = questions[4 * number : 4 * number + 4]
-        write_pool(parts / f"part-{number}.parquet", mine, pool.info, optional=["probes"])
+        write_pool(parts / f"part-{number}.parquet", mine, pool.info)
     (parts / "_SUCCESS").touch()
     (parts / "part-9.parquet.journal").write_text("being recorded")
     return whole, parts

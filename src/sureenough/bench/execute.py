@@ -25,6 +25,7 @@ from sureenough.bench.settings import changed_settings
 from sureenough.bench.source import Source
 from sureenough.bench.strategy_lists import fitting
 from sureenough.core.options import RunOptions, fitting_warmup
+from sureenough.data import BUILTIN_POOL
 from sureenough.datasets.load import Loaded, load
 from sureenough.errors import UsageError
 from sureenough.pools.durable import resumable
@@ -114,7 +115,7 @@ def prepare(plan: BenchPlan, models: Sequence[Model]) -> PreparedPlan:
         )
     pools = tuple(Source.of(pool) for pool in plan.pools)
     if not cells and not pools:
-        pools = (Source.of(chosen.pool),)
+        pools = (Source.of(BUILTIN_POOL),)
     work = PreparedPlan(plan, chosen, cells, pools)
     if plan.options.deadline is not None and not work.live:
         raise UsageError("deadline is a limit for live runs, and this plan has none; leave it out, or add live")

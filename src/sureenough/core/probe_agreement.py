@@ -1,8 +1,7 @@
 """How far probes can be trusted, learned from question to question without labels.
 
 A probe is right if it gives the answer at which its path arrives by itself. How often that is depends on the model and
-on how far the path has come; a state keeps it by depth, beside a prior that believes no probe. docs/probes.md gives
-the rule.
+on how far the path has come; a state keeps it by depth, beside a prior that believes no probe.
 """
 
 from __future__ import annotations

@@ -11,7 +11,5 @@ PROBLEMS: Final = Path(__file__).with_name("problems.csv")
 """Generated problems that the built-in model can solve."""
 PROBLEMS_POOL: Final = PROBLEMS.with_suffix(".parquet")
 """Its recorded paths on these problems, with all texts."""
-PROBES_POOL: Final = Path(__file__).with_name("probes.parquet")
-"""Its recorded paths on harder ones, with the answer of every path after each 16 tokens."""
 REASONER: Final = Path(__file__).with_name("reasoner.gguf")
 """The built-in model; reasoner.json beside it has its checksum and what it suggests."""

@@ -11,7 +11,6 @@ from sureenough.bench.experiments import (
     latency,
     main,
     overhead,
-    probes,
     scaling,
     search,
     theorem,
@@ -35,7 +34,6 @@ EXPERIMENTS: Final[dict[str, Experiment]] = {
         theorem.EXPERIMENT,
         overhead.EXPERIMENT,
         failure_modes.EXPERIMENT,
-        probes.EXPERIMENT,
         search.EXPERIMENT,
     )
 }

@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from math import inf
-from pathlib import Path
 from typing import Any, Final, Literal, TypeVar
 
 import numpy as np
@@ -21,7 +20,6 @@ from sureenough.bench.result import ExperimentResult, Figure, PoolQuestions, Poo
 from sureenough.bench.settings import ReplaySettings, changed_settings
 from sureenough.bench.source import Source
 from sureenough.core.options import RunOptions
-from sureenough.data import BUILTIN_POOL
 from sureenough.errors import UsageError
 from sureenough.spec import resolve
 from sureenough.strategies import COMPARED
@@ -86,7 +84,6 @@ class Experiment:
     live: Live = "no"
     reads: tuple[str, ...] = ()  # of READS
     compared: tuple[str, ...] = COMPARED  # what runs live by default
-    pool: Path = BUILTIN_POOL  # what is replayed if neither pools nor datasets are named
 
     def check(self, **inputs: object) -> None:
         """Refuse inputs that would have no effect."""

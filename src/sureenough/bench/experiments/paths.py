@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
-from math import isnan
 from typing import Final, NamedTuple, Protocol, TypeVar
 
 import numpy as np
@@ -16,7 +14,6 @@ from sureenough.core.confidence.instability import Bools, Floats
 from sureenough.pools import Question, scan_together
 
 SIGNAL_NAMES: Final = {"lowest": "C_path (lowest window)", "tail": "last window", "mean": "mean of all tokens"}
-THIRDS: Final = ("easiest third", "middle third", "hardest third")
 
 
 class PathSignals(NamedTuple):
@@ -68,34 +65,21 @@ class Graded(Protocol):
 
 
 Q = TypeVar("Q", bound=Graded)
-Groups = tuple[str, dict[str, list[Q]]]
-"""What difficulty is, and the questions of each, the easiest first."""
 
 
-def by_share(questions: Sequence[Q]) -> Groups[Q]:
-    """Easy, medium and hard ones by fixed shares of right paths."""
-    groups = {
-        "easy": [one for one in questions if one.share >= 2 / 3],
-        "medium": [one for one in questions if 1 / 3 <= one.share < 2 / 3],
-        "hard": [one for one in questions if one.share < 1 / 3],
-    }
-    return "the share of right paths (easy from 2/3, hard below 1/3)", {name: g for name, g in groups.items() if g}
+def by_difficulty(questions: Sequence[Q]) -> tuple[str, dict[str, list[Q]]]:
+    """What difficulty is, and the questions of each, the easiest first.
 
-
-def thirds(questions: Sequence[Q]) -> Groups[Q]:
-    """As many easy as hard ones, by the share of right paths; those without a gold answer are left out."""
-    ranked = sorted((one for one in questions if not isnan(one.share)), key=lambda one: -one.share)
-    cuts = [round(len(ranked) * n / len(THIRDS)) for n in range(len(THIRDS) + 1)]
-    groups = {name: ranked[first:last] for name, (first, last) in zip(THIRDS, pairwise(cuts), strict=True)}
-    how = "the third of the questions by the share of right paths" if ranked else "not known, without gold answers"
-    return how, {name: group for name, group in groups.items() if group}
-
-
-def by_difficulty(questions: Sequence[Q], unlevelled: Callable[[Sequence[Q]], Groups[Q]] = by_share) -> Groups[Q]:
-    """Questions by the dataset's levels if it has several, else by how many paths are right; and which of the two."""
+    By the dataset's levels if it has several, else by fixed shares of right paths.
+    """
     levels = sorted({one.level or 0 for one in questions})
     if len([level for level in levels if level]) < 2:
-        return unlevelled(questions)
+        groups = {
+            "easy": [one for one in questions if one.share >= 2 / 3],
+            "medium": [one for one in questions if 1 / 3 <= one.share < 2 / 3],
+            "hard": [one for one in questions if one.share < 1 / 3],
+        }
+        return "the share of right paths (easy from 2/3, hard below 1/3)", {name: g for name, g in groups.items() if g}
     return "the dataset's level", {
         f"level {level}" if level else "no level": [one for one in questions if (one.level or 0) == level]
         for level in levels
