@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Iterable
-from contextlib import AsyncExitStack, aclosing, asynccontextmanager
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 
 import pytest
 
@@ -18,16 +18,133 @@ from sureenough.drivers.record import RecordQuestion, record
 from sureenough.engines import Fake, Prompt, load_balancer
 from sureenough.engines.base import Engine, opened
 from sureenough.engines.fake import Step
-from sureenough.engines.load_balancer import LoadBalancer
+from sureenough.engines.load_balancer import FAILURES, MOST_PROMPTS, SKIP_SECONDS, LoadBalancer, ServerLoad, choose
 from sureenough.engines.openai.client import OpenAI
 from sureenough.engines.requests import ExtendOptions
-from sureenough.engines.server_loads import ServerCounts
 from sureenough.errors import EngineError, EngineUnavailable, UsageError
 from sureenough.pools.path import RecordedPath
 from sureenough.spec import parse
 from tests.engines.misbehaving import Manner, Server, serving
 
 PROMPT = Prompt.user("?")
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The time that health is judged by; tests set it."""
+    now = [0.0]
+    monkeypatch.setattr(load_balancer, "monotonic", lambda: now[0])
+    return now
+
+
+def two() -> list[ServerLoad]:
+    return [ServerLoad("a"), ServerLoad("b")]
+
+
+def begin(loads: list[ServerLoad], prompt: int | None = None) -> int:
+    index = choose(loads, prompt)
+    loads[index].begin(prompt)
+    return index
+
+
+def test_paths_of_a_question_prefer_a_server_that_has_read_it() -> None:
+    loads = two()
+    first = begin(loads, 1)
+    assert begin(loads, 2) != first, "an idle server is used first"
+    assert begin(loads, 1) == first
+    loads[first].begin(3)
+    loads[first].begin(4)
+    assert begin(loads, 1) != first, "not if it is much busier"
+
+
+def test_many_questions_stay_together_and_no_server_idles() -> None:
+    """32 questions in flight on four servers: most of their paths find the prompt read, and loads stay close."""
+    loads = [ServerLoad(name) for name in "abcd"]
+    running: list[ServerLoad] = []
+    found = 0
+    for number in range(2000):
+        prompt = number // 64 * 4 + number % 4
+        server = loads[choose(loads, prompt)]
+        found += prompt in server.prompts
+        server.begin(prompt)
+        running.append(server)
+        if len(running) > 64:
+            running.pop(0).end(failed=False)
+            assert max(load.running for load in loads) - min(load.running for load in loads) <= 8
+    assert found > 0.9 * 2000
+
+
+def test_prompts_are_forgotten_in_time_and_by_a_server_that_has_died() -> None:
+    load = ServerLoad("a")
+    for prompt in range(2 * MOST_PROMPTS):
+        load.begin(prompt)
+    assert 0 < len(load.prompts) <= MOST_PROMPTS
+    load.add_failure(gone=True)
+    assert not load.prompts
+
+
+def test_a_server_that_is_gone_is_skipped_for_a_while(clock: list[float]) -> None:
+    loads = two()
+    loads[0].add_failure(gone=True)
+    assert [begin(loads) for _ in range(3)] == [1, 1, 1]
+    clock[0] = SKIP_SECONDS
+    assert begin(loads) == 0
+
+
+def test_if_all_fail_the_least_loaded_is_tried(clock: list[float]) -> None:
+    loads = two()
+    for load in loads:
+        load.add_failure(gone=True)
+    assert [begin(loads), begin(loads)] == [0, 1]
+    assert choose(loads, tried={0}) == 1
+
+
+def test_a_server_whose_paths_break_off_is_skipped_and_tried_again_with_one_path(clock: list[float]) -> None:
+    loads = two()
+    for _ in range(FAILURES):
+        assert begin(loads) == 0
+        loads[0].add_failure(gone=False)
+        loads[0].end(failed=True)
+    assert choose(loads) == 1
+    clock[0] += SKIP_SECONDS
+    assert choose(loads) == 0
+    loads[0].add_failure(gone=False)
+    assert choose(loads) == 1, "one more failure is enough until a path has ended"
+
+
+def test_a_server_is_not_skipped_for_single_failures_between_paths_that_end() -> None:
+    load = ServerLoad("a")
+    for _ in range(10):
+        load.add_failure(gone=False)
+        load.begin()
+        load.end(failed=False)
+    assert load.available
+
+
+@pytest.mark.parametrize(("checks", "available"), [("x", True), ("xx", False), ("xox", True), ("xxo", True)])
+def test_checks(checks: str, available: bool) -> None:
+    """A busy server may miss one check; after two it gets no path until it responds."""
+    load = ServerLoad("a")
+    for check in checks:
+        load.add_check(check == "o")
+    assert load.available == available
+
+
+def test_a_server_that_is_back_is_used_at_once_but_not_one_that_only_passes_checks() -> None:
+    loads = two()
+    loads[0].add_failure(gone=True)
+    loads[0].add_check(True)
+    assert choose(loads) == 1, "it responds to checks, and fails paths"
+    loads[0].add_check(False)
+    loads[0].add_check(True)
+    assert choose(loads) == 0
+
+
+def test_a_line_for_people() -> None:
+    load = ServerLoad("a", started=1, tokens=1200)
+    assert str(load) == "a: 1 paths (0 failed), 1,200 tokens"
+    load.add_failure(gone=True)
+    assert str(load) == "a: 1 paths (0 failed), 1,200 tokens, does not respond"
 
 
 def answering(pause: float = 0.0) -> Fake:
@@ -74,7 +191,7 @@ def test_equal_engines_share_equally() -> None:
     balancer = LoadBalancer(engines)
     sample(balancer, 30, 6)
     assert Counter(one.most for one in engines) == {2: 3}
-    assert balancer.loads.running == [0, 0, 0]
+    assert [load.running for load in balancer.loads] == [0, 0, 0]
 
 
 def test_a_dead_engine_is_passed_over_and_no_path_is_lost() -> None:
@@ -143,7 +260,7 @@ def test_a_server_that_wants_a_pause_does_not_hold_up_the_paths_that_another_can
             session = Session(parse("sc"), RunOptions(paths=8, window=4, parallel=4, planned=False))
             outcome = await run(PROMPT, balancer, session, judge=Math())
             assert (outcome.votes, outcome.failed) == ({"7": 8.0}, 0)
-            assert len(one.requests) == balancer.counts()[0].started <= 4
+            assert len(one.requests) == balancer.loads[0].started <= 4
             assert len(other.requests) == 8
 
     asyncio.run(asyncio.wait_for(use(), 30))
@@ -185,12 +302,12 @@ def test_continuations_are_shared_and_counted_and_pass_over_a_server_that_is_gon
                 texts = await asyncio.gather(*(continued(ready, seed) for seed in range(12)))
                 assert all("boxed" in text for text in texts)
                 assert min(len(one.requests), len(other.requests)) >= 4
-                dead, *alive = balancer.counts()
+                dead, *alive = balancer.loads
                 assert (dead.failed, dead.finished, dead.available) == (4, 0, False)
                 assert [count.started for count in alive] == [len(one.requests), len(other.requests)]
                 assert sum(count.finished for count in alive) == 12
                 assert sum(count.tokens for count in alive) == 12 * 12
-                assert balancer.loads.running == [0, 0, 0]
+                assert [load.running for load in balancer.loads] == [0, 0, 0]
 
     asyncio.run(asyncio.wait_for(use(), 30))
 
@@ -207,24 +324,9 @@ def test_a_search_uses_all_servers() -> None:
     asyncio.run(asyncio.wait_for(use(), 60))
 
 
-def test_a_running_path_is_continued_on_its_own_server_and_elsewhere_if_that_cannot() -> None:
-    def path(seed: int) -> Iterable[Step]:
-        yield [Token("a", 0.5, 10.0)]
-        yield [Token("b", 0.5, 10.0)]
-
-    def gone(beginning: str, seed: int) -> Iterable[Step]:
-        yield EngineUnavailable("gone") if seed else [Token("c", 0.5, 10.0)]
-
-    busy, idle = Fake(path, gone), Fake(path, lambda beginning, seed: [[Token("d", 0.5, 10.0)]])
-
-    async def use() -> None:
-        async with LoadBalancer([busy, idle]).open(parallel=2) as ready:
-            for seed, text in ((0, "c"), (1, "d")):
-                async with aclosing(ready.stream(PROMPT, seed=seed)) as chunks:
-                    await anext(chunks)
-                    assert await continued(ready, seed) == text
-
-    asyncio.run(use())
+async def becomes(load: ServerLoad, available: bool) -> None:
+    while load.available != available:
+        await asyncio.sleep(0.001)
 
 
 def test_a_check_that_raises_counts_as_no_response_and_the_run_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -238,8 +340,7 @@ def test_a_check_that_raises_counts_as_no_response_and_the_run_goes_on(monkeypat
         well = answering()
         balancer = LoadBalancer([Raising(dead), well])
         async with balancer.open(parallel=1) as ready:
-            while balancer.loads.is_available(0):
-                await asyncio.sleep(0.001)
+            await becomes(balancer.loads[0], False)
             assert [chunk async for chunk in ready.stream(PROMPT, seed=1)]
         assert well.started == 1
 
@@ -287,16 +388,14 @@ def test_a_server_that_dies_loses_its_running_paths_only_and_is_used_again(monke
                 await lives.aclose()  # killed with paths running
                 await before
                 assert len(kept.paths) == 24, "the paths that it lost were sampled again"
-                lost = balancer.counts()[0].failed
+                lost = balancer.loads[0].failed
                 assert lost >= 2
-                while balancer.loads.is_available(0):
-                    await asyncio.sleep(0.001)
+                await becomes(balancer.loads[0], False)
                 asked = len(mortal.requests)
                 await recorded(1)
                 assert (len(kept.paths), len(mortal.requests)) == (48, asked), "the dead get no path"
                 await lives.enter_async_context(restartable(mortal, port))
-                while not balancer.loads.is_available(0):
-                    await asyncio.sleep(0.001)
+                await becomes(balancer.loads[0], True)
                 await recorded(2)
                 assert len(kept.paths) == 72
                 assert len(mortal.requests) > asked, "it is used again"
@@ -305,23 +404,22 @@ def test_a_server_that_dies_loses_its_running_paths_only_and_is_used_again(monke
 
 
 def test_counters_of_real_servers() -> None:
-    async def use() -> list[ServerCounts]:
+    async def use() -> Sequence[ServerLoad]:
         kept = Memory()
         async with serving(Manner(tokens=9)) as one, serving(Manner(tokens=9)) as other:
             balancer = LoadBalancer([OpenAI(url, "tiny") for url in (one.url, other.url)])
             questions = [RecordQuestion(f"q{n}", Prompt.user(f"{n}?")) for n in range(8)]
             await record(questions, balancer, kept, paths=8, parallel=8, seed=0)  # type: ignore[arg-type]
-            assert [len(server.requests) for server in (one, other)] == [c.started for c in balancer.counts()]
-        return balancer.counts()
+            assert [len(server.requests) for server in (one, other)] == [c.started for c in balancer.loads]
+        return balancer.loads
 
     counts = asyncio.run(asyncio.wait_for(use(), 60))
     assert sum(one.started for one in counts) == sum(one.finished for one in counts) == 64
     assert sum(one.tokens for one in counts) == 64 * 12
     assert min(one.started for one in counts) > 0
-    assert sum(one.cached for one in counts) >= 64 - 2 * 8
     assert all(one.available and one.server.startswith("http://127.0.0.1:") for one in counts)
 
 
 def test_secrets_of_an_address_are_not_shown() -> None:
     balancer = LoadBalancer([OpenAI("http://me:hunter2@127.0.0.1:9/v1", "tiny"), answering()])
-    assert "hunter2" not in "".join(map(str, balancer.counts()))
+    assert "hunter2" not in "".join(map(str, balancer.loads))

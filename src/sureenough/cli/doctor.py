@@ -24,7 +24,7 @@ from sureenough.core.options import RunOptions
 from sureenough.core.session import Session
 from sureenough.drivers.prompt_growth import PromptGrowth
 from sureenough.engines.base import Engine
-from sureenough.engines.load_balancer import LoadBalancer
+from sureenough.engines.load_balancer import LoadBalancer, ServerLoad
 from sureenough.engines.local.engine import Local, LocalConnection
 from sureenough.engines.openai.client import OpenAI
 from sureenough.engines.openai.connection import OpenAIConnection
@@ -34,7 +34,6 @@ from sureenough.engines.openai.parser import ReplyParser
 from sureenough.engines.openai.server_counters import settled_counters
 from sureenough.engines.openai.wire import DONE, InvalidReply, candidates, decode, request
 from sureenough.engines.requests import Chunk, ExtendOptions, Prompt, TokenStream
-from sureenough.engines.server_loads import ServerCounts
 from sureenough.engines.vllm.client import fetch_monitor_info
 from sureenough.errors import CannotExtend, EngineError, EngineUnavailable
 from sureenough.spec import resolve
@@ -56,6 +55,7 @@ TEMPLATE_FIX: Final = (
     "it is (vLLM, SGLang: --chat-template FILE; llama.cpp: --chat-template-file FILE)"
 )
 BALANCED_TOKENS: Final = 32
+COUNTS: Final = ("server", "available", "running", "started", "finished", "failed", "tokens")
 MARKS: Final = {True: "✓", False: "✗", None: "?"}
 
 
@@ -87,17 +87,20 @@ def command(
         if not as_json:
             echo("\n".join([*summary(checks), *learned.lines(engine.model_name())]))
     if len(each) > 1:
-        counts = asyncio.run(_use_all(each))
-        reports = [report | {"server": one._asdict()} for report, one in zip(reports, counts, strict=True)]
+        loads = asyncio.run(_use_all(each))
+        reports = [
+            report | {"server": {name: getattr(one, name) for name in COUNTS}}
+            for report, one in zip(reports, loads, strict=True)
+        ]
         if not as_json:
-            echo("\n".join(map(str, counts)))
+            echo("\n".join(map(str, loads)))
     well = all(report["well"] for report in reports)
     if as_json:
         typer.echo(json.dumps(reports[0] if len(each) == 1 else {"well": well, "servers": reports}))
     raise typer.Exit(0 if well else 1)
 
 
-async def _use_all(each: Sequence[EngineOptions]) -> list[ServerCounts]:
+async def _use_all(each: Sequence[EngineOptions]) -> Sequence[ServerLoad]:
     """Four short paths per server through the load balancer, and what each server did."""
     balancer = LoadBalancer([replace(one, max_path_tokens=BALANCED_TOKENS).engine(quiet=True) for one in each])
 
@@ -110,7 +113,7 @@ async def _use_all(each: Sequence[EngineOptions]) -> list[ServerCounts]:
     async with balancer.open(parallel=4 * len(each)) as ready, asyncio.TaskGroup() as tasks:
         for seed in range(4 * len(each)):
             tasks.create_task(read_path(ready, seed))
-    return balancer.counts()
+    return balancer.loads
 
 
 def _show(check: Check) -> None:

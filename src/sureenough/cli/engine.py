@@ -204,15 +204,16 @@ def print_hint(engine: Engine, question: str) -> None:
 
 def print_counts(engine: Engine) -> None:
     """What each of several servers has done."""
-    for one in engine.counts() if isinstance(engine, LoadBalancer) else ():
+    for one in engine.loads if isinstance(engine, LoadBalancer) else ():
         if one.started:
             echo(str(one), err=True)
 
 
 def client(engine: Engine) -> Any:
     """The engine as a client of a server: its settings as they are sent."""
-    if isinstance(engine, OpenAI | Local | LoadBalancer):
-        return engine.wire() if isinstance(engine, Local) else engine
+    first = engine.engines[0] if isinstance(engine, LoadBalancer) else engine
+    if isinstance(first, OpenAI | Local):
+        return first.wire() if isinstance(first, Local) else first
     return SimpleNamespace(model=engine.model_name(), k=20, chat=True, window=engine.window, sampling=engine.sampling)
 
 

@@ -17,7 +17,7 @@ from sureenough.drivers.ray_cluster import LOST_SECONDS, NO_NODE_LEFT, START_SEC
 from sureenough.drivers.ray_runner import EngineRecipe, Failed, Runner
 from sureenough.drivers.ray_vllm import VllmServer
 from sureenough.engines.base import Engine
-from sureenough.engines.server_loads import SKIP_SECONDS
+from sureenough.engines.load_balancer import SKIP_SECONDS
 from sureenough.errors import EngineError, EngineRejected, EngineUnavailable
 from sureenough.redact import first_line
 

@@ -5,10 +5,11 @@ How its tokens are sampled is the engine's own affair, so requests cannot change
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 from sureenough.engines.base import Engine
-from sureenough.engines.server_loads import ServerCounts
+from sureenough.engines.load_balancer import ServerLoad
 from sureenough.server.errors import bad_request, unknown_model
 from sureenough.server.model_names import check_strategy, split_model_name
 from sureenough.server.request_schema import SAMPLING_FIELDS
@@ -42,9 +43,9 @@ class EngineUpstream:
         """An engine in this process has no address or key that we know of."""
         return text
 
-    def server_counts(self) -> list[ServerCounts]:
+    def server_loads(self) -> Sequence[ServerLoad]:
         """An engine has no servers that we know of."""
-        return []
+        return ()
 
     async def models(self) -> list[str]:
         return [self.name]

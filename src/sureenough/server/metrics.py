@@ -11,7 +11,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from sureenough.core.outcome import BUCKETS, Outcome
-from sureenough.engines.server_loads import ServerCounts
+from sureenough.engines.load_balancer import ServerLoad
 from sureenough.pools import Learner
 from sureenough.server.learned import learned_signals
 
@@ -43,33 +43,31 @@ class LearnedCollector(Collector):
 
 
 class UpstreamCollector(Collector):
-    """What each of several upstream servers has done, read when the metrics are; servers go by their numbers."""
+    """What each of several upstream servers does, read when the metrics are; clients do not learn their addresses."""
 
-    def __init__(self, counts: Callable[[], Sequence[ServerCounts]]) -> None:
-        self._counts = counts
+    def __init__(self, loads: Callable[[], Sequence[ServerLoad]]) -> None:
+        self._loads = loads
 
     def collect(self) -> Iterator[Metric]:
         """Counters of paths and tokens, gauges of what holds at the moment."""
-        counts = self._counts()
+        loads = {str(number): load for number, load in enumerate(self._loads(), 1)}
         paths = CounterMetricFamily("sureenough_upstream_paths", "Paths by server and what happened to them.",
                                     labels=("server", "what"))  # fmt: skip
         tokens = CounterMetricFamily("sureenough_upstream_tokens", "Tokens by server.", labels=("server",))
-        for one in counts:
-            for what in ("started", "finished", "failed", "cached"):
-                paths.add_metric([one.server, what], getattr(one, what))
-            tokens.add_metric([one.server], one.tokens)
-        yield from (paths, tokens) if counts else ()
-        helps = {
-            "available": "Whether a server gets paths.",
-            "running": "Paths that run on a server.",
-            "tokens_per_second": "Tokens per second of one path on a server.",
-            "weight": "Share of paths that a server gets, in proportion to the others.",
-        }
-        for name, help in helps.items() if counts else ():
-            gauge = GaugeMetricFamily(f"sureenough_upstream_{name}", help, labels=("server",))
-            for one in counts:
-                gauge.add_metric([one.server], float(getattr(one, name)))
-            yield gauge
+        available, running = (
+            GaugeMetricFamily(f"sureenough_upstream_{name}", help, labels=("server",))
+            for name, help in (
+                ("available", "Whether a server gets paths."),
+                ("running", "Paths that run on a server."),
+            )
+        )
+        for server, load in loads.items():
+            for what in ("started", "finished", "failed"):
+                paths.add_metric([server, what], getattr(load, what))
+            tokens.add_metric([server], load.tokens)
+            available.add_metric([server], float(load.available))
+            running.add_metric([server], load.running)
+        yield from (paths, tokens, available, running) if loads else ()
 
 
 class ServerMetrics:
@@ -80,7 +78,7 @@ class ServerMetrics:
         requests_in_flight: Callable[[], int],
         runs_in_flight: Callable[[], int],
         learner: Learner,
-        upstream_counts: Callable[[], Sequence[ServerCounts]],
+        upstream_loads: Callable[[], Sequence[ServerLoad]],
         replica: str = "",  # its name, if several processes serve one address
     ) -> None:
         disable_created_metrics()  # type: ignore[no-untyped-call]
@@ -101,7 +99,7 @@ class ServerMetrics:
         self._gauge("requests_in_flight", "Requests being served.", requests_in_flight)
         self._gauge("runs_in_flight", "Runs in progress.", runs_in_flight)
         self.registry.register(LearnedCollector(learner))
-        self.registry.register(UpstreamCollector(upstream_counts))
+        self.registry.register(UpstreamCollector(upstream_loads))
         self._gauge("tasks", "Tasks of the event loop.", lambda: len(asyncio.all_tasks()))
 
     def _counter(self, name: str, help: str, *labels: str) -> Counter:

@@ -72,7 +72,7 @@ class ServerState:
             lambda: self.requests,
             lambda: len(self.runs),
             self.learner,
-            lambda: [] if self._upstream is None else self._upstream.server_counts(),
+            lambda: [] if self._upstream is None else self._upstream.server_loads(),
             settings.replica,
         )
         self._upstream: Upstream | EngineUpstream | None = None

@@ -17,12 +17,11 @@ import msgspec
 from sureenough import reasoner
 from sureenough.answers import resolve_kind
 from sureenough.engines.base import Engine, SharedEngine, opened
-from sureenough.engines.load_balancer import OpenLoadBalancer, balanced
+from sureenough.engines.load_balancer import LoadBalancer, ServerLoad, checked, choose
 from sureenough.engines.local.engine import Local
 from sureenough.engines.openai.client import OpenAI, Timeouts
 from sureenough.engines.openai.connection import OpenAIConnection
 from sureenough.engines.openai.errors import ConnectError, TransportError
-from sureenough.engines.server_loads import ServerCounts, ServerLoads
 from sureenough.errors import EngineError, EngineRejected, EngineUnavailable
 from sureenough.server.engine_upstream import EngineUpstream
 from sureenough.server.errors import ApiError, unknown_model, upstream_unavailable
@@ -52,9 +51,9 @@ class Upstream:
 
     def __init__(
         self, connections: Sequence[OpenAIConnection], unshared: Sequence[OpenAIConnection],
-        balancer: OpenLoadBalancer, settings: ServerSettings, template: str, local: bool
+        loads: Sequence[ServerLoad], settings: ServerSettings, template: str, local: bool
     ) -> None:  # fmt: skip
-        self._connections, self._unshared, self._balancer = connections, unshared, balancer
+        self._connections, self._unshared, self._loads = connections, unshared, loads
         self.settings, self.template, self.local = settings, template, local
         self._models: list[str] = []
         self._listed_at = -MODELS_SECONDS
@@ -62,16 +61,16 @@ class Upstream:
         self._probe: asyncio.Task[bool] | None = None
         self._probed: tuple[float, bool] | None = None  # when, and whether it was ready
 
-    def server_counts(self) -> list[ServerCounts]:
-        """What each of several servers has done."""
-        return self._balancer.loads.counts() if len(self._connections) > 1 else []
+    def server_loads(self) -> Sequence[ServerLoad]:
+        """What each of several servers does."""
+        return self._loads if len(self._loads) > 1 else ()
 
     def engine(self, model: str, sampling: dict[str, Any]) -> Engine:
         """The engine for one request."""
         base = self._connections[0].engine
         changes = {"model": model, **sampling, "extra": {**base.extra, **sampling["extra"]}}
         engines = [one.with_engine(replace(one.engine, **changes)) for one in self._connections]
-        return engines[0] if len(engines) == 1 else self._balancer.over(engines)
+        return engines[0] if len(engines) == 1 else LoadBalancer(engines, self._loads)
 
     @property
     def offered(self) -> tuple[str, ...]:
@@ -98,25 +97,27 @@ class Upstream:
         Raises:
             TransportError: no server can be reached, or none responds, or the response broke off.
         """
-        tried, balancer = set[int](), self._balancer
+        tried = set[int]()
         while True:
-            index = balancer.loads.choose(None, tried)
-            one = self._unshared[index]
+            index = choose(self._loads, tried=tried)
+            one, load, failed = self._unshared[index], self._loads[index], False
             request = one.transport.request("POST", one.endpoint(endpoint), content, {"Accept": "*/*"})
-            with balancer.counted(index, None) as counted:
-                try:
-                    async with request as response:
-                        if response.status >= 500:
-                            counted.failed = True
-                            balancer.suspect(index, gone=False)
-                        yield UpstreamResponse(one, response)
-                    return
-                except TransportError as error:
-                    counted.failed, unsent = True, isinstance(error, ConnectError)
-                    balancer.suspect(index, gone=unsent)
-                    tried.add(index)
-                    if not unsent or len(tried) == len(self._unshared):
-                        raise
+            load.begin()
+            try:
+                async with request as response:
+                    if response.status >= 500:
+                        failed = True
+                        load.add_failure(gone=False)
+                    yield UpstreamResponse(one, response)
+                return
+            except TransportError as error:
+                failed, unsent = True, isinstance(error, ConnectError)
+                load.add_failure(gone=unsent)
+                tried.add(index)
+                if not unsent or len(tried) == len(self._unshared):
+                    raise
+            finally:
+                load.end(failed=failed)
 
     def redact(self, text: str) -> str:
         """Text of the upstream without its key and its address; one address may be the beginning of another."""
@@ -147,7 +148,7 @@ class Upstream:
     async def _fetch_models(self) -> tuple[str, FetchedResponse]:
         tried = set[int]()
         while True:
-            index = self._balancer.loads.choose(None, tried)
+            index = choose(self._loads, tried=tried)
             one = self._connections[index]
             tried.add(index)
             is_last = len(tried) == len(self._connections)
@@ -220,9 +221,10 @@ async def open_upstream(settings: ServerSettings) -> AsyncIterator[Upstream | En
             connections = [await stack.enter_async_context(engine.open(parallel=at_once)) for engine in engines]
             plain = [replace(engine, reuse=False).open(parallel=settings.limits.requests) for engine in engines]
             unshared = [await stack.enter_async_context(opening) for opening in plain]
-            balancer = await stack.enter_async_context(balanced(_loads(connections), connections))
+            loads = [ServerLoad(connection.shown) for connection in connections]
+            await stack.enter_async_context(checked(loads, connections))
             own = settings.template or template_of(judge)
-            yield Upstream(connections, unshared, balancer, settings, own, local=False)
+            yield Upstream(connections, unshared, loads, settings, own, local=False)
         return
     model = Local(
         settings.models[0] if settings.models else None, slots=LOCAL_PATHS, window=settings.window, timeouts=times
@@ -232,14 +234,8 @@ async def open_upstream(settings: ServerSettings) -> AsyncIterator[Upstream | En
     async with model.open(parallel=LOCAL_PATHS) as local:
         connection = local.connection
         connected = connection.with_engine(replace(connection.engine, metrics=False, retries=settings.retries))
-        balancer = OpenLoadBalancer(_loads([connected]), [connected], asyncio.Event())
         own = settings.template or template_of(judge, model.template)
-        yield Upstream([connected], [connected], balancer, settings, own, local=True)
-
-
-def _loads(connections: Sequence[OpenAIConnection]) -> ServerLoads:
-    """Numbers for names: clients, who may read the metrics, do not learn the addresses."""
-    return ServerLoads([str(number) for number in range(1, len(connections) + 1)])
+        yield Upstream([connected], [connected], [ServerLoad(connected.shown)], settings, own, local=True)
 
 
 def unreachable(error: TransportError) -> ApiError:
