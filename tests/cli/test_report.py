@@ -11,13 +11,13 @@ from tests.processes import refused, sureenough
 
 def test_a_run_folder_becomes_a_report(tmp_path: Path) -> None:
     hostile_result().save(tmp_path / "results" / "main.json")
-    done = sureenough("report", str(tmp_path), "--no-plots")
+    done = sureenough("report", str(tmp_path))
     assert (done.returncode, done.stderr) == (0, "")
-    assert "1 experiment, 2 tables, 4 figures" in " ".join(done.stdout.split())
+    assert "2 tables, 4 figures" in " ".join(done.stdout.split())
     assert (tmp_path / "report" / "report.html").exists()
     done = sureenough("report", str(tmp_path), "-o", str(tmp_path / "elsewhere"), "--title", "Mine")
     assert "4 figures" in " ".join(done.stdout.split())
-    assert len(list((tmp_path / "elsewhere" / "figures").iterdir())) == 8
+    assert len(list((tmp_path / "elsewhere" / "figures").iterdir())) == 4
     assert "<title>Mine</title>" in (tmp_path / "elsewhere" / "report.html").read_text()
     (tmp_path / "file").touch()
     assert f"cannot write {tmp_path / 'file'}" in refused("report", str(tmp_path), "-o", str(tmp_path / "file"))
@@ -41,7 +41,7 @@ def test_recommend_reads_pools_and_runs(tmp_path: Path) -> None:
     wide = json.loads(sureenough("recommend", str(run), "--margin", "90", "--json").stdout)["recommendations"][0]
     assert (wide["verdict"]["kind"], wide["margin"], wide["basis"]) == ("shown", 0.9, "accuracy")
     assert wide["text"][0].startswith("Use ")
-    shown = sureenough("report", str(run), "--no-plots").stdout
+    shown = sureenough("report", str(run)).stdout
     assert shown.count("record about") == 1
 
 

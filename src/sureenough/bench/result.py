@@ -74,8 +74,7 @@ class Series(_Strict, frozen=True):
     y: list[float | None]
     low: list[float | None] = []  # 95% intervals, if there are any
     high: list[float | None] = []
-    labels: list[str] = []  # one name per point
-    marked: list[bool] = []  # points to stand out, such as those that no other point beats
+    marked: list[bool] = []  # of intervals: those that exclude the limit
     paper: str = msgspec.field(default="", name="theirs")  # likewise: which figure or table
 
 

@@ -18,14 +18,11 @@ def command(
         Path | None, typer.Option("-o", "--output", help="The folder to write; RUN/report by default.")
     ] = None,
     title: Annotated[str | None, typer.Option(help="The page's title.")] = None,
-    plots: Annotated[
-        bool, typer.Option("--plots/--no-plots", help="Also write figures as PNG and SVG files (needs matplotlib).")
-    ] = True,
 ) -> None:
-    """Write a run's report: a self-contained page, tables as Markdown, LaTeX and CSV, figures as PNG and SVG."""
+    """Write a run's report: a self-contained page, tables as Markdown, LaTeX and CSV, figures as SVG."""
     results = saved(run)
-    built = build(results, output or run / "report", title=title or f"sureenough: {run.resolve().name}", plots=plots)
-    echo(built.summary(results))
+    built = build(results, output or run / "report", title=title or f"sureenough: {run.resolve().name}")
+    echo(built.summary())
     for text in advice(results):
         echo(text)
     if built.missing:

@@ -27,9 +27,7 @@ TOKENS: Final = Measured(Axis("tokens per question"), lambda line: line.row.toke
 STEPS: Final = Measured(Axis("steps per question"), lambda line: line.row.steps)
 
 
-def series(
-    name: str, lines: Sequence[CellResult], x: Sequence[str | float | None], y: Measured, labels: Sequence[str] = ()
-) -> Series:
+def series(name: str, lines: Sequence[CellResult], x: Sequence[str | float | None], y: Measured) -> Series:
     """One series over lines of a table, with the intervals of accuracy."""
     intervals = [line.row.interval for line in lines] if y.intervals else []
     return Series(
@@ -38,7 +36,6 @@ def series(
         [number(y.value(line)) for line in lines],
         [number(interval.low) for interval in intervals],
         [number(interval.high) for interval in intervals],
-        list(labels),
     )
 
 

@@ -115,7 +115,7 @@ def _figures(number: int, source: Source, free: Sequence[CellResult], capped: Se
     figures = []
     for key, view in VIEWS.items():
         curves = [
-            series(name, lines, [view.x(line) for line in lines], view.y, [line.cell.label for line in lines])
+            series(name, lines, [view.x(line) for line in lines], view.y)
             for name, lines in grouped(capped if key == "caps" else free, c.strategy_name).items()
         ]
         title = f"{source.label}: {view.title}"
@@ -133,7 +133,7 @@ def _averages(free: Results, capped: Results) -> list[Figure]:
             points = list(zip(*(lines[name] for lines in sources), strict=True))
             x = [fmean(view.x(line) or 0.0 for line in same) for same in points]
             y = [number(fmean(view.y.value(line) for line in same)) for same in points]
-            curves.append(Series(name, [*x], [*y], labels=[same[0].cell.label for same in points]))
+            curves.append(Series(name, [*x], [*y]))
         title = f"Mean of {len(sources)} datasets: {view.title}"
         figures.append(Figure(f"{key}-mean", title, "line", view.axis, view.y.axis, curves))
     return figures

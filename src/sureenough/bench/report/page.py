@@ -9,24 +9,39 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from html import escape
 from importlib.resources import files
+from typing import Final
 
 from sureenough.bench.recommendation import sentences
 from sureenough.bench.report.cells import interval, slug, value_of, value_text, without_constants
-from sureenough.bench.report.questions import question_list
-from sureenough.bench.report.svg import figure_svg
-from sureenough.bench.result import Cell, ExperimentResult, Figure, Measure, ResultColumn, Table
+from sureenough.bench.report.figures import embedded
+from sureenough.bench.result import (
+    AnswerGroup,
+    Cell,
+    ExperimentResult,
+    Figure,
+    Measure,
+    PoolQuestions,
+    QuestionAnswers,
+    ResultColumn,
+    StrategyOnQuestion,
+    Table,
+)
+
+MOST_ANSWERS: Final = 20
+"""Of a question, that the page lists."""
 
 
-def page(results: Sequence[ExperimentResult], title: str) -> str:
+def page(results: Sequence[ExperimentResult], drawn: Sequence[Sequence[str]], title: str, missing: str = "") -> str:
+    """The whole page; `drawn` are the SVG files of each result's figures, and `missing` says why there are none."""
     here = files("sureenough.bench.report")
     style, script = ((here / name).read_text(encoding="utf-8") for name in ("page.css", "page.js"))
     own = f"style-src {_hash(style)}; script-src {_hash(script)}"
     policy = f"default-src 'none'; img-src data:; {own}; base-uri 'none'; form-action 'none'"
     links = "".join(f'<li><a href="#{slug(one.name)}">{escape(one.name)}</a></li>' for one in results)
-    sections = "".join(map(_section, results))
+    sections = "".join(map(_section, results, drawn))
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         f'<meta http-equiv="Content-Security-Policy" content="{escape(policy)}">'
@@ -34,17 +49,19 @@ def page(results: Sequence[ExperimentResult], title: str) -> str:
         '<link rel="icon" href="data:,">'
         f"<title>{escape(title)}</title><style>{style}</style></head><body>"
         f'<header><div class="top"><h1>{escape(title)}</h1><button type="button" id="theme">Light / dark</button></div>'
-        f'<p class="muted">{_summary(results)}</p><nav aria-label="Experiments"><ul>{links}</ul></nav></header>'
+        f'<p class="muted">{_summary(results, missing)}</p>'
+        f'<nav aria-label="Experiments"><ul>{links}</ul></nav></header>'
         f"<main>{_verdict(results)}{sections}</main>"
-        '<footer class="muted">Made by <code>sureenough report</code>. Replayed and live numbers are never mixed; '
+        '<footer class="muted">Made by <code>sureenough bench</code>. Replayed and live numbers are never mixed; '
         "columns marked “paper” are the paper's printed numbers.</footer>"
         f"<script>{script}</script></body></html>\n"
     )
 
 
-def _summary(results: Sequence[ExperimentResult]) -> str:
+def _summary(results: Sequence[ExperimentResult], missing: str) -> str:
     made = sorted({f"{k} {v}" for one in results for k, v in one.provenance.versions.items()})
-    return escape(f"{len(results)} experiment{'s' * (len(results) != 1)}; {', '.join(made)}")
+    more = f". {missing}" if missing else ""
+    return escape(f"{len(results)} experiment{'s' * (len(results) != 1)}; {', '.join(made)}{more}")
 
 
 def _verdict(results: Sequence[ExperimentResult]) -> str:
@@ -64,13 +81,13 @@ def _hash(text: str) -> str:
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 
-def _section(result: ExperimentResult) -> str:
-    figures = "".join(map(_figure, result.figures))
-    drawn = f'<div class="figures">{figures}</div>' if figures else ""
+def _section(result: ExperimentResult, drawn: Sequence[str]) -> str:
+    figures = "".join(map(_figure, result.figures, drawn))
+    grid = f'<div class="figures">{figures}</div>' if figures else ""
     tables = "".join(_table(result, table) for table in result.tables)
     return (
-        f'<section id="{slug(result.name)}"><h2>{escape(result.title)}</h2>{drawn}{tables}'
-        f"{''.join(map(question_list, result.questions))}{_notes(result.notes)}"
+        f'<section id="{slug(result.name)}"><h2>{escape(result.title)}</h2>{grid}{tables}'
+        f"{''.join(map(_question_list, result.questions))}{_notes(result.notes)}"
         f"<pre>{escape(result.provenance.command)}</pre>{_origin(result)}</section>"
     )
 
@@ -91,10 +108,10 @@ def _origin(result: ExperimentResult) -> str:
     )
 
 
-def _figure(figure: Figure) -> str:
+def _figure(figure: Figure, svg: str) -> str:
     live = '<span class="badge">live</span>' if figure.live else ""
     caption = f"<figcaption>{escape(' '.join(figure.notes))}</figcaption>" if figure.notes else ""
-    plot = f'<div class="plot">{figure_svg(figure)}</div>'
+    plot = f'<div class="plot">{embedded(svg, figure.title)}</div>'
     return f"<figure><h3>{escape(figure.title)}{live}</h3>{plot}{caption}</figure>"
 
 
@@ -137,3 +154,74 @@ def _class(column: ResultColumn) -> str:
 
 def _notes(notes: Sequence[str]) -> str:
     return f'<ul class="notes">{"".join(f"<li>{escape(note)}</li>" for note in notes)}</ul>' if notes else ""
+
+
+# -- single questions: what every strategy did on them, and what their paths answered
+
+
+def _question_list(pool: PoolQuestions) -> str:
+    number = f"{len(pool.questions)} of {pool.total}" if len(pool.questions) < pool.total else f"All {pool.total}"
+    hint = f"sureenough explain {pool.file} -q ID -s STRATEGY"
+    questions = "".join(_question(pool.strategies, *one) for one in pool.questions)
+    return (
+        f"<details><summary>Single questions of {escape(pool.dataset)}, {escape(pool.model)}, and their paths</summary>"
+        f'<p class="muted">{number} questions, first those on which the strategies differ most. '
+        f"<code>{escape(hint)}</code> explains what a strategy decided on one of them.</p>{questions}</details>"
+    )
+
+
+def _question(strategies: Sequence[str], question: QuestionAnswers, done: Sequence[StrategyOnQuestion]) -> str:
+    gold = f", gold answer {_short(question.gold)}" if question.gold is not None else ""
+    paths = sum(len(group.paths) for group in question.answers)
+    rows = "".join(
+        f'<tr><td class="text">{escape(name)}</td><td>{_share(one)}</td><td>{one.tokens:,.0f}</td></tr>'
+        for name, one in zip(strategies, done, strict=True)
+    )
+    head = "right" if question.gold is not None else "agrees with sc"
+    answers = "".join(map(_answer, question.answers[:MOST_ANSWERS]))
+    left_out = len(question.answers) - MOST_ANSWERS
+    more = f'<p class="muted">and {left_out} more answers</p>' if left_out > 0 else ""
+    return (
+        f"<details><summary>{escape(_short(question.id))}{escape(gold)}: {paths} paths, {len(question.answers)} "
+        f'answers; {escape(_changed(strategies, done))}</summary><div class="pair">'
+        f'<table><thead><tr><th class="text">strategy</th><th>{head}, %</th><th>tokens</th></tr></thead>'
+        f'<tbody>{rows}</tbody></table><div><table><thead><tr><th class="text">answer</th><th>right</th><th>paths</th>'
+        f'<th>mean tokens</th><th class="text">path numbers</th></tr></thead><tbody>{answers}</tbody></table>{more}'
+        "</div></div></details>"
+    )
+
+
+def _changed(strategies: Sequence[str], done: Sequence[StrategyOnQuestion]) -> str:
+    """How often the first strategy is right, and those that differ from it."""
+    texts = [f"{name} {_share(one)} %" for name, one in zip(strategies, done, strict=True)]
+    differing = [text for text, one in zip(texts, done, strict=True) if _share(one) != _share(done[0])]
+    return f"{texts[0]}, but {', '.join(differing)}" if differing else f"all strategies {_share(done[0])} %"
+
+
+def _share(one: StrategyOnQuestion) -> str:
+    return f"{100 * (one.agreed if one.right is None else one.right):.0f}"
+
+
+def _answer(group: AnswerGroup) -> str:
+    right = "–" if group.right is None else "yes" if group.right else "no"
+    answer = "no answer" if group.answer is None else _short(group.answer)
+    numbers = _short(", ".join(_ranges(sorted(group.paths))), 120)
+    mean = sum(group.tokens) / len(group.tokens)
+    return (
+        f'<tr><td class="text">{escape(answer)}</td><td>{right}</td><td>{len(group.paths)}</td><td>{mean:,.0f}</td>'
+        f'<td class="text">{numbers}</td></tr>'
+    )
+
+
+def _ranges(numbers: Sequence[int]) -> Iterator[str]:
+    """0–3, 7: runs of consecutive numbers."""
+    start = 0
+    for i, number in enumerate(numbers):
+        if i + 1 == len(numbers) or numbers[i + 1] != number + 1:
+            first = numbers[start]
+            yield str(number) if first == number else f"{first}–{number}"
+            start = i + 1
+
+
+def _short(text: str, most: int = 60) -> str:
+    return text if len(text) <= most else text[: most - 1] + "…"

@@ -1,84 +1,94 @@
-"""Figures by matplotlib, as PNG and SVG, in colours that colour-blind readers can distinguish."""
+"""Figures by matplotlib, as SVG, in colours that colour-blind readers can distinguish."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+import io
+import xml.etree.ElementTree as ET
 from importlib.util import find_spec
 from math import log2
-from pathlib import Path
 from typing import Any, Final
 
 from sureenough.bench.report.cells import one_line, origin
 from sureenough.bench.result import Axis, Figure, Provenance, Series
 
 COLOURS: Final = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#808080", "#8c510a")
+OUTSIDE: Final = COLOURS[6]
+"""Of intervals that do not exclude the limit."""
 MARKERS: Final = "osD^vPX*"
 STYLE: Final[dict[Any, Any]] = {
-    "font.size": 8, "axes.titlesize": 9, "axes.labelsize": 8, "legend.fontsize": 7, "xtick.labelsize": 7,
-    "ytick.labelsize": 7, "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True,
-    "grid.color": "#000000", "grid.alpha": 0.1, "grid.linewidth": 0.6, "axes.axisbelow": True, "lines.linewidth": 1.3,
-    "lines.markersize": 4, "legend.frameon": False, "svg.hashsalt": "sureenough", "svg.fonttype": "none",
-    "figure.facecolor": "white", "savefig.facecolor": "white", "text.parse_math": False,
+    "font.size": 8, "axes.labelsize": 8, "legend.fontsize": 7, "xtick.labelsize": 7, "ytick.labelsize": 7,
+    "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True, "grid.color": "#000000",
+    "grid.alpha": 0.1, "grid.linewidth": 0.6, "axes.axisbelow": True, "lines.linewidth": 1.3, "lines.markersize": 4,
+    "legend.frameon": False, "svg.hashsalt": "sureenough", "svg.fonttype": "none", "figure.facecolor": "white",
+    "text.parse_math": False,
 }  # fmt: skip
-
-
-MATPLOTLIB_MISSING: Final = (
-    "PNG and SVG files need matplotlib: pip install 'sureenough[bench]'. The figures are in the page."
-)
+MISSING: Final = "Figures need matplotlib: pip install 'sureenough[bench]', then make the report again."
+INHERITED: Final = {"#000000": "currentColor", "#ffffff": "none"}
+"""Colours of the page in place of black and white."""
 
 
 def can_draw() -> bool:
     return find_spec("matplotlib") is not None
 
 
-def draw(figure: Figure, provenance: Provenance, folder: Path, name: str) -> list[Path]:
-    """Write one figure as PNG and as SVG, both with their origin."""
-    files = [folder / f"{name}.png", folder / f"{name}.svg"]
-    with _canvas() as plt:
-        drawn = _figure(plt, figure)
-        description = origin(provenance)
-        drawn.savefig(files[0], dpi=200, metadata={"Title": one_line(figure.title), "Description": description})
-        drawn.savefig(files[1], metadata={"Title": one_line(figure.title), "Description": description, "Date": None})
-        plt.close(drawn)
-    return files
+def draw(figure: Figure, provenance: Provenance) -> str:
+    """An SVG file, the same bytes every time, with its origin."""
+    import matplotlib as mpl
+    from matplotlib.backends import backend_svg
+    from matplotlib.figure import Figure as Canvas
+
+    out = io.StringIO()
+    metadata = {"Title": one_line(figure.title), "Description": origin(provenance), "Date": None}
+    with mpl.rc_context(STYLE):
+        lines = len(figure.series[0].x) if figure.kind == "intervals" else len(figure.series)
+        width, height = 5.4 if len(figure.series) > 1 else 4.6, max(3.1, 0.7 + 0.17 * lines)  # the legend must fit
+        canvas = Canvas(figsize=(width, height), layout="constrained")
+        _draw(canvas.subplots(), figure)
+        backend: Any = backend_svg.FigureCanvasSVG(canvas)
+        backend.print_svg(out, metadata=metadata)
+    return out.getvalue()
 
 
-@contextmanager
-def _canvas() -> Iterator[Any]:
-    import matplotlib
+def embedded(svg: str, title: str) -> str:
+    """The same for a page that allows no style attributes, in the page's colours: readable on light and on dark."""
+    root = ET.fromstring(svg)
+    for parent in list(root.iter()):
+        for child in list(parent):
+            if child.tag.endswith(("}metadata", "}style")):
+                parent.remove(child)
+    for element in root.iter():
+        element.tag = element.tag.rpartition("}")[2]
+        attributes = {name.rpartition("}")[2]: value for name, value in element.attrib.items()}
+        for rule in filter(None, map(str.strip, attributes.pop("style", "").split(";"))):
+            name, _, value = (part.strip() for part in rule.partition(":"))
+            if name == "font":
+                name, value = "font-size", value.split()[0]
+            attributes[name] = INHERITED.get(value, value)
+        if element.tag == "g":
+            attributes.pop("id", None)  # those of several figures are the same
+        element.attrib.clear()
+        element.attrib.update(attributes)
+    view = {"viewBox": root.attrib["viewBox"], "role": "img", "aria-label": one_line(title)}
+    root.attrib.clear()
+    root.attrib.update(view | {"stroke-linejoin": "round", "stroke-linecap": "butt"})
+    return ET.tostring(root, encoding="unicode")
 
-    matplotlib.use("agg")
-    from matplotlib import pyplot as plt
 
-    with plt.rc_context(STYLE):
-        yield plt
-
-
-def _figure(plt: Any, figure: Figure) -> Any:
-    size = (6.2 if len(figure.series) > 1 else 4.6, max(3.1, 0.7 + 0.17 * len(figure.series)))  # the legend must fit
-    drawn, axes = plt.subplots(figsize=size, layout="constrained")
+def _draw(axes: Any, figure: Figure) -> None:
     if figure.kind == "intervals":
         _intervals(axes, figure)
         _axis(axes, axes.xaxis, figure.y, "x", [])
-        for limit in figure.limits:
-            axes.axvline(limit, color="#333333", linestyle="--", linewidth=0.8)
     else:
         {"line": _lines, "points": _points, "bar": _bars, "steps": _steps}[figure.kind](axes, figure)
         _axis(axes, axes.xaxis, figure.x, "x", [x for series in figure.series for x in series.x])
         _axis(axes, axes.yaxis, figure.y, "y", [])
-    axes.set_title(one_line(figure.title) + (" (live)" if figure.live else ""), loc="left", wrap=True)
     if len(figure.series) > 1 or figure.series[0].paper:
         axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
-    return drawn
-
-
-def legend_text(series: Series) -> str:
-    return one_line(series.name) + (f" (paper, {series.paper})" if series.paper else "")
 
 
 def _look(i: int, series: Series) -> dict[str, Any]:
-    return {"color": "#000000" if series.paper else COLOURS[i % len(COLOURS)], "label": legend_text(series)}
+    label = one_line(series.name) + (f" (paper, {series.paper})" if series.paper else "")
+    return {"color": "#000000" if series.paper else COLOURS[i % len(COLOURS)], "label": label}
 
 
 def _lines(axes: Any, figure: Figure) -> None:
@@ -86,8 +96,6 @@ def _lines(axes: Any, figure: Figure) -> None:
         style = "--" if series.paper or i >= len(COLOURS) else "-"
         x, y = _numbers(series.x), _numbers(series.y)
         axes.plot(x, y, marker=MARKERS[i % len(MARKERS)], linestyle=style, **_look(i, series))
-        best = [k for k, marked in enumerate(series.marked) if marked]
-        axes.plot([x[k] for k in best], [y[k] for k in best], "o", markersize=10, fillstyle="none", color="#000000")
         if series.low and len(figure.series) <= 5:
             band = _numbers(series.low), _numbers(series.high)
             axes.fill_between(x, *band, color=COLOURS[i % len(COLOURS)], alpha=0.12, linewidth=0)
@@ -105,14 +113,14 @@ def _points(axes: Any, figure: Figure) -> None:
 
 
 def _bars(axes: Any, figure: Figure) -> None:
-    places = categories(figure)
+    places = list(dict.fromkeys(str(x) for series in figure.series for x in series.x))
     width = 0.8 / max(1, len(figure.series))
     for i, series in enumerate(figure.series):
         at = [places.index(str(x)) - 0.4 + width * (i + 0.5) for x in series.x]
         heights = _numbers(series.y)
         axes.bar(at, heights, width * 0.92, **_look(i, series))
         if series.low:
-            axes.vlines(at, _numbers(series.low), _numbers(series.high), color="#333333", linewidth=0.8)
+            axes.vlines(at, _numbers(series.low), _numbers(series.high), color="#000000", linewidth=0.8)
 
 
 def _steps(axes: Any, figure: Figure) -> None:
@@ -123,21 +131,24 @@ def _steps(axes: Any, figure: Figure) -> None:
 
 
 def _intervals(axes: Any, figure: Figure) -> None:
-    for i, series in enumerate(figure.series):
-        places = list(range(len(series.x)))
-        axes.hlines(places, _numbers(series.low), _numbers(series.high), color=COLOURS[i % len(COLOURS)], linewidth=1.5)
-        axes.plot(_numbers(series.y), places, "o", **_look(i, series))
-        axes.set_yticks(places, [one_line(str(name))[:40] for name in series.x])
+    """One line per category, its value along the horizontal axis."""
+    series = figure.series[0]
+    places = list(range(len(series.x)))
+    marked = series.marked or [True] * len(places)
+    colours = [COLOURS[0] if one else OUTSIDE for one in marked]
+    axes.hlines(places, _numbers(series.low), _numbers(series.high), color=colours, linewidth=1.5)
+    for place, value, colour in zip(places, _numbers(series.y), colours, strict=True):
+        axes.plot(value, place, "o", color=colour)
+    axes.set_yticks(places, [one_line(str(name))[:40] for name in series.x])
+    for limit in figure.limits:
+        axes.axvline(limit, color="#000000", linestyle="--" if limit else "-", linewidth=0.8)
     axes.invert_yaxis()
 
 
-def categories(figure: Figure) -> list[str]:
-    """All names along a category axis, in order of appearance."""
-    return list(dict.fromkeys(str(x) for series in figure.series for x in series.x))
-
-
 def _numbers(values: Any) -> list[float]:
-    return [float("nan") if value is None else float(value) for value in values]
+    """NaN for what cannot be drawn; of a logarithmic axis matplotlib takes no power of ten beyond 300."""
+    drawable = [value is not None and (value == 0 or 1e-99 < abs(value) < 1e99) for value in values]
+    return [float(value) if one else float("nan") for value, one in zip(values, drawable, strict=True)]
 
 
 def _axis(axes: Any, axis: Any, spec: Axis, which: str, places: list[Any]) -> None:
