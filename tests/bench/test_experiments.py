@@ -299,7 +299,7 @@ def test_live_rows_have_tables_of_their_own(source: Source) -> None:
 def test_live_tables_say_with_which_settings_they_were_made(
     outcomes: list[dict[str, int]], strategy: str, note: str
 ) -> None:
-    """Runs of version 0.1 have neither window nor budget, and a strategy may be one of another package."""
+    """A run may have neither window nor budget, and a strategy may be one of another package."""
     runs = [LiveRun("sums", "tiny", strategy, f"q{q}", 0, True, 0.0, 1.0, out) for q, out in enumerate(outcomes)]
     assert live_settings(runs) == f"Settings: {note}"
     more = [replace(run, strategy="ac", repeat=repeat) for run in runs for repeat in range(3)]

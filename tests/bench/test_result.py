@@ -5,20 +5,17 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import msgspec
 import pytest
 
 from sureenough.bench.result import Axis, ExperimentResult, Figure, Measure, ResultColumn, Series, Table, read
 from sureenough.errors import UsageError
-from sureenough.redact import redact
 from tests.bench.making import hostile_result, provenance
 
 
 def test_a_round_trip_changes_nothing(tmp_path: Path) -> None:
     result = hostile_result()
     result.save(tmp_path / "results" / "main.json")
-    made = msgspec.structs.replace(result.provenance, command=redact(result.provenance.command))
-    assert read(tmp_path / "results" / "main.json") == msgspec.structs.replace(result, provenance=made)
+    assert read(tmp_path / "results" / "main.json") == result
     assert [file.name for file in (tmp_path / "results").iterdir()] == ["main.json"]
 
 
@@ -37,7 +34,6 @@ def test_what_is_no_number_is_null() -> None:
         (lambda told: told.update(surprise=1), "surprise"),
         (lambda told: told["tables"][0]["columns"][0].update(kind="roman"), "roman"),
         (lambda told: told["tables"][0]["rows"].append(["too short"]), "does not fit"),
-        (lambda told: told.update(schema=2), "schema 2"),
         (lambda told: told.pop("provenance"), "provenance"),
     ],
 )

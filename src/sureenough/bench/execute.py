@@ -14,7 +14,7 @@ from typing import Any
 from sureenough.bench.experiments import Experiment, Inputs, experiment
 from sureenough.bench.experiments.search import NO_QUESTIONS
 from sureenough.bench.folder import RunFolder
-from sureenough.bench.live import Key, LiveRun, jobs_of, read_runs, resumed, run_cell, run_of
+from sureenough.bench.live import Key, LiveRun, jobs_of, live_terms, read_runs, run_cell, run_of
 from sureenough.bench.pipeline import Progress
 from sureenough.bench.plan import BenchPlan, DatasetChoice
 from sureenough.bench.progress import ProgressMeter
@@ -194,12 +194,12 @@ def _run_live(work: PreparedPlan, folder: RunFolder, meter: ProgressMeter) -> li
     if not work.live:
         return []
     plan = work.plan
-    options, terms = resumed(work.live_options, folder.runs, planned=plan.replay_planned)
+    options = work.live_options
     if not work.records:
         meter.cells = len(work.cells) * len(work.strategies)
     meter.phase("runs", sum(len(c.data.problems) for c in work.cells) * len(work.strategies) * plan.live_repeats)
     keys: list[Key] = []
-    with JsonLinesFile(folder.runs, terms, "runs") as lines:
+    with JsonLinesFile(folder.runs, live_terms(options), "runs") as lines:
         done = {run_of(line, folder.runs).key for _, line in lines}
         for cell in work.cells:
             jobs = [list(jobs_of(cell, strategy, plan.live_repeats)) for strategy in work.strategies]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import inf
 from pathlib import Path
 from typing import NamedTuple
@@ -16,7 +16,6 @@ from typing import NamedTuple
 from sureenough.api import aask
 from sureenough.bench.progress import ProgressMeter
 from sureenough.bench.recording import RecordingCell
-from sureenough.bench.settings import changed_settings
 from sureenough.core.events import Json
 from sureenough.core.options import RunOptions
 from sureenough.core.outcome import Outcome
@@ -106,18 +105,8 @@ class LiveJob(NamedTuple):
 
 
 def live_terms(options: RunOptions) -> Json:
-    """The options that decide outcomes; those that version 0.1 did not have only if they are not at their default."""
-    always = {name: getattr(options, name) for name in ("paths", "window", "parallel", "seed", "planned")}
-    return {**changed_settings(options), **always}
-
-
-def resumed(options: RunOptions, file: Path, *, planned: bool) -> tuple[RunOptions, Json]:
-    """The options and terms of a file of runs: one of version 0.1 goes on all at once unless `planned` is given."""
-    first = next((line for _, line in read_lines(file)), {}) if file.exists() else None
-    if first is None or "planned" in first.get("terms", {}):
-        return options, live_terms(options)
-    options = replace(options, planned=planned)
-    return options, {name: value for name, value in live_terms(options).items() if value or name != "planned"}
+    """The options that decide outcomes."""
+    return {name: getattr(options, name) for name in RunOptions.fields()}
 
 
 def run_cell(

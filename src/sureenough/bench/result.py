@@ -14,7 +14,6 @@ import msgspec
 
 from sureenough.errors import UsageError
 from sureenough.pools.durable import write_file
-from sureenough.redact import redact
 
 T = TypeVar("T")
 K = TypeVar("K", bound=Hashable)
@@ -48,7 +47,7 @@ class ResultColumn(_Strict, frozen=True):
     kind: Kind = "text"
     unit: str = ""  # shown after the title, such as "per question"
     digits: int | None = None  # after the decimal point; None leaves it to the kind
-    paper: str = msgspec.field(default="", name="theirs")  # if the numbers are the paper's: which table of it
+    paper: str = ""  # if the numbers are the paper's: which table of it
 
 
 NAMES: Final = [ResultColumn("dataset"), ResultColumn("model"), ResultColumn("strategy")]
@@ -75,7 +74,7 @@ class Series(_Strict, frozen=True):
     low: list[float | None] = []  # 95% intervals, if there are any
     high: list[float | None] = []
     marked: list[bool] = []  # of intervals: those that exclude the limit
-    paper: str = msgspec.field(default="", name="theirs")  # likewise: which figure or table
+    paper: str = ""  # likewise: which figure or table
 
 
 class Axis(_Strict, frozen=True):
@@ -192,7 +191,6 @@ class ExperimentResult(_Strict, frozen=True):
     figures: list[Figure]
     notes: list[str]
     provenance: Provenance
-    schema: int = 1
     recommendations: list[Recommendation] = []  # one per pool, if strategies were compared
     questions: list[PoolQuestions] = []
 
@@ -207,22 +205,16 @@ class ExperimentResult(_Strict, frozen=True):
         write_file(file, self.to_json())
 
 
-SCHEMA: Final = 1
-
-
 def read(file: Path) -> ExperimentResult:
-    """A saved result. Version 0.1 wrote commands with their secrets, so the command is cleaned here too."""
+    """A saved result."""
     try:
         result = msgspec.json.decode(file.read_bytes(), type=ExperimentResult)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise UsageError(f"{file} is not a result of this version ({error}); run the experiment again") from None
-    if result.schema != SCHEMA:
-        raise UsageError(f"{file} has schema {result.schema}, this version reads {SCHEMA}; upgrade sureenough")
     for table in result.tables:
         if any(len(row) != len(table.columns) for row in table.rows):
             raise UsageError(f"{file}: a row of table {table.name!r} does not fit its columns; run it again")
-    clean = msgspec.structs.replace(result.provenance, command=redact(result.provenance.command))
-    return msgspec.structs.replace(result, provenance=clean)
+    return result
 
 
 def grouped(items: Iterable[T], key: Callable[[T], K]) -> dict[K, list[T]]:
