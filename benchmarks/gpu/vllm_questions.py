@@ -83,7 +83,6 @@ def question(
             window=options.window,
             seed=number,
             planned=width == PLANNED,
-            eager=width == ALL_AT_ONCE,
             deadline=options.deadline,
         )
     except se.SureEnoughError as error:

@@ -51,7 +51,6 @@ class RunKeywords(TypedDict, total=False):
     planned: bool
     hurry: float
     min_parallel: int
-    eager: bool
 
 
 class AskKeywords(RunKeywords, total=False):

@@ -54,7 +54,7 @@ def refused(*folders: Path) -> str:
 
 def test_every_run_counts_once_and_only_kept_results_have_pages(tmp_path: Path) -> None:
     make_runs(tmp_path / "x", questions=2)
-    make_runs(tmp_path / "y", more_terms={"seed": None, "eager": False})
+    make_runs(tmp_path / "y", more_terms={"seed": None})
     done = tables(tmp_path / "x", tmp_path / "x", tmp_path / "y")
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("Qwen3-4B, sc: 3 questions, 3 right, 3,000 tokens")

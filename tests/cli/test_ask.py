@@ -107,14 +107,6 @@ def test_sure_and_planned_width_are_the_defaults(
     assert "discarded" in result["tokens"]
 
 
-def test_paths_beyond_the_warm_up_start_with_it(url: str) -> None:
-    words = ("?", "--url", url, "--model", "tiny", "--json", "-s", "ddc-no-width:warmup=2", "-n", "6", "--all-at-once")
-    waves, wave = (json.loads(ask(*words, *flags).stdout) for flags in ((), ("--eager",)))
-    assert (waves["eager"], wave["eager"], wave["started"]) == (False, True, 6)
-    assert wave["steps"] < waves["steps"]
-    assert wave["votes"] == waves["votes"]
-
-
 def test_a_question_that_no_path_answers_says_why(serve: Serve) -> None:
     done = ask("?", "--url", serve(answer=""), "--model", "tiny", "-s", "sc")
     assert (done.returncode, done.stdout) == (1, "")
@@ -234,7 +226,6 @@ def test_no_answer_is_exit_code_1(serve: Serve) -> None:
         (["?", "--url", "http://h/v1", "--model", "m", "-s", "dcc"], "", "did you mean 'ddc'"),
         (["?", "--file", "x", "--url", "http://h/v1", "--model", "m"], "", "not both"),
         (["--file", "none.txt", "--url", "http://h/v1", "--model", "m"], "", "none.txt cannot be read"),
-        (["?", "--url", "http://h/v1", "--model", "m", "--eager", "--count", "finish"], "", "leave one of them out"),
         (["?", "--url", "http://h/v1", "--model", "m", "--kind", "essay"], "", "known: math, choice"),
         (["?", "--url", "http://h/v1", "--model", "m", "--price-in", "-1"], "", "a price is -1.0"),
         (["?", "--url", "http://h/v1", "--model", "m", "--stall", "0"], "", "stall is 0.0 seconds"),

@@ -8,12 +8,12 @@ from rich.console import Console
 from rich.live import Live
 
 from sureenough.cli.live_display import LiveDisplay, PlainDisplay
-from sureenough.core.events import Ended, Fate, Token, Tokens
+from sureenough.core.events import Ended, Fate
 from sureenough.core.outcome import Outcome
 from sureenough.drivers.run_log import LogLine, RunView
 from sureenough.drivers.run_log_writer import LineReader, RunLogWriter
 from sureenough.strategies import STRATEGIES
-from tests.core.making import NEVER, ddc, ended, session
+from tests.core.making import ended, session
 
 
 def run(*events: Ended, readers: tuple[LineReader, ...]) -> Outcome:
@@ -62,15 +62,3 @@ def test_a_terminal_draws_the_same_fates() -> None:
     first, *_, last = frames
     assert ("ended" in first, "kept" in first, "not counted" in first) == (True, False, False)
     assert [last.count(fate) for fate in ("kept", "ended, not counted", "discarded")] == [4, 2, 1]
-
-
-def test_a_path_that_replaces_one_of_the_warm_up_after_its_end_has_its_line() -> None:
-    lines: list[str] = []
-    voting = session(ddc(2, stop=NEVER), paths=3, parallel=3, eager=True)
-    log = RunLogWriter({"id": "x"}, PlainDisplay(lines.append), interval=0)
-    for number in (2, 1, 0):
-        end = Ended(number, Fate.KEPT, "a") if number else Ended(0, Fate.FAILED)
-        for event in (Tokens(number, [Token("x", 0.5, 5.0)] * 4), end):
-            log(event, voting.receive(event), voting.snapshot())
-    log.end(voting.outcome())
-    assert sorted(lines) == ["path 0: failed, 4 tokens", *(f"path {n}: kept, 4 tokens, answer a" for n in (1, 2))]

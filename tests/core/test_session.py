@@ -72,22 +72,6 @@ JOURNALS: dict[str, tuple[Callable[[], Session], list[Event]]] = {
             ended(3, "b"),
         ],
     ),
-    "paths-beyond-the-warm-up-start-with-it": (
-        lambda: Session(ddc(), RunOptions(paths=7, window=2, parallel=5, eager=True)),
-        [
-            grew(2, 6, 6, 5),
-            grew(3, 6, 1, 1),  # pruned when the warm-up ends
-            grew(4, 1, 1),
-            ended(4, "b"),  # so is this one
-            grew(5, 6, 7),
-            ended(0, None, Fate.FAILED),  # path 2 is in the warm-up now
-            grew(1, 6, 6, 5),
-            ended(1, "b"),
-            ended(2, "a"),
-            grew(5, 6, 1),  # watched from its first token on
-            ended(6, "a"),
-        ],
-    ),
     "ac-ends-paths-by-their-probes": (
         lambda: Session(AC_PROBE, RunOptions(paths=6, window=2, parallel=2)),
         [

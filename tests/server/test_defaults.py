@@ -52,16 +52,6 @@ def test_hurry_is_checked(served: str, hurry: object, status: int) -> None:
     assert httpx.post(f"{served}/v1/chat/completions", json=body, timeout=60).status_code == status
 
 
-def test_a_request_may_start_paths_beyond_the_warm_up_at_once(served: str) -> None:
-    assert ask(served, "tiny@ddc:warmup=4", paths=8)["sureenough"]["eager"] is False
-    assert ask(served, "tiny@ddc:warmup=4", paths=8, eager=True)["sureenough"]["eager"] is True
-    both = {"eager": True, "count": "finish"}
-    body = {"model": "tiny@ac", "messages": [{"role": "user", "content": "?"}], "sureenough": both}
-    reply = httpx.post(f"{served}/v1/chat/completions", json=body)
-    assert reply.status_code == 400
-    assert "count=finish does not go with eager" in reply.text
-
-
 def test_the_posterior_by_weights_and_the_one_by_counts_are_two_fields(served: str) -> None:
     consensus = ask(served, "tiny@ddc")["sureenough"]
     assert consensus["weighted_posterior"] > consensus["posterior"] > 0.5

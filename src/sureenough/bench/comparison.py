@@ -67,7 +67,6 @@ def compare(
     planned: bool | None = None,
     hurry: float | None = None,
     min_parallel: int | None = None,
-    eager: bool = False,
     guard: bool = False,
     equal: Equal = "meaning",
     kind: Kind | None = None,
@@ -95,7 +94,6 @@ def compare(
         planned: run no more paths at once than the vote may still need; on if `hurry` or `min_parallel` is given.
         hurry: with planned width, paths that may run at once per path that has ended; 0.25 by default.
         min_parallel: with planned width, paths that run at once even if fewer are needed; 1 by default.
-        eager: start paths beyond the warm-up before it has ended, and prune them when it has.
         guard: deprecated and without effect; `sure` learns which confidence to trust.
         kind: kind of answer of questions that have none of their own, such as "number:rel=1e-3", or a judge; by default
             what the pool says. Answers are extracted again if the pool has the texts.
@@ -112,7 +110,7 @@ def compare(
     )  # fmt: skip
     given = {"planned": planned, "hurry": hurry, "min_parallel": min_parallel}
     options = RunOptions(
-        paths=paths, window=window, parallel=parallel, seed=seed, max_tokens=max_tokens, count=count, eager=eager,
+        paths=paths, window=window, parallel=parallel, seed=seed, max_tokens=max_tokens, count=count,
         **with_implied({name: value for name, value in given.items() if value is not None}),
     )  # fmt: skip
     named = [strategies] if isinstance(strategies, str | Strategy) else strategies

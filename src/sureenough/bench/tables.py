@@ -84,8 +84,6 @@ def headline(result: Comparison) -> str:
     width = "one path at a time" if options.parallel == 1 else f"{options.parallel} paths at once"
     if options.planned:
         width += f" at most, planned with hurry {options.hurry:g}"
-    if options.eager:
-        width += ", without waiting for the warm-up"
     if options.count == "finish":
         width += ", votes counted as paths finish"
     pool = "built-in pool" if result.pool == str(BUILTIN_POOL) else result.pool

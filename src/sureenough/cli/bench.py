@@ -42,7 +42,7 @@ SAMPLING: Final = ("temperature", "top_p", "max_path_tokens", "completions", "fi
     server=engine_options(leave_out=("url", "metrics", "context", "threads")),
     run=run_options(
         None,
-        only=("paths", "window", "parallel", "seed", "planned", "hurry", "min_parallel", "eager"),
+        only=("paths", "window", "parallel", "seed", "planned", "hurry", "min_parallel"),
         notes={
             "paths": "512 are recorded by default",
             "parallel": "per server, 16 by default",

@@ -30,7 +30,7 @@ DEFAULTS: Final = ServerSettings()
 LIMITS: Final = DEFAULTS.limits
 
 
-DEFAULT_OPTIONS: Final = ("paths", "parallel", "window", "planned", "hurry", "min_parallel", "eager")
+DEFAULT_OPTIONS: Final = ("paths", "parallel", "window", "planned", "hurry", "min_parallel")
 """Run options whose defaults a server may set."""
 
 

@@ -137,7 +137,7 @@ class Start(NamedTuple):
     path: int
     seed: int
     warmup: bool = False  # it runs to its end, and its windows calibrate the gate of later paths
-    gate: Gate | None = OPEN_GATE  # for engines that watch their own paths; None: not known yet, all signals are needed
+    gate: Gate = OPEN_GATE  # for engines that watch their own paths
 
 
 class Cancel(NamedTuple):

@@ -104,12 +104,6 @@ class RunOptions:
         check_count,
         minimum=1,
     )
-    eager: bool = _run_option(
-        False,
-        "start paths beyond the warm-up before it has ended, and prune them when it has: takes less time and more "
-        "tokens, and changes no vote",
-        _check_flag,
-    )
 
     def __post_init__(self) -> None:
         for option in fields(self):
@@ -117,11 +111,6 @@ class RunOptions:
             option.metadata["check"](option.name, value)
             if _is_integer(value):
                 object.__setattr__(self, option.name, int(value))  # numpy's integers become Python's
-        if self.eager and self.count == "finish":
-            raise UsageError(
-                "count=finish does not go with eager, since the warm-up paths are known by their order of start: "
-                "leave one of them out"
-            )
 
     def check_budget(self, strategy: Strategy, *, recorded: bool = False) -> None:
         """Refuse a budget, or so many recorded paths, that is smaller than the strategy's warm-up."""
@@ -131,14 +120,6 @@ class RunOptions:
             raise UsageError(
                 f"{strategy.name} warms up with {strategy.warmup} paths, {there}: {verb} at least {strategy.warmup} "
                 f"paths, or ask for {strategy.name}:warmup={fitting_warmup(self.paths)}"
-            )
-
-    def check_eager(self, strategy: Strategy) -> None:
-        """Refuse to start eagerly if running paths vote by their probes: it is not known yet which will be pruned."""
-        if self.eager and strategy.warmup and strategy.probe is not None and strategy.probe.votes:
-            raise UsageError(
-                f"{strategy.name} with votes=1 cannot run with eager: running paths would vote before it is known "
-                "which of them are pruned; leave out votes=1 or eager"
             )
 
     def with_recorded(self, paths: int, strategy: Strategy) -> RunOptions:

@@ -73,7 +73,6 @@ class Outcome:
     planned: bool = False  # whether the stop rule's need limited the width
     hurry: float | None = None  # if it did: paths that might run at once per path that had ended
     min_parallel: int | None = None  # if it did: paths that might run at once whatever the need
-    eager: bool = False  # whether paths beyond the warm-up might start before it had ended
     measure: float | None = None  # what the stop rule measured last
     quantity: str | None = None  # what that is: one of stop_rules.QUANTITIES
     posterior: float | None = None  # probability that the leader leads, every path one vote; None if the rule has none
@@ -220,7 +219,6 @@ def build_outcome(
         planned=options.planned,
         hurry=options.hurry if options.planned else None,
         min_parallel=options.min_parallel if options.planned else None,
-        eager=options.eager,
         measure=strategy.stop.measure(poll),
         quantity=strategy.stop.quantity,
         posterior=strategy.stop.posterior(poll),

@@ -30,7 +30,6 @@ class PathState:
     windows: Windows | None = None
     lowest = tail = mean_peak = mean_conf = 0.0
     mean_certainty = nan
-    ungated = False  # it started before the gate was known, and the gate was not applied to it since
     _lacks_signals = False  # tokens came without signals: only a summary can replace them
     _monitor: Monitor | None = None
     _signals: list[tuple[float, float]] | None = None  # of traced paths, until they are summarised
@@ -82,7 +81,7 @@ class PathState:
     def _watch(self, tokens: Iterable[Token], gate: Gate, window: int) -> int:
         """Follow the path token by token; how many until the gate closed on it, or all of them."""
         if self._monitor is None:
-            self._monitor, self.ungated = Monitor(window, gate.trend_window), False
+            self._monitor = Monitor(window, gate.trend_window)
         monitor = self._monitor
         push, test = monitor.push, gate.tier  # looked up once: this loop is most of what a live token costs here
         taken = 0
@@ -94,26 +93,6 @@ class PathState:
                 self.tier = tier
                 break
         return taken
-
-    def watch_recorded(self, gate: Gate, window: int) -> None:
-        """The gate is known now: follow a running path from its first token on, if its signals were recorded here."""
-        signals, self._signals, self.traced = self._signals, None, False
-        if signals is not None:
-            watched = self._watch((Token("", *pair) for pair in signals), gate, window)
-            if self.tier is not None:
-                self._cut(watched)
-
-    def test_windows(self, gate: Gate) -> None:
-        """The same for a path that has come to its end, and that nothing has watched."""
-        closed = gate.first_closed(self.calibration_windows())
-        if closed is not None:
-            self.tier = closed.tier
-            self._cut(closed.tokens)
-
-    def _cut(self, tokens: int) -> None:
-        """The gate closes after so many tokens: what came later is overrun, and it has no answer."""
-        self.overrun += self.tokens - tokens
-        self.tokens, self.answer = tokens, None
 
     def cut_at_probe(self, event: Tokens, place: int) -> tuple[Tokens, bool]:
         """The tokens before the next probe, after `place` tokens, and whether it goes on then: if so, others are held.

@@ -69,7 +69,6 @@ class Session:
             strategy.search.check()
             options = replace(options, paths=min(options.paths, strategy.search.runs))
         options.check_budget(strategy)
-        options.check_eager(strategy)
         self._probe_rule = strategy.probe
         self._phase, self._snapshots = Phase.NEW, SnapshotCache()
         self._stop: Stop | None = None
@@ -179,7 +178,6 @@ class Session:
         path.answer = answer
         if fate is Fate.KEPT:
             self._votes.take_confidence(path, summary)
-            fate = Fate.KEPT if path.tier is None else Fate.PRUNED
         elif fate is Fate.PRUNED:
             path.tier = (summary.tier if summary else None) or Tier.DROP
         return self._end_path(path, fate)
@@ -194,15 +192,12 @@ class Session:
         """Count what can be counted; then stop, or start what may run."""
         votes = self._votes
         request = votes.advance()
-        warmed_up = votes.sampling and self._phase is Phase.WARMUP
-        if warmed_up:
+        if votes.sampling and self._phase is Phase.WARMUP:
             self._enter(Phase.SAMPLING)
         if votes.settled:
             return self._finish("settled")
         if votes.silent:
             return self._finish("no_answer")
-        if warmed_up and self.options.eager:
-            return [*self._paths.apply_gate(), *self._advance()]
         if self._paths.room <= 0:
             return self._finish("max_tokens")
         if votes.by_probes is not None:

@@ -56,17 +56,16 @@ class StartedPaths:
     def start_more(self) -> list[Action]:
         """Start as many paths as may run now."""
         options, order, warmup = self._votes.options, self._votes.order, not self._votes.sampling
-        # A path keeps its place until it is counted.
-        running = self.running + (order.classifying and (options.eager or not warmup))
+        running = self.running + (order.classifying and not warmup)  # a path keeps its place until it is counted
         wanted = self._budget - len(self.all)
         if warmup:
-            wanted = wanted if options.eager else min(wanted, self._votes.vacant)
+            wanted = min(wanted, self._votes.strategy.warmup - self._votes.warmed_up - running)
         elif wanted and options.planned:
             # Votes that wait for the class of an answer may settle it: their paths are not replaced before.
             wanted = min(wanted, self._planned_width() - self.running - order.awaiting_class())
         starts: list[Action] = []
         for _ in range(min(wanted, options.parallel - running)):
-            starts += self._start()
+            starts += self._start(warmup)
         return starts
 
     def _planned_width(self) -> int:
@@ -75,15 +74,13 @@ class StartedPaths:
         need = self._votes.strategy.stop.need(self._votes.poll, options.parallel)
         return max(options.min_parallel, 2 * need, int(options.hurry * ended))
 
-    def _start(self) -> list[Action]:
+    def _start(self, warmup: bool) -> list[Action]:
         votes, number = self._votes, len(self.all)
         method, seed = votes.strategy.search, path_seed(votes.options.seed, number)
-        ungated, warmup = not votes.sampling, votes.take_vacancy()
-        path = PathState(number, self.steps, warmup, ungated or votes.window is None)
-        path.ungated = ungated
+        path = PathState(number, self.steps, warmup, warmup or votes.window is None)
         self.all.append(path)
         self.running += 1
-        start = Start(number, seed, warmup, None if ungated and not warmup else votes.gate)
+        start = Start(number, seed, warmup, votes.gate)
         if method is None:
             return [start]
         path.search = PathSearch(method, number, seed, partial(self._adopt, path))
@@ -95,22 +92,6 @@ class StartedPaths:
             self.generated += path.drop_held()
         self.running -= 1
         self._votes.end_path(path)
-
-    def apply_gate(self) -> list[Action]:
-        """The warm-up is over: apply the gate to what paths beyond it have generated; cancels those that fail."""
-        votes, cancels = self._votes, list[Action]()
-        for path in self.all:
-            if path.fate is Fate.KEPT:
-                votes.test_windows(path)
-                if path.tier is not None:
-                    path.end(Fate.PRUNED)
-            elif path.fate is None and votes.window is not None:
-                path.watch_recorded(votes.gate, votes.window)
-                if path.tier is not None:
-                    self.end(path, Fate.PRUNED)
-                    cancels.append(Cancel(path.number, Fate.PRUNED))
-            self._changed(path.number)
-        return cancels
 
     def discard(self) -> list[Action]:
         """The run is over: cancel the paths that run."""

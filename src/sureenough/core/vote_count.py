@@ -48,9 +48,7 @@ class VoteCount:
             self.by_probes = ProbeVotes(self.poll, strategy.probe.every, paths, options.count)
         self.order = CountingOrder(options.count, paths)
         self.first = FirstPaths(paths, strategy.warmup, budget)
-        self.vacant = strategy.warmup  # places in the warm-up that no path has
-        self._warmed_up = 0  # warm-up paths that ran to their end and had their turn
-        self.calibrated = False
+        self.warmed_up = 0  # warm-up paths that ran to their end
         self.sampling = False  # the warm-up is over, or there is none: votes may settle the run
         self.settled = False
         self._gives_up, self.silent = gives_up, False  # the first paths have been counted, and gave no answer
@@ -64,34 +62,11 @@ class VoteCount:
             path.take_summary(summary)
             if self.window is not None:
                 path.summarise(self.window)
-                if self.calibrated:
-                    self.test_windows(path)
-
-    def test_windows(self, path: PathState) -> None:
-        """Apply the gate to a path that came to its end beyond the warm-up, if nothing has done so before."""
-        if self.strategy.prunes and path.ungated and not path.warmup:
-            path.test_windows(self.gate)
 
     def end_path(self, path: PathState) -> None:
         """A path has ended, and is counted when its turn comes."""
         self.order.ended(path)
-        if path.warmup and path.fate is not Fate.KEPT:
-            self._replace_in_warmup()
-
-    def take_vacancy(self) -> bool:
-        """Whether the next path is one of the warm-up."""
-        vacant = self.vacant > 0
-        self.vacant -= vacant
-        return vacant
-
-    def _replace_in_warmup(self) -> None:
-        """A warm-up path failed: the first path beyond the warm-up takes its place, or else the next one to start."""
-        for path in self.paths:
-            if not path.warmup and path.fate is not Fate.FAILED:
-                path.warmup = True
-                self._changed(path.number)
-                return
-        self.vacant += 1
+        self.warmed_up += path.warmup and path.fate is Fate.KEPT
 
     def regroup(self, event: Regrouped) -> None:
         """Classes of answers are known."""
@@ -121,7 +96,7 @@ class VoteCount:
 
     def outcome(self, stop: Stop, steps: int) -> Outcome:
         """The result of the run; `steps` is the longest chain of tokens generated one after another."""
-        gate = self.gate if self.calibrated and self.strategy.prunes else None
+        gate = self.gate if self.sampling and self.strategy.warmup and self.strategy.prunes else None
         out = build_outcome(self.strategy, self.options, self.paths, self.poll, stop, steps, gate)
         if self.by_probes is not None:
             out = self.by_probes.complete(out)
@@ -144,14 +119,10 @@ class VoteCount:
 
     def _count_in_warmup(self) -> Sequence[Action]:
         """Nothing is counted before all warm-up paths have ended and their classes are known; then all are."""
-        while self._warmed_up < self.strategy.warmup and (path := self.order.next()) is not None:
-            request = self.order.pass_turn(path, self.poll)
-            if request is not None:
-                return request
-            self._warmed_up += path.fate is Fate.KEPT
-        if self._warmed_up == self.strategy.warmup:
+        request = self.order.pass_ended(self.poll)
+        if request is None and self.warmed_up == self.strategy.warmup:
             self._calibrate()
-        return ()
+        return request or ()
 
     def _count(self, path: PathState) -> None:
         """A vote may settle the run; a path without one only under some rules."""
@@ -194,13 +165,11 @@ class VoteCount:
         """The warm-up has ended: window, thresholds, weights, votes, and the first stop test."""
         if self.window is None:
             self._choose_window()
-        self.calibrated = True
-        passed = self.order.passed()
-        kept = [path for path in passed if path.fate is Fate.KEPT]
+        kept = [path for path in self.paths if path.fate is Fate.KEPT]
         if self.strategy.prunes:
             self.gate = self.strategy.calibrate([path.calibration_windows() for path in kept])
         self.poll.warmup = [path.lowest for path in kept]
-        for path in passed:
+        for path in self.paths:
             self._count(path)
         self.sampling = True
         self.settled = self.strategy.stop(self.poll)

@@ -36,9 +36,6 @@ def fast_replay(paths: Sequence[RecordedPath | SummarisedPath], session: Session
     probe = session.strategy.probe
     if probe is not None and (probe.votes or session.options.max_tokens is not None):
         return lockstep(paths, session, expired)  # a vote may be settled, or a cap reached, in the middle of a path
-    options = session.options
-    if options.eager and options.parallel > 1 and session.strategy.prunes:
-        return lockstep(paths, session, expired)  # where a gate closes is not known when a path starts before it is
     return _FastReplay(paths, session).run(expired)
 
 
@@ -128,8 +125,7 @@ class _FastReplay:
             return _RunningPath(self.tick, path.tokens, Ended(number, Fate.KEPT, path.answer, path.summary))
         if not self.reads:
             return self.kept(number, Summary(path.tokens))
-        gate = action.gate if self.prunes and not action.warmup else None
-        closed = gate.first_closed(path.windows(self.window)) if gate is not None else None
+        closed = action.gate.first_closed(path.windows(self.window)) if self.prunes and not action.warmup else None
         if closed is not None:
             summary = Summary(closed.tokens, tier=closed.tier, probe_tokens=self.probed(number, closed.tokens - 1))
             return _RunningPath(self.tick, closed.tokens, Ended(number, Fate.PRUNED, None, summary))

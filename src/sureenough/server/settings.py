@@ -66,7 +66,6 @@ class ServerSettings:
     planned: bool = LIVE_DEFAULTS.planned
     hurry: float = LIVE_DEFAULTS.hurry
     min_parallel: int = LIVE_DEFAULTS.min_parallel
-    eager: bool = LIVE_DEFAULTS.eager
     temperature: float = 0.6
     top_p: float = 0.95
     window: int | None = None
@@ -128,7 +127,7 @@ class ServerSettings:
         """The run options of a request that sets none."""
         return RunOptions(
             paths=self.paths, parallel=self.parallel, planned=self.planned, hurry=self.hurry,
-            min_parallel=self.min_parallel, eager=self.eager, window=self.window, max_tokens=self.limits.tokens,
+            min_parallel=self.min_parallel, window=self.window, max_tokens=self.limits.tokens,
             deadline=self.limits.seconds,
         )  # fmt: skip
 
