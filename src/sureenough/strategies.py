@@ -12,13 +12,10 @@ from dataclasses import replace
 from typing import Final
 
 from sureenough.core.expected_gain import ExpectedGain
-from sureenough.core.mur import Mur
 from sureenough.core.one_sample_gate import OneSampleGate
-from sureenough.core.phi import Phi
-from sureenough.core.predictive import Predictive
 from sureenough.core.probing import ProbeRule
 from sureenough.core.pruning import Keep, Stratified, TwoTiers, no_gate
-from sureenough.core.search import SearchMethod
+from sureenough.core.search import Mur, Phi, Predictive, SearchMethod
 from sureenough.core.stop_rules import Posterior, Share, TwoLargest, Unanimous, never
 from sureenough.core.strategy import Strategy
 from sureenough.core.weights import ByBorda, ByConfidence, ByLowest, BySignals, BySoftmax

@@ -8,8 +8,7 @@ from random import Random
 
 import pytest
 
-from sureenough.core.mur import LONGEST_REST, Mur
-from sureenough.core.search import Continuation, Round, SampleLimits
+from sureenough.core.search import LONGEST_REST, Continuation, Mur, Round, SampleLimits
 from sureenough.spec import parse, render
 from tests.core.searching import Samples, line, line_feeds, sampling, searched, toy
 

@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from sureenough.core.options import RunOptions
-from sureenough.core.phi import Phi
-from sureenough.core.search import Continuation, SampleLimits
+from sureenough.core.search import Continuation, Phi, SampleLimits
 from sureenough.core.session import Session
 from sureenough.errors import UsageError
 from sureenough.spec import parse

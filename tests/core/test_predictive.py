@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from sureenough.core.events import Token
-from sureenough.core.predictive import Predictive, lines_of
-from sureenough.core.search import Continuation, SampleLimits
+from sureenough.core.search import Continuation, Predictive, SampleLimits, lines_of
 from tests.core.searching import Samples, line, pick, sampling, searched
 
 

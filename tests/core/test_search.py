@@ -11,11 +11,8 @@ from typing import Any
 import pytest
 
 from sureenough.core.events import Adopt, Cancel, Expired, Extend, Extended, Fate, Sampled, Start, Stop, Token
-from sureenough.core.mur import Mur
 from sureenough.core.options import RunOptions
-from sureenough.core.phi import Phi
-from sureenough.core.predictive import Predictive
-from sureenough.core.search import Continuation, Draws, Growth, SampleLimits, SearchMethod
+from sureenough.core.search import Continuation, Draws, Growth, Mur, Phi, Predictive, SampleLimits, SearchMethod
 from sureenough.core.session import Session
 from sureenough.core.strategy import Strategy
 from sureenough.errors import ProtocolError, UsageError

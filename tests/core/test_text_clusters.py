@@ -11,9 +11,7 @@ from typing import Any
 
 import pytest
 
-from sureenough.core.phi import Phi
-from sureenough.core.predictive import Predictive
-from sureenough.core.text_clusters import LONGEST_TEXT, MOST_WORDS, text_clusters
+from sureenough.core.search import LONGEST_TEXT, MOST_WORDS, Phi, Predictive, text_clusters
 from sureenough.errors import UsageError
 from tests.core.searching import clusters
 
@@ -21,7 +19,7 @@ needs_scikit_learn = pytest.mark.skipif(find_spec("sklearn") is None, reason="sc
 
 
 def test_without_scikit_learn_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sureenough.core.text_clusters.find_spec", lambda name: None)
+    monkeypatch.setattr("sureenough.core.search.find_spec", lambda name: None)
     with pytest.raises(UsageError, match=r"pip install 'sureenough\[search\]'"):
         Phi().check()
     replace(Phi(), cluster=clusters).check()
@@ -30,7 +28,7 @@ def test_without_scikit_learn_it_says_what_to_install(monkeypatch: pytest.Monkey
 
 @needs_scikit_learn
 def test_scikit_learn_is_imported_before_anything_is_sampled() -> None:
-    code = "import sys; from sureenough.core.phi import Phi; Phi().check(); print('sklearn' in sys.modules)"
+    code = "import sys; from sureenough.core.search import Phi; Phi().check(); print('sklearn' in sys.modules)"
     assert run([executable, "-c", code], capture_output=True, text=True, check=True).stdout == "True\n"
 
 
@@ -60,8 +58,8 @@ def test_the_limits_do_not_change_clusters_of_ordinary_texts(seed: int, monkeypa
     random = Random(seed)
     texts = [" ".join(f"w{int(random.expovariate(0.0003))}" for _ in range(1000)) for _ in range(16)]
     labels = text_clusters(texts, 3, seed)
-    monkeypatch.setattr("sureenough.core.text_clusters.MOST_WORDS", None)
-    monkeypatch.setattr("sureenough.core.text_clusters.LONGEST_TEXT", None)
+    monkeypatch.setattr("sureenough.core.search.MOST_WORDS", None)
+    monkeypatch.setattr("sureenough.core.search.LONGEST_TEXT", None)
     assert text_clusters(texts, 3, seed) == labels
 
 

@@ -11,11 +11,8 @@ import pytest
 
 from sureenough.api import replay
 from sureenough.core.events import Action, Adopt, Extend, Token
-from sureenough.core.mur import Mur
 from sureenough.core.outcome import BUCKETS, Outcome
-from sureenough.core.phi import Phi
-from sureenough.core.predictive import Predictive
-from sureenough.core.search import SearchMethod
+from sureenough.core.search import Mur, Phi, Predictive, SearchMethod
 from sureenough.core.snapshot import Snapshot
 from sureenough.drivers.observers import ObservedEvent
 from sureenough.drivers.run_log_writer import RunLogWriter

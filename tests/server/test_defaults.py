@@ -122,7 +122,7 @@ def test_a_search_is_a_strategy_of_a_model_too(served: str, monkeypatch: pytest.
     consensus = ask(served, "tiny@predictive+sc:runs=2,rollouts=2")["sureenough"]
     assert (consensus["paths"], consensus["started"]) == (2, 2)
     assert consensus["tokens"]["search"] > 0
-    monkeypatch.setattr("sureenough.core.text_clusters.find_spec", lambda name: None)
+    monkeypatch.setattr("sureenough.core.search.find_spec", lambda name: None)
     body = {"model": "tiny@phi+sc", "messages": [{"role": "user", "content": "?"}]}
     refusal = httpx.post(f"{served}/v1/chat/completions", json=body, timeout=60)
     assert refusal.status_code == 400

@@ -6,14 +6,29 @@ come from a generator whose seed depends on the run's seed and the path's number
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
+from importlib import import_module
+from importlib.util import find_spec
 from itertools import accumulate
 from math import exp
+from statistics import fmean, pstdev
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
-from sureenough.core.strategy_options import COUNT, HasOptions, option
+from sureenough.core.strategy_options import (
+    COUNT,
+    FEW,
+    NOT_NEGATIVE,
+    PROBABILITY,
+    STEPS,
+    TEMPERATURE,
+    TOKENS,
+    HasOptions,
+    option,
+)
+from sureenough.errors import UsageError
 
 if TYPE_CHECKING:
     from sureenough.core.events import Token
@@ -188,3 +203,337 @@ class SearchOptions(HasOptions):
 
     def check(self) -> None:
         """Most methods need nothing beside the engine."""
+
+
+# Texts by their words: TF-IDF and k-means, from scikit-learn, which the extra `search` installs.
+
+Cluster = Callable[[Sequence[str], int, int], list[int] | None]
+"""The cluster of every text, given how many clusters there may be and a seed; None if the texts have no words."""
+LONGEST_TEXT: Final = 20_000
+"""Characters of a text that are read; 3,000 tokens, the most that are sampled, are about 12,000 in ordinary texts."""
+MOST_WORDS: Final = 16_384
+"""Different words that count, the most frequent ones; 16 foresights of 1,024 tokens cannot have more."""
+
+
+def require_scikit_learn() -> None:
+    """Refuse to go on without it, with what to install, and import it: that takes seconds, and must not delay paths."""
+    if find_spec("sklearn") is None:
+        raise UsageError("phi clusters texts with scikit-learn, which is missing: pip install 'sureenough[search]'")
+    for name in ("sklearn.cluster", "sklearn.feature_extraction.text"):
+        import_module(name)
+
+
+def text_clusters(texts: Sequence[str], clusters: int, seed: int) -> list[int] | None:
+    """The clusters of texts; no more than there are different texts, with which k-means has no solution."""
+    from sklearn.cluster import KMeans
+    from sklearn.feature_extraction.text import TfidfVectorizer
+
+    try:
+        words = TfidfVectorizer(max_features=MOST_WORDS)
+        vectors = words.fit_transform([text[:LONGEST_TEXT] for text in texts]).toarray()
+    except ValueError:  # no text has a word of two letters or digits
+        return None
+    different = len({row.tobytes() for row in vectors})
+    kmeans = KMeans(min(clusters, different), random_state=seed).fit(vectors)
+    return [int(label) for label in kmeans.labels_]
+
+
+# Predictive decoding (Ma et al., 2024): a line is chosen by how likely rollouts from it are; see docs/search.md.
+
+_LINE: Final = re.compile(r"(?:\A\n+)?[^\n]+(?:\n+|$)")  # without \A, line feeds alone take quadratic time
+
+
+class Line(NamedTuple):
+    """A step of a rollout: a line and the line feeds after it."""
+
+    growth: Growth
+    ends: bool  # the path ends with it
+
+    @property
+    def content(self) -> str:
+        """What makes it the same as another line: blank lines around it do not count."""
+        return self.growth.text.strip("\n")
+
+    def continues(self, line: Line) -> bool:
+        """Whether it is the same line, with something after it."""
+        return self.content == line.content and not self.ends
+
+
+def lines_of(rollout: Continuation, most: int) -> tuple[list[Line], float]:
+    """The first lines of a rollout, and their mean log-probability.
+
+    A last line that the limit of tokens cut is left out, unless it is the only one.
+    """
+    text = rollout.text
+    spans = [match.span() for match in _LINE.finditer(text)]
+    if not rollout.complete and len(spans) > 1 and not text.endswith("\n"):
+        spans.pop()
+    lines, logprobs = list[Line](), list[float]()
+    for (_, end), (growth, values) in zip(spans[:most], rollout.parts(spans[:most]), strict=True):
+        lines.append(Line(growth, rollout.complete and end == len(text)))
+        logprobs += values
+    return lines, fmean(logprobs) if logprobs else 0.0
+
+
+class Rollout(NamedTuple):
+    """What a rollout has beyond the path, and how likely its first lines were when it was sampled."""
+
+    lines: list[Line]
+    value: float
+
+
+@dataclass(frozen=True, slots=True)
+class Predictive(SearchOptions):
+    """Predictive decoding: the next line is that of the rollouts whose next lines are likeliest."""
+
+    rollouts: int = option(8, "rollouts per step", FEW)
+    lookahead: int = option(8, "lines of a rollout by which it is judged", FEW)
+    rollout_tokens: int = option(500, "most tokens of a rollout", TOKENS)
+    heat: float = option(0.8, "temperature of rollouts", NOT_NEGATIVE)
+    select: float = option(0.0, "temperature of the choice among rollouts; 0: the best one", NOT_NEGATIVE)
+    max_steps: int = option(30, "lines that are chosen, before the rest is sampled at once", STEPS)
+
+    def search(self, draws: Draws) -> Search:
+        """Sample rollouts, adopt the first line of one, and go on from there."""
+        text, adopted = "", Growth()
+        memory: list[Rollout] = []
+        limits = SampleLimits(self.rollout_tokens, self.heat)
+        for _ in range(self.max_steps):
+            replies = yield Round((Sample(text, limits),) * self.rollouts, adopted)
+            for reply in replies:
+                lines, score = lines_of(reply, self.lookahead)
+                memory.append(Rollout(lines, exp(score)))
+            memory = [rollout for rollout in memory if rollout.lines]
+            if not memory:  # every rollout is empty: the model has nothing to add, or the path is at its limit
+                return Growth(truncated=not all(reply.complete for reply in replies))
+            line = self._choose(memory, draws)
+            if line.ends:
+                return line.growth
+            adopted = line.growth
+            text += adopted.text
+            memory = [Rollout(lines[1:], value) for lines, value in memory if lines[0].continues(line)]
+        (rest,) = yield Round((Sample(text, REST._replace(temperature=self.heat)),), adopted)
+        last: Growth = rest.growth()
+        return last
+
+    def _choose(self, rollouts: list[Rollout], draws: Draws) -> Line:
+        """The first line of the best rollout, or one that is drawn; rollouts with the same line add up."""
+        if not self.select:
+            return max(rollouts, key=lambda rollout: rollout.value).lines[0]
+        weights: dict[tuple[str, bool], float] = {}
+        lines: dict[tuple[str, bool], Line] = {}
+        for rollout, weight in zip(rollouts, softmax([one.value for one in rollouts], self.select), strict=True):
+            line = rollout.lines[0]
+            key = line.content, line.ends
+            lines.setdefault(key, line)
+            weights[key] = weights.get(key, 0.0) + weight
+        return list(lines.values())[draws.choose(list(weights.values()))]
+
+
+# φ-decoding (Xu et al., 2025): lines are drawn by the likelihood and likeness of foresights; see docs/search.md.
+
+STEP: Final = SampleLimits(1024, 0.6, "\n")
+FORESIGHT: Final = SampleLimits(1024, 1.0)
+MOST_CANDIDATES: Final = 64  # of a step, each of which is a text to cluster
+FINAL_TEMPERATURE: Final = 0.1
+"""Of the choices among steps and among finished beams, which are made by log-probability alone."""
+
+
+class Beam(NamedTuple):
+    """A path in the making."""
+
+    growth: Growth = Growth()
+    value: float = 0.0  # mean log-probability of its foresight
+
+    def sample(self, limits: SampleLimits) -> Sample:
+        return Sample(self.growth.text, limits, self.growth.size)
+
+    def advantage(self, after: Continuation) -> float:
+        """How much likelier what comes next has become; 0 for an end whose log-probability the engine does not send."""
+        return after.score - self.value if after.logprobs else 0.0
+
+
+class WidenedBeam(NamedTuple):
+    """A beam with one more line."""
+
+    beam: Beam
+    step: Continuation
+
+    @property
+    def text(self) -> str:
+        """Without the line feed if only the foresight can tell whether the path ends here."""
+        goes_on = self.step.complete and self.step.stop_text
+        return self.beam.growth.text + self.step.text + (self.step.line_end if goes_on else "")
+
+    def sample(self) -> Sample:
+        return Sample(self.text, FORESIGHT, self.beam.growth.size + self.step.growth().size)
+
+    def ends(self, foresight: Continuation) -> bool:
+        """Whether the path ends with this line; if the engine does not say so, its foresight has nothing to add."""
+        if self.step.complete and self.step.stop_text is not None:
+            return not self.step.stop_text
+        return foresight.complete and not foresight.text.strip()
+
+    def grown(self, *, ends: bool) -> Growth:
+        """The path with this line, and with its line feed if the path goes on after it."""
+        growth = self.step.growth()._replace(truncated=False)
+        return self.beam.growth.then(growth.with_end(self.step.line_end) if self.step.complete and not ends else growth)
+
+
+@dataclass(frozen=True, slots=True)
+class Phi(SearchOptions):
+    """φ-decoding: lines are drawn by how likely their foresight is, and by how many foresights are alike."""
+
+    beams: int = option(4, "beams that are kept after a step", FEW)
+    rollouts: int = option(4, "next lines that are sampled per beam", FEW)
+    min_steps: int = option(4, "steps before the search may end early", STEPS)
+    max_steps: int = option(8, "steps after which the beams are finished", STEPS)
+    clusters: int = option(3, "clusters of foresights", FEW)
+    share: float = option(0.7, "share of the largest cluster that ends the search", PROBABILITY)
+    tau1: float = option(0.6, "temperature of the choice by advantage", TEMPERATURE)
+    tau2: float = option(0.6, "temperature of the choice by cluster", TEMPERATURE)
+    cluster: Cluster = text_clusters
+
+    def check(self) -> None:
+        """Refuse to begin with too many candidates, or without scikit-learn.
+
+        Options are set one at a time, so their product is known only now.
+        """
+        candidates = self.beams * self.rollouts
+        if candidates > MOST_CANDIDATES:
+            raise UsageError(
+                f"beams={self.beams} and rollouts={self.rollouts} make {candidates} candidates per step: "
+                f"choose sizes whose product is at most {MOST_CANDIDATES}"
+            )
+        if self.cluster is text_clusters:
+            require_scikit_learn()
+
+    def search(self, draws: Draws) -> Search:
+        """Widen the beams by a line, look ahead from each, draw those to keep; then finish them and choose one."""
+        beams, ended = [Beam()] * self.beams, list[tuple[Beam, Continuation]]()
+        for step in range(1, self.max_steps + 1):
+            grown = [beam for beam in beams for _ in range(self.rollouts)]
+            replies = yield Round(tuple(beam.sample(STEP) for beam in grown))
+            candidates = [WidenedBeam(*pair) for pair in zip(grown, replies, strict=True)]
+            kept = likely_steps(candidates, len(beams), draws)
+            foresights = yield Round(tuple(candidate.sample() for candidate in kept))
+            labels = yield self._clusters(foresights, self.clusters, draws)
+            chosen, settled = self._draw(kept, foresights, labels, len(beams), draws)
+            beams = []
+            for candidate, foresight in chosen:
+                if candidate.ends(foresight):
+                    last = Beam(candidate.grown(ends=True), candidate.beam.value)
+                    ended.append((last, Continuation(logprobs=foresight.logprobs)))
+                else:
+                    beams.append(Beam(candidate.grown(ends=False), foresight.score))
+            if not beams or (settled and step >= self.min_steps):
+                break
+        rests = list((yield Round(tuple(beam.sample(REST) for beam in beams))) if beams else ())
+        rests += [end for _, end in ended]
+        continued = all(rest.text.strip() for rest in rests)
+        labels = (yield self._clusters(rests, 2, draws)) if continued else None
+        return self._finish([*beams, *(beam for beam, _ in ended)], rests, labels, draws)
+
+    def _clusters(self, samples: Sequence[Continuation], most: int, draws: Draws) -> Computation:
+        """The clusters of texts; k-means is too slow for the thread that reads all paths."""
+        return Computation(self.cluster, ([sample.text for sample in samples], most, draws.seed()))
+
+    def _draw(
+        self,
+        kept: Sequence[WidenedBeam],
+        foresights: Sequence[Continuation],
+        labels: list[int] | None,
+        count: int,
+        draws: Draws,
+    ) -> tuple[list[tuple[WidenedBeam, Continuation]], bool]:
+        """The candidates that become beams, and whether the foresights are so alike that the search may end."""
+        advantages = [before.beam.advantage(after) for before, after in zip(kept, foresights, strict=True)]
+        weights, share = softmax(advantages, self.tau1), 0.0
+        if labels is not None:
+            shares = [labels.count(label) / len(labels) for label in labels]
+            weights = [(a + c) / 2 for a, c in zip(weights, softmax(shares, self.tau2), strict=True)]
+            share = max(shares)
+        settled = share >= self.share or len({foresight.text for foresight in foresights}) == 1
+        return [(kept[i], foresights[i]) for i in draws.without_replacement(weights, count)], settled
+
+    def _finish(
+        self, beams: Sequence[Beam], rests: Sequence[Continuation], labels: list[int] | None, draws: Draws
+    ) -> Growth:
+        """One of the finished beams, in the larger of two clusters if they could be clustered."""
+        among = list(range(len(beams)))
+        if labels is not None:
+            largest = max(labels, key=labels.count)
+            among = [index for index in among if labels[index] == largest]
+        advantages = [beams[index].advantage(rests[index]) for index in among]
+        index = among[draws.choose(softmax(advantages, FINAL_TEMPERATURE))]
+        return beams[index].growth.then(rests[index].growth())
+
+
+def likely_steps(candidates: Sequence[WidenedBeam], least: int, draws: Draws) -> list[WidenedBeam]:
+    """Those whose step is likelier than the mean less one standard deviation, and others if these are too few."""
+    scores = [candidate.step.score for candidate in candidates]
+    floor = fmean(scores) - pstdev(scores)
+    kept = [index for index, score in enumerate(scores) if score > floor]
+    others = [index for index in range(len(scores)) if index not in kept]
+    if len(kept) < least:
+        weights = softmax([scores[index] for index in others], FINAL_TEMPERATURE)
+        kept += [others[index] for index in draws.without_replacement(weights, least - len(kept))]
+    return [candidates[index] for index in sorted(kept)]
+
+
+# MUR: a line that the model finds less likely than those before it is sampled again; see docs/search.md.
+#
+# Yan et al., 2025.
+
+LONGEST_REST: Final = 8096
+BLANK_LINES: Final = 4
+"""Lines without text do not count as steps; after so many lines per step the rest is sampled at once all the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mur(SearchOptions):
+    """Momentum uncertainty: the likelihood of a line is compared with a moving average over the lines before it."""
+
+    candidates: int = option(4, "lines that are sampled instead of one that is too unlikely", FEW)
+    momentum: float = option(0.9, "share of the moving average that a line leaves as it was", PROBABILITY)
+    scale: float = option(0.9, "share of the average likelihood that a line must have", PROBABILITY)
+    heat: float = option(0.6, "temperature of lines", NOT_NEGATIVE)
+    line_tokens: int = option(2048, "most tokens of a line", TOKENS)
+    max_steps: int = option(20, "lines that are watched, before the rest is sampled at once", STEPS)
+
+    def search(self, draws: Draws) -> Search:
+        """Sample line after line, and those that are too unlikely again."""
+        text, size, adopted, average, steps = "", 0, Growth(), 0.0, 0
+        for _ in range(BLANK_LINES * self.max_steps):
+            line = yield from self._line(text, adopted, average, steps)
+            if not line.complete and not line.text:  # the path is at its limit
+                return Growth(truncated=True)
+            growth, ends = line.growth()._replace(truncated=False), line.complete and line.stop_text == ""
+            size += growth.size if growth.tokens else 0  # as the path counts it
+            if line.complete and line.stop_text is None:
+                (after,) = yield Round((Sample(text + line.text, SampleLimits(1, self.heat), size),))
+                ends = after.complete and not after.text
+            if ends:
+                return growth
+            adopted = growth.with_end(line.line_end) if line.complete else growth
+            text += adopted.text
+            if line.text.strip():
+                average = self.momentum * average + (1.0 - self.momentum) * line.score
+                steps += 1
+            if steps == self.max_steps:
+                break
+        (rest,) = yield Round((Sample(text, SampleLimits(LONGEST_REST, self.heat)),), adopted)
+        last: Growth = rest.growth()
+        return last
+
+    def _line(
+        self, text: str, adopted: Growth, average: float, steps: int
+    ) -> Generator[Round | Computation, Any, Continuation]:
+        """The next line; if it is too unlikely, the likeliest of some others."""
+        sample = Sample(text, SampleLimits(self.line_tokens, self.heat, "\n"))
+        (line,) = yield Round((sample,), adopted)
+        first: Continuation = line
+        if not steps or not first.text.strip() or exp(first.score) >= exp(average) * self.scale:
+            return first
+        others: list[Continuation] = yield Round((sample,) * self.candidates)
+        return max(others, key=lambda other: other.score)
