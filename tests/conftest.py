@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, settings
 
 from sureenough.data import BUILTIN_POOL
 from sureenough.pools import Pool, Question
+from tests.processes import shorten_waits
 
 settings.register_profile(
     "repeatable", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow], print_blob=False
@@ -31,6 +32,15 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     from xdist.scheduler.worksteal import WorkStealingScheduling
 
     return WorkStealingScheduling(config, log) if config.getoption("dist") == "load" else None
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """One worker more than cores: tests of servers wait for timeouts, and another one's tests run meanwhile."""
+    return (os.cpu_count() or 1) + 1
+
+
+shorten_waits()
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -28,6 +28,7 @@ from tempfile import TemporaryFile
 from typing import Any, NoReturn, Self, TextIO
 
 from sureenough.__main__ import main
+from sureenough.engines.openai import retry
 
 PRELOADED = ("aiohttp", "numpy", "prometheus_client", "pyarrow.parquet", "rich.live", "scipy.special", "scipy.stats",
              "sureenough.bench.experiments", "sureenough.server.app", "uvicorn")  # fmt: skip
@@ -161,6 +162,7 @@ def serve(number: int) -> None:
 
     for name in (*PRELOADED, *(f"sureenough.cli.{verb.replace('-', '_')}" for verb in VERBS)):
         import_module(name)
+    shorten_waits()
     app(["answers", "1", "1"], standalone_mode=False)  # typer imports most of itself when it reads the first command
     gc.collect()
     gc.freeze()
@@ -175,6 +177,11 @@ def serve(number: int) -> None:
                 os.close(file)
             _reap(os.WNOHANG)
     _reap(0)
+
+
+def shorten_waits() -> None:
+    """Attempts at a server that fails follow each other fast: in this process, and in those that are forked."""
+    retry.FIRST_WAIT = 0.02  # type: ignore[misc]  # a constant for everybody else
 
 
 def _reap(options: int) -> None:

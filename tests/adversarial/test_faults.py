@@ -12,6 +12,7 @@ import os
 import random
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any
 
@@ -125,11 +126,14 @@ async def send(http: httpx.AsyncClient, url: str, **fields: Any) -> None:
 
 async def use_server(url: str, state: ServerState, upstream: RawServer) -> None:
     async with httpx.AsyncClient(timeout=SLOWEST) as http:
-        for fields in ({}, {"stream": True}, {"model": "tiny@ddc:warmup=2"}):
-            await send(http, url, **fields)
+        votes: list[dict[str, Any]] = [{}, {"stream": True}, {"model": "tiny@ddc:warmup=2"}]
+        await asyncio.gather(*(send(http, url, **fields) for fields in votes))
         assert not upstream.overfed, "an endless reply was read to its end"
-        await send(http, url, model="tiny", stream=True, sureenough=None)
-        await send(http, url, model="tiny", sureenough=None, messages=[{"role": "user", "content": "?"}])
+        question = [{"role": "user", "content": "?"}]
+        await asyncio.gather(
+            send(http, url, model="tiny", stream=True, sureenough=None),
+            send(http, url, model="tiny", sureenough=None, messages=question),
+        )
         began = time.monotonic()
         assert (await http.get(f"{url}/healthz")).status_code == 200
         assert time.monotonic() - began < 2
@@ -176,12 +180,13 @@ def test_serve_survives_a_client(
     name: str, attacked: tuple[str, ServerState], caplog: pytest.LogCaptureFixture
 ) -> None:
     url, state = attacked
-    for seed in range(3):
+    with ThreadPoolExecutor(3) as clients:
         began = time.monotonic()
-        received = ATTACKS[name](Target(url, seconds=2), random.Random(seed))
+        attacks = [clients.submit(ATTACKS[name], Target(url, seconds=2), random.Random(seed)) for seed in range(3)]
+        for received in (attack.result() for attack in attacks):
+            assert is_clean(received), received[:500]
+            assert httpx.get(f"{url}/healthz", timeout=5).status_code == 200
         assert time.monotonic() - began < SLOWEST
-        assert is_clean(received), received[:500]
-        assert httpx.get(f"{url}/healthz", timeout=5).status_code == 200
     until(lambda: state.requests == 0 and not state.runs, 15)
     assert not [record for record in caplog.records if record.exc_info and record.name.startswith("sureenough")]
 

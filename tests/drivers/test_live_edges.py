@@ -73,10 +73,10 @@ def test_14_12_no_delay_of_engine_or_grouping_changes_a_decision(strategy: str, 
         def play(n: int) -> Iterable[Step]:
             answer, conf, length = scripts[n]
             text = "none" if answer is None else rf"\boxed{{{answer}}}"
-            return [delays.random() * 0.01, tokens("", length, conf), delays.random() * 0.01, tokens(text, 4, conf)]
+            return [delays.random() * 0.002, tokens("", length, conf), delays.random() * 0.002, tokens(text, 4, conf)]
 
         def slow(known: Sequence[str]) -> Mapping[str, str]:
-            time.sleep(delays.random() * 0.01)
+            time.sleep(delays.random() * 0.002)
             return by_meaning(known)
 
         out = go(scripted(play), strategy, paths=14, parallel=parallel, planned=planned, hurry=hurry, group=slow)

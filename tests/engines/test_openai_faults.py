@@ -12,6 +12,7 @@ import httpx
 import pytest
 
 from sureenough.engines import Prompt
+from sureenough.engines.openai import retry
 from sureenough.engines.openai.client import OpenAI, Timeouts
 from sureenough.engines.openai.sse import SSEParser
 from sureenough.errors import EngineError, EngineRejected, EngineUnavailable, MissingLogprobs, UsageError
@@ -238,6 +239,17 @@ def test_replies_that_are_made_to_break_readers(manner: Manner, says: str) -> No
 def test_a_pause_that_is_not_worth_waiting_for_is_named() -> None:
     with pytest.raises(EngineUnavailable, match="wants a pause of 3,600 s, and the longest pause is 120 s"):
         asked(Manner(status=503, headers={"Retry-After": "3600"}))
+
+
+@pytest.mark.parametrize(
+    ("attempt", "requested", "least", "most"),
+    [(0, None, 0.25, 0.5), (1, None, 0.5, 1.0), (4, None, 4.0, 8.0), (60, None, 4.0, 8.0), (4, 3.0, 3.0, 3.3)],
+)
+def test_waits_become_longer_up_to_a_limit(
+    attempt: int, requested: float | None, least: float, most: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(retry, "FIRST_WAIT", 0.5)
+    assert all(least <= retry.backoff(attempt, requested) <= most + 1e-9 for _ in range(50))
 
 
 def test_events_however_they_are_cut() -> None:

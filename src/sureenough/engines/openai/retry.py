@@ -10,6 +10,8 @@ from typing import Final, Self
 
 LONGEST_WAIT: Final = 120.0
 """Seconds. A server that wants a longer pause counts as unavailable."""
+FIRST_WAIT: Final = 0.5
+"""Seconds before the second attempt at most; each further wait is twice as long."""
 
 
 class Stalled(Exception):
@@ -80,4 +82,4 @@ def backoff(attempt: int, requested: float | None) -> float:
     """Seconds until the next attempt: the server's wish plus up to a tenth, so that clients do not return together."""
     if requested is not None:
         return requested * random.uniform(1.0, 1.1)
-    return min(8.0, 0.5 * 2.0**attempt) * random.uniform(0.5, 1.0)
+    return min(8.0, FIRST_WAIT * 2.0**attempt) * random.uniform(0.5, 1.0)
