@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
 from dataclasses import replace
 from math import inf
 from typing import Final, NamedTuple
@@ -18,7 +17,7 @@ from sureenough.bench.pipeline import (
     run_tasks,
     whole_pool,
 )
-from sureenough.bench.processes import Processes, Workers
+from sureenough.bench.processes import Processes
 from sureenough.bench.replay_units import LearningPass, QuestionRuns, ReplayCell, ReplayCells, ReplayUnit, UnitRuns
 from sureenough.bench.result import QuestionAnswers
 from sureenough.bench.score import Row, StrategyRuns, join_repeats, mean_state, rows
@@ -69,21 +68,17 @@ def replay_cells(
     window: int | None = None,
     progress: Progress = lambda done, total: None,
     totals_only: bool = False,
-    workers: Workers | None = None,
 ) -> list[Replayed]:
-    """Replay every source under its cells; with `totals_only`, the answers of single questions are not kept.
-
-    Processes of this machine do it, or `workers`.
-    """
+    """Replay every source under its cells; with `totals_only`, the answers of single questions are not kept."""
     opened = [open_pool(source, settings, window) for source in sources]
     cells = [tuple(cells_of(pool)) for pool in opened]
     for cell in (cell for of_pool in cells for cell in of_pool):
         cell.options.check_budget(resolve(cell.strategy))
-    jobs = settings.jobs if workers is None else workers.jobs
+    jobs = settings.jobs
     learning = [_learning_units(of_pool, settings.repeats, jobs) for of_pool in cells]
     passes = [1 + len(dealt) for dealt in learning]
     counter = PathCounter(progress, sum(pool.pool.rows * n for pool, n in zip(opened, passes, strict=True)))
-    with Processes(jobs) if workers is None else nullcontext(workers) as processes:
+    with Processes(jobs) as processes:
         first = [_first_task(*one, settings.repeats, jobs, totals_only) for one in zip(opened, cells, strict=True)]
         results = run_tasks(list(zip(opened, first, strict=True)), processes, counter)
         read = [task.join(one.values) for task, one in zip(first, results, strict=True)]

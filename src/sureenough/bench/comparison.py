@@ -11,7 +11,6 @@ from sureenough.api import Kind
 from sureenough.bench.cells import Replayed, replay_cells
 from sureenough.bench.judging import Equal
 from sureenough.bench.pipeline import OpenPool, Progress
-from sureenough.bench.processes import Workers
 from sureenough.bench.recommendation import recommend
 from sureenough.bench.replay_notes import replay_notes
 from sureenough.bench.replay_units import ReplayCell
@@ -73,7 +72,6 @@ def compare(
     symbolic_seconds: float = REPLAY_SECONDS,
     skip_damaged: bool = False,
     jobs: int = 1,
-    workers: Workers | None = None,
     progress: Progress | None = None,
 ) -> Comparison:
     """Replay a pool under every strategy.
@@ -101,7 +99,6 @@ def compare(
         symbolic_seconds: time per question to compare answers symbolically; undecided pairs count as different.
         skip_damaged: leave damaged rows out instead of refusing the pool.
         jobs: processes; more than one needs `if __name__ == "__main__":` in a script.
-        workers: what replays instead of processes of this machine, such as the nodes of a Ray cluster.
         progress: called with the paths done and all paths.
     """
     settings = ReplaySettings(
@@ -127,8 +124,7 @@ def compare(
 
     source = Source.of(pool.file if isinstance(pool, Pool) else pool)
     (replayed,) = replay_cells(
-        [source], cells, settings, window=window, progress=progress or (lambda done, total: None), totals_only=True,
-        workers=workers,
+        [source], cells, settings, window=window, progress=progress or (lambda done, total: None), totals_only=True
     )  # fmt: skip
     return _comparison(replayed, options, settings)
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 from sureenough.bench.judging import Equal, JudgedAnswers, PoolJudge, judge_of, judge_question, read_again
-from sureenough.bench.processes import Processes, Workers
+from sureenough.bench.processes import Processes
 from sureenough.bench.settings import ReplaySettings
 from sureenough.bench.source import Source
 from sureenough.drivers.judging import PoolVerdicts
@@ -115,7 +115,7 @@ class PathCounter:
 
 
 def run_tasks(
-    tasks: Sequence[tuple[OpenPool, Task[T]]], processes: Workers, advance: Callable[[int], None]
+    tasks: Sequence[tuple[OpenPool, Task[T]]], processes: Processes, advance: Callable[[int], None]
 ) -> list[PoolResults[T]]:
     """Apply each task to every question of its pool."""
     most = 1 if processes.jobs == 1 else processes.jobs * PARTS_PER_JOB
@@ -165,7 +165,7 @@ def whole_pool(opened: OpenPool, task: Task[T]) -> PoolRows[T]:
 
 
 def _run_parts(
-    parts: list[PoolRows[T]], processes: Workers, advance: Callable[[int], None]
+    parts: list[PoolRows[T]], processes: Processes, advance: Callable[[int], None]
 ) -> Iterator[tuple[int, RowsResult[T]]]:
     if processes.jobs == 1 or len(parts) <= 1:
         yield from ((number, run_rows(part, advance)) for number, part in enumerate(parts))

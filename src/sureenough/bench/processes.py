@@ -1,4 +1,4 @@
-"""Where the parts of a pass are worked on: processes of this machine, or what else calls functions in parallel."""
+"""Processes of this machine that work on the parts of a pass."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Final, Protocol, Self, TypeVar
+from typing import Final, Self, TypeVar
 
 from sureenough.errors import SureEnoughError
 from sureenough.pools import Pool
@@ -27,17 +27,6 @@ def cores() -> int:
 def suitable_jobs(pool: Path, repeats: int) -> int:
     """All cores, or one process if starting others would take longer than the replay."""
     return cores() if Pool(pool).tokens * repeats >= WORTH_PROCESSES else 1
-
-
-class Workers(Protocol):
-    """What calls functions on several processors."""
-
-    @property
-    def jobs(self) -> int:
-        """Calls that make sense at once."""
-
-    def run(self, function: Callable[[A], R], arguments: Sequence[A]) -> Iterator[tuple[int, R]]:
-        """Call a function with each argument; (position, result) as they finish."""
 
 
 class Processes:

@@ -179,9 +179,7 @@ def _models(plan: BenchPlan, cluster: RayCluster | None = None) -> list[Model]:
     """The engines of the plan; the built-in model if datasets are named without one."""
     choices = plan.engines or ((EngineChoice(),) if plan.datasets else ())
     if cluster is not None and not choices:
-        raise UsageError(
-            "--ray samples paths from engines, and this plan replays recorded ones: leave it out, or use `replay --ray`"
-        )
+        raise UsageError("--ray samples paths from engines, and this plan replays recorded ones: leave it out")
     return [_model(choice, cluster) for choice in choices]
 
 

@@ -1,4 +1,4 @@
-"""`--ray [ADDRESS]`: paths are sampled and replayed on the nodes of a Ray cluster."""
+"""`--ray [ADDRESS]`: paths are sampled on the nodes of a Ray cluster."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from sureenough.errors import UsageError
 from sureenough.redact import printable_command
 
 if TYPE_CHECKING:
-    from sureenough.bench.processes import Workers
     from sureenough.cli.engine import EngineOptions
     from sureenough.drivers.executor import Executor
     from sureenough.drivers.ray_cluster import RayCluster
@@ -123,13 +122,3 @@ class VllmChoice(NamedTuple):
             needs = " and ".join(f"{name}={number:g}" for name, number in self.resources.items())
             raise UsageError(f"no node of the Ray cluster has {needs} for a vLLM server; see --vllm-resources")
         return RayExecutor(cluster, VllmServer(self.model, self.words, self.resources, engine_at))
-
-
-def all_cpus(address: str | None, call: typer.Context) -> Workers | None:
-    """What calls functions on every CPU of a cluster; None without an address."""
-    cluster = join(address, call)
-    if cluster is None:
-        return None
-    from sureenough.drivers.ray_tasks import RayTasks
-
-    return RayTasks(cluster)

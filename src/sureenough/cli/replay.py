@@ -21,7 +21,6 @@ from sureenough.bench.processes import suitable_jobs
 from sureenough.bench.settings import DEFAULT_REPEATS
 from sureenough.bench.tables import csv_table, json_table, plain_table, rich_table
 from sureenough.cli.option_groups import STRATEGIES_HELP, PoolKind, run_options, split_strategies, with_options
-from sureenough.cli.ray_option import RayAddress, all_cpus
 from sureenough.cli.terminal import echo
 from sureenough.core.options import RunOptions
 from sureenough.data import BUILTIN_POOL
@@ -39,7 +38,6 @@ from sureenough.errors import UsageError
 )
 def command(
     *,
-    call: typer.Context,
     pools: Annotated[
         list[Path] | None,
         typer.Argument(
@@ -62,16 +60,12 @@ def command(
     jobs: Annotated[
         int | None, typer.Option(help="Processes; all cores by default if the pool is large.", min=1)
     ] = None,
-    ray: RayAddress = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
 ) -> None:
     """Compare strategies on recorded paths: accuracy, tokens, steps, and why runs stopped."""
     if as_json and as_csv:
         raise UsageError("give --json or --csv, not both")
-    if ray is not None and jobs is not None:
-        raise UsageError("--jobs counts processes of this machine: leave it out with --ray, which uses all CPUs")
-    workers = all_cpus(ray, call)
     options: dict[str, Any] = asdict(run)
     del options["deadline"]  # recorded paths take no time
     results = []
@@ -87,8 +81,7 @@ def command(
                 equal=equal,  # type: ignore[arg-type]  # compare checks it
                 symbolic_seconds=symbolic_seconds,
                 skip_damaged=skip_damaged,
-                jobs=jobs or (1 if workers else suitable_jobs(pool, repeats)),
-                workers=workers,
+                jobs=jobs or suitable_jobs(pool, repeats),
                 progress=progress,
             )
         results.append(result)

@@ -58,10 +58,6 @@ class RayCluster:
             for place in range(min(int(node["Resources"].get(name, 0) // need) for name, need in resources.items()))
         )
 
-    def cpus(self) -> int:
-        """CPUs of all nodes."""
-        return int(sum(node["Resources"].get("CPU", 0) for node in self.ray.nodes() if node["Alive"]))
-
     def on(self, node: Node, thing: Any, **options: Any) -> Any:
         """A function or a class, to be run on a node."""
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
