@@ -11,7 +11,7 @@ from typing import Any, Final
 import typer
 
 import sureenough as se
-from sureenough.cli import VERBS, app
+from sureenough.cli import GROUPS, VERBS, app
 from sureenough.core.options import LIVE_DEFAULTS, RunOptions
 from sureenough.pools import schema as pool
 from sureenough.server.app import endpoint_table
@@ -24,14 +24,6 @@ from sureenough.server.state import ServerState
 from sureenough.spec import options
 from sureenough.strategies import DEFAULT_STRATEGY, STRATEGIES
 
-VERB_GROUPS: Final = {
-    "try": ("demo", "ask", "strategies"),
-    "measure": ("record", "replay", "recommend", "bench", "report"),
-    "serve": ("doctor", "serve", "serve-vllm"),
-    "inspect": ("explain", "view", "answers", "plugins"),
-    "set up": ("schema", "completion"),
-}
-"""Every verb, by what it is for."""
 EXIT_CODES: Final = (
     ("0", "done; `ask` has an answer, `doctor` found no failed check"),
     ("1", "`ask`: no path gave an answer; `answers --extract`: the text has none; `doctor`: a check failed"),
@@ -52,7 +44,7 @@ def commands() -> str:
     from typer.testing import CliRunner
 
     os.environ.update(COLUMNS="100", NO_COLOR="1")
-    rows = ((group, f"[`{verb}`](#{verb})", VERBS[verb]) for group, verbs in VERB_GROUPS.items() for verb in verbs)
+    rows = ((group, f"[`{verb}`](#{verb})", about) for group, verbs in GROUPS.items() for verb, about in verbs.items())
     parts = [
         "# Commands",
         table(("to", "verb", ""), rows),

@@ -10,9 +10,6 @@ import pytest
 ROOT = Path(__file__).parents[1]
 sys.path.append(str(ROOT / "scripts"))
 from docs_check import problems  # noqa: E402
-from docs_reference import VERB_GROUPS  # noqa: E402
-
-from sureenough.cli import VERBS  # noqa: E402
 
 PAGE = '<h2 id="here"></h2><a href="b.html#there">x</a><a href="#here">x</a><a href="https://example.org">x</a>'
 
@@ -48,10 +45,6 @@ def test_a_style_sheet_loads_nothing_from_elsewhere(tmp_path: Path) -> None:
     folder = site(tmp_path, PAGE)
     (folder / "style.css").write_text("@font-face { src: url('https://fonts.example/x.woff2') }")
     assert problems(folder) == ["style.css loads https://fonts.example/x.woff2'"]
-
-
-def test_every_verb_is_in_one_group() -> None:
-    assert sorted(verb for verbs in VERB_GROUPS.values() for verb in verbs) == sorted(VERBS)
 
 
 def test_the_readme_is_short() -> None:

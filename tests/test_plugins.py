@@ -106,14 +106,13 @@ def run(installed: Path, *words: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_what_was_found_and_what_failed(installed: Path) -> None:
-    entries = json.loads(run(installed, "plugins", "--json").stdout)
-    errors = {(entry["group"], entry["name"]): entry["error"] for entry in entries}
-    assert {entry["package"] for entry in entries} == {"ahead-plugin 1.2"}
-    fine = {("strategies", "ahead"), ("judges", "words"), ("engines", "wine"), ("datasets", "colours")}
-    assert {name for name, error in errors.items() if error is None} == fine
-    assert "SystemExit: a plug-in that ends the process" in errors["strategies", "broken"]
-    assert "not a sureenough.Strategy" in errors["strategies", "wrong"]
-    assert "built-in strategy" in errors["strategies", "ddc"]
+    listed = run(installed, "strategies").stdout.split("\nPlug-ins:\n")[1]
+    states = dict(line.split(" (ahead-plugin 1.2) ") for line in listed.splitlines())
+    fine = {"strategies: ahead", "judges: words", "engines: wine", "datasets: colours"}
+    assert {name for name, state in states.items() if state == "ok"} == fine
+    assert "SystemExit: a plug-in that ends the process" in states["strategies: broken"]
+    assert "not a sureenough.Strategy" in states["strategies: wrong"]
+    assert "built-in strategy" in states["strategies: ddc"]
 
 
 def test_a_strategy_of_another_package_by_its_name_and_by_its_module(installed: Path) -> None:

@@ -15,26 +15,30 @@ from sureenough.cli.terminal import echo, printable
 from sureenough.errors import EngineError, SureEnoughError, UsageError
 from sureenough.version import __version__
 
-VERBS: Final = {
-    "ask": "Ask a model and watch the vote.",
-    "demo": "See what strategies save: one minute, on this machine.",
-    "doctor": "Check that a server returns what strategies need.",
-    "record": "Sample many questions into a pool.",
-    "replay": "Compare strategies on recorded paths.",
-    "recommend": "Say which strategy to use for a pool or a run.",
-    "serve": "Serve consensus to OpenAI clients.",
-    "view": "Look at recorded runs and reports in a browser.",
-    "bench": "Run an experiment of the paper.",
-    "report": "Write tables, figures and a page from results of bench.",
-    "answers": "Compare two answers, or extract one from a text.",
-    "explain": "Explain what a strategy decided on a recorded question.",
-    "strategies": "List the strategies and their options.",
-    "plugins": "List what other packages add, and what failed to load.",
-    "schema": "Print the JSON schema of sureenough.toml or of a plan.",
-    "completion": "Print a shell's completion script.",
-    "serve-vllm": "Serve a model with vLLM that watches its own paths.",
+GROUPS: Final[dict[str, dict[str, str]]] = {
+    "Use": {
+        "ask": "Ask a model and watch the vote.",
+        "serve": "Serve consensus to OpenAI clients.",
+        "doctor": "Check that a server returns what strategies need.",
+        "serve-vllm": "Serve a model with vLLM that watches its own paths.",
+    },
+    "Measure": {
+        "record": "Sample many questions into a pool.",
+        "replay": "Compare strategies on recorded paths, or explain one question.",
+        "view": "Look at recorded runs and reports in a browser.",
+    },
+    "Research": {
+        "bench": "Run an experiment of the paper.",
+        "answers": "Compare two answers, or extract one from a text.",
+        "strategies": "List the strategies, their options, and plug-ins.",
+        "demo": "See what strategies save: one minute, on this machine.",
+        "recommend": "Say which strategy to use for a pool or a run.",
+        "report": "Write tables, figures and a page from results of bench.",
+        "explain": "Explain what a strategy decided on a recorded question.",
+    },
 }
 """Every verb in a line; its `command` is in the file of the same name."""
+VERBS: Final = {name: about for group in GROUPS.values() for name, about in group.items()}
 SETTINGS: Final[dict[str, dict[str, Any]]] = {
     "answers": {"ignore_unknown_options": True},  # -1 is an answer
     "serve-vllm": {"allow_extra_args": True, "ignore_unknown_options": True},
@@ -94,8 +98,10 @@ class Verbs(TyperGroup):
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """List the verbs without importing them."""
-        with formatter.section("Commands"):
-            formatter.write_dl(list(VERBS.items()))
+        width = max(map(len, VERBS))
+        for group, verbs in GROUPS.items():
+            with formatter.section(group):
+                formatter.write_dl([(f"{name:{width}}", about) for name, about in verbs.items()])
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         if self.names_only:

@@ -1,16 +1,18 @@
-"""`sureenough strategies`: every strategy with its options and their defaults."""
+"""`sureenough strategies`: every strategy with its options and their defaults, and what other packages add."""
 
 from __future__ import annotations
 
 import typer
 
+from sureenough.cli.terminal import echo
 from sureenough.errors import UsageError
+from sureenough.plugins import GROUPS, announced, report
 from sureenough.spec import REGISTRY, options
 from sureenough.strategies import SEARCHES
 
 
 def command() -> None:
-    """List the strategies, their options and defaults."""
+    """List the strategies, their options and defaults; then installed plug-ins, and why one cannot be used."""
     for name in REGISTRY.names():
         try:
             strategy = REGISTRY.find(name).thing
@@ -24,3 +26,15 @@ def command() -> None:
             typer.echo(f"  {option.name}={int(default) if isinstance(default, bool) else default}  {option.help}")
     methods = " or ".join(f"{method}+" for method in SEARCHES)
     typer.echo(f"{methods} before any strategy without pruning and probes searches for its paths, such as phi+sure.")
+    if any(announced(group) for group in GROUPS):
+        _list_plugins()
+
+
+def _list_plugins() -> None:
+    from sureenough.answers.kinds import REGISTRY as JUDGES
+    from sureenough.datasets.load import REGISTRY as DATASETS
+    from sureenough.engines.plugins import REGISTRY as ENGINES
+
+    echo("\nPlug-ins:")
+    for entry in report({registry.group: registry for registry in (REGISTRY, JUDGES, ENGINES, DATASETS)}):
+        echo(f"{entry.group}: {entry.name} ({entry.package}) {entry.error or 'ok'}")
