@@ -5,9 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from sureenough.cli import app
 from sureenough.cli.ray_option import with_addresses
 from sureenough.drivers.ray_cluster import _check_address
 from sureenough.errors import UsageError
@@ -54,10 +52,3 @@ def test_an_address_with_a_password_is_refused_without_it() -> None:
     with pytest.raises(UsageError, match=r"head:6379 is not the address of a Ray cluster") as refusal:
         _check_address("me:hunter2@head:6379")
     assert "hunter2" not in str(refusal.value)
-
-
-def test_options_of_vllm_without_vllm(tmp_path: Path) -> None:
-    dataset = write_sums(tmp_path / "sums.jsonl", 1)
-    words = ["record", str(dataset), "-o", str(tmp_path / "pool.parquet"), "--vllm-options", "--seed 1"]
-    with pytest.raises(UsageError, match="--vllm-options are for the servers of --vllm"):
-        CliRunner().invoke(app, words, catch_exceptions=False)

@@ -15,7 +15,7 @@ from sureenough.answers import resolve_kind
 from sureenough.cli import engine
 from sureenough.cli.engine import EngineOptions, absolute_model, engine_options, print_counts, sampling_terms
 from sureenough.cli.option_groups import KIND_HELP, run_options, with_options
-from sureenough.cli.ray_option import RayAddress, VllmChoice, VllmModel, VllmOptions, VllmResources, join, on_cluster
+from sureenough.cli.ray_option import RayAddress, join, on_cluster
 from sureenough.cli.record_job import RecordJob
 from sureenough.cli.terminal import echo, plural
 from sureenough.core.options import LIVE_DEFAULTS, RunOptions
@@ -23,7 +23,6 @@ from sureenough.datasets.files import columns_of, load
 from sureenough.drivers.executor import Executor
 from sureenough.drivers.extend import PoolExtension, recorded_with, write_recorded_pool
 from sureenough.drivers.record import RecordQuestion
-from sureenough.engines.base import Engine
 from sureenough.errors import TraceError, UsageError
 from sureenough.pools import Journal, OutputLock, PoolInfo, is_address, is_pool
 from sureenough.pools.durable import is_system_file, own_file, resumable
@@ -66,9 +65,6 @@ def command(
     ] = None,
     server: EngineOptions,
     ray: RayAddress = None,
-    vllm: VllmModel = None,
-    vllm_resources: VllmResources = "GPU=1",
-    vllm_options: VllmOptions = "",
     price_in: engine.PriceIn = None,
     price_out: engine.PriceOut = None,
     dry_run: Annotated[
@@ -77,8 +73,6 @@ def command(
 ) -> None:
     """Sample paths of many questions into a pool that `replay` reads."""
     engine.check_prices(price_in, price_out)
-    servers = VllmChoice.of(vllm, vllm_resources, vllm_options, ray, server)
-    server = server if servers is None else servers.engine_options(server)
     sampled = server.any_engine(window)
     prompt = template if template is not None else template_of(resolve_kind(kind), sampled.template)
     questions = _questions(dataset, columns, prompt, kind, own_template=template is not None)[:limit]
@@ -95,7 +89,7 @@ def command(
         FolderReplacement(output).recover()
     cluster = join(ray, call)
     if cluster is not None:
-        job = replace(job, executor=_executor(cluster, server, window, servers))
+        job = replace(job, executor=_executor(cluster, server, window))
     journal_file = journal_of(output)
     client = engine.client(sampled)
     terms = {"dataset": dataset.name, "template": prompt, "seed": run.seed, "kind": kind, **sampling_terms(client)}
@@ -131,15 +125,9 @@ def command(
     typer.echo(f"{output}: {plural(len(questions), 'question')}, {plural(job.total, 'path')}.")
 
 
-def _executor(cluster: RayCluster, server: EngineOptions, window: int | None, servers: VllmChoice | None) -> Executor:
-    if servers is not None:
-        return servers.on(cluster, partial(_engine_at, server, window))
+def _executor(cluster: RayCluster, server: EngineOptions, window: int | None) -> Executor:
     elsewhere = server if server.url else replace(server, model=absolute_model(server.model))
     return on_cluster(cluster, partial(elsewhere.any_engine, window, quiet=True))
-
-
-def _engine_at(server: EngineOptions, window: int | None, url: str) -> Engine:
-    return replace(server, url=[url]).any_engine(window, quiet=True)
 
 
 def _check_output(output: Path, rows_per_part: int | None) -> None:

@@ -9,7 +9,7 @@ import platform
 import re
 import socket
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final, NamedTuple
 
@@ -31,11 +31,10 @@ NO_NODE_LEFT: Final = (
 
 
 class Node(NamedTuple):
-    """A machine of the cluster, or one of several places on it."""
+    """A machine of the cluster."""
 
     id: str
     address: str
-    place: int = 0
 
 
 class RayCluster:
@@ -48,15 +47,6 @@ class RayCluster:
         """The nodes that may run something: those with a CPU."""
         alive = [node for node in self.ray.nodes() if node["Alive"] and node["Resources"].get("CPU", 0) >= 1]
         return sorted(Node(node["NodeID"], node["NodeManagerAddress"]) for node in alive)
-
-    def places(self, resources: Mapping[str, float]) -> list[Node]:
-        """Every place for something that takes so much of a node."""
-        return sorted(
-            Node(node["NodeID"], node["NodeManagerAddress"], place)
-            for node in self.ray.nodes()
-            if node["Alive"]
-            for place in range(min(int(node["Resources"].get(name, 0) // need) for name, need in resources.items()))
-        )
 
     def on(self, node: Node, thing: Any, **options: Any) -> Any:
         """A function or a class, to be run on a node."""

@@ -15,7 +15,6 @@ from typing import Any, Final
 from sureenough.drivers.executor import OpenExecutor
 from sureenough.drivers.ray_cluster import LOST_SECONDS, NO_NODE_LEFT, START_SECONDS, Node, RayCluster
 from sureenough.drivers.ray_runner import EngineRecipe, Failed, Runner
-from sureenough.drivers.ray_vllm import VllmServer
 from sureenough.engines.base import Engine
 from sureenough.engines.load_balancer import SKIP_SECONDS
 from sureenough.errors import EngineError, EngineRejected, EngineUnavailable
@@ -23,15 +22,15 @@ from sureenough.redact import first_line
 
 POLL_SECONDS: Final = 1.0
 CLOSE_SECONDS: Final = 30.0
-"""For a runner to close its engine, and to end its server if it started one."""
+"""For a runner to close its engine."""
 MOST_DEATHS: Final = 3
 """Of a node's runners without a finished call in between, and of runners during the same call."""
 
 
 class RayExecutor:
-    """Calls functions on the nodes of a cluster, with an engine that each makes, or with a vLLM server per place."""
+    """Calls functions on the nodes of a cluster, with an engine that each makes."""
 
-    def __init__(self, cluster: RayCluster, engine: Callable[[], Engine] | VllmServer) -> None:
+    def __init__(self, cluster: RayCluster, engine: Callable[[], Engine]) -> None:
         self._cluster, self._engine = cluster, engine
 
     @asynccontextmanager
@@ -150,7 +149,7 @@ class _Runners:
     async def start_missing(self) -> int:
         """Start runners on nodes that have none; the number of nodes that are left alone, because theirs keep dying."""
         try:
-            nodes = await asyncio.to_thread(self._places)
+            nodes = await asyncio.to_thread(self._cluster.nodes)
         except Exception as error:  # Ray raises errors of many kinds
             raise EngineUnavailable(f"the Ray cluster does not list its nodes ({first_line(error)})") from None
         self._nodes = max(self._nodes, len(nodes))
@@ -160,16 +159,11 @@ class _Runners:
                 self._starting[node] = asyncio.create_task(self._start(node))
         return sum(self._deaths[node] >= MOST_DEATHS for node in nodes)
 
-    def _places(self) -> list[Node]:
-        server = self._recipe.server
-        return self._cluster.nodes() if server is None else self._cluster.places(server.resources)
-
     async def _start(self, node: Node) -> None:
         """Start a runner. An error of ours, such as a missing model, ends the work, as it does in one process."""
         actor: Any = None
         try:
-            takes = {"num_cpus": 1} if self._recipe.server is None else self._recipe.server.actor_options
-            actor = self._cluster.on(node, Runner, **takes, max_restarts=0).remote(node.address)
+            actor = self._cluster.on(node, Runner, num_cpus=1, max_restarts=0).remote(node.address)
             await asyncio.wait_for(actor.ping.remote(), START_SECONDS)
             failed = await actor.open.remote(self._recipe)
             if isinstance(failed, Failed):
@@ -178,7 +172,7 @@ class _Runners:
                 self._runners[node] = _LiveRunner(actor, node)
         except TimeoutError:
             self._deaths[node] = MOST_DEATHS
-            self._last_death = f"node {node.address} had no free CPU (or GPU) within {START_SECONDS:g} s"
+            self._last_death = f"node {node.address} had no free CPU within {START_SECONDS:g} s"
         except self._ray.exceptions.RayError as error:
             self._deaths[node] += 1
             self._last_death = f"on node {node.address}: {first_line(error)}"

@@ -13,7 +13,6 @@ from collections.abc import Callable
 from contextlib import AsyncExitStack
 from typing import Any, Final
 
-from sureenough.drivers.ray_vllm import VllmServer
 from sureenough.engines.base import Engine, opened
 from sureenough.engines.openai.address import KEY_VARIABLES
 from sureenough.errors import EngineRejected, SureEnoughError, TraceError, UsageError
@@ -30,10 +29,8 @@ def carried_variables() -> dict[str, str]:
 class EngineRecipe:
     """How a runner makes its engine, and the keys that it needs. It does not show them."""
 
-    def __init__(self, engine: Callable[[], Engine] | VllmServer, parallel: int) -> None:
-        self.make = None if isinstance(engine, VllmServer) else engine
-        self.server = engine if isinstance(engine, VllmServer) else None
-        self.parallel = parallel
+    def __init__(self, make: Callable[[], Engine], parallel: int) -> None:
+        self.make, self.parallel = make, parallel
         self.variables = carried_variables()
 
     def __repr__(self) -> str:
@@ -64,12 +61,7 @@ class Runner:
         try:
             os.environ.update(recipe.variables)
             self._secrets = tuple(recipe.variables.values())
-            if recipe.server is not None:
-                engine = await self._stack.enter_async_context(recipe.server.started())
-            else:
-                assert recipe.make is not None
-                engine = recipe.make()
-            self._engine = await self._stack.enter_async_context(opened(engine, recipe.parallel))
+            self._engine = await self._stack.enter_async_context(opened(recipe.make(), recipe.parallel))
         except Exception as error:  # whatever the code of another package raises
             return self._failed(error)
         return None
