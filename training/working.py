@@ -10,10 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from random import Random
 
-from sureenough.problems.linear import Equation, terms
-from sureenough.problems.problem import Task
-from sureenough.problems.remainders import Division
-from sureenough.problems.tree import Op, Tree, step, value, write
+from sureenough.problems import Division, Equation, Op, Task, Tree, step, terms, value, write
 
 HASTE = (0.15, 0.45, 0.85)
 """How often a solution skips the working of a large step; one of these is drawn for each solution."""

@@ -17,7 +17,7 @@ import pytest
 
 from sureenough.answers import grade
 from sureenough.datasets import DATASETS
-from sureenough.datasets.checks import control_character
+from sureenough.datasets.dataset import control_character
 from sureenough.datasets.load import load
 from sureenough.errors import UsageError
 from tests.bench.typed import bench

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Final
 
-from sureenough.problems.problem import Task
+from sureenough.problems import Task
 
 MOST: Final = 999
 """No intermediate result may be larger."""

@@ -21,7 +21,7 @@ from typing import NamedTuple
 from searcher.countdown import MOST, Countdown
 from searcher.trace import Trace
 
-from sureenough.problems.tree import Op, Tree, value, write
+from sureenough.problems import Op, Tree, value, write
 
 METHODS = ("depth", "best", "beam")
 HEURISTICS = {"gap": 3, "near": 2, "sum": 2, "factor": 1, "any": 1}

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Final
 
-from sureenough.problems.problem import Task
+from sureenough.problems import Task
 
 QUESTION: Final = (
     "A {0}x{0} grid has walls at {1}. What is the smallest number of steps from {2} to {3}? "
