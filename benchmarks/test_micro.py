@@ -81,7 +81,7 @@ def test_512_steps_of_512_traced_paths(benchmark: Benchmark) -> None:
 
 
 def test_a_beginning_among_512_sampled_sequences(benchmark: Benchmark) -> None:
-    """Sequences of 1,000 tokens, of which the first 900 are the same, and the phrase of a probe."""
+    """Sequences of 1,000 tokens, of which the first 900 are the same, and a few letters more."""
     rng, memory = np.random.default_rng(0), SampledTokens(TokenTexts(Letters()))
     common = rng.integers(97, 123, 900).tolist()
     sampled = [common + rng.integers(97, 123, 100).tolist() for _ in range(512)]

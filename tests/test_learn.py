@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,6 @@ import sureenough as se
 from sureenough.bench.source import Source
 from sureenough.cli import app
 from sureenough.cli.learned import LearnedStates
-from sureenough.core.probe_agreement import ProbeAgreement, ProbeRecord
 from sureenough.data import BUILTIN_POOL
 from sureenough.engines import Fake
 from sureenough.pools.learner import MOST_STATES, Learner, LearnerKey, LearnerReplica
@@ -193,7 +191,7 @@ def test_recommend_shows_what_was_learned_of_the_pools_model(tmp_path: Path) -> 
     assert [(state["model"], state["questions"]) for state in one["learned"]] == [(model, 1)]
     se.Learner(tmp_path / "empty.json").save()
     nothing = CliRunner().invoke(app, [*options, "--learn", str(tmp_path / "empty.json")])
-    assert f"Nothing is known of the confidence and the probes of {model}." in nothing.output
+    assert f"Nothing is known of the confidence of {model}." in nothing.output
     with pytest.raises(se.UsageError, match=r"learned.json does not exist: nothing was learned there yet"):
         LearnedStates(None, tmp_path / "nowhere")
     with pytest.raises(se.UsageError, match=r"learned.json is a file; --state names the folder of `serve --state`"):
@@ -211,39 +209,9 @@ def test_questions_without_differing_votes_are_not_said_to_have_taught_anything(
     assert ", after 2 questions: tail goes with agreement by +0.15 (the prior: no contested question yet) and" in line
 
 
-@pytest.mark.parametrize(
-    ("shares", "sentence"),
-    [
-        ((0.0,) * 10, "probes are right at most 2% of the time and do not vote"),
-        (
-            (0.5,) * 8 + (1.0,) * 2,
-            "probes in these tenths of a path are right at least 98% of the time and vote: 9, 10",
-        ),
-    ],
-)
-def test_sentences_say_what_was_learned_of_probes(tmp_path: Path, shares: tuple[float, ...], sentence: str) -> None:
-    known = ProbeAgreement(tuple(96 * share for share in shares), (96,) * 10, 4800.0, 96)
-    learner = se.Learner(tmp_path / "learned.json")
-    learner.merge({LearnerKey("fake", 0, "ac+probe:votes=1"): se.LearnerState(96, probes=known)})
-    learner.merge({LearnerKey("fake", 64, "sure+probe:votes=1"): se.LearnerState(96, probes=known)})
-    learner.save()
-    first, second = LearnedStates(learner.file, None).lines("fake")
-    sentence += " (paths of 50 tokens on average, 96 questions)."
-    assert first == f"Learned of fake, ac+probe:votes=1, after 96 questions: {sentence}"
-    assert second.startswith("Learned of fake, window 64, sure+probe:votes=1, after 96 questions: tail goes with")
-    assert second.endswith(f"; {sentence}")
-    shown = [one["probes"]["voting_depths"] for one in LearnedStates(learner.file, None).of("fake")]
-    assert shown == [[depth for depth, share in enumerate(shares) if share == 1.0]] * 2
-
-
-def with_probes(outcome: se.Outcome, number: int) -> se.Outcome:
-    record = ProbeRecord(20.0 + number, (number, *(0,) * 9), (5, *(0,) * 9))
-    return replace(outcome, probes=record)
-
-
 def test_replicas_learn_together_as_one_learner_would() -> None:
     shared, alone, replicas = Learner(), Learner(), [LearnerReplica(), LearnerReplica()]
-    outcomes = [with_probes(ask(None, seed=seed), seed) for seed in range(5)]
+    outcomes = [ask(None, seed=seed) for seed in range(5)]
     for number, outcome in enumerate(outcomes):
         alone.receive(KEY, outcome)
         replicas[number % 2].receive(KEY, outcome)
@@ -254,9 +222,6 @@ def test_replicas_learn_together_as_one_learner_would() -> None:
         replica.replace(shared.known())
     assert shared.state(KEY).sums == pytest.approx(alone.state(KEY).sums)
     assert learned(shared.state(KEY)) == learned(alone.state(KEY))
-    assert shared.state(KEY).probes.sums == pytest.approx(alone.state(KEY).probes.sums)
-    assert shared.state(KEY).probes.counts == alone.state(KEY).probes.counts == (5, *(0,) * 9)
-    assert shared.state(KEY).probes.typical_length == alone.state(KEY).probes.typical_length == 22.0
     assert [replica.known() for replica in replicas] == [shared.known()] * 2
     replicas[0].receive(KEY, outcomes[0])
     replicas[0].replace(shared.known())  # what was learned in the meantime is not lost

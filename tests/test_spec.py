@@ -35,10 +35,6 @@ DOCUMENTED = {
     "predictive+sc": "weigh beta runs rollouts lookahead rollout_tokens heat select max_steps",
     "mur+sc": "weigh beta runs candidates momentum scale heat line_tokens max_steps",
     "phi+sc": "weigh beta runs beams rollouts min_steps max_steps clusters share tau1 tau2",
-    "sc+probe": "weigh beta every agree votes",
-    "ac+probe": "tau weigh beta every agree votes",
-    "ddc+probe": "warmup weight gamma tau eta trust drop risk trend_window per every agree votes",
-    "sure+probe": "delta least weigh beta every agree votes",
 }
 
 

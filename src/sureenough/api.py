@@ -136,7 +136,7 @@ def answer_classes(
     recorded: Iterable[RecordedPath], kind: Kind = "math", known: Iterable[Iterable[str]] | None = None
 ) -> tuple[dict[str, Hashable], str | None]:
     """The class of every answer of these paths, and a note if the judge failed."""
-    answers = sorted(set().union(*(path.answers() for path in recorded)))
+    answers = sorted({path.answer for path in recorded if path.answer is not None})
     judge = for_question(resolve_kind(kind), None, REPLAY_LIMITS)
     return classes_or_own(judge, answers) if known is None else recorded_classes(known, judge, answers)
 

@@ -64,7 +64,7 @@ class EngineRejected(EngineError):
 
 
 class CannotExtend(EngineRejected):
-    """The engine does not continue a given beginning, which probes and searches need."""
+    """The engine does not continue a given beginning, which searches need."""
 
 
 class MissingLogprobs(EngineError):

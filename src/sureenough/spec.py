@@ -18,7 +18,7 @@ from sureenough.plugins import Named, Registry, hint
 from sureenough.strategies import SEARCHES, STRATEGIES, searching
 
 PARTS: Final = tuple(part.name for part in fields(Strategy) if part.compare and part.name != "name")
-"""The fields that make strategies differ: warmup, calibrate, stop, weigh, probe, search."""
+"""The fields that make strategies differ: warmup, calibrate, stop, weigh, search."""
 _FLAGS: Final = {"1": True, "true": True, "0": False, "false": False}
 
 

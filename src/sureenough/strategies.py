@@ -13,7 +13,6 @@ from typing import Final
 
 from sureenough.core.expected_gain import ExpectedGain
 from sureenough.core.one_sample_gate import OneSampleGate
-from sureenough.core.probing import ProbeRule
 from sureenough.core.pruning import Keep, Stratified, TwoTiers, no_gate
 from sureenough.core.search import Mur, Phi, Predictive, SearchMethod
 from sureenough.core.stop_rules import Posterior, Share, TwoLargest, Unanimous, never
@@ -96,14 +95,6 @@ STRATEGIES: Final[dict[str, Strategy]] = {
         summary="stop when more paths would gain too little; weights learn which confidence to trust",
     ),
 }
-
-for _name in ("sc", "ac", "ddc", "sure"):
-    STRATEGIES[f"{_name}+probe"] = replace(
-        STRATEGIES[_name],
-        name=f"{_name}+probe",
-        probe=ProbeRule(),
-        summary=f"{_name} whose paths are asked for their answer as they grow, and end when it stays the same",
-    )
 
 SEARCHES: Final[dict[str, SearchMethod]] = {"predictive": Predictive(), "phi": Phi(), "mur": Mur()}
 """Methods that search for a path, before the `+` of a strategy's name."""

@@ -9,9 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from sureenough.core.learning import LearnerState
-from sureenough.core.probe_agreement import ProbeAgreement
-from sureenough.pools.learner import Learner, LearnerKey
 from sureenough.server import ServerSettings
 from tests.browser.test_page import DUCKS
 from tests.browser.visit import Visit
@@ -222,30 +219,11 @@ def test_what_was_learned_is_shown_in_plain_words(browser: Browser) -> None:
         row = visit.page.locator("#learned-table .own td").all_inner_texts()
         assert row[:4] == ["recorded", "sure:delta=0", "64", "2"]
         assert all(len(cell.split(" · ")) == 2 for cell in row[4:6])
-        assert row[6] == "–", "nothing was learned of probes"
         visit.page.goto(url)
         visit.page.wait_for_selector("#learned-table td")
         assert "This run" not in visit.text("#learned")
         visit.page.set_viewport_size({"width": 390, "height": 844})
         assert visit.page.evaluate("document.documentElement.scrollWidth") <= 390
-        visit.quiet()
-        visit.page.close()
-
-
-def test_what_was_learned_of_probes_is_shown(browser: Browser, tmp_path: Path) -> None:
-    known = ProbeAgreement((0.0,) * 8 + (96.0,) * 2, (96,) * 10, 4800.0, 96)
-    learner = Learner(tmp_path / "learned.json")
-    learner.merge({LearnerKey("built-in", 0, "ac+probe:votes=1"): LearnerState(96, probes=known)})
-    learner.save()
-    with ours(ServerSettings(state=tmp_path)) as (url, _):
-        visit = Visit(browser, url)
-        visit.page.wait_for_selector("#learned-table td")
-        row = visit.page.locator("#learned-table tbody td").all_inner_texts()
-        assert (row[:4], row[6]) == (["built-in", "ac+probe:votes=1", "–", "96"], "9, 10")
-        title = visit.page.get_attribute("#learned-table tbody td:nth-child(7)", "title")
-        assert title == (
-            "Right probes by tenth of a path of 50 tokens: 2%, 2%, 2%, 2%, 2%, 2%, 2%, 2%, 98%, 98%; from 96 questions"
-        )
         visit.quiet()
         visit.page.close()
 

@@ -48,7 +48,7 @@ def ask(*words: str, given: str = "", cwd: Path | None = None, **env: str) -> su
     return sureenough("ask", *words, given=given, cwd=cwd, env=CLEAN | {"NO_COLOR": "1"} | env)
 
 
-def test_prompts_of_probes_are_paid_for(url: str) -> None:
+def test_prompts_of_searches_are_paid_for(url: str) -> None:
     words = (
         "3 + 4?",
         "--url",
@@ -56,7 +56,7 @@ def test_prompts_of_probes_are_paid_for(url: str) -> None:
         "--model",
         "tiny",
         "-s",
-        "sc+probe:every=8,agree=9",
+        "predictive+sc:rollouts=2",
         "--paths",
         "2",
         "--price-in",
@@ -66,14 +66,14 @@ def test_prompts_of_probes_are_paid_for(url: str) -> None:
     prompts = out["tokens"]["reread"], out["tokens"]["prompt"]
     assert all(prompts)
     assert out["cost"] == pytest.approx(sum(prompts) / 1e6)
-    assert re.search(r"Prompts of probes and searches: [1-9]\d\d tokens, not included either\.", ask(*words).stderr)
+    assert re.search(r"Prompts of searches: [1-9]\d\d tokens, not included either\.", ask(*words).stderr)
 
 
-def test_what_the_server_had_cached_of_the_prompts_of_probes(serve: Serve) -> None:
-    words = ("?", "--url", serve(tokens=20, cached=8), "--model", "tiny", "-s", "sc+probe:every=8,agree=9")
+def test_what_the_server_had_cached_of_the_prompts_of_searches(serve: Serve) -> None:
+    words = ("?", "--url", serve(tokens=20, cached=8), "--model", "tiny", "-s", "predictive+sc:rollouts=2")
     stderr = ask(*words, "--paths", "2").stderr
-    assert re.search(r"Prompts of probes and searches: \d+ tokens, 32 of them cached, not included either\.", stderr)
-    assert re.search(r"Of \d+ prompt tokens the server had 48 cached\.", stderr)
+    assert re.search(r"Prompts of searches: \d+ tokens, 64 of them cached, not included either\.", stderr)
+    assert re.search(r"Of \d+ prompt tokens the server had 96 cached\.", stderr)
 
 
 def test_plain_lines_in_a_pipe(url: str) -> None:

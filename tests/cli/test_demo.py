@@ -120,13 +120,6 @@ def test_a_question_with_no_server() -> None:
     assert (named.stdout, GREETING in named.stderr) == ("7\n", True)
 
 
-def test_prompts_of_paths_that_probes_end_are_billed() -> None:
-    """Whole paths report 35 tokens each; the model's tokens are letters, so that the estimate is exact."""
-    done = run("ask", "What is 17*23+5?", "-s", "sc+probe:every=16,agree=1", "--paths", "4")
-    assert "4 ended when their probes agreed" in done.stderr
-    assert "Prompt: about 140 tokens in all requests of paths, none of which was read to its end" in done.stderr
-
-
 def test_a_model_of_ones_own(tmp_path: Path) -> None:
     done = run("ask", "What is (3+4)*12-7?", "--model", str(reasoner.FILE), "-s", "sc", "--paths", "4", "--template",
                "{question}", "--max-path-tokens", "200")  # fmt: skip

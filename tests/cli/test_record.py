@@ -9,11 +9,9 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 import pytest
 
-from sureenough.bench import compare
 from sureenough.pools import Pool
 from tests.cli.recording import lines, record, rows, start_record
-from tests.engines.misbehaving import Manner, serving
-from tests.in_thread import in_thread, until
+from tests.in_thread import until
 
 
 def test_a_pool_that_replay_reads(url: str, dataset: Path, tmp_path: Path) -> None:
@@ -221,46 +219,3 @@ def test_no_server_is_exit_code_3(dataset: Path, tmp_path: Path) -> None:
     done = record("http://127.0.0.1:9/v1", dataset, tmp_path / "pool.parquet", "--parallel", "1")
     assert done.returncode == 3
     assert "no response from" in done.stderr
-
-
-def test_probes_are_recorded_and_replayed(url: str, dataset: Path, tmp_path: Path) -> None:
-    pool = tmp_path / "pool.parquet"
-    probes = ("--limit", "2", "--probes", "every=8")
-    assert record(url, dataset, pool, *probes).returncode == 0
-    for question in Pool(pool):
-        for path in question.paths:
-            assert [probe.at for probe in path.probes or ()] == [8, 16, 24, 32]
-    rows = compare(pool, ["sc", "ac+probe:every=16,agree=2"], window=8)
-    assert [row.strategy for row in rows] == ["sc", "ac+probe:every=16,agree=2"]
-    more = record(url, dataset, pool, "--paths", "9", "--limit", "2")
-    assert (more.returncode, "recorded with probes every=8, not without probes" in more.stderr) == (2, True), (
-        more.stderr
-    )
-    assert record(url, dataset, pool, *probes, "--paths", "9").returncode == 0
-    assert all(path.probes for question in Pool(pool) for path in question.paths)
-
-
-def test_probes_that_the_server_does_not_read_are_noted_and_no_path_is_lost(dataset: Path, tmp_path: Path) -> None:
-    pool, more = tmp_path / "pool.parquet", ("--limit", "2", "--probes", "every=8", "--paths", "2")
-    at_once = "Note: the server read fewer tokens than probes sent: its chat template changes the beginning of a reply"
-    with in_thread(serving(Manner(tokens=40, extends="drops"))) as server:
-        for dry in ("--dry-run",), ():
-            done = record(server.url, dataset, pool, *more, *dry)
-            assert (done.returncode, done.stderr.count(at_once)) == (0, 1), done.stderr
-    assert "Note: 4 of 4 paths have probes that are not about them. Replay the pool without +probe" in done.stderr
-    assert [len(question.paths) for question in Pool(pool)] == [2, 2]
-
-
-def test_a_dry_run_counts_the_prompts_of_probes(url: str, dataset: Path, tmp_path: Path) -> None:
-    words = ("--limit", "1", "--paths", "1", "--dry-run")
-    plain = record(url, dataset, tmp_path / "pool.parquet", *words).stdout
-    probed = record(url, dataset, tmp_path / "pool.parquet", *words, "--probes", "every=8").stdout
-    assert "and 9 prompt tokens" in plain
-    assert "and 9 prompt tokens" not in probed
-    assert "Note" not in probed
-
-
-@pytest.mark.parametrize("probes", ["64", "every", "every=0", "each=64", f"every={'9' * 5000}"])
-def test_probes_that_cannot_be_read(url: str, dataset: Path, tmp_path: Path, probes: str) -> None:
-    done = record(url, dataset, tmp_path / "pool.parquet", "--probes", probes)
-    assert (done.returncode, "such as --probes every=64" in done.stderr) == (2, True)

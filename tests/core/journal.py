@@ -17,8 +17,6 @@ from sureenough.core.events import (
     Expired,
     Extend,
     Extended,
-    Probe,
-    Probed,
     Regrouped,
     Sampled,
     Start,
@@ -42,11 +40,6 @@ def say(thing: Event | Action) -> str:
             return f"start {path}"
         case Cancel(path, fate):
             return f"cancel {path} ({fate})"
-        case Probe(path, tokens, limit):
-            return f"probe {path} after {tokens} tokens, in at most {limit}"
-        case Probed(path, reply):
-            hedged = ", hedging" if reply.hedged else ""
-            return f"path {path} would answer {reply.answer}{hedged} ({reply.tokens} tokens)"
         case Extend(path, branch, beginning, limits):
             stop = "" if limits.stop is None else f" or {limits.stop!r}"
             rule = f"in at most {limits.max_tokens} tokens{stop} at T {limits.temperature:g}"

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from sureenough.core.events import Ended, Fate, Probed, Token, Tokens
+from sureenough.core.events import Ended, Fate, Token, Tokens
 from sureenough.core.options import RunOptions
-from sureenough.core.probing import ProbeReply
 from sureenough.core.session import Session
 from sureenough.core.strategy import Strategy
 from sureenough.strategies import STRATEGIES
@@ -22,10 +21,6 @@ NEVER = STRATEGIES["sc"].stop
 
 def grew(path: int, *confs: float) -> Tokens:
     return Tokens(path, [Token("x", 0.5, conf) for conf in confs])
-
-
-def probed(path: int, answer: str | None = "a", tokens: int = 3, *, hedged: bool = False) -> Probed:
-    return Probed(path, ProbeReply(answer, tokens, hedged))
 
 
 def ended(path: int, answer: str | None = "a", fate: Fate = Fate.KEPT) -> Ended:

@@ -181,7 +181,6 @@ def test_no_option_of_a_search_hides_one_of_a_vote() -> None:
     [
         ("phi", r"name the strategy that votes on them too, such as phi\+sc"),
         ("phi+ddc", r"phi\+ddc prunes paths as they grow"),
-        ("predictive+sure+probe", "probes paths as they grow"),
         ("phi+phi+sc", r"phi\+phi\+sc names two searches"),
         ("predictive+phi+sc:beams=2", r"predictive\+phi\+sc names two searches"),
         ("phi+predictive+phi+sc", "unknown strategy 'predictive"),

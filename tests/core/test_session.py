@@ -22,20 +22,14 @@ from sureenough.core.events import (
     Tokens,
     path_seed,
 )
-from sureenough.core.learning import LearnerState
 from sureenough.core.options import RunOptions
-from sureenough.core.probe_agreement import ProbeAgreement
-from sureenough.core.probing import ProbeRule
 from sureenough.core.session import Session
 from sureenough.core.strategy import Strategy
 from sureenough.errors import ProtocolError, UsageError
 from sureenough.strategies import STRATEGIES
 from tests.core.journal import journal
-from tests.core.making import ddc, ended, grew, probed, session
+from tests.core.making import ddc, ended, grew, session
 
-AC_PROBE = replace(STRATEGIES["ac+probe"], probe=ProbeRule(every=2, agree=2))
-RELIABLE = LearnerState(498, probes=ProbeAgreement((498.0,) * 10, (498,) * 10, 4980.0, 498))
-VOTING_PROBES = replace(STRATEGIES["ac+probe"], probe=ProbeRule(every=2, agree=9, votes=True, state=RELIABLE))
 GOLDEN = Path(__file__).parent.parent / "golden"
 
 
@@ -70,69 +64,6 @@ JOURNALS: dict[str, tuple[Callable[[], Session], list[Event]]] = {
             ended(2, "b"),
             grew(3, 7, 7),
             ended(3, "b"),
-        ],
-    ),
-    "ac-ends-paths-by-their-probes": (
-        lambda: Session(AC_PROBE, RunOptions(paths=6, window=2, parallel=2)),
-        [
-            grew(0, 5),
-            grew(0, 5, 5),  # the third token waits for the probe after the second
-            grew(1, 5, 5),  # it may end here
-            grew(1, 5),
-            ended(0, "b"),  # waits, too
-            probed(1, "a"),
-            probed(0, "a"),  # the third token and the end follow
-            grew(1, 5, 5),
-            probed(1, "a"),
-            grew(2, 5, 5, 5, 5, 5),
-            probed(2, "a"),
-            probed(2, "a"),  # two tokens and a probe later, with a token too many
-            grew(3, 5, 5, 5),
-            probed(3, None, 24),
-            grew(3, 5),
-            grew(4, 5, 5, 5),
-            ended(3, "a"),  # where it would have been probed
-            probed(4, "a", hedged=True),
-            grew(4, 5, 5),
-            probed(4, "a"),
-            ended(4, "a"),
-            grew(5, 5, 5, 5),
-            Expired("interrupted"),
-            probed(5, None, 2),
-        ],
-    ),
-    "ddc-probes-its-warm-up-and-prunes": (
-        lambda: Session(ddc(probe=ProbeRule(2, 1)), RunOptions(paths=5, window=2, parallel=2)),
-        [
-            grew(0, 6, 7, 6),
-            grew(1, 6, 6, 5),
-            probed(0, "a"),
-            probed(1, None),
-            ended(1, "b"),
-            grew(2, 1, 1, 1),  # pruned where it would have been probed
-            grew(3, 6, 7, 1, 1),  # a probe before the token at which it would be pruned
-            probed(3, "a"),
-        ],
-    ),
-    "ac-stops-by-probes-while-all-paths-run": (
-        lambda: Session(VOTING_PROBES, RunOptions(paths=9, window=2, parallel=5)),
-        [
-            grew(0, 5, 5, 5),
-            probed(0, "b"),
-            *(event for path in (1, 2, 3) for event in (grew(path, 5, 5, 5), probed(path, "a"))),
-            ended(3, "a"),  # before its turn: it votes in full until it is counted, and another takes its place
-            grew(2, 5, 5),
-            probed(2, "a", hedged=True),  # takes its vote back
-            grew(4, 5, 5, 5),
-            probed(4, "a"),
-            grew(0, 5, 5),
-            probed(0, "a"),  # it has changed its mind, but path 2 holds back the votes after it
-            grew(1, 5, 5),
-            grew(2, 5, 5, 5),  # one token more than the probe needs
-            probed(2, "a"),
-            probed(1, None, 2),
-            grew(4, 5),
-            ended(4, "b"),
         ],
     ),
     "late-and-duplicate-events": (

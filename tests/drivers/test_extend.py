@@ -36,9 +36,7 @@ def test_parts_are_written_without_a_pass_over_the_journal_for_each(
         for question in QUESTIONS:
             journal.add(question.id, RecordedPath("1", [0.5], [9.0], number=0))
         monkeypatch.setattr(JournalPaths, "__iter__", counted)
-        write_recorded_pool(
-            tmp_path / "pool", QUESTIONS, journal, info(), None, rows_per_part=1, keep_text=False, keep_probes=False
-        )
+        write_recorded_pool(tmp_path / "pool", QUESTIONS, journal, info(), None, rows_per_part=1, keep_text=False)
     parts = Pool(tmp_path / "pool").parts
     assert [list(part.info().more["prompts"]) for part in parts] == [[question.id] for question in QUESTIONS]
     assert passes <= 1

@@ -1,10 +1,8 @@
-"""What displays see of searches and probes: the tree of branches, replies to probes, votes of paths that run."""
+"""What displays see of searches: the tree of branches."""
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Iterable
 from contextlib import aclosing
 from itertools import accumulate
 from typing import Any
@@ -13,7 +11,6 @@ import pytest
 
 from sureenough.core.events import Adopt, Extend, Extended, Sampled, Token
 from sureenough.core.search import Growth, SampleLimits
-from sureenough.drivers.probes import BOX
 from sureenough.drivers.run_log import RunView
 from sureenough.drivers.run_log_files import read_log, save_log
 from sureenough.drivers.run_log_writer import RunLogWriter
@@ -22,10 +19,8 @@ from sureenough.drivers.transcripts import WinnerTranscript
 from sureenough.engines import Chunk, Fake, Prompt
 from sureenough.engines.fake import Step
 from sureenough.engines.requests import ExtendOptions, TokenStream, as_chunk
-from sureenough.spec import resolve
-from tests.core.probing import known
 from tests.core.searching import line
-from tests.drivers.test_live import LONG, go
+from tests.drivers.test_live import go
 from tests.drivers.test_search import searching
 
 LIMITS = SampleLimits(9, 1.0)
@@ -99,49 +94,6 @@ def test_the_log_has_the_tree_of_every_search(tmp_path: Any) -> None:
         used = [branch for branch in branches if branch["used"]]
         assert [branch["round"] for branch in used] in ([0], [0, 1]), "the first rollout may hold the whole path"
         assert sum(branch["tokens"] for branch in branches) == (out.tokens.search + out.tokens.kept) // 2
-
-
-def letters(text: str) -> list[Token]:
-    return [Token(letter, 0.5, 10.0) for letter in text]
-
-
-def endless(answers: str = "7") -> Fake:
-    """Paths that think without an end, and give these answers to probes."""
-
-    def script(seed: int) -> Iterable[Step]:
-        return [letters("x" * 9), LONG]
-
-    return Fake(script, lambda beginning, seed: [letters(f"{answers[seed % len(answers)]}}}")])
-
-
-def test_a_run_that_ends_by_probes_has_a_log_and_a_text() -> None:
-    log, transcript = RunLogWriter({"question": "?"}, interval=0.0), WinnerTranscript()
-    engine = endless()
-    strategy = resolve("ac+probe:every=8,votes=1").with_state(known(0.99))
-    out = go(engine, strategy, observers=[log, transcript], parallel=8)
-    log.end(out)
-    assert (out.answer, out.reason, out.counted, engine.running) == ("7", "settled", 0, 0)
-    assert out.tokens.total == out.tokens.discarded + out.tokens.overrun + out.tokens.probe
-    assert not [note for note in out.notes if "observer" in note]
-    winner = transcript.of("7")
-    assert winner is not None
-    assert winner.text == "x" * 9 + BOX + "7}"
-    view = RunView()
-    for written in log.lines:
-        view.apply(json.loads(written))
-    assert [tuple(probe) for probe in view.paths[0]["probes"]] == [(8, "7", False)]
-    assert view.summary["votes"][0][0] == 0
-    assert view.answer(0) == "7", "though the path has no answer of its own"
-    assert view.paths[0]["vote"] == 0
-
-
-def test_a_path_that_its_probes_ended_has_a_text() -> None:
-    transcript = WinnerTranscript()
-    out = go(endless(), "ac+probe:every=8,agree=1", observers=[transcript])
-    assert (out.answer, out.ended_by_probe) == ("7", 4)
-    winner = transcript.of("7")
-    assert winner is not None
-    assert winner.text.endswith(BOX + "7}")
 
 
 class StopsBeforeLineFeeds(Fake):

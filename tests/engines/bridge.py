@@ -35,9 +35,6 @@ class Bridge(Engine):
     ) -> AsyncGenerator[Sequence[Token], None]:
         return self._passed_on(self._engine.extend(prompt, beginning, options, seed=seed))
 
-    def opens_thinking(self, prompt: Prompt) -> bool:
-        return bool(self._engine.opens_thinking(prompt))
-
     async def _passed_on(self, chunks: AsyncGenerator[Any, None]) -> AsyncGenerator[Sequence[Token], None]:
         steps: list[asyncio.Task[Any] | None] = []
         try:

@@ -54,31 +54,30 @@ def test_a_completion_server_receives_it_after_the_prompt() -> None:
 
 @pytest.mark.parametrize(("confidence", "candidates"), [(True, 20), (False, 1)])
 def test_candidates_are_requested_only_if_confidence_is_read(confidence: bool, candidates: int) -> None:
-    limits = replace(GREEDY, confidence=confidence)
+    limits = replace(GREEDY, stop=(), confidence=confidence)
     server, text = extended(Manner(), limits=limits)
     assert (server.requests[0]["logprobs"], server.requests[0]["top_logprobs"]) == (True, candidates)
     assert extended(Manner(), limits=limits, chat=False)[0].requests[0]["logprobs"] == candidates
-    assert text == extended(Manner())[1]
+    assert text == extended(Manner(), limits=replace(GREEDY, stop=()))[1]
 
 
 def test_lines_have_candidates_until_a_server_says_what_ended_them() -> None:
     """Else only the candidates of the last token may show it."""
 
-    async def use(manner: Manner, limits: ExtendOptions) -> list[int]:
+    async def use(manner: Manner) -> list[int]:
+        limits = replace(LINE, confidence=False)
         async with serving(manner) as server, OpenAI(server.url, "tiny").open(parallel=1) as engine:
             for _ in range(2):
                 async with aclosing(engine.extend(Prompt.user("?"), "so ", limits, seed=5)) as chunks:
                     assert [chunk async for chunk in chunks]
             return [body["top_logprobs"] for body in server.requests]
 
-    def requested(manner: Manner, **changes: Any) -> list[int]:
-        limits = replace(LINE, confidence=False, **changes)
-        return asyncio.run(asyncio.wait_for(use(manner, limits), timeout=30))
+    def requested(manner: Manner) -> list[int]:
+        return asyncio.run(asyncio.wait_for(use(manner), timeout=30))
 
-    assert requested(Manner()) == [1, 1], "what follows does not depend on it"
-    assert requested(Manner(), goes_on=True) == [5, 5]
-    assert requested(Manner(stop_reason="\n"), goes_on=True) == [5, 1]
-    assert requested(Manner(stop_reason=7), goes_on=True) == [5, 1]
+    assert requested(Manner()) == [5, 5]
+    assert requested(Manner(stop_reason="\n")) == [5, 1]
+    assert requested(Manner(stop_reason=7)) == [5, 1]
 
 
 def test_odd_log_probabilities_do_not_break_a_continuation() -> None:
@@ -206,18 +205,6 @@ def test_reasoning_that_goes_on_gets_no_tag_of_its_own() -> None:
     assert "<think>" in extended(Manner(reasoning=True), "")[1]
 
 
-@pytest.mark.parametrize(
-    ("chat", "text", "opens"), [(False, "? <think>\n", True), (False, "?", False), (True, "<think>", False)]
-)
-def test_a_plain_prompt_may_open_the_thinking(chat: bool, text: str, opens: bool) -> None:
-    async def use() -> bool:
-        servers = [OpenAI(f"http://localhost:{port}/v1", "tiny", chat=chat) for port in (8001, 8002)]
-        async with LoadBalancer(servers).open(parallel=1) as ready:
-            return SharedEngine(ready).opens_thinking(Prompt.user(text))
-
-    assert asyncio.run(use()) is opens
-
-
 @pytest.mark.parametrize(("limits", "ends"), [(ExtendOptions(max_tokens=60), True), (LINE, False)])
 def test_a_stop_text_does_not_end_the_reasoning(limits: ExtendOptions, ends: bool) -> None:
     _, text = extended(Manner(reasoning=True, tokens=40), "", limits)
@@ -227,7 +214,6 @@ def test_a_stop_text_does_not_end_the_reasoning(limits: ExtendOptions, ends: boo
 
 @pytest.mark.parametrize("own", ["END", ["END"], ["}", "END"]])
 def test_the_stop_texts_of_the_engine_apply_to_continuations(own: str | list[str]) -> None:
-    assert extended(Manner(), extra={"stop": own})[0].requests[0]["stop"] == ["}", "END"]
     plain = extended(Manner(), limits=ExtendOptions(max_tokens=3), extra={"stop": own})
     assert plain[0].requests[0]["stop"] == own
 
@@ -235,10 +221,9 @@ def test_the_stop_texts_of_the_engine_apply_to_continuations(own: str | list[str
 @pytest.mark.parametrize("none", [{}, {"stop": []}, {"stop": None}])
 def test_a_line_that_goes_on_may_end_at_its_own_stop_text_only(none: dict[str, Any]) -> None:
     """Else it would not be known whether the path ends with it."""
-    line = replace(LINE, goes_on=True)
-    assert extended(Manner(), limits=line, extra=none)[0].requests[0]["stop"] == ["\n"]
+    assert extended(Manner(), limits=LINE, extra=none)[0].requests[0]["stop"] == ["\n"]
     with pytest.raises(UsageError, match=r"stop=\['END'\] cannot be combined with a search that samples line by line"):
-        extended(Manner(), limits=line, extra={"stop": ["END"]})
+        extended(Manner(), limits=LINE, extra={"stop": ["END"]})
 
 
 def test_an_engine_that_several_runs_share_extends() -> None:

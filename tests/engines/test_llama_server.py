@@ -50,7 +50,7 @@ def test_every_check_of_the_doctor_passes() -> None:
     assert "continued as the unbroken path" in checks["extend"]["found"]
 
 
-@pytest.mark.parametrize("strategy", ["sc", "ac", "ddc:warmup=4", "deepconf-low:warmup=4", "sure", "sure+probe"])
+@pytest.mark.parametrize("strategy", ["sc", "ac", "ddc:warmup=4", "deepconf-low:warmup=4", "sure"])
 def test_ask_answers(strategy: str) -> None:
     done = sureenough("ask", QUESTION, *SERVER, "-s", strategy, "--paths", "16", "--window", "8", "--json")
     assert done.returncode == 0, done.stderr

@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sureenough.drivers.probes import GrowingText
 from sureenough.engines.openai import sse
 from sureenough.engines.openai.errors import StreamError
 from sureenough.engines.openai.logprobs import RepeatCounter
@@ -154,16 +153,6 @@ def test_14_15_text_without_log_probabilities_counts_against_the_limit() -> None
     assert (parser.full, parser.finish, parser.tokens, tokens) == (True, "length", 100, 100)
     assert text == "a" + "x" * 99
     assert parser.last().estimated
-
-
-def test_pieces_of_text_that_are_read_together_stay_apart() -> None:
-    """What a probe continues must not depend on how the network cuts a reply."""
-    chunk = ReplyParser(20, signals=False).feed(stream_body(*map(text_event, ["a ", "b ", "c"])))
-    assert chunk is not None
-    assert (chunk.text, chunk.unread, chunk.pieces) == ("a b c", 3, ["a ", "b ", "c"])
-    text = GrowingText()
-    text.add(chunk)
-    assert text.until(2) == "a b "
 
 
 def test_14_15_a_token_that_comes_after_its_text_counts_once() -> None:

@@ -111,17 +111,6 @@ def test_prompts_have_their_own_sequences() -> None:
     assert found(memory, "ab", [9]) == [AB]
 
 
-def test_a_path_is_found_while_it_grows() -> None:
-    memory = remembering()
-    path = memory.begin(PROMPT, ())
-    memory.keep(PROMPT, path)
-    assert found(memory, "ab") == [AB]
-    for grown in ("a", "b", "c", "a", "b"):
-        assert path.add(list(grown.encode())) == [grown]
-        assert found(memory, "abcab"[: len(path.ids)] + PHRASE) == [*path.ids, *ids_of(PHRASE)]
-    assert found(memory, "ab" + PHRASE) == [*b"ab", *ids_of(PHRASE)], "a probe of a place that it has passed"
-
-
 def test_the_token_that_ended_a_path_is_not_part_of_a_beginning() -> None:
     memory = remembering([*b"ab", SPECIAL], [ord("x"), SPECIAL, *b"ab"])
     assert found(memory, "ab" + PHRASE) == [*b"ab", *ids_of(PHRASE)]

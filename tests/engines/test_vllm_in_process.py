@@ -129,18 +129,6 @@ def test_a_search_continues_the_ids_that_were_sampled(spec: str, monkeypatch: py
     assert any(beginning for beginning, _ in requests)
 
 
-def test_a_probe_continues_the_ids_of_its_path(monkeypatch: pytest.MonkeyPatch) -> None:
-    requests = sent(monkeypatch)
-    out = bounded(se.aask(PROMPT, engine(), "sc+probe:every=8,agree=9", paths=2, parallel=2))
-    paths = [sampled for beginning, sampled in requests if not beginning]
-    probes = [beginning for beginning, _ in requests if beginning]
-    assert (len(paths), out.failed) == (2, 0)
-    assert probes
-    places = range(8, 60, 8)
-    for beginning in probes:
-        assert any(path[:place] == beginning[:place] for path in paths for place in places)
-
-
 def sent(monkeypatch: pytest.MonkeyPatch) -> list[tuple[list[int], list[int]]]:
     """The ids of every beginning that vLLM receives from now on, and those that it samples after it."""
     vllm = engine()._engine

@@ -52,7 +52,7 @@ def test_the_rest_of_a_path_has_its_tags_where_the_model_wrote_them(beginning: s
     options = ExtendOptions(max_tokens=200, stop=stop, temperature=1.0)
     pairs = asyncio.run(asyncio.wait_for(both(beginning, options, range(8)), timeout=240))
     for apart, plain in pairs:
-        unclosed = not stop and is_thinking(beginning + plain, opened=False)
+        unclosed = not stop and is_thinking(beginning + plain)
         assert apart == plain + UNCLOSED * unclosed
     assert any("</think>" in plain for _, plain in pairs)
 

@@ -17,7 +17,6 @@ from searcher.evaluate import choose  # noqa: E402
 from searcher.files import Sampled, load_paths  # noqa: E402
 from searcher.model import Searcher, Size  # noqa: E402
 from searcher.muon import Muon, orthogonal  # noqa: E402
-from searcher.probe import OPENING, ROOM, read  # noqa: E402
 from searcher.record import Part, record  # noqa: E402
 from searcher.record import options as record_options  # noqa: E402
 from searcher.sampler import Sampler  # noqa: E402
@@ -70,38 +69,6 @@ def test_low_temperature_takes_the_most_likely_token() -> None:
     model = small_model()
     paths = list(Sampler(model, slots=6, longest=60).sample(PROMPTS[:1], [6], [1e-4]))
     assert len({path.text for path in paths}) == 1
-
-
-def most_likely(model: Searcher, tokens: list[int], many: int) -> list[int]:
-    """The most likely tokens after these, by a pass over the whole text for each."""
-    own = list(tokens)
-    with torch.no_grad():
-        for _ in range(many):
-            own.append(int(model(torch.tensor([own]))[0, -1].argmax()))
-    return own[len(tokens) :]
-
-
-def test_probes_read_the_path_so_far_and_leave_it_alone() -> None:
-    model = small_model()
-    sampler = Sampler(model, slots=3, longest=120, chunk=16)
-    paths = list(sampler.sample(PROMPTS, [2] * 3, [1.0] * 3, seed=1, probed=True))
-    plain = list(Sampler(model, slots=3, longest=120, chunk=16).sample(PROMPTS, [2] * 3, [1.0] * 3, seed=1))
-    assert [path.text for path in paths] == [path.text for path in plain]
-    for path in paths:
-        assert [probe.at for probe in path.probes] == list(range(16, len(path.conf), 16))
-        for at, answer, tokens in path.probes:
-            begun = [*PROMPTS[path.question], *path.text[:at], *OPENING]
-            if len(begun) + ROOM >= 120:
-                assert (answer, tokens) == (None, 0)
-            elif len(path.text) >= len(path.conf) - 1:
-                assert (answer, tokens) == read(most_likely(model, begun, ROOM))
-    assert sum(probe.tokens > 0 for path in paths for probe in path.probes) > 9
-
-
-def test_an_answer_ends_with_its_box() -> None:
-    assert read([*b"87}.\n123"]) == (87, 3)
-    assert read([*b"8x}.\n123"]) == (None, 3)
-    assert read([*b"1234567", CLOSE]) == (None, 8)
 
 
 def test_no_question_is_begun_when_the_time_is_over() -> None:

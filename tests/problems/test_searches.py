@@ -16,7 +16,7 @@ from random import Random
 import numpy as np
 import pytest
 from searcher import corpus, countdown, countdown_traces, grid, grid_traces, job, pool
-from searcher.files import Probed, Sampled, load_paths, load_weights, save_paths, save_weights
+from searcher.files import Sampled, load_paths, load_weights, save_paths, save_weights
 from searcher.problems import LEVELS
 from searcher.sample import drawn, write_sample
 from searcher.trace import GIVEN_UP, LONGEST
@@ -171,13 +171,12 @@ def test_processes_give_the_rows_that_their_seeds_name() -> None:
 def test_paths_come_back_from_their_file(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     paths = [
-        Sampled(i // 2, i % 2, b"x" * (n - 1), rng.random(n).astype("f2"), rng.random(n).astype("f2") * 9, bool(i % 3),
-                [Probed(64, 87, 3), Probed(128, None, 8)] if i == 2 else [])
+        Sampled(i // 2, i % 2, b"x" * (n - 1), rng.random(n).astype("f2"), rng.random(n).astype("f2") * 9, bool(i % 3))
         for i, n in enumerate((1, 7, 300))
     ]  # fmt: skip
     save_paths(tmp_path / "paths.xz", paths)
     for path, again in zip(paths, load_paths(tmp_path / "paths.xz"), strict=True):
-        assert (*path[:3], path.finished, path.probes) == again[:3] + again[5:]
+        assert (*path[:3], path.finished) == again[:3] + again[5:]
         assert (path.peak == again.peak).all()
         assert (path.conf == again.conf).all()
 
@@ -191,9 +190,8 @@ def made_pool(folder: Path, *words: str) -> Pool:
     listed = [[f"{COLLECTIONS[q % 3]}-{q}", "?", "7", 1 + q % 5] for q in range(12)]
     (folder / "pool-questions.json").write_text(json.dumps(listed))
     (folder / "temperature.json").write_text('{"temperature": 0.8, "top_p": 0.95, "scan": {}}')
-    probes = [Probed(64, 64, 3), Probed(128, 128, 3)]
     paths = [
-        Sampled(q, n, rb"x \boxed{%d}." % (7 + n), rng.random(150), rng.random(150), n < 2, probes)
+        Sampled(q, n, rb"x \boxed{%d}." % (7 + n), rng.random(150), rng.random(150), n < 2)
         for q in range(12)
         for n in range(3)
     ]
@@ -205,12 +203,11 @@ def made_pool(folder: Path, *words: str) -> Pool:
     return Pool(folder / "made.parquet")
 
 
-def test_a_pool_is_made_of_sampled_paths_and_their_probes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_pool_is_made_of_sampled_paths(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     questions = list(made_pool(tmp_path, "--half", "test"))
     assert "6 questions, 18 paths" in capsys.readouterr().out
     assert [question.id for question in questions] == [f"{COLLECTIONS[q % 3]}-{q}" for q in range(1, 12, 2)]
     assert [path.answer for path in questions[0].paths] == ["7", "8", None], "a path that did not finish has no answer"
-    assert [(one.at, one.reply.answer) for one in questions[3].paths[1].probes or ()] == [(64, "64"), (128, "128")]
 
 
 DAMAGES: dict[str, Callable[[bytes], bytes]] = {
@@ -271,7 +268,7 @@ def test_a_sample_has_whole_questions_of_both_collections_and_fits(tmp_path: Pat
     questions = list(Pool(sample))
     assert 2 <= len(questions) == number < 12
     assert {question.id.partition("-")[0] for question in questions} == {"countdown", "grid"}
-    assert all(len(question.paths) == 3 and question.paths[0].probes for question in questions)
+    assert all(len(question.paths) == 3 for question in questions)
     ids = [question.id for question in source]
     assert drawn(ids, 1) == drawn(ids, 1) != drawn(ids, 2)
     assert sorted(drawn(ids, 1)) == sorted(ids)

@@ -12,12 +12,11 @@ from hypothesis import strategies as st
 from sureenough.core.learning import LearnerState
 from sureenough.core.options import RunOptions
 from sureenough.core.outcome import Outcome
-from sureenough.core.probing import ProbeReply, ProbeRule
 from sureenough.core.strategy import Strategy
 from sureenough.drivers.fast_replay import fast_replay
 from sureenough.drivers.lockstep import lockstep
 from sureenough.drivers.replay import replay
-from sureenough.pools import RecordedPath, RecordedProbe
+from sureenough.pools import RecordedPath
 from sureenough.strategies import STRATEGIES
 from tests.requirements import examples
 
@@ -33,14 +32,9 @@ def questions(draw: st.DrawFn) -> list[RecordedPath]:
     for length in lengths:
         answer = rng.choice(["a", "b", "c", ""])
         conf = np.round(rng.normal(8, 2, length), grid)
-        probes = tuple(RecordedProbe(at, _reply(rng)) for at in range(1, length))
         peak, certainty = np.round(rng.random(length), grid + 1), round(rng.random() * 9, grid)
-        paths.append(RecordedPath(str(answer) or None, peak, conf, probes=probes, mean_certainty=certainty))
+        paths.append(RecordedPath(str(answer) or None, peak, conf, mean_certainty=certainty))
     return paths
-
-
-def _reply(rng: np.random.Generator) -> ProbeReply:
-    return ProbeReply(str(rng.choice(["a", "a", "b", ""])) or None, int(rng.integers(0, 5)), bool(rng.random() < 0.1))
 
 
 @st.composite
@@ -50,8 +44,6 @@ def strategies(draw: st.DrawFn, most: int) -> Strategy:
     if strategy.state is not None:
         sums = draw(st.tuples(st.floats(-9, 9), st.floats(-9, 9)))
         strategy = strategy.with_state(LearnerState(9, sums, (9, 9)))
-    if strategy.probe is not None:
-        strategy = replace(strategy, probe=ProbeRule(draw(st.integers(1, 12)), draw(st.integers(1, 4))))
     warmup = draw(st.integers(1, max(1, min(most, 6))))
     return replace(strategy, warmup=warmup) if strategy.warmup else strategy
 
@@ -89,10 +81,9 @@ def test_the_budget_holds_and_every_token_has_one_bucket(
     assert out.started <= sizes["paths"]
     assert sizes["max_tokens"] is None or out.tokens.total <= sizes["max_tokens"]
     assert out.tokens.failed == out.tokens.overrun == 0
-    assert out.tokens.total - out.tokens.probe <= sum(path.tokens for path in paths)
-    assert (out.tokens.probe == out.ended_by_probe == 0) or strategy.probe is not None
+    assert out.tokens.total <= sum(path.tokens for path in paths)
     assert out.pruned == sum(out.tiers.values())
-    assert out.steps <= out.tokens.total - out.tokens.probe
+    assert out.steps <= out.tokens.total
     assert out.answer is None or out.answer in out.votes
 
 

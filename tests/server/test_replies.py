@@ -48,7 +48,7 @@ def test_14_9_a_negative_count_of_prompt_tokens_is_not_reported() -> None:
     assert consensus_details(RunResult(out, None))["tokens"]["prompt"] == 0
 
 
-def test_prompts_of_probes_are_reported() -> None:
+def test_prompts_of_searches_are_reported() -> None:
     out = replace(OUT, tokens=replace(OUT.tokens, prompt=10, reread=30, cached=25, reread_cached=17))
     assert usage(out)["prompt_tokens"] == 40
     tokens = consensus_details(RunResult(out, None))["tokens"]

@@ -29,8 +29,8 @@ LEARNED = 1 << 15
 """Added to the tokens that are learned."""
 SHARES = (1.0, 1.5, 1.5, 2.0, 2.0)
 """The share of each level's documents."""
-GRIDS, INSTRUCTED, PROBED = 0.35, 0.1, 0.08
-"""The shares of documents about grids, of questions that end with the usual instruction, and of probes."""
+GRIDS, INSTRUCTED, CUT = 0.35, 0.1, 0.08
+"""The shares of documents about grids, of questions that end with the usual instruction, and of cut searches."""
 INSTRUCTION = "\n\nPlease reason step by step, and put your final answer within \\boxed{}."
 HELD_OUT_SEEDS, HELD_OUT = (0, 9001, 9002, 9003), 60
 """Problems of these seeds, so many per level, are never trained on."""
@@ -47,14 +47,14 @@ class Document(NamedTuple):
 
 
 def write_document(rng: Random, held_out: frozenset[str] = frozenset()) -> Document:
-    """A problem and a search. A probed one is cut somewhere, and only the answer at that point is learned."""
+    """A problem and a search. Some are cut somewhere, and only the answer at that point is learned."""
     level = rng.choices(LEVELS, SHARES)[0]
     question, trace = _grid(rng, level) if rng.random() < GRIDS else _countdown(rng, level)
     if question in held_out:
         return write_document(rng, held_out)
     prompt = prompt_tokens(question + (INSTRUCTION if rng.random() < INSTRUCTED else ""))
     text, skipped = trace.text, 0
-    if rng.random() < PROBED and trace.improved:
+    if rng.random() < CUT and trace.improved:
         begun, answer = trace.cut(rng)
         text, skipped = begun + answer, len(begun) + answer.index("{") + 1
     tokens = [*prompt, *text.encode(), CLOSE]

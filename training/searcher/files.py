@@ -21,14 +21,6 @@ PIECE = 15 << 20
 Array = npt.NDArray[Any]
 
 
-class Probed(NamedTuple):
-    """What a path would have answered after so many of its tokens."""
-
-    at: int
-    answer: int | None
-    tokens: int  # generated for it
-
-
 class Sampled(NamedTuple):
     """A sampled path: one byte per token, and two signals per token; the last token of a finished path has no text."""
 
@@ -38,7 +30,6 @@ class Sampled(NamedTuple):
     peak: Array
     conf: Array
     finished: bool
-    probes: list[Probed]
 
 
 def save_weights(tensors: dict[str, Any], config: dict[str, Any], folder: Path) -> None:
@@ -86,11 +77,6 @@ def save_paths(file: Path, paths: Iterable[Sampled]) -> None:
         "text": np.frombuffer(b"".join(path.text for path in paths), np.uint8),
         "peak": signals[0].view(np.uint8).reshape(-1, 2).T,
         "conf": signals[1].view(np.uint8).reshape(-1, 2).T,
-        "probed": np.array([len(path.probes) for path in paths], np.int32),
-        "probes": np.array(
-            [(at, -1 if answer is None else answer, tokens) for path in paths for at, answer, tokens in path.probes],
-            np.int32,
-        ).reshape(-1, 3).T,
     }  # fmt: skip
     buffer = io.BytesIO()
     np.savez(buffer, **arrays)  # type: ignore[arg-type]
@@ -105,9 +91,9 @@ def load_paths(file: Path) -> Iterator[Sampled]:
         with np.load(io.BytesIO(lzma.decompress(file.read_bytes()))) as whole:
             arrays = dict(whole)
         peak, conf = (np.ascontiguousarray(arrays[name].T).view(np.float16).ravel() for name in ("peak", "conf"))
-        text, probes = arrays["text"].tobytes(), arrays["probes"].T.tolist()
-        sizes = [(len(peak), "tokens"), (len(conf), "tokens"), (len(text), "bytes"), (len(probes), "probed")]
-        names = ("question", "number", "tokens", "bytes", "probed", "finished")
+        text = arrays["text"].tobytes()
+        sizes = [(len(peak), "tokens"), (len(conf), "tokens"), (len(text), "bytes")]
+        names = ("question", "number", "tokens", "bytes", "finished")
         columns = [arrays[name].tolist() for name in names]
         if len(set(map(len, columns))) > 1 or any(size != arrays[name].sum() for size, name in sizes):
             raise ValueError("its parts do not belong together")
@@ -115,9 +101,8 @@ def load_paths(file: Path) -> Iterator[Sampled]:
         raise ValueError(
             f"{file} is damaged ({error}): copy it again, or remove it and let record.py sample its questions again"
         ) from None
-    at = letter = probe = 0
-    for question, number, tokens, letters, probed, finished in zip(*columns, strict=True):
+    at = letter = 0
+    for question, number, tokens, letters, finished in zip(*columns, strict=True):
         words, own_peak, own_conf = text[letter : letter + letters], peak[at : at + tokens], conf[at : at + tokens]
-        own = [Probed(place, None if answer < 0 else answer, n) for place, answer, n in probes[probe : probe + probed]]
-        yield Sampled(question, number, words, own_peak, own_conf, finished, own)
-        at, letter, probe = at + tokens, letter + letters, probe + probed
+        yield Sampled(question, number, words, own_peak, own_conf, finished)
+        at, letter = at + tokens, letter + letters

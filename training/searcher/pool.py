@@ -15,9 +15,8 @@ from pathlib import Path
 from searcher.files import Sampled, load_paths
 
 from sureenough.answers import extract
-from sureenough.core.probing import ProbeReply
 from sureenough.errors import SureEnoughError
-from sureenough.pools.path import RecordedPath, RecordedProbe
+from sureenough.pools.path import RecordedPath
 from sureenough.pools.rows import Question
 from sureenough.pools.schema import PoolInfo
 from sureenough.pools.write import PoolWriter
@@ -65,10 +64,6 @@ def recorded_path(path: Sampled, text: bool) -> RecordedPath:
         number=path.number,
         finish="stop" if path.finished else "length",
         text=words if text else None,
-        probes=tuple(
-            RecordedProbe(at, ProbeReply(None if answer is None else str(answer), tokens))
-            for at, answer, tokens in path.probes
-        ),
     )
 
 
@@ -87,7 +82,7 @@ def write(arguments: argparse.Namespace) -> None:
         sampling={name: sampling[name] for name in ("temperature", "top_p")},
         prompt="{question}",
     )
-    optional = ["probes", *(("text", "question_text") if arguments.text else ())]
+    optional = ["text", "question_text"] if arguments.text else []
     count = paths = 0
     with PoolWriter(arguments.pool, info, optional=optional) as writer:
         for question in questions_of(listed, files, chosen, arguments.text):

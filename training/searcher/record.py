@@ -1,7 +1,7 @@
 """Sample the pools: `python -m searcher.record RUN --seconds 500`.
 
 A few problems at several temperatures choose the temperature. Then `pool`, 300 problems with 128 paths each, and
-`wide`, 40 with 512, are sampled in one go with probes every 64 tokens. Whole questions are written to RUN/pool.N.xz and
+`wide`, 40 with 512, are sampled in one go. Whole questions are written to RUN/pool.N.xz and
 RUN/wide.N.xz as they end; run again, it samples the questions that are missing.
 """
 
@@ -166,7 +166,6 @@ def record(sampler: Sampler, parts: list[Part], temperature: float, arguments: a
                 [temperature] * len(questions),
                 arguments.top_p,
                 seed=parts[0].seed + len(kept[parts[0].name]),
-                probed=True,
                 until=STARTED + arguments.seconds - ENDING,
             )
             tokens, begun = 0, time.monotonic()

@@ -51,7 +51,7 @@ def write_sample(file: Path, source: Path, limit: int, seed: int) -> int:
     while number:
         chosen = set(order[:number])
         questions = (question for question in pool if question.id in chosen)
-        write_pool(file, questions, info, optional=["probes"] if pool.has_probes else [])
+        write_pool(file, questions, info)
         size = file.stat().st_size
         if size <= limit:
             return number

@@ -1,8 +1,6 @@
 """Sample many paths at once with a cache of keys and values; a slot whose path has ended takes the next one.
 
-One step is a CUDA graph on a GPU, and plain torch elsewhere. Every step records the two signals of its token. After
-every chunk of steps the paths that go on can be asked for their answer so far (probe.py): all their tokens are in the
-cache then, so that an answer costs a few steps.
+One step is a CUDA graph on a GPU, and plain torch elsewhere. Every step records the two signals of its token.
 """
 
 from __future__ import annotations
@@ -16,15 +14,14 @@ from typing import Any
 import numpy as np
 import torch
 from searcher.attention import best_attention
-from searcher.files import Probed, Sampled
+from searcher.files import Sampled
 from searcher.model import Searcher
-from searcher.probe import ask
 from shape import CLOSE, VOCABULARY
 from torch import Tensor
 from torch.nn import functional
 
 CHUNK = 64
-"""Steps between two looks at which paths have ended, and so between two probes."""
+"""Steps between two looks at which paths have ended."""
 TOP, FLOOR = 20, -100.0
 
 
@@ -37,7 +34,6 @@ class Running:
     tokens: list[np.ndarray] = field(default_factory=list)
     peak: list[np.ndarray] = field(default_factory=list)
     conf: list[np.ndarray] = field(default_factory=list)
-    probes: list[Probed] = field(default_factory=list)
 
     def sampled(self) -> Sampled:
         tokens = np.concatenate(self.tokens)
@@ -48,7 +44,6 @@ class Running:
             np.concatenate(self.peak),
             np.concatenate(self.conf),
             bool(tokens[-1] == CLOSE),
-            self.probes,
         )
 
 
@@ -82,7 +77,6 @@ class Sampler:
         temperatures: Sequence[float],
         top_p: float = 0.95,
         seed: int = 0,
-        probed: bool = False,
         until: float = float("inf"),
     ) -> Iterator[Sampled]:
         """So many paths of every prompt at its temperature, as they end; after `until` no prompt is begun."""
@@ -103,10 +97,6 @@ class Sampler:
                 running |= {slot: Running(*one) for slot, one in zip(free, begun, strict=True)}
             self._advance()
             yield from self._collect(running)
-            if probed and running:
-                for slot, (answer, tokens) in ask(self, list(running)).items():
-                    path = running[slot]
-                    path.probes.append(Probed(len(path.tokens) * self.chunk, answer, tokens))
 
     def _collect(self, running: dict[int, Running]) -> Iterator[Sampled]:
         """Take what the last steps gave, and the paths that ended with it."""

@@ -42,7 +42,7 @@ class Trace:
         self.write(GIVEN_UP if answer is None else ANSWER.format(answer))
 
     def cut(self, rng: Random) -> tuple[str, str]:
-        """The text up to some point, and the answer that a probe should get there."""
+        """The text up to some point, and the answer at that point."""
         offsets = [offset for offset, _ in self.improved]
         if not offsets:
             return self.text, ""

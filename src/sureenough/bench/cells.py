@@ -102,8 +102,7 @@ def _learns(cell: ReplayCell) -> bool:
 
 def _needs_signals(cell: ReplayCell) -> bool:
     """Whether summaries of the paths are not enough."""
-    strategy = resolve(cell.strategy)
-    return strategy.prunes or strategy.probe is not None
+    return resolve(cell.strategy).prunes
 
 
 def _first_task(

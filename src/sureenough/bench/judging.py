@@ -64,8 +64,7 @@ def judge_question(
 
     The verdicts of a pool decide the vote if they were made with the same budget.
     """
-    own = [path.answer for path in question.paths if path.answer is not None]
-    answers = list(dict.fromkeys([*own, *(a for path in question.paths for a in sorted(path.answers()))]))
+    answers = list(dict.fromkeys(path.answer for path in question.paths if path.answer is not None))
     limits = Limits(symbolic_seconds, REPLAY_PATIENCE)
     known = verdicts.of(question.id, judge) if verdicts is not None and limits == REPLAY_LIMITS else None
     voting, grading = (for_question(judge, None, limits) for _ in range(2))
@@ -111,7 +110,7 @@ def read_again(question: Question, kind: Any, pool: Pool) -> Question:
     judge = for_question(resolve_kind(kind))
     answers = [extract_or_abstain(judge, text or "")[0] for text in texts]
     pairs = zip(question.paths, answers, strict=True)
-    paths = [replace(path, answer=answer, probes=None) for path, answer in pairs]  # the other kind read the probes
+    paths = [replace(path, answer=answer) for path, answer in pairs]
     return replace(question, paths=paths)
 
 

@@ -195,9 +195,9 @@ def _remarks(out: Outcome, money: float | None, is_local: bool) -> list[str]:
     spent = out.tokens
     lines = []
     if not spent.prompt_known:
-        known = f"about {spent.prompt:,} tokens" if spent.prompt else "an unknown number of tokens"
         lines.append(
-            f"Prompt: {known} in all requests of paths, none of which was read to its end; not included above."
+            "Prompt: an unknown number of tokens in all requests of paths, none of which was read to its end; "
+            "not included above."
         )
     elif spent.prompt:
         lines.append(f"Prompt: {spent.prompt:,} tokens in all requests of paths, not included in the tokens above.")
@@ -208,7 +208,7 @@ def _remarks(out: Outcome, money: float | None, is_local: bool) -> list[str]:
             )
     if spent.reread:
         cached = f", {spent.reread_cached:,} of them cached" if spent.reread_cached else ""
-        lines.append(f"Prompts of probes and searches: {spent.reread:,} tokens{cached}, not included either.")
+        lines.append(f"Prompts of searches: {spent.reread:,} tokens{cached}, not included either.")
     if not spent.overrun_known:
         lines.append(
             "Tokens that the server generated after streams were closed are unknown and not included (see --metrics)."

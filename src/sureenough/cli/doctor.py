@@ -22,7 +22,7 @@ from sureenough.cli.terminal import echo, plural
 from sureenough.core.events import Ended, Fate, Tokens
 from sureenough.core.options import RunOptions
 from sureenough.core.session import Session
-from sureenough.drivers.prompt_growth import PromptGrowth
+from sureenough.drivers.search import PromptGrowth
 from sureenough.engines.base import Engine
 from sureenough.engines.load_balancer import LoadBalancer, ServerLoad
 from sureenough.engines.local.engine import Local, LocalConnection

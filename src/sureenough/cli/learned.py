@@ -1,4 +1,4 @@
-"""What was learned of a model's confidence and probes, for `doctor` and `recommend`."""
+"""What was learned of a model's confidence, for `doctor` and `recommend`."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ class LearnedStates:
         """The same in sentences."""
         known = self.of(model)
         if self.files and not known:
-            yield f"Nothing is known of the confidence and the probes of {model}."
+            yield f"Nothing is known of the confidence of {model}."
         for one in known:
             window = f", window {one['window']}" if one["window"] else ""
-            parts = [*(_signals(one["signals"]) if one["window"] else ()), *_probes(one["probes"])]
+            parts = _signals(one["signals"]) if one["window"] else ()
             yield (
                 f"Learned of {model}{window}, {one['strategy']}, after {_count(one['questions'], 'question')}: "
                 f"{'; '.join(parts) or 'nothing yet'}."
@@ -56,19 +56,6 @@ def _signals(signals: dict[str, Any]) -> list[str]:
         f"({_basis(signal['questions'])}) and weighs {signal['beta']:.2f}"
         for name, signal in signals.items()
     ]
-
-
-def _probes(known: dict[str, Any] | None) -> list[str]:
-    """Whether probes are right often enough to vote, and in which tenths of a path."""
-    if known is None:
-        return []
-    basis = f"(paths of {known['typical_length']:.0f} tokens on average, {_count(known['questions'], 'question')})"
-    depths = known["voting_depths"]
-    if not depths:
-        return [f"probes are right at most {max(known['reliability']):.0%} of the time and do not vote {basis}"]
-    least = min(known["reliability"][depth] for depth in depths)
-    tenths = ", ".join(str(depth + 1) for depth in depths)
-    return [f"probes in these tenths of a path are right at least {least:.0%} of the time and vote: {tenths} {basis}"]
 
 
 def _count(number: int, noun: str) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -59,10 +58,6 @@ def command(
     template: engine.Template = None,
     window: Annotated[int | None, typer.Option(help="The window that the pool suggests.", min=1)] = None,
     text: Annotated[bool, typer.Option("--text/--no-text", help="Keep the text of paths.")] = True,
-    probes: Annotated[
-        str | None,
-        typer.Option(help="Also ask every path for its answer as it grows, such as every=64, to replay …+probe."),
-    ] = None,
     server: EngineOptions,
     ray: RayAddress = None,
     price_in: engine.PriceIn = None,
@@ -76,7 +71,7 @@ def command(
     sampled = server.any_engine(window)
     prompt = template if template is not None else template_of(resolve_kind(kind), sampled.template)
     questions = _questions(dataset, columns, prompt, kind, own_template=template is not None)[:limit]
-    job = RecordJob(sampled, questions, run, text, None if probes is None else _probe_every(probes))
+    job = RecordJob(sampled, questions, run, text)
     if dry_run:
         join(ray, call, dry_run=True)
         typer.echo(job.estimate(price_in, price_out, recorded_keys(output)))
@@ -93,8 +88,6 @@ def command(
     journal_file = journal_of(output)
     client = engine.client(sampled)
     terms = {"dataset": dataset.name, "template": prompt, "seed": run.seed, "kind": kind, **sampling_terms(client)}
-    if job.probe_every is not None:
-        terms["probes"] = {"every": job.probe_every}
     info = PoolInfo(dataset.stem, client.model, engine.kind(sampled), client.k, sampling=client.sampling(),
                     prompt=prompt, window=client.window, kind=kind, more=recorded_with(terms, questions))  # fmt: skip
     earlier = PoolExtension(output, questions, info) if output.exists() else None
@@ -112,7 +105,7 @@ def command(
         if journal.paths:
             has_text = earlier is not None and earlier.text
             write_recorded_pool(output, questions, journal, info, earlier, rows_per_part=rows_per_part,
-                                keep_text=text or has_text, keep_probes=job.probe_every is not None)  # fmt: skip
+                                keep_text=text or has_text)  # fmt: skip
     print_counts(sampled)
     missing = job.missing(journal.paths)
     if missing or result is None:
@@ -157,14 +150,6 @@ def _check_output(output: Path, rows_per_part: int | None) -> None:
                 f"{output} holds {entry.name}, which is not a part of the pool and would be lost when the folder is "
                 "replaced; move it elsewhere, or name another output"
             )
-
-
-def _probe_every(text: str) -> int:
-    """Of `every=64`."""
-    name, _, value = text.partition("=")
-    if name.strip() != "every" or not re.fullmatch(r"[1-9][0-9]{0,6}", value.strip()):
-        raise UsageError(f"--probes {text} will not do: give the tokens between two probes, such as --probes every=64")
-    return int(value)
 
 
 def _questions(

@@ -16,7 +16,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from sureenough.bench.progress import duration
 from sureenough.cli import engine
-from sureenough.cli.terminal import echo, plural
+from sureenough.cli.terminal import plural
 from sureenough.core.options import RunOptions
 from sureenough.drivers.executor import Executor
 from sureenough.drivers.record import PathCallback, RecordQuestion, RecordResult, record
@@ -36,7 +36,6 @@ class RecordJob:
     questions: list[RecordQuestion]
     options: RunOptions
     text: bool
-    probe_every: int | None = None  # tokens between two probes of a path
     executor: Executor | None = None  # what samples instead of this process
 
     @property
@@ -58,14 +57,9 @@ class RecordJob:
         """Sample what is missing; None if Ctrl-C ends it."""
         with progress(self.total, self.total - self.missing(journal.paths)) as on_path:
             try:
-                result = asyncio.run(self._sample(self.questions, self.paths, journal, on_path))
+                return asyncio.run(self._sample(self.questions, self.paths, journal, on_path))
             except KeyboardInterrupt:
                 return None
-        if result.misread:
-            misread = f"{result.misread:,} of {plural(result.paths, 'path')} have probes that are not about them"
-            advice = "Replay the pool without +probe, or record again with a chat template that keeps the last message"
-            echo(f"Note: {misread}. {advice} as it is.", err=True)
-        return result
 
     async def _sample(
         self, questions: list[RecordQuestion], paths: int, journal: Any, on_path: PathCallback
@@ -78,9 +72,7 @@ class RecordJob:
             parallel=self.options.parallel,
             seed=self.options.seed,
             keep_text=self.text,
-            probe_every=self.probe_every,
             on_path=on_path,
-            on_note=_print_note,
             executor=self.executor,
         )
 
@@ -110,11 +102,6 @@ class RecordJob:
             f"about {duration(seconds * scale / speedup)} if {self.options.parallel} paths at once run as fast as "
             f"{result.paths}" + (f", about {money:,.2f} at the given prices." if money is not None else ".")
         )
-
-
-def _print_note(note: str) -> None:
-    """While the recording goes on, so that it can be ended."""
-    echo(f"Note: {note}. Ctrl-C ends the recording, and keeps its paths.", err=True)
 
 
 class _NoJournal:

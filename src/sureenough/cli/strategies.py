@@ -25,7 +25,7 @@ def command() -> None:
             default = option.read(strategy)
             typer.echo(f"  {option.name}={int(default) if isinstance(default, bool) else default}  {option.help}")
     methods = " or ".join(f"{method}+" for method in SEARCHES)
-    typer.echo(f"{methods} before any strategy without pruning and probes searches for its paths, such as phi+sure.")
+    typer.echo(f"{methods} before any strategy without pruning searches for its paths, such as phi+sure.")
     if any(announced(group) for group in GROUPS):
         _list_plugins()
 

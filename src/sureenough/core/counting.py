@@ -56,15 +56,7 @@ class CountingOrder:
         if path.answer is not None and path.fate is Fate.KEPT:
             self._answers[path.answer] = None
             if not poll.knows(path.answer):
-                return self._request(poll)
+                repeated, self.classifying = self.classifying, True
+                return () if repeated else (Classify(tuple(self._answers)),)
         self._turn += 1
         return None
-
-    def request_expected(self, poll: Poll) -> Sequence[Action]:
-        """The request for the classes of uncounted votes, if one is missing and no request is under way."""
-        return () if all(map(poll.knows, poll.expected_answers())) else self._request(poll)
-
-    def _request(self, poll: Poll) -> Sequence[Action]:
-        repeated, self.classifying = self.classifying, True
-        answers = dict.fromkeys((*self._answers, *poll.expected_answers()))
-        return () if repeated else (Classify(tuple(answers)),)

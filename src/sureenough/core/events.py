@@ -10,14 +10,13 @@ from typing import Any, Literal, NamedTuple
 
 from sureenough.core.confidence.array import Windows
 from sureenough.core.confidence.instability import Floats
-from sureenough.core.probing import ProbeReply
 from sureenough.core.pruning import OPEN_GATE, Gate, Tier
 from sureenough.core.search import Computation, Continuation, Growth, SampleLimits
 
 __all__ = [
     "Action", "Adopt", "Answer", "Cancel", "Classify", "Compute", "Computed", "Ended", "Event", "Expired", "Extend",
-    "Extended", "Fate", "Json", "Probe", "Probed", "Reason", "Regrouped", "Sampled", "Start", "Stop", "Summary",
-    "Tier", "Token", "Tokens", "path_seed",
+    "Extended", "Fate", "Json", "Reason", "Regrouped", "Sampled", "Start", "Stop", "Summary", "Tier", "Token", "Tokens",
+    "path_seed",
 ]  # fmt: skip
 
 Answer = str
@@ -60,8 +59,6 @@ class Summary(NamedTuple):
     mean_peak: float = nan  # over all tokens; NaN from engines that do not sum it
     mean_conf: float = nan
     signals: Floats | None = None  # rows of peak and conf, if the session's window was not known to the engine
-    probe_tokens: int = 0  # of all its probes
-    by_probe: bool = False  # its probes ended it
     mean_certainty: float = nan  # over all tokens; NaN from engines that do not read the whole vocabulary
 
 
@@ -71,8 +68,6 @@ class Tokens(NamedTuple):
     path: int
     tokens: Sequence[Token] = ()
     unread: int = 0  # further tokens that came without signals: they can be counted, not read
-    more: bool = False  # it is known to grow on, as it is of a recording
-    last: bool = False  # it has ended with them
 
 
 class Ended(NamedTuple):
@@ -83,13 +78,6 @@ class Ended(NamedTuple):
     answer: Answer | None = None
     summary: Summary | None = None
     tokens: Sequence[Token] = ()
-
-
-class Probed(NamedTuple):
-    """The reply to `Probe`. Each is answered once, by an empty reply if the probe failed or was cancelled."""
-
-    path: int
-    reply: ProbeReply
 
 
 class Sampled(NamedTuple):
@@ -147,14 +135,6 @@ class Cancel(NamedTuple):
     fate: Fate
 
 
-class Probe(NamedTuple):
-    """Ask this path for its answer after so many of its tokens, in at most `limit` tokens, and send `Probed`."""
-
-    path: int
-    tokens: int
-    limit: int
-
-
 class Extend(NamedTuple):
     """Sample a continuation of this beginning of a path; send `Sampled` as it grows and `Extended` when it has ended.
 
@@ -197,8 +177,8 @@ class Stop(NamedTuple):
     reason: Reason
 
 
-Event = Tokens | Ended | Probed | Sampled | Extended | Computed | Regrouped | Expired
-Action = Start | Cancel | Probe | Extend | Compute | Adopt | Classify | Stop
+Event = Tokens | Ended | Sampled | Extended | Computed | Regrouped | Expired
+Action = Start | Cancel | Extend | Compute | Adopt | Classify | Stop
 
 
 @lru_cache(maxsize=4096)

@@ -45,7 +45,7 @@ class ExpectedGain(StopRule):
 
     def __call__(self, poll: Poll) -> bool:
         """At the threshold or below; never without a vote, before `least` paths, or at the end of the budget."""
-        if poll.considered < self.least or poll.counted >= poll.budget:
+        if poll.counted < self.least or poll.counted >= poll.budget:
             return False
         measured = self.measure(poll)
         return measured is not None and measured <= self.threshold
@@ -55,27 +55,24 @@ class ExpectedGain(StopRule):
         return self._measure_after(poll, 0)
 
     def _measure_after(self, poll: Poll, more: int) -> float | None:
-        """The same after `more` further paths, of the mean weight so far, for the leader.
-
-        Paths that vote before they are counted are still to come: they may change their minds.
-        """
+        """The same after `more` further paths, of the mean weight so far, for the leader."""
         lead = poll.lead_by_weight()
         if lead is None:
             return None
         votes = poll.voting
         each = lead.total / votes
-        answering = (votes + more + 1) / (poll.considered + more + 1)
+        answering = (votes + more + 1) / (poll.counted + more + 1)
         future = (poll.budget - poll.counted - more) * each * answering
         return gain(lead.first + more * each, lead.second, lead.total + more * each, future)
 
     def need(self, poll: Poll, most: int) -> int:
         """Enough for the first test, and for the expected gain to fall to the threshold."""
         if not poll.voting:
-            return min(most, max(1, self.least - poll.considered))
+            return min(most, max(1, self.least - poll.counted))
 
         def settles(more: int) -> bool:
             gained = self._measure_after(poll, more)
-            return poll.considered + more >= self.least and gained is not None and gained <= self.threshold
+            return poll.counted + more >= self.least and gained is not None and gained <= self.threshold
 
         return fewest_votes(most, settles)
 

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from math import isfinite, sqrt
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from sureenough.core.probe_agreement import NOTHING_KNOWN, ProbeAgreement, whole
 from sureenough.errors import UsageError
 
 if TYPE_CHECKING:
@@ -35,21 +34,19 @@ class LearnerState:
     questions: int = 0  # outcomes received
     sums: tuple[float, ...] = (0.0,) * len(SIGNALS)  # of correlations with agreement, by signal
     counts: tuple[int, ...] = (0,) * len(SIGNALS)  # questions with such a correlation
-    probes: ProbeAgreement = NOTHING_KNOWN  # of strategies in which probes vote
 
     def receive(self, outcome: Outcome) -> LearnerState:
         """The state after one more question."""
         values = [outcome.correlations.get(name) for name in SIGNALS]
         sums = tuple(total + (value or 0.0) for total, value in zip(self.sums, values, strict=True))
         counts = tuple(count + (value is not None) for count, value in zip(self.counts, values, strict=True))
-        probes = self.probes if outcome.probes is None else self.probes.receive(outcome.probes)
-        return LearnerState(self.questions + 1, sums, counts, probes)
+        return LearnerState(self.questions + 1, sums, counts)
 
     def __add__(self, other: LearnerState) -> LearnerState:
         """The state after the questions of both."""
         sums = tuple(a + b for a, b in zip(self.sums, other.sums, strict=True))
         counts = tuple(a + b for a, b in zip(self.counts, other.counts, strict=True))
-        return LearnerState(self.questions + other.questions, sums, counts, self.probes + other.probes)
+        return LearnerState(self.questions + other.questions, sums, counts)
 
     @property
     def correlations(self) -> dict[str, float]:
@@ -74,12 +71,11 @@ class LearnerState:
     def to_json(self) -> dict[str, Any]:
         """As plain JSON values; it holds no text of questions or answers."""
         signals = zip(SIGNALS, self.sums, self.counts, strict=True)
-        data = {
+        return {
             "version": STATE_VERSION,
             "questions": self.questions,
             "signals": {name: {"sum": total, "questions": count} for name, total, count in signals},
         }
-        return data | ({"probes": self.probes.to_json()} if self.probes.questions else {})
 
     @classmethod
     def from_json(cls, data: object) -> Self:
@@ -88,17 +84,23 @@ class LearnerState:
             raise UsageError(f"not a learner's state of version {STATE_VERSION}")
         try:
             parts = [data["signals"][name] for name in SIGNALS]
-            questions = whole(data["questions"])
-            counts = tuple(whole(part["questions"]) for part in parts)
+            questions = _whole(data["questions"])
+            counts = tuple(_whole(part["questions"]) for part in parts)
             sums = tuple(float(part["sum"]) for part in parts)
-            probes = ProbeAgreement.from_json(data["probes"]) if "probes" in data else NOTHING_KNOWN
         except (KeyError, TypeError, ValueError, OverflowError):
             raise UsageError("a learner's state is damaged: a number is missing or malformed") from None
-        if max(*counts, probes.questions) > questions or any(
+        if max(counts) > questions or any(
             not isfinite(total) or abs(total) > count for total, count in zip(sums, counts, strict=True)
         ):
             raise UsageError("a learner's state is damaged: its numbers contradict each other")
-        return cls(questions, sums, counts, probes)
+        return cls(questions, sums, counts)
+
+
+def _whole(value: object) -> int:
+    """A count from a file; ValueError if it cannot be one."""
+    if type(value) is not int or not 0 <= value < 1 << 53:
+        raise ValueError
+    return value
 
 
 def correlation(first: Sequence[float], second: Sequence[float]) -> float | None:

@@ -11,13 +11,12 @@ from sureenough.core.events import Answer, Fate, Json, Reason, Stop
 from sureenough.core.learning import LearnerState
 from sureenough.core.options import RunOptions, choose_window
 from sureenough.core.path import PathState
-from sureenough.core.probe_agreement import ProbeRecord
 from sureenough.core.pruning import Gate, Tier
 from sureenough.core.snapshot import PathSnapshot
 from sureenough.core.strategy import Strategy
 from sureenough.core.votes import Poll
 
-BUCKETS: Final = ("init", "kept", "pruned", "discarded", "failed", "overrun", "probe", "search")
+BUCKETS: Final = ("init", "kept", "pruned", "discarded", "failed", "overrun", "search")
 """Every generated token is in exactly one of these."""
 
 
@@ -31,12 +30,11 @@ class Spent:
     discarded: int = 0  # running, or ended out of turn, when the run ended
     failed: int = 0  # paths lost to the engine
     overrun: int = 0  # beyond the token at which its path was decided
-    probe: int = 0  # generated to ask running paths for their answers
     search: int = 0  # sampled by searches, and not part of a path
     overrun_known: bool = True  # whether `overrun` includes what the server generated after a cancel
     prompt: int = 0  # prompt tokens of paths, not part of the total
-    prompt_known: bool = True  # False: no path was read to its end; `prompt` is about right, by the prompts of probes
-    reread: int = 0  # prompt tokens of probes and searches, most of them read before; not part of the total
+    prompt_known: bool = True  # False: no path was read to its end, and `prompt` is 0
+    reread: int = 0  # prompt tokens of continuations, most of them read before; not part of the total
     cached: int = 0  # prompt tokens, those read again included, that the server says it had cached
     reread_cached: int = 0  # those of them that are part of `reread`
 
@@ -84,9 +82,6 @@ class Outcome:
     counted: int = 0  # paths whose end was counted, with a vote or without
     ended_uncounted: int = 0  # paths that had ended, but were not counted, when the run ended
     failed: int = 0
-    ended_by_probe: int = 0  # paths that voted before their own end
-    uncounted_votes: float = 0.0  # of paths that were not counted, running ones by their probes
-    probes: ProbeRecord | None = None  # what probes showed, if they vote
     abstained: int = 0  # counted paths that gave no answer
     classes: tuple[tuple[Answer, ...], ...] = ()  # answers that were counted as one: the judge's verdicts
     notes: tuple[str, ...] = ()  # what a reader of this result should know
@@ -102,7 +97,6 @@ class Outcome:
         data["tiers"] = {str(tier): n for tier, n in self.tiers.items()}
         data["notes"] = list(self.notes)
         data["classes"] = [list(group) for group in self.classes]
-        data["probes"] = None if self.probes is None else self.probes._asdict()
         data["learned"] = None if self.learned is None else self.learned.to_json()
         data["measure"] = None if self.measure is None or isnan(self.measure) else self.measure
         data["votes"] = {answer: None if isnan(weight) else weight for answer, weight in self.votes.items()}
@@ -130,11 +124,8 @@ def _sentences(out: Outcome) -> list[str]:
     if shares:
         more = f", and {len(out.votes) - 5} more" if len(out.votes) > 5 else ""
         lines.append(
-            f"Votes: {', '.join(shares)}{more}; {out.abstained} paths gave no answer, {out.pruned} were pruned"
-            + (f", {out.ended_by_probe} ended when their probes agreed." if out.ended_by_probe else ".")
+            f"Votes: {', '.join(shares)}{more}; {out.abstained} paths gave no answer, {out.pruned} were pruned."
         )
-    if out.uncounted_votes:
-        lines.append(f"Paths that were not counted, most of them running, have {out.uncounted_votes:.4g} of the votes.")
     uncounted = out.started - out.counted
     more_started = f"; {uncounted} more had been started" if uncounted else ""
     if out.ended_uncounted:
@@ -158,7 +149,6 @@ def token_bill(paths: Iterable[PathState | PathSnapshot]) -> Spent:
         fate = path.fate or Fate.DISCARDED
         spent["init" if path.warmup and fate is Fate.KEPT else fate] += path.tokens
         spent["overrun"] += path.overrun
-        spent["probe"] += path.probe_tokens
         spent["search"] += path.search_tokens
     return Spent(**spent)  # type: ignore[arg-type]  # all are ints
 
@@ -175,7 +165,6 @@ def _path_counts(paths: Sequence[PathState]) -> dict[str, Any]:
         "counted": sum([path.counted for path in paths]),
         "ended_uncounted": sum([path.ended_uncounted for path in paths if path.fate is Fate.DISCARDED]),
         "failed": sum([path.fate is Fate.FAILED for path in paths]),
-        "ended_by_probe": sum([path.by_probe for path in kept]),
         "abstained": sum([path.answer is None for path in kept]),
     }
 

@@ -9,9 +9,8 @@ import numpy as np
 
 from sureenough.core.confidence.array import Windows, scan
 from sureenough.core.confidence.streaming import Monitor
-from sureenough.core.events import Answer, Ended, Fate, Summary, Token, Tokens
+from sureenough.core.events import Answer, Fate, Summary, Token
 from sureenough.core.path_search import PathSearch
-from sureenough.core.probing import ProbeReply
 from sureenough.core.pruning import OPEN_GATE, Gate, Tier
 from sureenough.core.search import Growth
 from sureenough.core.weights import Ballot
@@ -34,13 +33,9 @@ class PathState:
     _monitor: Monitor | None = None
     _signals: list[tuple[float, float]] | None = None  # of traced paths, until they are summarised
     _summary: Summary | None = None
-    probe_tokens = 0
-    by_probe = False  # its probes ended it
     own_end = False  # it ended by itself, whatever became of it later
-    replies: tuple[ProbeReply, ...] = ()
     search: PathSearch | None = None  # of a path that is searched for
     search_tokens = 0  # sampled in its search, and not part of it
-    _held: list[Tokens | Ended] | None = None  # what came since a probe was requested; None: none is pending
 
     def __init__(self, number: int, chain: int, warmup: bool, traced: bool) -> None:
         self.number = number
@@ -94,41 +89,6 @@ class PathState:
                 break
         return taken
 
-    def cut_at_probe(self, event: Tokens, place: int) -> tuple[Tokens, bool]:
-        """The tokens before the next probe, after `place` tokens, and whether it goes on then: if so, others are held.
-
-        So a path is decided token by token, whatever arrives together and however long a probe takes.
-        """
-        tokens, unread = event.tokens, event.unread
-        has_signals = self._monitor is not None or self._signals is not None  # then only its end token can lack them
-        if event.last or self.tokens + len(tokens) + (0 if has_signals else unread) + event.more <= place:
-            return event, False
-        room = max(0, place - self.tokens)
-        head = Tokens(self.number, tokens[:room], min(unread, max(0, room - len(tokens))))
-        rest = Tokens(self.number, tokens[room:], unread - head.unread, event.more)
-        self._held = [rest] if rest.tokens or rest.unread else []
-        return head, True
-
-    def hold(self, event: Tokens | Ended) -> bool:
-        """Keep what came after the token at which the path is being probed; False if it is not."""
-        if self._held is None:
-            return False
-        self._held.append(event)
-        return True
-
-    def release(self) -> list[Tokens | Ended]:
-        """The probe is over: what was held, in its order."""
-        held, self._held = self._held or [], None
-        return held
-
-    def drop_held(self) -> int:
-        """The path is decided: tokens that were held are overrun. How many there were."""
-        if self._held is None:
-            return 0
-        dropped = sum(len(event.tokens) + getattr(event, "unread", 0) for event in self.release())
-        self.overrun += dropped
-        return dropped
-
     def sample(self, branch: int, tokens: int) -> None:
         """A branch of its search grew; after the decision on the path this is overrun."""
         if self.fate is None and self.search is not None:
@@ -144,17 +104,11 @@ class PathState:
         self.grow(growth.tokens, unread, inf, OPEN_GATE, window, reads)
         return self.tokens
 
-    def take_reply(self, reply: ProbeReply) -> None:
-        """What a probe gave, however late it comes."""
-        self.probe_tokens += reply.tokens
-        self.replies += (reply,)
-
     def reconcile(self, summary: Summary, room: float) -> int:
         """Take over the count of an engine that watched the path; returns how many of its own tokens are new.
 
         Tokens that it places after the decision, or that exceed `room`, are overrun.
         """
-        self.probe_tokens, self.by_probe = self.probe_tokens + summary.probe_tokens, summary.by_probe
         new = summary.tokens - self.tokens
         if new < 0:
             self.overrun -= new
@@ -168,7 +122,7 @@ class PathState:
     # -- ending
 
     def end(self, fate: Fate) -> None:
-        self.fate, self.own_end = fate, fate is Fate.KEPT and not self.by_probe
+        self.fate, self.own_end = fate, fate is Fate.KEPT
         if fate is not Fate.KEPT and (self._monitor is not None or self._signals is not None):
             self._monitor = self._signals = None
 
@@ -202,8 +156,8 @@ class PathState:
 
     @property
     def ended_uncounted(self) -> bool:
-        """Whether it ended, by itself or by its probes, but was not counted before the run was over."""
-        return self.fate is Fate.DISCARDED and (self.own_end or self.by_probe)
+        """Whether it ended by itself, but was not counted before the run was over."""
+        return self.fate is Fate.DISCARDED and self.own_end
 
     def discard(self) -> None:
         """The run ended before this path was counted."""

@@ -19,8 +19,6 @@ from sureenough.core.events import (
     Expired,
     Extended,
     Fate,
-    Probe,
-    Probed,
     Reason,
     Regrouped,
     Sampled,
@@ -31,7 +29,6 @@ from sureenough.core.learning import LearnerState
 from sureenough.core.options import DEFAULT_WINDOW, RunOptions
 from sureenough.core.outcome import Outcome
 from sureenough.core.path import PathState
-from sureenough.core.probing import LONGEST_PROBE
 from sureenough.core.pruning import Tier
 from sureenough.core.snapshot import Phase, Snapshot, SnapshotCache
 from sureenough.core.started_paths import StartedPaths
@@ -69,7 +66,6 @@ class Session:
             strategy.search.check()
             options = replace(options, paths=min(options.paths, strategy.search.runs))
         options.check_budget(strategy)
-        self._probe_rule = strategy.probe
         self._phase, self._snapshots = Phase.NEW, SnapshotCache()
         self._stop: Stop | None = None
         self._votes = VoteCount(strategy, options, longest_window, learned, self._snapshots.changed, gives_up=gives_up)
@@ -106,8 +102,6 @@ class Session:
             return self._on_tokens(self._paths.get(event.path), event)
         if isinstance(event, Ended):
             return self._on_ended(self._paths.get(event.path), event)
-        if isinstance(event, Probed):
-            return self._on_probed(self._paths.get(event.path), event)
         if isinstance(event, Sampled | Extended | Computed):
             return self._paths.search(self._paths.get(event.path), event) or self._at_cap()
         if not isinstance(event, Regrouped | Expired):
@@ -127,42 +121,13 @@ class Session:
     # -- events
 
     def _on_tokens(self, path: PathState, event: Tokens) -> list[Action]:
-        due = False
-        if self._probe_rule is not None and path.fate is None:
-            if path.hold(event):
-                return []
-            event, due = path.cut_at_probe(event, self._probe_rule.place(path.replies))
         self._paths.grow(path, event.tokens, event.unread)
         if path.tier is not None and path.fate is None:
             return [Cancel(path.number, Fate.PRUNED), *self._end_path(path, Fate.PRUNED)]
-        if not due or self._paths.room <= 0:
-            return self._at_cap()
-        return [Probe(path.number, path.tokens, int(min(LONGEST_PROBE, self._paths.room)))]
-
-    def _on_probed(self, path: PathState, event: Probed) -> list[Action]:
-        self._paths.take_reply(path, event)
-        if path.fate is not None or self._probe_rule is None:
-            return self._at_cap()
-        by_probes = self._votes.by_probes
-        if (by_probes is None or not by_probes.only_learns) and self._probe_rule.settles(path.replies):
-            path.answer, path.by_probe = event.reply.answer, True
-            self._votes.take_confidence(path, None)
-            return [Cancel(path.number, Fate.KEPT), *self._end_path(path, Fate.KEPT)]
-        if by_probes is not None:  # the vote of a path that is still running may settle the run
-            by_probes.probed(path)
-        actions = [] if by_probes is None else self._advance()
-        held = path.release() if self._paths.room > 0 and not self.done else []
-        return [*actions, *(action for later in held for action in self.receive(later))] or self._at_cap()
+        return self._at_cap()
 
     def _on_ended(self, path: PathState, event: Ended) -> list[Action]:
         _, fate, answer, summary, tokens = event
-        if self._probe_rule is not None and path.fate is None:
-            if path.hold(event):
-                return []
-            before = max(0, self._probe_rule.place(path.replies) - path.tokens)
-            if len(tokens) > before:  # the others follow when the probe is answered
-                actions = self._on_tokens(path, Tokens(path.number, tokens[:before], more=True))
-                return [*actions, *self._on_ended(path, event._replace(tokens=tokens[before:]))]
         running = path.fate is None
         if tokens:
             beyond_cap = len(tokens) > self._paths.room
@@ -200,8 +165,6 @@ class Session:
             return self._finish("no_answer")
         if self._paths.room <= 0:
             return self._finish("max_tokens")
-        if votes.by_probes is not None:
-            request = request or votes.order.request_expected(votes.poll)
         return [*request, *self._start_paths()]
 
     def _start_paths(self) -> list[Action]:

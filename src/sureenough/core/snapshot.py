@@ -10,7 +10,6 @@ from typing import NamedTuple
 from sureenough.core.events import Answer, Fate, Stop
 from sureenough.core.options import SMALLEST_WINDOW, RunOptions
 from sureenough.core.path import PathState
-from sureenough.core.probing import ProbeReply
 from sureenough.core.pruning import Gate, Tier
 from sureenough.core.stop_rules import StopRule, describe_measure
 from sureenough.core.strategy import Strategy
@@ -37,9 +36,7 @@ class PathSnapshot(NamedTuple):
     tier: Tier | None
     answer: Answer | None
     counted: bool
-    probe_tokens: int = 0
     search_tokens: int = 0
-    replies: tuple[ProbeReply, ...] = ()  # to its probes, one after another
     ended_uncounted: bool = False  # discarded, but not cancelled
 
     @classmethod
@@ -60,7 +57,7 @@ class VoteSnapshot:
 
     @classmethod
     def of(cls, poll: Poll, stop: StopRule) -> VoteSnapshot:
-        why = stop.why(poll) if poll.considered else ""
+        why = stop.why(poll) if poll.counted else ""
         return cls(poll.votes(), poll.candidates(), poll.counted, stop.measure(poll), why, stop.posterior(poll))
 
 
@@ -90,7 +87,7 @@ class Snapshot:
     @property
     def generated(self) -> int:
         """All tokens so far."""
-        return sum(path.tokens + path.overrun + path.probe_tokens + path.search_tokens for path in self.paths)
+        return sum(path.tokens + path.overrun + path.search_tokens for path in self.paths)
 
     def measured(self) -> str | None:
         """What the stop rule measured, for people; None before the first vote."""

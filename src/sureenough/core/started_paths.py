@@ -12,7 +12,6 @@ from sureenough.core.events import (
     Computed,
     Extended,
     Fate,
-    Probed,
     Sampled,
     Start,
     Summary,
@@ -37,7 +36,7 @@ class StartedPaths:
         self.steps = 0  # the longest chain of tokens generated one after another
         self._budget = votes.options.paths or 1
         self._max_tokens = inf if votes.options.max_tokens is None else votes.options.max_tokens
-        self._reads, self._probes = votes.strategy.reads_confidence, votes.strategy.probe is not None
+        self._reads = votes.strategy.reads_confidence
 
     @property
     def room(self) -> float:
@@ -88,8 +87,6 @@ class StartedPaths:
 
     def end(self, path: PathState, fate: Fate) -> None:
         path.end(fate)
-        if self._probes:
-            self.generated += path.drop_held()
         self.running -= 1
         self._votes.end_path(path)
 
@@ -97,7 +94,6 @@ class StartedPaths:
         """The run is over: cancel the paths that run."""
         cancels: list[Action] = [Cancel(path.number, Fate.DISCARDED) for path in self.all if path.fate is None]
         for path in self.all:
-            self.generated += path.drop_held()
             path.discard()
         self.running = 0
         return cancels
@@ -113,12 +109,8 @@ class StartedPaths:
 
     def reconcile(self, path: PathState, summary: Summary) -> None:
         """Take over the count of an engine that watched the path."""
-        self.generated += path.reconcile(summary, self.room) + summary.probe_tokens
+        self.generated += path.reconcile(summary, self.room)
         self.steps = max(self.steps, path.chain + path.tokens)
-
-    def take_reply(self, path: PathState, event: Probed) -> None:
-        path.take_reply(event.reply)
-        self.generated += event.reply.tokens
 
     def search(self, path: PathState, event: Sampled | Extended | Computed) -> list[Action]:
         """What the search for a path needs next."""

@@ -1,4 +1,4 @@
-"""A strategy is a recipe: a warm-up, a calibration, a stop rule, a way to weigh votes; perhaps probes or a search."""
+"""A strategy is a recipe: a warm-up, a calibration, a stop rule, a way to weigh votes; perhaps a search."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from dataclasses import dataclass, field, replace
 
 from sureenough.core.expected_gain import ExpectedGain
 from sureenough.core.learning import LearnerState
-from sureenough.core.probing import ProbeRule
 from sureenough.core.pruning import Calibrate, no_gate
 from sureenough.core.search import SearchMethod
 from sureenough.core.stop_rules import PlainStopRule, StopRule, never
@@ -23,7 +22,6 @@ class Strategy:
     calibrate: Calibrate = no_gate
     stop: StopRule = never
     weigh: Weigh = by_count
-    probe: ProbeRule | None = None  # None: paths are not asked for their answer before their end
     search: SearchMethod | None = None  # None: paths are sampled from the prompt in one go
     explicit_options: tuple[str, ...] = field(default=(), compare=False, repr=False)
     """Options that the caller wrote out, in that order: the spec string repeats them."""
@@ -40,9 +38,8 @@ class Strategy:
             raise UsageError(f"warmup={self.warmup} will not do: warmup is a whole number of at least 0")
         if self.prunes and not self.warmup:
             raise UsageError(f"{self.name} prunes by what its warm-up shows, and has none: give it a warmup")
-        whole = self.prunes or self.probe is not None or self.needs_certainty
-        if self.search is not None and whole:
-            what = "prunes" if self.prunes else "sums the certainty of" if self.needs_certainty else "probes"
+        if self.search is not None and (self.prunes or self.needs_certainty):
+            what = "prunes" if self.prunes else "sums the certainty of"
             raise UsageError(
                 f"{self.name} {what} paths as they grow, but a search puts its paths together itself: leave one of "
                 "them out"
@@ -66,9 +63,7 @@ class Strategy:
     @property
     def state(self) -> LearnerState | None:
         """What it has learned from earlier questions; None if it does not learn."""
-        if self._learning_weights is not None:
-            return self._learning_weights.state
-        return self.probe.state if self.probe is not None and self.probe.votes else None
+        return None if self._learning_weights is None else self._learning_weights.state
 
     @property
     def _learning_weights(self) -> BySignals | None:
@@ -76,12 +71,8 @@ class Strategy:
 
     def with_state(self, state: LearnerState) -> Strategy:
         """The strategy with what was learned; a strategy that does not learn is returned unchanged."""
-        if self.state is None:
+        weights = self._learning_weights
+        if weights is None:
             return self
-        learned, weights = self, self._learning_weights
-        if weights is not None:
-            stop = replace(self.stop, trust=state.trust) if isinstance(self.stop, ExpectedGain) else self.stop
-            learned = replace(self, weigh=replace(weights, state=state), stop=stop)
-        if self.probe is not None and self.probe.votes:
-            learned = replace(learned, probe=replace(self.probe, state=state))
-        return learned
+        stop = replace(self.stop, trust=state.trust) if isinstance(self.stop, ExpectedGain) else self.stop
+        return replace(self, weigh=replace(weights, state=state), stop=stop)

@@ -13,7 +13,6 @@ from sureenough.core.learning import LearnerState
 from sureenough.core.options import RunOptions
 from sureenough.core.outcome import Outcome, build_outcome
 from sureenough.core.path import PathState
-from sureenough.core.probe_votes import ProbeVotes
 from sureenough.core.pruning import OPEN_GATE
 from sureenough.core.strategy import Strategy
 from sureenough.core.votes import Poll
@@ -43,9 +42,6 @@ class VoteCount:
         self._reads, self._needs_certainty = strategy.reads_confidence, strategy.needs_certainty
         self.gate = OPEN_GATE
         self.poll = Poll(strategy.weigh, budget)
-        self.by_probes: ProbeVotes | None = None
-        if strategy.probe is not None and strategy.probe.votes:
-            self.by_probes = ProbeVotes(self.poll, strategy.probe.every, paths, options.count)
         self.order = CountingOrder(options.count, paths)
         self.first = FirstPaths(paths, strategy.warmup, budget)
         self.warmed_up = 0  # warm-up paths that ran to their end
@@ -77,11 +73,7 @@ class VoteCount:
 
     def advance(self) -> Sequence[Action]:
         """Count what can be counted; the request for a class, if one is missing."""
-        request = self._count_votes() if self.sampling else self._count_in_warmup()
-        if self.by_probes is not None and not self.settled:
-            self.by_probes.refresh()
-            self.settled = self.sampling and self.strategy.stop(self.poll)
-        return request
+        return self._count_votes() if self.sampling else self._count_in_warmup()
 
     def close(self) -> None:
         """Count the paths whose votes waited for a window or for the end of the warm-up; nothing is calibrated."""
@@ -91,15 +83,13 @@ class VoteCount:
         if not self.sampling:
             self.poll.warmup = [path.lowest for path in self.order.passed() if path.fate is Fate.KEPT]
         if uncounted:
-            self.settled = False  # by probes, if it was: these votes count all the same
+            self.settled = False  # by a rule that settles without votes, if it was: these count all the same
             self._count_passed()
 
     def outcome(self, stop: Stop, steps: int) -> Outcome:
         """The result of the run; `steps` is the longest chain of tokens generated one after another."""
         gate = self.gate if self.sampling and self.strategy.warmup and self.strategy.prunes else None
         out = build_outcome(self.strategy, self.options, self.paths, self.poll, stop, steps, gate)
-        if self.by_probes is not None:
-            out = self.by_probes.complete(out)
         return replace(out, window_paths=self.window_paths) if self.window_paths else out
 
     def _count_votes(self) -> Sequence[Action]:
@@ -158,8 +148,6 @@ class VoteCount:
             window = self.window if self.window is not None and self._reads else 0
             self.strategy = self.strategy.with_state(self._learned.get(window, LearnerState()))
             self.poll.weigh_by(self.strategy.weigh)
-        if self.by_probes is not None:
-            self.by_probes.learned(self.strategy.state or LearnerState(), (self._learned or {}).values())
 
     def _calibrate(self) -> None:
         """The warm-up has ended: window, thresholds, weights, votes, and the first stop test."""

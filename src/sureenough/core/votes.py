@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from copy import copy
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -18,10 +17,6 @@ class Lead(NamedTuple):
     first: float
     second: float
     total: float
-
-
-Vote = tuple[Answer, float]
-"""An answer, and the share of a vote that it gets: how far it is believed."""
 
 
 @dataclass(slots=True)
@@ -49,7 +44,6 @@ class Poll:
         self._candidates: dict[Hashable, _Candidate] = {}
         self._owners: list[_Candidate] = []  # each ballot's candidate
         self._stale = False  # weights must be computed anew
-        self._expected: dict[int, Vote] = {}  # of uncounted paths
 
     def weigh_by(self, weigh: Weigh) -> None:
         """Weigh the votes otherwise."""
@@ -62,44 +56,15 @@ class Poll:
         return len(self.outcomes)
 
     @property
-    def considered(self) -> int:
-        """Paths counted, and uncounted ones with a vote."""
-        return len(self.outcomes) + len(self._known_votes())
-
-    @property
     def voting(self) -> int:
-        """Paths with a vote, uncounted ones included."""
-        return len(self.ballots) + len(self._known_votes())
-
-    @property
-    def uncounted(self) -> dict[int, float]:
-        """For every uncounted path with a vote, how far it is believed."""
-        return {path: share for path, (_, share) in self._known_votes().items()}
-
-    def expect(self, votes: dict[int, Vote]) -> None:
-        """The votes of paths that are not counted yet: answers get their shares, and a rival what is doubted."""
-        self._expected = votes
-        self.version += 1
-
-    def expected_answers(self) -> list[Answer]:
-        """What uncounted paths vote for; they do not before the class of their answer is known."""
-        return [answer for answer, _ in self._expected.values()]
-
-    def _known_votes(self) -> dict[int, Vote]:
-        if not self._expected:
-            return self._expected
-        return {path: vote for path, vote in self._expected.items() if self.knows(vote[0])}
-
-    def same(self, first: Answer | None, second: Answer | None) -> bool:
-        """Whether two answers are of one class; without an answer they are not."""
-        return first is not None and second is not None and self._class(first) == self._class(second)
+        """Paths with a vote."""
+        return len(self.ballots)
 
     def knows(self, answer: Answer) -> bool:
         """Whether the class of this answer is known."""
         return self._classes is None or answer in self._classes
 
     def add(self, path: int, ballot: Ballot | None) -> None:
-        self._expected.pop(path, None)
         self.last = path
         self.version += 1
         if ballot is None:
@@ -124,15 +89,11 @@ class Poll:
 
     def lead_by_weight(self) -> Lead | None:
         """None before the first vote."""
-        if not self._expected:
-            return _lead([candidate.weight for candidate in self._weighed()])
-        return _lead([candidate.weight for candidate in self._standing()], self._doubt() * self._mean_weight())
+        return _lead([candidate.weight for candidate in self._weighed()])
 
     def lead_by_count(self) -> Lead | None:
         """The lead with every path counted as 1; None before the first vote."""
-        if not self._expected:
-            return _lead([candidate.count for candidate in self._candidates.values()])
-        return _lead([candidate.count for candidate in self._standing()], self._doubt())
+        return _lead([candidate.count for candidate in self._candidates.values()])
 
     def winner(self) -> Answer | None:
         """The heaviest answer; among equals the one of the lowest-numbered path."""
@@ -140,26 +101,18 @@ class Poll:
 
     def votes(self) -> dict[Answer, float]:
         """Weight by answer, heaviest first."""
-        ranked = sorted(self._standing(), key=lambda c: (-c.weight, c.path))
+        ranked = sorted(self._weighed(), key=lambda c: (-c.weight, c.path))
         return {candidate.answer: candidate.weight for candidate in ranked}
 
     def candidates(self) -> dict[int, Answer]:
         """For every path with a vote, the answer that its candidate is named by."""
-        if not self._expected:
-            return {ballot.path: owner.answer for ballot, owner in zip(self.ballots, self._owners, strict=True)}
-        votes = [(ballot.path, ballot.answer) for ballot in self.ballots]
-        votes += [(path, answer) for path, (answer, _) in self._known_votes().items()]
-        standing = self._by_class()
-        return {path: standing[self._class(answer)].answer for path, answer in votes}
+        return {ballot.path: owner.answer for ballot, owner in zip(self.ballots, self._owners, strict=True)}
 
     def groups(self) -> tuple[tuple[Answer, ...], ...]:
         """The answers that were counted as one, as they were written; in order of the candidates' first votes."""
-        written: dict[Hashable, dict[Answer, None]] = {}
+        written: dict[int, dict[Answer, None]] = {}
         for ballot, owner in zip(self.ballots, self._owners, strict=True):
             written.setdefault(id(owner), {})[ballot.answer] = None
-        for answer, _ in self._known_votes().values():
-            counted = self._candidates.get(self._class(answer))
-            written.setdefault(id(counted) if counted else self._class(answer), {})[answer] = None
         return tuple(map(tuple, written.values()))
 
     def correlations(self) -> dict[str, float]:
@@ -188,28 +141,6 @@ class Poll:
         self._owners.append(candidate)
         return candidate
 
-    def _standing(self) -> Sequence[_Candidate]:
-        return list(self._by_class().values()) if self._expected else self._weighed()
-
-    def _by_class(self) -> dict[Hashable, _Candidate]:
-        """The candidates with the votes of uncounted paths, which weigh as much as others do on average."""
-        each = self._mean_weight()
-        standing = dict(zip(self._candidates, map(copy, self._weighed()), strict=True))
-        for path, (answer, share) in self._known_votes().items():
-            candidate = standing.setdefault(self._class(answer), _Candidate(path, answer))
-            if path < candidate.path:
-                candidate.path, candidate.answer = path, answer
-            candidate.count += share
-            candidate.weight += share * each
-        return standing
-
-    def _mean_weight(self) -> float:
-        return sum(one.weight for one in self._weighed()) / len(self.ballots) if self.ballots else 1.0
-
-    def _doubt(self) -> float:
-        """Votes that uncounted paths may still give to another answer."""
-        return sum(1.0 - share for _, share in self._known_votes().values())
-
     def _weighed(self) -> Sequence[_Candidate]:
         """The candidates, with their weights up to date."""
         candidates = list(self._candidates.values())
@@ -222,9 +153,8 @@ class Poll:
         return candidates
 
 
-def _lead(values: Sequence[float], doubt: float = 0.0) -> Lead | None:
-    """All doubt is on the side of the runner-up, who can draw level by it at most."""
+def _lead(values: Sequence[float]) -> Lead | None:
     if len(values) < 2:
-        return Lead(values[0], min(values[0], doubt), values[0] + doubt) if values else None
+        return Lead(values[0], 0.0, values[0]) if values else None
     second, first = sorted(values)[-2:]
-    return Lead(first, min(first, second + doubt) if doubt else second, sum(values) + doubt)
+    return Lead(first, second, sum(values))

@@ -77,12 +77,9 @@ class PoolExtension:
             pairs["kind"] = (recorded.get("kind"), terms.get("kind"))  # before the prompt, which it changes
         pairs |= {name: (getattr(old, name), getattr(new, name)) for name in ("model", "k", "sampling", "prompt")}
         if isinstance(recorded, dict):
-            names = {**terms, "probes": None}  # that of a pool without probes is missing
-            pairs |= {name: (recorded.get(name), terms.get(name)) for name in names if name != "dataset"}
+            pairs |= {name: (recorded.get(name), terms.get(name)) for name in terms if name != "dataset"}
         for name, (before, now) in pairs.items():
             if before != now:
-                if name == "probes":
-                    raise self._refusal(f"it was recorded {_with_probes(before)}, not {_with_probes(now)}")
                 if isinstance(before, dict) and isinstance(now, dict):  # of the sampling, only what differs
                     name, before, now = _difference(before, now)
                 raise self._refusal(f"it was recorded with {name} {before!r}, not {now!r}")
@@ -100,7 +97,6 @@ def write_recorded_pool(
     *,
     rows_per_part: int | None,
     keep_text: bool,
-    keep_probes: bool,
 ) -> None:
     """Write the journal's paths as one file, or as a folder of parts with about so many paths each.
 
@@ -108,7 +104,7 @@ def write_recorded_pool(
     """
     every: list[Recordable] = [*(earlier.others if earlier else ()), *questions]
     verdicts = earlier.verdicts if earlier else PoolVerdicts(VERSION, {})
-    keep = partial(write_journal_pool, journal=journal, keep_text=keep_text, keep_probes=keep_probes)
+    keep = partial(write_journal_pool, journal=journal, keep_text=keep_text)
     if rows_per_part is None:
         keep(output, every, info=with_verdicts(info, questions, journal, verdicts))
         return
@@ -151,10 +147,6 @@ def _groups(questions: Sequence[Recordable], journal: Journal, rows: int) -> Ite
 def _texts(value: object) -> dict[str, str]:
     """What a file says in a JSON object of texts; other values are left out."""
     return {name: text for name, text in value.items() if isinstance(text, str)} if isinstance(value, dict) else {}
-
-
-def _with_probes(probes: Any) -> str:
-    return f"with probes every={probes.get('every')}" if isinstance(probes, dict) else "without probes"
 
 
 def _difference(before: dict[str, Any], now: dict[str, Any]) -> tuple[str, Any, Any]:

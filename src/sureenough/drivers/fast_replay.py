@@ -12,11 +12,9 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from sureenough.core.events import Action, Cancel, Classify, Ended, Expired, Fate, Start, Summary, Tokens
-from sureenough.core.probing import ProbeRule
 from sureenough.core.session import Session
-from sureenough.drivers.lockstep import lockstep
 from sureenough.errors import ProtocolError
-from sureenough.pools import RecordedPath, SummarisedPath, scan_together
+from sureenough.pools import RecordedPath, SummarisedPath
 
 
 class _RunningPath(NamedTuple):
@@ -33,9 +31,6 @@ class _RunningPath(NamedTuple):
 
 def fast_replay(paths: Sequence[RecordedPath | SummarisedPath], session: Session, expired: Callable[[], bool]) -> int:
     """Run the session to its end; returns the number of ticks in which a token grew."""
-    probe = session.strategy.probe
-    if probe is not None and (probe.votes or session.options.max_tokens is not None):
-        return lockstep(paths, session, expired)  # a vote may be settled, or a cap reached, in the middle of a path
     return _FastReplay(paths, session).run(expired)
 
 
@@ -45,9 +40,6 @@ class _FastReplay:
         self.reads, self.prunes = session.strategy.reads_confidence, session.strategy.prunes
         self.window = session.options.window or 1
         self.max_tokens = session.options.max_tokens
-        self.probe_tokens: list[list[tuple[int, int]]] = []  # of each path: at which token, how many
-        if session.strategy.probe is not None:
-            self.end_by_probes(session.strategy.probe)
         self.running: dict[int, _RunningPath] = {}
         self.reported: dict[int, int] = {}  # tokens of running paths that the session knows of, if there is a cap
         self.ends: list[tuple[int, int]] = []  # heap of (tick, path)
@@ -55,23 +47,6 @@ class _FastReplay:
         self.tick_counts = True  # something grew in this tick
         self.idle_ticks = 0  # ticks in which nothing grew
         self.ended_tokens = 0  # tokens of paths that ended
-
-    def end_by_probes(self, rule: ProbeRule) -> None:
-        """Where probes end a recorded path depends on nothing but the path: it is cut there before the run."""
-        recorded = [path for path in self.paths if isinstance(path, RecordedPath)]
-        if len(recorded) < len(self.paths):
-            raise ProtocolError("summaries of paths have no probes")
-        for path in recorded:
-            replies = enumerate(path.replies(rule.every), 1)
-            self.probe_tokens.append([(n * rule.every, reply.tokens) for n, reply in replies])
-        self.own_ends = [path.tokens for path in recorded]
-        self.paths = ended = [path.ended_by(rule) for path in recorded]
-        if self.reads:
-            scan_together(ended, self.window)
-
-    def probed(self, number: int, tokens: int) -> int:
-        """Tokens of a path's probes after so many of its own."""
-        return sum(taken for at, taken in self.probe_tokens[number] if at <= tokens) if self.probe_tokens else 0
 
     def run(self, expired: Callable[[], bool]) -> int:
         session = self.session
@@ -110,8 +85,7 @@ class _FastReplay:
                 heapq.heappush(self.ends, (self.tick + (path.tokens or 1), action.path))
             elif isinstance(action, Cancel) and action.path in self.running:
                 generated = self.generated(action.path, self.running.pop(action.path))
-                summary = self.with_probes(action.path, Summary(generated))
-                self.session.receive(Ended(action.path, action.fate, None, summary))
+                self.session.receive(Ended(action.path, action.fate, None, Summary(generated)))
             elif isinstance(action, Classify):
                 raise ProtocolError(f"the class of the answer {action.answers[-1]!r} was not given")
 
@@ -127,21 +101,12 @@ class _FastReplay:
             return self.kept(number, Summary(path.tokens))
         closed = action.gate.first_closed(path.windows(self.window)) if self.prunes and not action.warmup else None
         if closed is not None:
-            summary = Summary(closed.tokens, tier=closed.tier, probe_tokens=self.probed(number, closed.tokens - 1))
+            summary = Summary(closed.tokens, tier=closed.tier)
             return _RunningPath(self.tick, closed.tokens, Ended(number, Fate.PRUNED, None, summary))
         return self.kept(number, path.summary(self.window))
 
     def kept(self, number: int, summary: Summary) -> _RunningPath:
-        if self.probe_tokens:
-            summary = self.with_probes(number, summary)
         return _RunningPath(self.tick, summary.tokens, Ended(number, Fate.KEPT, self.paths[number].answer, summary))
-
-    def with_probes(self, number: int, summary: Summary) -> Summary:
-        """A path's summary with the tokens of its probes."""
-        if not self.probe_tokens:
-            return summary
-        by_probe = summary.tokens == self.paths[number].tokens < self.own_ends[number]
-        return summary._replace(probe_tokens=self.probed(number, summary.tokens), by_probe=by_probe)
 
     def generated(self, number: int, path: _RunningPath) -> int:
         """Its tokens at this moment: in this tick, only paths up to `turn` have grown."""

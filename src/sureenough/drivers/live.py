@@ -24,7 +24,6 @@ from sureenough.core.events import (
     Expired,
     Extend,
     Fate,
-    Probe,
     Reason,
     Regrouped,
     Start,
@@ -41,7 +40,6 @@ from sureenough.drivers.live_account import LiveAccount
 from sureenough.drivers.observers import ObservedEvent, Observer, Observers, PathTruncated, RunStarted
 from sureenough.drivers.path_failures import PathFailures, Work
 from sureenough.drivers.path_stream import PathStream
-from sureenough.drivers.probes import LiveProbes
 from sureenough.drivers.search import LiveSearch, SearchCallbacks
 from sureenough.engines.base import Engine, opened
 from sureenough.engines.requests import Chunk, Prompt, as_chunk
@@ -78,9 +76,8 @@ async def run(
 
 class _LiveRun:
     def __init__(self, prompt: Prompt, session: Session, judge: Judge, observers: tuple[Observer, ...]) -> None:
-        probed, reads = session.strategy.probe is not None, session.strategy.reads_confidence
-        searches = session.strategy.search is not None
-        self.prompt = replace(prompt, signals=reads or searches, growing_text=probed)
+        reads, searches = session.strategy.reads_confidence, session.strategy.search is not None
+        self.prompt = replace(prompt, signals=reads or searches)
         self.session, self.judge, self.observers = session, judge, Observers(observers)
         self.streams: dict[int, PathStream] = {}
         self.classifying: asyncio.Task[None] | None = None
@@ -90,7 +87,6 @@ class _LiveRun:
         self.account = LiveAccount()
         self.failures = PathFailures(self.account, self.lose, self.stopped.set, self.expire)
         options = session.options
-        self.probes = LiveProbes(self.prompt, judge, options.seed, self.receive, self.begin) if probed else None
         callbacks = SearchCallbacks(self.receive, self.begin, self.failures.reached, self.end_search)
         self.search = LiveSearch(self.prompt, options.parallel, callbacks, confidence=reads) if searches else None
 
@@ -107,8 +103,7 @@ class _LiveRun:
         return self.outcome()
 
     async def run_paths(self, engine: Engine) -> None:
-        width = self.session.options.parallel * (1 if self.probes is None else 2)  # a path and its probe at once
-        async with opened(engine, width) as self.engine:
+        async with opened(engine, self.session.options.parallel) as self.engine:
             self.is_open = True
             async with asyncio.TaskGroup() as self.tasks:
                 self.session.receive(Regrouped({}))  # from now on, no vote is counted before its class is known
@@ -117,7 +112,7 @@ class _LiveRun:
                 self.carry_out(RunStarted(), first)
                 await self.stopped.wait()
                 self.close_streams()
-            self.account.cut |= any(one.may_overrun for one in (self.probes, self.search) if one is not None)
+            self.account.cut |= self.search is not None and self.search.may_overrun
             if self.account.cut:
                 with suppress(TimeoutError):
                     async with asyncio.timeout(COUNTER_SECONDS):
@@ -137,13 +132,10 @@ class _LiveRun:
                 case Cancel(number):
                     if number in self.streams:
                         self.streams[number].close(interrupt=number != current)
-                    for requests in (self.probes, self.search):
-                        if requests is not None:
-                            requests.cancel(number)
+                    if self.search is not None:
+                        self.search.cancel(number)
                 case Extend() | Adopt() | Compute() if self.search is not None:
                     self.search.carry_out(action, self.engine)
-                case Probe() if self.probes is not None:
-                    self.probes.carry_out(action, self.engine)
                 case Classify(answers):
                     self.classifying = self.tasks.create_task(self.classify(answers), name="classes")
                 case Stop():
@@ -184,9 +176,7 @@ class _LiveRun:
                 if held:
                     await asyncio.sleep(HELD_START)
                 stream.requested = True
-                prompt = self.prompt
-                if self.probes is None:  # an engine that watches a path cannot end it at a probe
-                    prompt = stream.watched(prompt, self.session.options.window)
+                prompt = stream.watched(self.prompt, self.session.options.window)
                 async with aclosing(self.engine.stream(prompt, seed=stream.start.seed)) as chunks:
                     async for chunk in chunks:
                         self.read(stream, as_chunk(chunk))
@@ -199,12 +189,8 @@ class _LiveRun:
                 self.receive(Tokens(stream.number, unread=stream.beyond), stream.number)
             self.account.close(stream)
             self.streams.pop(stream.number, None)
-            if self.probes is not None:
-                self.probes.path_ended(stream.number)
 
     def read(self, stream: PathStream, chunk: Chunk) -> None:
-        if self.probes is not None:
-            self.probes.read(stream.number, chunk)
         self.account.accepted += not stream.begun
         self.failures.reached()
         if len(chunk) and self.session.strategy.needs_certainty:  # the engine sends signals: it does not watch the path
@@ -244,4 +230,4 @@ class _LiveRun:
 
     def outcome(self) -> Outcome:
         out = replace(self.session.outcome(), strategy=render(self.session.strategy))
-        return self.account.complete(out, self.engine, self.judge, self.probes, self.search)
+        return self.account.complete(out, self.engine, self.judge, self.search)

@@ -8,8 +8,6 @@ from sureenough.answers import Judge
 from sureenough.core.outcome import Outcome, Spent
 from sureenough.drivers.judging import no_answer_note, trait
 from sureenough.drivers.path_stream import PathStream
-from sureenough.drivers.probes import LiveProbes
-from sureenough.drivers.prompt_growth import PromptGrowth
 from sureenough.drivers.search import LiveSearch
 from sureenough.engines.base import Engine
 from sureenough.engines.requests import Chunk
@@ -51,9 +49,7 @@ class LiveAccount:
         self.accepted += stream.counted and stream.beyond > 0 and not stream.begun
         self.estimated |= stream.estimated
 
-    def complete(
-        self, out: Outcome, engine: Engine, judge: Judge, probes: LiveProbes | None, search: LiveSearch | None
-    ) -> Outcome:
+    def complete(self, out: Outcome, engine: Engine, judge: Judge, search: LiveSearch | None) -> Outcome:
         """The session's outcome with the rest of its cost, and with all notes.
 
         Raises:
@@ -64,27 +60,25 @@ class LiveAccount:
             raise self.lost
         known = not self.cut or engine.stops_at_once or self.server_count is not None
         overrun = out.tokens.overrun + max(0, (self.server_count or 0) - out.tokens.total)
-        tokens = replace(self._with_prompts(out.tokens, probes, search), overrun=overrun, overrun_known=known)
-        for requests in (probes, search):
-            self._notes |= dict.fromkeys(requests.final_notes() if requests is not None else ())
+        tokens = replace(self._with_prompts(out.tokens, search), overrun=overrun, overrun_known=known)
+        self._notes |= dict.fromkeys(search.final_notes() if search is not None else ())
         self._add_final_notes(out, judge)
         return replace(out, tokens=tokens, notes=(*out.notes, *self._notes))
 
-    def _with_prompts(self, tokens: Spent, probes: LiveProbes | None, search: LiveSearch | None) -> Spent:
+    def _with_prompts(self, tokens: Spent, search: LiveSearch | None) -> Spent:
         """With the prompts of all requests; a path that was closed early does not tell how long its own was."""
-        requests = probes or search
-        growth = PromptGrowth() if requests is None else requests.growth
-        if self.prompt_tokens:
-            growth.add(0, self.prompt_tokens)
-        begun, ended, cached = self.accepted, self.ended, self.cached_tokens
-        if search is not None:
-            begun, ended, cached = search.begun, search.ended, search.cached
-        known = growth.question_known or ended or not begun
-        tokens = replace(tokens, prompt=begun * growth.question_tokens, prompt_known=known, cached=cached)
-        if requests is None:
-            return tokens
-        cached += requests.reread_cached
-        return replace(tokens, cached=cached, reread=requests.reread, reread_cached=requests.reread_cached)
+        if search is None:
+            known = self.prompt_tokens > 0 or self.ended or not self.accepted
+            prompt = self.accepted * self.prompt_tokens
+            return replace(tokens, prompt=prompt, prompt_known=known, cached=self.cached_tokens)
+        return replace(
+            tokens,
+            prompt=search.begun * search.growth.question_tokens,
+            prompt_known=search.growth.question_known or search.ended or not search.begun,
+            cached=search.cached + search.reread_cached,
+            reread=search.reread,
+            reread_cached=search.reread_cached,
+        )
 
     def _add_final_notes(self, out: Outcome, judge: Judge) -> None:
         if out.answer is None and any(self.unanswered.values()):

@@ -1,7 +1,4 @@
-"""Recorded paths, token by token: a tick grows every running path, in order of its number, by one token.
-
-A recorded probe is answered within its tick.
-"""
+"""Recorded paths, token by token: a tick grows every running path, in order of its number, by one token."""
 
 from __future__ import annotations
 
@@ -16,8 +13,6 @@ from sureenough.core.events import (
     Event,
     Expired,
     Fate,
-    Probe,
-    Probed,
     Start,
     Token,
     Tokens,
@@ -52,19 +47,13 @@ def lockstep(
                     remaining[number] = paths[number].tokens
                 case Cancel(number):
                     running.pop(number, None)
-                case Probe(number, tokens, limit):
-                    path, rule = paths[number], session.strategy.probe
-                    if rule is None or isinstance(path, SummarisedPath):
-                        raise ProtocolError("summaries of paths have no probes")
-                    reply = path.replies(rule.every)[tokens // rule.every - 1]
-                    receive(Probed(number, reply.within(limit)))
                 case Classify(answers):
                     raise ProtocolError(f"the class of the answer {answers[-1]!r} was not given")
 
     def grow(number: int) -> Event:
         remaining[number] -= 1
         if remaining[number] > 0:
-            return Tokens(number, (next(running[number]),), more=True)
+            return Tokens(number, (next(running[number]),))
         # A path's end comes with its last token; an empty path ends without one.
         last, path = tuple(running.pop(number)), paths[number]
         if session.strategy.needs_certainty and isinstance(path, RecordedPath):

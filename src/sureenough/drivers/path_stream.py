@@ -79,7 +79,7 @@ class PathStream:
             self.truncated = True
             yield PathTruncated(self.number)
         if chunk.unread and not self._is_end_token_only(chunk):
-            yield Tokens(self.number, unread=chunk.unread, last=chunk.finish is not None)
+            yield Tokens(self.number, unread=chunk.unread)
             if chunk.tail is not None and self.signals:
                 yield PathConfidence(self.number, chunk.tail)
 

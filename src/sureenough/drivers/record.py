@@ -16,12 +16,11 @@ from sureenough.answers.boxed_kinds import Math
 from sureenough.core.events import path_seed
 from sureenough.drivers.executor import Executor, InProcess, OpenExecutor
 from sureenough.drivers.judging import PoolVerdicts, extract_in_run
-from sureenough.drivers.probes import MISREAD, GrowingText, PathProbes
 from sureenough.engines.base import Engine
 from sureenough.engines.requests import Chunk, Prompt, WatchOptions, as_chunk
 from sureenough.errors import EngineError, EngineRejected, EngineUnavailable, MissingLogprobs, UsageError
 from sureenough.json_text import mend
-from sureenough.pools import PoolInfo, RecordedPath, RecordedProbe
+from sureenough.pools import PoolInfo, RecordedPath
 from sureenough.pools.journal import Journal, by_question
 
 
@@ -44,7 +43,6 @@ class RecordResult(NamedTuple):
     tokens: int
     prompt_tokens: int
     lost: EngineError | None  # the latest failure, if paths are missing
-    misread: int = 0  # paths whose probes the server did not read as they were sent
 
 
 def with_verdicts(
@@ -59,14 +57,12 @@ def with_verdicts(
     if earlier is not None:
         verdicts = earlier.restricted(earlier.classes.keys() - judges.keys())
     for name, paths in by_question(journal.paths, judges):
-        verdicts.add(name, judges[name], (answer for path in paths for answer in path.answers()))
+        verdicts.add(name, judges[name], (path.answer for path in paths if path.answer is not None))
     return replace(info, more=info.more | {"verdicts": msgspec.to_builtins(verdicts)})
 
 
 PathCallback = Callable[[str, RecordedPath | None], None]
 """Called with every path that was recorded, and with None for a path that was lost."""
-NoteCallback = Callable[[str], None]
-"""Called with what a user should know before all paths are sampled."""
 
 PATH_SECONDS: Final = 3_600.0
 """A path that takes longer is lost: whatever an engine sends, a recording ends."""
@@ -81,17 +77,15 @@ async def record(
     parallel: int,
     seed: int,
     keep_text: bool = True,
-    probe_every: int | None = None,
     on_path: PathCallback = lambda question, path: None,
-    on_note: NoteCallback = lambda note: None,
     path_seconds: float = PATH_SECONDS,
     executor: Executor | None = None,
 ) -> RecordResult:
-    """Sample every path that the journal does not have yet, and its answers after every `probe_every` tokens.
+    """Sample every path that the journal does not have yet.
 
     With an executor, paths are sampled from its engines; the journal is written here.
     """
-    recording = _Recording(journal, SampleOptions(seed, keep_text, path_seconds, probe_every), on_path, on_note)
+    recording = _Recording(journal, SampleOptions(seed, keep_text, path_seconds), on_path)
     questions = list(questions)
     jobs, parallel = _missing(questions, journal, paths), max(1, min(parallel, len(questions) * paths))
     where = executor or InProcess(engine)
@@ -100,7 +94,7 @@ async def record(
         recording.stop = lambda: [worker.cancel() for worker in workers]
     if recording.error is not None:
         raise recording.error
-    return RecordResult(recording.paths, recording.tokens, recording.prompt_tokens, recording.lost, recording.misread)
+    return RecordResult(recording.paths, recording.tokens, recording.prompt_tokens, recording.lost)
 
 
 def _missing(questions: list[RecordQuestion], journal: Journal, paths: int) -> Iterator[tuple[RecordQuestion, int]]:
@@ -116,24 +110,21 @@ class SampleOptions(NamedTuple):
     seed: int
     keep_text: bool = True
     path_seconds: float = PATH_SECONDS
-    probe_every: int | None = None
 
 
 class SampledPath(NamedTuple):
     """A path and what it cost."""
 
     path: RecordedPath
-    tokens: int  # with those of its probes
-    prompt_tokens: int  # with those of its probes
-    misread: bool  # the server did not read its probes as they were sent
+    prompt_tokens: int
 
 
 class _Recording:
     """What the workers share."""
 
-    def __init__(self, journal: Journal, options: SampleOptions, on_path: PathCallback, on_note: NoteCallback) -> None:
-        self.journal, self.options, self.on_path, self.on_note = journal, options, on_path, on_note
-        self.paths = self.tokens = self.prompt_tokens = self.misread = 0
+    def __init__(self, journal: Journal, options: SampleOptions, on_path: PathCallback) -> None:
+        self.journal, self.options, self.on_path = journal, options, on_path
+        self.paths = self.tokens = self.prompt_tokens = 0
         self.unavailable = 0  # paths in a row that found no server
         self.lost: EngineError | None = None
         self.error: Exception | None = None
@@ -145,13 +136,10 @@ class _Recording:
             try:
                 sampled: SampledPath = await executor.call(sample_path, question, number, self.options)
                 self.paths += 1
-                self.tokens += sampled.tokens
+                self.tokens += sampled.path.tokens
                 self.prompt_tokens += sampled.prompt_tokens
                 self.journal.add(question.id, sampled.path)
                 self.unavailable = 0
-                if sampled.misread and not self.misread:
-                    self.on_note(MISREAD)
-                self.misread += sampled.misread
                 self.on_path(question.id, sampled.path)
             except (EngineRejected, MissingLogprobs) as error:
                 self.fail(error)
@@ -184,24 +172,16 @@ async def sample_path(engine: Engine, question: RecordQuestion, number: int, opt
 
 async def _sample_once(engine: Engine, question: RecordQuestion, number: int, options: SampleOptions) -> SampledPath:
     """One path, to its end."""
-    seed, every = path_seed(options.seed, number), options.probe_every
-    growing, collected = GrowingText(), CollectedPath()
+    seed, collected, prompt_tokens = path_seed(options.seed, number), CollectedPath(), 0
     # An engine that watches its own paths sends all signals at the end, with a sum that cannot be had otherwise.
-    watch = WatchOptions(None, None) if every is None and question.prompt.signals else None
-    prompt = replace(question.prompt, growing_text=every is not None, watch=watch)
+    prompt = replace(question.prompt, watch=WatchOptions(None, None) if question.prompt.signals else None)
     judge = for_question(question.judge, question.prompt.last_text)
-    probes: tuple[RecordedProbe, ...] | None = None
-    prompt_tokens, requests = 0, PathProbes(prompt, judge, seed)
     try:
         async with asyncio.timeout(options.path_seconds), aclosing(engine.stream(prompt, seed=seed)) as chunks:
             async for tokens in chunks:
                 chunk = as_chunk(tokens)
-                growing.add(chunk)
                 collected.add(chunk)
                 prompt_tokens += chunk.prompt_tokens or 0
-            if every is not None:
-                requests.growth.add(0, prompt_tokens)
-                probes = await requests.send(engine, growing, range(every, len(collected.conf), every))
     except TimeoutError:
         raise EngineError(f"a path did not end within {options.path_seconds:g} s", path=number, seed=seed) from None
     text = collected.text
@@ -209,9 +189,8 @@ async def _sample_once(engine: Engine, question: RecordQuestion, number: int, op
     if note is not None:
         raise UsageError(note)
     path = RecordedPath(answer, collected.peak, collected.conf, number, collected.finish,
-                        text if options.keep_text else None, seed, probes, collected.mean_certainty)  # fmt: skip
-    made = path.tokens + sum(probe.reply.tokens for probe in probes or ())
-    return SampledPath(path, made, prompt_tokens + requests.prompt_tokens, requests.growth.too_small)
+                        text if options.keep_text else None, seed, collected.mean_certainty)  # fmt: skip
+    return SampledPath(path, prompt_tokens)
 
 
 class CollectedPath:

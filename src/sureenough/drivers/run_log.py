@@ -39,7 +39,7 @@ class BranchChange(TypedDict, total=False):
 
 
 class PathChange(TypedDict, total=False):
-    """The fields of a path that have changed; `points`, `probes` and new `branches` are added to the earlier ones."""
+    """The fields of a path that have changed; `points` and new `branches` are added to the earlier ones."""
 
     path: Required[PathNumber]
     warmup: bool
@@ -53,7 +53,6 @@ class PathChange(TypedDict, total=False):
     points: list[float]  # mean confidence of the window before every `stride`-th token
     redrawn: bool  # the window was chosen now: these points replace the earlier ones
     confidence: float  # mean confidence of the last window
-    probes: list[tuple[int, str | None, bool]]  # after so many tokens, this answer, and whether it was taken back
     branches: list[BranchChange]
 
 
@@ -138,11 +137,9 @@ class RunView:
             path = self.paths.setdefault(change["path"], new_path(change["path"]))
             points = [] if change.get("redrawn") else path["points"]
             points += change.get("points", ())
-            probes, branches = path.get("probes", []), path.get("branches", [])
+            branches = path.get("branches", [])
             path.update(change)
             path["points"] = points
-            if "probes" in change:
-                path["probes"] = [*probes, *change["probes"]]
             if "branches" in change:
                 path["branches"] = _with_changes(branches, change["branches"])
             path.pop("redrawn", None)
@@ -153,10 +150,8 @@ class RunView:
         self.result, self.error = line.get("result", self.result), line.get("error", self.error)
 
     def answer(self, path: int) -> str:
-        """The answer of a path, as votes name it; of one that runs, the latest that it gave to a probe."""
-        known = self.paths.get(path, new_path(path))
-        probed = (answer for _, answer, _ in reversed(known.get("probes", ())) if answer is not None)
-        return known["answer"] or next(probed, "")
+        """The answer of a path, as votes name it."""
+        return self.paths.get(path, new_path(path))["answer"] or ""
 
     def seconds(self) -> tuple[float, float]:
         """Seconds of the warm-up and of the rest, once the run has stopped."""

@@ -32,7 +32,6 @@ class RunLogWriter:
         self._readers, self._interval = readers, interval
         self._began = self._written_at = time.perf_counter()
         self._tokens: dict[int, TokenRecord] = {}
-        self._probes: dict[int, int] = {}  # how many of each path are written
         self._trees: dict[int, SearchTree] = {}
         self._steps: list[tuple[int, int, float | None]] = []  # for the next line
         self._last = 0  # paths counted at the last step
@@ -139,11 +138,6 @@ class RunLogWriter:
             change["points"], record.points = record.points, []
         if record is not None and "tokens" in change and (record.conf or record.drawn):
             change["confidence"] = record.mean() if record.conf else record.drawn[-1]
-        written, rule = self._probes.get(path.number, 0), snapshot.strategy.probe
-        if rule is not None and len(path.replies) > written:
-            new = enumerate(path.replies[written:], written + 1)
-            change["probes"] = [(n * rule.every, reply.answer, reply.hedged) for n, reply in new]
-            self._probes[path.number] = len(path.replies)
         if path.number in self._trees and (branches := self._trees[path.number].changes()):
             change["branches"] = branches
         return change
@@ -157,8 +151,7 @@ def _candidate_paths(snapshot: Snapshot) -> dict[str, int]:
     """The lowest-numbered path of every candidate, by the answer that names it."""
     names: dict[str, int] = {}
     for number, answer in sorted(snapshot.votes.candidates.items()):
-        path = snapshot.paths[number]
-        if path.answer == answer or any(reply.answer == answer for reply in path.replies):
+        if snapshot.paths[number].answer == answer:
             names.setdefault(answer, number)
     return names
 

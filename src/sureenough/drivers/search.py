@@ -6,14 +6,20 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import aclosing
 from functools import partial
-from typing import NamedTuple
+from math import inf
+from typing import Final, NamedTuple
 
 from sureenough.core.events import Adopt, Compute, Computed, Extend, Extended, Sampled, Token
 from sureenough.core.search import Continuation
-from sureenough.drivers.prompt_growth import PromptGrowth
 from sureenough.engines.base import Engine
 from sureenough.engines.requests import Chunk, ExtendOptions, Prompt, as_chunk
 from sureenough.errors import MissingLogprobs
+
+WHOLE: Final = 7 / 8
+"""Share of its sampled tokens that a text must have when it is read: a model may sample more tokens than its tokenizer
+makes of the same text."""
+TEMPLATE_TOKENS: Final = 4
+"""Tokens that a template may write before a reply of which nothing is given, and leaves out before one that is."""
 
 
 class Branch:
@@ -61,6 +67,44 @@ class Branch:
     def continuation(self) -> Continuation:
         sampled = tuple(self._tokens), tuple(self._logprobs)
         return Continuation(*sampled, self._complete, self._unread, self._stop_text)
+
+
+class PromptGrowth:
+    """Whether a server reads the beginnings that it is sent: its prompts must grow by about as many tokens.
+
+    The prompt with the shortest beginning is what the others are compared with; best is one without any.
+    """
+
+    def __init__(self) -> None:
+        self._shortest: tuple[int, int] | None = None  # tokens of the beginning, the prompt
+        self._most_missing = -inf  # tokens, without what is known of the question
+
+    def add(self, sent: int, read: int, *, seams: int = 0) -> None:
+        """A prompt: the tokens of its beginning, and those of all of it by the server's count.
+
+        `seams` are places at which the beginning was put together, where two sampled tokens may have become one.
+        """
+        self._shortest = min(self._shortest or (sent, read), (sent, read))
+        self._most_missing = max(self._most_missing, WHOLE * sent - seams - read)
+
+    @property
+    def too_small(self) -> bool:
+        """Whether a server read so much less than was sent that it cannot be due to other tokens for the same text."""
+        if self._shortest is None:
+            return False
+        sent, read = self._shortest
+        return self._most_missing > WHOLE * sent - read + TEMPLATE_TOKENS
+
+    @property
+    def question_known(self) -> bool:
+        """Whether a prompt without a beginning was among them."""
+        return self._shortest is not None and not self._shortest[0]
+
+    @property
+    def question_tokens(self) -> int:
+        """Tokens of a prompt without a beginning; if there was none, about so many, and 0 if nothing is known."""
+        sent, read = self._shortest or (0, 0)
+        return max(0, read - (0 if self.too_small else sent))
 
 
 class SearchCallbacks(NamedTuple):
@@ -135,9 +179,8 @@ class LiveSearch:
             self._end(action, Continuation(complete=False))
             return
         options = ExtendOptions(
-            max_tokens=longest, stop=stop, temperature=limits.temperature, top_p=1.0, confidence=self._confidence,
-            goes_on=True,
-        )  # fmt: skip
+            max_tokens=longest, stop=stop, temperature=limits.temperature, top_p=1.0, confidence=self._confidence
+        )
         async with self._places:
             try:
                 extended = engine.extend(self._prompt, action.beginning, options, seed=action.seed)

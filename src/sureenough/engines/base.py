@@ -52,10 +52,6 @@ class Engine:
         """
         raise CannotExtend(f"{self.model_name()} cannot be extended: {self._kind()} engines only start paths")
 
-    def opens_thinking(self, prompt: Prompt) -> bool:
-        """Whether what `extend` sends before a beginning opens the model's thinking; False if that is not known."""
-        return False
-
     def open(self, *, parallel: int) -> AbstractAsyncContextManager[Engine]:
         """The engine to use for one run, with up to this many paths in parallel; holds connections and the like."""
         return nullcontext(self)
@@ -140,9 +136,6 @@ class SharedEngine(Engine):
 
     def extend(self, prompt: Prompt, beginning: str, options: ExtendOptions, *, seed: int) -> TokenStream:
         return self._engine.extend(prompt, beginning, options, seed=seed)
-
-    def opens_thinking(self, prompt: Prompt) -> bool:
-        return self._engine.opens_thinking(prompt)
 
     def model_name(self) -> str:
         return self._engine.model_name()

@@ -110,9 +110,6 @@ class LoadBalancer(Engine):
     def sampling(self) -> dict[str, Any]:
         return self.engines[0].sampling()
 
-    def opens_thinking(self, prompt: Prompt) -> bool:
-        return self.engines[0].opens_thinking(prompt)
-
     @asynccontextmanager
     async def open(self, *, parallel: int) -> AsyncIterator[LoadBalancer]:
         async with AsyncExitStack() as stack:

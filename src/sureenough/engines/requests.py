@@ -34,7 +34,6 @@ class Prompt:
     messages: tuple[Message, ...]
     signals: bool = True  # False: engines may leave out log-probabilities, and summaries of paths that they watch
     watch: WatchOptions | None = None  # for engines that watch their own paths; others ignore it
-    growing_text: bool = False  # text is needed while a path grows, from engines that decode it at the end otherwise
 
     @classmethod
     def user(cls, text: str, *, system: str | None = None, signals: bool = True) -> Self:
@@ -64,7 +63,6 @@ class ExtendOptions:
     temperature: float | None = None  # None: the engine's
     top_p: float | None = None  # None: the engine's
     confidence: bool = True  # False: of each token, only its own log-probability is needed, not those of candidates
-    goes_on: bool = False  # what follows a stop text is sampled next, so that no other text may end it
 
     def __post_init__(self) -> None:
         if self.max_tokens < 1:
@@ -73,7 +71,7 @@ class ExtendOptions:
             raise UsageError("stop contains an empty text, at which everything would end; leave it out")
 
     def sampling(self, engine: Mapping[str, Any]) -> dict[str, Any]:
-        """The parameters that replace those of the engine, whose stop texts apply, too.
+        """The parameters that replace those of the engine, whose stop texts apply if these have none.
 
         Raises:
             UsageError: the engine has stop texts, and it would not be known which text ended the continuation.
@@ -82,22 +80,21 @@ class ExtendOptions:
         own["max_tokens"] = self.max_tokens
         if not self.stop:
             return own
-        stop = engine.get("stop") or ()
-        if stop and self.goes_on:
+        stop = engine.get("stop")
+        if stop:
             raise UsageError(
                 f"stop={stop!r} cannot be combined with a search that samples line by line, such as mur and phi, since "
                 "not all servers say which text ended a line: leave it out, or use predictive"
             )
-        stops = [stop] if isinstance(stop, str) else stop
-        return own | {"stop": list(dict.fromkeys((*self.stop, *stops)))}
+        return own | {"stop": list(self.stop)}
 
 
 class Chunk(list[Token]):
     """Tokens that arrived together, and what arrived with them."""
 
     __slots__ = (
-        "beyond", "cached_tokens", "closed", "estimated", "finish", "logprobs", "pieces", "prompt_tokens", "stop_text",
-        "summary", "tail", "text", "unread",
+        "beyond", "cached_tokens", "closed", "estimated", "finish", "logprobs", "prompt_tokens", "stop_text", "summary",
+        "tail", "text", "unread",
     )  # fmt: skip
 
     def __init__(
@@ -130,7 +127,6 @@ class Chunk(list[Token]):
         self.beyond = beyond  # tokens past the path's limit: generated, but not part of the path
         self.closed = closed  # the engine closed the stream at the path's limit; the server may have generated more
         self.logprobs = logprobs  # of the sampled tokens; only continuations have them
-        self.pieces: Sequence[str] = ()  # the text of each unread token, if it is known
 
 
 def as_chunk(tokens: Sequence[Token]) -> Chunk:
@@ -138,7 +134,6 @@ def as_chunk(tokens: Sequence[Token]) -> Chunk:
     return tokens if isinstance(tokens, Chunk) else Chunk(tokens)
 
 
-def is_thinking(text: str, *, opened: bool) -> bool:
-    """Whether a text ends inside of its thinking: the last tag decides, and if there is none, the prompt."""
-    opening, closing = text.rfind(THINK_TAG), text.rfind(THINK_END_TAG)
-    return opened if opening == closing else opening > closing
+def is_thinking(text: str) -> bool:
+    """Whether a text ends inside of its thinking: the last tag decides."""
+    return text.rfind(THINK_TAG) > text.rfind(THINK_END_TAG)

@@ -6,7 +6,7 @@ from sureenough.pools.durable import OutputLock
 from sureenough.pools.journal import Journal, write_journal_pool
 from sureenough.pools.learner import Learner
 from sureenough.pools.parts import is_address, is_pool
-from sureenough.pools.path import RecordedPath, RecordedProbe, SummarisedPath, scan_together
+from sureenough.pools.path import RecordedPath, SummarisedPath, scan_together
 from sureenough.pools.read import Pool
 from sureenough.pools.rows import Question
 from sureenough.pools.schema import PoolInfo
@@ -21,7 +21,6 @@ __all__ = [
     "PoolWriter",
     "Question",
     "RecordedPath",
-    "RecordedProbe",
     "SummarisedPath",
     "is_address",
     "is_pool",

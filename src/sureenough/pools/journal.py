@@ -19,7 +19,7 @@ from sureenough.core.options import choose_window
 from sureenough.errors import TraceError, UsageError
 from sureenough.pools.json_lines import JsonLinesFile, Line, holds_lines, read_lines, write_lines
 from sureenough.pools.parts import is_pool
-from sureenough.pools.path import RecordedPath, RecordedProbe
+from sureenough.pools.path import RecordedPath
 from sureenough.pools.read import Pool
 from sureenough.pools.rows import Question
 from sureenough.pools.schema import PoolInfo
@@ -133,7 +133,6 @@ def write_journal_pool(
     info: PoolInfo,
     *,
     keep_text: bool,
-    keep_probes: bool = False,
     keep_kinds: bool | None = None,
 ) -> None:
     """Write the pool of the journal's paths. It is on disk when this returns, so the journal may be removed.
@@ -145,7 +144,6 @@ def write_journal_pool(
         keep_kinds = any(question.kind is not None for question in by_id.values())
     info = with_window(info, by_id, journal)
     optional = ["seed", "tokens", *(["question_text", "text"] if keep_text else [])]
-    optional += ["probes"] if keep_probes else []
     optional += [CERTAINTY] if journal.paths.have_certainty else []
     optional += ["kind"] if keep_kinds else []
     try:
@@ -182,8 +180,7 @@ def by_question(paths: JournalPaths, ids: Iterable[str]) -> Iterator[tuple[str, 
 def _line(question: str, path: RecordedPath) -> Line:
     line: Line = {"question": question, "path": path.number, "answer": path.answer, "finish": path.finish}
     line |= {"seed": path.seed, "text": path.text, "peak": _packed(path.peak), "conf": _packed(path.conf)}
-    line |= {} if isnan(path.mean_certainty) else {CERTAINTY: path.mean_certainty}
-    return line if path.probes is None else line | {"probes": [probe.to_json() for probe in path.probes]}
+    return line if isnan(path.mean_certainty) else line | {CERTAINTY: path.mean_certainty}
 
 
 def _key(line: Line, file: Path, offset: int) -> Key:
@@ -204,7 +201,7 @@ def _path(line: Line, file: Path, offset: int) -> RecordedPath:
             raise _damaged(file, offset)
         return RecordedPath(
             line["answer"], peak.astype(np.float64), conf.astype(np.float64), line["path"], finish, text, seed,
-            RecordedProbe.of(line.get("probes")), certainty,
+            certainty,
         )  # fmt: skip
     except (KeyError, TypeError, ValueError, UsageError):
         raise _damaged(file, offset) from None

@@ -22,7 +22,7 @@ from sureenough.redact import HIDDEN, first_line, redact
 
 QUESTIONS: Final = (".csv", ".tsv", ".json", ".jsonl")
 """Files of questions, which are not pools yet."""
-COLUMNS: Final = (*REQUIRED, "text", "seed", "question_text", "kind", "probes", "mean_certainty")
+COLUMNS: Final = (*REQUIRED, "text", "seed", "question_text", "kind", "mean_certainty")
 """What is read of a pool, as far as it is there."""
 TEXTS: Final = ("question", "gold", "answer", "finish", "text", "question_text", "kind")
 NUMBERS: Final = ("path", "seed", "level")

@@ -5,50 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import nan
-from typing import Annotated, Any, Final, NamedTuple, Self
+from typing import Final, NamedTuple
 
-import msgspec
 import numpy as np
 from numpy.typing import ArrayLike
 
 from sureenough.core.confidence.array import Windows, scan, scan_all
 from sureenough.core.confidence.instability import Floats
 from sureenough.core.events import Summary
-from sureenough.core.probing import ProbeReply, ProbeRule
-from sureenough.errors import TraceError, UsageError
-
-
-class _ProbeEntry(msgspec.Struct):
-    at: Annotated[int, msgspec.Meta(ge=1)]
-    answer: str | None
-    tokens: Annotated[int, msgspec.Meta(ge=0)]
-    hedged: bool
-
-
-class RecordedProbe(NamedTuple):
-    """What a path gave as its answer after so many of its tokens."""
-
-    at: int
-    reply: ProbeReply
-
-    def to_json(self) -> dict[str, Any]:
-        """As journals and pools keep it."""
-        return {"at": self.at, **self.reply._asdict()}
-
-    @classmethod
-    def of(cls, entries: object) -> tuple[Self, ...] | None:
-        """The probes of a path, from a file; None if it was recorded without.
-
-        Raises:
-            ValueError: the entries are not probes.
-        """
-        if entries is None:
-            return None
-        try:
-            probes = tuple(msgspec.convert(entries, list[_ProbeEntry]))
-        except msgspec.ValidationError as error:
-            raise ValueError(str(error)) from None
-        return tuple(cls(one.at, ProbeReply(one.answer, one.tokens, one.hedged)) for one in probes)
+from sureenough.errors import UsageError
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -62,11 +27,9 @@ class RecordedPath:
     finish: str = "stop"  # "stop", or "length" if it was cut
     text: str | None = None
     seed: int | None = None
-    probes: tuple[RecordedProbe, ...] | None = None  # None: it was recorded without probes
     mean_certainty: float = nan  # over all tokens; NaN if its engine did not read the whole vocabulary
     _scans: dict[int, Windows] = field(default_factory=dict, init=False, repr=False)
     _summaries: dict[int, Summary] = field(default_factory=dict, init=False, repr=False)
-    _cuts: dict[tuple[int, str | None], RecordedPath] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
         if self.answer is not None and not isinstance(self.answer, str):
@@ -84,35 +47,6 @@ class RecordedPath:
     @property
     def tokens(self) -> int:
         return len(self.conf)
-
-    def answers(self) -> set[str]:
-        """Its own answer, and those of its probes."""
-        probed = (probe.reply.answer for probe in self.probes or ())
-        return {answer for answer in (self.answer, *probed) if answer is not None}
-
-    def replies(self, every: int) -> list[ProbeReply]:
-        """What it answered after every so many tokens, before its end; refused if that was not recorded."""
-        recorded = {probe.at: probe.reply for probe in self.probes or ()}
-        needed = range(every, self.tokens, every)
-        missing = next((at for at in needed if at not in recorded), None)
-        if self.probes is None or missing is not None:
-            problem = "without probes" if self.probes is None else f"without a probe after {missing} tokens"
-            raise TraceError(
-                f"these paths were recorded {problem}, and every={every} needs them: record a pool with "
-                f"`sureenough record --probes every={every}`, or use the strategy without +probe"
-            )
-        return [recorded[at] for at in needed]
-
-    def ended_by(self, rule: ProbeRule) -> RecordedPath:
-        """The path as its probes end it; itself if they do not."""
-        replies = self.replies(rule.every)
-        count = rule.settled_after(replies)
-        if count is None:
-            return self
-        key = count * rule.every, replies[count - 1].answer
-        if key not in self._cuts:
-            self._cuts[key] = RecordedPath(key[1], self.peak[: key[0]], self.conf[: key[0]])
-        return self._cuts[key]
 
     def windows(self, window: int) -> Windows:
         """All its windows of that size; computed once."""

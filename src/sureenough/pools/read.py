@@ -100,11 +100,6 @@ class Pool:
         """Tokens per window: what the pool suggests, else chosen from the lengths of all its paths."""
         return self.info.window or choose_window(self.lengths())
 
-    @property
-    def has_probes(self) -> bool:
-        """Whether its paths were recorded with probes."""
-        return "probes" in self._columns
-
     def lengths(self) -> list[int]:
         """Tokens of all paths. Whoever reads the paths reports damage; here it is left out."""
         lengths = [np.empty(0, np.int32)]

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sureenough.pools.path import RecordedPath, RecordedProbe
+from sureenough.pools.path import RecordedPath
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -42,7 +42,7 @@ def decode_rows(batch: pa.RecordBatch, names: Sequence[str]) -> Iterator[PoolRow
 
 
 def _row(row: dict[str, Any], peak: Any, conf: Any) -> PoolRow:
-    optional: dict[str, Any] = {name: row.get(name) for name in ("text", "seed", "probes")}
+    optional: dict[str, Any] = {name: row.get(name) for name in ("text", "seed")}
     optional["mean_certainty"] = nan if row.get("mean_certainty") is None else row["mean_certainty"]
     path = RecordedPath(row["answer"], peak, conf, number=row["path"], finish=row["finish"] or "stop", **optional)
     return Question(row["question"], row["gold"], row["level"], [], row.get("question_text"), row.get("kind")), path
@@ -78,7 +78,7 @@ def _text(value: pa.Scalar) -> Any:
 
 
 def _row_problem(row: dict[str, Any], peak: Any, conf: Any) -> str | None:
-    """What is wrong with a row, if anything; its probes are parsed on the way."""
+    """What is wrong with a row, if anything."""
     broken = [name for name, value in row.items() if isinstance(value, _NotText)]
     if broken:
         return f"its {broken[0]} is not UTF-8 text"
@@ -86,10 +86,6 @@ def _row_problem(row: dict[str, Any], peak: Any, conf: Any) -> str | None:
         return "it has no question"
     if peak is None or conf is None:
         return "it has no signals"
-    try:
-        row["probes"] = RecordedProbe.of(row.get("probes"))
-    except ValueError as error:
-        return f"its probes cannot be read ({error})"
     if not np.isfinite(row.get("mean_certainty") or 0.0):
         return "its mean_certainty is NaN or infinite"
     if len(peak) != len(conf):

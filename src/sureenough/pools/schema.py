@@ -24,10 +24,9 @@ REQUIRED: Final = {
     "peak": _SIGNAL,
     "conf": _SIGNAL,
 }
-_PROBE = pa.struct({"at": pa.int32(), "answer": pa.string(), "tokens": pa.int32(), "hedged": pa.bool_()})
 OPTIONAL: Final = {
     "text": pa.string(), "seed": pa.int64(), "tokens": pa.int32(), "question_text": pa.string(), "kind": pa.string(),
-    "probes": pa.list_(pa.field("element", _PROBE)), "mean_certainty": pa.float64(),
+    "mean_certainty": pa.float64(),
 }  # fmt: skip
 
 

@@ -116,7 +116,6 @@ def _row(question: Question, number: int, path: RecordedPath) -> dict[str, Any]:
         "tokens": path.tokens,
         "question_text": question.text,
         "kind": question.kind,
-        "probes": None if path.probes is None else [probe.to_json() for probe in path.probes],
         "mean_certainty": None if isnan(path.mean_certainty) else path.mean_certainty,
     }
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, Final
 
 from sureenough.core.learning import SIGNALS
-from sureenough.core.probe_agreement import DEPTHS, ProbeAgreement
 from sureenough.core.weights import BySignals
 from sureenough.errors import UsageError
 from sureenough.pools import Learner
@@ -16,7 +15,7 @@ LEARNED_FILE: Final = "learned.json"
 
 
 def learned_signals(learner: Learner) -> list[dict[str, Any]]:
-    """For each model, window and strategy: questions, by signal r, beta and the questions behind them, and probes.
+    """For each model, window and strategy: questions, and by signal r, beta and the questions behind them.
 
     Beta is 0 for strategies whose votes do not use what was learned; the window is 0 for those without confidence.
     """
@@ -27,21 +26,8 @@ def learned_signals(learner: Learner) -> list[dict[str, Any]]:
             name: {"r": state.correlations[name], "beta": betas[name], "questions": state.counts[number]}
             for number, name in enumerate(SIGNALS)
         }
-        known = {"questions": state.questions, "signals": signals, "probes": _probes(state.probes)}
-        shown.append(key._asdict() | known)
+        shown.append(key._asdict() | {"questions": state.questions, "signals": signals})
     return shown
-
-
-def _probes(known: ProbeAgreement) -> dict[str, Any] | None:
-    """How long paths are, the share of right probes in each tenth of them, and where probes vote; None: not learned."""
-    if not known.questions:
-        return None
-    return {
-        "questions": known.questions,
-        "typical_length": known.typical_length,
-        "reliability": [known.reliability(depth) for depth in range(DEPTHS)],
-        "voting_depths": known.voting_depths,
-    }
 
 
 def _most_beta(spec: str) -> float:

@@ -89,7 +89,7 @@ class ServerMetrics:
         self._runs = self._counter("runs", "Runs by the reason why they ended.", "reason")
         self._tokens = self._counter("tokens", "Tokens by bucket.", "bucket")
         self._prompts = self._counter(
-            "prompt_tokens", "Prompt tokens of paths, of probes and searches (reread), and what was cached.", "what"
+            "prompt_tokens", "Prompt tokens of paths, of searches (reread), and what was cached.", "what"
         )
         self._paths = self._counter("paths", "Paths by what happened to them.", "what")
         self._seconds = Histogram(

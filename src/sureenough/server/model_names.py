@@ -10,10 +10,10 @@ from sureenough.spec import is_strategy_name, parse
 from sureenough.strategies import STRATEGIES
 
 LISTED_STRATEGIES: Final = tuple(name for name in STRATEGIES if not name.startswith("ddc-") and "+" not in name)
-"""The strategies in lists of models. The ablations of ddc work too, but few readers want them; those with probes or a
-search work if the upstream continues a beginning."""
+"""The strategies in lists of models. The ablations of ddc work too, but few readers want them; searches work
+if the upstream continues a beginning."""
 PAGE_STRATEGIES: Final = tuple(name for name in STRATEGIES if not name.startswith("ddc-"))
-"""The strategies on the page, which draws searches and probes."""
+"""The strategies on the page, which draws searches."""
 
 
 class ModelName(NamedTuple):

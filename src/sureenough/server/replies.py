@@ -151,7 +151,7 @@ def refusal(out: Outcome) -> str | None:
 
 
 def usage(out: Outcome) -> dict[str, int]:
-    """Every token of every path and probe, and their prompts as often as they were sent."""
+    """Every token of every path, and their prompts as often as they were sent."""
     completion, prompt = out.tokens.total, max(0, out.tokens.prompt) + max(0, out.tokens.reread)
     return {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion}
 

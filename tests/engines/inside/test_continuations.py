@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import AsyncIterator
-from contextlib import aclosing
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -13,7 +12,6 @@ from typing import Any
 import pytest
 
 import sureenough as se
-from sureenough.drivers.probes import BOX
 from sureenough.engines.requests import ExtendOptions, Prompt, as_chunk
 from sureenough.engines.vllm import in_process
 from sureenough.engines.vllm.sampled_tokens import SampledTokens
@@ -129,25 +127,6 @@ def test_a_line_that_ended_at_a_stop_text(monkeypatch: pytest.MonkeyPatch) -> No
 
     asyncio.run(use())
     assert sampler.requests == [[], [*b"ab", END_OF_LINE], [*b"ab."], []]
-
-
-def test_a_probe_continues_a_path_that_still_grows(monkeypatch: pytest.MonkeyPatch) -> None:
-    path: Pieces = [[*b"ab"], [*b"ab"], [SPECIAL]]
-    engine, sampler = scripted(monkeypatch, path, *[[[*b"ab}"]]] * 3)
-    probed = replace(PROMPT, signals=False, growing_text=True)
-
-    async def use() -> None:
-        text = ""
-        async with aclosing(engine.stream(probed, seed=1)) as chunks:
-            async for chunk in chunks:
-                text += as_chunk(chunk).text
-                if as_chunk(chunk).text:
-                    await continued(engine, text + BOX, signals=False)
-        await continued(engine, "ab" + BOX, signals=False)
-
-    asyncio.run(use())
-    assert sampler.requests == [[], *([*b"abab"[:tokens], *ids_of(BOX)] for tokens in (2, 4, 2))]
-    assert len(sampler.sampled._kept[tuple(PROMPT_IDS)]) == 1, "replies to probes are not remembered"
 
 
 def test_ids_of_a_beginning_are_sent_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:

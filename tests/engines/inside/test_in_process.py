@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 
-from sureenough.engines.base import as_engine
 from sureenough.engines.requests import Chunk, ExtendOptions, Prompt
 from sureenough.engines.vllm import in_process
 from sureenough.engines.vllm.protocol import SOCKET_ENV, WINDOW_ENV
@@ -126,19 +125,6 @@ def test_a_prompt_is_encoded_once_and_again_when_a_message_is_changed() -> None:
     assert engine._loaded.tokenizer.calls == 1
     message["content"] = "b"
     assert engine._prompt_ids(Prompt((message,))) == [98]
-
-
-@pytest.mark.parametrize(
-    ("after", "opens"),
-    [("<think>\n", True), ("<think>", True), ("", False), ("<think>\n\n</think>\n\n", False), ("Use <think>.", False)],
-)
-def test_a_chat_template_that_opens_the_thinking(after: str, opens: bool) -> None:
-    engine = in_process.VLLM("tiny")
-    engine._loaded.tokenizer = SimpleNamespace(
-        apply_chat_template=lambda messages, **_: list(f"{messages[0]['content']}\nassistant\n{after}".encode()),
-        decode=lambda ids: bytes(ids).decode(),
-    )
-    assert as_engine(engine).opens_thinking(Prompt.user("What is a <think>?")) is opens
 
 
 def test_a_beginning_that_fills_the_context_is_a_path_that_was_cut(monkeypatch: pytest.MonkeyPatch) -> None:

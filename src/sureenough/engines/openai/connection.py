@@ -28,7 +28,7 @@ from sureenough.engines.openai.retry import LONGEST_WAIT, Stalled, StallTimer, b
 from sureenough.engines.openai.server_counters import ServerCounters, settled_counters
 from sureenough.engines.openai.stop_texts import few_candidates
 from sureenough.engines.openai.wire import InvalidReply, request, without_limit
-from sureenough.engines.requests import THINK_TAG, Chunk, ExtendOptions, Prompt, TokenStream
+from sureenough.engines.requests import Chunk, ExtendOptions, Prompt, TokenStream
 from sureenough.engines.vllm.client import MonitorClient, is_watched
 from sureenough.engines.vllm.protocol import WatchRequest
 from sureenough.errors import CannotExtend, EngineRejected
@@ -141,10 +141,6 @@ class OpenAIConnection(Engine):
                 f"the server does not continue a beginning (continue_final_message): {refusal}", status=refusal.status
             )
         yield Chunk(finish="length")
-
-    def opens_thinking(self, prompt: Prompt) -> bool:
-        """A chat template renders a beginning without what it adds before a reply, so only plain prompts open it."""
-        return not self.engine.chat and prompt.text.rstrip().endswith(THINK_TAG)
 
     async def _generate(
         self, prompt: Prompt, body: bytes, limit: int | None, new_parser: Callable[..., ReplyParser]

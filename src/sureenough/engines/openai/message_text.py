@@ -23,7 +23,7 @@ class MessageText:
 
     def __init__(self, beginning: str, fields: ReasoningFields) -> None:
         self._begins = not beginning
-        self._goes_on_thinking = is_thinking(beginning, opened=False)
+        self._goes_on_thinking = is_thinking(beginning)
         self._fields = fields
         self._half = ""  # first half of a surrogate pair
         self._silent = True

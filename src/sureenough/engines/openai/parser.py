@@ -105,13 +105,11 @@ class ReplyParser:
         if self._loose and tokens:
             tokens[-1] = tokens[-1]._replace(text=tokens[-1].text + self._loose)
         self._loose = ""
-        pieces, text, unread, beyond = self._text, "".join(self._text), self._unread, self._beyond
+        text, unread, beyond = "".join(self._text), self._unread, self._beyond
         self._tokens, self._text, self._unread, self._beyond = [], [], 0, 0
         estimated = not self.signals and not self.watched
         chunk = Chunk(tokens, text=text, unread=unread, estimated=estimated, beyond=beyond, tail=self._tail)
         self._tail, self._alive = None, False
-        if len(pieces) == unread and not tokens:
-            chunk.pieces = pieces
         if self._sampled:
             chunk.logprobs, self._sampled = self._sampled, []
         return chunk

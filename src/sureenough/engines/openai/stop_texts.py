@@ -46,7 +46,7 @@ LINE_CANDIDATES: Final = 5
 
 def few_candidates(options: ExtendOptions, says: bool) -> int:
     """How many to request if confidence is not needed. `says`: whether the server says what ended a reply."""
-    needed = options.stop and options.goes_on and not says
+    needed = options.stop and not says
     return LINE_CANDIDATES if needed else 1  # not 0, which servers may take for no log-probabilities
 
 

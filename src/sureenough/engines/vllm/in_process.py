@@ -14,11 +14,10 @@ from itertools import count
 from typing import Any, Self
 
 from sureenough.engines.openai.stop_texts import to_end_of_token
-from sureenough.engines.requests import THINK_TAG, Chunk, ExtendOptions, Prompt, TokenStream
+from sureenough.engines.requests import Chunk, ExtendOptions, Prompt, TokenStream
 from sureenough.engines.vllm.growing_path import GrowingPath
 from sureenough.engines.vllm.loaded_model import LoadedModel
 from sureenough.engines.vllm.protocol import GROUP_ARGUMENT, K, WatchRequest, is_countable
-from sureenough.engines.vllm.sampled_tokens import TokenSequence
 from sureenough.engines.vllm.versions import check_version, installed_version
 from sureenough.errors import EngineRejected, UsageError
 
@@ -94,13 +93,7 @@ class VLLM:
         watch = prompt.watch if prompt.signals or is_countable(self._sampling) else None
         request = None if watch is None else WatchRequest.of(request_id, watch, signals=prompt.signals)
         prompt_ids = self._prompt_ids(prompt)
-        sequence: TokenSequence | None = None
-        stop = bool(self._sampling.get("stop"))
-        if prompt.growing_text and request is None and self._decodes(stop=stop):
-            sequence = self._loaded.sampled.begin(prompt_ids, ())
-            self._loaded.sampled.keep(prompt_ids, sequence)  # now: probes continue paths that still grow
-        path = GrowingPath(sequence)
-        decoded = {"detokenize": (prompt.growing_text or stop) and sequence is None}
+        path, decoded = GrowingPath(), {"detokenize": bool(self._sampling.get("stop"))}
         signals = prompt.signals and request is None
         params = self._params(len(prompt_ids), seed, k=K if signals else None, request=request, changes=decoded)
         try:
@@ -118,7 +111,7 @@ class VLLM:
                 await self._loaded.report_cancelled(request_id, path.tokens, watch.report_unheard)
             raise
         last = path.last(len(prompt_ids))
-        if not decoded["detokenize"] and sequence is None:
+        if not decoded["detokenize"]:
             last.text = self._loaded.tokenizer.decode(path.ids, skip_special_tokens=True)
         if request is not None and request.record:
             last.summary = await self._loaded.summary(request, len(path.ids))
@@ -156,18 +149,12 @@ class VLLM:
         except ValueError as error:
             raise EngineRejected(f"vLLM refused the request: {error}") from None
         last = path.last(len(ids))
-        if prompt.signals:  # a search, which continues what it sampled; the reply to a probe is not continued
-            if not decodes:
-                texts = sequence.add(path.ids)
-                if last.stop_text:
-                    last.stop_text = to_end_of_token(last.stop_text, path.length, texts)
-            self._loaded.sampled.keep(prompt_ids, sequence)
+        if not decodes:
+            texts = sequence.add(path.ids)
+            if last.stop_text:
+                last.stop_text = to_end_of_token(last.stop_text, path.length, texts)
+        self._loaded.sampled.keep(prompt_ids, sequence)
         yield last
-
-    def opens_thinking(self, prompt: Prompt) -> bool:
-        """Whether the chat template does: the tag, with line feeds after it, has few tokens."""
-        last: str = self._loaded.tokenizer.decode(self._prompt_ids(prompt)[-2 * len(THINK_TAG) :])
-        return last.rstrip().endswith(THINK_TAG)
 
     def _decodes(self, *, stop: bool) -> bool:
         """Whether the text of a path is decoded here as it grows, since vLLM does not have to look for a stop text.

@@ -1,6 +1,6 @@
 """The tokens that vLLM in this process sampled, found again by their text.
 
-Searches and probes continue a text. Encoded again, it may become other tokens than those that were sampled; here the
+Searches continue a text. Encoded again, it may become other tokens than those that were sampled; here the
 sampled ones are found, and only what follows them is encoded.
 """
 

@@ -47,8 +47,7 @@ function redrawRun() {
 }
 
 function describeChart() {
-  const summary = state.summary, probed = state.isProbed ? ", a tick a probe for its answer" : "";
-  const marks = `a cross marks a path that was cut short, a dot one that ended by itself${probed}`;
+  const summary = state.summary, marks = "a cross marks a path that was cut short, a dot one that ended by itself";
   if (!summary) return "";
   if (summary.reads_confidence === false) return `this strategy does not use confidence; ${marks}`;
   if (!state.showsConfidence) return `the engine watches its paths itself and reports their numbers of tokens; ${marks}`;

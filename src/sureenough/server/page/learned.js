@@ -1,4 +1,4 @@
-// What the server has learned of each model's confidence and probes.
+// What the server has learned of each model's confidence.
 
 import { $, element, setText } from "./dom.js";
 
@@ -32,17 +32,7 @@ function tableRow(row, isOwn) {
     if (signal) cell.title = `${SIGNAL_NAMES[name]}: r ${signal.r.toFixed(3)}, from ${signal.questions} questions; beta ${signal.beta.toFixed(3)}`;
     line.append(cell);
   }
-  line.append(probesCell(row.probes));
   const names = $("learned-table").tHead.rows[0].cells;  // on a phone they stand before the values
   [...line.cells].forEach((cell, at) => { cell.dataset.name = names[at].textContent.trim(); });
   return line;
-}
-
-// The tenths of a path in which probes vote; a dash if nothing was learned of probes.
-function probesCell(probes) {
-  if (!probes) return element("td", "n", "–");
-  const cell = element("td", "n", probes.voting_depths.map(depth => depth + 1).join(", ") || "none");
-  const shares = probes.reliability.map(share => `${Math.round(share * 100)}%`).join(", ");
-  cell.title = `Right probes by tenth of a path of ${Math.round(probes.typical_length)} tokens: ${shares}; from ${probes.questions} questions`;
-  return cell;
 }

@@ -19,14 +19,14 @@ export function showTiles(state) {
   showMeter(state, summary);
 }
 
-const BUCKETS = { init: "warm-up", kept: "kept", pruned: "pruned", discarded: "discarded", failed: "failed", overrun: "overrun", probe: "probes", search: "search" };
+const BUCKETS = { init: "warm-up", kept: "kept", pruned: "pruned", discarded: "discarded", failed: "failed", overrun: "overrun", search: "search" };
 
 // What became of the tokens, once the run is over.
 export function describeBuckets(result) {
   return Object.entries(BUCKETS).filter(([name]) => result?.tokens?.[name]).map(([name, label]) => `${number.format(result.tokens[name])} ${label}`).join(", ");
 }
 
-// Prompt tokens of probes and searches, most of which the server has read before; runs kept by older versions do not say how many it had cached.
+// Prompt tokens of searches, most of which the server has read before; runs kept by older versions do not say how many it had cached.
 export function describeReread(result) {
   const { reread, reread_cached: cached } = result?.tokens ?? {};
   return reread ? `and ${number.format(reread)} prompt tokens read again${cached ? `, ${number.format(cached)} of them cached` : ""}` : "";

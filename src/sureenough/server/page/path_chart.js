@@ -6,8 +6,6 @@ import { CHANGING, ORDER, axisEnd, drawEnd, isFaded, lineColour, traceLine } fro
 const NEAR = 22;  // pixels between the pointer and a line that it may mean
 const MOST_LABELS = 2;
 const WIDEST_BAR = 16;
-const TICK = 5;  // pixels above and below the line
-const LONGEST_LABEL = 10;
 
 export class PathChart {
   constructor(host, state, colour, select, { longest, highlight }) {
@@ -82,34 +80,8 @@ export class PathChart {
       ctx.globalAlpha = strength * (isFaded(kind) ? 0.75 : this.state.showsConfidence ? this.#opacity : 0.9);
       ctx.strokeStyle = this.colour(lineColour(kind));
       this.#stroke(ctx, path, kind === "running" ? 1.8 : 1.3);
-      this.#drawProbes(ctx, path);
       ctx.globalAlpha = strength;
       this.#drawEnd(ctx, kind, path);
-    }
-  }
-
-  #valueAt(path, tokens) {
-    if (!this.state.showsConfidence) return -path.number;
-    const at = Math.round(tokens / (this.state.summary?.stride ?? 1)) - 1;
-    return path.points[Math.min(path.points.length - 1, Math.max(0, at))] ?? path.confidence;
-  }
-
-  // A tick for every probe, in the colour of its answer; with labels, the answers where there is room.
-  #drawProbes(ctx, path, labelled = false) {
-    const { X, Y, ratio } = this.scale, leading = this.state.answer;
-    let free = -Infinity, last = -Infinity;
-    ctx.lineWidth = 2 * ratio;
-    ctx.font = `${11 * ratio}px system-ui`; ctx.textAlign = "center";
-    for (const [tokens, answer, hedged] of path.probes) {
-      const y = this.#valueAt(path, tokens), x = X(tokens);
-      if (y === undefined || Math.abs(x - last) < 1) continue;  // one tick per pixel
-      last = x;
-      ctx.strokeStyle = ctx.fillStyle = this.colour(answer === null || hedged ? "--faded" : answer === leading ? "--agrees" : "--differs");
-      ctx.beginPath(); ctx.moveTo(x, Y(y) - TICK * ratio); ctx.lineTo(x, Y(y) + TICK * ratio); ctx.stroke();
-      const label = answer === null ? "–" : answer.length > LONGEST_LABEL ? `${answer.slice(0, LONGEST_LABEL - 1)}…` : answer, width = ctx.measureText(label).width;
-      if (!labelled || x - width / 2 < free) continue;
-      ctx.fillText(label, x, Y(y) - (TICK + 4) * ratio);
-      free = x + width / 2 + 6 * ratio;
     }
   }
 
@@ -173,15 +145,13 @@ export class PathChart {
     const kind = this.state.kind(path), { X, Y, ratio } = this.scale;
     ctx.strokeStyle = this.colour(`--${kind}`);
     this.#stroke(ctx, path, 2.8);
-    this.#drawProbes(ctx, path, labelled);
-    ctx.strokeStyle = this.colour(`--${kind}`);
     this.#drawEnd(ctx, kind, path);
     const y = this.#endValue(path);
     if (y === undefined || !labelled) return;
     ctx.fillStyle = this.colour("--ink"); ctx.font = `600 ${12 * ratio}px system-ui`;
     const right = X(path.tokens) > this.plot.bbox.left + this.plot.bbox.width * 0.85;
     ctx.textAlign = right ? "right" : "left";
-    ctx.fillText(`path ${path.number}`, X(path.tokens) + (right ? -8 : 8) * ratio, Math.max(Y(y) - (path.probes.length ? 22 : 7) * ratio, this.plot.bbox.top + 12 * ratio));
+    ctx.fillText(`path ${path.number}`, X(path.tokens) + (right ? -8 : 8) * ratio, Math.max(Y(y) - 7 * ratio, this.plot.bbox.top + 12 * ratio));
   }
 
   #addListeners(u, select, highlight) {

@@ -19,19 +19,9 @@ export function showPath(state, path, text) {
   setText("reader-title", `Path ${path.number}`);
   const answer = path.answer == null ? "" : `; its answer: ${path.answer}`;
   setText("reader-note", `${describeFate(state, path)}, ${number.format(path.tokens)} tokens${answer}`);
-  setText("reader-probes", describeProbes(path.probes));
   const conf = text?.confidence ?? [];
   $("text").replaceChildren(shaded(text?.texts ?? [], conf));
   showScale(conf.length > 0, Boolean(text?.texts.length), state);
-}
-
-const MOST_PROBES = 12;
-
-function describeProbes(probes) {
-  if (!probes.length) return "";
-  const shown = probes.slice(-MOST_PROBES).map(([tokens, answer, hedged]) => `${answer ?? "nothing"}${hedged ? " (hedging)" : ""} after ${number.format(tokens)}`);
-  const before = probes.length > MOST_PROBES ? `${probes.length - MOST_PROBES} earlier probes; ` : "";
-  return `Asked for its answer, it gave ${before}${shown.join(", ")} tokens.`;
 }
 
 // Neighbours of the same shade share an element: a path may have thousands of tokens.

@@ -37,11 +37,10 @@ export class RunState {
     this.least = Math.min(this.least, step[2]); this.most = Math.max(this.most, step[2]);
   }
 
-  #applyPath({ points, redrawn, probes, branches, ...fields }) {
+  #applyPath({ points, redrawn, branches, ...fields }) {
     const path = (this.paths[fields.path] ??= { number: fields.path, tokens: 0, fate: null, tier: null, answer: null, counted: false, vote: null, points: [],
-      probes: [], branches: [], branchChanges: 0 });
+      branches: [], branchChanges: 0 });
     Object.assign(path, fields);
-    for (const probe of probes ?? []) path.probes.push(probe);  // tokens, answer, whether it was taken back
     for (const branch of branches ?? []) { path.branches[branch.branch] = { ...path.branches[branch.branch], ...branch }; path.branchChanges += 1; }
     if (redrawn) path.points = [];  // the window was chosen now
     for (const y of points ?? []) { path.points.push(y); this.#extendRange(y); }
@@ -72,12 +71,11 @@ export class RunState {
   // What a reader of the answer should know: before the run, and after it.
   get notes() { return [...new Set([...(this.run?.notes ?? []), ...(this.result?.notes ?? [])])].filter(Boolean); }
 
-  // The path whose text is shown with the result: the one that the answer was read from, or that gave it to a probe;
-  // without an answer, the first that ended.
+  // The path whose text is shown with the result: the one that the answer was read from; without an answer, the first that ended.
   get winner() {
     const answer = this.result?.answer ?? null, ended = this.paths.filter(path => path?.fate === "kept");
     return ended.find(path => path.answer === answer && path.counted) ?? ended.find(path => path.answer === answer)
-      ?? (answer === null ? ended[0] : this.paths[this.leader]) ?? null;
+      ?? (answer === null ? ended[0] : null) ?? null;
   }
 
   // The lowest-numbered path with the leading answer: votes name answers by such paths.
@@ -85,13 +83,7 @@ export class RunState {
 
   get answer() { return this.result ? (this.result.answer ?? null) : this.answerOf(this.leader); }
 
-  // A path that runs may vote by the answer that it gave to a probe.
-  answerOf(number) {
-    const path = this.paths[number];
-    return path?.answer ?? path?.probes.findLast(([, answer]) => answer !== null)?.[1] ?? null;
-  }
-
-  get isProbed() { return this.paths.some(path => path?.probes.length); }
+  answerOf(number) { return this.paths[number]?.answer ?? null; }
 
   kind(path) {
     if (!path.fate) return "running";

@@ -1,4 +1,4 @@
-"""What the page shows of searches and probes, on the built-in model: the tree of a search, the ticks of probes."""
+"""What the page shows of searches, on the built-in model: the tree of a search."""
 
 from __future__ import annotations
 
@@ -16,11 +16,6 @@ from tests.server.serving import ours
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
-KEEP_LABELS = """() => {
-  window.labels = [];
-  const context = CanvasRenderingContext2D.prototype, own = context.fillText;
-  context.fillText = function (text, ...at) { labels.push(text); own.call(this, text, ...at); };
-}"""
 QUESTION = "86 + 77 - 162 / 27 = ?"
 
 
@@ -60,27 +55,6 @@ def test_a_search_is_drawn_as_a_tree(browser: Browser, url: str) -> None:
     visit.page.close()
 
 
-def test_probes_are_ticks_with_their_answers(browser: Browser, url: str) -> None:
-    visit = Visit(browser, url)
-    visit.ask(QUESTION, "sure+probe", "every=16,agree=9", paths=4, parallel=2)
-    visit.state("over")
-    assert not visit.page.is_visible("#search-card")
-    assert "a tick a probe for its answer" in visit.text("#path-chart-note")
-    before = visit.inked("#path-chart")
-    visit.page.evaluate(KEEP_LABELS)
-    visit.page.click(".chip >> nth=0")
-    visit.page.wait_for_selector("#reader-probes:text-matches('after 16')")
-    given = visit.text("#reader-probes")
-    assert given.startswith("Asked for its answer, it gave ")
-    visit.page.wait_for_function("window.labels.length > 0")
-    labels = visit.page.evaluate("window.labels")
-    assert any(label in given.replace("nothing", "–") for label in labels), (labels, given)
-    assert before > 0
-    picture(visit, "probes")
-    visit.quiet()
-    visit.page.close()
-
-
 def test_the_tree_of_another_run_replaces_one_of_the_same_size(browser: Browser, url: str) -> None:
     visit = Visit(browser, url)
     titles = visit.page.evaluate("""async () => {
@@ -96,39 +70,21 @@ def test_the_tree_of_another_run_replaces_one_of_the_same_size(browser: Browser,
     visit.page.close()
 
 
-def test_an_answer_of_probes_is_not_said_to_be_from_a_path_with_another_one(browser: Browser, url: str) -> None:
-    visit = Visit(browser, url)
-    number = visit.page.evaluate("""async () => {
-      const state = new (await import("/page/run_state.js")).RunState();
-      state.apply({
-        paths: [
-          { path: 0, fate: "kept", answer: "5", counted: true, vote: 0 },
-          { path: 1, fate: "discarded", vote: 1, probes: [[64, "7", false]] },
-        ],
-        summary: { votes: [[1, 9], [0, 1]] },
-        result: { answer: "7" },
-      });
-      return state.winner.number;
-    }""")
-    assert number == 1
-    visit.page.close()
-
-
-def test_logs_with_missing_paths_and_very_many_probes_and_steps(browser: Browser, url: str) -> None:
+def test_logs_with_missing_paths_and_very_many_steps(browser: Browser, url: str) -> None:
     """A kept run is a file, which may hold anything that the types allow."""
     visit = Visit(browser, url)
     counts = visit.page.evaluate("""async () => {
       const { RunState } = await import("/page/run_state.js");
       const { showChips, showTiles } = await import("/page/panels.js");
       const state = new RunState(), chips = document.getElementById("chips");
-      const probes = Array(200000).fill([16, "7", false]), steps = Array(200000).fill([1, 16, 0.25]);
+      const steps = Array(200000).fill([1, 16, 0.25]);
       const stop = { quantity: "expected_gain", threshold: 0.01, stops_above: false };
-      state.apply({ paths: [{ path: 5, probes }, { path: 1000 }], steps, summary: { stop, measure: 0.25 } });
+      state.apply({ paths: [{ path: 5 }, { path: 1000 }], steps, summary: { stop, measure: 0.25 } });
       chips.replaceChildren();
       for (let i = 0; i < 3; i++) { showChips(state, null, () => {}, () => {}); showTiles(state); }
       state.apply({ paths: [{ path: 7 }] });
       showChips(state, null, () => {}, () => {});
-      return [state.paths[5].probes.length, [...chips.children].map(chip => chip.textContent).join(" ")];
+      return [state.steps.length, [...chips.children].map(chip => chip.textContent).join(" ")];
     }""")
     assert counts == [200000, "5 7 1000"]
     visit.quiet()
