@@ -6,7 +6,7 @@ is first used, so that importing the package stays cheap.
 
 from importlib import import_module as _import_module
 
-from sureenough.version import __version__ as __version__
+__version__ = "0.1.0"
 
 with open(f"{__file__}i", encoding="utf-8") as _stub:  # lines such as `from sureenough.api import ask as ask`
     _MODULES = {line.split()[3]: line.split()[1] for line in _stub if line.startswith("from ")}

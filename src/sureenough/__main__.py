@@ -9,7 +9,7 @@ def main() -> None:
     """Load the command line and run it; --version alone needs none of it."""
     try:
         if sys.argv[1:] == ["--version"]:
-            from sureenough.version import __version__
+            from sureenough import __version__
 
             print(f"sureenough {__version__}")
             return

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from sureenough import __version__
 from sureenough.bench.experiments import Experiment, Inputs, experiment
 from sureenough.bench.experiments.search import NO_QUESTIONS
 from sureenough.bench.folder import RunFolder
@@ -31,7 +32,6 @@ from sureenough.errors import UsageError
 from sureenough.pools.durable import resumable
 from sureenough.pools.json_lines import JsonLinesFile
 from sureenough.spec import parse
-from sureenough.version import __version__
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,10 +10,10 @@ import re
 from pathlib import Path
 from typing import Any, Final, Self
 
+from sureenough import __version__
 from sureenough.errors import TraceError, UsageError
 from sureenough.pools import OutputLock
 from sureenough.pools.durable import is_lock, write_file
-from sureenough.version import __version__
 
 Terms = dict[str, Any]
 MOST_CHANGES: Final = 8

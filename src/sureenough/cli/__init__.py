@@ -11,9 +11,9 @@ from typing import Annotated, Any, Final
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from sureenough import __version__
 from sureenough.cli.terminal import echo, printable
 from sureenough.errors import EngineError, SureEnoughError, UsageError
-from sureenough.version import __version__
 
 GROUPS: Final[dict[str, dict[str, str]]] = {
     "Use": {

@@ -13,9 +13,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final, NamedTuple
 
+from sureenough import __version__
 from sureenough.errors import UsageError
 from sureenough.redact import first_line, redact
-from sureenough.version import __version__
 
 AUTO: Final = "auto"
 """The cluster in RAY_ADDRESS, else that of this machine."""

@@ -11,8 +11,8 @@ from msgspec import Struct
 from starlette.requests import Request
 from starlette.types import ASGIApp
 
+from sureenough import __version__
 from sureenough.server.errors import ErrorBody
-from sureenough.version import __version__
 
 REF: Final = "#/components/schemas/{name}"
 JSON: Final = "application/json"

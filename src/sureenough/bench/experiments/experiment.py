@@ -14,6 +14,7 @@ from typing import Any, Final, Literal, TypeVar
 import numpy as np
 import scipy
 
+from sureenough import __version__
 from sureenough.bench.live import LiveRun
 from sureenough.bench.pipeline import OpenPool, PoolResults, Progress, Task, map_questions
 from sureenough.bench.result import ExperimentResult, Figure, PoolQuestions, PoolUsed, Provenance, Recommendation, Table
@@ -23,7 +24,6 @@ from sureenough.core.options import RunOptions
 from sureenough.errors import UsageError
 from sureenough.spec import resolve
 from sureenough.strategies import COMPARED
-from sureenough.version import __version__
 
 T = TypeVar("T")
 Live = Literal["no", "optional", "needed"]

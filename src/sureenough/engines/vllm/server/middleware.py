@@ -14,6 +14,7 @@ import os
 from typing import Any, Final, NamedTuple
 from urllib.parse import parse_qs
 
+from sureenough import __version__
 from sureenough.engines.vllm.protocol import (
     MAX_KEYS,
     PROTOCOL_VERSION,
@@ -31,7 +32,6 @@ from sureenough.engines.vllm.server.records_socket import (
 )
 from sureenough.engines.vllm.server.watched_reply import WATCHED, Receive, Scope, Send, WatchedReply
 from sureenough.engines.vllm.server.whole_texts import decode_whole_texts
-from sureenough.version import __version__
 
 LARGEST_QUERY: Final = 100 * MAX_KEYS
 """Bytes of a request for the token counts of paths."""
