@@ -9,11 +9,13 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import os
 import re
 import socket
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
@@ -52,6 +54,17 @@ def process(*command: str) -> Iterator[tuple[str, psutil.Process]]:
             yield f"http://127.0.0.1:{match[1]}", psutil.Process(run.pid)
         finally:
             run.terminate()
+
+
+@contextmanager
+def configured(text: str) -> Iterator[None]:
+    """A sureenough.toml for the servers that are started meanwhile."""
+    with tempfile.NamedTemporaryFile("w", suffix=".toml") as file:
+        file.write(text)
+        file.flush()
+        os.environ["SUREENOUGH_CONFIG"] = file.name
+        yield
+        del os.environ["SUREENOUGH_CONFIG"]
 
 
 def measure(url: str, server: psutil.Process) -> Usage:
@@ -186,9 +199,8 @@ def main() -> int:
     args = options.parse_args()
     seconds, clients = (12.0, 8) if args.smoke else (args.seconds, args.clients)
     with process("benchmarks/client.py", "--serve", "24", "8") as (upstream, _):
-        serve = ("-m", "sureenough", "serve", "--upstream", f"{upstream}/v1", "--model", "m", "--port", "0",
-                 "--max-requests", str(clients))  # fmt: skip
-        with process(*serve) as (url, server):
+        serve = ("-m", "sureenough", "serve", "--url", f"{upstream}/v1", "--model", "m", "--port", "0")
+        with configured(f"[serve.limits]\nrequests = {clients}\n"), process(*serve) as (url, server):
             asyncio.run(compare_passthrough(url, upstream, 20 if args.smoke else 200))
             clean = asyncio.run(run_load(url, upstream, server, clients, seconds))
     print("nothing leaks" if clean else "SOMETHING LEAKS")

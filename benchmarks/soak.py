@@ -25,7 +25,7 @@ import psutil
 sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parent.parent)]
 from tests.adversarial.hostile_client import ATTACKS, BODY, Target  # noqa: E402
 
-from serve import process  # noqa: E402
+from serve import configured, process  # noqa: E402
 from sureenough.core.outcome import BUCKETS  # noqa: E402
 
 WARM_UP = 0.4
@@ -153,10 +153,9 @@ def main() -> int:
     os.environ["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parent.parent), os.environ.get("PYTHONPATH", "")])
     with process("-m", "tests.adversarial.hostile_upstream", "0.5") as (upstream, upstream_process):
         upstream_process.nice(LOAD_NICE)
-        serve = ("-m", "sureenough", "serve", "--upstream", f"{upstream}/v1", "--model", "tiny", "--port", "0",
-                 "--max-requests", str(args.clients * 2), "--first-token", "2", "--stall", "1",
-                 "--max-seconds", "10")  # fmt: skip
-        with process(*serve) as (url, server):
+        serve = ("-m", "sureenough", "serve", "--url", f"{upstream}/v1", "--model", "tiny", "--port", "0")
+        settings = f"first-token = 2\nstall = 1\n[serve.limits]\nrequests = {args.clients * 2}\nseconds = 10\n"
+        with configured(settings), process(*serve) as (url, server):
             clean = asyncio.run(soak(Load(url, server, args.paths, args.pause), args.clients, args.seconds, args.seed))
     print("nothing leaks" if clean else "SOMETHING LEAKS")
     return 0 if clean else 1

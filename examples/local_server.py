@@ -19,7 +19,7 @@ def serving(*options: str) -> Iterator[str]:
         return
     command = [sys.executable, "-m", "sureenough", "serve", "--port", "0", "--paths", "16", *options]
     here = os.pathsep.join(filter(None, [str(Path(__file__).parent), os.environ.get("PYTHONPATH")]))
-    environment = os.environ | {"PYTHONPATH": here, "SUREENOUGH_LOG": "WARNING"}
+    environment = os.environ | {"PYTHONPATH": here}
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as server:
         try:
             assert server.stdout is not None

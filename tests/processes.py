@@ -126,6 +126,13 @@ def sureenough(
         return subprocess.CompletedProcess(words, code, stdout.read().decode(), stderr.read().decode())
 
 
+def configured(folder: Path, text: str) -> dict[str, str]:
+    """The variable that names a sureenough.toml with this text."""
+    file = folder / "sureenough.toml"
+    file.write_text(text)
+    return {"SUREENOUGH_CONFIG": str(file)}
+
+
 def refused(*words: str) -> str:
     """The message of a command that must end with exit code 2 and no traceback."""
     done = sureenough(*words)

@@ -24,7 +24,7 @@ from tests.adversarial.hostile_upstream import USAGE, tokens, whole
 from tests.bench.typed import environ, questions
 from tests.engines.raw_server import Answer, RawServer, raw_server
 from tests.in_thread import in_thread
-from tests.processes import start
+from tests.processes import configured, start
 
 USER, PASSWORD, QUERY, KEY, SERVE_KEY = (
     "planted-user", "planted p@ss/word", "planted-query&=", "planted-key-0123456789", "planted-serve-key-0123",
@@ -76,7 +76,7 @@ def with_secrets(url: str) -> str:
 
 
 def environment(folder: Path) -> dict[str, str]:
-    variables = {"SUREENOUGH_API_KEY": KEY, "SUREENOUGH_SERVE_KEYS": SERVE_KEY, "SUREENOUGH_LOG": "debug"}
+    variables = {"SUREENOUGH_API_KEY": KEY, "SUREENOUGH_SERVE_KEYS": SERVE_KEY}
     return environ() | variables | {"XDG_CACHE_HOME": str(folder / "cache"), "HOME": str(folder)}
 
 
@@ -114,7 +114,7 @@ def test_verbs_print_and_write_no_secret(
 ) -> None:
     printed = {}
     variables = environment(tmp_path)
-    for name in ("SUREENOUGH_API_KEY", "SUREENOUGH_SERVE_KEYS", "SUREENOUGH_LOG", "XDG_CACHE_HOME", "HOME"):
+    for name in ("SUREENOUGH_API_KEY", "SUREENOUGH_SERVE_KEYS", "XDG_CACHE_HOME", "HOME"):
         monkeypatch.setenv(name, variables[name])
     if mode == "without a key":
         monkeypatch.delenv("SUREENOUGH_API_KEY")
@@ -139,8 +139,9 @@ def test_verbs_print_and_write_no_secret(
 def test_serve_prints_writes_and_answers_no_secret(mode: str, tmp_path: Path) -> None:
     with in_thread(raw_server(quoting(mode))) as server:
         upstream = with_secrets(server.url)
-        command = ["serve", "--upstream", upstream, "--port", "0", "--log-requests", "--keep-runs", "runs"]
-        with start(*command, env=environment(tmp_path), cwd=tmp_path) as process:
+        command = ["serve", "--url", upstream, "--port", "0", "--keep-runs", "runs"]
+        settings = configured(tmp_path, "[serve]\nlog-requests = true\nlog-level = 'debug'\n")
+        with start(*command, env=environment(tmp_path) | settings, cwd=tmp_path) as process:
             first = process.stdout.readline()
             address = first.split(" serves at ")[1].split("/v1")[0]
             replies = []

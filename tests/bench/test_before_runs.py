@@ -11,6 +11,7 @@ import pytest
 from tests.bench.typed import MANNER, SMALL, bench, on, questions
 from tests.engines.misbehaving import serving
 from tests.in_thread import in_thread
+from tests.processes import configured
 
 
 def test_an_estimate_of_nothing_known_is_a_bound(tmp_path: Path) -> None:
@@ -24,10 +25,10 @@ def test_an_estimate_of_nothing_known_is_a_bound(tmp_path: Path) -> None:
 
 def test_sampled_paths_make_an_estimate_and_are_not_sampled_again(tmp_path: Path) -> None:
     dataset, folder = questions(tmp_path / "sums.jsonl", 4), tmp_path / "run"
-    money = ("--price-in", "1000", "--price-out", "1000")
+    money = configured(tmp_path, "price-in = 1000\nprice-out = 1000\n")
     with in_thread(serving(MANNER)) as server:
         command = (*on(server.url, dataset, folder), "--live")
-        done = bench(*command, "--dry-run", "--sample", "3", *money)
+        done = bench(*command, "--dry-run", "--sample", "3", **money)
         assert done.returncode == 0, done.stderr
         assert "29 paths to record (3 are there), about 435 tokens (by its own paths)" in done.stdout
         assert "8 live runs, at most 960 tokens" in done.stdout
@@ -97,13 +98,13 @@ def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
 def test_the_environment_names_a_server_only_where_questions_are_asked(tmp_path: Path) -> None:
     dataset = questions(tmp_path / "sums.jsonl", 1)
     with in_thread(serving(MANNER)) as server:
-        said = {"SUREENOUGH_URL": server.url, "SUREENOUGH_MODEL": "named", "SUREENOUGH_TEMPERATURE": "0.3"}
+        said = {"SUREENOUGH_URL": server.url, "SUREENOUGH_MODEL": "named"}
         replayed = bench("main", "-s", "sc", "--repeats", "1", "-o", tmp_path / "replayed", "--jobs", "1", **said)
         assert replayed.returncode == 0, replayed.stderr
         assert not server.requests
         asked = bench("main", "--dataset", dataset, "-o", tmp_path / "asked", *SMALL, **said)
         assert asked.returncode == 0, asked.stderr
-        assert {(one["model"], one["temperature"]) for one in server.requests} == {("named", 0.3)}
+        assert {one["model"] for one in server.requests} == {"named"}
         config = tmp_path / "defaults.toml"
         config.write_text(f'url = "{server.url}"\nmodel = "written"\n[bench]\nstrategy = "sc"\n')
         small = ("--paths", "2", "--window", "8", "--jobs", "1")

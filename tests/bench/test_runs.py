@@ -19,7 +19,7 @@ from tests.bench.test_datasets import gpqa
 from tests.bench.typed import MANNER, bench, environ, live_runs, on, questions, result, start_bench
 from tests.engines.misbehaving import Manner, serving
 from tests.in_thread import in_thread, until
-from tests.processes import sureenough
+from tests.processes import configured, sureenough
 
 
 def lines_of(file: Path) -> int:
@@ -124,8 +124,9 @@ def test_an_engine_that_dies_in_the_middle_of_a_cell(live: tuple[str, ...], tmp_
     dataset, folder = questions(tmp_path / "sums.jsonl", 4), tmp_path / "run"
     watched = folder / ("live/runs.jsonl" if live else "pools/sums--org-tiny.parquet.journal")
     with process("tokens=20", "delay=0.001", "by_prompt=True") as (url, server):
-        command = [*on(url, dataset, folder), "--parallel", "2", "--first-token", "5", *live]
-        with start_bench(*command) as running:
+        command = [*on(url, dataset, folder), "--parallel", "2", *live]
+        patience = configured(tmp_path, "first-token = 5\n")
+        with start_bench(*command, **patience) as running:
             until(lambda: running.poll() is not None or lines_of(watched) > 2)
             server.send_signal(signal.SIGKILL)
             _, said = running.communicate(timeout=100)
@@ -135,7 +136,7 @@ def test_an_engine_that_dies_in_the_middle_of_a_cell(live: tuple[str, ...], tmp_
     kept = watched.read_text().splitlines()
     assert len(kept) > 2
     with process("tokens=20", "by_prompt=True") as (url, _):  # at another address: where it is served is no part of it
-        done = bench(*on(url, dataset, folder), "--parallel", "2", "--first-token", "5", *live)
+        done = bench(*on(url, dataset, folder), "--parallel", "2", *live, **patience)
     assert done.returncode == 0, done.stderr
     assert Pool(folder / "pools" / "sums--org-tiny.parquet").rows == 32
     if live:

@@ -21,8 +21,8 @@ def bench(*words: str | Path, **environment: str) -> Done:
     return sureenough("bench", *words, env=environ() | environment)
 
 
-def start_bench(*words: str | Path) -> Running:
-    return start("bench", *words, env=environ())
+def start_bench(*words: str | Path, **environment: str) -> Running:
+    return start("bench", *words, env=environ() | environment)
 
 
 def environ() -> dict[str, str]:

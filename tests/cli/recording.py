@@ -27,8 +27,8 @@ def words(url: str, dataset: Path, output: Path, *more: str) -> list[str]:
     return [*fixed, *more]
 
 
-def record(url: str, dataset: Path, output: Path, *more: str) -> subprocess.CompletedProcess[str]:
-    return sureenough(*words(url, dataset, output, *more), env=CLEAN)
+def record(url: str, dataset: Path, output: Path, *more: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return sureenough(*words(url, dataset, output, *more), env=CLEAN | environment)
 
 
 def start_record(url: str, dataset: Path, output: Path, *more: str) -> Running:

@@ -11,10 +11,9 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -24,7 +23,7 @@ from sureenough.cli.ask import _question
 from sureenough.errors import UsageError
 from tests.engines.misbehaving import Manner, serving
 from tests.in_thread import in_thread
-from tests.processes import sureenough
+from tests.processes import configured, sureenough
 
 Serve = Callable[..., str]
 
@@ -44,11 +43,13 @@ def url(serve: Serve) -> str:
 CLEAN = {name: value for name, value in os.environ.items() if not name.startswith(("SUREENOUGH", "OPENAI"))}
 
 
-def ask(*words: str, given: str = "", cwd: Path | None = None, **env: str) -> subprocess.CompletedProcess[str]:
-    return sureenough("ask", *words, given=given, cwd=cwd, env=CLEAN | {"NO_COLOR": "1"} | env)
+def ask(
+    *words: str, given: str = "", cwd: Path | None = None, env: Mapping[str, str] = CLEAN
+) -> subprocess.CompletedProcess[str]:
+    return sureenough("ask", *words, given=given, cwd=cwd, env={"NO_COLOR": "1", **env})
 
 
-def test_prompts_of_searches_are_paid_for(url: str) -> None:
+def test_prompts_of_searches_are_paid_for(url: str, tmp_path: Path) -> None:
     words = (
         "3 + 4?",
         "--url",
@@ -59,10 +60,8 @@ def test_prompts_of_searches_are_paid_for(url: str) -> None:
         "predictive+sc:rollouts=2",
         "--paths",
         "2",
-        "--price-in",
-        "1",
     )
-    out = json.loads(ask(*words, "--json").stdout)
+    out = json.loads(ask(*words, "--json", env=CLEAN | configured(tmp_path, "price-in = 1\n")).stdout)
     prompts = out["tokens"]["reread"], out["tokens"]["prompt"]
     assert all(prompts)
     assert out["cost"] == pytest.approx(sum(prompts) / 1e6)
@@ -76,9 +75,9 @@ def test_what_the_server_had_cached_of_the_prompts_of_searches(serve: Serve) -> 
     assert re.search(r"Of \d+ prompt tokens the server had 96 cached\.", stderr)
 
 
-def test_plain_lines_in_a_pipe(url: str) -> None:
-    prices = ("--price-in", "1", "--price-out", "2")
-    done = ask("3 + 4?", "--url", url, "--model", "tiny", "-s", "ddc", "--window", "8", *prices)
+def test_plain_lines_in_a_pipe(url: str, tmp_path: Path) -> None:
+    prices = configured(tmp_path, "price-in = 1\nprice-out = 2\n")
+    done = ask("3 + 4?", "--url", url, "--model", "tiny", "-s", "ddc", "--window", "8", env=CLEAN | prices)
     assert (done.returncode, done.stdout) == (0, "7\n")
     lines = done.stderr.splitlines()
     assert sum(line.endswith("kept, 43 tokens, answer 7") for line in lines) >= 16
@@ -167,15 +166,11 @@ def test_a_log_that_cannot_be_written_costs_neither_tokens_nor_the_answer(
     assert "Warning: the log could not be written to" in done.stderr
 
 
-def test_the_question_from_a_file_and_defaults_from_a_file_and_the_environment(url: str, tmp_path: Path) -> None:
-    (tmp_path / "question.txt").write_text("3 + 4?")
+def test_defaults_from_a_file(url: str, tmp_path: Path) -> None:
     (tmp_path / "sureenough.toml").write_text(f'url = "{url}"\nmodel = "tiny"\n[ask]\nstrategy = "ac"\npaths = 9\n')
-    done = ask("--file", "question.txt", "--json", cwd=tmp_path)
-    result = json.loads(done.stdout)
+    result = json.loads(ask("--json", given="3 + 4?", cwd=tmp_path).stdout)
     assert (result["strategy"], result["paths"]) == ("ac", 9)
-    done = ask("--file", "question.txt", "--json", cwd=tmp_path, SUREENOUGH_STRATEGY="esc")
-    assert json.loads(done.stdout)["strategy"] == "esc"
-    done = ask("?", "--json", "-s", "sc", "--paths", "3", cwd=tmp_path, SUREENOUGH_STRATEGY="esc")
+    done = ask("?", "--json", "-s", "sc", "--paths", "3", cwd=tmp_path)
     assert (json.loads(done.stdout)["strategy"], json.loads(done.stdout)["paths"]) == ("sc", 3)
 
 
@@ -199,6 +194,12 @@ def test_defaults_have_the_names_that_are_typed(url: str, tmp_path: Path) -> Non
         ("[ask]\nstrategy = ['sc', 'ac']", "sureenough.toml: strategy takes one value, not a list"),
         ("[ask]\nmodel = {name = 'm'}", "sureenough.toml: model takes one value, not a table"),
         ("[ask]\npaths = 'many'", "unable to parse string as an integer (in sureenough.toml)"),
+        ("threads = 0", "Invalid value for 'threads': "),
+        ("context = true", "sureenough.toml: context takes a value, not true or false"),
+        ("completions = 1", "sureenough.toml: completions must be true or false"),
+        ("price-in = -1", "a price is -1.0"),
+        ("url = 'http://h/v1'\nmodel = 'm'\nstall = 0", "stall is 0.0 seconds"),
+        ("url = 'http://h/v1'\nmodel = 'm'\nthreads = 2", "context and threads in sureenough.toml are for models on"),
     ],
 )
 def test_bad_defaults(tmp_path: Path, text: str, says: str) -> None:
@@ -224,14 +225,9 @@ def test_no_answer_is_exit_code_1(serve: Serve) -> None:
         (["?", "--url", "localhost", "--model", "m"], "", "it looks like http://localhost:8000/v1"),
         (["--url", "http://h/v1", "--model", "m"], " ", "the question is empty"),
         (["?", "--url", "http://h/v1", "--model", "m", "-s", "dcc"], "", "did you mean 'ddc'"),
-        (["?", "--file", "x", "--url", "http://h/v1", "--model", "m"], "", "not both"),
-        (["--file", "none.txt", "--url", "http://h/v1", "--model", "m"], "", "none.txt cannot be read"),
         (["?", "--url", "http://h/v1", "--model", "m", "--kind", "essay"], "", "known: math, choice"),
-        (["?", "--url", "http://h/v1", "--model", "m", "--price-in", "-1"], "", "a price is -1.0"),
-        (["?", "--url", "http://h/v1", "--model", "m", "--stall", "0"], "", "stall is 0.0 seconds"),
         (["caf\udce9?", "--url", "http://h/v1", "--model", "m"], "", "the question is not text in UTF-8: convert it"),
         (["?", "--url", "http://127.0.0.1:70000/v1", "--model", "m"], "", "ports go from 1 to 65535"),
-        (["--file", sys.executable, "--url", "http://h/v1", "--model", "m"], "", "is not text in UTF-8: convert it"),
     ],
 )
 def test_usage_is_exit_code_2(words: list[str], given: str, says: str) -> None:
@@ -258,8 +254,10 @@ HOSTILE = "7\x1b[31m\x1b]52;c;aGk=\x07\x9b2J\x9d0;title\x9c\r\x08\u202e"
 
 
 @pytest.mark.parametrize("env", [{}, {"FORCE_COLOR": "1", "NO_COLOR": "1", "COLUMNS": "120", "LINES": "40"}])
-def test_model_text_does_not_control_the_terminal(serve: Serve, env: dict[str, Any]) -> None:
-    done = ask("?", "--url", serve(answer=HOSTILE), "--model", "tiny", "-s", "sc", "-n", "2", "--show-path", **env)
+def test_model_text_does_not_control_the_terminal(serve: Serve, env: dict[str, str]) -> None:
+    done = ask(
+        "?", "--url", serve(answer=HOSTILE), "--model", "tiny", "-s", "sc", "-n", "2", "--show-path", env=CLEAN | env
+    )
     assert done.returncode == 0, done.stderr
     assert r"\x1b]52;c;aGk=\x07\x9b2J" in done.stdout
     for command in ("\x1b[31m", "\x1b]52", "\x07", "\x9b", "\x9d", "\x9c", "\x08", "\u202e"):
@@ -269,7 +267,7 @@ def test_model_text_does_not_control_the_terminal(serve: Serve, env: dict[str, A
 def test_standard_input_in_another_encoding_under_a_strict_locale(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"caf\xe9?"), encoding="utf-8", errors="strict"))
     with pytest.raises(UsageError, match="the question is not text in UTF-8: convert it"):
-        _question("-", None)
+        _question("-")
 
 
 def test_without_standard_input() -> None:
@@ -317,8 +315,8 @@ def test_the_hint_at_prefix_caches_is_for_servers_without_one(serve: Serve, cach
 
 
 def test_on_a_terminal_it_draws(url: str) -> None:
-    terminal: dict[str, Any] = {"FORCE_COLOR": "1", "COLUMNS": "120", "LINES": "40"}
-    done = ask("?", "--url", url, "--model", "tiny", "-s", "ddc", "--window", "8", **terminal)
+    terminal = {"FORCE_COLOR": "1", "COLUMNS": "120", "LINES": "40"}
+    done = ask("?", "--url", url, "--model", "tiny", "-s", "ddc", "--window", "8", env=CLEAN | terminal)
     assert done.returncode == 0, done.stderr
     assert "confidence" in done.stderr
     posteriors = "posterior by the paper's weights 1.0000 (1.0000 with every path one vote), stops above 0.95"

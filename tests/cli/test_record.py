@@ -12,6 +12,7 @@ import pytest
 from sureenough.pools import Pool
 from tests.cli.recording import lines, record, rows, start_record
 from tests.in_thread import until
+from tests.processes import configured
 
 
 def test_a_pool_that_replay_reads(url: str, dataset: Path, tmp_path: Path) -> None:
@@ -105,7 +106,8 @@ def test_14_22_a_negative_seed_is_refused(url: str, dataset: Path, tmp_path: Pat
 
 
 def test_an_estimate_first(url: str, dataset: Path, tmp_path: Path) -> None:
-    done = record(url, dataset, tmp_path / "pool.parquet", "--dry-run", "--price-in", "1000", "--price-out", "1000")
+    prices = configured(tmp_path, "price-in = 1000\nprice-out = 1000\n")
+    done = record(url, dataset, tmp_path / "pool.parquet", "--dry-run", **prices)
     assert done.returncode == 0, done.stderr
     assert "6 questions, 48 paths. Estimated from 4 sampled paths:" in done.stdout
     assert "about 1,584 tokens (33 per path) and 432 prompt tokens" in done.stdout

@@ -5,12 +5,16 @@ from __future__ import annotations
 import json
 import signal
 import socket
+from dataclasses import asdict
 from pathlib import Path
 
 import httpx
 import pytest
+from typer.testing import CliRunner
 
-from tests.processes import start, sureenough
+from sureenough.cli import app
+from sureenough.server import ServerLimits, ServerSettings
+from tests.processes import configured, start, sureenough
 
 RUN = {"schema": 1, "run": {"id": "x", "question": "3 + 4?", "model": "m", "strategy": "sc", "begun": 1.0},
        "over": {"answer": "7"}, "words": {"0": {"path": 0, "words": ["7"], "conf": []}}}  # fmt: skip
@@ -29,12 +33,10 @@ def refused(*words: str) -> str:
     [
         (["serve", "--host", "0.0.0.0"], "--insecure"),
         (["serve", "--url", "nonsense"], "is not a URL"),
-        (["serve", "--upstream", "nonsense"], "is not a URL"),
-        (["serve", "--upstream", "http://127.0.0.1:9/v1", "-s", "ddd"], "did you mean"),
+        (["serve", "--url", "http://127.0.0.1:9/v1", "-s", "ddd"], "did you mean"),
         (["serve", "--key-file", "nowhere"], "cannot be read"),
         (["serve", "--host", "192.0.2.1", "--insecure"], "give --host an address of this machine"),
         (["serve", "--host", "no host", "--insecure"], "give --host an address of this machine"),
-        (["serve", "--max-paths", "0"], "max-paths"),
         (["serve", "--model", "nowhere.gguf"], "nowhere.gguf"),
         (
             ["serve", "--keep-runs", "pyproject.toml/runs"],
@@ -44,24 +46,62 @@ def refused(*words: str) -> str:
         (["serve", "--temperature", "0", "--url", "nonsense"], "all paths will be equal"),
         (["serve", "--temperature", "-1"], "temperature is -1.0"),
         (["serve", "--template", "solve it"], "{question}"),
-        (["serve", "--max-seconds", "inf"], "and finite"),
-        (["serve", "--grace", "inf"], "grace is inf"),
-        (["serve", "--upstream", "http://127.0.0.1:99999/v1"], "ports go from 1 to 65535"),
+        (["serve", "--url", "http://127.0.0.1:99999/v1"], "ports go from 1 to 65535"),
         (["view", "nowhere.json"], "does not exist"),
         (["view", "-q", "nothing"], "the package has no question 'nothing'"),
         (["view", "-q", "1", "pyproject.toml"], "--question is for pools"),
         (["view", "pyproject.toml"], "is not a run log"),
     ],
 )
-def test_bad_options_are_refused_with_a_message(words: list[str], says: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SUREENOUGH_PORT", "0")  # the default one may be taken
-    assert says in refused(*words)
+def test_bad_options_are_refused_with_a_message(words: list[str], says: str) -> None:
+    ports = ["--port", "0"] if words[0] == "serve" else []  # the default one may be taken
+    assert says in refused(*words, *ports)
 
 
-def test_an_unknown_log_level(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SUREENOUGH_LOG", "verbose")
-    monkeypatch.setenv("SUREENOUGH_PORT", "0")
-    assert "SUREENOUGH_LOG is VERBOSE" in refused("serve", "--upstream", "http://127.0.0.1:9/v1")
+LIMITS = {"paths": 300, "parallel": 17, "tokens": 9, "path_tokens": 8, "seconds": 7.5, "body": 6, "requests": 5,
+          "send": 4.0, "head": 3.0, "idle": 2, "grace": 1.5, "plain": False}  # fmt: skip
+
+
+def test_every_limit_of_the_file_reaches_the_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What each does is tested in tests/server."""
+    text = "".join(f"{name.replace('_', '-')} = {json.dumps(value)}\n" for name, value in LIMITS.items())
+    for name, value in configured(tmp_path, f"[serve]\nlog-level = 'warning'\n[serve.limits]\n{text}").items():
+        monkeypatch.setenv(name, value)
+    served: list[ServerSettings] = []
+    monkeypatch.setattr("sureenough.cli.serve.run", lambda settings, *_: served.append(settings))
+    done = CliRunner().invoke(app, ["serve"])
+    assert done.exit_code == 0, done.output
+    assert (asdict(served[0].limits), served[0].log_level) == (LIMITS, "warning")
+    assert not [name for name, value in asdict(ServerLimits()).items() if value == LIMITS[name]]
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (
+            "[serve.limits]\npaths = 0",
+            "Invalid value for 'limits': paths is 0; a limit must be above 0, and finite (in",
+        ),
+        ("[serve.limits]\nseconds = inf", "seconds is inf; a limit must be above 0, and finite"),
+        (
+            "[serve.limits]\nmax-paths = 9",
+            "'max-paths' is not a limit (did you mean 'paths'?); known: paths, parallel",
+        ),
+        ("[serve.limits]\npath-tokens = '9'", "path_tokens is '9'; it must be a whole number"),
+        ("[serve.limits]\nidle = 1.5", "idle is 1.5; it must be a whole number"),
+        ("[serve.limits]\ngrace = true", "grace is True; it must be a number"),
+        ("[serve.limits]\nplain = 1", "plain is 1; it must be true or false"),
+        ("[serve.limits]\npaths = 9", "requests use --paths 64 by default, which is above this server's limit of 9"),
+        ("[serve]\nlimits = 3", "sureenough.toml: limits must be a table"),
+        ("[serve]\nlog-level = 'verbose'", "log_level is 'verbose'; it must be one of DEBUG, INFO"),
+        ("[serve]\nlimit = 3", "serve has no option 'limit' (did you mean 'limits'?); known: allow-host"),
+    ],
+)
+def test_bad_settings_of_the_file_are_refused_by_name(text: str, says: str, tmp_path: Path) -> None:
+    (tmp_path / "sureenough.toml").write_text(text)
+    done = sureenough("serve", "--port", "0", cwd=tmp_path)
+    assert done.returncode == 2, done
+    assert says in " ".join(done.stderr.split())
 
 
 def test_a_run_file_with_a_name_that_is_not_a_run_id(tmp_path: Path) -> None:
@@ -82,7 +122,7 @@ def test_serve_says_at_the_start_that_the_upstream_is_not_there() -> None:
 
 def test_a_port_that_is_taken() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        said = refused("serve", "--upstream", "http://127.0.0.1:9/v1", "--port", str(taken.getsockname()[1]))
+        said = refused("serve", "--url", "http://127.0.0.1:9/v1", "--port", str(taken.getsockname()[1]))
     assert "try another --port" in said
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, cast
 
@@ -14,6 +15,7 @@ from sureenough.cli import SETTINGS, VERBS, app, main
 from sureenough.cli.config import defaults, name_options
 from sureenough.core.options import RunOptions
 from sureenough.errors import EngineError, UsageError
+from sureenough.server import ServerLimits
 from tests.processes import sureenough
 
 LOADED = """
@@ -84,13 +86,6 @@ def test_defaults_of_a_verb_load_no_other_verb(tmp_path: Path, monkeypatch: pyte
         defaults(verb("strategies"), unexpected)
 
 
-def test_an_option_may_have_another_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SUREENOUGH_CONFIG", str(tmp_path / "defaults.toml"))
-    for text in ('url = "http://h/v1"', '[serve]\nupstream = "http://h/v1"'):
-        (tmp_path / "defaults.toml").write_text(text)
-        assert defaults(verb("serve"), unexpected) == {"url": ["http://h/v1"]}
-
-
 def test_a_file_of_defaults_without_an_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SUREENOUGH_CONFIG", "/dev/zero")
     with pytest.raises(UsageError, match="/dev/zero has more than 1,048,576 bytes"):
@@ -124,16 +119,35 @@ def test_help_is_plain(name: str) -> None:
     assert "<bool>" not in text
 
 
-def test_the_variables_of_options_are_documented() -> None:
-    """Each in the table of docs/configuration.md, with the verbs that read it if not all with that option do."""
-    page = Path("docs/configuration.md").read_text("utf-8")
+def test_variables_and_settings_without_an_option_are_documented() -> None:
+    rows = [line for line in Path("docs/configuration.md").read_text("utf-8").splitlines() if line.startswith("| ")]
     options = [(name, option) for name in VERBS for option in verb(name).params]
-    for variable in {option.envvar for _, option in options if option.envvar}:
-        (row,) = [line for line in page.splitlines() if line.startswith("| ") and f"`{variable}`" in line]
-        readers = {name for name, option in options if option.envvar == variable}
-        flags = {flag for _, option in options if option.envvar == variable for flag in option.opts}
-        if readers != {name for name, option in options if flags & set(option.opts)} and "does not read" not in row:
-            assert all(f"`{name}`" in row for name in readers), (variable, readers)
+    assert {option.envvar for _, option in options if option.envvar} == {"SUREENOUGH_URL", "SUREENOUGH_MODEL"}
+    for name, option in options:
+        if not option.opts:
+            (row,) = [row for row in rows if f"`{option.name.replace('_', '-')}`" in row.split("|")[1]]
+            assert f"`{name}`" in row or "every verb" in row, (name, option.name)
+
+
+@pytest.mark.parametrize("name", ["ask", "serve"])
+def test_settings_of_the_file_are_no_options(name: str) -> None:
+    for words in (["--top-p", "0.9"], ["--first-token", "5"], ["--limits", "3"]):
+        done = sureenough(name, *words)
+        assert (done.returncode, f"No such option: {words[0]}" in done.stderr) == (2, True)
+    assert "Only in sureenough.toml (docs/configuration.md): " in sureenough(name, "--help").stdout
+
+
+def test_limits_are_documented_with_their_defaults() -> None:
+    page = Path("docs/serving.md").read_text("utf-8")
+    table = page.partition("| limit | default | meaning |\n")[2].partition("\n\n")[0].splitlines()[1:]
+    cells = [[cell.strip().split(", ") for cell in row.split("|")[1:3]] for row in table]
+    documented = {
+        name.strip("`").replace("-", "_"): value
+        for names, values in cells
+        for name, value in zip(names, values, strict=True)
+    }
+    known = asdict(ServerLimits())
+    assert documented == {name: "true" if value is True else f"{value:,.0f}" for name, value in known.items()}
 
 
 def test_errors_of_the_library_name_options() -> None:

@@ -92,7 +92,8 @@ def test_replicas_learn_together_outlive_one_of_them_and_drain(cluster: TestClus
     state = tmp_path / "state"
     state.mkdir()
     (state / "learned.json").write_text("{")
-    words = ("--replicas", "2", "--grace", "4", "--state", str(state))
+    (tmp_path / "sureenough.toml").write_text("[serve.limits]\ngrace = 4\n")
+    words = ("--replicas", "2", "--state", str(state))
     with cluster.node(), in_thread(gated()) as server, serving(cluster, server.url, tmp_path, *words) as endpoint:
         assert endpoint.client.get("/healthz").status_code == 200
         assert endpoint.client.get("/v1/models", headers={"Authorization": "Bearer no"}).status_code == 401

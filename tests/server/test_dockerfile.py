@@ -51,8 +51,8 @@ def test_its_lines_in_a_clean_environment(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     command = json.loads(lines("CMD")[0])
-    with subprocess.Popen(command, cwd=tmp_path, env=environment | {"SUREENOUGH_PORT": str(port)},
-                          stdout=subprocess.PIPE, text=True) as server:  # fmt: skip
+    command += ["--port", str(port)]
+    with subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, text=True) as server:
         try:
             assert server.stdout is not None
             assert "serves at" in server.stdout.readline()

@@ -18,7 +18,7 @@ import pytest
 from sureenough.server import ServerSettings
 from tests.engines.misbehaving import Manner
 from tests.in_thread import until
-from tests.processes import start
+from tests.processes import configured, start
 from tests.server.serving import ours
 from tests.server.upstream import KEY, an_upstream
 
@@ -157,8 +157,8 @@ def test_deadlines_give_the_vote_so_far() -> None:
 def test_sigterm_lets_the_running_request_end_with_its_vote(tmp_path: Any) -> None:
     """SIGTERM: no new requests; the running one ends with the vote so far, in time; exit code 0."""
     with an_upstream(Manner(tokens=20_000, delay=0.01)) as (up, _):
-        variables = os.environ | {"SUREENOUGH_API_KEY": KEY}
-        with start("serve", "--upstream", up.url, "--port", "0", "--grace", "4", env=variables) as server:
+        variables = os.environ | {"SUREENOUGH_API_KEY": KEY} | configured(tmp_path, "[serve.limits]\ngrace = 4\n")
+        with start("serve", "--url", up.url, "--port", "0", env=variables) as server:
             line = server.stdout.readline()
             url = line.split(" serves at ")[1].split("/v1")[0]
             replies: list[httpx.Response] = []

@@ -118,7 +118,7 @@ def test_14_8_the_caps_apply_to_plain_names(upstream: Upstream, served: str, fie
     assert reply.status_code == 400
     assert message in reply.json()["error"]["message"]
     assert len(upstream.bodies) == sent
-    with ours(ServerSettings(upstream=upstream.url, upstream_key=KEY, cap_plain=False)) as (url, _):
+    with ours(ServerSettings(upstream=upstream.url, upstream_key=KEY, limits=ServerLimits(plain=False))) as (url, _):
         assert post(url, model="tiny", sureenough=None, **fields).status_code == 200
 
 

@@ -18,7 +18,7 @@ from sureenough.errors import UsageError
 from sureenough.server import ServerSettings
 from tests.engines.misbehaving import Manner
 from tests.in_thread import until
-from tests.processes import Running, start
+from tests.processes import Running, configured, start
 from tests.server.sending import post
 from tests.server.serving import ours, serving_app
 from tests.server.upstream import KEY, Upstream, an_upstream
@@ -76,10 +76,10 @@ def cut_off(url: str) -> None:
         post(url, model="tiny", sureenough=None, stream=True)
 
 
-def test_14_22_a_second_interrupt_ends_every_request_without_a_500() -> None:
+def test_14_22_a_second_interrupt_ends_every_request_without_a_500(tmp_path: Any) -> None:
     with an_upstream(ENDLESS) as (up, _):
-        variables = os.environ | {"SUREENOUGH_API_KEY": KEY}
-        with start("serve", "--upstream", up.url, "--port", "0", "--grace", "60", env=variables) as server:
+        variables = os.environ | {"SUREENOUGH_API_KEY": KEY} | configured(tmp_path, "[serve.limits]\ngrace = 60\n")
+        with start("serve", "--url", up.url, "--port", "0", env=variables) as server:
             url = server.stdout.readline().split(" serves at ")[1].split("/v1")[0]
             replies: list[httpx.Response] = []
             threads = [
@@ -107,7 +107,7 @@ def test_14_22_requests_that_outlast_the_shutdown_get_a_503() -> None:
         return JSONResponse({})
 
     with serving_app(Router(routes=[Route("/v1/chat/completions", never, methods=["POST"])])) as up:
-        with start("serve", "--upstream", f"{up.url}/v1", "--port", "0") as server:
+        with start("serve", "--url", f"{up.url}/v1", "--port", "0") as server:
             url = server.stdout.readline().split(" serves at ")[1].split("/v1")[0]
             replies: list[httpx.Response] = []
             thread = threading.Thread(target=lambda: replies.append(post(url, model="tiny", sureenough=None)))

@@ -48,6 +48,19 @@ SETTINGS: Final[dict[str, dict[str, Any]]] = {
 class Verb(TyperCommand):
     """A verb: defaults from sureenough.toml, and errors of the library that name its options."""
 
+    def __init__(self, *args: Any, **settings: Any) -> None:
+        super().__init__(*args, **settings)
+        for option in self.params:
+            if getattr(option, "hidden", False):  # a setting of sureenough.toml: the command line does not have it
+                option.opts, option.secondary_opts = [], []
+
+    def format_epilog(self, ctx: Any, formatter: Any) -> None:
+        """Name the settings that only sureenough.toml has."""
+        names = [str(option.name).replace("_", "-") for option in self.params if not option.opts]
+        if names:
+            formatter.write_paragraph()
+            formatter.write_text(f"Only in sureenough.toml (docs/configuration.md): {', '.join(names)}.")
+
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
         """Read sureenough.toml; one that cannot be used stops everything but --help."""
         from sureenough.cli.config import config_file, defaults
@@ -68,6 +81,8 @@ class Verb(TyperCommand):
             source = error.ctx and error.param and error.ctx.get_parameter_source(error.param.name or "")
             if source and source.name == "DEFAULT_MAP":
                 error.message += f" (in {config_file()})"
+                if error.param and not error.param.opts:
+                    error.param_hint = repr(str(error.param.name).replace("_", "-"))
             raise
 
     def invoke(self, ctx: Any) -> Any:

@@ -13,13 +13,14 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 from rich.console import Console
 from rich.live import Live
 
 from sureenough.api import ask
+from sureenough.cli.config import CONFIG
 from sureenough.cli.engine import (
     EngineOptions,
     PriceIn,
@@ -47,10 +48,12 @@ from sureenough.pools.learner import undamaged_learner
 from sureenough.spec import resolve
 from sureenough.strategies import DEFAULT_STRATEGY
 
+NOT_UTF8: Final = "the question is not text in UTF-8: convert it, for example with `iconv -f latin1 -t utf-8`"
+
 
 @with_options(
     server=engine_options(),
-    run=run_options(LIVE_DEFAULTS, env=("paths", "parallel")),
+    run=run_options(LIVE_DEFAULTS),
 )
 def command(
     *,
@@ -60,10 +63,7 @@ def command(
             help="The question; - or nothing reads it from standard input. One that begins with a dash goes after --."
         ),
     ] = None,
-    file: Annotated[Path | None, typer.Option("-f", "--file", help="Read the question from a file.")] = None,
-    strategy: Annotated[
-        str, typer.Option("-s", "--strategy", help=STRATEGY_HELP, envvar="SUREENOUGH_STRATEGY")
-    ] = DEFAULT_STRATEGY,
+    strategy: Annotated[str, typer.Option("-s", "--strategy", help=STRATEGY_HELP)] = DEFAULT_STRATEGY,
     run: RunOptions,
     kind: Kind = "math",
     template: Template = None,
@@ -83,7 +83,7 @@ def command(
     """Ask a model and watch the vote. Ctrl-C ends the run with the vote so far."""
     check_prices(price_in, price_out)
     resolve(strategy)  # refused before a model is loaded
-    question = _question(question, file)
+    question = _question(question)
     learner = None if learn is None else undamaged_learner(learn)
     engine = server.any_engine(quiet=quiet)
     if not quiet:
@@ -113,32 +113,19 @@ def command(
     raise typer.Exit(0 if out.answer is not None else 1)
 
 
-def _question(question: str | None, file: Path | None) -> str:
-    if file is not None:
-        if question is not None:
-            raise UsageError("give the question or a file, not both")
-        try:
-            return file.read_text("utf-8")
-        except UnicodeDecodeError:
-            raise _not_utf8(str(file)) from None
-        except OSError as error:
-            raise UsageError(f"{file} cannot be read: {error.strerror or error}") from None
+def _question(question: str | None) -> str:
     if question is None or question == "-":
         if sys.stdin is None or (question is None and sys.stdin.isatty()):
-            raise UsageError("the question is missing; give it as an argument, with --file, or on standard input")
+            raise UsageError("the question is missing; give it as an argument or on standard input")
         try:
             question = sys.stdin.read()
         except UnicodeDecodeError:  # whether bytes of other encodings are accepted depends on the locale
-            raise _not_utf8("the question") from None
+            raise UsageError(NOT_UTF8) from None
     if not question.isascii() and question != question.encode("utf-8", "replace").decode():
-        raise _not_utf8("the question")
+        raise UsageError(NOT_UTF8)
     if not question.strip():
-        raise UsageError("the question is empty; give it as an argument, with --file, or on standard input")
+        raise UsageError("the question is empty; give it as an argument or on standard input")
     return question
-
-
-def _not_utf8(text: str) -> UsageError:
-    return UsageError(f"{text} is not text in UTF-8: convert it, for example with `iconv -f latin1 -t utf-8`")
 
 
 @contextmanager
@@ -211,7 +198,8 @@ def _remarks(out: Outcome, money: float | None, is_local: bool) -> list[str]:
         lines.append(f"Prompts of searches: {spent.reread:,} tokens{cached}, not included either.")
     if not spent.overrun_known:
         lines.append(
-            "Tokens that the server generated after streams were closed are unknown and not included (see --metrics)."
+            "Tokens that the server generated after streams were closed are unknown and not included "
+            f"(metrics = true in {CONFIG} counts them)."
         )
     if money is not None:
         lines.append(f"Cost: {money:.6f} at the given prices.")

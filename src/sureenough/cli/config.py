@@ -14,6 +14,8 @@ from typing import Any, Final
 from sureenough.errors import UsageError
 
 CONFIG: Final = "sureenough.toml"
+TABLE: Final = "TABLE"
+"""The metavar of settings that are tables."""
 LARGEST: Final = 1 << 20
 """Bytes of that file."""
 
@@ -57,11 +59,15 @@ def config_file() -> Path:
 
 def _check_value(file: Path, name: str, option: Any, value: Any) -> None:
     """Refuse what the command line cannot say, and would read as something else: true as 1, a list as its text."""
-    if getattr(option, "is_flag", False):
+    if getattr(option, "metavar", None) == TABLE:
+        if not isinstance(value, dict):
+            raise UsageError(f"{file}: {name} must be a table")
+    elif getattr(option, "is_flag", False):
         if not isinstance(value, bool):
             raise UsageError(f"{file}: {name} must be true or false")
     elif isinstance(value, bool):
-        raise UsageError(f"{file}: {name} takes a value, as --{_flag(option)} does, not true or false")
+        as_option = f", as --{_flag(option)} does" if _flags(option) else ""
+        raise UsageError(f"{file}: {name} takes a value{as_option}, not true or false")
     elif isinstance(value, dict) or (isinstance(value, list) and not _is_repeatable(option)):
         raise UsageError(f"{file}: {name} takes one value, not a {'table' if isinstance(value, dict) else 'list'}")
 
@@ -95,7 +101,7 @@ def _flags(option: Any) -> list[str]:
 
 def _flag(option: Any) -> str:
     """The flag that messages name."""
-    return (_flags(option) or [str(option.name)])[0]
+    return (_flags(option) or [str(option.name).replace("_", "-")])[0]
 
 
 def _identifier(name: str) -> str:
@@ -113,7 +119,7 @@ def _is_repeatable(option: Any) -> bool:
 
 def name_options(message: str, verb: Any) -> str:
     """A message of the library in the words of the command line: `--window 0` for `window=0`, `--top-p` for `top_p`."""
-    flags = {option.name: f"--{_flag(option)}" for option in verb.params if getattr(option, "opts", [""])[0][:1] == "-"}
+    flags = {option.name: f"--{_flag(option)}" for option in verb.params if _flags(option)}
     if not flags:
         return message
     names = "|".join(sorted(flags, key=len, reverse=True))

@@ -13,7 +13,7 @@ import typer
 
 from sureenough import reasoner
 from sureenough.cli.config import CONFIG
-from sureenough.cli.option_groups import OptionGroup
+from sureenough.cli.option_groups import OptionGroup, file_option
 from sureenough.cli.terminal import echo
 from sureenough.engines.base import Engine
 from sureenough.engines.load_balancer import LoadBalancer
@@ -42,8 +42,8 @@ Model = Annotated[
         envvar="SUREENOUGH_MODEL",
     ),
 ]
-Temperature = Annotated[float, typer.Option(help="Sampling temperature.", envvar="SUREENOUGH_TEMPERATURE")]
-TopP = Annotated[float, typer.Option(help="Nucleus sampling.", envvar="SUREENOUGH_TOP_P")]
+Temperature = Annotated[float, typer.Option(help="Sampling temperature.")]
+TopP = Annotated[float, file_option("Nucleus sampling.")]
 MaxPathTokens = Annotated[
     int | None, typer.Option(help="The most tokens per path; the server's own limit, or 32,768, by default.")
 ]
@@ -51,12 +51,10 @@ Template = Annotated[
     str | None,
     typer.Option(help="The prompt, containing {question}; by default it asks for reasoning and a boxed answer."),
 ]
-FirstToken = Annotated[float, typer.Option(help="Seconds to wait for a path's first token.")]
-Stall = Annotated[float, typer.Option(help="Seconds to wait between tokens.")]
-PriceIn = Annotated[float | None, typer.Option(help="Price per million prompt tokens.", envvar="SUREENOUGH_PRICE_IN")]
-PriceOut = Annotated[
-    float | None, typer.Option(help="Price per million generated tokens.", envvar="SUREENOUGH_PRICE_OUT")
-]
+FirstToken = Annotated[float, file_option("Seconds to wait for a path's first token.")]
+Stall = Annotated[float, file_option("Seconds to wait between tokens.")]
+PriceIn = Annotated[float | None, file_option("Price per million prompt tokens.")]
+PriceOut = Annotated[float | None, file_option("Price per million generated tokens.")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,20 +66,19 @@ class EngineOptions:
     temperature: Temperature = 0.6
     top_p: TopP = 0.95
     max_path_tokens: MaxPathTokens = None
-    completions: Annotated[bool, typer.Option("--completions", help="Use the completions API instead of chat.")] = False
+    completions: Annotated[bool, file_option("Use the completions API instead of chat.")] = False
     first_token: FirstToken = 300.0
     stall: Stall = 60.0
     metrics: Annotated[
         bool,
-        typer.Option(
-            "--metrics",
-            help="Count tokens made after a cancel by the server's counters; only if nothing else uses the server.",
-        ),
+        file_option("Count tokens made after a cancel by the server's counters; only if nothing else uses the server."),
     ] = False
     context: Annotated[
-        int | None, typer.Option(help="Without --url: tokens of context for all paths together.", min=1)
+        int | None, file_option("Of a model on this machine: tokens of context for all paths together.", min=1)
     ] = None
-    threads: Annotated[int | None, typer.Option(help="Without --url: threads; all cores by default.", min=1)] = None
+    threads: Annotated[int | None, file_option("Of a model on this machine: threads; all cores by default.", min=1)] = (
+        None
+    )
     plugin: Annotated[
         str | None, typer.Option("--engine", help="An engine of another package: its name, or module:attribute.")
     ] = None
@@ -123,7 +120,9 @@ class EngineOptions:
                 f"write model = into {CONFIG}; without --url the built-in model answers"
             )
         if self.context is not None or self.threads is not None:
-            raise UsageError("--context and --threads are for models on this machine; leave them out with --url")
+            raise UsageError(
+                f"context and threads in {CONFIG} are for models on this machine: remove them, or leave --url out"
+            )
         return OpenAI(self.url[0], self.model, metrics=self.metrics, **common)
 
 

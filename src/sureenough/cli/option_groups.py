@@ -22,8 +22,13 @@ STRATEGIES_HELP: Final = (
 )
 
 
+def file_option(help: str, **checks: Any) -> Any:
+    """A setting that stands in sureenough.toml only, for what is chosen once: the command line does not have it."""
+    return typer.Option(help=help, hidden=True, **checks)
+
+
 KIND_HELP: Final = "math, choice, text, exact, number, date, list, set or json, with options such as number:rel=1e-3"
-Kind = Annotated[str, typer.Option("--kind", help=f"Kind of answer: {KIND_HELP}.", envvar="SUREENOUGH_KIND")]
+Kind = Annotated[str, typer.Option("--kind", help=f"Kind of answer: {KIND_HELP}.")]
 PoolKind = Annotated[
     str | None, typer.Option("--kind", help=f"Kind of answer, by default that of the dataset or the pool: {KIND_HELP}.")
 ]
@@ -74,7 +79,7 @@ def run_options(
     *,
     only: Collection[str] = (),
     notes: Mapping[str, str] | None = None,
-    env: Collection[str] = (),
+    in_file: Collection[str] = (),
 ) -> OptionGroup:
     """The flags of a run's options, with help and limits from RunOptions.
 
@@ -82,7 +87,7 @@ def run_options(
         defaults: values of the flags that are not given. None: the verb receives a dict, with None for these.
         only: the options of this verb; all of them by default.
         notes: what to add to an option's help.
-        env: options that a variable SUREENOUGH_… may set.
+        in_file: options that only sureenough.toml has.
     """
     flags = {}
     hints = get_type_hints(RunOptions)
@@ -93,8 +98,8 @@ def run_options(
         flag = "--" + name.replace("_", "-")
         names = [f"{flag}/--no-{flag[2:]}"] if kind is bool else [flag]
         help = "; ".join([field.metadata["help"], *([notes[name]] if notes and name in notes else [])])
-        variable = f"SUREENOUGH_{name.upper()}" if name in env else None
-        option = typer.Option(*names, *ALIASES.get(name, ()), help=f"{help[0].upper()}{help[1:]}.", envvar=variable)
+        help = f"{help[0].upper()}{help[1:]}."
+        option = file_option(help) if name in in_file else typer.Option(*names, *ALIASES.get(name, ()), help=help)
         default = None if name in IMPLIED and not (defaults and defaults.planned) else getattr(defaults, name, None)
         flags[name] = (Annotated[kind | None if default is None else kind, option], default)
     return OptionGroup(partial(_with_defaults, defaults) if defaults is not None else _checked, flags)

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 @with_options(
     server=engine_options(leave_out=("metrics",)),
-    run=run_options(LIVE_DEFAULTS, only=("paths", "parallel", "seed"), env=("parallel",)),
+    run=run_options(LIVE_DEFAULTS, only=("paths", "parallel", "seed")),
 )
 def command(
     *,

@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import json
 import logging
-import os
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
@@ -16,7 +15,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from sureenough.cli import engine
-from sureenough.cli.option_groups import KIND_HELP, run_options, with_options
+from sureenough.cli.config import TABLE
+from sureenough.cli.option_groups import KIND_HELP, file_option, run_options, with_options
 from sureenough.cli.ray_option import RayAddress, join
 from sureenough.core.options import LIVE_DEFAULTS, RunOptions
 from sureenough.errors import UsageError
@@ -30,13 +30,23 @@ DEFAULTS: Final = ServerSettings()
 LIMITS: Final = DEFAULTS.limits
 
 
+def _read_limits(table: Any) -> ServerLimits:
+    try:
+        return ServerLimits.of(table)
+    except UsageError as error:
+        raise typer.BadParameter(str(error)) from None
+
+
 DEFAULT_OPTIONS: Final = ("paths", "parallel", "window", "planned", "hurry", "min_parallel")
 """Run options whose defaults a server may set."""
 
 
 @with_options(
     options=run_options(
-        LIVE_DEFAULTS, only=DEFAULT_OPTIONS, notes=dict.fromkeys(DEFAULT_OPTIONS, "if a request does not say")
+        LIVE_DEFAULTS,
+        only=DEFAULT_OPTIONS,
+        notes=dict.fromkeys(DEFAULT_OPTIONS, "if a request does not say"),
+        in_file=("window",),
     )
 )
 def command(
@@ -45,8 +55,6 @@ def command(
     url: Annotated[
         list[str] | None,
         typer.Option(
-            "--url",
-            "--upstream",
             help="The server to sample from, up to /v1; repeat it for several. The built-in model by default.",
             envvar="SUREENOUGH_URL",
         ),
@@ -60,44 +68,27 @@ def command(
     strategy: Annotated[
         str, typer.Option("-s", "--strategy", help="Strategy of requests that ask for a vote and name none.")
     ] = DEFAULTS.strategy,
-    kind: Annotated[
-        str, typer.Option(help=f"Kind of answer, if a request names none: {KIND_HELP}.", envvar="SUREENOUGH_KIND")
-    ] = DEFAULTS.kind,
+    kind: Annotated[str, typer.Option(help=f"Kind of answer, if a request names none: {KIND_HELP}.")] = DEFAULTS.kind,
     options: RunOptions,
     temperature: engine.Temperature = DEFAULTS.temperature,
     top_p: engine.TopP = DEFAULTS.top_p,
     template: engine.Template = None,
-    host: Annotated[
-        str, typer.Option(help="Address to listen on; other machines need keys.", envvar="SUREENOUGH_HOST")
-    ] = DEFAULTS.host,
-    port: Annotated[
-        int, typer.Option(help="Port to listen on; 0: any free one.", min=0, max=65535, envvar="SUREENOUGH_PORT")
-    ] = DEFAULTS.port,
+    host: Annotated[str, typer.Option(help="Address to listen on; other machines need keys.")] = DEFAULTS.host,
+    port: Annotated[int, typer.Option(help="Port to listen on; 0: any free one.", min=0, max=65535)] = DEFAULTS.port,
     allow_host: Annotated[list[str] | None, typer.Option(help="Another host name of this server; repeatable.")] = None,
     key_file: Annotated[Path | None, typer.Option(help="File with the keys that clients need, one per line.")] = None,
     insecure: Annotated[bool, typer.Option("--insecure", help="Listen to other machines without keys.")] = False,
-    max_paths: Annotated[int, typer.Option(help="The most paths per request.", min=1)] = LIMITS.paths,
-    max_parallel: Annotated[
-        int, typer.Option(help="The most paths of a request that run at once.", min=1)
-    ] = LIMITS.parallel,
-    max_tokens: Annotated[int, typer.Option(help="The most tokens of all paths of a request.", min=1)] = LIMITS.tokens,
-    max_path_tokens: Annotated[int, typer.Option(help="The most tokens per path.", min=1)] = LIMITS.path_tokens,
-    max_seconds: Annotated[float, typer.Option(help="The most seconds per request.", min=0.1)] = LIMITS.seconds,
-    max_body: Annotated[int, typer.Option(help="The most bytes of a request.", min=1)] = LIMITS.body,
-    max_requests: Annotated[int, typer.Option(help="Requests at once; more get 429.", min=1)] = LIMITS.requests,
-    cap_plain: Annotated[
-        bool, typer.Option(help="Apply the limits to requests with a plain model name, too.")
-    ] = DEFAULTS.cap_plain,
     keep_runs: Annotated[
         Path | None, typer.Option(help="Keep every run in this folder, with questions and texts.")
     ] = None,
     state: Annotated[
         Path | None, typer.Option(help="Keep in this folder what is learned about each model's confidence.")
     ] = None,
-    grace: Annotated[
-        float, typer.Option(help="Seconds for running requests to finish at shutdown.", min=1)
-    ] = DEFAULTS.grace,
-    log_requests: Annotated[bool, typer.Option("--log-requests", help="Write questions to the log.")] = False,
+    limits: Annotated[
+        ServerLimits | None, file_option("What requests may use.", metavar=TABLE, parser=_read_limits)
+    ] = None,
+    log_requests: Annotated[bool, file_option("Write questions to the log.")] = False,
+    log_level: Annotated[str, file_option("DEBUG, INFO, WARNING, ERROR or CRITICAL.")] = DEFAULTS.log_level,
     first_token: engine.FirstToken = DEFAULTS.first_token,
     stall: engine.Stall = DEFAULTS.stall,
     ray: RayAddress = None,
@@ -109,10 +100,6 @@ def command(
     """Serve consensus to any OpenAI client, and a page that shows runs live."""
     check_installed()
     engine.warn_if_cold(temperature)
-    limits = ServerLimits(
-        paths=max_paths, parallel=max_parallel, tokens=max_tokens, path_tokens=max_path_tokens, seconds=max_seconds,
-        body=max_body, requests=max_requests,
-    )  # fmt: skip
     deployment = _deployment(ray, replicas, ray_options)
     if ray is not None:
         model = [absolute for one in model or () if (absolute := engine.absolute_model(one))] if not url else model
@@ -124,8 +111,8 @@ def command(
         models=(plugin,) if plugin else tuple(model or ()), strategy=strategy, kind=kind,
         **{name: getattr(options, name) for name in DEFAULT_OPTIONS}, temperature=temperature, top_p=top_p,
         template=template, host=host, port=port, hosts=tuple(allow_host or ()),
-        keys=read_keys(key_file), insecure=insecure, limits=limits, cap_plain=cap_plain, keep_runs=keep_runs,
-        state=state, grace=grace, log_requests=log_requests, first_token=first_token, stall=stall,
+        keys=read_keys(key_file), insecure=insecure, limits=limits or LIMITS, keep_runs=keep_runs, state=state,
+        log_requests=log_requests, log_level=log_level, first_token=first_token, stall=stall,
     )  # fmt: skip
     shown = ", ".join(map(printable_url, url or ()))
     description = f"upstream {shown}" if url else f"with {plugin or 'the model on this machine'}"
@@ -205,14 +192,11 @@ def run_on_ray(cluster: RayCluster, settings: ServerSettings, deployment: dict[s
 
 def _prepare(settings: ServerSettings) -> None:
     """Check the folders and start the log."""
-    level = os.environ.get("SUREENOUGH_LOG", "").upper() or "INFO"
-    if level not in logging.getLevelNamesMapping():
-        raise UsageError(f"SUREENOUGH_LOG is {level}; it must be DEBUG, INFO, WARNING, ERROR or CRITICAL")
     if settings.keep_runs is not None and not settings.view_only:
         _check_writable(settings.keep_runs, "runs")
     if settings.state is not None:
         _check_writable(settings.state, "what is learned")
-    logging.basicConfig(level=level, format="%(asctime)s %(message)s")
+    logging.basicConfig(level=settings.log_level.upper(), format="%(asctime)s %(message)s")
 
 
 def _url(settings: ServerSettings, port: int) -> str:

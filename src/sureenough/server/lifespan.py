@@ -86,7 +86,7 @@ def uvicorn_config(app: ASGIApp, settings: ServerSettings, **more: Any) -> uvico
     options: dict[str, Any] = {
         "http": LimitedConnection.within(settings.limits), "ws": "none", "lifespan": "off", "log_config": None,
         "access_log": False, "server_header": False, "proxy_headers": False, "timeout_keep_alive": KEEP_ALIVE,
-        "timeout_graceful_shutdown": max(1, round(settings.grace)), "h11_max_incomplete_event_size": 65_536,
+        "timeout_graceful_shutdown": max(1, round(settings.limits.grace)), "h11_max_incomplete_event_size": 65_536,
     }  # fmt: skip
     return uvicorn.Config(app, **options | more)
 
@@ -138,7 +138,7 @@ async def _watch(server: SignalledServer, state: ServerState, ready: Callable[[]
 async def drain(state: ServerState, tasks: set[asyncio.Task[Any]], hurried: Callable[[], bool]) -> None:
     """Let running requests finish: first by themselves, then with the vote so far, then with an error."""
     state.shutting_down = True
-    grace = state.settings.grace
+    grace = state.settings.limits.grace
     log.info("shutting down: %d requests have %g s to finish", state.requests, grace)
     await _wait_for(hurried, grace * (1 - VOTE_SHARE))
     state.stop_runs()

@@ -160,7 +160,7 @@ class RayEndpoint:
             "num_replicas": 1,
             "max_ongoing_requests": settings.limits.requests + SLACK,
             # Every request ends by then, so that one is never cut off when Ray Serve takes a replica away.
-            "graceful_shutdown_timeout_s": settings.limits.seconds + settings.grace,
+            "graceful_shutdown_timeout_s": settings.limits.seconds + settings.limits.grace,
         }
         if "autoscaling_config" in self._options:
             del options["num_replicas"]
@@ -202,8 +202,8 @@ class RayEndpoint:
     async def _drain(self) -> None:
         """Replicas end their requests; a second signal hurries them."""
         loop = asyncio.get_running_loop()
-        end = loop.time() + self._settings.grace + STOP_SECONDS
-        log.info("shutting down: running requests have %g s to finish", self._settings.grace)
+        end = loop.time() + self._settings.limits.grace + STOP_SECONDS
+        log.info("shutting down: running requests have %g s to finish", self._settings.limits.grace)
         with suppress(Exception):
             await self._shared.signal.remote()
         deleting = in_daemon_thread(lambda: self._serve.delete(APPLICATION), THREAD)

@@ -89,7 +89,7 @@ class CompletionEndpoint:
             await upstream.check_model(name.model)
             response: ASGIApp
             if isinstance(upstream, Upstream) and name.strategy is None and body.get("sureenough") is None:
-                if state.settings.cap_plain:
+                if state.settings.limits.plain:
                     check_plain_request(body, state.settings.limits)
                 response = PassthroughResponse(state, upstream, self.endpoint, raw, slot)
             else:

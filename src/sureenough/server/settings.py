@@ -5,11 +5,11 @@ from __future__ import annotations
 import ipaddress
 import os
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields
 from math import inf
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from sureenough.answers import resolve_kind
 from sureenough.core.options import LIVE_DEFAULTS, RunOptions
@@ -17,10 +17,13 @@ from sureenough.engines.base import Engine
 from sureenough.engines.openai.address import given_twice
 from sureenough.engines.openai.client import check_sampling
 from sureenough.errors import UsageError
+from sureenough.plugins import hint
 from sureenough.spec import parse
 from sureenough.strategies import DEFAULT_STRATEGY
 from sureenough.templates import render_prompt
 
+LOG_LEVELS: Final = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
+KINDS_OF_LIMITS: Final = {bool: "true or false", int: "a whole number", float: "a number"}
 KEYS_VARIABLE: Final = "SUREENOUGH_SERVE_KEYS"
 SHORTEST_KEY: Final = 16
 HOST_NAME: Final = re.compile(r"\*|(\*\.)?[^*]+")
@@ -28,7 +31,7 @@ HOST_NAME: Final = re.compile(r"\*|(\*\.)?[^*]+")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerLimits:
-    """Caps on one request, and on all requests together."""
+    """Caps on one request, on all requests together, and on their clients: [serve.limits] of sureenough.toml."""
 
     paths: int = 512
     parallel: int = 64
@@ -40,11 +43,26 @@ class ServerLimits:
     send: float = 30.0  # seconds for which a client may stop reading its response
     head: float = 10.0  # seconds for the head of a connection's first request
     idle: int = 1024  # connections without a request in progress
+    grace: float = 20.0  # seconds for running requests when the server shuts down
+    plain: bool = True  # whether the caps on paths and tokens hold for requests with a plain model name, too
 
     def __post_init__(self) -> None:
-        for name in self.__slots__:
-            if not 0 < getattr(self, name) < inf:
-                raise UsageError(f"{name} is {getattr(self, name)}; a limit must be above 0, and finite")
+        for one in fields(self):
+            value, kind = getattr(self, one.name), type(one.default)
+            if type(value) is not kind and (kind, type(value)) != (float, int):
+                raise UsageError(f"{one.name} is {value!r}; it must be {KINDS_OF_LIMITS[kind]}")
+            if kind is not bool and not 0 < value < inf:
+                raise UsageError(f"{one.name} is {value}; a limit must be above 0, and finite")
+
+    @classmethod
+    def of(cls, table: Mapping[str, Any]) -> ServerLimits:
+        """The limits of a table, whose names may have dashes."""
+        values = {name.replace("-", "_"): value for name, value in table.items()}
+        known = [one.name.replace("_", "-") for one in fields(cls)]
+        unknown = next((name for name in table if name.replace("_", "-") not in known), None)
+        if unknown is not None:
+            raise UsageError(f"{unknown!r} is not a limit{hint(unknown, known)}; known: {', '.join(known)}")
+        return cls(**values)
 
     def caps(self) -> dict[str, float]:
         """The largest value of each run option that a request may ask for."""
@@ -76,13 +94,12 @@ class ServerSettings:
     keys: tuple[str, ...] = field(default=(), repr=False)
     insecure: bool = False
     limits: ServerLimits = field(default_factory=ServerLimits)
-    cap_plain: bool = True  # whether the limits apply to requests with a plain model name
     keep_runs: Path | None = None
     state: Path | None = None  # folder for what is learned; by default it is forgotten at the end
     view_only: bool = False  # show kept runs, without an upstream
     replica: str = ""  # its name, if it is one of several processes at one address, of which a page may reach any
-    grace: float = 20.0  # seconds for running requests when the server shuts down
     log_requests: bool = False  # whether questions are logged
+    log_level: str = "INFO"
     retries: int = 2
     first_token: float = 300.0
     stall: float = 60.0
@@ -94,8 +111,8 @@ class ServerSettings:
             raise UsageError("an upstream is given twice; name every server once")
         if self.template is not None:
             render_prompt("?", self.template)
-        if not 0 <= self.grace < inf:
-            raise UsageError(f"grace is {self.grace} seconds; it must be at least 0, and finite")
+        if self.log_level.upper() not in LOG_LEVELS:
+            raise UsageError(f"log_level is {self.log_level!r}; it must be one of {', '.join(LOG_LEVELS)}")
         wrong = next((name for name in self.hosts if not HOST_NAME.fullmatch(name)), None)
         if wrong is not None:
             raise UsageError(f"{wrong!r} is not a host name; a wildcard stands alone or first, as in *.example.com")
