@@ -140,7 +140,7 @@ def test_csv_and_json_hold_what_the_rows_hold(table: se.Comparison) -> None:
 
 
 def test_a_table_says_what_it_was_made_with() -> None:
-    made = {"max_tokens": 900, "guard": True, "equal": "string", "count": "finish", "planned": True, "parallel": 8}
+    made = {"max_tokens": 900, "equal": "string", "count": "finish", "planned": True, "parallel": 8}
     result = se.compare(BUILTIN_POOL, ["sure"], paths=200, **made)  # type: ignore[arg-type]
     assert made.items() <= json_table([result])["pools"][0].items()
     (line,) = csv.DictReader(io.StringIO(csv_table([result])))

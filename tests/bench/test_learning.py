@@ -102,15 +102,6 @@ def test_cells_that_learn_and_need_signals_are_the_same_with_several_processes(
     assert one.results[-1].row.pruned > 0
 
 
-def test_guard_is_accepted_with_a_note(tmp_path: Path) -> None:
-    pool = pool_with(1.5, tmp_path)
-    plain, guarded = (se.compare(pool, ["sc", "sure"], repeats=1, guard=guard) for guard in (False, True))
-    assert plain.rows == guarded.rows
-    assert [note for note in guarded.notes if note not in plain.notes] == [
-        "guard has no effect any more: `sure` learns which confidence to trust"
-    ]
-
-
 def test_an_outcome_explains_itself() -> None:
     paths = [RecordedPath("42" if i % 4 else "41", [0.5] * 6, [9.0] * 6) for i in range(20)]
     text = se.replay(paths, "sure", window=4).explain()

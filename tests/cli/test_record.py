@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from sureenough.pools import Pool
+from sureenough.pools.json_lines import encode
 from tests.cli.recording import lines, record, rows, start_record
 from tests.in_thread import until
 from tests.processes import configured
@@ -72,7 +73,7 @@ def test_a_row_may_have_a_kind_of_its_own(url: str, tmp_path: Path) -> None:
 def test_the_same_command_means_the_same_terms(url: str, dataset: Path, tmp_path: Path) -> None:
     pool = tmp_path / "pool.parquet"
     journal = tmp_path / "pool.parquet.journal"
-    journal.write_text('{"terms": {"model": "other"}}\n{"question": "q0", "path": 0}\n')
+    journal.write_bytes(encode({"terms": {"model": "other"}}) + encode({"question": "q0", "path": 0}))
     done = record(url, dataset, pool)
     assert done.returncode == 2
     assert "was begun with model 'other', not 'tiny' (other differences: dataset, kind, " in done.stderr

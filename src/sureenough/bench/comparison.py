@@ -66,7 +66,6 @@ def compare(
     planned: bool | None = None,
     hurry: float | None = None,
     min_parallel: int | None = None,
-    guard: bool = False,
     equal: Equal = "meaning",
     kind: Kind | None = None,
     symbolic_seconds: float = REPLAY_SECONDS,
@@ -92,7 +91,6 @@ def compare(
         planned: run no more paths at once than the vote may still need; on if `hurry` or `min_parallel` is given.
         hurry: with planned width, paths that may run at once per path that has ended; 0.25 by default.
         min_parallel: with planned width, paths that run at once even if fewer are needed; 1 by default.
-        guard: deprecated and without effect; `sure` learns which confidence to trust.
         kind: kind of answer of questions that have none of their own, such as "number:rel=1e-3", or a judge; by default
             what the pool says. Answers are extracted again if the pool has the texts.
         equal: whether answers are one candidate by their "meaning" or by their "string", as other tools vote.
@@ -102,7 +100,7 @@ def compare(
         progress: called with the paths done and all paths.
     """
     settings = ReplaySettings(
-        repeats=repeats, guard=guard, equal=equal, kind=kind, symbolic_seconds=symbolic_seconds,
+        repeats=repeats, equal=equal, kind=kind, symbolic_seconds=symbolic_seconds,
         skip_damaged=skip_damaged or (isinstance(pool, Pool) and pool.skip_damaged), jobs=jobs,
     )  # fmt: skip
     given = {"planned": planned, "hurry": hurry, "min_parallel": min_parallel}

@@ -37,8 +37,6 @@ def replay_notes(replayed: Replayed, settings: ReplaySettings) -> list[str]:
         )
     if opened.damaged:
         notes.append(f"{opened.damaged} damaged rows were left out")
-    if settings.guard:
-        notes.append("guard has no effect any more: `sure` learns which confidence to trust")
     return notes + [note for result in replayed.results if (note := _learned_note(result.row)) is not None]
 
 

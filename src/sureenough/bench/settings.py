@@ -20,7 +20,6 @@ class ReplaySettings:
     """Everything but `jobs` can change numbers."""
 
     repeats: int = DEFAULT_REPEATS  # orders of every question's paths
-    guard: bool = False  # deprecated: `sure` learns which confidence to trust, and this changes nothing
     equal: Equal = "meaning"
     kind: Any = None  # of answer, of questions that have none of their own; what the pool says by default
     symbolic_seconds: float = REPLAY_SECONDS  # per question; pairs of answers still undecided count as different

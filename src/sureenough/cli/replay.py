@@ -49,7 +49,6 @@ def command(
     repeats: Annotated[
         int, typer.Option(help="Orders of the paths to replay, the same for every strategy.")
     ] = DEFAULT_REPEATS,
-    guard: Annotated[bool, typer.Option("--guard", hidden=True, help="Deprecated; it has no effect.")] = False,
     kind: PoolKind = None,
     equal: Annotated[str, typer.Option(help="When answers are the same: by meaning, or by string.")] = "meaning",
     symbolic_seconds: Annotated[
@@ -76,7 +75,6 @@ def command(
                 split_strategies(strategy) if strategy else None,
                 **options,
                 repeats=repeats,
-                guard=guard,
                 kind=kind,
                 equal=equal,  # type: ignore[arg-type]  # compare checks it
                 symbolic_seconds=symbolic_seconds,

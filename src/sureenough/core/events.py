@@ -33,11 +33,6 @@ class Fate(StrEnum):
     PRUNED = "pruned"  # a gate closed on it
     DISCARDED = "discarded"  # still running, or not yet counted, when the run ended
     FAILED = "failed"  # lost to the engine
-    SPARED = "discarded"  # deprecated alias
-
-    @classmethod
-    def _missing_(cls, value: object) -> Fate | None:
-        return cls.DISCARDED if value == "spared" else None  # files written by 0.1
 
 
 class Token(NamedTuple):

@@ -43,11 +43,6 @@ class Spent:
         """All tokens generated."""
         return sum(getattr(self, name) for name in BUCKETS)
 
-    @property
-    def spared(self) -> int:
-        """Deprecated: `discarded` under its name of version 0.1."""
-        return self.discarded
-
 
 @dataclass(frozen=True, slots=True)
 class Outcome:

@@ -1,8 +1,7 @@
 """A file of JSON lines that survives a crash at any point: each line is on disk before the next thing happens.
 
 The first line holds the terms under which the others were made; they must not change while there are others. Every line
-ends with a checksum of its bytes (files of version 0.1 have none and stay readable). A last line that a crash cut short
-is dropped when the file is opened again.
+ends with a checksum of its bytes. A last line that a crash cut short is dropped when the file is opened again.
 """
 
 from __future__ import annotations
@@ -37,7 +36,6 @@ class JsonLinesFile(AbstractContextManager["JsonLinesFile"]):
         self.file = file
         self.noun = noun  # what a line holds, in the plural
         self.count = 0
-        self._checked = True  # every line has a checksum
         try:
             if file.exists():
                 self._resume(terms)
@@ -69,7 +67,7 @@ class JsonLinesFile(AbstractContextManager["JsonLinesFile"]):
     def at(self, offset: int) -> Line:
         with open(self.file, "rb") as handle:
             handle.seek(offset)
-            return _parse(handle.readline(), f"{self.file}, at byte {offset}", checked=self._checked)
+            return _parse(handle.readline(), f"{self.file}, at byte {offset}")
 
     def close(self) -> None:
         self._handle.close()
@@ -101,7 +99,6 @@ class JsonLinesFile(AbstractContextManager["JsonLinesFile"]):
                 if not end:
                     _refuse_foreign(handle, self.file)
                 handle.truncate(end)
-        self._checked = has_checksums(self.file)
         begun_with: dict[str, Any] = {}
         for offset, line in read_lines(self.file):
             if offset:
@@ -111,7 +108,6 @@ class JsonLinesFile(AbstractContextManager["JsonLinesFile"]):
         changed = changed_terms(begun_with, json.loads(json.dumps(terms)))
         if not self.count:  # a failed start leaves only its terms, and they bind no line
             os.truncate(self.file, 0)
-            self._checked = True
         elif changed is not None:
             noun = self.noun if self.count > 1 else self.noun.removesuffix("s")
             raise TraceError(
@@ -139,12 +135,6 @@ def write_lines(file: Path, terms: dict[str, Any], lines: Iterable[Line]) -> Non
         raise TraceError(f"cannot write {file}: {error.strerror or error}; make room and try again") from None
 
 
-def has_checksums(file: Path) -> bool:
-    """Whether all lines of a file must have a checksum: its first one has."""
-    with open(file, "rb") as handle:
-        return _CHECKSUM.search(handle.readline()) is not None
-
-
 def holds_lines(file: Path) -> bool:
     """Whether a file exists and has a complete line beside its terms."""
     return file.exists() and any(offset for offset, _ in read_lines(file))
@@ -152,13 +142,14 @@ def holds_lines(file: Path) -> bool:
 
 def read_lines(file: Path) -> Iterator[tuple[int, Line]]:
     """All complete lines with their offsets, the terms first."""
-    offset, checked = 0, False
+    offset = 0
     with open(file, "rb") as handle:
         for number, raw in enumerate(handle, start=1):
             if not raw.endswith(b"\n"):
                 return
-            checked = checked or (number == 1 and _CHECKSUM.search(raw) is not None)
-            line = _parse(raw, f"{file}, line {number}", checked=checked)
+            if number == 1 and not _CHECKSUM.search(raw):
+                raise _not_a_journal(file)
+            line = _parse(raw, f"{file}, line {number}")
             if number == 1 and (set(line) != {"terms"} or not isinstance(line["terms"], dict)):
                 raise _not_a_journal(file)
             yield offset, line
@@ -203,13 +194,12 @@ def _shortened(text: str) -> str:
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
 
 
-def _parse(raw: bytes, place: str, *, checked: bool) -> Line:
-    """A line without its checksum, which is verified if there is one and missed if there must be one."""
+def _parse(raw: bytes, place: str) -> Line:
+    """A line without its checksum, which is verified."""
     checksum = _CHECKSUM.search(raw)
-    body = raw if checksum is None else raw[: checksum.start()] + b"}"
-    intact = not checked if checksum is None else int(checksum[1], 16) == crc32(body)
+    body = b"" if checksum is None else raw[: checksum.start()] + b"}"
     try:
-        line = json.loads(body) if intact else None
+        line = json.loads(body) if checksum is not None and int(checksum[1], 16) == crc32(body) else None
     except (ValueError, RecursionError):
         line = None
     if not isinstance(line, dict):
