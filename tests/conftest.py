@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, settings
 
 from sureenough.data import BUILTIN_POOL
 from sureenough.pools import Pool, Question
-from tests.processes import shorten_waits
+from tests.processes import save_time
 
 settings.register_profile(
     "repeatable", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow], print_blob=False
@@ -40,7 +40,7 @@ def pytest_xdist_auto_num_workers() -> int:
     return (os.cpu_count() or 1) + 1
 
 
-shorten_waits()
+save_time()
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -28,6 +28,7 @@ from tempfile import TemporaryFile
 from typing import Any, NoReturn, Self, TextIO
 
 from sureenough.__main__ import main
+from sureenough.engines.local import engine as local
 from sureenough.engines.openai import retry
 
 PRELOADED = ("aiohttp", "numpy", "prometheus_client", "pyarrow.parquet", "rich.live", "scipy.special", "scipy.stats",
@@ -169,7 +170,7 @@ def serve(number: int) -> None:
 
     for name in (*PRELOADED, *(f"sureenough.cli.{verb.replace('-', '_')}" for verb in VERBS)):
         import_module(name)
-    shorten_waits()
+    save_time()
     app(["answers", "1", "1"], standalone_mode=False)  # typer imports most of itself when it reads the first command
     gc.collect()
     gc.freeze()
@@ -186,9 +187,10 @@ def serve(number: int) -> None:
     _reap(0)
 
 
-def shorten_waits() -> None:
-    """Attempts at a server that fails follow each other fast: in this process, and in those that are forked."""
+def save_time() -> None:
+    """In this process and those forked from it, retries follow at once, and local models do not wait for a core."""
     retry.FIRST_WAIT = 0.02  # type: ignore[misc]  # a constant for everybody else
+    local.cores = lambda: 1
 
 
 def _reap(options: int) -> None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import json
+import runpy
 import subprocess
 import sys
+from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -41,8 +44,16 @@ def make_runs(
 
 
 def tables(*words: Path | str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, str(SCRIPT), "tables", *map(str, words)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    """The script in this process, whose imports it shares; a test below starts one of its own."""
+    code, out, err = 0, io.StringIO(), io.StringIO()
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
+        patch.setattr(sys, "argv", [str(SCRIPT), "tables", *map(str, words)])
+        patch.syspath_prepend(SCRIPT.parent)
+        try:
+            runpy.run_path(str(SCRIPT), run_name="__main__")
+        except SystemExit as ended:
+            code = int(ended.code or 0)
+    return subprocess.CompletedProcess(sys.argv, code, out.getvalue(), err.getvalue())
 
 
 def refused(*folders: Path) -> str:

@@ -13,6 +13,7 @@ import re
 import urllib.request
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import cache
 from typing import Any, Literal, NamedTuple
 
 import pytest
@@ -77,16 +78,17 @@ async def fake(trouble: Trouble) -> AsyncIterator[Held]:
     yield Held(engine, lambda: engine.running)
 
 
+@cache
+def recorded_paths(tokens: int) -> list[RecordedPath]:
+    signals = [_signals(seed, tokens) for seed in SEEDS[:16]]
+    return [RecordedPath("7", [t.peak for t in made], [t.conf for t in made], text=r"so \boxed{7}") for made in signals]
+
+
 @asynccontextmanager
 async def recorded(trouble: Trouble) -> AsyncIterator[Held]:
     if trouble == "broken":
         pytest.skip("recorded paths do not break")
-    n = {"endless": 20_000, "silent": 0}.get(trouble, 11)
-    paths = []
-    for seed in SEEDS[:16]:
-        made = _signals(seed, n)
-        paths.append(RecordedPath("7", [t.peak for t in made], [t.conf for t in made], text=r"so \boxed{7}"))
-    engine = Recorded(paths)
+    engine = Recorded(recorded_paths({"endless": 20_000, "silent": 0}.get(trouble, 11)))
     yield Held(engine, lambda: engine.running, extends=False)
 
 
