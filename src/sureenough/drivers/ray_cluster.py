@@ -77,9 +77,7 @@ class RayCluster:
         A function of Python's own library reads it, since ours may be missing.
         """
         lookups = {
-            node: self.on(node, pkgutil.resolve_name, num_cpus=0, max_retries=0).remote(
-                "sureenough.version:__version__"
-            )
+            node: self.on(node, pkgutil.resolve_name, num_cpus=0, max_retries=0).remote("sureenough:__version__")
             for node in self.nodes()
         }
         if lookups:
