@@ -123,7 +123,7 @@ async def cancel(engine: OpenAI, paths: int) -> None:
 
 def warm_up() -> None:
     """Import what the first question imports, and wait until the threads of numerical libraries are idle."""
-    import sureenough.engines.openai.transport  # noqa: F401
+    import sureenough.engines.openai.http  # noqa: F401
 
     path = [Token("", 0.5, 9.0)] * 100
     se.ask("?", Fake(lambda seed: [path, [Token(r"\boxed{7}", 0.5, 9.0)]]), STRATEGY, paths=20, window=64)

@@ -29,7 +29,7 @@ from typing import Any, NoReturn, Self, TextIO
 
 from sureenough.__main__ import main
 from sureenough.engines.local import engine as local
-from sureenough.engines.openai import retry
+from sureenough.engines.openai import errors
 
 PRELOADED = ("aiohttp", "numpy", "prometheus_client", "pyarrow.parquet", "rich.live", "scipy.special", "scipy.stats",
              "sureenough.bench.experiments", "sureenough.server.app", "uvicorn")  # fmt: skip
@@ -189,7 +189,7 @@ def serve(number: int) -> None:
 
 def save_time() -> None:
     """In this process and those forked from it, retries follow at once, and local models do not wait for a core."""
-    retry.FIRST_WAIT = 0.02  # type: ignore[misc]  # a constant for everybody else
+    errors.FIRST_WAIT = 0.02  # type: ignore[misc]  # a constant for everybody else
     local.cores = lambda: 1
 
 

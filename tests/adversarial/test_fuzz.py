@@ -25,7 +25,7 @@ from sureenough.drivers.run_log import RunView
 from sureenough.drivers.run_log_files import read_log
 from sureenough.engines.openai import sse
 from sureenough.engines.openai.errors import ServerErrors, StreamError
-from sureenough.engines.openai.parser import ReplyParser
+from sureenough.engines.openai.reply import ReplyParser
 from sureenough.engines.openai.sse import SSEParser
 from sureenough.engines.openai.wire import decode
 from sureenough.engines.requests import Chunk

@@ -15,7 +15,7 @@ from sureenough.engines import Chunk, Engine, Fake, Prompt
 from sureenough.engines.base import SharedEngine
 from sureenough.engines.load_balancer import LoadBalancer
 from sureenough.engines.openai.client import OpenAI
-from sureenough.engines.openai.parser import ReplyParser
+from sureenough.engines.openai.reply import ReplyParser
 from sureenough.engines.requests import ExtendOptions
 from sureenough.errors import CannotExtend, EngineRejected, UsageError
 from tests.engines.misbehaving import Manner, Server, serving

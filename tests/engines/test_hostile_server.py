@@ -20,11 +20,9 @@ import pytest
 import sureenough as se
 from sureenough.engines import Prompt
 from sureenough.engines.local.engine import LocalConnection
-from sureenough.engines.openai.address import parse_url
-from sureenough.engines.openai.client import OpenAI, Timeouts
-from sureenough.engines.openai.connection import OpenAIConnection
-from sureenough.engines.openai.errors import LONGEST_TEXT, ConnectError, ServerErrors, TransportError
-from sureenough.engines.openai.transport import Transport
+from sureenough.engines.openai.client import OpenAI, OpenAIConnection, Timeouts
+from sureenough.engines.openai.errors import LONGEST_TEXT, ConnectError, ServerErrors, TransportError, parse_url
+from sureenough.engines.openai.http import Transport
 from sureenough.errors import EngineError, EngineRejected, EngineUnavailable
 from sureenough.server.passthrough import _headers
 from tests.engines.raw_server import (

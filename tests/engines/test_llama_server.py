@@ -11,8 +11,7 @@ import httpx
 import pytest
 
 import sureenough as se
-from sureenough.engines.openai.client import OpenAI
-from sureenough.engines.openai.server_counters import settled_counters
+from sureenough.engines.openai.client import OpenAI, settled_counters
 from sureenough.server.settings import ServerSettings
 from tests.processes import sureenough
 from tests.server.serving import ours

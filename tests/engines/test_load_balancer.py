@@ -278,7 +278,7 @@ def test_if_all_servers_want_a_pause_one_of_them_gets_it(monkeypatch: pytest.Mon
     async def use() -> None:
         async with serving(manner) as one, serving(manner) as other:
             async with LoadBalancer([OpenAI(url, "tiny") for url in (one.url, other.url)]).open(parallel=1) as ready:
-                monkeypatch.setattr("sureenough.engines.openai.connection.asyncio.sleep", pause)
+                monkeypatch.setattr("sureenough.engines.openai.client.asyncio.sleep", pause)
                 texts = [token.text async for chunk in ready.stream(PROMPT, seed=1) for token in chunk]
                 monkeypatch.undo()
             assert "boxed" in "".join(texts)

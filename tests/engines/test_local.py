@@ -25,7 +25,7 @@ from sureenough.cli.doctor import examine
 from sureenough.engines.local import llama_server as llama
 from sureenough.engines.local import memory
 from sureenough.engines.local.engine import LocalConnection
-from sureenough.engines.openai.server_counters import read_counters, settled_counters
+from sureenough.engines.openai.client import read_counters, settled_counters
 from tests.engines.ggufs import QWEN, head
 
 PROMPT = se.Prompt.user("Compute 12+7.")

@@ -13,8 +13,7 @@ import pytest
 from sureenough.api import aask
 from sureenough.core.outcome import Outcome
 from sureenough.engines.openai.client import OpenAI
-from sureenough.engines.openai.message_text import ReasoningFields
-from sureenough.engines.openai.parser import ReplyParser
+from sureenough.engines.openai.reply import ReasoningFields, ReplyParser
 from tests.engines.misbehaving import Manner, serving
 
 OPEN, CLOSED = "<think>\nLet me", "<think>\nLet me see.\n</think>\n\nSo"

@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from sureenough.engines import Prompt
-from sureenough.engines.openai import retry
+from sureenough.engines.openai import errors
 from sureenough.engines.openai.client import OpenAI, Timeouts
 from sureenough.engines.openai.sse import SSEParser
 from sureenough.errors import EngineError, EngineRejected, EngineUnavailable, MissingLogprobs, UsageError
@@ -248,8 +248,8 @@ def test_a_pause_that_is_not_worth_waiting_for_is_named() -> None:
 def test_waits_become_longer_up_to_a_limit(
     attempt: int, requested: float | None, least: float, most: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(retry, "FIRST_WAIT", 0.5)
-    assert all(least <= retry.backoff(attempt, requested) <= most + 1e-9 for _ in range(50))
+    monkeypatch.setattr(errors, "FIRST_WAIT", 0.5)
+    assert all(least <= errors.backoff(attempt, requested) <= most + 1e-9 for _ in range(50))
 
 
 def test_events_however_they_are_cut() -> None:

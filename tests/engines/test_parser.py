@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from sureenough.engines.openai import sse
 from sureenough.engines.openai.errors import StreamError
 from sureenough.engines.openai.logprobs import RepeatCounter
-from sureenough.engines.openai.parser import ReplyParser
+from sureenough.engines.openai.reply import ReplyParser
 from sureenough.engines.openai.sse import SSEParser
 from sureenough.engines.openai.wire import FINISH_REASONS, InvalidReply, decode
 from sureenough.errors import EngineError, MissingLogprobs

@@ -22,8 +22,7 @@ from sureenough.core.snapshot import Snapshot
 from sureenough.drivers.live import run
 from sureenough.drivers.observers import ObservedEvent
 from sureenough.engines import Prompt
-from sureenough.engines.openai.client import OpenAI, Timeouts
-from sureenough.engines.openai.connection import OpenAIConnection
+from sureenough.engines.openai.client import OpenAI, OpenAIConnection, Timeouts
 from sureenough.errors import EngineError
 from sureenough.spec import resolve
 from tests.engines.misbehaving import Manner, idle, serving

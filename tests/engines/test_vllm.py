@@ -11,8 +11,7 @@ from typing import Any, TypeVar
 import pytest
 
 import sureenough as se
-from sureenough.engines.openai.client import OpenAI
-from sureenough.engines.openai.server_counters import ServerCounters, read_counters, settled_counters
+from sureenough.engines.openai.client import OpenAI, ServerCounters, read_counters, settled_counters
 from sureenough.problems import generate
 
 URL = os.environ.get("SUREENOUGH_VLLM_URL")

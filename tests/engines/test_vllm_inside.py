@@ -23,10 +23,9 @@ from sureenough.core.snapshot import Snapshot
 from sureenough.drivers.observers import ObservedEvent, PathConfidence, PathText
 from sureenough.drivers.record import RecordQuestion, record
 from sureenough.engines.base import opened
-from sureenough.engines.openai.address import parse_url
-from sureenough.engines.openai.client import OpenAI
+from sureenough.engines.openai.client import OpenAI, settled_counters
+from sureenough.engines.openai.errors import parse_url
 from sureenough.engines.openai.logprobs import token_signals
-from sureenough.engines.openai.server_counters import settled_counters
 from sureenough.engines.requests import Chunk, WatchOptions
 from sureenough.engines.vllm.client import fetch_monitor_info
 from sureenough.engines.vllm.path_record import parse_summary

@@ -19,7 +19,7 @@ from sureenough.bench.folder import RunFolder, pool_file
 from sureenough.bench.progress import duration
 from sureenough.bench.recording import RecordingCell, is_complete, journal_of
 from sureenough.drivers.record import record
-from sureenough.engines.openai.parser import LONGEST_PATH
+from sureenough.engines.openai.reply import LONGEST_PATH
 from sureenough.errors import TraceError
 from sureenough.pools import Journal, Pool
 from sureenough.pools.json_lines import read_lines

@@ -26,12 +26,10 @@ from sureenough.drivers.search import PromptGrowth
 from sureenough.engines.base import Engine
 from sureenough.engines.load_balancer import LoadBalancer, ServerLoad
 from sureenough.engines.local.engine import Local, LocalConnection
-from sureenough.engines.openai.client import OpenAI
-from sureenough.engines.openai.connection import OpenAIConnection
+from sureenough.engines.openai.client import OpenAI, OpenAIConnection, settled_counters
 from sureenough.engines.openai.errors import ServerBusy, TransportError
 from sureenough.engines.openai.logprobs import FIXES, RepeatCounter, enough
-from sureenough.engines.openai.parser import ReplyParser
-from sureenough.engines.openai.server_counters import settled_counters
+from sureenough.engines.openai.reply import ReplyParser
 from sureenough.engines.openai.wire import DONE, InvalidReply, candidates, decode, request
 from sureenough.engines.requests import Chunk, ExtendOptions, Prompt, TokenStream
 from sureenough.engines.vllm.client import fetch_monitor_info

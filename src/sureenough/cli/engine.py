@@ -19,8 +19,8 @@ from sureenough.engines.base import Engine
 from sureenough.engines.load_balancer import LoadBalancer
 from sureenough.engines.local import hub
 from sureenough.engines.local.engine import Local
-from sureenough.engines.openai.address import given_twice
 from sureenough.engines.openai.client import OpenAI, Timeouts
+from sureenough.engines.openai.errors import given_twice
 from sureenough.engines.plugins import named_engine
 from sureenough.errors import SureEnoughError, UsageError
 from sureenough.redact import printable_url

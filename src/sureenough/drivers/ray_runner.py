@@ -14,7 +14,7 @@ from contextlib import AsyncExitStack
 from typing import Any, Final
 
 from sureenough.engines.base import Engine, opened
-from sureenough.engines.openai.address import KEY_VARIABLES
+from sureenough.engines.openai.errors import KEY_VARIABLES
 from sureenough.errors import EngineRejected, SureEnoughError, TraceError, UsageError
 from sureenough.redact import redact
 

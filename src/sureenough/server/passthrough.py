@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from starlette.types import Receive, Scope, Send
 
-from sureenough.engines.openai.connection import OpenAIConnection
+from sureenough.engines.openai.client import OpenAIConnection
 from sureenough.engines.openai.errors import TransportError
 from sureenough.server.errors import ApiError, upstream_key_rejected
 from sureenough.server.responses import body, finish_unless_disconnected, start

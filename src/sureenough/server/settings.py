@@ -14,8 +14,8 @@ from typing import Any, Final
 from sureenough.answers import resolve_kind
 from sureenough.core.options import LIVE_DEFAULTS, RunOptions
 from sureenough.engines.base import Engine
-from sureenough.engines.openai.address import given_twice
 from sureenough.engines.openai.client import check_sampling
+from sureenough.engines.openai.errors import given_twice
 from sureenough.errors import UsageError
 from sureenough.plugins import hint
 from sureenough.spec import parse

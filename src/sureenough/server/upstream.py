@@ -19,8 +19,7 @@ from sureenough.answers import resolve_kind
 from sureenough.engines.base import Engine, SharedEngine, opened
 from sureenough.engines.load_balancer import LoadBalancer, ServerLoad, checked, choose
 from sureenough.engines.local.engine import Local
-from sureenough.engines.openai.client import OpenAI, Timeouts
-from sureenough.engines.openai.connection import OpenAIConnection
+from sureenough.engines.openai.client import OpenAI, OpenAIConnection, Timeouts
 from sureenough.engines.openai.errors import ConnectError, TransportError
 from sureenough.errors import EngineError, EngineRejected, EngineUnavailable
 from sureenough.server.engine_upstream import EngineUpstream
@@ -32,7 +31,7 @@ from sureenough.templates import template_of
 if TYPE_CHECKING:
     import aiohttp
 
-    from sureenough.engines.openai.transport import FetchedResponse
+    from sureenough.engines.openai.http import FetchedResponse
 
 MODELS_SECONDS: Final = 30.0  # seconds for which a list of models is reused
 READY_SECONDS: Final = 2.0  # seconds for which the result of a readiness probe is reused

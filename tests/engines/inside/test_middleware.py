@@ -13,7 +13,7 @@ import pytest
 from yarl import URL
 
 from sureenough.core.pruning import Gate
-from sureenough.engines.openai.transport import FetchedResponse, Transport
+from sureenough.engines.openai.http import FetchedResponse, Transport
 from sureenough.engines.openai.wire import InvalidReply
 from sureenough.engines.requests import Prompt, WatchOptions
 from sureenough.engines.vllm.client import MonitorClient, is_watched

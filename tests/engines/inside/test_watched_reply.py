@@ -14,7 +14,7 @@ import pytest
 from sureenough.core.confidence.columns import RESULT_COLUMNS, RESULT_LOWEST, RESULT_TAIL
 from sureenough.core.pruning import Gate
 from sureenough.engines.openai.errors import StreamError
-from sureenough.engines.openai.parser import ReplyParser
+from sureenough.engines.openai.reply import ReplyParser
 from sureenough.engines.requests import Chunk
 from sureenough.engines.vllm.path_record import parse_summary
 from sureenough.engines.vllm.protocol import SOCKET_ENV, WATCH_HEADER, WatchRequest

@@ -20,8 +20,7 @@ from sureenough.engines.base import ClosedEngine, SharedEngine
 from sureenough.engines.local import gguf, hub
 from sureenough.engines.local.llama_server import LlamaServer, LlamaServerOptions, served
 from sureenough.engines.local.memory import available
-from sureenough.engines.openai.client import OpenAI, Timeouts
-from sureenough.engines.openai.connection import OpenAIConnection
+from sureenough.engines.openai.client import OpenAI, OpenAIConnection, Timeouts
 from sureenough.engines.openai.errors import TransportError
 from sureenough.engines.requests import Prompt, TokenStream
 from sureenough.errors import UsageError

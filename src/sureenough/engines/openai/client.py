@@ -2,18 +2,300 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
-from dataclasses import KW_ONLY, dataclass, field
+import asyncio
+import re
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from contextlib import aclosing, asynccontextmanager
+from dataclasses import KW_ONLY, dataclass, field, replace
+from functools import partial
 from math import inf
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from sureenough.engines.base import ClosedEngine
-from sureenough.engines.openai.address import api_key, basic_auth, parse_url, proxy_for, without_secrets
-from sureenough.engines.openai.connection import OpenAIConnection
-from sureenough.engines.openai.errors import ServerErrors
-from sureenough.engines.openai.server_counters import settled_counters
-from sureenough.errors import UsageError
+from sureenough.engines.base import ClosedEngine, Engine
+from sureenough.engines.openai.errors import (
+    LONGEST_WAIT,
+    ConnectError,
+    ServerBusy,
+    ServerErrors,
+    Stalled,
+    StallTimer,
+    StreamError,
+    TransportError,
+    api_key,
+    backoff,
+    basic_auth,
+    is_about_access,
+    is_about_length,
+    parse_url,
+    proxy_for,
+    without_secrets,
+)
+from sureenough.engines.openai.reply import ReasoningFields, ReplyParser, few_candidates
+from sureenough.engines.openai.wire import InvalidReply, request, without_limit
+from sureenough.engines.requests import Chunk, ExtendOptions, Prompt, TokenStream
+from sureenough.engines.vllm.client import MonitorClient, is_watched
+from sureenough.engines.vllm.protocol import WatchRequest
+from sureenough.errors import CannotExtend, EngineRejected, UsageError
+
+if TYPE_CHECKING:
+    import aiohttp
+    from yarl import URL
+
+    from sureenough.engines.openai.http import Transport
+
+
+GENERATED: Final = ("vllm:generation_tokens_total", "sglang:generation_tokens_total", "llamacpp:tokens_predicted_total")
+RUNNING: Final = ("vllm:num_requests_running", "sglang:num_running_reqs", "llamacpp:requests_processing")
+_LINE: Final = re.compile(r"^([a-z:_]+)(?:\{[^}\n]*\})? ([0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]{1,2})?)$", re.MULTILINE)
+
+
+class ServerCounters(NamedTuple):
+    """A server's counters at one moment."""
+
+    generated: int
+    running: int
+
+
+async def read_counters(transport: Transport, address: URL) -> ServerCounters | None:
+    """The counters of the server at this address; None if it has none that we know."""
+    root = address.path.rstrip("/").removesuffix("/v1")
+    try:
+        response = await transport.fetch("GET", address.with_path(f"{root}/metrics"), seconds=10)
+    except TransportError:
+        return None
+    totals: dict[str, float] = {}
+    for name, value in _LINE.findall(response.body.decode("utf-8", "replace") if response.status == 200 else ""):
+        if name in GENERATED or name in RUNNING:
+            totals[name] = totals.get(name, 0.0) + float(value)
+    generated = next((totals[name] for name in GENERATED if name in totals), None)
+    running = next((totals[name] for name in RUNNING if name in totals), None)
+    return None if generated is None or running is None else ServerCounters(int(generated), int(running))
+
+
+async def settled_counters(transport: Transport, address: URL, patience: float = 10.0) -> ServerCounters | None:
+    """The counters once nothing runs and they no longer change; None if that takes longer than `patience` seconds."""
+    loop = asyncio.get_running_loop()
+    end = loop.time() + patience
+    last = None
+    while loop.time() < end:
+        counters = await read_counters(transport, address)
+        if counters is None or (counters.running == 0 and counters == last):
+            return counters
+        last = counters
+        await asyncio.sleep(0.25)
+    return None
+
+
+# The open connections of an `OpenAI` engine: one streamed request per path; closing the stream cancels it.
+#
+# A request is sent again only before its path's first token; a stream that breaks later is a lost path.
+
+CHECK_SECONDS: Final = 2.0
+"""To wait for the response to a check."""
+LARGEST_ERROR: Final = 65_536
+"""Bytes of an error response that are read."""
+READ_PIECE: Final = 1 << 17
+"""Bytes of a response that are parsed in one go."""
+SMALL_PIECE: Final = 1 << 12
+"""The same once a server sends many small events together, each of which costs as much as a large one."""
+SHORT_WAIT: Final = 2.0
+"""Seconds. The longest pause that a server may want if another one can be tried."""
+SMALL_EVENT: Final = 512
+"""Bytes per event on average; one with log-probabilities has more."""
+
+
+class OpenAIConnection(Engine):
+    """An `OpenAI` engine with its connections open."""
+
+    def __init__(self, engine: OpenAI, transport: Transport, address: URL, errors: ServerErrors) -> None:
+        self.engine, self.transport, self.address, self.errors = engine, transport, address, errors
+        self.window, self.max_path_tokens = engine.window, engine.max_path_tokens
+        self.longest_wait = LONGEST_WAIT
+        self.says_stop_texts = False  # the server says at which of them a reply ended
+        self.reasoning_fields = ReasoningFields()
+        self.counters_at_open: ServerCounters | None = None
+        self.monitor = MonitorClient(transport, address)
+
+    def with_engine(self, engine: OpenAI) -> OpenAIConnection:
+        """The same connections for another model or other sampling."""
+        other = OpenAIConnection(engine, self.transport, self.address, self.errors.for_model(engine.model))
+        other.monitor = self.monitor  # remembers whether the server's records can be read
+        return other
+
+    def impatient(self) -> OpenAIConnection:
+        if not self.engine.retries:
+            return self
+        other = self.with_engine(replace(self.engine, retries=1))  # one, for a connection that was closed meanwhile
+        other.longest_wait = SHORT_WAIT
+        return other
+
+    @property
+    def shown(self) -> str:
+        """The address without secrets."""
+        return self.errors.shown
+
+    def model_name(self) -> str:
+        return self.engine.model
+
+    def sampling(self) -> dict[str, Any]:
+        return self.engine.sampling()
+
+    async def generated_tokens(self) -> int | None:
+        """Tokens that the server generated since this was opened, by its own count, once nothing runs any more."""
+        if self.counters_at_open is None:
+            return None
+        counters = await settled_counters(self.transport, self.address)
+        return None if counters is None else counters.generated - self.counters_at_open.generated
+
+    async def responds(self) -> bool:
+        """Whether the server responds to a request for its models, which costs it nothing."""
+        try:
+            response = await self.transport.fetch("GET", self.endpoint("models"), seconds=CHECK_SECONDS)
+        except TransportError:
+            return False
+        return response.status < 500
+
+    def stream(self, prompt: Prompt, *, seed: int) -> TokenStream:
+        engine = self.engine
+        body = request(prompt, seed, model=engine.model, chat=engine.chat, k=engine.k, sampling=engine.sampling())
+        parser = partial(ReplyParser, engine.k, fields=self.reasoning_fields)
+        return self._generate(prompt, body, engine.max_path_tokens, parser)
+
+    async def extend(self, prompt: Prompt, beginning: str, options: ExtendOptions, *, seed: int) -> TokenStream:
+        """Continue a beginning, which a chat server receives as the start of the last message.
+
+        If the server's context has less room than `max_tokens`, its own limit applies; with none, the reply is empty
+        and ends as one that was cut.
+        """
+        engine, sampling = self.engine, self.engine.sampling()
+        sampling |= options.sampling(sampling)
+        k = engine.k if options.confidence else few_candidates(options, self.says_stop_texts)
+        to_body = partial(request, prompt, seed, model=engine.model, chat=engine.chat, k=k, beginning=beginning)
+        prompt = replace(prompt, watch=None)
+        parser = partial(ReplyParser, k, beginning=beginning, stops=options.stop, fields=self.reasoning_fields)
+        for parameters in (sampling, without_limit(sampling, chat=engine.chat)):
+            generated = self._generate(prompt, to_body(sampling=parameters), options.max_tokens, parser)
+            try:
+                async with aclosing(generated) as chunks:
+                    async for chunk in chunks:
+                        yield chunk
+                return
+            except EngineRejected as error:
+                refusal = error
+                if not is_about_length(error):
+                    break
+        if not beginning or is_about_access(refusal):
+            raise refusal
+        if not is_about_length(refusal):
+            raise CannotExtend(
+                f"the server does not continue a beginning (continue_final_message): {refusal}", status=refusal.status
+            )
+        yield Chunk(finish="length")
+
+    async def _generate(
+        self, prompt: Prompt, body: bytes, limit: int | None, new_parser: Callable[..., ReplyParser]
+    ) -> AsyncGenerator[Chunk, None]:
+        """The chunks of one reply; the request is sent again while its first token has not arrived."""
+        engine, attempt = self.engine, 0
+        while True:
+            watch = self.monitor.watch_request(prompt, engine.k, engine.sampling()) if engine.inside else None
+            parser = new_parser(signals=prompt.signals, limit=limit)
+            try:
+                async with aclosing(self.read(body, parser, watch)) as chunks:
+                    async for chunk in chunks:
+                        if watch is not None and watch.record and parser.watched and chunk.finish is not None:
+                            chunk.summary = self.monitor.summary(watch, parser.record)
+                        yield chunk
+                return
+            except (GeneratorExit, asyncio.CancelledError):
+                if watch is not None and prompt.watch is not None and parser.finish is None:
+                    await self.monitor.report_cancelled(watch, prompt.watch, parser.tokens)
+                raise
+            except InvalidReply as error:
+                raise self.errors.invalid_reply(error) from None
+            except ServerBusy as busy:
+                if (busy.retry_after or 0.0) > self.longest_wait:
+                    raise self.errors.pause_too_long(busy) from None
+                if attempt >= 2 * engine.retries:
+                    raise busy.error from None
+                wait = backoff(attempt, busy.retry_after)
+            except TransportError as error:
+                if parser.begun:
+                    raise self.errors.broken_off(error) from None
+                if attempt >= engine.retries:
+                    raise self.errors.unreachable(error) from None
+                # A kept-alive connection that the server closed meanwhile is not a failure: no pause.
+                stale = attempt == 0 and not isinstance(error, ConnectError)
+                wait = 0.0 if stale else backoff(attempt, None)
+            attempt += 1
+            await asyncio.sleep(wait)
+
+    async def read(
+        self, body: bytes, parser: ReplyParser, watch: WatchRequest | None = None
+    ) -> AsyncGenerator[Chunk, None]:
+        """Send one request and parse its response into chunks."""
+        limits, size = self.engine.timeouts, READ_PIECE
+        try:
+            with StallTimer(limits.first_token) as timer:
+                timer.waiting = True
+                headers = None if watch is None else watch.to_header()
+                async with self.transport.request("POST", self.url, body, headers) as response:
+                    await self._check(response)
+                    if watch is not None and is_watched(response.headers):
+                        parser.leave_to_server()
+                        self.monitor.present = True
+                    async with self.monitor.reader(watch, response) as reader:
+                        while raw := await reader.read(size):
+                            timer.waiting = False
+                            chunk = parser.feed(raw) if isinstance(raw, bytes) else parser.follow(raw)
+                            if chunk is not None:
+                                timer.restart(limits.stall)
+                                yield chunk
+                            parser.raise_error()  # what came before it has been passed on
+                            if parser.full or parser.done:
+                                break
+                            if len(raw) >= SMALL_PIECE and len(raw) < parser.event_count * SMALL_EVENT:
+                                size = SMALL_PIECE
+                                await asyncio.sleep(0)  # other paths have their turn
+                            timer.waiting = True
+                    if parser.done:
+                        await self.transport.finish(response)
+            parser.end_of_stream()
+        except (Stalled, TransportError) as error:
+            if parser.finish is None and isinstance(error, Stalled):
+                raise self.errors.stalled(timer.limit, parser.begun) from None
+            if parser.finish is None:  # else the path is whole, and only its connection was lost
+                raise
+        except StreamError as error:
+            if parser.begun or error.status is None or error.status < 400:
+                raise self.errors.broken_off(error) from None
+            raise self.errors.refusal(error.status, str(error).encode(), {}, self.engine.k) from None
+        if parser.finish is None and not parser.done:
+            raise self.errors.broken_off(None) if parser.begun else TransportError("the response was empty")
+        self.says_stop_texts |= parser.stop_text is not None
+        last = parser.last()
+        last.closed = parser.full
+        yield last
+
+    @property
+    def url(self) -> URL:
+        return self.endpoint("chat/completions" if self.engine.chat else "completions")
+
+    def endpoint(self, name: str) -> URL:
+        """The URL of an endpoint such as `models`."""
+        return self.address.with_path(f"{self.address.path.rstrip('/')}/{name}", keep_query=True)
+
+    async def _check(self, response: aiohttp.ClientResponse) -> None:
+        """Refuse responses that are not streams of events."""
+        if response.status != 200:
+            body = await self.transport.read_body(response, LARGEST_ERROR)
+            raise self.errors.refusal(response.status, body, response.headers, self.engine.k)
+        content_type = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if content_type != "text/event-stream":
+            raise self.errors.wrong_protocol(content_type)
+
+
+# Any OpenAI-compatible server as an engine: its address, its model, and how paths are sampled and waited for.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +369,7 @@ class OpenAI(ClosedEngine):
     @asynccontextmanager
     async def open(self, *, parallel: int) -> AsyncIterator[OpenAIConnection]:
         """Open up to this many connections."""
-        from sureenough.engines.openai.transport import Transport  # aiohttp takes a fifth of a second to import
+        from sureenough.engines.openai.http import Transport  # aiohttp takes a fifth of a second to import
 
         key, address = api_key(self.key), parse_url(self.url)
         proxy = proxy_for(address) if self.proxies else None

@@ -2,22 +2,171 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import os
+import random
 import re
+import ssl
 import time
-from collections.abc import Iterable, Mapping
+from base64 import b64encode
+from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
-from typing import Final
+from email.utils import parsedate_to_datetime
+from types import TracebackType
+from typing import Final, Self
 from urllib.parse import quote
+from urllib.request import getproxies, proxy_bypass
 
+import aiohttp
+from aiohttp.http_exceptions import HttpProcessingError
 from yarl import URL
 
-from sureenough.engines.openai.address import basic_auth, without_secrets
 from sureenough.engines.openai.logprobs import FIXES
-from sureenough.engines.openai.retry import LONGEST_WAIT, retry_after
 from sureenough.engines.openai.wire import InvalidReply
-from sureenough.errors import EngineError, EngineRejected, EngineUnavailable, MissingLogprobs
+from sureenough.errors import EngineError, EngineRejected, EngineUnavailable, MissingLogprobs, UsageError
 from sureenough.redact import redact
+
+KEY_VARIABLES: Final = ("SUREENOUGH_API_KEY", "OPENAI_API_KEY")
+
+
+def parse_url(url: str) -> URL:
+    """Parse a URL. The error does not quote it, because it may hold a password."""
+    try:
+        return URL(url)
+    except (ValueError, TypeError) as error:
+        why = ": ports go from 1 to 65535" if "port" in str(error).lower() else ""
+        raise UsageError(f"that is not a URL{why}; it looks like http://localhost:8000/v1") from None
+
+
+def given_twice(urls: Sequence[str]) -> str | None:
+    """The first URL that is another spelling of an earlier one, or has only another user; None if all differ."""
+    servers = set[tuple[object, ...]]()
+    for url in urls:
+        address = parse_url(url)
+        server = (address.scheme, address.host, address.port, address.path.rstrip("/"), address.query_string)
+        if server in servers:
+            return url
+        servers.add(server)
+    return None
+
+
+def without_secrets(url: URL) -> URL:
+    """The URL without user, password, query and fragment, so that it can be shown."""
+    return (url.with_user(None) if url.absolute else url).with_query(None).with_fragment(None)
+
+
+def basic_auth(url: URL) -> str | None:
+    """The value of an Authorization header for the user and password of a URL, if it has any."""
+    if url.user is None and url.password is None:
+        return None
+    return "Basic " + b64encode(f"{url.user or ''}:{url.password or ''}".encode()).decode()
+
+
+def proxy_for(address: URL) -> URL | None:
+    """The proxy that HTTP_PROXY, HTTPS_PROXY, ALL_PROXY and NO_PROXY set for this address."""
+    proxies = getproxies()
+    proxy = proxies.get(address.scheme) or proxies.get("all")
+    if not proxy or proxy_bypass(address.raw_authority.rpartition("@")[2]):
+        return None
+    url = parse_url(proxy if "://" in proxy else f"http://{proxy}")
+    if url.scheme not in ("http", "https") or not url.host:
+        raise UsageError(
+            f"the environment sets the proxy {without_secrets(url)}; only http:// and https:// proxies are supported "
+            f"(NO_PROXY={address.host} connects without it)"
+        )
+    return url
+
+
+def api_key(given: str | None) -> str | None:
+    """The key to send: the given one, else the environment's. Errors do not quote it."""
+    key = given or next((os.environ[name] for name in KEY_VARIABLES if os.environ.get(name)), None)
+    key = key.strip() if key else None
+    if key and not (key.isascii() and key.isprintable()):
+        raise UsageError(
+            f"the key in {' or '.join(KEY_VARIABLES)} has characters that cannot be part of a key; was it copied whole?"
+        )
+    return key or None
+
+
+# How long to wait for a server: the stall limit of one stream, and the pauses between attempts.
+
+LONGEST_WAIT: Final = 120.0
+"""Seconds. A server that wants a longer pause counts as unavailable."""
+FIRST_WAIT: Final = 0.5
+"""Seconds before the second attempt at most; each further wait is twice as long."""
+
+
+class Stalled(Exception):
+    """The server sent nothing within the limit."""
+
+
+class StallTimer:
+    """Raises Stalled if the server sends nothing within the limit.
+
+    One timer per stream instead of one per read. It cancels its own task, and only while that waits for the server.
+    """
+
+    def __init__(self, limit: float) -> None:
+        self.limit = limit
+        self.waiting = False
+
+    def __enter__(self) -> Self:
+        task = asyncio.current_task()
+        assert task is not None
+        self._task, self._loop = task, asyncio.get_running_loop()
+        self._cancelling = task.cancelling()
+        self._expired = False
+        self._last = self._loop.time()
+        self._timer = self._loop.call_later(self.limit, self._check)
+        return self
+
+    def restart(self, limit: float) -> None:
+        """Something arrived: wait again from here, with this limit."""
+        self._last = self._loop.time()
+        if limit != self.limit:
+            self.limit = limit
+            self._timer.cancel()
+            self._timer = self._loop.call_later(limit, self._check)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._timer.cancel()
+        if self._expired and self._task.uncancel() <= self._cancelling and kind is asyncio.CancelledError:
+            raise Stalled from None
+
+    def _check(self) -> None:
+        remaining = self._last + self.limit - self._loop.time()
+        if remaining > 0:
+            self._timer = self._loop.call_later(remaining, self._check)
+        elif self.waiting:
+            self._expired = True
+            self._task.cancel()
+        else:  # the reader is busy with earlier data, which is not the server's fault
+            self._timer = self._loop.call_later(self.limit, self._check)
+
+
+def retry_after(header: str | None, now: float) -> float | None:
+    """Seconds from now that a Retry-After header asks for; it is a number or a date."""
+    if header is None:
+        return None
+    try:
+        return max(0.0, float(header))
+    except ValueError:
+        pass
+    try:
+        return max(0.0, parsedate_to_datetime(header).timestamp() - now)
+    except (ValueError, TypeError, OverflowError, OSError):
+        return None
+
+
+def backoff(attempt: int, requested: float | None) -> float:
+    """Seconds until the next attempt: the server's wish plus up to a tenth, so that clients do not return together."""
+    if requested is not None:
+        return requested * random.uniform(1.0, 1.1)
+    return min(8.0, FIRST_WAIT * 2.0**attempt) * random.uniform(0.5, 1.0)
+
 
 RETRIED_STATUSES: Final = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
 """Statuses after which the same request may succeed."""
@@ -230,3 +379,49 @@ def _message(body: bytes) -> str:
         return error_message(json.loads(text))
     except (ValueError, RecursionError):
         return text
+
+
+# Errors of aiohttp as errors of the transport, in words of our own: those of aiohttp may quote the URL.
+
+
+def transport_error(error: Exception) -> TransportError:
+    """Also frees what the frames of the error hold."""
+    _forget_frames(error)
+    match error:
+        case aiohttp.ConnectionTimeoutError():
+            return ConnectError("no connection in time")
+        case aiohttp.ClientConnectorCertificateError():
+            return ConnectError(str(error.certificate_error))
+        case aiohttp.ClientConnectorError():
+            return ConnectError(_reason(error.os_error))
+        case aiohttp.ClientHttpProxyError():
+            return ConnectError(f"the proxy answered {error.status}")
+        case aiohttp.ClientResponseError() | HttpProcessingError():
+            return TransportError(f"the response is not valid HTTP: {' '.join(str(error.message).split())[:120]}")
+        case aiohttp.ServerDisconnectedError():
+            return TransportError("the server closed the connection without a response")
+        case aiohttp.ClientPayloadError():
+            return TransportError("the connection ended before the response did")
+        case aiohttp.InvalidURL():
+            return ConnectError("the address does not exist")
+        case OSError():
+            return TransportError(_reason(error))
+    return TransportError(type(error).__name__)
+
+
+def _forget_frames(error: BaseException | None) -> None:
+    """Free what the frames of an error hold, such as all that was received: aiohttp keeps the error."""
+    while error is not None:
+        error.__traceback__ = None
+        error = error.__cause__ or error.__context__
+
+
+def _reason(error: OSError) -> str:
+    """The system's words. A name with several addresses fails several times, mostly for one reason."""
+    if isinstance(error, ssl.SSLError):
+        return str(error)
+    codes = dict.fromkeys(re.findall(r"\[Errno (\d+)\]", str(error)))
+    if codes:
+        return ", ".join(os.strerror(int(code)) for code in codes)
+    known = error.errno is not None and 0 < error.errno < 1 << 16
+    return os.strerror(error.errno) if known and error.errno is not None else error.strerror or type(error).__name__

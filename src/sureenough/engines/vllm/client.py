@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     import aiohttp
     from yarl import URL
 
-    from sureenough.engines.openai.transport import Transport
+    from sureenough.engines.openai.http import Transport
 
 
 LARGEST_COUNTS: Final = 1 << 20

@@ -13,7 +13,7 @@ from copy import copy, deepcopy
 from itertools import count
 from typing import Any, Self
 
-from sureenough.engines.openai.stop_texts import to_end_of_token
+from sureenough.engines.openai.reply import to_end_of_token
 from sureenough.engines.requests import Chunk, ExtendOptions, Prompt, TokenStream
 from sureenough.engines.vllm.growing_path import GrowingPath
 from sureenough.engines.vllm.loaded_model import LoadedModel

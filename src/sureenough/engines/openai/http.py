@@ -16,9 +16,7 @@ import aiohttp
 from aiohttp.http_exceptions import HttpProcessingError
 from yarl import URL
 
-from sureenough.engines.openai.address import basic_auth, without_secrets
-from sureenough.engines.openai.errors import ConnectError, TransportError
-from sureenough.engines.openai.transport_errors import transport_error
+from sureenough.engines.openai.errors import ConnectError, TransportError, basic_auth, transport_error, without_secrets
 
 IDLE_SECONDS: Final = 15.0
 """Connections that are not used for this long are closed."""
