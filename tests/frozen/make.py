@@ -160,6 +160,7 @@ REQUESTS: Final[tuple[tuple[str, dict[str, Any]], ...]] = (
     ("/v1/chat/completions", {"stream": True, "stream_options": {"include_usage": True}, "model": "tiny@ddc",
                               "sureenough": {"paths": 20}}),
     ("/v1/chat/completions", {"model": "tiny"}),
+    ("/v1/chat/completions", {"model": "tiny", "sureenough": None}),
     ("/v1/chat/completions", {"model": "tiny@nothing"}),
     ("/v1/chat/completions", {"model": "tiny@ddc:tau=2"}),
     ("/v1/chat/completions", {"n": 3}),
@@ -177,7 +178,7 @@ def serve() -> Iterator[str]:
         with ours(settings) as (url, _):
             for path, fields in REQUESTS:
                 body = {name: value for name, value in (BODY | fields).items() if value is not None}
-                run = {"sureenough": {"parallel": 1} | body["sureenough"]} if "@" in body["model"] else {}
+                run = {"sureenough": {"parallel": 1} | body["sureenough"]} if "sureenough" in body else {}
                 reply = httpx.post(f"{url}{path}", json=body | run, timeout=60)
                 yield f"{path} {json.dumps(fields)}: {reply.status_code} {reply.headers['content-type']}"
                 yield from _stable(reply.text)
