@@ -27,7 +27,6 @@ import numpy as np
 import numpy.typing as npt
 from scipy.stats import rankdata
 
-from sureenough.answers import REPLAY_SECONDS
 from sureenough.bench.judging import judge_of, judge_question
 from sureenough.bench.summaries import Summarise, SummarisedQuestion, in_order
 from sureenough.core.learning import FEWEST_VOTES, SIGNALS, LearnerState, correlation
@@ -74,7 +73,7 @@ def load(file: str, window: int | None) -> tuple[list[SummarisedQuestion], int]:
     window = window or pool.window()
     made = []
     for question in pool:
-        judged = judge_question(question, REPLAY_SECONDS, "meaning", judge_of(question, None, pool))
+        judged = judge_question(question, "meaning", judge_of(question, None, pool))
         made.append(Summarise(window)(question, judged))
     return made, window
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, TypedDict, TypeVar, Unpack
 
 from sureenough import reasoner
-from sureenough.answers import REPLAY_LIMITS, Judge, for_question, resolve_kind
+from sureenough.answers import Judge, for_question, resolve_kind
 from sureenough.answers.kinds import Extract, FunctionJudge
 from sureenough.core.learning import LearnerState
 from sureenough.core.options import LIVE_DEFAULTS, Count, RunOptions, with_implied
@@ -137,7 +137,7 @@ def answer_classes(
 ) -> tuple[dict[str, Hashable], str | None]:
     """The class of every answer of these paths, and a note if the judge failed."""
     answers = sorted({path.answer for path in recorded if path.answer is not None})
-    judge = for_question(resolve_kind(kind), None, REPLAY_LIMITS)
+    judge = for_question(resolve_kind(kind))
     return classes_or_own(judge, answers) if known is None else recorded_classes(known, judge, answers)
 
 

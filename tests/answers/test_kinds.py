@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import sureenough as se
 from sureenough.answers import extract, resolve_kind
-from sureenough.answers.boxed_kinds import LetterChoice, Limits, offered_letters
+from sureenough.answers.boxed_kinds import LetterChoice, offered_letters
 from sureenough.answers.json_kind import Json, last_json
 from sureenough.answers.kinds import BUILTIN, Judge, for_question
 from sureenough.errors import UsageError
@@ -177,7 +177,7 @@ TEXTS = st.one_of(st.lists(WORDS, max_size=14).map("".join), st.text(max_size=40
 @given(texts=st.lists(TEXTS, min_size=1, max_size=6), order=st.randoms())
 def test_the_laws_of_a_kind(kind: str, texts: list[str], order: random.Random) -> None:
     """Whatever the text: no exception, symmetric, classes that do not depend on the order, extracted or not."""
-    judge = for_question(resolve_kind(kind), None, Limits(0.0, 0.0))
+    judge = for_question(resolve_kind(kind))
     read = [answer for answer in map(judge.extract, texts) if answer is not None]
     assert all(isinstance(answer, str) and answer for answer in read)
     for answers in (texts, read):

@@ -1,4 +1,4 @@
-"""What the source must not contain, and the size it must keep."""
+"""What the source must not contain."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from sureenough import answers
 
 FOLDER = Path(answers.__file__).parent
-FILES = sorted(FOLDER.glob("*.py"))
+FILES = sorted(FOLDER.rglob("*.py"))
 FORBIDDEN = {
     "eval",
     "exec",
@@ -39,19 +39,10 @@ def test_no_model_text_can_be_evaluated(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
-def test_only_the_worker_knows_the_symbolic_library(path: Path) -> None:
-    if path.name != "worker.py":
-        assert "import math_verify" not in path.read_text()
-        assert "from math_verify" not in path.read_text()
-        assert "import sympy" not in path.read_text()
-        assert "multiprocessing" not in path.read_text()
-
-
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
-def test_files_stay_small_and_open_with_their_law(path: Path) -> None:
+def test_nothing_symbolic_is_loaded_and_no_process_is_started(path: Path) -> None:
     text = path.read_text()
+    assert not any(name in text for name in ("math_verify", "sympy", "subprocess", "multiprocessing", "os.fork"))
     assert text.startswith('"""')
-    assert len(text.splitlines()) <= 250
 
 
 def test_the_examples_in_the_docstring_are_true() -> None:

@@ -107,7 +107,7 @@ def test_what_is_told_of_one_question() -> None:
         ]
     ]  # fmt: skip
     question = Question("sums-1-x", "7", None, paths)
-    judged = judge_question(question, 1.0, "meaning")
+    judged = judge_question(question, "meaning")
     told = signals.facts(Summarise(1)(question, judged), 2, BySignals("tail", 2.0))
     assert told is not None
     assert (told.group, told.one_right, told.leader_share) == ("sums 1", 0.5, 0.5)

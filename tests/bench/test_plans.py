@@ -125,9 +125,9 @@ def test_servers_are_plain_values() -> None:
 
 def test_every_option_of_a_run_and_of_the_replay_is_a_key(tmp_path: Path) -> None:
     text = 'max_tokens = 9\ndeadline = 1.5\ncount = "finish"\nplanned = true\nseed = 3\njobs = 2\n'
-    plan = read_plan(written(tmp_path, text + "symbolic-seconds = 0.5\nskip_damaged = true\n"), {})
+    plan = read_plan(written(tmp_path, text + "skip-damaged = true\n"), {})
     assert plan.options == RunOptions(parallel=16, max_tokens=9, deadline=1.5, count="finish", planned=True, seed=3)
-    assert plan.settings == ReplaySettings(jobs=2, symbolic_seconds=0.5, skip_damaged=True)
+    assert plan.settings == ReplaySettings(jobs=2, skip_damaged=True)
 
 
 @pytest.mark.parametrize(

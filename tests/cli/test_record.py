@@ -187,8 +187,8 @@ def test_a_folder_of_parts_is_recorded_and_extended(url: str, dataset: Path, tmp
     assert more.returncode == 0, more.stderr
     assert sorted(file.name for file in parts.iterdir()) == [f"part-{n:05d}.parquet" for n in range(3)]
     assert rows(parts) == rows(whole)
-    verdicts = [part.info().more["verdicts"]["classes"] for part in Pool(parts).parts]
-    assert [sorted(one) for one in verdicts] == [["q0", "q1"], ["q2", "q3"], ["q4", "q5"]]
+    prompts = [part.info().more["prompts"] for part in Pool(parts).parts]
+    assert [sorted(one) for one in prompts] == [["q0", "q1"], ["q2", "q3"], ["q4", "q5"]]
     assert sorted(file.name for file in tmp_path.iterdir()) == ["parts", "sums.jsonl", "whole.parquet"]
 
 

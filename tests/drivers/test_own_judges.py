@@ -92,9 +92,7 @@ def test_an_answer_of_a_class_derived_from_str_is_a_plain_text() -> None:
 
 
 def test_what_a_judge_says_about_itself_may_fail() -> None:
-    broken = own(
-        looks_for=property(fail), undecided=property(fail), ask=property(fail), extract=lambda self, text: None
-    )
+    broken = own(looks_for=property(fail), ask=property(fail), extract=lambda self, text: None)
     assert "an answer that the judge can read" in se.ask("?", engine(), "sc", paths=3, kind=broken).notes[-1]
 
 

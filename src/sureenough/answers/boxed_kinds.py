@@ -5,24 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final
 
 from sureenough.answers.choice import choose
+from sureenough.answers.compare import classes
 from sureenough.answers.extract import mathematical_answer, reply_of
-from sureenough.answers.judge import LIVE_PATIENCE, REPLAY_PATIENCE, REPLAY_SECONDS, SYMBOLIC_SECONDS, MathJudge
+from sureenough.answers.grading import grade
 from sureenough.answers.statements import KeyedKind
 from sureenough.core.strategy_options import Rule, check_options, one_of, option
 
-
-class Limits(NamedTuple):
-    """How much symbolic work the answers to one question are worth, and how many seconds a judge waits for it."""
-
-    symbolic_seconds: float = SYMBOLIC_SECONDS
-    patience: float = LIVE_PATIENCE
-
-
-LIVE_LIMITS: Final = Limits()
-REPLAY_LIMITS: Final = Limits(REPLAY_SECONDS, REPLAY_PATIENCE)
 FLAG: Final = Rule("1 or 0", lambda value: value in (False, True))
 
 
@@ -44,39 +35,10 @@ class Math:
         return mathematical_answer(text, last_number_too=self.fallback == "last-number")
 
     def classes(self, answers: Sequence[str]) -> list[int | None]:
-        return self.for_question(None, Limits(patience=REPLAY_PATIENCE)).classes(answers)
+        return classes(answers)
 
     def grade(self, gold: str, answer: str) -> bool:
-        return self.for_question(None, Limits(patience=REPLAY_PATIENCE)).grade(gold, answer)
-
-    def for_question(self, question: str | None, limits: Limits) -> MathQuestion:
-        return MathQuestion(self, MathJudge(limits.symbolic_seconds, patience=limits.patience))
-
-
-@dataclass(frozen=True, slots=True)
-class MathQuestion:
-    """`Math` for one question, with a memory of what was compared."""
-
-    kind: Math
-    memory: MathJudge
-    looks_for = Math.looks_for
-
-    @property
-    def undecided(self) -> int:
-        """Pairs of answers that got no verdict, and count as different."""
-        return self.memory.unsettled
-
-    def extract(self, text: str) -> str | None:
-        return self.kind.extract(text)
-
-    def classes(self, answers: Sequence[str]) -> list[int | None]:
-        return self.memory.classes(answers)
-
-    def grade(self, gold: str, answer: str) -> bool:
-        kind = self.kind
-        return self.memory.grade(
-            gold, answer, percent=kind.percent, rounding=kind.rounding, decimal_comma=kind.decimal_comma
-        )
+        return grade(gold, answer, percent=self.percent, rounding=self.rounding, decimal_comma=self.decimal_comma)
 
 
 ALL_LETTERS: Final = "ABCDEFGHIJ"
@@ -112,7 +74,7 @@ class LetterChoice(KeyedKind):
     def key(self, answer: str) -> str:
         return answer.strip().casefold()
 
-    def for_question(self, question: str | None, limits: Limits) -> LetterChoice:
+    def for_question(self, question: str | None) -> LetterChoice:
         return self if self.letters or question is None else LetterChoice(offered_letters(question))
 
 

@@ -1,22 +1,30 @@
-"""Whether two keys are the same answer, and how that was decided.
+"""Which answers to one question are the same, and how that was decided.
 
-Keys first, then values at fixed points, then exact arithmetic; `confirm` decides what all three leave open.
+Keys first, then values as floats, which only refute, then exact arithmetic. What these cannot settle is different.
+Classes are a function of the set of distinct keys: keys are sorted, each joins the first class whose representative it
+equals and none of whose members it certainly differs from, else it founds a class.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import logging
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 
 from sureenough.answers import numerals
-from sureenough.answers.algebra import number, subtract
-from sureenough.answers.atoms import Sum, narrow, symbols, write
-from sureenough.answers.evaluate import Fingerprint, fingerprint, fingerprints_differ, magnitudes_differ, share_a_point
-from sureenough.answers.key_types import Key
-from sureenough.answers.proof import decide_equality
+from sureenough.answers.algebra import ONE, add, multiply, number, power, product, subtract
+from sureenough.answers.atoms import IMAGINARY, Atom, Rational, Sum, Unreadable, narrow, symbols, write
+from sureenough.answers.canonical import canonical_key
+from sureenough.answers.evaluate import Value, Values, values_differ, values_of
+from sureenough.answers.key_types import KINDS, Key
+from sureenough.answers.primes import certainly_prime
 from sureenough.answers.relations import equation_key
 
+VERSION = 4  # of keys and classes: part of the name under which grouped pools are cached
+MAX_DENOMINATORS = 4  # cleared from a difference
+
+_LOG = logging.getLogger(__name__)
 _COMPOSED = ("tuple", "interval", "set", "union", "matrix")
 COMPATIBLE: dict[str, frozenset[str]] = {
     "number": frozenset(("number", "expression")),
@@ -35,7 +43,7 @@ class Verdict:
 
     same: bool
     by: str
-    settled: bool = True
+    certain: bool = True  # False for what counts as different because nothing shows that it is the same
 
     def __str__(self) -> str:
         return f"{'same' if self.same else 'different'}, {self.by}"
@@ -51,14 +59,97 @@ OTHER_KEYS = Verdict(False, "by keys")
 OTHER_KINDS = Verdict(False, "by keys: not the same kind of answer")
 REFUTED = Verdict(False, "refuted numerically")
 REFUTED_EXACTLY = Verdict(False, "refuted by exact arithmetic")
-SYMBOLIC = Verdict(True, "symbolically")
-NOT_SYMBOLIC = Verdict(False, "symbolically")
-
-Confirm = Callable[[Key, Key], Verdict]
+NOT_SHOWN = Verdict(False, "nothing shows that they are equal", certain=False)
+TOO_LARGE = Verdict(False, "too large to compare", certain=False)
 
 
-def compare(one: Key, two: Key, confirm: Confirm) -> Verdict:
-    """The verdict on two keys. `confirm` decides about two expressions that agree numerically."""
+def explain(one: str, two: str) -> Verdict:
+    """Same or different, and how that was decided: `str(explain(a, b))` is "same, by keys" and the like."""
+    return _verdict(canonical_key(one), canonical_key(two))
+
+
+def same(one: str, two: str) -> bool:
+    """Whether two answers to one question are the same answer."""
+    return explain(one, two).same
+
+
+def classes(answers: Iterable[str | None]) -> list[int | None]:
+    """The class of each answer to one question, numbered by first appearance; None for None."""
+    keys = [None if answer is None else canonical_key(answer) for answer in answers]
+    representatives = _representatives({key for key in keys if key is not None})
+    numbers: dict[Key, int] = {}
+    out: list[int | None] = []
+    for key in keys:
+        if key is None:
+            out.append(None)
+        elif key.kind == "empty":  # an empty answer equals nothing, not even another
+            numbers[Key("empty", str(len(out)))] = number = len(numbers)
+            out.append(number)
+        else:
+            out.append(numbers.setdefault(representatives[key], len(numbers)))
+    return out
+
+
+def _representatives(distinct: set[Key]) -> dict[Key, Key]:
+    representatives: dict[Key, Key] = {}
+    members: dict[str, list[list[Key]]] = {}  # of each class, by the bucket of its representative, its first
+    for key in sorted(distinct, key=lambda key: key.order):
+        groups = (group for bucket in _comparable(key) for group in members.get(bucket, ()))
+        joined = next((group for group in groups if _belongs(key, group)), None)
+        if joined is None:
+            members.setdefault(_bucket(key), []).append([key])
+        else:
+            joined.append(key)
+        representatives[key] = key if joined is None else joined[0]
+    return representatives
+
+
+def _belongs(key: Key, group: list[Key]) -> bool:
+    """Whether a key is the same as a representative and not certainly another than one of the other members.
+
+    52_8 and 52_9 are both the same as 52, and are not one answer.
+    """
+    if not same_keys(group[0], key):
+        return False
+    others = (_verdict(member, key) for member in group[1:])
+    return not any(verdict.certain and not verdict.same for verdict in others)
+
+
+def _bucket(key: Key) -> str:
+    """Plain numbers are a bucket of their own: two of them are never the same, so they are not compared."""
+    return "plain" if key.kind == "number" and key.text.lstrip("-").replace("/", "").isdigit() else key.kind
+
+
+def _comparable(key: Key) -> list[str]:
+    bucket = _bucket(key)
+    kinds = [kind for kind in KINDS if kind in COMPATIBLE.get(key.kind, ())]
+    if key.kind in ("expression", "number") and bucket != "plain":
+        kinds.insert(0, "plain")
+    return kinds
+
+
+def same_keys(one: Key, two: Key) -> bool:
+    """Whether two keys are the same answer."""
+    return _verdict(one, two).same
+
+
+def _verdict(one: Key, two: Key) -> Verdict:
+    """The verdict on two keys, in either order. An error of ours is not the end of a run: it counts as different."""
+    try:
+        return compare(*((one, two) if one.order <= two.order else (two, one)))
+    except Unreadable:
+        return TOO_LARGE
+    except Exception as error:
+        _LOG.warning("comparing two answers failed; they count as different", exc_info=True)
+        return Verdict(False, f"internal error: {type(error).__name__}", certain=False)
+
+
+def compare(one: Key, two: Key) -> Verdict:
+    """The verdict on two keys.
+
+    Raises:
+        Unreadable: exact arithmetic would exceed its bounds.
+    """
     if one.kind == "empty" or two.kind == "empty":
         return EMPTY_ANSWER
     if one == two:
@@ -68,15 +159,15 @@ def compare(one: Key, two: Key, confirm: Confirm) -> Verdict:
     if one.kind == two.kind == "number":
         return _numbers(one.text, two.text)
     if one.kind in _COMPOSED:
-        return _parts(one, two, confirm)
+        return _parts(one, two)
     if "equation" in (one.kind, two.kind):
-        return _equations(one, two, confirm)
+        return _equations(one, two)
     if one.kind == "inequality":
-        return _inequalities(one, two, confirm)
-    verdict = _values(_valued(one), _valued(two), confirm)
+        return _inequalities(one, two)
+    verdict = _values(_valued(one), _valued(two))
     if verdict.same or one.kind != two.kind or one.kind != "named" or one.parts[1] == two.parts[1]:
         return verdict
-    return _equations(one, two, confirm)  # x = 2y and y = x/2 have other values, and are one equation
+    return _equations(one, two)  # x = 2y and y = x/2 have other values, and are one equation
 
 
 def _numbers(one: str, two: str) -> Verdict:
@@ -90,72 +181,49 @@ def _valued(key: Key) -> Key:
     return key.parts[0] if key.kind == "named" else key
 
 
-def _parts(one: Key, two: Key, confirm: Confirm) -> Verdict:
+def _parts(one: Key, two: Key) -> Verdict:
     """Tuples, intervals and matrices in their order; sets and unions in any."""
     if len(one.parts) != len(two.parts):
         return OTHER_KEYS
     if one.kind in ("set", "union"):
-        return _matched(one.parts, two.parts, confirm)
+        return _matched(one.parts, two.parts)
     if one.kind == "interval" and (one.text[0], one.text[-1]) != (two.text[0], two.text[-1]):
         return OTHER_KEYS
     if one.kind == "matrix" and one.text.count("\\\\") != two.text.count("\\\\"):
         return OTHER_KEYS
-    open_pairs = [(a, b) for a, b in zip(one.parts, two.parts, strict=True) if a != b]
-    return _all(open_pairs, confirm)
-
-
-def _all(pairs: list[tuple[Key, Key]], confirm: Confirm) -> Verdict:
-    """Same if every pair is; cheap pairs come first, because one difference settles it."""
-    waiting: list[tuple[Key, Key]] = []
-    for a, b in pairs:
-        verdict = compare(a, b, leave_open)
-        if verdict is _OPEN:
-            waiting.append((a, b))
-        elif not verdict.same:
+    unsure = None
+    for a, b in zip(one.parts, two.parts, strict=True):
+        verdict = BY_KEYS if a == b else compare(a, b)
+        if not verdict.same and verdict.certain:
             return verdict
-    for a, b in waiting:
-        verdict = compare(a, b, confirm)
-        if not verdict.same:
-            return verdict
-    return BY_PARTS
+        unsure = unsure if verdict.same else verdict
+    return unsure or BY_PARTS
 
 
-_OPEN = Verdict(False, "left open", settled=False)
-
-
-def leave_open(_one: Key, _two: Key) -> Verdict:
-    """Decide nothing: a `confirm` for comparing without symbolic code."""
-    return _OPEN
-
-
-def certainly_different(verdict: Verdict) -> bool:
-    return verdict.settled and not verdict.same
-
-
-def _matched(ones: tuple[Key, ...], twos: tuple[Key, ...], confirm: Confirm) -> Verdict:
+def _matched(ones: tuple[Key, ...], twos: tuple[Key, ...]) -> Verdict:
     shared = set(ones) & set(twos)
     left = [key for key in twos if key not in shared]
     missing = OTHER_KEYS
     for one in (key for key in ones if key not in shared):
         for at, two in enumerate(left):
-            verdict = compare(one, two, confirm)
+            verdict = compare(one, two)
             if verdict.same:
                 del left[at]
                 break
-            missing = verdict if not verdict.settled else missing
+            missing = missing if verdict.certain else verdict
         else:
             return missing
     return BY_PARTS
 
 
-def _equations(one: Key, two: Key, confirm: Confirm) -> Verdict:
+def _equations(one: Key, two: Key) -> Verdict:
     """Compare both as difference = 0 with first coefficient one; a named value is name - value = 0."""
     forms = [key if key.kind == "equation" else _as_equation(key) for key in (one, two)]
     if forms[0] is None or forms[1] is None:
         return OTHER_KEYS
     if forms[0] == forms[1]:
         return BY_KEYS
-    return _values(_as_expression(forms[0]), _as_expression(forms[1]), confirm)
+    return _values(_as_expression(forms[0]), _as_expression(forms[1]))
 
 
 def _as_expression(key: Key) -> Key:
@@ -168,37 +236,34 @@ def _as_equation(key: Key) -> Key | None:
     return equation_key(subtract(sum_of(name), sum_of(value)))
 
 
-def _inequalities(one: Key, two: Key, confirm: Confirm) -> Verdict:
+def _inequalities(one: Key, two: Key) -> Verdict:
     if one.text.split(" ", 1)[0] != two.text.split(" ", 1)[0]:
         return OTHER_KEYS
-    return _values(_as_expression(one), _as_expression(two), confirm)
+    return _values(_as_expression(one), _as_expression(two))
 
 
-def _values(one: Key, two: Key, confirm: Confirm) -> Verdict:
+def _values(one: Key, two: Key) -> Verdict:
     """Two values, at least one of them an expression."""
     if one == two:
         return BY_KEYS
-    ours, theirs = _fingerprint_of(one), _fingerprint_of(two)
+    ours, theirs = _values_of(one), _values_of(two)
     rounded = [key.text for key in (one, two) if key.kind == "number" and numerals.is_rounded_decimal(key.text)]
     if rounded:
-        return _rounded(rounded[0], ours, theirs)
-    if fingerprints_differ(ours, theirs):
+        closed = not symbols(sum_of(one)) and not symbols(sum_of(two))
+        return BY_ROUNDING if closed and _rounds(rounded[0], ours[0], theirs[0]) else REFUTED
+    if values_differ(ours, theirs):
         return REFUTED
-    closed = len(ours) == len(theirs) == 1
-    if not share_a_point(ours, theirs) and magnitudes_differ(sum_of(one), sum_of(two), closed=closed):
-        return REFUTED
-    certain = decide_equality(sum_of(one), sum_of(two))
-    if certain is not None:
-        return BY_ALGEBRA if certain else REFUTED_EXACTLY
-    return confirm(one, two)
+    equal = _are_equal(one, two)
+    if equal is None:
+        return NOT_SHOWN
+    return BY_ALGEBRA if equal else REFUTED_EXACTLY
 
 
-def _rounded(long: str, one: Fingerprint, two: Fingerprint) -> Verdict:
-    """A long decimal and a closed value that it may round."""
-    if len(one) > 1 or len(two) > 1 or one[0] is None or two[0] is None:
-        return REFUTED
-    gap = abs(one[0][0] - two[0][0])
-    return BY_ROUNDING if gap <= float(numerals.rounding_error(long)) + one[0][1] + two[0][1] else REFUTED
+def _rounds(long: str, one: Value | None, two: Value | None) -> bool:
+    """Whether two values, one of which has the digits of a long decimal, are as close as its rounding allows."""
+    if one is None or two is None:
+        return False
+    return abs(one[0] - two[0]) <= float(numerals.rounding_error(long)) + one[1] + two[1]
 
 
 def sum_of(key: Key) -> Sum:
@@ -206,7 +271,59 @@ def sum_of(key: Key) -> Sum:
     return key.value if key.value is not None else number(narrow(numerals.exact_value(key.text)))
 
 
+@lru_cache(maxsize=2**17)  # all pairs of the answers to one question, which a live run groups again and again
+def _are_equal(one: Key, two: Key) -> bool | None:
+    return are_equal(sum_of(one), sum_of(two))
+
+
 @lru_cache(maxsize=16384)
-def _fingerprint_of(key: Key) -> Fingerprint:
-    total = sum_of(key)
-    return fingerprint(total, closed=not symbols(total))
+def _values_of(key: Key) -> Values:
+    return values_of(sum_of(key))
+
+
+# -- exact arithmetic
+
+
+def are_equal(one: Sum, two: Sum) -> bool | None:
+    """Whether two sums are equal; None if exact arithmetic cannot tell."""
+    difference = subtract(one, two)
+    if not difference:
+        return True
+    if _radicals_only(difference):
+        return False  # products of roots of different primes are independent: their sum is not zero
+    try:
+        return None if _without_denominators(difference) else True
+    except Unreadable:
+        return None
+
+
+def _radicals_only(total: Sum) -> bool:
+    return all(
+        atom is IMAGINARY or (atom.prime and certainly_prime(atom.prime)) for monomial in total for atom, _ in monomial
+    )
+
+
+def _without_denominators(total: Sum) -> Sum:
+    """The sum times every bracket or power that it divides by: zero if and only if the sum is."""
+    lowest: dict[Atom, Rational] = {}
+    for monomial in total:
+        for atom, exponent in monomial:
+            if exponent < 0 and not atom.prime and exponent.denominator == 1:
+                lowest[atom] = min(lowest.get(atom, 0), exponent)
+    if len(lowest) > MAX_DENOMINATORS:
+        raise Unreadable("too many denominators")
+    if not lowest:
+        return total
+    out: Sum = {}
+    for monomial, value in total.items():
+        term: Sum = product([pair for pair in monomial if pair[0] not in lowest], value)
+        exponents = dict(monomial)
+        for atom, low in lowest.items():
+            left = exponents.get(atom, 0) - low
+            term = multiply(term, power(_opened(atom), left) if left else ONE)
+        out = add(out, term)
+    return out
+
+
+def _opened(atom: Atom) -> Sum:
+    return atom.args[0] if atom.name == "group" else {((atom, 1),): 1}

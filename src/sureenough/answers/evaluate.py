@@ -1,83 +1,59 @@
-"""The value of a sum at fixed points, with a bound on its own rounding error; it refutes, it never proves.
+"""The value of a sum as a float, with a bound on its own rounding error; it refutes, and never proves.
 
-Points are a function of the symbol's name alone, so nothing is random and every run agrees.
+A sum with symbols or unknown functions is taken at two points, at which all of them are positive. Only their text
+decides their values, so nothing is random and every run agrees.
 """
 
 from __future__ import annotations
 
 import cmath
 import math
-from collections.abc import Callable, Iterator
-from functools import lru_cache
+from collections.abc import Callable
 from zlib import crc32
 
-from sureenough.answers.atoms import Atom, Rational, Sum
+from sureenough.answers.atoms import Atom, Rational, Sum, symbols
 
-POSITIVE = 5  # points at which every symbol is positive
-POINTS = 8
-_SCALES = (1, 1, 1, 9, 31, 1, 1, 5)  # some points far out, where floors and ceilings differ
 _EPS = 2.0**-50
 _SLACK = 32.0  # our error bounds are first-order; this covers the rest and the C library's own errors
 
+_SCALES = (1, 31)  # so that logarithms and roots of differences have a value at one of them
+
 Value = tuple[complex, float]  # a value and a bound on its error
-Fingerprint = tuple[Value | None, ...]
+Values = tuple[Value | None, Value | None]
 
 
 class Undefined(ArithmeticError):
-    """No value at this point, or none that we could trust."""
+    """No value, or none that we could trust."""
 
 
-def fingerprint(total: Sum, *, closed: bool) -> Fingerprint:
-    """The values at all points; None if there is none. A closed sum has one value."""
-    return tuple(_try(total, point, closed) for point in range(1 if closed else POINTS))
+def values_of(total: Sum) -> Values:
+    """The values of a sum, None for one that it does not have or that a float cannot hold."""
+    if not symbols(total):
+        value = _try(_Evaluation(closed=True), total)
+        return value, value
+    near, far = (_try(_Evaluation(closed=False, scale=scale), total) for scale in _SCALES)
+    return near, far
 
 
-def fingerprints_differ(one: Fingerprint, two: Fingerprint) -> bool:
-    """Whether two fingerprints differ by more than both errors at some point."""
-    return any(a and b and abs(a[0] - b[0]) > _SLACK * (a[1] + b[1]) for a, b in _paired_values(one, two))
+def values_differ(one: Values, two: Values) -> bool:
+    """Whether two sums differ at some point by more than both errors."""
+    return any(a and b and abs(a[0] - b[0]) > _SLACK * (a[1] + b[1]) for a, b in zip(one, two, strict=True))
 
 
-def share_a_point(one: Fingerprint, two: Fingerprint) -> bool:
-    """Whether there is a point at which both have a value."""
-    return any(a and b for a, b in _paired_values(one, two))
-
-
-def _paired_values(one: Fingerprint, two: Fingerprint) -> Iterator[tuple[Value | None, Value | None]]:
-    """The values of both at every point; a closed one has the same everywhere."""
-    for at in range(max(len(one), len(two))):
-        yield one[at if len(one) > 1 else 0], two[at if len(two) > 1 else 0]
-
-
-def magnitudes_differ(one: Sum, two: Sum, *, closed: bool) -> bool:
-    """Whether two products differ in size, for values too large or too small to be written as floats."""
-    evaluation = _Evaluation(0, closed)
-    ours, theirs = evaluation.size(one), evaluation.size(two)
-    if ours is None or theirs is None:
-        return False
-    return abs(ours - theirs) > 1e-6 * (1 + abs(ours) + abs(theirs))
-
-
-def _try(total: Sum, point: int, closed: bool) -> Value | None:
+def _try(evaluation: _Evaluation, total: Sum) -> Value | None:
     try:
-        value, error = _Evaluation(point, closed).sum(total)
-    except (ArithmeticError, ValueError):  # overflow, division by zero, domain: no value at this point
+        value, error = evaluation.sum(total)
+    except (ArithmeticError, ValueError):  # overflow, division by zero, domain
         return None
     return (value, error) if math.isfinite(value.real) and math.isfinite(value.imag + error) else None
-
-
-@lru_cache(maxsize=4096)
-def symbol_value(name: str, point: int) -> float:
-    spread = crc32(f"{name}|{point}".encode()) / 2**32
-    value = (0.35 + 1.9 * spread) * _SCALES[point]
-    return -value if point >= POSITIVE and crc32(f"{point}|{name}".encode()) & 64 else value
 
 
 class _Evaluation:
     """One walk over a sum. Roots and logarithms of negative numbers have values only in closed sums."""
 
-    def __init__(self, point: int, closed: bool) -> None:
-        self.point = point
+    def __init__(self, *, closed: bool, scale: int = 1) -> None:
         self.closed = closed
+        self.scale = scale
 
     def sum(self, total: Sum) -> Value:
         value, error = 0j, 0.0
@@ -88,19 +64,6 @@ class _Evaluation:
             value += term[0]
             error += term[1] + abs(value) * _EPS
         return value, error
-
-    def size(self, total: Sum) -> float | None:
-        """The logarithm of the absolute value of a product; None for a sum, and without a value."""
-        if len(total) != 1:
-            return None
-        ((monomial, coefficient),) = total.items()
-        try:
-            size = math.log(abs(coefficient.numerator)) - math.log(coefficient.denominator)
-            for atom, exponent in monomial:
-                size += _float(exponent) * math.log(abs(self.atom_value(atom)[0]))
-        except (ArithmeticError, ValueError):
-            return None
-        return size
 
     def raised(self, base: Value, exponent: Rational) -> Value:
         value, error = base
@@ -127,8 +90,8 @@ class _Evaluation:
     def atom_value(self, atom: Atom) -> Value:
         if atom.prime:
             return complex(_float(atom.prime)), atom.prime * _EPS
-        if atom.name == "symbol":
-            return complex(symbol_value(atom.text, self.point)), 0.0
+        if atom.unknown:
+            return complex(self.scale * (0.35 + 1.9 * crc32(atom.text.encode()) / 2**32)), 0.0
         if atom.name == "constant":
             value = math.pi if atom.text == "\\pi" else math.e
             return complex(value), value * _EPS
@@ -137,19 +100,11 @@ class _Evaluation:
         args = [self.sum(arg) for arg in atom.args]
         if atom.name == "group":
             return args[0]
-        if atom.name == "applied":
-            return self.applied(atom.text.partition("(")[0], args[0])
         if atom.name == "power":
             self.check_branch(args[0])
             logged = cmath.log(args[0][0]), args[0][1] / abs(args[0][0]) + _EPS
             return _smooth(cmath.exp, cmath.exp, _times(logged, args[1]))
         return self.call(atom.name, args)
-
-    def applied(self, name: str, at: Value) -> Value:
-        """An unknown function, as a wave that only its name decides: equal arguments give equal values."""
-        height, pace, start = (symbol_value(f"{name}|{part}", self.point) for part in ("height", "pace", "start"))
-        wave = _smooth(*_SMOOTH["sin"], (at[0] * pace + start, at[1] * abs(pace) + abs(at[0] * pace) * _EPS))
-        return wave[0] * height + start, wave[1] * abs(height) + abs(start) * _EPS
 
     def call(self, name: str, args: list[Value]) -> Value:
         value, error = args[0]

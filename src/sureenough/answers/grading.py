@@ -6,9 +6,9 @@ would merge f(1) = 2 with f(2) = 2. Percent, rounding and the decimal comma are 
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from fractions import Fraction
 
 from sureenough.answers import numerals
@@ -16,14 +16,15 @@ from sureenough.answers.algebra import constant, scale
 from sureenough.answers.atoms import Unreadable, symbols, write
 from sureenough.answers.brackets import group_end, split_outside_brackets
 from sureenough.answers.canonical import canonical_key, key_of_tokens
-from sureenough.answers.compare import sum_of
-from sureenough.answers.evaluate import fingerprint
+from sureenough.answers.compare import same_keys, sum_of
+from sureenough.answers.evaluate import values_of
 from sureenough.answers.key_types import Key, row_key, set_key
 from sureenough.answers.names import is_name, is_symbol
 from sureenough.answers.tokens import is_word, tokenise, unwrapped
 from sureenough.answers.trimming import strip_punctuation
 from sureenough.answers.vocabulary import LISTING, ORDER, RELATIONS
 
+_LOG = logging.getLogger(__name__)
 MIN_DECIMALS = 2  # of a number that may be a rounding; 3 is not a rounding of pi
 _RELATION_SIGN = re.compile(r"[=<>]|\\(?:le|ge|approx|lt|gt)")
 _PERCENT = re.compile(r"%|\bpercent\b")
@@ -31,24 +32,46 @@ _DECIMAL_COMMA = re.compile(r"(?<![\d.,])(\d{1,3}(?:\.\d{3}){1,5}|\d{1,15}),(\d{
 _LABEL_PARTS = frozenset("{ } | : / \\frac \\overline \\angle \\triangle \\measuredangle".split())
 
 
-@dataclass(frozen=True, slots=True)
-class GradingPolicy:
-    """What a grader accepts besides equality."""
+def grade(
+    gold: str,
+    answer: str | None,
+    *,
+    percent: bool = False,
+    rounding: bool = False,
+    decimal_comma: bool = False,
+) -> bool:
+    """Whether an answer is the gold one; no answer never is.
 
-    percent: bool = False
-    rounding: bool = False
-    decimal_comma: bool = False
+    Grading reads more than voting does: `f(x) = 2x` is right if the gold answer is `2x`.
+
+    Args:
+        percent: 28% is right if the gold answer is 0.28.
+        rounding: a rounded decimal is right.
+        decimal_comma: 1,5 is right if the gold answer is 1.5.
+    """
+    if answer is None:
+        return False
+    try:
+        return any(
+            same_keys(*pair) or (rounding and same_when_rounded(*pair))
+            for pair in _readings(gold, answer, percent=percent, decimal_comma=decimal_comma)
+        )
+    except Unreadable:  # beyond the bounds of exact arithmetic
+        return False
+    except Exception:  # an error of ours must not end a run
+        _LOG.warning("grading an answer failed; it counts as wrong", exc_info=True)
+        return False
 
 
-def readings(gold: str, answer: str, policy: GradingPolicy) -> Iterator[tuple[Key, Key]]:
+def _readings(gold: str, answer: str, *, percent: bool, decimal_comma: bool) -> Iterator[tuple[Key, Key]]:
     """Pairs of keys, any of which makes the answer right if its two keys are the same."""
     yield canonical_key(gold), canonical_key(answer)
     yield from _without_labels(gold, answer)
     yield from ((one, two) for two, one in _without_labels(answer, gold))
-    if policy.percent and bool(_PERCENT.search(gold)) != bool(_PERCENT.search(answer)):
+    if percent and bool(_PERCENT.search(gold)) != bool(_PERCENT.search(answer)):
         yield _hundredth(gold), canonical_key(answer)
         yield canonical_key(gold), _hundredth(answer)
-    if policy.decimal_comma:
+    if decimal_comma:
         points = [_DECIMAL_COMMA.sub(lambda m: f"{m[1].replace('.', '')}.{m[2]}", text) for text in (gold, answer)]
         yield canonical_key(points[0]), canonical_key(answer)
         yield canonical_key(gold), canonical_key(points[1])
@@ -150,7 +173,7 @@ def _rounds_to(decimal: Key, exact: Key) -> bool:
         known = constant(total)
         if known is not None:
             return abs(value - known) <= Fraction(1, 2 * 10**places)
-        point = fingerprint(total, closed=True)[0] if not symbols(total) else None
+        point = None if symbols(total) else values_of(total)[0]
         return point is not None and abs(point[0] - float(value)) <= 0.5 * 10**-places + point[1]
     except (Unreadable, ArithmeticError):
         return False

@@ -10,7 +10,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol, runtime_checkable
 
-from sureenough.answers.boxed_kinds import LIVE_LIMITS, LetterChoice, Limits, Math, are_letters
+from sureenough.answers.boxed_kinds import LetterChoice, Math, are_letters
 from sureenough.answers.json_kind import Json
 from sureenough.answers.statements import final_statement, normal_form, number_classes, trimmed
 from sureenough.answers.value_kinds import Date, Number
@@ -25,8 +25,8 @@ class Judge(Protocol):
     """What an answer is, and when two are the same.
 
     A judge may also have `ask`, a sentence that is added to the prompt; `looks_for`, what `extract` reads, for users
-    whose paths have no answer; and `for_question(question, limits)`, which returns the judge of one question.
-    `question` is its text, if that is known.
+    whose paths have no answer; and `for_question(question)`, which returns the judge of one question. `question` is its
+    text, if that is known.
     """
 
     def extract(self, text: str) -> str | None:
@@ -156,13 +156,13 @@ def resolve_kind(kind: Any, *, registered_only: bool = False) -> Judge:
     return named.thing
 
 
-def for_question(judge: Judge, question: str | None = None, limits: Limits = LIVE_LIMITS) -> Judge:
+def for_question(judge: Judge, question: str | None = None) -> Judge:
     """The judge of one question, if the kind has one; else the judge itself."""
     specific = getattr(judge, "for_question", None)
     if specific is None:
         return judge
     try:
-        return as_judge(specific(question, limits))
+        return as_judge(specific(question))
     except UsageError:
         raise
     except (Exception, SystemExit) as error:  # a judge may be the caller's own

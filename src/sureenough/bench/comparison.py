@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from sureenough.answers import REPLAY_SECONDS
 from sureenough.api import Kind
 from sureenough.bench.cells import Replayed, replay_cells
 from sureenough.bench.judging import Equal
@@ -68,7 +67,6 @@ def compare(
     min_parallel: int | None = None,
     equal: Equal = "meaning",
     kind: Kind | None = None,
-    symbolic_seconds: float = REPLAY_SECONDS,
     skip_damaged: bool = False,
     jobs: int = 1,
     progress: Progress | None = None,
@@ -94,13 +92,12 @@ def compare(
         kind: kind of answer of questions that have none of their own, such as "number:rel=1e-3", or a judge; by default
             what the pool says. Answers are extracted again if the pool has the texts.
         equal: whether answers are one candidate by their "meaning" or by their "string", as other tools vote.
-        symbolic_seconds: time per question to compare answers symbolically; undecided pairs count as different.
         skip_damaged: leave damaged rows out instead of refusing the pool.
         jobs: processes; more than one needs `if __name__ == "__main__":` in a script.
         progress: called with the paths done and all paths.
     """
     settings = ReplaySettings(
-        repeats=repeats, equal=equal, kind=kind, symbolic_seconds=symbolic_seconds,
+        repeats=repeats, equal=equal, kind=kind,
         skip_damaged=skip_damaged or (isinstance(pool, Pool) and pool.skip_damaged), jobs=jobs,
     )  # fmt: skip
     given = {"planned": planned, "hurry": hurry, "min_parallel": min_parallel}

@@ -9,27 +9,16 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from sureenough.answers import (
-    REPLAY_LIMITS,
-    REPLAY_PATIENCE,
-    REPLAY_SECONDS,
-    VERSION,
-    Judge,
-    Limits,
-    for_question,
-    resolve_kind,
-)
-from sureenough.answers.boxed_kinds import MathQuestion
+from sureenough.answers import VERSION, Judge, for_question, resolve_kind
 from sureenough.answers.kinds import BUILTIN
 from sureenough.answers.statements import number_classes
 from sureenough.answers.word_kinds import Regex
-from sureenough.drivers.judging import FAULTS, PoolVerdicts, extract_or_abstain, recorded_classes
+from sureenough.drivers.judging import FAULTS, extract_or_abstain
 from sureenough.errors import UsageError
 from sureenough.pools import Pool, Question
 
@@ -48,44 +37,20 @@ class JudgedAnswers:
 
     classes: dict[str, int]
     right: dict[str, bool] | None  # None if the question has no gold answer
-    undecided: int = 0  # pairs of answers without a verdict in time; they count as different
-    worker_missing: bool = False  # some because the symbolic worker was not ready: another run may do better
     cached: bool = True  # False for judges of other packages, whose code may change
 
 
-def judge_question(
-    question: Question,
-    symbolic_seconds: float,
-    equal: Equal,
-    judge: Judge = BUILTIN["math"],
-    verdicts: PoolVerdicts | None = None,
-) -> JudgedAnswers:
-    """Voting and grading have separate time budgets, so that neither starves the other.
-
-    The verdicts of a pool decide the vote if they were made with the same budget.
-    """
+def judge_question(question: Question, equal: Equal, judge: Judge = BUILTIN["math"]) -> JudgedAnswers:
     answers = list(dict.fromkeys(path.answer for path in question.paths if path.answer is not None))
-    limits = Limits(symbolic_seconds, REPLAY_PATIENCE)
-    known = verdicts.of(question.id, judge) if verdicts is not None and limits == REPLAY_LIMITS else None
-    voting, grading = (for_question(judge, None, limits) for _ in range(2))
-    gold = question.gold
-    numbers: Sequence[int | None]
+    own, gold = for_question(judge), question.gold
     try:
-        if equal == "string":
-            numbers = _by_string(answers)
-        elif known is not None:
-            numbers = number_classes(recorded_classes(known, voting, answers)[0].values())
-        else:
-            numbers = number_classes(voting.classes(answers))
-        right = None if gold is None else {answer: bool(grading.grade(gold, answer)) for answer in answers}
+        numbers = _by_string(answers) if equal == "string" else number_classes(own.classes(answers))
+        right = None if gold is None else {answer: bool(own.grade(gold, answer)) for answer in answers}
         classes = {answer: number for answer, number in zip(answers, numbers, strict=True) if number is not None}
     except FAULTS as error:
         raise UsageError(f"the judge failed on question {question.id!r}: {type(error).__name__}: {error}") from error
-    memories = [one.memory for one in (voting, grading) if isinstance(one, MathQuestion)]
-    undecided = sum(memory.unsettled for memory in memories)
     is_builtin = isinstance(judge, (Regex, *map(type, BUILTIN.values())))
-    undecided += verdicts.undecided.get(question.id, 0) if verdicts is not None and known is not None else 0
-    return JudgedAnswers(classes, right, undecided, any(memory.unready for memory in memories), is_builtin)
+    return JudgedAnswers(classes, right, is_builtin)
 
 
 def judge_of(question: Question, kind: Any, pool: Pool) -> Judge:
@@ -122,24 +87,16 @@ def _by_string(answers: list[str]) -> list[int]:
 class PoolJudge:
     """The judged answers of a pool, with their cache."""
 
-    def __init__(
-        self, pool: Pool, symbolic_seconds: float = REPLAY_SECONDS, equal: Equal = "meaning", kind: Any = None
-    ) -> None:
+    def __init__(self, pool: Pool, equal: Equal = "meaning", kind: Any = None) -> None:
         check_equal(equal)
         self.kind = kind
-        self.symbolic_seconds: float = symbolic_seconds
         self.equal: Equal = equal
         self.sha256 = pool.digest()
         chosen = "" if kind is None else f" {resolve_kind(kind)!r}"
-        settings = f"{self.sha256} {symbolic_seconds} {pool.skip_damaged} {equal}{chosen}"
+        settings = f"{self.sha256} {pool.skip_damaged} {equal}{chosen}"
         self._file = cache_folder() / f"answers-{VERSION}-{hashlib.sha256(settings.encode()).hexdigest()[:32]}.json"
         self._judged = _read(self._file)
         self._changed = False
-
-    @property
-    def undecided(self) -> int:
-        """Pairs of answers without a verdict in time."""
-        return sum(judged.undecided for judged in self._judged.values())
 
     @property
     def judged(self) -> dict[str, JudgedAnswers]:
@@ -152,11 +109,7 @@ class PoolJudge:
 
     def save(self) -> None:
         """Write the cache; if it cannot be written, the next run judges again."""
-        entries = {
-            name: [judged.classes, judged.right, judged.undecided]
-            for name, judged in self._judged.items()
-            if judged.cached and not judged.worker_missing
-        }
+        entries = {name: [judged.classes, judged.right] for name, judged in self._judged.items() if judged.cached}
         if not self._changed or not entries:
             return
         part = self._file.with_suffix(f".{os.getpid()}.part")
@@ -182,6 +135,6 @@ def _read(file: Path) -> dict[str, JudgedAnswers]:
     """The cache; empty if there is none or it is damaged."""
     try:
         entries = json.loads(file.read_text(encoding="ascii"))
-        return {name: JudgedAnswers(dict(classes), right, int(n)) for name, (classes, right, n) in entries.items()}
+        return {name: JudgedAnswers(dict(classes), right) for name, (classes, right) in entries.items()}
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return {}

@@ -17,7 +17,6 @@ from sureenough.bench.judging import Equal, JudgedAnswers, PoolJudge, judge_of, 
 from sureenough.bench.processes import Processes
 from sureenough.bench.settings import ReplaySettings
 from sureenough.bench.source import Source
-from sureenough.drivers.judging import PoolVerdicts
 from sureenough.errors import TraceError
 from sureenough.pools import Pool, Question
 
@@ -72,7 +71,6 @@ class PoolRows(NamedTuple, Generic[T]):
     last: int
     skip_damaged: bool
     judged: dict[str, JudgedAnswers]
-    symbolic_seconds: float
     equal: Equal
     kind: Any
     task: Task[T]
@@ -140,7 +138,7 @@ def open_pool(source: Source, settings: ReplaySettings, window: int | None) -> O
     pool = Pool(source.pool, skip_damaged=settings.skip_damaged)
     kind = source.kind if settings.kind is None else settings.kind
     size = pool.window() if window is None else window
-    return OpenPool(source, pool, PoolJudge(pool, settings.symbolic_seconds, settings.equal, kind), size)
+    return OpenPool(source, pool, PoolJudge(pool, settings.equal, kind), size)
 
 
 def _parts(task_number: int, opened: OpenPool, task: Task[T], most: int) -> Iterator[PoolRows[T]]:
@@ -161,7 +159,7 @@ def whole_pool(opened: OpenPool, task: Task[T]) -> PoolRows[T]:
     """All rows of a pool, as one share."""
     pool, judge = opened.pool, opened.judge
     return PoolRows(0, pool.file, pool.tokens, 0, pool.rows, pool.skip_damaged, judge.judged,
-                    judge.symbolic_seconds, judge.equal, judge.kind, task)  # fmt: skip
+                    judge.equal, judge.kind, task)  # fmt: skip
 
 
 def _run_parts(
@@ -185,17 +183,14 @@ def run_rows(part: PoolRows[T], advance: Callable[[int], None] = lambda paths: N
         raise TraceError(f"{pool.name} is not the pool that was opened: it was replaced, or is another one here")
     values: list[T] = []
     newly_judged: dict[str, JudgedAnswers] = {}
-    questions, file, verdicts = 0, -1, PoolVerdicts(0, {})
+    questions = 0
     task: object = part.task
     join = task.join if isinstance(task, JoiningTask) else None
     for question in pool.part(part.first, part.last):
         question = read_again(question, part.kind, pool)
         judged = part.judged.get(question.id)
         if judged is None:
-            if question.part != file:
-                file, verdicts = question.part, PoolVerdicts.read(pool.info_of(question))
-            judge = judge_of(question, part.kind, pool)
-            judged = judge_question(question, part.symbolic_seconds, part.equal, judge, verdicts)
+            judged = judge_question(question, part.equal, judge_of(question, part.kind, pool))
             newly_judged[question.id] = judged
         values.append(part.task(question, judged))
         questions += 1

@@ -13,7 +13,7 @@ from sureenough.bench.progress import ProgressMeter
 from sureenough.bench.source import Source
 from sureenough.datasets.load import Loaded
 from sureenough.drivers.executor import Executor, InProcess
-from sureenough.drivers.record import RecordQuestion, record, with_verdicts
+from sureenough.drivers.record import RecordQuestion, record
 from sureenough.engines.base import Engine
 from sureenough.errors import EngineError
 from sureenough.pools import Journal, PoolInfo, RecordedPath, write_journal_pool
@@ -105,7 +105,7 @@ def record_cell(
             missing = len(questions) * paths - len(journal.paths)
             if missing:
                 raise EngineError(f"{missing} paths of {cell.label} are missing; the latest failure: {result.lost}")
-            write_journal_pool(pool, questions, journal, with_verdicts(_info(cell), questions, journal), keep_text=text)
+            write_journal_pool(pool, questions, journal, _info(cell), keep_text=text)
         journal_of(pool).unlink()
     kind = cell.data.dataset.kind
     return Source(cell.data.name, cell.model.name, pool, None if kind == "math" else kind)

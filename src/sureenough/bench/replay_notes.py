@@ -30,11 +30,6 @@ def replay_notes(replayed: Replayed, settings: ReplaySettings) -> list[str]:
         )
     if settings.equal == "string":
         notes.append("answers were one candidate only if their strings are equal")
-    if opened.judge.undecided:
-        notes.append(
-            f"{opened.judge.undecided} pairs of answers were undecided after {settings.symbolic_seconds:g} s "
-            "per question and count as different; more symbolic_seconds may decide them"
-        )
     if opened.damaged:
         notes.append(f"{opened.damaged} damaged rows were left out")
     return notes + [note for result in replayed.results if (note := _learned_note(result.row)) is not None]

@@ -6,9 +6,9 @@ import pickle
 from dataclasses import Field, dataclass, fields
 from typing import Any, Final
 
-from sureenough.answers import REPLAY_SECONDS, resolve_kind
+from sureenough.answers import resolve_kind
 from sureenough.bench.judging import Equal, check_equal
-from sureenough.core.options import RunOptions, check_count, check_seconds
+from sureenough.core.options import RunOptions, check_count
 from sureenough.errors import UsageError
 
 MOST_REPEATS: Final = 10_000
@@ -22,14 +22,12 @@ class ReplaySettings:
     repeats: int = DEFAULT_REPEATS  # orders of every question's paths
     equal: Equal = "meaning"
     kind: Any = None  # of answer, of questions that have none of their own; what the pool says by default
-    symbolic_seconds: float = REPLAY_SECONDS  # per question; pairs of answers still undecided count as different
     skip_damaged: bool = False
     jobs: int = 1  # processes; more than one needs `if __name__ == "__main__":` in a script
 
     def __post_init__(self) -> None:
         check_count("repeats", self.repeats)
         check_count("jobs", self.jobs)
-        check_seconds("symbolic_seconds", self.symbolic_seconds)
         check_equal(self.equal)
         if self.kind is not None:
             resolve_kind(self.kind)

@@ -22,7 +22,6 @@ from sureenough.core.snapshot import PathSnapshot
 from sureenough.data import BUILTIN_POOL, PROBLEMS_POOL
 from sureenough.drivers import replay
 from sureenough.drivers.fast_replay import fast_replay
-from sureenough.drivers.judging import PoolVerdicts
 from sureenough.engines.recorded import token_texts
 from sureenough.errors import UsageError
 from sureenough.pools import Pool, Question, RecordedPath, SummarisedPath
@@ -75,9 +74,8 @@ def command(
 
 
 def recorded_answer_classes(pool: Pool, question: Question, kind: str | None = None) -> dict[str, Hashable]:
-    """The class of every answer of a recorded question, by the pool's verdicts if it has them."""
-    judge = judge_of(question, kind, pool)
-    return answer_classes(question.paths, judge, PoolVerdicts.read(pool.info_of(question)).of(question.id, judge))[0]
+    """The class of every answer of a recorded question."""
+    return answer_classes(question.paths, judge_of(question, kind, pool))[0]
 
 
 class _EndedPaths:

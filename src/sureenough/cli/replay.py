@@ -14,7 +14,6 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-from sureenough.answers import REPLAY_SECONDS
 from sureenough.bench import Comparison, compare
 from sureenough.bench.pipeline import Progress as ProgressCallback
 from sureenough.bench.processes import suitable_jobs
@@ -51,10 +50,6 @@ def command(
     ] = DEFAULT_REPEATS,
     kind: PoolKind = None,
     equal: Annotated[str, typer.Option(help="When answers are the same: by meaning, or by string.")] = "meaning",
-    symbolic_seconds: Annotated[
-        float,
-        typer.Option(help="Seconds per question for symbolic comparison; pairs undecided by then count as different."),
-    ] = REPLAY_SECONDS,
     skip_damaged: Annotated[bool, typer.Option("--skip-damaged", help="Leave out damaged rows; count them.")] = False,
     jobs: Annotated[
         int | None, typer.Option(help="Processes; all cores by default if the pool is large.", min=1)
@@ -77,7 +72,6 @@ def command(
                 repeats=repeats,
                 kind=kind,
                 equal=equal,  # type: ignore[arg-type]  # compare checks it
-                symbolic_seconds=symbolic_seconds,
                 skip_damaged=skip_damaged,
                 jobs=jobs or suitable_jobs(pool, repeats),
                 progress=progress,

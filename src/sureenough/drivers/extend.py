@@ -10,10 +10,8 @@ from pathlib import Path
 from typing import Any
 from zlib import crc32
 
-from sureenough.answers import VERSION
 from sureenough.core.events import path_seed
-from sureenough.drivers.judging import PoolVerdicts
-from sureenough.drivers.record import RecordQuestion, with_verdicts
+from sureenough.drivers.record import RecordQuestion
 from sureenough.errors import TraceError
 from sureenough.pools import Journal, Pool, PoolInfo, Question, write_journal_pool
 from sureenough.pools.folder_replacement import PART, FolderReplacement
@@ -38,13 +36,9 @@ class PoolExtension:
         self.paths: set[tuple[str, int]] = set()
         self.others: list[Question] = []  # questions that are not to be recorded now, without their paths
         self.text = False  # whether paths were kept with their text
-        self.verdicts = PoolVerdicts(VERSION, {})  # on the answers of all its questions
         prompts: dict[str, str] = {}
         for info_of_part in (part.info() for part in self._pool.parts):
             prompts |= _texts(info_of_part.more.get("prompts"))
-            kept = PoolVerdicts.read(info_of_part)
-            self.verdicts.classes.update(kept.classes)
-            self.verdicts.undecided.update(kept.undecided)
         for question in self._pool:
             if question.id not in wanted:
                 self.others.append(replace(question, paths=[]))
@@ -100,13 +94,12 @@ def write_recorded_pool(
 ) -> None:
     """Write the journal's paths as one file, or as a folder of parts with about so many paths each.
 
-    Verdicts and prompts are kept beside the questions that they belong to. What an earlier pool has of others stays.
+    Prompts are kept beside the questions that they belong to. What an earlier pool has of others stays.
     """
     every: list[Recordable] = [*(earlier.others if earlier else ()), *questions]
-    verdicts = earlier.verdicts if earlier else PoolVerdicts(VERSION, {})
     keep = partial(write_journal_pool, journal=journal, keep_text=keep_text)
     if rows_per_part is None:
-        keep(output, every, info=with_verdicts(info, questions, journal, verdicts))
+        keep(output, every, info=info)
         return
     info = with_window(info, [one.id for one in every], journal)
     with_kinds = any(one.kind is not None for one in every)
@@ -116,8 +109,6 @@ def write_recorded_pool(
         for number, group in enumerate(_groups(every, journal, rows_per_part)):
             prompts = {one.id: info.more["prompts"][one.id] for one in group if one.id in info.more["prompts"]}
             own = replace(info, more=info.more | {"prompts": prompts})
-            judged = [one for one in group if isinstance(one, RecordQuestion)]
-            own = with_verdicts(own, judged, journal, verdicts.restricted(one.id for one in group))
             keep(folder / PART.format(number), group, info=own, keep_kinds=with_kinds)
         replacement.publish(earlier.files if earlier else ())
     except OSError as error:

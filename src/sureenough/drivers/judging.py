@@ -6,15 +6,11 @@ import asyncio
 from collections.abc import Hashable, Iterable, Sequence
 from typing import Final
 
-import msgspec
-
-from sureenough.answers import REPLAY_LIMITS, VERSION, Judge
-from sureenough.answers.boxed_kinds import Math
+from sureenough.answers import Judge
 from sureenough.answers.kinds import FunctionJudge
 from sureenough.answers.statements import number_classes
 from sureenough.drivers.blocking import in_daemon_thread
 from sureenough.plugins import described
-from sureenough.pools import PoolInfo
 
 FAULTS: Final = (Exception, SystemExit)
 """What the code of a caller's own judge may raise without ending a run."""
@@ -81,46 +77,6 @@ def recorded_classes(
     joined = {judged[answer]: recorded[answer] for answer in reversed(answers) if answer in recorded}
     new = {name: joined.get(name, ("new", name)) for name in judged.values()}
     return {answer: recorded.get(answer, new[judged[answer]]) for answer in answers}, note
-
-
-class PoolVerdicts(msgspec.Struct, frozen=True):
-    """Which answers the symbolic judge found the same, by question; a pool keeps them for its replays."""
-
-    rules: int  # `answers.VERSION`: under other rules the verdicts do not count
-    classes: dict[str, list[list[str]]]
-    undecided: dict[str, int] = {}  # pairs without a verdict, if there are any
-
-    def add(self, question: str, judge: Judge, answers: Iterable[str]) -> None:
-        """Judge the answers of one question, if they are mathematics: other kinds need no verdicts."""
-        if not isinstance(judge, Math):
-            return
-        own = judge.for_question(None, REPLAY_LIMITS)
-        classes: dict[Hashable, list[str]] = {}
-        distinct = sorted(set(answers))
-        for answer, name in zip(distinct, own.classes(distinct), strict=True):
-            classes.setdefault(name, []).append(answer)
-        if not own.memory.unready:  # a later replay may do better than this moment
-            self.classes[question] = list(classes.values())
-            self.undecided.update({question: own.undecided} if own.undecided else {})
-
-    def restricted(self, questions: Iterable[str]) -> PoolVerdicts:
-        """The verdicts on these questions."""
-        names = self.classes.keys() & set(questions)
-        undecided = {name: self.undecided[name] for name in sorted(names) if name in self.undecided}
-        return PoolVerdicts(self.rules, {name: self.classes[name] for name in sorted(names)}, undecided)
-
-    def of(self, question: str, judge: Judge) -> list[list[str]] | None:
-        """The classes of a question; None if the judge has to decide."""
-        return self.classes.get(question) if isinstance(judge, Math) else None
-
-    @classmethod
-    def read(cls, info: PoolInfo) -> PoolVerdicts:
-        """Those of a pool; none if it has none, or none of these rules."""
-        try:
-            kept = msgspec.convert(info.more.get("verdicts"), cls)
-        except msgspec.ValidationError:
-            kept = cls(0, {})
-        return kept if kept.rules == VERSION else cls(VERSION, {})
 
 
 def trait(judge: Judge, name: str) -> object:

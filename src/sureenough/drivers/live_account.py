@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from sureenough.answers import Judge
 from sureenough.core.outcome import Outcome, Spent
-from sureenough.drivers.judging import no_answer_note, trait
+from sureenough.drivers.judging import no_answer_note
 from sureenough.drivers.path_stream import PathStream
 from sureenough.drivers.search import LiveSearch
 from sureenough.engines.base import Engine
@@ -83,9 +83,6 @@ class LiveAccount:
     def _add_final_notes(self, out: Outcome, judge: Judge) -> None:
         if out.answer is None and any(self.unanswered.values()):
             self.note(no_answer_note(judge, self.unanswered[True], self.unanswered[False]))
-        undecided = trait(judge, "undecided")
-        if isinstance(undecided, int) and undecided:
-            self.note(f"{undecided} pairs of answers got no verdict in time and count as different")
         if self.estimated:
             self.note("the engine did not count its tokens; the numbers here are estimated from its chunks")
         if self.lost is not None:

@@ -9,19 +9,17 @@ from dataclasses import replace
 from math import nan
 from typing import Final, NamedTuple
 
-import msgspec
-
-from sureenough.answers import VERSION, Judge, for_question
+from sureenough.answers import Judge, for_question
 from sureenough.answers.boxed_kinds import Math
 from sureenough.core.events import path_seed
 from sureenough.drivers.executor import Executor, InProcess, OpenExecutor
-from sureenough.drivers.judging import PoolVerdicts, extract_in_run
+from sureenough.drivers.judging import extract_in_run
 from sureenough.engines.base import Engine
 from sureenough.engines.requests import Chunk, Prompt, WatchOptions, as_chunk
 from sureenough.errors import EngineError, EngineRejected, EngineUnavailable, MissingLogprobs, UsageError
 from sureenough.json_text import mend
-from sureenough.pools import PoolInfo, RecordedPath
-from sureenough.pools.journal import Journal, by_question
+from sureenough.pools import RecordedPath
+from sureenough.pools.journal import Journal
 
 
 class RecordQuestion(NamedTuple):
@@ -43,22 +41,6 @@ class RecordResult(NamedTuple):
     tokens: int
     prompt_tokens: int
     lost: EngineError | None  # the latest failure, if paths are missing
-
-
-def with_verdicts(
-    info: PoolInfo, questions: Iterable[RecordQuestion], journal: Journal, earlier: PoolVerdicts | None = None
-) -> PoolInfo:
-    """The pool's metadata with the judge's verdicts on its answers, so that no replay has to ask again.
-
-    Earlier ones stay for questions that are not among these.
-    """
-    judges = {question.id: question.judge for question in questions}
-    verdicts = PoolVerdicts(VERSION, {})
-    if earlier is not None:
-        verdicts = earlier.restricted(earlier.classes.keys() - judges.keys())
-    for name, paths in by_question(journal.paths, judges):
-        verdicts.add(name, judges[name], (path.answer for path in paths if path.answer is not None))
-    return replace(info, more=info.more | {"verdicts": msgspec.to_builtins(verdicts)})
 
 
 PathCallback = Callable[[str, RecordedPath | None], None]

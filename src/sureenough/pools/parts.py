@@ -202,7 +202,7 @@ def check_same(first: PoolPart, columns: dict[str, pa.DataType], part: PoolPart,
 
 
 def joined_info(parts: list[PoolPart], infos: list[PoolInfo]) -> PoolInfo:
-    """What all parts say together; refuses parts that are not one pool. Verdicts stay with their parts."""
+    """What all parts say together; refuses parts that are not one pool."""
     first = infos[0]
     for part, info in zip(parts, infos, strict=True):
         for name in SHARED:
@@ -212,10 +212,9 @@ def joined_info(parts: list[PoolPart], infos: list[PoolInfo]) -> PoolInfo:
                     f"{part.name} was recorded with {name} {now!r}, {parts[0].name} with {before!r}; the parts of a "
                     "pool need the same: keep them in two folders"
                 )
-    more = first.more if len(infos) == 1 else {name: value for name, value in first.more.items() if name != "verdicts"}
     dataset = first.dataset if all(info.dataset == first.dataset for info in infos) else None
     window = first.window if all(info.window == first.window for info in infos) else None
-    return replace(first, dataset=dataset, window=window, more=more)
+    return replace(first, dataset=dataset, window=window)
 
 
 def _what_a_pool_is(questions: str) -> str:

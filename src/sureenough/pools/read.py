@@ -61,10 +61,6 @@ class Pool:
         """Question after question, in the order of the files and their rows."""
         return self.part(0, self.rows)
 
-    def info_of(self, question: Question) -> PoolInfo:
-        """What the file of a question says, the verdicts on its answers among it."""
-        return self.info if len(self.parts) == 1 else self.parts[question.part].info()
-
     def digest(self) -> str:
         """SHA-256 of the file; of a folder, that of its files' digests."""
         digests = [part.digest() for part in self.parts]
