@@ -20,7 +20,7 @@ import matplotlib.pyplot as plt
 
 from sureenough.answers import classes
 from sureenough.bench import compare
-from sureenough.core.expected_gain import ExpectedGain
+from sureenough.core.stop_rules import ExpectedGain
 from sureenough.core.votes import Poll
 from sureenough.core.weights import Ballot, BySignals
 from sureenough.data import BUILTIN_POOL

@@ -11,11 +11,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from sureenough.core.expected_gain import ExpectedGain
-from sureenough.core.one_sample_gate import OneSampleGate
 from sureenough.core.pruning import Keep, Stratified, TwoTiers, no_gate
 from sureenough.core.search import Mur, Phi, Predictive, SearchMethod
-from sureenough.core.stop_rules import Posterior, Share, TwoLargest, Unanimous, never
+from sureenough.core.stop_rules import ExpectedGain, OneSampleGate, Posterior, Share, TwoLargest, Unanimous, never
 from sureenough.core.strategy import Strategy
 from sureenough.core.weights import ByBorda, ByConfidence, ByLowest, BySignals, BySoftmax
 from sureenough.errors import UsageError

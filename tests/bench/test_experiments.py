@@ -19,7 +19,7 @@ from sureenough.bench.live import LiveRun
 from sureenough.bench.result import Cell, ExperimentResult, Measure, Table, read
 from sureenough.bench.score import StrategyRuns
 from sureenough.bench.source import Source
-from sureenough.core.beta import exceeds_share
+from sureenough.core.stop_rules import exceeds_share
 from sureenough.data import BUILTIN_POOL
 from sureenough.errors import UsageError
 from sureenough.pools import PoolInfo, Question, RecordedPath, write_pool

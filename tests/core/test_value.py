@@ -11,10 +11,19 @@ from hypothesis import strategies as st
 from scipy.stats import beta as beta_distribution
 
 from sureenough.core.events import Ended, Fate, Stop
-from sureenough.core.expected_gain import ExpectedGain, gain
 from sureenough.core.options import RunOptions
 from sureenough.core.session import Session
-from sureenough.core.stop_rules import Posterior, Share, StopRule, TwoLargest, Unanimous, fewest_votes, never
+from sureenough.core.stop_rules import (
+    ExpectedGain,
+    Posterior,
+    Share,
+    StopRule,
+    TwoLargest,
+    Unanimous,
+    fewest_votes,
+    gain,
+    never,
+)
 from sureenough.core.strategy import Strategy
 from sureenough.core.votes import Poll
 from sureenough.core.weights import Ballot, ByCount, ByLowest, BySignals, Weigh

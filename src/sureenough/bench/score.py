@@ -14,11 +14,11 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from sureenough.bench.result import finite
-from sureenough.core.beta import exceeds_share
 from sureenough.core.confidence.instability import Floats
 from sureenough.core.events import Json, Tier
 from sureenough.core.learning import SIGNALS, LearnerState
 from sureenough.core.outcome import BUCKETS, Outcome
+from sureenough.core.stop_rules import exceeds_share
 from sureenough.core.strategy import Strategy
 from sureenough.core.weights import BySignals
 

@@ -8,12 +8,30 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Final, Protocol
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any, Final, Protocol
 
-from sureenough.core.beta import exceeds_share
-from sureenough.core.strategy_options import COUNT, PROBABILITY, SHARE, check_options, option
-from sureenough.core.votes import Poll
+from sureenough.core.strategy_options import COUNT, MODERATE, PROBABILITY, SHARE, check_options, option
+from sureenough.core.votes import Lead, Poll
+
+
+def exceeds_share(alpha: float, beta: float, share: float) -> float:
+    """P(p > share) for p ~ Beta(alpha, beta), as a survival function: exact even if it is tiny."""
+    return float(betainc(beta, alpha, 1.0 - share))
+
+
+def betainc(a: Any, b: Any, x: Any) -> Any:
+    """The regularised incomplete beta function I_x(a, b), of numbers or arrays."""
+    return _scipy_betainc()(a, b, x)
+
+
+@cache
+def _scipy_betainc() -> Callable[[Any, Any, Any], Any]:
+    from scipy.special import betainc as function  # importing it takes a fifth of a second: not before it is needed
+
+    return function  # type: ignore[no-any-return]
+
 
 QUANTITIES: Final = {
     "posterior": "posterior",
@@ -246,3 +264,125 @@ class Unanimous(StopRule):
 def fewest_votes(most: int, settles: Callable[[int], bool]) -> int:
     """The smallest k from 1 to `most` that settles, or `most` if none does; more votes never unsettle."""
     return min(most, 1 + bisect_left(range(1, most + 1), True, key=settles))
+
+
+# The stop rule of `sure`: stop if the rest of the budget is expected to gain less than delta of the vote share.
+#
+# The expected gain is the probability that the runner-up overtakes the leader, times by how much, times the share of
+# the votes that the two hold. docs/sure.md derives it.
+
+
+def gain(first: float, second: float, total: float, future: float, *, prior: float = 1.0, unseen: float = 1.0) -> float:
+    """Expected vote share gained by going on, with `future` effective votes still to come."""
+    if future <= 0.0:
+        return 0.0
+    a, b = first + prior, second + prior
+    both = a + b
+    share = both / (total + 2.0 * prior + unseen)
+    coming = future * share
+    # The leader's final share of the two is Beta-binomial; c makes a Beta of the same mean and variance.
+    c = ((both + 1.0) * (both + coming) / coming - 1.0) / both
+    overtaken = float(betainc(c * a, c * b, 0.5)) - 2.0 * a / both * float(betainc(c * a + 1.0, c * b, 0.5))
+    return share * max(0.0, overtaken)
+
+
+@dataclass(frozen=True, slots=True)
+class ExpectedGain(StopRule):
+    """Stop if the rest of the budget is expected to gain no more than delta of the vote share."""
+
+    delta: float = option(0.01, "vote share that the rest of the budget must be worth", PROBABILITY)
+    least: int = option(3, "paths before the first test", COUNT)
+    trust: float = field(default=1.0, compare=False)  # in the weights, 0 to 1: with none, delta is halved
+    counts_paths: bool = True  # each path that ends leaves fewer to come
+    quantity: str = "expected_gain"
+    stops_above: bool = False
+
+    @property
+    def threshold(self) -> float:
+        return self.delta * (0.5 + 0.5 * self.trust)
+
+    def __call__(self, poll: Poll) -> bool:
+        """At the threshold or below; never without a vote, before `least` paths, or at the end of the budget."""
+        if poll.counted < self.least or poll.counted >= poll.budget:
+            return False
+        measured = self.measure(poll)
+        return measured is not None and measured <= self.threshold
+
+    def measure(self, poll: Poll) -> float | None:
+        """The expected gain of the rest of the budget, in vote share."""
+        return self._measure_after(poll, 0)
+
+    def _measure_after(self, poll: Poll, more: int) -> float | None:
+        """The same after `more` further paths, of the mean weight so far, for the leader."""
+        lead = poll.lead_by_weight()
+        if lead is None:
+            return None
+        votes = poll.voting
+        each = lead.total / votes
+        answering = (votes + more + 1) / (poll.counted + more + 1)
+        future = (poll.budget - poll.counted - more) * each * answering
+        return gain(lead.first + more * each, lead.second, lead.total + more * each, future)
+
+    def need(self, poll: Poll, most: int) -> int:
+        """Enough for the first test, and for the expected gain to fall to the threshold."""
+        if not poll.voting:
+            return min(most, max(1, self.least - poll.counted))
+
+        def settles(more: int) -> bool:
+            gained = self._measure_after(poll, more)
+            return poll.counted + more >= self.least and gained is not None and gained <= self.threshold
+
+        return fewest_votes(most, settles)
+
+    def explain(self, poll: Poll, measured: float) -> str:
+        remaining = poll.budget - poll.counted
+        if remaining <= 0:
+            return "No paths remain."
+        side = "no more than" if measured <= self.threshold else "more than"
+        return (
+            f"The {remaining} remaining path{'s' * (remaining != 1)} would gain {100 * measured:.2f} points of vote "
+            f"share on average, {side} delta = {100 * self.threshold:g} points."
+        )
+
+
+# ReASC's stop rule: one confident path is enough; otherwise a Beta test on votes weighed by confidence.
+#
+# The paper's two stages, with constants of our own, since its constants are not public: docs/deviations.md.
+
+
+@dataclass(frozen=True, slots=True)
+class OneSampleGate(StopRule):
+    """Stop after the first path if its mean peak is at the gate, later if the leader almost certainly wins."""
+
+    gate: float = option(0.96, "mean peak at which the first path decides alone; above 1: never", MODERATE)
+    tau: float = option(0.95, "probability at which sampling stops", PROBABILITY)
+    counts_paths: bool = False
+    quantity: str = "posterior"
+
+    def __call__(self, poll: Poll) -> bool:
+        measured = self.measure(poll)
+        return self._passes(poll) or (measured is not None and measured >= self.tau)
+
+    def _passes(self, poll: Poll) -> bool:
+        return poll.counted == 1 and len(poll.ballots) == 1 and poll.ballots[0].mean_peak >= self.gate
+
+    def measure(self, poll: Poll) -> float | None:
+        """1 - I_0.5(v1 + 1, v2 + 1) over the two heaviest answers, in effective votes."""
+        lead = poll.lead_by_weight()
+        return None if lead is None else self._wins(lead, 0.0)
+
+    def _wins(self, lead: Lead, more: float) -> float:
+        return exceeds_share(lead.first + more + 1.0, lead.second + 1.0, 0.5)
+
+    def need(self, poll: Poll, most: int) -> int:
+        """One path at first; then votes of the mean weight so far for the leader."""
+        lead = poll.lead_by_weight()
+        if lead is None:
+            return 1
+        each = lead.total / len(poll.ballots)
+        return fewest_votes(most, lambda more: self._wins(lead, more * each) >= self.tau)
+
+    def explain(self, poll: Poll, measured: float) -> str:
+        if self._passes(poll):
+            return f"The first path has a mean peak of {poll.ballots[0].mean_peak:.4f}, at or above {self.gate:g}."
+        return f"The leader beats the next answer with probability {measured:.4f}; it stops at {self.tau:g}."

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from sureenough.core.expected_gain import ExpectedGain
 from sureenough.core.learning import LearnerState
 from sureenough.core.pruning import Calibrate, no_gate
 from sureenough.core.search import SearchMethod
-from sureenough.core.stop_rules import PlainStopRule, StopRule, never
+from sureenough.core.stop_rules import ExpectedGain, PlainStopRule, StopRule, never
 from sureenough.core.weights import ByBorda, BySignals, PlainWeigh, Weigh, by_count
 from sureenough.errors import UsageError
 

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from sureenough.bench.experiments.paths import ReadSignals
 from sureenough.bench.judging import JudgedAnswers
-from sureenough.core.beta import betainc
 from sureenough.core.confidence.instability import Bools, Floats
+from sureenough.core.stop_rules import betainc
 from sureenough.pools import Question
 
 TAU: Final = 0.95
