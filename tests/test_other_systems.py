@@ -11,7 +11,6 @@ from typing import cast
 import pytest
 import typer
 
-from sureenough.answers import worker
 from sureenough.cli import _allow_any_text, serve_vllm
 from sureenough.errors import UsageError
 from sureenough.server.lifespan import listen
@@ -44,15 +43,3 @@ def test_vllm_is_not_started_on_windows(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(sys, "platform", "win32")
     with pytest.raises(UsageError, match="vLLM does not run on Windows"):
         serve_vllm.command(cast(typer.Context, SimpleNamespace(args=[])), "some/model")
-
-
-def test_memory_is_limited_only_if_the_system_says_what_is_mapped(monkeypatch: pytest.MonkeyPatch) -> None:
-    """On macOS a process maps hundreds of gigabytes, and a limit below that would end it."""
-    resource = pytest.importorskip("resource")
-
-    def missing(*_: object, **__: object) -> None:
-        raise FileNotFoundError
-
-    monkeypatch.setattr("builtins.open", missing)
-    monkeypatch.setattr(resource, "setrlimit", lambda *_: pytest.fail("limited without knowing what is mapped"))
-    worker._limit_memory()
