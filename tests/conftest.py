@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, settings
 
 from sureenough.data import BUILTIN_POOL
 from sureenough.pools import Pool, Question
-from tests.processes import save_time
+from tests.requirements import save_time
 
 settings.register_profile(
     "repeatable", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow], print_blob=False

@@ -28,8 +28,7 @@ from tempfile import TemporaryFile
 from typing import Any, NoReturn, Self, TextIO
 
 from sureenough.__main__ import main
-from sureenough.engines.local import engine as local
-from sureenough.engines.openai import errors
+from tests.requirements import save_time
 
 PRELOADED = ("aiohttp", "numpy", "prometheus_client", "pyarrow.parquet", "rich.live", "scipy.special", "scipy.stats",
              "sureenough.bench.experiments", "sureenough.server.app", "uvicorn")  # fmt: skip
@@ -185,12 +184,6 @@ def serve(number: int) -> None:
                 os.close(file)
             _reap(os.WNOHANG)
     _reap(0)
-
-
-def save_time() -> None:
-    """In this process and those forked from it, retries follow at once, and local models do not wait for a core."""
-    errors.FIRST_WAIT = 0.02  # type: ignore[misc]  # a constant for everybody else
-    local.cores = lambda: 1
 
 
 def _reap(options: int) -> None:
