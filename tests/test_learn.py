@@ -12,10 +12,8 @@ import pytest
 from typer.testing import CliRunner
 
 import sureenough as se
-from sureenough.bench.source import Source
 from sureenough.cli import app
 from sureenough.cli.learned import LearnedStates
-from sureenough.data import BUILTIN_POOL
 from sureenough.engines import Fake
 from sureenough.pools.learner import MOST_STATES, Learner, LearnerKey, LearnerReplica
 from tests.processes import sureenough
@@ -105,7 +103,7 @@ def test_a_damaged_file_is_kept_aside_with_a_note(content: bytes, tmp_path: Path
     assert not any("is damaged" in note for note in ask(file).notes)
 
 
-@pytest.mark.parametrize("words", [["ask", "2?"], ["doctor"], ["recommend", "-s", "sc", "--paths", "4"]])
+@pytest.mark.parametrize("words", [["ask", "2?"], ["doctor"]])
 def test_commands_refuse_a_damaged_file_and_leave_it_as_it_is(words: list[str], tmp_path: Path) -> None:
     file = tmp_path / "learned.json"
     file.write_text("{{{")
@@ -169,34 +167,24 @@ def test_the_command_line_keeps_a_file(tmp_path: Path, monkeypatch: pytest.Monke
     assert se.Learner(file).state(KEY).questions == 1
 
 
-def test_recommend_shows_what_was_learned_of_the_pools_model(tmp_path: Path) -> None:
-    model = Source.of(BUILTIN_POOL).model
+def test_what_was_learned_of_a_model(tmp_path: Path) -> None:
     file, folder = tmp_path / "learned.json", tmp_path / "state"
     folder.mkdir()
     learner = se.Learner(file)
-    for name in (model, "another"):
-        learner.receive(LearnerKey(str(name), 64, "sure"), ask(None))
+    for name in ("one", "another"):
+        learner.receive(LearnerKey(name, 64, "sure"), ask(None))
     learner.save()
     (folder / "learned.json").write_bytes(file.read_bytes())
-    options = ["recommend", "-s", "sc ac", "--repeats", "1", "--paths", "4"]
-    for place in (["--learn", str(file)], ["--state", str(folder)]):
-        shown = CliRunner().invoke(app, [*options, *place])
-        assert shown.exit_code == 0, (shown.output, shown.exception)
-        (line,) = [line for line in shown.output.splitlines() if line.startswith("Learned of")]
-        assert line.startswith(
-            f"Learned of {model}, window 64, sure, after 1 question: tail goes with agreement by +0."
-        )
+    for states in (LearnedStates(file, None), LearnedStates(None, folder)):
+        (line,) = states.lines("one")
+        assert line.startswith("Learned of one, window 64, sure, after 1 question: tail goes with agreement by +0.")
         assert "mean peak goes with agreement by " in line
-    (one,) = json.loads(CliRunner().invoke(app, [*options, "--learn", str(file), "--json"]).output)["recommendations"]
-    assert [(state["model"], state["questions"]) for state in one["learned"]] == [(model, 1)]
-    se.Learner(tmp_path / "empty.json").save()
-    nothing = CliRunner().invoke(app, [*options, "--learn", str(tmp_path / "empty.json")])
-    assert f"Nothing is known of the confidence of {model}." in nothing.output
+        assert [(state["model"], state["questions"]) for state in states.of("one")] == [("one", 1)]
+    assert list(LearnedStates(file, None).lines("two")) == ["Nothing is known of the confidence of two."]
     with pytest.raises(se.UsageError, match=r"learned.json does not exist: nothing was learned there yet"):
         LearnedStates(None, tmp_path / "nowhere")
     with pytest.raises(se.UsageError, match=r"learned.json is a file; --state names the folder of `serve --state`"):
         LearnedStates(None, file)
-    assert "Learned" not in CliRunner().invoke(app, options).output
 
 
 def test_questions_without_differing_votes_are_not_said_to_have_taught_anything(tmp_path: Path) -> None:

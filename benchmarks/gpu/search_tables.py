@@ -50,7 +50,7 @@ def _refusal(sentence: str) -> int:
 
 
 def print_tables(folders: list[Path], keep: bool, questions: Questions) -> None:
-    """The table of all runs in these folders; `keep` it for `report`, too.
+    """The table of all runs in these folders; `keep` it for `bench --report`, too.
 
     With the questions, whose right answers runs do not have, also how many single paths are right, and whether a vote
     over as many plain paths would do.
@@ -71,7 +71,7 @@ def print_tables(folders: list[Path], keep: bool, questions: Questions) -> None:
         if keep:
             (folders[0] / "results").mkdir(exist_ok=True)
             (folders[0] / "results" / "search.json").write_bytes(result.to_json())
-        print(printed(result, folders[0] if keep else None), flush=True)
+        print(printed(result, [f"`sureenough bench --report {folders[0]}` writes a page"] if keep else []), flush=True)
 
 
 def _files(folder: Path) -> list[Path]:

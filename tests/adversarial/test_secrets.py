@@ -95,7 +95,7 @@ def commands(url: str, folder: Path) -> dict[str, list[str]]:
         "record": ["record", dataset, *model, "--paths", "2", "--window", "4", "-o", str(folder / "pool.parquet")],
         "bench": ["bench", "main", "--dataset", dataset, *model, "-o", str(folder / "run"), *small, "-s", "sc",
                   "--live", "--jobs", "1"],
-        "report": ["report", str(folder / "run")],
+        "report": ["bench", "--report", str(folder / "run")],
     }  # fmt: skip
 
 

@@ -206,7 +206,7 @@ def test_a_pool_smaller_than_the_warm_up_is_refused(tmp_path: Path) -> None:
 
 
 def test_every_run_option_is_an_option_of_a_comparison() -> None:
-    """`replay` and `recommend` pass all of them on; recorded paths take no time, so a deadline does not apply."""
+    """`replay` passes all of them on; recorded paths take no time, so a deadline does not apply."""
     assert set(RunOptions.fields()) - {"deadline"} <= set(inspect.signature(se.compare).parameters)
 
 

@@ -10,7 +10,7 @@ import pytest
 
 import sureenough as se
 from sureenough.bench.experiments import EXPERIMENTS
-from sureenough.bench.recommendation import DETECT, IMAGINED, advice, judge, paired, sentences, to_json, with_margin
+from sureenough.bench.recommendation import DETECT, IMAGINED, advice, judge, paired, sentences, to_json
 from sureenough.bench.result import ComparedStrategy, Measure, Recommendation
 from sureenough.bench.strategy_lists import fitting
 from sureenough.errors import UsageError
@@ -59,15 +59,6 @@ def test_cheaper_ones_that_are_shown_to_lose() -> None:
     assert sentences(of(candidate("dearer", 2000.0, 0.0, 0.0, 0.0))) == [
         "Use sc: no strategy of this list spends fewer tokens."
     ]
-
-
-def test_another_margin_another_verdict() -> None:
-    one = of(candidate("cheap", 100.0, -0.03, -0.04, -0.02))
-    assert judge(one).kind == "undecided"
-    assert judge(with_margin(one, 5)).strategy == "cheap"
-    for points in (0.0, -1.0, 100.0, float("nan")):
-        with pytest.raises(UsageError, match="margin"):
-            with_margin(one, points)
 
 
 def test_30_questions_without_a_change_do_not_show_that_nothing_changes() -> None:

@@ -69,7 +69,7 @@ def test_every_run_counts_once_and_only_kept_results_have_pages(tmp_path: Path) 
     done = tables(tmp_path / "x", tmp_path / "x", tmp_path / "y")
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("Qwen3-4B, sc: 3 questions, 3 right, 3,000 tokens")
-    assert "sureenough report" not in done.stdout
+    assert "report.html" not in done.stdout
 
 
 def test_repeats_are_runs_of_the_same_questions(tmp_path: Path) -> None:

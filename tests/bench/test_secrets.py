@@ -26,7 +26,7 @@ def test_14_4_bench_writes_no_secret_anywhere(tmp_path: Path) -> None:
         again = bench(*command, "--temperature", "0.9")
     dead = bench(*on(url.replace(server.url.split(":")[2].split("/")[0], "9"), dataset, tmp_path / "dead"))
     assert dead.returncode == 3
-    report = sureenough("report", str(folder))
+    report = sureenough("bench", "--report", str(folder))
     assert report.returncode == 0, report.stderr
     printed = "".join(run.stdout + run.stderr for run in (done, again, dead, report))
     files = [file for file in tmp_path.rglob("*") if file.is_file()]

@@ -121,7 +121,9 @@ def test_a_small_pool_drops_what_it_cannot_run(bad: Path) -> None:
     for words in (["-s", "ddc"], ["-s", "ddc", "--paths", "16"]):  # a larger budget does not help
         named = refused("replay", str(bad / "small.parquet"), *words)
         assert "more than the 8 recorded per question: record at least 16 paths, or ask for ddc:warmup=4" in named
-    assert "more than the 8 recorded per question" in refused("explain", str(bad / "small.parquet"), "-s", "ddc")
+    assert "more than the 8 recorded per question" in refused(
+        "replay", str(bad / "small.parquet"), "-q", "1", "-s", "ddc"
+    )
 
 
 @pytest.mark.parametrize(

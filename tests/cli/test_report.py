@@ -1,4 +1,4 @@
-"""`sureenough report` as a user types it."""
+"""Reports and recommendations, as `bench` and `replay` write them."""
 
 from __future__ import annotations
 
@@ -9,48 +9,29 @@ from tests.bench.making import hostile_result, make_pool
 from tests.processes import refused, sureenough
 
 
-def test_a_run_folder_becomes_a_report(tmp_path: Path) -> None:
-    hostile_result().save(tmp_path / "results" / "main.json")
-    done = sureenough("report", str(tmp_path))
+def test_bench_writes_a_report_and_writes_it_again(tmp_path: Path) -> None:
+    run, page = tmp_path / "run", tmp_path / "run" / "report" / "report.html"
+    pool = make_pool(tmp_path).pool
+    done = sureenough("bench", "main", "--pool", str(pool), "-s", "sc ac", "--repeats", "1", "-o", str(run))
     assert (done.returncode, done.stderr) == (0, "")
-    assert "2 tables, 4 figures" in " ".join(done.stdout.split())
-    assert (tmp_path / "report" / "report.html").exists()
-    done = sureenough("report", str(tmp_path), "-o", str(tmp_path / "elsewhere"), "--title", "Mine")
-    assert "4 figures" in " ".join(done.stdout.split())
-    assert len(list((tmp_path / "elsewhere" / "figures").iterdir())) == 4
-    assert "<title>Mine</title>" in (tmp_path / "elsewhere" / "report.html").read_text()
+    assert f"{page}: 3 tables, 2 figures\n\naime25, Qwen3-4B (main):\n" in done.stdout
+    assert "<title>sureenough: run</title>" in page.read_text()
+    hostile_result("width").save(run / "results" / "width.json")
+    again = sureenough("bench", "--report", str(run))
+    assert (again.returncode, again.stderr) == (0, "")
+    assert again.stdout.startswith(f"{page}: 5 tables, 6 figures\n\naime25, Qwen3-4B (main):\n")
+    assert done.stdout.splitlines()[-3:] == again.stdout.splitlines()[-3:], "both end with the recommendation"
+    assert page.read_text().count("<figure>") == 6
     (tmp_path / "file").touch()
-    assert f"cannot write {tmp_path / 'file'}" in refused("report", str(tmp_path), "-o", str(tmp_path / "file"))
+    assert "holds no results" in refused("bench", "--report", str(tmp_path / "file"))
 
 
 def test_a_folder_without_a_run_is_refused(tmp_path: Path) -> None:
-    assert "holds no results" in refused("report", str(tmp_path))
+    assert "holds no results" in refused("bench", "--report", str(tmp_path))
+    assert "leave the experiment and --plan out" in refused("bench", "main", "--report", str(tmp_path))
     (tmp_path / "results").mkdir()
     (tmp_path / "results" / "main.json").write_text("{}")
-    assert "run the experiment again" in refused("report", str(tmp_path))
-
-
-def test_recommend_reads_pools_and_runs(tmp_path: Path) -> None:
-    source = make_pool(tmp_path)
-    done = sureenough("recommend", str(source.pool), "--repeats", "1")
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.startswith("aime25, Qwen3-4B:\n")
-    assert "record about" in done.stdout
-    run = tmp_path / "run"
-    assert sureenough("bench", "main", "--pool", str(source.pool), "--repeats", "1", "-o", str(run)).returncode == 0
-    wide = json.loads(sureenough("recommend", str(run), "--margin", "90", "--json").stdout)["recommendations"][0]
-    assert (wide["verdict"]["kind"], wide["margin"], wide["basis"]) == ("shown", 0.9, "accuracy")
-    assert wide["text"][0].startswith("Use ")
-    shown = sureenough("report", str(run)).stdout
-    assert shown.count("record about") == 1
-
-
-def test_recommend_refuses_what_it_cannot_compare(tmp_path: Path) -> None:
-    assert "--margin 0 is not possible" in refused("recommend", "--margin", "0", "--repeats", "1", "-s", "sc ac")
-    assert "one strategy alone cannot be compared" in refused("recommend", "-s", "sc", "--repeats", "1")
-    hostile_result().save(tmp_path / "results" / "main.json")
-    assert "compares strategies" in refused("recommend", str(tmp_path))
-    assert "no such file" in refused("recommend", str(tmp_path / "none.parquet"))
+    assert "run the experiment again" in refused("bench", "--report", str(tmp_path))
 
 
 def test_replay_ends_with_the_recommendation_and_fits_its_list(tmp_path: Path) -> None:

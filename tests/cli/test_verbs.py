@@ -37,7 +37,7 @@ HEAVY = ("numpy", "scipy.special", "pyarrow", "aiohttp", "matplotlib", "starlett
         (["--version"], set()),
         (["--help"], set()),
         (["strategies"], {"numpy"}),
-        (["explain", "--help"], {"numpy", "pyarrow"}),
+        (["replay", "--help"], {"numpy", "pyarrow"}),
         (["ask", "--help"], {"numpy", "pyarrow"}),
         (["bench", "--help"], {"numpy", "pyarrow"}),
     ],
@@ -101,7 +101,7 @@ def test_help_works_beside_a_bad_file_of_defaults(text: str, tmp_path: Path) -> 
         assert ("sureenough.toml" in done.stderr) == ("ask" in words)
 
 
-@pytest.mark.parametrize("name", ["ask", "record", "replay", "bench", "explain", "demo"])
+@pytest.mark.parametrize("name", ["ask", "record", "replay", "bench", "demo"])
 def test_run_options_derive_from_one_definition(name: str) -> None:
     flags = {option.name: option for option in verb(name).params}
     shared = [option for option in RunOptions.fields() if option in flags]

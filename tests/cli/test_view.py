@@ -1,4 +1,4 @@
-"""`sureenough view` on a pool: the run that it shows is the replay that `explain` tells of."""
+"""`sureenough view` on a pool: the run that it shows is the replay that `replay -q` tells of."""
 
 from __future__ import annotations
 

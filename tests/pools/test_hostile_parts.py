@@ -43,7 +43,7 @@ def test_secrets_of_an_address_are_not_printed(uri: str) -> None:
         with pytest.raises(SureEnoughError) as raised:
             Pool(place)
         assert "hunter2" not in str(raised.value)
-    for command in (["replay"], ["explain", "-q", "q"], ["view", "--no-browser"]):
+    for command in (["replay"], ["replay", "-q", "q"], ["view", "--no-browser"]):
         done = CliRunner().invoke(app, [*command, uri])
         assert "hunter2" not in done.output + str(done.exception)
         assert isinstance(done.exception, SureEnoughError)
@@ -85,7 +85,7 @@ def test_a_name_that_is_not_utf8(tmp_path: Path) -> None:
         Pool(tmp_path)
 
 
-@pytest.mark.parametrize("command", [["replay"], ["recommend"], ["explain", "-q", "q"], ["view", "--no-browser"]])
+@pytest.mark.parametrize("command", [["replay"], ["replay", "-q", "q"], ["view", "--no-browser"]])
 def test_a_name_that_is_too_long(command: list[str]) -> None:
     done = CliRunner().invoke(app, [*command, "a" * 300 + ".parquet"])
     assert isinstance(done.exception, SureEnoughError), done.exception

@@ -15,7 +15,7 @@ import sureenough as se
 from sureenough.bench import cells
 from sureenough.bench.source import Source
 from sureenough.cli import app
-from sureenough.cli.explain import find_question
+from sureenough.cli.questions import find_question
 from sureenough.errors import SureEnoughError, TraceError
 from sureenough.pools import Pool, PoolInfo, Question, RecordedPath, is_pool, write_pool
 from sureenough.pools.schema import KEY
@@ -103,9 +103,7 @@ def test_commands_take_folders_and_uris(split: tuple[Path, Path]) -> None:
         replayed = run.invoke(app, ["replay", pool, "-s", "sc ac", "--repeats", "1", "--csv"])
         assert replayed.exit_code == 0, replayed.output
         assert pool in replayed.stdout
-        recommended = run.invoke(app, ["recommend", pool, "-s", "sc ac", "--repeats", "1"])
-        assert "aime25, Qwen3-4B" in recommended.stdout, recommended.output
-        explained = run.invoke(app, ["explain", pool, "-q", "q7", "-s", "sc"])
+        explained = run.invoke(app, ["replay", pool, "-q", "q7", "-s", "sc"])
         assert "Question q7" in explained.stdout, explained.output
     assert is_pool(split[1])
     assert find_question(split[1], "q19")[1].part == 4

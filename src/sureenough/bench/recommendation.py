@@ -18,10 +18,11 @@ from sureenough.bench.result import ComparedStrategy, ExperimentResult, Measure,
 from sureenough.bench.score import agreement
 from sureenough.core.confidence.instability import Floats
 from sureenough.core.events import Json
-from sureenough.errors import UsageError
 
 Z: Final = 1.96  # of a 95% interval
 DETECT: Final = Z + 0.84  # standard errors between two strategies that a test tells apart in 80% of cases
+MARGIN: Final = 0.02
+"""The largest loss of accuracy to accept."""
 IMAGINED: Final[dict[str, tuple[float, ...]]] = {"accuracy": (1.0, -1.0), "agreement": (0.0, 0.0, -1.0, -1.0)}
 """Questions that are added to the measured ones, as in the intervals of Bonett and Price (paired differences) and of
 Agresti and Coull (shares): without them, questions that never changed would give an interval of no width."""
@@ -61,13 +62,6 @@ def paired(differences: Floats, imagined: Sequence[float]) -> tuple[Measure, flo
     return Measure(float(differences.mean()), max(-1.0, middle - Z * error), min(highest, middle + Z * error)), error
 
 
-def with_margin(recommendation: Recommendation, points: float) -> Recommendation:
-    """The same with another margin, in points."""
-    if not 0 < points < 100:
-        raise UsageError(f"margin={points:g} is not possible: it is a number of points above 0 and below 100")
-    return msgspec.structs.replace(recommendation, margin=points / 100)
-
-
 class Advice(NamedTuple):
     """What the rule says."""
 
@@ -79,17 +73,16 @@ class Advice(NamedTuple):
 
 
 def judge(recommendation: Recommendation) -> Advice:
-    margin = recommendation.margin
     cheaper = [one for one in recommendation.candidates if one.tokens < recommendation.tokens]
-    shown = next((one for one in cheaper if _low(one) >= -margin), None)
-    likely = next((one for one in cheaper if (one.difference.value or 0.0) >= -margin), None)
+    shown = next((one for one in cheaper if _low(one) >= -MARGIN), None)
+    likely = next((one for one in cheaper if (one.difference.value or 0.0) >= -MARGIN), None)
     closest = max(cheaper, key=lambda one: one.difference.value or 0.0, default=None)
     best = shown or likely or closest
     if best is None:
         return Advice("excluded", recommendation.reference, None, 0.0, None)
-    excluded = all((one.difference.high or 0.0) < -margin for one in cheaper)
+    excluded = all((one.difference.high or 0.0) < -MARGIN for one in cheaper)
     detectable = DETECT * best.error
-    needed = recommendation.questions * (detectable / margin) ** 2 if detectable > margin else None
+    needed = recommendation.questions * (detectable / MARGIN) ** 2 if detectable > MARGIN else None
     return Advice(
         "shown" if shown else "excluded" if excluded else "undecided",
         shown.strategy if shown else recommendation.reference,
@@ -109,16 +102,10 @@ def _rounded_up(number: float) -> int:
     return ceil(number / unit) * unit
 
 
-def margin_text(recommendation: Recommendation) -> str:
-    """The margin in points."""
-    points = f"{100 * recommendation.margin:g}"
-    return f"{points} point{'' if points == '1' else 's'}"
-
-
 def sentences(recommendation: Recommendation) -> list[str]:
     """The recommendation in two or three lines, the same wherever one is printed."""
     verdict, reference, n = judge(recommendation), recommendation.reference, recommendation.questions
-    margin, best = margin_text(recommendation), verdict.best
+    margin, best = f"{100 * MARGIN:g} points", verdict.best
     if best is None:
         return [f"Use {reference}: no strategy of this list spends fewer tokens."]
     detected = f"{100 * verdict.detectable:.1f} points"
@@ -168,4 +155,4 @@ def to_json(recommendation: Recommendation) -> Json:
     """For programs: the rule's inputs, its verdict and the sentences."""
     plain: Json = msgspec.to_builtins(recommendation)
     verdict: Json = msgspec.to_builtins(judge(recommendation)._asdict())
-    return plain | {"verdict": verdict, "text": sentences(recommendation)}
+    return plain | {"margin": MARGIN, "verdict": verdict, "text": sentences(recommendation)}

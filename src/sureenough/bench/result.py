@@ -179,7 +179,6 @@ class Recommendation(_Strict, frozen=True):
     reference: str
     tokens: float  # of the reference, per question
     candidates: list[ComparedStrategy]  # the cheapest first
-    margin: float = 0.02  # the largest loss to accept
 
 
 class ExperimentResult(_Strict, frozen=True):

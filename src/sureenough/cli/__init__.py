@@ -32,9 +32,6 @@ GROUPS: Final[dict[str, dict[str, str]]] = {
         "answers": "Compare two answers, or extract one from a text.",
         "strategies": "List the strategies, their options, and plug-ins.",
         "demo": "See what strategies save: one minute, on this machine.",
-        "recommend": "Say which strategy to use for a pool or a run.",
-        "report": "Write tables, figures and a page from results of bench.",
-        "explain": "Explain what a strategy decided on a recorded question.",
     },
 }
 """Every verb in a line; its `command` is in the file of the same name."""

@@ -17,9 +17,13 @@ from sureenough.bench.experiments import EXPERIMENTS
 from sureenough.bench.folder import RunFolder
 from sureenough.bench.plan import BenchPlan, EngineChoice, read_plan
 from sureenough.bench.processes import cores
+from sureenough.bench.recommendation import advice
 from sureenough.bench.recording import Model
+from sureenough.bench.report import build, saved
+from sureenough.bench.result import ExperimentResult
 from sureenough.cli import engine
 from sureenough.cli.bench_view import show_progress, tables
+from sureenough.cli.config import is_typed
 from sureenough.cli.engine import EngineOptions, absolute_model, engine_options, print_counts
 from sureenough.cli.option_groups import STRATEGIES_HELP, PoolKind, run_options, split_strategies, with_options
 from sureenough.cli.ray_option import RayAddress, join, on_cluster
@@ -85,9 +89,18 @@ def command(
     sample: Annotated[int, typer.Option(help="With --dry-run: sample and keep so many paths first.")] = 0,
     like: Annotated[Path | None, typer.Option(help="With --dry-run: a pool with paths as long.")] = None,
     output: Annotated[Path | None, typer.Option("-o", "--output", help="Folder of the run; runs/EXPERIMENT.")] = None,
+    report: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="Only write the report of a finished run again.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
     """Run an experiment of the paper on recorded pools, or on live engines, which are recorded first."""
+    if report is not None:
+        if experiment is not None or plan is not None:
+            raise UsageError("--report writes the report of a finished run: leave the experiment and --plan out")
+        results, written = _write_report(report)
+        echo("\n".join([*written, *advice(results)]))
+        return
     if experiment is None and plan is None:
         typer.echo(_list_as_json() if as_json else _list())
         return
@@ -95,7 +108,7 @@ def command(
     sampling = {name: value for name, value in asdict(server).items() if name in SAMPLING}
     named = {"engine": server.plugin} if server.plugin else {"url": list(url or ()), "model": server.model}
     engines = [{**named, **sampling}] if url or server.model or server.plugin else None
-    typed = any(_is_typed(context, name) for name in ("url", "model", "plugin"))
+    typed = any(is_typed(context, name) for name in ("url", "model", "plugin"))
     option_sweeps, own_sweep = _sweeps(sweep)
     chosen = read_plan(plan, {
         "experiment": experiment, "pools": pool, "datasets": _datasets(dataset, columns, kind, template),
@@ -103,7 +116,7 @@ def command(
         "sweeps": option_sweeps, "sweep": own_sweep, **run, "repeats": repeats, "replay_parallel": replay_parallel,
         "limit": limit, "equal": equal, "kind": None if dataset else kind, "live": live, "live_repeats": live_repeats,
         "at_once": at_once, "text": text, "jobs": jobs,
-    }, sampling={name: value for name, value in sampling.items() if _is_typed(context, name)},
+    }, sampling={name: value for name, value in sampling.items() if is_typed(context, name)},
        fallback={"jobs": cores(), **({"engines": engines} if engines and not typed else {})})  # fmt: skip
     models = _models(chosen, join(ray, context, dry_run=dry_run))
     prepared = prepare(chosen, models)
@@ -120,16 +133,18 @@ def command(
             raise typer.Exit(130) from None
         for model in models:
             print_counts(model.engine)
-        if as_json:
-            typer.echo(result.to_json().decode())
-        else:
-            echo(tables(result, folder.path))
+        _, written = _write_report(folder.path)
+    if as_json:
+        typer.echo(result.to_json().decode())
+    else:
+        echo(tables(result, written))
 
 
-def _is_typed(context: typer.Context, name: str) -> bool:
-    """Whether an option is from the command line, not from the environment or sureenough.toml."""
-    source = context.get_parameter_source(name)
-    return source is not None and source.name == "COMMANDLINE"
+def _write_report(run: Path) -> tuple[list[ExperimentResult], list[str]]:
+    """A run's results, and what was written of them."""
+    results = saved(run)
+    report = build(results, run / "report", title=f"sureenough: {run.resolve().name}")
+    return results, [report.summary(), *([report.missing] if report.missing else [])]
 
 
 def _list() -> str:

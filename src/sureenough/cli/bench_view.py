@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Final
 
 import typer
@@ -80,8 +79,8 @@ class _ProgressLines:
             typer.echo(f"replaying: {done:,} of {total:,}", err=True)
 
 
-def tables(result: ExperimentResult, folder: Path | None) -> str:
-    """A result as text; `folder` is what `report` reads, None if the result is not kept."""
+def tables(result: ExperimentResult, written: Sequence[str] = ()) -> str:
+    """A result as text; `written` says which files it is in."""
     lines = [result.title]
     for full in result.tables:
         table, constants = without_constants(full)
@@ -90,7 +89,6 @@ def tables(result: ExperimentResult, folder: Path | None) -> str:
         cells = [[printed(cell, column) for cell, column in zip(row, columns, strict=True)] for row in table.rows]
         body = aligned([[heading(column) for column in columns], *cells])
         lines += ["", title, *([constants] if constants else []), *body, *table.notes]
-    hint = [] if folder is None else [f"`sureenough report {folder}` writes pages and figures."]
-    last = [*result.notes, *hint]
+    last = [*result.notes, *written]
     lines += ["", *last] if last else []
     return "\n".join([*lines, *advice([result])])

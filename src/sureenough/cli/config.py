@@ -117,6 +117,12 @@ def _is_repeatable(option: Any) -> bool:
     return bool(getattr(option, "multiple", False) or getattr(option, "nargs", 1) == -1)
 
 
+def is_typed(context: Any, name: str) -> bool:
+    """Whether an option is from the command line, not from the environment or sureenough.toml."""
+    source = context.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"
+
+
 def name_options(message: str, verb: Any) -> str:
     """A message of the library in the words of the command line: `--window 0` for `window=0`, `--top-p` for `top_p`."""
     flags = {option.name: f"--{_flag(option)}" for option in verb.params if _flags(option)}

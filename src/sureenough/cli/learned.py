@@ -1,4 +1,4 @@
-"""What was learned of a model's confidence, for `doctor` and `recommend`."""
+"""What was learned of a model's confidence, for `doctor`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`sureenough replay`: every strategy on the same recorded paths, in a table."""
+"""`sureenough replay`: every strategy on the same recorded paths, in a table; or one question, in sentences."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 from rich.console import Console
@@ -19,11 +19,17 @@ from sureenough.bench.pipeline import Progress as ProgressCallback
 from sureenough.bench.processes import suitable_jobs
 from sureenough.bench.settings import DEFAULT_REPEATS
 from sureenough.bench.tables import csv_table, json_table, plain_table, rich_table
+from sureenough.cli.config import is_typed
 from sureenough.cli.option_groups import STRATEGIES_HELP, PoolKind, run_options, split_strategies, with_options
+from sureenough.cli.questions import QuestionOption, explain
 from sureenough.cli.terminal import echo
 from sureenough.core.options import RunOptions
 from sureenough.data import BUILTIN_POOL
 from sureenough.errors import UsageError
+from sureenough.strategies import DEFAULT_STRATEGY
+
+COMPARING: Final = ("seed", "repeats", "equal", "symbolic_seconds", "skip_damaged", "jobs", "as_csv")
+"""Options that one question has no use for."""
 
 
 @with_options(
@@ -37,6 +43,7 @@ from sureenough.errors import UsageError
 )
 def command(
     *,
+    call: typer.Context,
     pools: Annotated[
         list[Path] | None,
         typer.Argument(
@@ -44,6 +51,10 @@ def command(
         ),
     ] = None,
     strategy: Annotated[list[str] | None, typer.Option("-s", "--strategy", help=STRATEGIES_HELP)] = None,
+    question: QuestionOption = None,
+    show_paths: Annotated[
+        bool, typer.Option("--show-paths", help="With --question: print every path that was started.")
+    ] = False,
     run: RunOptions,
     repeats: Annotated[
         int, typer.Option(help="Orders of the paths to replay, the same for every strategy.")
@@ -57,7 +68,16 @@ def command(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
 ) -> None:
-    """Compare strategies on recorded paths: accuracy, tokens, steps, and why runs stopped."""
+    """Compare strategies on recorded paths: accuracy, tokens, steps, and why runs stopped.
+
+    With --question, explain what a strategy decided on that question.
+    """
+    if question is not None:
+        name, pool = _only_one(call, strategy, pools)
+        explain(pool, question, name, run, kind, show_paths=show_paths, as_json=as_json)
+        return
+    if show_paths:
+        raise UsageError("--show-paths prints the paths of one question: give its --question")
     if as_json and as_csv:
         raise UsageError("give --json or --csv, not both")
     options: dict[str, Any] = asdict(run)
@@ -83,6 +103,17 @@ def command(
         typer.echo(json.dumps(json_table(results), indent=2, allow_nan=False))
     elif as_csv:
         typer.echo(csv_table(results))
+
+
+def _only_one(call: typer.Context, strategies: list[str] | None, pools: list[Path] | None) -> tuple[str, Path | None]:
+    """The strategy and the pool of --question; refuses what it has no use for."""
+    unused = next((one for one in call.command.params if one.name in COMPARING and is_typed(call, one.name)), None)
+    if unused is not None:
+        raise UsageError(f"{unused.opts[-1]} is for comparisons: leave it out with --question")
+    names = split_strategies(strategies or [DEFAULT_STRATEGY])
+    if len(names) != 1 or len(pools or ()) > 1:
+        raise UsageError("--question explains one strategy on one pool")
+    return names[0], pools[0] if pools else None
 
 
 def show(result: Comparison) -> None:

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from sureenough.bench.cells import CellResult
 from sureenough.bench.experiments.replayed import FigureOf, Results
-from sureenough.bench.recommendation import margin_text
+from sureenough.bench.recommendation import MARGIN
 from sureenough.bench.result import Axis, Figure, Recommendation, Series, number
 
 CATEGORIES: Final = Axis("", "category")
@@ -75,7 +75,6 @@ def differences(name: str, recommendation: Recommendation) -> Figure:
     saved = [recommendation.tokens / one.tokens if one.tokens else 1.0 for one in every]
     measures = [one.difference for one in every]
     noun = "accuracy" if recommendation.basis == "accuracy" else "agreement"
-    margin = margin_text(recommendation)
     return Figure(
         name,
         f"{recommendation.dataset}, {recommendation.model}: {noun} compared with {recommendation.reference}",
@@ -89,12 +88,12 @@ def differences(name: str, recommendation: Recommendation) -> Figure:
                 [one.value for one in measures],
                 [one.low for one in measures],
                 [one.high for one in measures],
-                marked=[(one.low or 0.0) >= -recommendation.margin for one in measures],
+                marked=[(one.low or 0.0) >= -MARGIN for one in measures],
             )
         ],
-        [f"cautious 95% intervals; behind each name how many times fewer tokens it spends; dashed: a loss of {margin}, "
-         "which coloured intervals exclude"],
-        limits=[0.0, -recommendation.margin],
+        ["cautious 95% intervals; behind each name how many times fewer tokens it spends; dashed: a loss of "
+         f"{100 * MARGIN:g} points, which coloured intervals exclude"],
+        limits=[0.0, -MARGIN],
     )  # fmt: skip
 
 

@@ -161,7 +161,7 @@ def _notes(notes: Sequence[str]) -> str:
 
 def _question_list(pool: PoolQuestions) -> str:
     number = f"{len(pool.questions)} of {pool.total}" if len(pool.questions) < pool.total else f"All {pool.total}"
-    hint = f"sureenough explain {pool.file} -q ID -s STRATEGY"
+    hint = f"sureenough replay {pool.file} -q ID -s STRATEGY"
     questions = "".join(_question(pool.strategies, *one) for one in pool.questions)
     return (
         f"<details><summary>Single questions of {escape(pool.dataset)}, {escape(pool.model)}, and their paths</summary>"

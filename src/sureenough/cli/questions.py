@@ -1,4 +1,4 @@
-"""`sureenough explain`: what a strategy decides on one recorded question, in sentences."""
+"""One recorded question: found by its name, and what a strategy decides on it in sentences."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ import typer
 from sureenough.api import answer_classes
 from sureenough.bench.judging import judge_of, read_again
 from sureenough.cli.live_display import NOT_COUNTED
-from sureenough.cli.option_groups import STRATEGY_HELP, PoolKind, run_options, with_options
 from sureenough.cli.terminal import echo
 from sureenough.core.options import RunOptions
 from sureenough.core.session import Session
@@ -26,35 +25,17 @@ from sureenough.engines.recorded import token_texts
 from sureenough.errors import UsageError
 from sureenough.pools import Pool, Question, RecordedPath, SummarisedPath
 from sureenough.spec import resolve
-from sureenough.strategies import DEFAULT_STRATEGY
 
-PoolArgument = Annotated[
-    Path | None,
-    typer.Argument(metavar="POOL", help="A Parquet file; by default the pools that come with the package."),
-]
 QuestionOption = Annotated[
     str | None, typer.Option("-q", "--question", help="The question's id, or its position from 1 on.")
 ]
 
 
-@with_options(
-    run=run_options(
-        RunOptions(),
-        notes={"paths": "all recorded paths by default"},
-    ).without("seed", "deadline")
-)
-def command(
-    *,
-    pool: PoolArgument = None,
-    question: QuestionOption = None,
-    strategy: Annotated[str, typer.Option("-s", "--strategy", help=STRATEGY_HELP)] = DEFAULT_STRATEGY,
-    run: RunOptions,
-    kind: PoolKind = None,
-    show_paths: Annotated[bool, typer.Option("--show-paths", help="Print every path that was started.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+def explain(
+    pool: Path | None, name: str, strategy: str, run: RunOptions, kind: str | None, *, show_paths: bool, as_json: bool
 ) -> None:
-    """Explain what a strategy decided on one recorded question, and why it stopped."""
-    source, recorded = find_question(pool, question)
+    """Print what a strategy decided on a recorded question, and why it stopped."""
+    source, recorded = find_question(pool, name)
     run = replace(run.with_recorded(len(recorded.paths), resolve(strategy)), window=run.window or source.window())
     ended = _EndedPaths()
     recorded = read_again(recorded, kind, source)
