@@ -22,7 +22,7 @@ import typer.main
 import sureenough as se
 from sureenough.cli import app
 from sureenough.data import PROBLEMS_POOL
-from sureenough.drivers.transcripts import Transcript
+from sureenough.drivers.observers import Transcript
 from sureenough.server.replies import RunResult, consensus_details
 from tests.engines.misbehaving import Manner, serving
 from tests.in_thread import in_thread

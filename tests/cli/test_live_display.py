@@ -10,8 +10,7 @@ from rich.live import Live
 from sureenough.cli.live_display import LiveDisplay, PlainDisplay
 from sureenough.core.events import Ended, Fate
 from sureenough.core.outcome import Outcome
-from sureenough.drivers.run_log import LogLine, RunView
-from sureenough.drivers.run_log_writer import LineReader, RunLogWriter
+from sureenough.drivers.run_log import LineReader, LogLine, RunLogWriter, RunView
 from sureenough.strategies import STRATEGIES
 from tests.core.making import ended, session
 

@@ -16,8 +16,10 @@ from sureenough.cli import app
 from sureenough.server import ServerLimits, ServerSettings
 from tests.processes import configured, start, sureenough
 
-RUN = {"schema": 1, "run": {"id": "x", "question": "3 + 4?", "model": "m", "strategy": "sc", "begun": 1.0},
-       "over": {"answer": "7"}, "words": {"0": {"path": 0, "words": ["7"], "conf": []}}}  # fmt: skip
+RUN = """{"schema": 2, "run": {"id": "x", "question": "3 + 4?", "model": "m", "strategy": "sc", "begun": 1.0}}
+{"text": {"path": 0, "texts": ["7"], "confidence": []}}
+{"result": {"answer": "7"}}
+"""
 
 
 def refused(*words: str) -> str:
@@ -105,8 +107,8 @@ def test_bad_settings_of_the_file_are_refused_by_name(text: str, says: str, tmp_
 
 
 def test_a_run_file_with_a_name_that_is_not_a_run_id(tmp_path: Path) -> None:
-    (tmp_path / "my run.v2.json").write_text(json.dumps(RUN))
-    assert "rename it, to run-1.jsonl" in refused("view", str(tmp_path / "my run.v2.json"))
+    (tmp_path / "my run.v2.jsonl").write_text(RUN)
+    assert "rename it, to run-1.jsonl" in refused("view", str(tmp_path / "my run.v2.jsonl"))
 
 
 def test_serve_says_at_the_start_that_the_upstream_is_not_there() -> None:
@@ -145,22 +147,22 @@ def test_view_shows_a_recorded_question() -> None:
 
 
 def test_view_shows_a_run(tmp_path: Path) -> None:
-    (tmp_path / "mine.json").write_text(json.dumps(RUN))
+    (tmp_path / "mine.jsonl").write_text(RUN)
     (tmp_path / "main.html").write_text("<p>report")
     (tmp_path / "bench" / "report").mkdir(parents=True)
     (tmp_path / "bench" / "report" / "report.html").write_text("<p>report")
-    with start("view", tmp_path / "mine.json", "--no-browser") as server:
+    with start("view", tmp_path / "mine.jsonl", "--no-browser") as server:
         try:
             page = server.stdout.readline().split("the page is ")[1].strip()
             url = page.removesuffix("/runs/mine")
             assert "sureenough" in httpx.get(page).text
-            assert '"question":"3 + 4?"' in httpx.get(f"{url}/api/runs/mine/events").text
+            assert '"question": "3 + 4?"' in httpx.get(f"{url}/api/runs/mine/events").text
             assert httpx.get(f"{url}/api/runs/mine/paths/0").json()["texts"] == ["7"]
             assert [one["id"] for one in httpx.get(f"{url}/api/runs").json()["runs"]] == ["mine"]
             assert httpx.get(f"{url}/api/runs").json()["reports"] == ["bench/report/report.html", "main.html"]
             for name in ("bench/report/report.html", "main.html"):
                 assert "sandbox" in httpx.get(f"{url}/reports/{name}").headers["content-security-policy"]
-            assert httpx.get(f"{url}/reports/../mine.json").status_code == 404
+            assert httpx.get(f"{url}/reports/../mine.jsonl").status_code == 404
             assert httpx.get(f"{url}/reports/..%2f..%2fetc/hosts").status_code == 404
             assert httpx.get(f"{url}/v1/models").json()["data"] == []
             reply = httpx.post(f"{url}/v1/chat/completions", json={"model": "m@sc", "messages": []})

@@ -11,8 +11,7 @@ import sureenough as se
 from sureenough.answers.kinds import FunctionJudge
 from sureenough.core.events import path_seed
 from sureenough.drivers.judging import recorded_classes
-from sureenough.drivers.run_log_files import read_ends, save_log
-from sureenough.drivers.run_log_writer import RunLogWriter
+from sureenough.drivers.run_log import RunLogWriter, read_ends, save_log
 from sureenough.engines import Fake
 
 ANSWERS = ("yes", "Yes", "no", "no")

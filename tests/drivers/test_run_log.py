@@ -13,9 +13,16 @@ import pytest
 
 import sureenough as se
 from sureenough.core.events import Summary
-from sureenough.drivers.run_log import LogLine, RunView
-from sureenough.drivers.run_log_files import INCOMPLETE, LINE_BYTES, read_ends, read_log, save_log
-from sureenough.drivers.run_log_writer import RunLogWriter
+from sureenough.drivers.run_log import (
+    INCOMPLETE,
+    LINE_BYTES,
+    LogLine,
+    RunLogWriter,
+    RunView,
+    read_ends,
+    read_log,
+    save_log,
+)
 from sureenough.engines.base import Engine
 from sureenough.engines.requests import Chunk
 from sureenough.errors import EngineRejected, TraceError
@@ -206,7 +213,7 @@ def test_a_damaged_log_is_shown_up_to_the_damage(tmp_path: Path, lines: list[byt
         (b"null", "is not a run log"),
         (b"\x00" * 100, "is not a run log"),
         (b'{"schema":2}', "is not a run log"),
-        (b'{"schema":3,"run":{}}', "has schema 3; this version reads 1 and 2"),
+        (b'{"schema":3,"run":{}}', "has schema 3; this version reads 2"),
         (b'{"schema":2,"run":{"question":5}}', "is not a run log"),
     ],
 )

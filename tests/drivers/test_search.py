@@ -14,10 +14,9 @@ from sureenough.core.events import Action, Adopt, Extend, Token
 from sureenough.core.outcome import BUCKETS, Outcome
 from sureenough.core.search import Mur, Phi, Predictive, SearchMethod
 from sureenough.core.snapshot import Snapshot
-from sureenough.drivers.observers import ObservedEvent
-from sureenough.drivers.run_log_writer import RunLogWriter
+from sureenough.drivers.observers import ObservedEvent, WinnerTranscript
+from sureenough.drivers.run_log import RunLogWriter
 from sureenough.drivers.search import Branch
-from sureenough.drivers.transcripts import WinnerTranscript
 from sureenough.engines import Chunk, Engine, Fake, Prompt
 from sureenough.engines.base import SharedEngine
 from sureenough.engines.fake import Step

@@ -166,7 +166,7 @@ def test_bodies_that_are_not_requests(served: str, content: bytes) -> None:
 
 def test_runs_cannot_be_guessed_or_escaped_from(upstream: Upstream, tmp_path: Path) -> None:
     kept = tmp_path / "runs"
-    (tmp_path / "secret-secret-secret.json").write_text('{"schema": 1, "run": {"question": "hidden"}}')
+    (tmp_path / "secret-secret-secret.jsonl").write_text('{"schema": 2, "run": {"question": "hidden"}}')
     with ours(ServerSettings(upstream=upstream.url, upstream_key=KEY, keep_runs=kept)) as (url, _):
         names = [httpx.post(f"{url}/api/runs", json=BODY).json()["id"] for _ in range(4)]
         assert len(set(names)) == 4

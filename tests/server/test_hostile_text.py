@@ -93,22 +93,23 @@ def test_14_6_halves_are_joined_and_lone_ones_replaced() -> None:
 
 
 def test_14_6_a_bad_kept_run_does_not_hide_the_others(upstream: Upstream, tmp_path: Path) -> None:
-    (tmp_path / "half.json").write_text('{"schema": 1, "run": {"question": "\\ud83d"}, "over": {"answer": "\\ude00"}}')
-    (tmp_path / "old.json").write_text('{"schema": 1, "paths": [], "run": {"question": "q"}, "over": {"answer": "7"}}')
-    (tmp_path / "damaged.json").write_text('{"schema": 1, "run": {"question"')
-    (tmp_path / "deep.json").write_text('{"schema": 1, "run": ' + "[" * 100_000)
-    (tmp_path / "binary.json").write_bytes(b"\xff\xfe\x00")
+    log = '{{"schema": 2, "run": {{"question": "{}"}}}}\n{{"result": {{"answer": "{}"}}}}\n'
+    (tmp_path / "half.jsonl").write_text(log.format("q", "\\ude00"))
+    (tmp_path / "good.jsonl").write_text(log.format("q", "7"))
+    (tmp_path / "damaged.jsonl").write_text('{"schema": 2, "run": {"question"')
+    (tmp_path / "deep.jsonl").write_text('{"schema": 2, "run": ' + "[" * 100_000)
+    (tmp_path / "binary.jsonl").write_bytes(b"\xff\xfe\x00")
     with ours(ServerSettings(upstream=upstream.url, upstream_key=KEY, keep_runs=tmp_path)) as (url, _):
         for _ in range(2):  # the second time from the cache
             runs = {run["id"]: run for run in httpx.get(f"{url}/api/runs").json()["runs"]}
-            assert set(runs) == {"half", "old"}
-            assert runs["old"]["answer"] == "7"
-        (tmp_path / "old.json").write_text('{"schema": 1, "run": {"question": "new"}, "over": {"answer": "8"}}')
+            assert set(runs) == {"half", "good"}
+            assert runs["good"]["answer"] == "7"
+        (tmp_path / "good.jsonl").write_text(log.format("new", "8!"))
         runs = {run["id"]: run for run in httpx.get(f"{url}/api/runs").json()["runs"]}
-        assert (runs["old"]["question"], runs["old"]["answer"]) == ("new", "8")
+        assert (runs["good"]["question"], runs["good"]["answer"]) == ("new", "8!")
         reply = httpx.get(f"{url}/api/runs/damaged/events")
         assert reply.status_code == 404
-        assert reply.json()["error"]["message"] == "This run cannot be shown: damaged.json is not a run log."
+        assert reply.json()["error"]["message"] == "This run cannot be shown: damaged.jsonl is not a run log."
 
 
 def test_14_9_a_line_break_in_an_upstreams_header(caplog: pytest.LogCaptureFixture) -> None:

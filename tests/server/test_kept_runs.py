@@ -1,46 +1,23 @@
-"""Kept runs: those of version 0.1 are listed and shown, and the list reads the ends of files only."""
+"""Kept runs are listed and shown, and the list reads the ends of files only."""
 
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 
 import httpx
 import pytest
 
-from sureenough.drivers import run_log_files
-from sureenough.drivers.run_log import RunView
-from sureenough.drivers.run_log_files import read_log
+from sureenough.drivers import run_log
 from sureenough.server.kept_runs import KeptRuns
 from sureenough.server.settings import ServerSettings
 from tests.in_thread import until
 from tests.server.serving import ours
 from tests.server.upstream import KEY, Upstream
 
-KEPT = Path(__file__).parent / "data" / "kept-run-0.1.json"
 BODY = {"model": "tiny@sc", "messages": [{"role": "user", "content": "3 + 4?"}], "sureenough": {"paths": 2}}
 HEAD = '{"schema":2,"run":{"question":"q","strategy":"sc"}}'
 END = '{"at":1.5,"result":{"answer":"7","started":2,"reason":"budget","tokens":{"total":9}}}'
-
-
-def test_a_run_that_version_0_1_kept_is_listed_and_shown(tmp_path: Path) -> None:
-    shutil.copy(KEPT, tmp_path / "old-run.json")
-    runs = KeptRuns(tmp_path)
-    (run,) = runs.listed()
-    assert (run["id"], run["question"], run["strategy"]) == ("old-run", "What is 17 * 7 + 33?", "ac")
-    assert (run["answer"], run["reason"], run["tokens"], run["error"]) == ("152", "settled", 461, None)
-    view = RunView()
-    lines = list(read_log(runs.find("old-run")))
-    for _, line in lines:
-        view.apply(line)
-    assert view.result is not None
-    assert (view.result["answer"], view.result["tokens"]["discarded"]) == ("152", 229)
-    assert [path["fate"] for path in view.paths.values()].count("discarded") == 4, "they were called spared"
-    assert (view.summary["votes"], view.answer(0), view.paths[3]["vote"]) == ([(0, 4.0)], "152", 0)
-    assert view.summary["stop"] == {"quantity": "posterior", "threshold": 0.95, "stops_above": True}
-    assert (view.summary["tokens"], view.summary["measure"], view.steps[-1]) == (461, 0.96875, (4, 461, 0.96875))
-    assert [line["text"]["texts"][:3] for _, line in lines if "text" in line] == [["1", "7", "*"]] * 8
 
 
 def test_a_kept_run_has_the_lines_of_the_feed(upstream: Upstream, tmp_path: Path) -> None:
@@ -82,7 +59,7 @@ def test_the_list_of_runs_reads_the_ends_of_files_only(tmp_path: Path, monkeypat
     damaged = "x" * 10_000_000
     (tmp_path / "large.jsonl").write_text(f"{HEAD}\n{damaged}\n{END}\n")
     (tmp_path / "cut.jsonl").write_text(f"{HEAD}\n{END[:20]}")
-    monkeypatch.setattr(run_log_files, "read_log", lambda file: pytest.fail("the whole file is read"))
+    monkeypatch.setattr(run_log, "read_log", lambda file: pytest.fail("the whole file is read"))
     runs = {run["id"]: run for run in KeptRuns(tmp_path).listed()}
     assert (runs["large"]["answer"], runs["large"]["started"], runs["large"]["tokens"]) == ("7", 2, 9)
     assert (runs["cut"]["answer"], runs["cut"]["error"]) == (None, "The log ends before the run does.")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sureenough.drivers.transcripts import Transcript
+from sureenough.drivers.observers import Transcript
 from sureenough.server.replies import split_reasoning
 from tests.server.openai_client import extra
 from tests.server.test_structured import ask, serving

@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from sureenough.api import replay
-from sureenough.drivers.transcripts import Transcript
+from sureenough.drivers.observers import Transcript
 from sureenough.engines.requests import Prompt
 from sureenough.pools import RecordedPath
 from sureenough.server.replies import ReplyWriter, RunResult, consensus_details, usage

@@ -21,7 +21,7 @@ from sureenough.core.options import RunOptions
 from sureenough.core.outcome import Outcome
 from sureenough.drivers.executor import OpenExecutor
 from sureenough.drivers.record import RecordQuestion
-from sureenough.drivers.run_log_writer import RunLogWriter
+from sureenough.drivers.run_log import RunLogWriter
 from sureenough.engines.base import Engine, SharedEngine
 from sureenough.errors import EngineUnavailable, TraceError
 from sureenough.pools.json_lines import JsonLinesFile, read_lines

@@ -36,11 +36,8 @@ from sureenough.cli.option_groups import STRATEGY_HELP, Kind, run_options, with_
 from sureenough.cli.terminal import echo
 from sureenough.core.options import LIVE_DEFAULTS, RunOptions
 from sureenough.core.outcome import Outcome
-from sureenough.drivers.observers import Observer
-from sureenough.drivers.run_log import RunHead
-from sureenough.drivers.run_log_files import save_log
-from sureenough.drivers.run_log_writer import LineReader, RunLogWriter
-from sureenough.drivers.transcripts import WinnerTranscript
+from sureenough.drivers.observers import Observer, WinnerTranscript
+from sureenough.drivers.run_log import LineReader, RunHead, RunLogWriter, save_log
 from sureenough.engines.local.engine import Local
 from sureenough.errors import EngineError, UsageError
 from sureenough.pools.durable import check_writable, is_system_file

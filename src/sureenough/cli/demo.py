@@ -26,7 +26,7 @@ from sureenough.cli.terminal import echo
 from sureenough.core.options import RunOptions
 from sureenough.core.outcome import Outcome
 from sureenough.data import BUILTIN_POOL, PROBLEMS_POOL
-from sureenough.drivers.run_log_writer import RunLogWriter
+from sureenough.drivers.run_log import RunLogWriter
 from sureenough.engines.local.engine import Local
 from sureenough.errors import UsageError
 from sureenough.pools import Pool

@@ -24,8 +24,7 @@ from sureenough.core.snapshot import Snapshot
 from sureenough.drivers import replay
 from sureenough.drivers.lockstep import lockstep
 from sureenough.drivers.observers import ObservedEvent, PathText
-from sureenough.drivers.run_log_files import read_ends
-from sureenough.drivers.run_log_writer import RunLogWriter
+from sureenough.drivers.run_log import RunLogWriter, read_ends
 from sureenough.engines.recorded import chunks_of, path_text, token_texts
 from sureenough.errors import TraceError, UsageError
 from sureenough.pools import Pool, Question, RecordedPath, is_address, is_pool
@@ -105,7 +104,7 @@ class _WithTexts:
 
 def _page(run: Path) -> str:
     """The page that shows a file or a folder."""
-    from sureenough.server.kept_runs import NAME, SUFFIXES
+    from sureenough.server.kept_runs import NAME, SUFFIX
 
     if run.suffix == ".html":
         return f"/reports/{quote(run.name)}"
@@ -117,7 +116,7 @@ def _page(run: Path) -> str:
         read_ends(run)
     except TraceError as error:
         raise UsageError(f"{error}; `sureenough serve --keep-runs FOLDER` keeps runs") from None
-    if run.suffix not in SUFFIXES or NAME.fullmatch(run.stem) is None:
+    if run.suffix != SUFFIX or NAME.fullmatch(run.stem) is None:
         raise UsageError(f"{run}: rename it, to run-1.jsonl for example; only letters, digits, - and _ work here")
     return f"/runs/{run.stem}"
 

@@ -1,16 +1,45 @@
-"""The run log: the lines of its format, and the view that they add up to.
+"""The run log: what a live run shows to people, in lines of JSON that add up to a view of it.
 
 The terminal, the page, kept runs and live benchmarks read this one format; docs/serving.md#the-run-log describes it.
-The types check the lines of files, which may hold anything.
+Below are the lines and their view, the observer that writes them, and files of them.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final, Literal, Required, TypedDict
+import os
+import time
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from math import isfinite, isnan
+from pathlib import Path
+from typing import Annotated, Any, BinaryIO, Final, Literal, Required, TypedDict, cast
 
+import msgspec
 from msgspec import Meta
 
+from sureenough.core.events import Action, Adopt, Extend, Extended, Json, Sampled, Token, Tokens
+from sureenough.core.outcome import Outcome
+from sureenough.core.search import Growth
+from sureenough.core.snapshot import PathSnapshot, Snapshot
+from sureenough.drivers.observers import ObservedEvent, PathConfidence, PathText
+from sureenough.errors import TraceError
+from sureenough.json_text import encode
+from sureenough.pools.durable import own_file
+
 SCHEMA: Final = 2
+INTERVAL: Final = 0.1
+"""Seconds between two lines, unless the phase changes."""
+MOST_CONFIDENCE: Final = 1e6
+"""A server that reports more is not believed: a chart could not show it."""
+POINTS: Final = 8
+"""Points of a path's confidence per window."""
+MOST_BRANCHES: Final = 2048
+"""Branches of a path that are shown; a search with more is shown up to there."""
+SHOWN: Final = 160
+"""Characters of a branch that are shown."""
+LINE_BYTES: Final = 1 << 24
+"""The longest line that is read."""
+INCOMPLETE: Final = "The log ends before the run does."
 
 PathNumber = Annotated[int, Meta(ge=0, lt=1 << 20)]
 BranchNumber = Annotated[int, Meta(ge=0, lt=1 << 16)]
@@ -171,3 +200,382 @@ def new_path(number: int) -> PathChange:
     """A path before its first change."""
     return {"path": number, "warmup": False, "tokens": 0, "fate": None, "tier": None, "answer": None,
             "counted": False, "vote": None, "points": []}  # fmt: skip
+
+
+LineReader = Callable[[LogLine, RunView], None]
+"""Receives every line when it is written, and the view after it."""
+
+
+class RunLogWriter:
+    """An observer for one run. Its lines stay in memory, encoded: every reader, however late, gets the same ones."""
+
+    def __init__(self, head: RunHead, *readers: LineReader, interval: float = INTERVAL) -> None:
+        self.view = RunView()
+        self.lines: list[bytes] = []
+        self._readers, self._interval = readers, interval
+        self._began = self._written_at = time.perf_counter()
+        self._tokens: dict[int, TokenRecord] = {}
+        self._trees: dict[int, SearchTree] = {}
+        self._steps: list[tuple[int, int, float | None]] = []  # for the next line
+        self._last = 0  # paths counted at the last step
+        self._snapshot: Snapshot | None = None  # None: nothing is new
+        self._write({"schema": SCHEMA, "run": head})
+
+    def __call__(self, event: ObservedEvent, actions: Sequence[Action], snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+        if isinstance(event, Tokens) and event.tokens:
+            self._record(event.path, snapshot).extend(event.tokens)
+        elif isinstance(event, PathText):
+            self._record(event.path, snapshot).texts.append(event.text)
+        elif isinstance(event, PathConfidence):
+            self._record(event.path, snapshot).draw_to(snapshot.paths[event.path].tokens, event.confidence)
+        for action in actions:
+            if isinstance(action, Adopt):
+                self._record(action.path, snapshot).adopt(action.growth)
+        if snapshot.strategy.search is not None:
+            self._grow_trees(event, actions)
+        counted = snapshot.votes.counted
+        if counted != self._last:
+            self._last = counted
+            self._steps.append((counted, snapshot.generated, known_number(snapshot.votes.measure)))
+        if snapshot.phase.value != self.view.summary.get("phase"):
+            self._write_changes()
+        else:
+            self.update()
+
+    def _grow_trees(self, event: ObservedEvent, actions: Sequence[Action]) -> None:
+        numbers = {action.path for action in actions if isinstance(action, Extend | Adopt)}
+        if isinstance(event, Sampled | Extended):
+            numbers.add(event.path)
+        for number in numbers:
+            own = [action for action in actions if isinstance(action, Extend | Adopt) and action.path == number]
+            of_path = event if isinstance(event, Sampled | Extended) and event.path == number else None
+            self._trees.setdefault(number, SearchTree()).receive(of_path, own)
+
+    def update(self) -> None:
+        """Write what has changed, unless the last line is too recent."""
+        if time.perf_counter() - self._written_at >= self._interval:
+            self._write_changes()
+
+    def end(self, outcome: Outcome | None, error: Json | None = None) -> None:
+        """Write the last line: the result, or the error that ended the run."""
+        self._write_changes()
+        line: Any = {"at": self._now()} | ({"error": error} if outcome is None else {"result": outcome.to_json()})
+        self._write(line)
+
+    def text(self, path: int) -> PathTokens | None:
+        """The text of one path so far; None if it has none."""
+        record = self._tokens.get(path)
+        return None if record is None else record.to_json(path)
+
+    def with_texts(self) -> Iterator[bytes]:
+        """The whole log of a run that has ended: its lines, and the texts of its paths before the last one."""
+        yield from self.lines[:-1]
+        yield from (encode({"text": self.text(path)}) for path in sorted(self._tokens))
+        yield self.lines[-1]
+
+    def _record(self, path: int, snapshot: Snapshot) -> TokenRecord:
+        if path not in self._tokens:
+            self._tokens[path] = TokenRecord(snapshot.window if snapshot.strategy.reads_confidence else 0)
+        return self._tokens[path]
+
+    def _now(self) -> float:
+        return round(time.perf_counter() - self._began, 6)
+
+    def _write(self, line: LogLine) -> None:
+        self.view.apply(line)
+        self.lines.append(encode(line))
+        for reader in self._readers:
+            reader(line, self.view)
+
+    def _write_changes(self) -> None:
+        snapshot, self._snapshot, self._written_at = self._snapshot, None, time.perf_counter()
+        if snapshot is None:
+            return
+        names = _candidate_paths(snapshot)
+        voted = {path: names[answer] for path, answer in snapshot.votes.candidates.items()}
+        paths = [self._changes(path, voted.get(path.number), snapshot) for path in snapshot.paths]
+        parts = {
+            "paths": [change for change in paths if len(change) > 1],
+            "steps": self._steps,
+            "summary": _changed(self.view.summary, _summary(snapshot, names)),
+        }
+        self._steps = []
+        line: Any = {"at": self._now()} | {name: part for name, part in parts.items() if part}
+        if len(line) > 1:
+            self._write(line)
+
+    def _changes(self, path: PathSnapshot, vote: int | None, snapshot: Snapshot) -> Json:
+        current = {
+            "warmup": path.warmup, "tokens": path.tokens, "fate": path.fate and str(path.fate),
+            "tier": path.tier and str(path.tier), "answer": path.answer, "counted": path.counted, "vote": vote,
+        }  # fmt: skip
+        if path.ended_uncounted:
+            current["ended_uncounted"] = True
+        change: Json = {"path": path.number} | _changed(self.view.paths.get(path.number, {}), current)
+        record = self._tokens.get(path.number)
+        if record is not None and record.window not in (0, snapshot.window):
+            record.redraw(snapshot.window)
+            change["redrawn"] = True
+        if record is not None and record.points:
+            change["points"], record.points = record.points, []
+        if record is not None and "tokens" in change and (record.conf or record.drawn):
+            change["confidence"] = record.mean() if record.conf else record.drawn[-1]
+        if path.number in self._trees and (branches := self._trees[path.number].changes()):
+            change["branches"] = branches
+        return change
+
+
+def _changed(old: Mapping[str, Any], new: Json) -> Json:
+    return {name: value for name, value in new.items() if name not in old or old[name] != value}
+
+
+def _candidate_paths(snapshot: Snapshot) -> dict[str, int]:
+    """The lowest-numbered path of every candidate, by the answer that names it."""
+    names: dict[str, int] = {}
+    for number, answer in sorted(snapshot.votes.candidates.items()):
+        if snapshot.paths[number].answer == answer:
+            names.setdefault(answer, number)
+    return names
+
+
+def _summary(snapshot: Snapshot, names: Mapping[str, int]) -> Json:
+    strategy, votes, gate = snapshot.strategy, snapshot.votes, snapshot.gate
+    stop = strategy.stop
+    thresholds = {"trust": gate.trust, "drop": gate.drop, "risk": gate.risk}
+    return {
+        "phase": snapshot.phase.value,
+        "budget": snapshot.budget,
+        "warmup": strategy.warmup,
+        "window": snapshot.window,
+        "stride": stride_of(snapshot.window),
+        "reads_confidence": strategy.reads_confidence,
+        "stop": {"quantity": stop.quantity, "threshold": stop.threshold, "stops_above": stop.stops_above},
+        "started": len(snapshot.paths),
+        "counted": votes.counted,
+        "votes": [(names[answer], known_number(weight)) for answer, weight in votes.weights.items()],
+        "measure": known_number(votes.measure),
+        "posterior": votes.posterior,
+        "why": votes.why,
+        "tokens": snapshot.generated,
+        "full_budget_tokens": snapshot.full_budget_tokens(),
+        "gate": {name: value if isfinite(value) else None for name, value in thresholds.items()},
+    }
+
+
+class TokenRecord:
+    """One path's tokens: their texts, their confidence, and the points that no line has yet."""
+
+    __slots__ = ("conf", "drawn", "points", "texts", "window")
+
+    def __init__(self, window: int) -> None:
+        self.window = window  # 0: confidence is not used
+        self.texts: list[str] = []
+        self.conf = array("f")
+        self.points: list[float] = []
+        self.drawn: list[float] = []  # all points, if an engine that watches the path says how confident it is
+
+    def draw_to(self, tokens: int, confidence: float) -> None:
+        """Points up to this token, on a line from the last one: single tokens of the path are not known."""
+        if not self.window or self.conf or not abs(confidence) < MOST_CONFIDENCE:
+            return
+        missing = tokens // stride_of(self.window) - len(self.drawn)
+        before = self.drawn[-1] if self.drawn else confidence
+        line = [round(before + (confidence - before) * step / missing, 3) for step in range(1, missing + 1)]
+        self.drawn += line
+        self.points += line
+
+    def extend(self, tokens: Sequence[Token]) -> None:
+        self.texts += [token.text for token in tokens]
+        if self.window:
+            stride = stride_of(self.window)
+            for token in tokens:
+                self.conf.append(token.conf)
+                if len(self.conf) % stride == 0:
+                    self.points.append(self.mean())
+
+    def adopt(self, growth: Growth) -> None:
+        """Take what a search adds to its path; text without tokens, such as a blank line, joins the piece before it."""
+        self.extend(growth.tokens)
+        if growth.text and not growth.tokens:
+            self.texts[-1:] = ["".join([*self.texts[-1:], growth.text])]
+
+    def redraw(self, window: int) -> None:
+        """Form all points anew: the session has chosen its window."""
+        self.window = window
+        stride = stride_of(window)
+        self.drawn = []
+        self.points = [self.mean(end) for end in range(stride, len(self.conf) + 1, stride)]
+
+    def mean(self, end: int | None = None) -> float:
+        """Mean confidence of the window before `end`, the last one by default, or of all tokens before one is full."""
+        end = len(self.conf) if end is None else end
+        window = self.conf[max(0, end - self.window) : end]
+        return round(known_number(sum(window) / len(window)) or 0.0, 3)
+
+    def to_json(self, path: int) -> PathTokens:
+        aligned = len(self.conf) == len(self.texts)
+        conf = [round(value, 2) if isfinite(value) else None for value in self.conf] if aligned else []
+        return {"path": path, "texts": self.texts, "confidence": conf}
+
+
+def stride_of(window: int) -> int:
+    """Tokens between two points."""
+    return max(1, window // POINTS)
+
+
+def known_number(value: float | None) -> float | None:
+    return None if value is None or isnan(value) else value
+
+
+class _Branch:
+    __slots__ = ("beginning", "end", "parent", "reported", "round", "text", "tokens", "used")
+
+    def __init__(self, beginning: str, parent: int | None, number: int) -> None:
+        self.beginning, self.parent, self.round = beginning, parent, number
+        self.text = self.end = ""  # `end`: the line feeds at which a step may have been cut
+        self.tokens = 0
+        self.used = False  # the path was made from it
+        self.reported: dict[str, Any] = {}
+
+    def reaches(self, text: str) -> bool:
+        """Whether this text ends within it, or within the end of its line."""
+        length = len(text) - len(self.beginning)
+        if not 0 < length <= len(self.text) + len(self.end) or not text.startswith(self.beginning):
+            return False
+        return (self.text + self.end).startswith(text[len(self.beginning) :])
+
+    def ends_with(self, text: str) -> bool:
+        """Whether this text, which it reaches, is all of it, with or without the end of its line."""
+        return len(text) - len(self.beginning) >= len(self.text)
+
+
+class SearchTree:
+    """The search of one path."""
+
+    def __init__(self) -> None:
+        self._branches: list[_Branch] = []
+        self._rounds = 0
+        self._adopted = ""
+        self._changed: set[int] = set()
+
+    def receive(self, event: object, actions: Sequence[Action]) -> None:
+        """Take in an event of this path, and what was done about it."""
+        match event:
+            case Sampled(_, branch, tokens) if branch < len(self._branches):
+                self._branches[branch].tokens += tokens
+                self._changed.add(branch)
+            case Extended(_, branch, continuation) if branch < len(self._branches):
+                self._branches[branch].text, self._branches[branch].end = continuation.text, continuation.line_end
+                self._changed.add(branch)
+        for action in actions:
+            if isinstance(action, Adopt):
+                self._adopted += action.growth.text
+                self._use(self._source(self._adopted))
+        self._begin([action for action in actions if isinstance(action, Extend)])
+
+    def _begin(self, extends: Sequence[Extend]) -> None:
+        parents: dict[str, int | None] = {}
+        for extend in extends[: MOST_BRANCHES - len(self._branches)]:
+            if extend.beginning not in parents:
+                parents[extend.beginning] = self._source(extend.beginning)
+            self._changed.add(len(self._branches))
+            self._branches.append(_Branch(extend.beginning, parents[extend.beginning], self._rounds))
+        self._rounds += bool(extends)
+
+    def _source(self, text: str) -> int | None:
+        """The branch in which this text ends: at the branch's own end if there is one, else the latest to begin."""
+        reaching = [number for number, branch in enumerate(self._branches) if branch.reaches(text)]
+        whole = [number for number in reaching if self._branches[number].ends_with(text)]
+        return max(whole or reaching, key=lambda number: len(self._branches[number].beginning), default=None)
+
+    def _use(self, number: int | None) -> None:
+        while number is not None and not self._branches[number].used:
+            self._branches[number].used = True
+            self._changed.add(number)
+            number = self._branches[number].parent
+
+    def changes(self) -> list[dict[str, Any]]:
+        """The changed fields of every branch that is different since the last call."""
+        changes = []
+        for number in sorted(self._changed):
+            branch = self._branches[number]
+            current: dict[str, Any] = {"parent": branch.parent, "round": branch.round, "tokens": branch.tokens,
+                       "text": branch.text[:SHOWN], "used": branch.used}  # fmt: skip
+            changed = {name: value for name, value in current.items() if branch.reported.get(name, ...) != value}
+            branch.reported = current
+            changes.append({"branch": number, **changed})
+        self._changed.clear()
+        return changes
+
+
+_decode: Final = msgspec.json.Decoder(LogLine).decode
+
+
+def save_log(file: Path, lines: Iterable[bytes]) -> None:
+    """Write a log, whole or not at all, readable by this user only."""
+    part = own_file(file, "part")
+    with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as out:
+        out.writelines(line + b"\n" for line in lines)
+    part.replace(file)  # on Windows `rename` refuses a file that exists
+
+
+def read_log(file: Path) -> Iterator[tuple[bytes, LogLine]]:
+    """Every line up to the result, and what it holds. If the result is missing, the last one is an `error`."""
+    try:
+        with file.open("rb") as handle:
+            raw, first = _first_line(handle)
+            line, number = cast(LogLine | None, first), 1
+            while raw and line is not None:
+                yield raw.replace(b"\r", b"").rstrip(b"\n"), line  # a carriage return would end a server-sent event
+                if "result" in line or "error" in line:
+                    return
+                raw, number = handle.readline(LINE_BYTES), number + 1
+                line = _parse(raw)
+    except OSError as error:
+        raise TraceError(f"{file} cannot be read: {error.strerror or error}") from None
+    end = _error(f"Line {number} of the log is damaged; the run is shown up to it." if raw else INCOMPLETE)
+    yield encode(end), end
+
+
+def read_ends(file: Path) -> tuple[LogLine, LogLine]:
+    """The first line of a log, and its last one: an `error` if the result is missing. The rest is not read."""
+    try:
+        with file.open("rb") as handle:
+            _, head = _first_line(handle)
+            end = _parse(_last_line(handle))
+    except OSError as error:
+        raise TraceError(f"{file} cannot be read: {error.strerror or error}") from None
+    return head, end if end is not None and ("result" in end or "error" in end) else _error(INCOMPLETE)
+
+
+def _parse(raw: bytes) -> LogLine | None:
+    try:
+        return _decode(raw)
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        return None
+
+
+def _first_line(handle: BinaryIO) -> tuple[bytes, LogLine]:
+    """The head, as bytes and parsed; a file that does not begin with one is refused."""
+    raw = handle.readline(LINE_BYTES)
+    line = _parse(raw) or {}
+    if line.get("schema", SCHEMA) != SCHEMA:
+        raise TraceError(f"{handle.name} has schema {line['schema']}; this version reads {SCHEMA}")
+    if "schema" not in line or "run" not in line:
+        raise TraceError(f"{handle.name} is not a run log")
+    return raw, line
+
+
+def _last_line(handle: BinaryIO) -> bytes:
+    size, reach = handle.seek(0, os.SEEK_END), 1 << 16
+    while True:
+        handle.seek(max(0, size - reach))
+        lines = handle.read(reach).rstrip(b"\n").rsplit(b"\n", 1)
+        if len(lines) == 2 or reach >= min(size, LINE_BYTES):
+            return lines[-1]
+        reach *= 16
+
+
+def _error(message: str) -> LogLine:
+    return {"error": {"message": message}}

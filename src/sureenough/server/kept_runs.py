@@ -7,14 +7,12 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
-from sureenough.drivers.run_log_files import read_ends, save_log
-from sureenough.drivers.run_log_writer import RunLogWriter
+from sureenough.drivers.run_log import RunLogWriter, read_ends, save_log
 from sureenough.errors import TraceError
 from sureenough.server.errors import ApiError
 
 NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
-SUFFIXES: Final = (".jsonl", ".json")
-"""Of run logs; version 0.1 wrote the second."""
+SUFFIX: Final = ".jsonl"
 LISTED: Final = 200
 EXCERPT: Final = 200
 """Characters of a question or an answer in the list."""
@@ -31,14 +29,12 @@ class KeptRuns:
     def save(self, name: str, log: RunLogWriter) -> None:
         assert self.folder is not None
         self.folder.mkdir(parents=True, exist_ok=True)
-        save_log(self.folder / f"{name}{SUFFIXES[0]}", log.with_texts())
+        save_log(self.folder / f"{name}{SUFFIX}", log.with_texts())
 
     def find(self, name: str) -> Path:
         """The file of a kept run, by its id."""
-        folder = self.folder
-        files = [folder / (name + suffix) for suffix in SUFFIXES] if folder is not None and NAME.fullmatch(name) else []
-        file = next((file for file in files if file.is_file()), None)
-        if file is None:
+        file = None if self.folder is None or not NAME.fullmatch(name) else self.folder / f"{name}{SUFFIX}"
+        if file is None or not file.is_file():
             raise ApiError(404, "This run does not exist; runs are kept only with --keep-runs.", code="run_not_found")
         try:
             read_ends(file)
@@ -54,7 +50,7 @@ class KeptRuns:
         stats = {
             file: stat
             for file in self.folder.iterdir()
-            if file.suffix in SUFFIXES and NAME.fullmatch(file.stem) and (stat := _stat(file))
+            if file.suffix == SUFFIX and NAME.fullmatch(file.stem) and (stat := _stat(file))
         }
         newest = sorted(stats, key=lambda file: stats[file][0], reverse=True)[:LISTED]
         cached = self._cached

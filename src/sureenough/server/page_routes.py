@@ -15,9 +15,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from sureenough.answers.kinds import REGISTRY as KINDS
 from sureenough.core.options import RunOptions
-from sureenough.drivers.run_log import PathTokens
-from sureenough.drivers.run_log_files import read_log
-from sureenough.drivers.run_log_writer import INTERVAL
+from sureenough.drivers.run_log import INTERVAL, PathTokens, read_log
 from sureenough.reasoner import LIMITS, NAME
 from sureenough.server.errors import ApiError
 from sureenough.server.learned import learned_signals

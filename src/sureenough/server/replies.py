@@ -11,7 +11,7 @@ from sureenough.answers import split_thinking
 from sureenough.answers.json_kind import Json
 from sureenough.core.outcome import BUCKETS, Outcome
 from sureenough.core.stop_rules import QUANTITIES
-from sureenough.drivers.transcripts import Transcript
+from sureenough.drivers.observers import Transcript
 from sureenough.engines.openai.wire import TOOL_CALL
 from sureenough.server.request_reader import ConsensusRequest
 from sureenough.server.responses import sse_comment, sse_event

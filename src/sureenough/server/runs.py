@@ -14,8 +14,7 @@ from typing import Final
 from sureenough.answers import Judge, for_question, resolve_kind
 from sureenough.drivers.judging import classes_or_own
 from sureenough.drivers.observers import Observer
-from sureenough.drivers.run_log_files import read_ends
-from sureenough.drivers.run_log_writer import RunLogWriter
+from sureenough.drivers.run_log import RunLogWriter, read_ends
 from sureenough.server.errors import shutting_down
 from sureenough.server.kept_runs import KeptRuns
 from sureenough.server.replies import RunResult

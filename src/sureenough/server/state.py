@@ -15,8 +15,7 @@ from sureenough.core.events import Action, Ended
 from sureenough.core.outcome import Outcome
 from sureenough.core.snapshot import Snapshot
 from sureenough.core.stop_rules import betainc
-from sureenough.drivers.observers import ObservedEvent, Observer
-from sureenough.drivers.transcripts import WinnerTranscript
+from sureenough.drivers.observers import ObservedEvent, Observer, WinnerTranscript
 from sureenough.json_text import mend
 from sureenough.pools import Learner
 from sureenough.server.engine_upstream import EngineUpstream

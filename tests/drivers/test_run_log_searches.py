@@ -11,11 +11,8 @@ import pytest
 
 from sureenough.core.events import Adopt, Extend, Extended, Sampled, Token
 from sureenough.core.search import Growth, SampleLimits
-from sureenough.drivers.run_log import RunView
-from sureenough.drivers.run_log_files import read_log, save_log
-from sureenough.drivers.run_log_writer import RunLogWriter
-from sureenough.drivers.search_tree import MOST_BRANCHES, SHOWN, SearchTree
-from sureenough.drivers.transcripts import WinnerTranscript
+from sureenough.drivers.observers import WinnerTranscript
+from sureenough.drivers.run_log import MOST_BRANCHES, SHOWN, RunLogWriter, RunView, SearchTree, read_log, save_log
 from sureenough.engines import Chunk, Fake, Prompt
 from sureenough.engines.fake import Step
 from sureenough.engines.requests import ExtendOptions, TokenStream, as_chunk
