@@ -23,9 +23,8 @@ from sureenough.core.confidence.streaming import Monitor
 from sureenough.core.options import RunOptions
 from sureenough.core.pruning import Gate
 from sureenough.data import BUILTIN_POOL
-from sureenough.drivers.fast_replay import fast_replay
 from sureenough.drivers.lockstep import lockstep
-from sureenough.drivers.replay import ReplayDriver, replay
+from sureenough.drivers.replay import ReplayDriver, fast_replay, replay
 from sureenough.pools import Pool, Question, RecordedPath, write_pool
 from sureenough.spec import parse
 from sureenough.strategies import STRATEGIES

@@ -7,8 +7,8 @@ import pytest
 
 from sureenough.core.options import RunOptions
 from sureenough.drivers import replay
-from sureenough.drivers.fast_replay import fast_replay
 from sureenough.drivers.lockstep import lockstep
+from sureenough.drivers.replay import fast_replay
 from sureenough.pools import Question, RecordedPath
 from sureenough.spec import parse
 from tests import literal

@@ -12,8 +12,8 @@ from sureenough.core.learning import LearnerState
 from sureenough.core.options import RunOptions
 from sureenough.core.strategy import Strategy
 from sureenough.drivers import replay
-from sureenough.drivers.fast_replay import fast_replay
 from sureenough.drivers.lockstep import lockstep
+from sureenough.drivers.replay import fast_replay
 from sureenough.pools import Question, RecordedPath
 from sureenough.spec import parse
 from tests.drivers.test_literal_runs import random_paths

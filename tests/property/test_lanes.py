@@ -13,9 +13,8 @@ from sureenough.core.learning import LearnerState
 from sureenough.core.options import RunOptions
 from sureenough.core.outcome import Outcome
 from sureenough.core.strategy import Strategy
-from sureenough.drivers.fast_replay import fast_replay
 from sureenough.drivers.lockstep import lockstep
-from sureenough.drivers.replay import replay
+from sureenough.drivers.replay import fast_replay, replay
 from sureenough.pools import RecordedPath
 from sureenough.strategies import STRATEGIES
 from tests.requirements import examples

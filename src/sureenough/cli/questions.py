@@ -20,7 +20,7 @@ from sureenough.core.session import Session
 from sureenough.core.snapshot import PathSnapshot
 from sureenough.data import BUILTIN_POOL, PROBLEMS_POOL
 from sureenough.drivers import replay
-from sureenough.drivers.fast_replay import fast_replay
+from sureenough.drivers.replay import fast_replay
 from sureenough.engines.recorded import token_texts
 from sureenough.errors import UsageError
 from sureenough.pools import Pool, Question, RecordedPath, SummarisedPath

@@ -7,10 +7,12 @@ server that is gone), every stream is closed and the vote so far is the outcome.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
-from contextlib import aclosing, suppress
-from dataclasses import replace
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from contextlib import aclosing, contextmanager, suppress
+from dataclasses import dataclass, field, replace
 from typing import Final
+
+import numpy as np
 
 from sureenough.answers import Judge
 from sureenough.core.events import (
@@ -31,20 +33,275 @@ from sureenough.core.events import (
     Summary,
     Tokens,
 )
-from sureenough.core.outcome import Outcome
+from sureenough.core.outcome import Outcome, Spent
+from sureenough.core.pruning import Gate
 from sureenough.core.session import Session
 from sureenough.core.weights import NO_CERTAINTY
-from sureenough.drivers.expiry import wait_or_expire
-from sureenough.drivers.judging import classes_in_run, extract_in_run
-from sureenough.drivers.live_account import LiveAccount
-from sureenough.drivers.observers import ObservedEvent, Observer, Observers, PathTruncated, RunStarted
-from sureenough.drivers.path_failures import PathFailures, Work
-from sureenough.drivers.path_stream import PathStream
+from sureenough.drivers.judging import classes_in_run, extract_in_run, no_answer_note
+from sureenough.drivers.observers import (
+    ObservedEvent,
+    Observer,
+    Observers,
+    PathConfidence,
+    PathText,
+    PathTruncated,
+    RunStarted,
+)
 from sureenough.drivers.search import LiveSearch, SearchCallbacks
 from sureenough.engines.base import Engine, opened
-from sureenough.engines.requests import Chunk, Prompt, as_chunk
-from sureenough.errors import EngineError, UsageError
+from sureenough.engines.requests import Chunk, Prompt, WatchOptions, as_chunk
+from sureenough.errors import EngineError, EngineRejected, EngineUnavailable, MissingLogprobs, UsageError
 from sureenough.spec import render
+
+
+async def wait_or_expire(
+    work: asyncio.Future[None],
+    expire: Callable[[Reason], None],
+    deadline: float | None,
+) -> None:
+    """Wait for the work of a run. `expire` makes it end soon by itself, so nothing but its end is waited for."""
+    loop, task, cancels = asyncio.get_running_loop(), asyncio.current_task(), 0
+    timer = None if deadline is None else loop.call_later(deadline, expire, "deadline")
+    while not work.done():
+        try:
+            await asyncio.wait([work])
+        except asyncio.CancelledError:
+            cancels += 1
+            expire("interrupted")
+    if timer is not None:
+        timer.cancel()
+    while cancels and task is not None:  # the vote so far is the reply to a cancellation
+        task.uncancel()
+        cancels -= 1
+
+
+# What an error means for a live run: a path is lost, the run ends, or the server is gone.
+
+FEWEST_REFUSALS: Final = 4
+"""A server that refuses all first paths at once, and not fewer than these, is gone."""
+Work = Callable[[], Awaitable[None]]
+"""What a task does; not a coroutine, which would have to be awaited even if the task is cancelled before it begins."""
+
+
+class PathFailures:
+    """Handles the errors of a run's tasks."""
+
+    def __init__(
+        self,
+        account: LiveAccount,
+        lose: Callable[[int], None],
+        stop: Callable[[], None],
+        expire: Callable[[Reason], None],
+    ) -> None:
+        self.error: Exception | None = None  # ends the run
+        self._account, self._lose, self._stop, self._expire = account, lose, stop, expire
+        self._unavailable = self._gone_after = 0  # paths in a row without a server, and how many mean that it is gone
+
+    def expect(self, first: int, parallel: int) -> None:
+        """So many paths are the first ones, and so many may run at once."""
+        self._gone_after = min(parallel, max(FEWEST_REFUSALS, first))
+
+    def reached(self) -> None:
+        """The server has sent something."""
+        self._unavailable = 0
+
+    async def run(self, work: Work, path: int, seed: int, *, counted: bool = True) -> None:
+        """Do the work of a path, with its errors handled."""
+        with self.handled(path, seed, counted=counted):
+            await work()
+
+    @contextmanager
+    def handled(self, path: int, seed: int, *, counted: bool = True) -> Iterator[None]:
+        """An error of an engine loses the path. Whatever else is raised ends the run and reaches the caller.
+
+        `counted`: all tokens are known of what is cancelled here.
+        """
+        try:
+            yield
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is not None and not task.cancelling():  # not cancelled from outside: the engine ended its own work
+                self._lose_path(path, EngineError("the engine cancelled the path").located(path, seed))
+                return
+            self._account.cut |= not counted
+            raise
+        except (EngineRejected, MissingLogprobs) as error:
+            self._end_run(error.located(path, seed))
+        except EngineError as error:
+            self._lose_path(path, error.located(path, seed))
+        except Exception as error:
+            self._end_run(error)
+
+    def _lose_path(self, path: int, error: EngineError) -> None:
+        """A lost path is replaced while the budget lasts; a server that refuses all connections is gone."""
+        self._account.lost = error
+        self._unavailable += isinstance(error, EngineUnavailable)
+        self._lose(path)
+        if self._unavailable >= self._gone_after:
+            self._expire("engine")
+
+    def _end_run(self, error: Exception) -> None:
+        self.error = self.error or error
+        self._stop()
+
+
+# What a live run has cost beside the tokens that its session counts, and what a reader of its outcome should know.
+
+
+@dataclass(slots=True)
+class LiveAccount:
+    """Prompt tokens, tokens that were generated after cancels, and notes."""
+
+    accepted: int = 0  # paths that the server began
+    ended: bool = False  # a path was read to its end, where engines that count prompt tokens report them
+    prompt_tokens: int = 0  # of one path
+    cached_tokens: int = 0
+    server_count: int | None = None  # tokens by the server's own counters
+    cut: bool = False  # something was cancelled whose tokens are not all known
+    estimated: bool = False
+    unanswered: dict[bool, int] = field(default_factory=lambda: {False: 0, True: 0})
+    """Paths without an answer, by whether their limit of tokens cut them."""
+    lost: EngineError | None = None  # the latest path that failed
+    _notes: dict[str, None] = field(default_factory=dict)
+
+    def note(self, text: str | None) -> None:
+        """Tell the reader of the outcome, once."""
+        if text is not None:
+            self._notes[text] = None
+
+    def read(self, stream: PathStream, chunk: Chunk) -> None:
+        """A chunk of this path has been read."""
+        self.cut |= stream.may_overrun
+        self.prompt_tokens = stream.prompt_tokens or self.prompt_tokens
+        self.cached_tokens += chunk.cached_tokens or 0  # in a path's last chunk
+
+    def close(self, stream: PathStream) -> None:
+        """The stream of a path is over."""
+        self.cut |= stream.closed and stream.requested and not stream.counted
+        self.ended |= stream.begun and not stream.closed
+        # An engine that watches its paths may have sent nothing of one that it generated.
+        self.accepted += stream.counted and stream.beyond > 0 and not stream.begun
+        self.estimated |= stream.estimated
+
+    def complete(self, out: Outcome, engine: Engine, judge: Judge, search: LiveSearch | None) -> Outcome:
+        """The session's outcome with the rest of its cost, and with all notes.
+
+        Raises:
+            EngineError: nothing is left to vote with.
+        """
+        voted = out.votes or out.abstained
+        if self.lost is not None and not voted and out.reason in ("engine", "budget"):
+            raise self.lost
+        known = not self.cut or engine.stops_at_once or self.server_count is not None
+        overrun = out.tokens.overrun + max(0, (self.server_count or 0) - out.tokens.total)
+        tokens = replace(self._with_prompts(out.tokens, search), overrun=overrun, overrun_known=known)
+        self._notes |= dict.fromkeys(search.final_notes() if search is not None else ())
+        self._add_final_notes(out, judge)
+        return replace(out, tokens=tokens, notes=(*out.notes, *self._notes))
+
+    def _with_prompts(self, tokens: Spent, search: LiveSearch | None) -> Spent:
+        """With the prompts of all requests; a path that was closed early does not tell how long its own was."""
+        if search is None:
+            known = self.prompt_tokens > 0 or self.ended or not self.accepted
+            prompt = self.accepted * self.prompt_tokens
+            return replace(tokens, prompt=prompt, prompt_known=known, cached=self.cached_tokens)
+        return replace(
+            tokens,
+            prompt=search.begun * search.growth.question_tokens,
+            prompt_known=search.growth.question_known or search.ended or not search.begun,
+            cached=search.cached + search.reread_cached,
+            reread=search.reread,
+            reread_cached=search.reread_cached,
+        )
+
+    def _add_final_notes(self, out: Outcome, judge: Judge) -> None:
+        if out.answer is None and any(self.unanswered.values()):
+            self.note(no_answer_note(judge, self.unanswered[True], self.unanswered[False]))
+        if self.estimated:
+            self.note("the engine did not count its tokens; the numbers here are estimated from its chunks")
+        if self.lost is not None:
+            self.note(f"paths were lost to the engine; the latest: {self.lost}")
+
+
+# One streamed path: turns the engine's chunks into events, and remembers what the chunks tell beside their tokens.
+
+
+@dataclass(slots=True, eq=False)
+class PathStream:
+    """A path that is being streamed."""
+
+    start: Start
+    signals: bool  # whether confidence is read
+    task: asyncio.Task[None] | None = None
+    requested: bool = False  # the engine was asked for it; before that, nothing is generated
+    begun: bool = False  # the engine has sent something
+    closed: bool = False  # the session has cancelled it
+    summary: Summary | None = None  # by an engine that watched the path
+    prompt_tokens: int | None = None
+    beyond: int = 0  # tokens past its limit or its cancel
+    counted: bool = False  # after a cancel: the engine knows how many tokens were generated in all
+    estimated: bool = False  # its token count is a guess
+    may_overrun: bool = False  # the engine closed the stream itself; the server may have generated more
+    truncated: bool = False  # its limit of tokens cut it
+    _texts: list[str] = field(default_factory=list)
+    _tokens: int = 0
+
+    @property
+    def number(self) -> int:
+        return self.start.path
+
+    @property
+    def text(self) -> str:
+        return "".join(self._texts)
+
+    def watched(self, prompt: Prompt, window: int | None) -> Prompt:
+        """The prompt with this path's gate, for engines that watch their own paths."""
+        if not self.signals:  # such an engine need not send anything before its end
+            return replace(prompt, watch=WatchOptions(None, Gate(), self.count_unheard))
+        gate = None if self.start.warmup or window is None else self.start.gate
+        if gate is not None and gate.trend_window:  # such an engine has one window; the session watches this path
+            return prompt
+        return replace(prompt, watch=WatchOptions(window, gate, self.count_unheard))
+
+    def close(self, *, interrupt: bool = True) -> None:
+        """The session has cancelled the path; without an interrupt, its task sees so by itself."""
+        if not self.closed and interrupt and self.task is not None:  # a second cancel would disturb its closing
+            self.task.cancel()
+        self.closed = True
+
+    def count_unheard(self, tokens: int) -> None:
+        """The path was cancelled, and its engine generated so many tokens more than it had passed on."""
+        self.beyond += tokens
+        self.counted = True
+
+    def read(self, chunk: Chunk) -> Iterator[Tokens | PathText | PathConfidence | PathTruncated]:
+        self.begun = True
+        self._tokens += len(chunk)
+        self._texts.append(chunk.text)
+        self.estimated = chunk.estimated
+        self.beyond += chunk.beyond
+        self.may_overrun |= chunk.closed
+        self.summary = chunk.summary or self.summary
+        self.prompt_tokens = chunk.prompt_tokens or self.prompt_tokens
+        if chunk:
+            yield Tokens(self.number, chunk)
+        elif chunk.text:
+            yield PathText(self.number, chunk.text)
+        if chunk.finish == "length":
+            self.truncated = True
+            yield PathTruncated(self.number)
+        if chunk.unread and not self._is_end_token_only(chunk):
+            yield Tokens(self.number, unread=chunk.unread)
+            if chunk.tail is not None and self.signals:
+                yield PathConfidence(self.number, chunk.tail)
+
+    def _is_end_token_only(self, chunk: Chunk) -> bool:
+        """Nothing but an end token without signals is a path without windows, like an empty one."""
+        if not self.signals or self._tokens or self.summary is not None or chunk.finish is None:
+            return False
+        self.summary = Summary(chunk.unread, 0.0, 0.0, mean_peak=0.0, mean_conf=0.0, signals=np.empty((0, 2)))
+        return True
+
 
 CLOSE_SECONDS: Final = 15.0
 """How long streams may take to close before they are abandoned."""

@@ -3,21 +3,149 @@
 from __future__ import annotations
 
 import dataclasses
+import heapq
 import time
+from bisect import bisect_left
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from math import isnan
-from typing import Any
+from typing import Any, NamedTuple
 
-from sureenough.core.events import Regrouped
+from sureenough.core.events import Action, Cancel, Classify, Ended, Expired, Fate, Regrouped, Start, Summary, Tokens
 from sureenough.core.options import RunOptions, choose_window
 from sureenough.core.outcome import Outcome
 from sureenough.core.session import Session
 from sureenough.core.strategy import Strategy
 from sureenough.core.weights import NO_CERTAINTY
-from sureenough.drivers.fast_replay import fast_replay
-from sureenough.errors import UsageError
+from sureenough.errors import ProtocolError, UsageError
 from sureenough.pools import RecordedPath, SummarisedPath, scan_together
 from sureenough.spec import render
+
+
+class _RunningPath(NamedTuple):
+    """It grows in every tick after `start`, until its end."""
+
+    start: int
+    tokens: int  # until its end
+    end: Ended
+
+    def tokens_after(self, tick: int) -> int:
+        """Its tokens once that tick has passed."""
+        return max(0, min(self.tokens, tick - self.start))
+
+
+def fast_replay(paths: Sequence[RecordedPath | SummarisedPath], session: Session, expired: Callable[[], bool]) -> int:
+    """Run the session to its end; returns the number of ticks in which a token grew."""
+    return _FastReplay(paths, session).run(expired)
+
+
+class _FastReplay:
+    def __init__(self, paths: Sequence[RecordedPath | SummarisedPath], session: Session) -> None:
+        self.paths, self.session = paths, session
+        self.reads, self.prunes = session.strategy.reads_confidence, session.strategy.prunes
+        self.window = session.options.window or 1
+        self.max_tokens = session.options.max_tokens
+        self.running: dict[int, _RunningPath] = {}
+        self.reported: dict[int, int] = {}  # tokens of running paths that the session knows of, if there is a cap
+        self.ends: list[tuple[int, int]] = []  # heap of (tick, path)
+        self.tick, self.turn = 0, -1  # in this tick, paths up to this number have grown
+        self.tick_counts = True  # something grew in this tick
+        self.idle_ticks = 0  # ticks in which nothing grew
+        self.ended_tokens = 0  # tokens of paths that ended
+
+    def run(self, expired: Callable[[], bool]) -> int:
+        session = self.session
+        self.carry_out(session.begin())
+        while not session.done:
+            if expired():
+                self.carry_out(session.receive(Expired()))
+            elif self.max_tokens is None or not self.reach_cap(self.max_tokens):
+                self.next_end()
+        return self.tick - self.idle_ticks - (not self.tick_counts)
+
+    def next_end(self) -> None:
+        """Go to the next end of a path and report it."""
+        tick, number = heapq.heappop(self.ends)
+        self.go_to(tick, number)
+        _, tokens, end = self.running.pop(number)
+        self.ended_tokens += tokens
+        # An empty path grows nothing; whether its tick counts depends on the paths before it.
+        if tokens or any(path.tokens for n, path in self.running.items() if n < number):
+            self.tick_counts = True
+        self.carry_out(self.session.receive(end))
+
+    def go_to(self, tick: int, turn: int) -> None:
+        if tick > self.tick:
+            if not self.tick_counts and not any(
+                path.tokens and path.start < self.tick for path in self.running.values()
+            ):
+                self.idle_ticks += 1
+            self.tick_counts = False
+        self.tick, self.turn = tick, turn
+
+    def carry_out(self, actions: list[Action]) -> None:
+        for action in actions:
+            if isinstance(action, Start):
+                path = self.running[action.path] = self.start(action)
+                heapq.heappush(self.ends, (self.tick + (path.tokens or 1), action.path))
+            elif isinstance(action, Cancel) and action.path in self.running:
+                generated = self.generated(action.path, self.running.pop(action.path))
+                self.session.receive(Ended(action.path, action.fate, None, Summary(generated)))
+            elif isinstance(action, Classify):
+                raise ProtocolError(f"the class of the answer {action.answers[-1]!r} was not given")
+
+    def start(self, action: Start) -> _RunningPath:
+        """A path's whole future: the recording stands in for an engine that watches its own paths."""
+        number = action.path
+        path = self.paths[number]
+        if isinstance(path, SummarisedPath):
+            if self.prunes:
+                raise ProtocolError(f"path {number} has no signals, and {self.session.strategy.name} prunes by them")
+            return _RunningPath(self.tick, path.tokens, Ended(number, Fate.KEPT, path.answer, path.summary))
+        if not self.reads:
+            return self.kept(number, Summary(path.tokens))
+        closed = action.gate.first_closed(path.windows(self.window)) if self.prunes and not action.warmup else None
+        if closed is not None:
+            summary = Summary(closed.tokens, tier=closed.tier)
+            return _RunningPath(self.tick, closed.tokens, Ended(number, Fate.PRUNED, None, summary))
+        return self.kept(number, path.summary(self.window))
+
+    def kept(self, number: int, summary: Summary) -> _RunningPath:
+        return _RunningPath(self.tick, summary.tokens, Ended(number, Fate.KEPT, self.paths[number].answer, summary))
+
+    def generated(self, number: int, path: _RunningPath) -> int:
+        """Its tokens at this moment: in this tick, only paths up to `turn` have grown."""
+        return path.tokens_after(self.tick if number <= self.turn else self.tick - 1)
+
+    # -- the cap on tokens
+
+    def reach_cap(self, cap: int) -> bool:
+        """Report all growth up to just before the next end, or up to the token that reaches the cap."""
+        tick, number = self.ends[0]
+        growing = self.running.items()
+        total = self.ended_tokens + sum(path.tokens_after(tick if n < number else tick - 1) for n, path in growing)
+        if total < cap:
+            self.go_to(tick, number - 1)
+            self.report(sorted(self.running))
+            return False
+        tick = bisect_left(range(tick + 1), cap, lo=self.tick, key=self.total_after)
+        missing = cap - self.total_after(tick - 1)
+        growers = sorted(n for n, path in growing if path.tokens_after(tick) > path.tokens_after(tick - 1))
+        self.go_to(tick, growers[missing - 1])
+        self.tick_counts = True
+        self.report([*(n for n in sorted(self.running) if n != self.turn), self.turn])
+        return True
+
+    def total_after(self, tick: int) -> int:
+        return self.ended_tokens + sum(path.tokens_after(tick) for path in self.running.values())
+
+    def report(self, numbers: list[int]) -> None:
+        for number in numbers:
+            generated = self.generated(number, self.running[number])
+            new = generated - self.reported.get(number, 0)
+            if new > 0:
+                self.reported[number] = generated
+                self.carry_out(self.session.receive(Tokens(number, unread=new)))
+
 
 ReplayDriver = Callable[[Sequence[Any], Session, Callable[[], bool]], int]
 """Runs paths, recorded or summarised; `lockstep` needs the signals of recorded ones."""
