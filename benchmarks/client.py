@@ -110,7 +110,7 @@ def measure(paths: int, parallel: int, tokens: int, per_chunk: int) -> tuple[Out
 
 async def cancel(engine: OpenAI, paths: int) -> None:
     """Print the time from the cancel of a run to its outcome, when every connection is closed."""
-    run = asyncio.create_task(se.aask("?", engine, "sc", paths=paths, parallel=paths, planned=False))
+    run = asyncio.create_task(se.aask("?", engine, "sc", paths=paths, parallel=paths, hurry=None))
     await asyncio.sleep(5)
     cpu, wall = time.process_time(), time.perf_counter()
     run.cancel()

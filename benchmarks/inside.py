@@ -65,9 +65,7 @@ def run_long(options: argparse.Namespace) -> None:
     )
     for turn in range(options.turns + 1):
         before, start = cpu_seconds(options.pid), time.perf_counter()
-        se.ask(
-            QUESTION, engine, "sc:weigh=learned", paths=options.paths, parallel=options.paths, window=64, planned=False
-        )
+        se.ask(QUESTION, engine, "sc:weigh=learned", paths=options.paths, parallel=options.paths, window=64, hurry=None)
         used, wall = cpu_seconds(options.pid)["api server"] - before["api server"], time.perf_counter() - start
         if turn:  # the first one loads what is loaded once
             per_path, per_step = used / options.paths * 1e3, used / options.tokens * 1e6

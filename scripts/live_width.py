@@ -20,7 +20,7 @@ WIDTHS: dict[str, dict[str, Any]] = {
     "hurry 0": {"hurry": 0.0},
     "hurry 0.25": {"hurry": 0.25},
     "hurry 1": {"hurry": 1.0},
-    "all at once": {"planned": False},
+    "all at once": {"hurry": None},
 }
 
 

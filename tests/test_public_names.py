@@ -44,7 +44,7 @@ def test_a_name_that_is_not_there() -> None:
 def test_the_run_options_have_one_spelling() -> None:
     for call in (se.replay, se.compare):
         named = inspect.signature(call).parameters
-        assert {"paths", "window", "parallel", "seed", "max_tokens", "count"} <= set(named)
+        assert {"paths", "window", "parallel", "seed", "max_tokens", "hurry"} <= set(named)
 
 
 @pytest.mark.parametrize("call", [se.ask, se.aask, se.replay])

@@ -47,7 +47,7 @@ def questions(options: argparse.Namespace) -> None:
     engine = OpenAI(
         options.url, options.model, max_path_tokens=options.max_path_tokens, extra={"seed": None}, **SAMPLING
     )
-    se.ask(INSTRUCTION, engine, "sc", paths=2, parallel=2, planned=False)  # the first request of a process is slow
+    se.ask(INSTRUCTION, engine, "sc", paths=2, parallel=2, hurry=None)  # the first request of a process is slow
     for stage in stages(options.strategies.split(",")):
         for number, line in enumerate(lines):
             for strategy, width in stage:
@@ -82,7 +82,7 @@ def question(
             parallel=options.paths,
             window=options.window,
             seed=number,
-            planned=width == PLANNED,
+            hurry=0.25 if width == PLANNED else None,
             deadline=options.deadline,
         )
     except se.SureEnoughError as error:

@@ -124,7 +124,7 @@ def engine_arguments(options: argparse.Namespace) -> dict[str, Any]:
 async def watched(engine: Any, paths: int, seed: int) -> se.Outcome:
     """One question with all its paths at once."""
     return await se.aask(
-        QUESTION, engine, STRATEGY, paths=paths, parallel=paths, window=64, seed=seed, planned=False, gives_up=False
+        QUESTION, engine, STRATEGY, paths=paths, parallel=paths, window=64, seed=seed, hurry=None, gives_up=False
     )
 
 

@@ -13,7 +13,7 @@ from sureenough import reasoner
 from sureenough.answers import Judge, for_question, resolve_kind
 from sureenough.answers.kinds import Extract, FunctionJudge
 from sureenough.core.learning import LearnerState
-from sureenough.core.options import LIVE_DEFAULTS, Count, RunOptions, with_implied
+from sureenough.core.options import LIVE_DEFAULTS, RunOptions
 from sureenough.core.outcome import Outcome
 from sureenough.core.session import Session
 from sureenough.core.strategy import Strategy
@@ -47,10 +47,7 @@ class RunKeywords(TypedDict, total=False):
     seed: int
     max_tokens: int | None
     deadline: float | None
-    count: Count
-    planned: bool
-    hurry: float
-    min_parallel: int
+    hurry: float | None
 
 
 class AskKeywords(RunKeywords, total=False):
@@ -90,7 +87,7 @@ def _run_options(defaults: RunOptions, options: Mapping[str, Any], *others: str)
     unknown = next((name for name in options if name not in known), None)
     if unknown is not None:
         raise UsageError(f"unknown option {unknown!r}; known: {', '.join(known)}")
-    return replace(defaults, **with_implied(options))
+    return replace(defaults, **options)
 
 
 @_show_run_options(RunOptions())

@@ -140,7 +140,7 @@ def test_csv_and_json_hold_what_the_rows_hold(table: se.Comparison) -> None:
 
 
 def test_a_table_says_what_it_was_made_with() -> None:
-    made = {"max_tokens": 900, "equal": "string", "count": "finish", "planned": True, "parallel": 8}
+    made = {"max_tokens": 900, "equal": "string", "hurry": 0.5, "parallel": 8}
     result = se.compare(BUILTIN_POOL, ["sure"], paths=200, **made)  # type: ignore[arg-type]
     assert made.items() <= json_table([result])["pools"][0].items()
     (line,) = csv.DictReader(io.StringIO(csv_table([result])))
@@ -162,7 +162,7 @@ def test_csv_cells_cannot_start_formulas(table: se.Comparison) -> None:
         ({"paths": 15}, "ddc warms up with 16 paths, the budget is 15"),
         ({"window": 0}, "window is 0"),
         ({"seed": -1}, "seed is -1"),
-        ({"count": "size"}, "count is 'size'"),
+        ({"hurry": -1}, "hurry is -1"),
     ],
 )
 def test_what_cannot_be(change: dict[str, int], says: str) -> None:

@@ -124,9 +124,9 @@ def test_servers_are_plain_values() -> None:
 
 
 def test_every_option_of_a_run_and_of_the_replay_is_a_key(tmp_path: Path) -> None:
-    text = 'max_tokens = 9\ndeadline = 1.5\ncount = "finish"\nplanned = true\nseed = 3\njobs = 2\n'
+    text = "max_tokens = 9\ndeadline = 1.5\nhurry = 1.5\nseed = 3\njobs = 2\n"
     plan = read_plan(written(tmp_path, text + "skip-damaged = true\n"), {})
-    assert plan.options == RunOptions(parallel=16, max_tokens=9, deadline=1.5, count="finish", planned=True, seed=3)
+    assert plan.options == RunOptions(parallel=16, max_tokens=9, deadline=1.5, hurry=1.5, seed=3)
     assert plan.settings == ReplaySettings(jobs=2, skip_damaged=True)
 
 
@@ -136,7 +136,7 @@ def test_every_option_of_a_run_and_of_the_replay_is_a_key(tmp_path: Path) -> Non
         ("seed = -5", "seed is -5"),
         ("repeats = 0", "repeats is 0"),
         ("jobs = 0", "jobs is 0"),
-        ("count = 'size'", "Invalid enum value 'size'"),
+        ("hurry = 'size'", "Expected `float | null`, got `str`"),
         ("live_repeats = 0", "live_repeats is 0"),
         ("deadline = -1", "deadline is -1"),
     ],

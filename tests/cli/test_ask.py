@@ -88,21 +88,14 @@ def test_plain_lines_in_a_pipe(url: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("flags", "planned", "hurry"),
-    [
-        ([], True, 0.25),
-        (["--hurry", "1"], True, 1.0),
-        (["--all-at-once"], False, None),
-        (["--no-planned"], False, None),
-    ],
+    ("flags", "hurry"),
+    [([], 0.25), (["--hurry", "1"], 1.0), (["--hurry", "inf"], None)],
 )
-def test_sure_and_planned_width_are_the_defaults(
-    url: str, flags: list[str], planned: bool, hurry: float | None
-) -> None:
+def test_sure_and_planned_width_are_the_defaults(url: str, flags: list[str], hurry: float | None) -> None:
     result = json.loads(ask("?", "--url", url, "--model", "tiny", "--json", *flags).stdout)
     assert (result["strategy"], result["answer"]) == ("sure", "7")
-    assert (result["planned"], result["hurry"], result["window"], result["window_paths"]) == (planned, hurry, 16, 3)
-    assert (result["started"] < 16) is planned
+    assert (result["hurry"], result["window"], result["window_paths"]) == (hurry, 16, 3)
+    assert (result["started"] < 16) is (hurry is not None)
     assert "discarded" in result["tokens"]
 
 

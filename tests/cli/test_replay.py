@@ -159,7 +159,7 @@ def test_bad_pools(bad: Path, file: str, says: str) -> None:
         ),
         (["-s", "ddc:tau=high"], "tau is a number"),
         (["-s", " "], "at least one"),
-        (["--count", "size"], "--count is 'size'"),
+        (["--hurry", "-1"], "--hurry is -1.0"),
         (["--json", "--csv"], "give --json or --csv, not both"),
         (["--colour"], "No such option"),
     ],

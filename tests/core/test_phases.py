@@ -20,7 +20,7 @@ from tests.core.making import ddc, ended, grew, session
 
 def grouped(strategy: Strategy | None = None, **sizes: int) -> Session:
     """A session whose driver has promised to answer `Classify`."""
-    run = Session(strategy or STRATEGIES["ac"], RunOptions(**({"paths": 8, "window": 2} | sizes)))  # type: ignore[arg-type]
+    run = Session(strategy or STRATEGIES["ac"], RunOptions(**({"paths": 8, "window": 2} | sizes)))
     run.receive(Regrouped({}))
     run.begin()
     return run

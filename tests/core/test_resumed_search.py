@@ -107,7 +107,7 @@ def run(strategy: Strategy, options: RunOptions, recorded: Sequence[Event] = ())
 )
 def test_an_interrupted_run_goes_on_from_its_events(method: SearchMethod, voting: str, sizes: dict[str, int]) -> None:
     strategy = replace(STRATEGIES[voting], search=method)
-    options = RunOptions(paths=4, window=2, **sizes)  # type: ignore[arg-type]
+    options = RunOptions(paths=4, window=2, **sizes)
     history, outcome = run(strategy, options)
     events = pickle.dumps([event for event, _ in history])
     for interrupted in range(0, len(history), 7):  # between rounds, within rounds, within branches

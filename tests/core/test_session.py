@@ -120,15 +120,6 @@ def test_counting_stops_at_the_path_that_settles_and_discards_the_rest() -> None
     assert (out.tokens.kept, out.tokens.discarded) == (30, 30)
 
 
-def test_counting_in_order_of_finish_is_an_option_that_the_outcome_announces() -> None:
-    run = session(paths=6, parallel=6, count="finish")
-    for path in (5, 4, 3):
-        assert run.receive(ended(path)) == []
-    assert run.receive(ended(2))[-1] == Stop("a", "settled")
-    assert run.outcome().count == "finish"
-    assert any("finished" in note for note in run.outcome().notes)
-
-
 def test_seeds_are_told_apart_and_repeat() -> None:
     seeds = {path_seed(run, path) for run in range(20) for path in range(200)}
     assert len(seeds) == 4000
@@ -215,7 +206,6 @@ def test_a_broken_driver_is_told(bug: Callable[[Session], Any], says: str) -> No
         ({"parallel": 0}, "parallel is 0"),
         ({"parallel": True}, "parallel is True"),
         ({"max_tokens": 0}, "max_tokens is 0"),
-        ({"count": "length"}, "count is 'length'"),
         ({"paths": 15}, "ask for ddc:warmup=7"),
     ],
 )

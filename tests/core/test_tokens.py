@@ -197,13 +197,6 @@ def test_regrouping_after_the_end_changes_nothing() -> None:
     assert run.outcome() == before
 
 
-def test_a_cap_in_the_warm_up_counts_what_has_finished_where_that_is_the_order() -> None:
-    run = session(ddc(3), window=2, parallel=3, max_tokens=5, count="finish")
-    run.receive(grew(2, 9, 9))
-    run.receive(ended(2, "b"))
-    assert run.receive(grew(1, 5, 5, 5))[-1] == Stop("b", "max_tokens")
-
-
 def test_tokens_without_signals_need_a_summary() -> None:
     for warm in (0, 1):
         run = session(ddc(1), paths=3, window=2)

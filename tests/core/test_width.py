@@ -15,7 +15,7 @@ class Running:
     """A session, and how many of its paths run."""
 
     def __init__(self, strategy: str, **options: object) -> None:
-        values = {"paths": 64, "window": 16, "parallel": 64, "planned": True} | options
+        values = {"paths": 64, "window": 16, "parallel": 64, "hurry": 0.25} | options
         self.session = Session(resolve(strategy), RunOptions(**values))  # type: ignore[arg-type]
         self.running: set[int] = set()
         self.requests = 0
@@ -70,14 +70,6 @@ def test_paths_that_ended_out_of_turn_count_as_ended() -> None:
     assert [run.end(path) for path in (1, 2, 3, 4, 5)] == [8, 8, 8, 8, 10]
 
 
-def test_paths_that_cost_no_extra_time_run_whatever_the_need() -> None:
-    run = Running("ac", hurry=0.0, min_parallel=12)
-    assert run.begin() == 12
-    assert [run.end(path) for path in (0, 1, 2)] == [12, 12, 12]
-    assert Running("ac", min_parallel=12, parallel=5).begin() == 5
-    assert Running("ac", min_parallel=2).begin() == 8
-
-
 def test_votes_that_wait_for_a_class_hold_their_places() -> None:
     """They may settle the vote: what would be started in their place would be thrown away."""
     run = Running("ac", hurry=0.0)
@@ -89,12 +81,16 @@ def test_votes_that_wait_for_a_class_hold_their_places() -> None:
 
 
 def test_width_is_planned_by_default_in_live_runs_only() -> None:
-    assert LIVE_DEFAULTS.planned
     assert LIVE_DEFAULTS.hurry == 0.25
-    assert not RunOptions().planned
+    assert RunOptions().hurry is None
 
 
-@pytest.mark.parametrize("hurry", [-1, float("nan"), float("inf"), True, "1"])
+def test_an_infinite_hurry_is_none() -> None:
+    assert RunOptions(hurry=float("inf")) == RunOptions()
+    assert Running("ac", hurry=None).begin() == Running("ac", hurry=float("inf")).begin() == 64
+
+
+@pytest.mark.parametrize("hurry", [-1, float("nan"), 1e9, True, "1"])
 def test_hurry_is_a_number_of_at_least_0(hurry: object) -> None:
     with pytest.raises(UsageError, match="at least 0"):
         RunOptions(hurry=hurry)  # type: ignore[arg-type]

@@ -72,8 +72,8 @@ def test_it_is_the_same_at_any_width_and_decides_as_if_it_had_been_given(strateg
     warmup = resolve(strategy).warmup
     window = choose_window(LENGTHS[: warmup or 3])
     given, _ = play(strategy, 1, seed, window=window)
-    for parallel, planned in ((1, False), (4, False), (20, False), (6, True)):
-        out, session = play(strategy, parallel, seed, planned=planned)
+    for parallel, hurry in ((1, None), (4, None), (20, None), (6, 0.25)):
+        out, session = play(strategy, parallel, seed, hurry=hurry)
         assert (out.window, out.window_paths, session.options.window) == (window, warmup or 3, window)
         assert (out.answer, out.reason, out.counted) == (given.answer, given.reason, given.counted)
         assert out.votes == pytest.approx(given.votes, abs=0)

@@ -53,7 +53,7 @@ def live_judge(
 def go(
     engine: Engine, strategy: str | Strategy = "sc", *, paths: int = 8, parallel: int = 4, window: int = 4, **more: Any
 ) -> Outcome:
-    names = ("max_tokens", "count", "planned", "hurry", "deadline")
+    names = ("max_tokens", "hurry", "deadline")
     options = {name: more.pop(name) for name in names if name in more}
     session = Session(resolve(strategy), RunOptions(paths=paths, window=window, parallel=parallel, **options))
     judge = live_judge(more.pop("extract", extract), more.pop("group", None))

@@ -67,7 +67,7 @@ def test_14_12_no_delay_of_engine_or_grouping_changes_a_decision(strategy: str, 
         (draw.choice([*MEANING, "1/2", "1/2", None]), draw.uniform(2.0, 12.0), draw.randint(1, 9)) for _ in range(14)
     ]
 
-    def decided(parallel: int, planned: bool, hurry: float = 0.25) -> tuple[Any, ...]:
+    def decided(parallel: int, hurry: float | None = None) -> tuple[Any, ...]:
         delays = random.Random(f"{parallel} {seed}")
 
         def play(n: int) -> Iterable[Step]:
@@ -79,14 +79,14 @@ def test_14_12_no_delay_of_engine_or_grouping_changes_a_decision(strategy: str, 
             time.sleep(delays.random() * 0.002)
             return by_meaning(known)
 
-        out = go(scripted(play), strategy, paths=14, parallel=parallel, planned=planned, hurry=hurry, group=slow)
+        out = go(scripted(play), strategy, paths=14, parallel=parallel, hurry=hurry, group=slow)
         return out.answer, out.votes, out.reason, out.counted, out.tokens.init, out.tokens.kept
 
-    alone = decided(1, False)
+    alone = decided(1)
     for parallel in (2, 6, 16):
-        assert decided(parallel, False) == alone
+        assert decided(parallel) == alone
     for hurry in (0.0, 0.25, 1.0, 10.0):
-        assert decided(6, True, hurry) == alone
+        assert decided(6, hurry) == alone
 
 
 @pytest.mark.parametrize("seconds", [0.0, 0.1])
@@ -98,7 +98,7 @@ def test_paths_that_end_together_are_not_replaced_before_their_votes_are_counted
         return by_meaning(known)
 
     engine = scripted(lambda n: [0.05, tokens(r"\boxed{42}", 58)])
-    out = go(engine, "sure", paths=64, parallel=16, window=16, planned=True, group=slow)
+    out = go(engine, "sure", paths=64, parallel=16, window=16, hurry=0.25, group=slow)
     assert (out.answer, out.counted, engine.started) == ("42", 3, 6)
     assert out.tokens.total == 6 * 58
 
@@ -206,7 +206,7 @@ def test_a_path_whose_request_was_held_back_leaves_no_unknown_tokens(monkeypatch
 
     engine = scripted(play)
     engine.stops_at_once = False  # what is generated after a cancel would be unknown
-    out = go(engine, "ac", paths=16, parallel=16, planned=True)
+    out = go(engine, "ac", paths=16, parallel=16, hurry=0.25)
     assert (out.answer, out.reason, engine.started) == ("7", "settled", 8)
     assert out.started > 8
     assert (out.tokens.total, out.tokens.overrun_known) == (8, True)

@@ -24,11 +24,11 @@ def made_paths(seed: int, n: int = 40) -> list[RecordedPath]:
 
 
 @pytest.mark.parametrize("spec", ["sc", "ac:weigh=learned", "esc", "sure", "sure:weigh=tail,beta=0.6", "cisc", "reasc"])
-@pytest.mark.parametrize("options", [{}, {"parallel": 8}, {"parallel": 8, "planned": True}, {"max_tokens": 300}])
+@pytest.mark.parametrize("options", [{}, {"parallel": 8}, {"parallel": 8, "hurry": 1}, {"max_tokens": 300}])
 def test_the_outcome_is_the_same_without_signals(spec: str, options: dict[str, int]) -> None:
     for seed in range(5):
         paths = made_paths(seed)
-        run = RunOptions(paths=40, window=16, **options)  # type: ignore[arg-type]
+        run = RunOptions(paths=40, window=16, **options)
         assert replay([path.summarised(16) for path in paths], parse(spec), run) == replay(paths, parse(spec), run)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import pytest
 from scipy.stats import beta as beta_distribution
@@ -114,19 +113,17 @@ def check(paths: list[RecordedPath], window: int, strategy: Strategy, delta: flo
 @pytest.mark.parametrize("seed", range(5))
 def test_any_width_planned_or_not_gives_the_same_answer(seed: int, parallel: int, hurry: float | None) -> None:
     paths = random_paths(seed)
-    width: dict[str, Any] = {} if hurry is None else {"planned": True, "hurry": hurry}
     alone = replay(paths, parse("sure"), RunOptions(paths=40, window=12))
-    wide = replay(paths, parse("sure"), RunOptions(paths=40, window=12, parallel=parallel, **width))
+    wide = replay(paths, parse("sure"), RunOptions(paths=40, window=12, parallel=parallel, hurry=hurry))
     assert (wide.answer, wide.votes, wide.reason) == (alone.answer, alone.votes, alone.reason)
 
 
 def test_more_hurry_spends_tokens_and_saves_steps(real_questions: list[Question]) -> None:
     """At hurry 0 only the need counts; from hurry 64 on, the first path that ends lets all run."""
     spent = []
-    widths: list[dict[str, Any]] = [*({"planned": True, "hurry": hurry} for hurry in (0.0, 0.25, 1.0, 64.0)), {}]
-    for options in widths:
+    for hurry in (0.0, 0.25, 1.0, 64.0, None):
         runs = [
-            replay(question.paths, parse("sure"), RunOptions(paths=64, window=64, parallel=64, **options))
+            replay(question.paths, parse("sure"), RunOptions(paths=64, window=64, parallel=64, hurry=hurry))
             for question in real_questions[:20]
         ]
         spent.append((sum(out.tokens.total for out in runs), sum(out.steps for out in runs)))
@@ -140,13 +137,13 @@ def test_more_hurry_spends_tokens_and_saves_steps(real_questions: list[Question]
 @pytest.mark.parametrize("name", ["ac", "esc", "ddc", "deepconf-low", "sure"])
 def test_planned_width_saves_tokens_and_costs_steps(name: str, real_questions: list[Question]) -> None:
     strategy = parse(name)
-    sums = {True: [0, 0], False: [0, 0]}
+    sums: dict[float | None, list[int]] = {0.25: [0, 0], None: [0, 0]}
     for question in real_questions[:20]:
-        for planned, spent in sums.items():
-            out = replay(question.paths, strategy, RunOptions(paths=64, window=64, parallel=64, planned=planned))
+        for hurry, spent in sums.items():
+            out = replay(question.paths, strategy, RunOptions(paths=64, window=64, parallel=64, hurry=hurry))
             spent[0] += out.tokens.total
             spent[1] += out.steps
-    assert sums[True][0] <= sums[False][0]
-    assert sums[True][1] > sums[False][1]
+    assert sums[0.25][0] <= sums[None][0]
+    assert sums[0.25][1] > sums[None][1]
     if name in ("ac", "esc", "sure"):  # the others settle after their warm-up or not at all on these questions
-        assert sums[True][0] < 0.9 * sums[False][0]
+        assert sums[0.25][0] < 0.9 * sums[None][0]

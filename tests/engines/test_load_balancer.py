@@ -233,7 +233,7 @@ def test_a_server_whose_paths_break_off_at_once_does_not_get_all_further_paths()
         yield EngineError("broke off in the middle of a path")
 
     breaking, well = Fake(script), answering(0.01)
-    session = Session(parse("sc"), RunOptions(paths=16, window=4, parallel=4, planned=False))
+    session = Session(parse("sc"), RunOptions(paths=16, window=4, parallel=4))
     outcome = asyncio.run(asyncio.wait_for(run(PROMPT, LoadBalancer([breaking, well]), session, judge=Math()), 30))
     assert breaking.started <= 4
     assert outcome.votes["7"] >= 12
@@ -257,7 +257,7 @@ def test_a_server_that_wants_a_pause_does_not_hold_up_the_paths_that_another_can
         busy = Manner(status=429, headers={"Retry-After": "60"})
         async with serving(busy) as one, serving(Manner(tokens=9, answer="7")) as other:
             balancer = LoadBalancer([OpenAI(url, "tiny") for url in (one.url, other.url)])
-            session = Session(parse("sc"), RunOptions(paths=8, window=4, parallel=4, planned=False))
+            session = Session(parse("sc"), RunOptions(paths=8, window=4, parallel=4))
             outcome = await run(PROMPT, balancer, session, judge=Math())
             assert (outcome.votes, outcome.failed) == ({"7": 8.0}, 0)
             assert len(one.requests) == balancer.loads[0].started <= 4

@@ -155,7 +155,7 @@ def test_cancelled_paths_without_signals_are_counted_no_lower_than_by_the_server
     """Without a limit, the vote is settled while other paths run."""
     before, strategy = made(), "sc" if limit else "ac"
     long = engine(max_path_tokens=1800, extra={"top_k": 20, "ignore_eos": bool(limit)})
-    out = bounded(se.aask(PROMPT, long, strategy, paths=24, parallel=12, extract=lambda _: "7", planned=False, **limit))
+    out = bounded(se.aask(PROMPT, long, strategy, paths=24, parallel=12, extract=lambda _: "7", hurry=None, **limit))
     assert out.tokens.total >= made() - before  # its own counters lack the last tokens of paths that it aborted
     if "max_tokens" in limit:  # in the other cases, some paths may not have begun
         assert out.tokens.overrun_known
@@ -371,6 +371,6 @@ def test_paths_of_one_question_read_its_prompt_once(strategy: str) -> None:
     The prompt is read in one piece: vLLM for CPUs fails if it discards a token that it sampled with a seed.
     """
     question = "Compute 12 + 30. " + "Write every step on a line of its own. " * 3
-    out = bounded(se.aask(question, engine(), strategy, paths=16, parallel=16, window=16, planned=False, seed=7))
+    out = bounded(se.aask(question, engine(), strategy, paths=16, parallel=16, window=16, hurry=None, seed=7))
     assert 128 < out.tokens.prompt // 16 < 256
     assert out.tokens.cached >= 15 * (out.tokens.prompt // 16 - 128)

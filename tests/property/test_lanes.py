@@ -52,11 +52,8 @@ def runs(draw: st.DrawFn) -> tuple[list[RecordedPath], Strategy, dict[str, Any]]
     paths = draw(questions())
     sizes: dict[str, Any] = {"paths": len(paths), "window": draw(st.integers(1, 10))}
     sizes["parallel"] = draw(st.integers(1, len(paths) + 2))
-    sizes["count"] = draw(st.sampled_from(["start", "start", "finish"]))
     sizes["max_tokens"] = draw(st.one_of(st.none(), st.integers(1, 250)))
-    sizes["planned"] = draw(st.booleans())
-    sizes["hurry"] = draw(st.sampled_from([0.0, 0.25, 0.3, 1.0, 4.0]))
-    sizes["min_parallel"] = draw(st.sampled_from([1, 1, 3, 9]))
+    sizes["hurry"] = draw(st.sampled_from([None, None, None, 0.0, 0.25, 0.3, 1.0, 4.0]))
     sizes["deadline"] = draw(st.sampled_from([None, None, None, 0.0]))
     return paths, draw(strategies(len(paths))), sizes
 
@@ -92,7 +89,7 @@ def test_any_width_gives_the_sequential_answer(
     run: tuple[list[RecordedPath], Strategy, dict[str, Any]], parallel: int
 ) -> None:
     paths, strategy, sizes = run
-    sizes |= {"count": "start", "max_tokens": None, "deadline": None}
+    sizes |= {"max_tokens": None, "deadline": None}
 
     def decided(out: Outcome) -> tuple[object, ...]:
         return out.answer, out.reason, out.votes, out.measure, out.gate

@@ -121,7 +121,7 @@ def test_replicas_learn_together_outlive_one_of_them_and_drain(cluster: TestClus
 
         server.allowed = len(server.requests) + 3  # the others of this request never end
         with ThreadPoolExecutor(1) as thread:
-            last = thread.submit(endpoint.ask, "4 + 4?", strategy="sc", parallel=8, planned=False)
+            last = thread.submit(endpoint.ask, "4 + 4?", strategy="sc", parallel=8)
             until(lambda: server.running == 5, LONG, 0.02)
             endpoint.running.send_signal(signal.SIGTERM)
             reply = last.result(LONG)

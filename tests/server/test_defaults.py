@@ -25,13 +25,12 @@ def ask(url: str, model: str = "tiny@sure", **options: Any) -> dict[str, Any]:
 
 def test_width_is_planned_and_the_reply_says_what_was_discarded(served: str) -> None:
     consensus = ask(served)["sureenough"]
-    assert (consensus["planned"], consensus["hurry"], consensus["parallel"]) == (True, 0.25, 16)
+    assert (consensus["hurry"], consensus["parallel"]) == (0.25, 16)
     assert "discarded" in consensus["tokens"]
-    at_once = ask(served, planned=False)["sureenough"]
-    assert (at_once["planned"], at_once["hurry"]) == (False, None)
+    at_once = ask(served, hurry=1000)["sureenough"]
+    assert at_once["hurry"] == 1000
     assert at_once["started"] > consensus["started"]
     assert at_once["answer"] == consensus["answer"]
-    assert ask(served, hurry=1)["sureenough"]["hurry"] == 1
 
 
 def test_a_request_without_a_strategy_uses_the_default_one(served: str) -> None:
@@ -42,7 +41,6 @@ def test_a_request_without_a_strategy_uses_the_default_one(served: str) -> None:
 def test_the_form_and_the_schema_have_hurry(served: str) -> None:
     fields = {field["name"]: field for field in httpx.get(f"{served}/api/options").json()["options"]}
     assert (fields["hurry"]["default"], fields["hurry"]["minimum"], fields["hurry"]["fractional"]) == (0.25, 0, True)
-    assert (fields["planned"]["default"], fields["planned"]["flag"]) == (True, True)
     assert '"hurry"' in httpx.get(f"{served}/openapi.json").text
 
 
@@ -79,8 +77,8 @@ def test_a_server_has_one_window_per_model() -> None:
 
 
 def test_a_server_may_run_all_at_once_and_a_request_may_still_plan() -> None:
-    with an_upstream(Manner()) as (upstream, _), ours(settings(upstream, planned=False, window=4)) as (url, _):
-        assert not ask(url)["sureenough"]["planned"]
+    with an_upstream(Manner()) as (upstream, _), ours(settings(upstream, hurry=None, window=4)) as (url, _):
+        assert ask(url)["sureenough"]["hurry"] is None
         assert ask(url, hurry=0.5)["sureenough"]["hurry"] == 0.5
 
 

@@ -30,7 +30,7 @@ def ask(url: str, model: str = "tiny@sc") -> httpx.Response:
 def test_paths_are_shared_and_counted_and_a_dead_server_costs_no_request() -> None:
     with an_upstream(Manner()) as (one, listening), an_upstream(Manner()) as (other, _):
         settings = ServerSettings(
-            upstream=one.url, more_upstreams=(other.url,), upstream_key=KEY, window=4, retries=0, planned=False
+            upstream=one.url, more_upstreams=(other.url,), upstream_key=KEY, window=4, retries=0, hurry=None
         )
         with ours(settings) as (url, state):
             assert ask(url).json()["sureenough"]["started"] == 8

@@ -18,7 +18,7 @@ from sureenough.bench.score import Row
 from sureenough.bench.settings import DEFAULT_REPEATS, ReplaySettings
 from sureenough.bench.source import Source
 from sureenough.bench.strategy_lists import fitting_pool
-from sureenough.core.options import Count, RunOptions, with_implied
+from sureenough.core.options import RunOptions
 from sureenough.core.strategy import Strategy
 from sureenough.errors import UsageError
 from sureenough.pools import Pool
@@ -61,10 +61,7 @@ def compare(
     repeats: int = DEFAULT_REPEATS,
     seed: int = 0,
     max_tokens: int | None = None,
-    count: Count = "start",
-    planned: bool | None = None,
     hurry: float | None = None,
-    min_parallel: int | None = None,
     equal: Equal = "meaning",
     kind: Kind | None = None,
     skip_damaged: bool = False,
@@ -85,10 +82,8 @@ def compare(
         repeats: the number of orders.
         seed: of the orders and of the bootstrap.
         max_tokens: cap on the tokens of a question.
-        count: the order in which votes are counted.
-        planned: run no more paths at once than the vote may still need; on if `hurry` or `min_parallel` is given.
-        hurry: with planned width, paths that may run at once per path that has ended; 0.25 by default.
-        min_parallel: with planned width, paths that run at once even if fewer are needed; 1 by default.
+        hurry: paths that may run at once per path that has ended, if that is more than twice what the vote may still
+            need; by default as many run as `parallel` allows.
         kind: kind of answer of questions that have none of their own, such as "number:rel=1e-3", or a judge; by default
             what the pool says. Answers are extracted again if the pool has the texts.
         equal: whether answers are one candidate by their "meaning" or by their "string", as other tools vote.
@@ -100,11 +95,7 @@ def compare(
         repeats=repeats, equal=equal, kind=kind,
         skip_damaged=skip_damaged or (isinstance(pool, Pool) and pool.skip_damaged), jobs=jobs,
     )  # fmt: skip
-    given = {"planned": planned, "hurry": hurry, "min_parallel": min_parallel}
-    options = RunOptions(
-        paths=paths, window=window, parallel=parallel, seed=seed, max_tokens=max_tokens, count=count,
-        **with_implied({name: value for name, value in given.items() if value is not None}),
-    )  # fmt: skip
+    options = RunOptions(paths=paths, window=window, parallel=parallel, seed=seed, max_tokens=max_tokens, hurry=hurry)
     named = [strategies] if isinstance(strategies, str | Strategy) else strategies
     if named is not None and not named:
         raise UsageError("name at least one strategy to compare")

@@ -148,7 +148,7 @@ def _live_costs(work: PreparedPlan, pool: Path) -> tuple[float, float]:
     """Tokens and paths per live run, the mean of all strategies, from a replay."""
     options = work.plan.options
     rows = compare(pool, list(work.strategies), paths=options.paths, window=options.window, parallel=options.parallel,
-                   planned=options.planned, hurry=options.hurry, seed=options.seed, repeats=1).rows  # fmt: skip
+                   hurry=options.hurry, seed=options.seed, repeats=1).rows  # fmt: skip
     return sum(row.tokens for row in rows) / len(rows), sum(row.width for row in rows) / len(rows)
 
 

@@ -65,7 +65,7 @@ class PreparedPlan:
     def inputs(self, sources: Sequence[Source], runs: Sequence[LiveRun], progress: Progress, command: str) -> Inputs:
         """What the experiment reads; a deadline is for live runs only."""
         plan = self.plan
-        options = replace(plan.options, parallel=plan.replay_parallel, planned=plan.replay_planned, deadline=None)
+        options = replace(plan.options, parallel=plan.replay_parallel, hurry=plan.replay_hurry, deadline=None)
         settings, specs = plan.settings, plan.specs()
         return Inputs(sources, options, settings, specs, plan.sweep, None, runs, progress, command)
 
@@ -87,8 +87,8 @@ class PreparedPlan:
         repeats = "repeat" if plan.live_repeats == 1 else "repeats"
         terms["live"] = f"{plan.live_repeats} {repeats}, {options.parallel} paths at once" if self.live else None
         changed = changed_settings(options, settings)
-        if not plan.replay_planned:
-            changed.pop("planned", None)  # what live runs do is part of their own terms
+        if plan.replay_hurry is None:
+            changed.pop("hurry", None)  # what live runs do is part of their own terms
         return terms | {name: value for name, value in changed.items() if name not in terms and name != "parallel"}
 
 

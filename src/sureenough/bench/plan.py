@@ -15,7 +15,7 @@ from typing import Any, Final
 import msgspec
 
 from sureenough.bench.settings import ReplaySettings
-from sureenough.core.options import LIVE_DEFAULTS, RunOptions, check_count, with_implied
+from sureenough.core.options import LIVE_DEFAULTS, RunOptions, check_count
 from sureenough.errors import UsageError
 from sureenough.spec import options, parse, render
 
@@ -67,7 +67,7 @@ class BenchPlan:
     sweep: tuple[float, ...] | None = None  # the values of the experiment's own sweep
     options: RunOptions = field(default_factory=lambda: replace(LIVE_DEFAULTS, paths=None))
     replay_parallel: int = 1  # `parallel` is for live engines
-    replay_planned: bool = False  # live engines run planned by default, recorded paths only if the plan says so
+    replay_hurry: float | None = None  # live engines have one by default, recorded paths only if the plan says so
     settings: ReplaySettings = field(default_factory=ReplaySettings)
     live: bool = False  # also run every strategy on a live engine
     live_repeats: int = 1
@@ -156,10 +156,10 @@ def _plan(table: dict[str, Any], limit: int | None, where: str, *, override: boo
     own = _own_keys()
     _refuse_unknown(table, plan_keys(), where)
     nested = {name: value for name, value in table.items() if name in own}
-    given = with_implied(_only(table, RunOptions.fields()))
-    run_options = {"parallel": LIVE_DEFAULTS.parallel, "planned": LIVE_DEFAULTS.planned} | given
+    given = _only(table, RunOptions.fields())
+    run_options = {"parallel": LIVE_DEFAULTS.parallel, "hurry": LIVE_DEFAULTS.hurry} | given
     nested |= {"options": run_options, "settings": _only(table, ReplaySettings.fields())}
-    nested["replay_planned"] = given.get("planned", False)
+    nested["replay_hurry"] = given.get("hurry")
     try:
         return msgspec.convert(nested, BenchPlan, strict=True)
     except msgspec.ValidationError as error:
@@ -174,7 +174,7 @@ def plan_keys() -> list[str]:
 
 
 def _own_keys() -> list[str]:
-    return [name for name in _names(BenchPlan) if name not in ("options", "settings", "replay_planned")]
+    return [name for name in _names(BenchPlan) if name not in ("options", "settings", "replay_hurry")]
 
 
 def _dataset(one: Any, limit: int | None, where: str, *, override: bool) -> Any:

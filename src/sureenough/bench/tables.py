@@ -82,10 +82,8 @@ def headline(result: Comparison) -> str:
     """What was compared, in one line."""
     first, options = result.rows[0], result.options
     width = "one path at a time" if options.parallel == 1 else f"{options.parallel} paths at once"
-    if options.planned:
+    if options.hurry is not None:
         width += f" at most, planned with hurry {options.hurry:g}"
-    if options.count == "finish":
-        width += ", votes counted as paths finish"
     pool = "built-in pool" if result.pool == str(BUILTIN_POOL) else result.pool
     if options.max_tokens is not None:
         width += f", at most {options.max_tokens:,} tokens per question"

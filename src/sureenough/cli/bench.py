@@ -46,11 +46,11 @@ SAMPLING: Final = ("temperature", "top_p", "max_path_tokens", "completions", "fi
     server=engine_options(leave_out=("url", "metrics", "context", "threads")),
     run=run_options(
         None,
-        only=("paths", "window", "parallel", "seed", "planned", "hurry", "min_parallel"),
+        only=("paths", "window", "parallel", "seed", "hurry"),
         notes={
             "paths": "512 are recorded by default",
             "parallel": "per server, 16 by default",
-            "planned": "the default of live runs, not of recorded paths",
+            "hurry": "0.25 by default in live runs",
         },
     ),
 )

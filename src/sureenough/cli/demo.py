@@ -120,7 +120,7 @@ def _ask(problem: GeneratedProblem, seed: int, quiet: bool) -> LiveAnswer:
     with display(quiet, plain=False) as readers:
         log = RunLogWriter({}, *readers)
         out = ask(problem.question, engine, STRATEGY, paths=PATHS, parallel=PARALLEL, seed=seed,
-                  planned=False, deadline=DEADLINE, observers=[log])  # fmt: skip
+                  hurry=None, deadline=DEADLINE, observers=[log])  # fmt: skip
     return LiveAnswer(problem, out, log.view.summary.get("full_budget_tokens"), time.monotonic() - started)
 
 

@@ -6,16 +6,15 @@ import inspect
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial, wraps
-from typing import Annotated, Any, Final, Literal, NamedTuple, get_origin, get_type_hints
+from typing import Annotated, Any, Final, NamedTuple, get_type_hints
 
 import typer
 
-from sureenough.core.options import WIDTH_OPTIONS, RunOptions, with_implied
+from sureenough.core.options import RunOptions
 from sureenough.strategies import COMPARED
 
-ALIASES: Final = {"paths": ["-n"], "planned": [" /--all-at-once"]}
-IMPLIED: Final = ("planned", *WIDTH_OPTIONS)
-"""If width is not planned by default, a verb must know whether these were given."""
+ALIASES: Final = {"paths": ["-n"]}
+NOTES: Final = {"hurry": "inf is without it"}
 STRATEGY_HELP: Final = "A strategy (`sureenough strategies` lists them), with options as in ddc:tau=0.99."
 STRATEGIES_HELP: Final = (
     f"{STRATEGY_HELP[:-1]}; repeat it, or give several in quotes. By default: {', '.join(COMPARED)}."
@@ -94,19 +93,17 @@ def run_options(
     for name, field in RunOptions.fields().items():
         if only and name not in only:
             continue
-        kind = str if get_origin(hints[name]) is Literal else hints[name]
-        flag = "--" + name.replace("_", "-")
-        names = [f"{flag}/--no-{flag[2:]}"] if kind is bool else [flag]
-        help = "; ".join([field.metadata["help"], *([notes[name]] if notes and name in notes else [])])
+        help = "; ".join([field.metadata["help"], *(one[name] for one in (NOTES, notes or {}) if name in one)])
         help = f"{help[0].upper()}{help[1:]}."
-        option = file_option(help) if name in in_file else typer.Option(*names, *ALIASES.get(name, ()), help=help)
-        default = None if name in IMPLIED and not (defaults and defaults.planned) else getattr(defaults, name, None)
-        flags[name] = (Annotated[kind | None if default is None else kind, option], default)
+        names = ["--" + name.replace("_", "-"), *ALIASES.get(name, ())]
+        option = file_option(help) if name in in_file else typer.Option(*names, help=help)
+        default = getattr(defaults, name, None)
+        flags[name] = (Annotated[hints[name] | None if default is None else hints[name], option], default)
     return OptionGroup(partial(_with_defaults, defaults) if defaults is not None else _checked, flags)
 
 
 def _with_defaults(defaults: RunOptions, **values: Any) -> RunOptions:
-    return replace(defaults, **with_implied({name: value for name, value in values.items() if value is not None}))
+    return replace(defaults, **{name: value for name, value in values.items() if value is not None})
 
 
 def _checked(**values: Any) -> dict[str, Any]:

@@ -37,7 +37,7 @@ def _read_limits(table: Any) -> ServerLimits:
         raise typer.BadParameter(str(error)) from None
 
 
-DEFAULT_OPTIONS: Final = ("paths", "parallel", "window", "planned", "hurry", "min_parallel")
+DEFAULT_OPTIONS: Final = ("paths", "parallel", "window", "hurry")
 """Run options whose defaults a server may set."""
 
 

@@ -5,20 +5,17 @@ Each field carries its help text and the rule for its values; `RunOptions` check
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import Field, dataclass, field, fields, replace
+from math import inf
 from numbers import Integral
 from statistics import median
-from typing import TYPE_CHECKING, Any, Final, Literal, SupportsInt, TypeGuard
+from typing import TYPE_CHECKING, Any, Final, SupportsInt, TypeGuard
 
 from sureenough.errors import UsageError
 
 if TYPE_CHECKING:
     from sureenough.core.strategy import Strategy
-
-Count = Literal["start", "finish"]
-"""The order in which votes are counted."""
-
 
 Check = Callable[[str, Any], None]
 """Refuses a bad value of the option with this name."""
@@ -55,11 +52,9 @@ def _check(rule: str, holds: Callable[[Any], bool]) -> Check:
 check_count: Final = _check("it must be a whole number of at least 1", lambda n: _is_integer(n) and int(n) >= 1)
 check_seed: Final = _check("it must be a whole number of at least 0", lambda n: _is_integer(n) and int(n) >= 0)
 check_seconds: Final = _check("it must be a number of seconds, 0 or more", _is_amount)
-_check_hurry: Final = _check("it must be a number of at least 0, such as 0.25", _is_amount)
-_check_order: Final = _check(
-    "votes are counted in order of 'start' or of 'finish'", lambda order: order in ("start", "finish")
+_check_hurry: Final = _check(
+    "it must be a number of at least 0, such as 0.25", lambda value: _is_amount(value) or value == inf
 )
-_check_flag: Final = _check("it must be true or false", lambda flag: isinstance(flag, bool))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,25 +79,12 @@ class RunOptions:
     deadline: float | None = _run_option(
         None, "seconds after which the run ends with the vote so far", _optional(check_seconds), minimum=0
     )
-    count: Count = _run_option(
-        "start", "order in which votes are counted: start or finish", _check_order, enum=["start", "finish"]
-    )
-    planned: bool = _run_option(
-        False, "run no more paths at once than the vote may still need, instead of all that may run", _check_flag
-    )
-    hurry: float = _run_option(
-        0.25,
-        "with planned width: paths that may run at once per path that has ended; 0 spends the fewest tokens, more "
-        "takes less time",
-        _check_hurry,
+    hurry: float | None = _run_option(
+        None,
+        "paths that may run at once per path that has ended, if that is more than twice what the vote may still need; "
+        "0 spends the fewest tokens, more takes less time; without it, as many run as parallel allows",
+        _optional(_check_hurry),
         minimum=0,
-    )
-    min_parallel: int = _run_option(
-        1,
-        "with planned width: this many paths run at once even if fewer are needed, for a server on which they take "
-        "little extra time; their tokens are still spent",
-        check_count,
-        minimum=1,
     )
 
     def __post_init__(self) -> None:
@@ -111,6 +93,8 @@ class RunOptions:
             option.metadata["check"](option.name, value)
             if _is_integer(value):
                 object.__setattr__(self, option.name, int(value))  # numpy's integers become Python's
+        if self.hurry == inf:  # files and the command line cannot say None
+            object.__setattr__(self, "hurry", None)
 
     def check_budget(self, strategy: Strategy, *, recorded: bool = False) -> None:
         """Refuse a budget, or so many recorded paths, that is smaller than the strategy's warm-up."""
@@ -136,14 +120,7 @@ class RunOptions:
         return {option.name: option for option in fields(cls)}
 
 
-def with_implied(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The options that a caller gave; `hurry` or `min_parallel` alone implies planned width."""
-    return {"planned": True, **values} if any(values.get(name) is not None for name in WIDTH_OPTIONS) else dict(values)
-
-
-WIDTH_OPTIONS: Final = ("hurry", "min_parallel")
-"""What is of use with planned width only."""
-LIVE_DEFAULTS: Final = RunOptions(paths=64, parallel=16, planned=True)
+LIVE_DEFAULTS: Final = RunOptions(paths=64, parallel=16, hurry=0.25)
 """What `ask`, `serve` and the page start from."""
 
 DEFAULT_WINDOW: Final = 2048

@@ -61,11 +61,8 @@ class Outcome:
     parallel: int
     window_paths: int = 0  # paths whose lengths chose the window; 0: it was given
     seed: int = 0
-    count: str = "start"  # the order in which votes were counted
     weight: str | None = None  # how votes were scaled, if the strategy weighs them
-    planned: bool = False  # whether the stop rule's need limited the width
-    hurry: float | None = None  # if it did: paths that might run at once per path that had ended
-    min_parallel: int | None = None  # if it did: paths that might run at once whatever the need
+    hurry: float | None = None  # if width was planned: paths that might run at once per path that had ended
     measure: float | None = None  # what the stop rule measured last
     quantity: str | None = None  # what that is: one of stop_rules.QUANTITIES
     posterior: float | None = None  # probability that the leader leads, every path one vote; None if the rule has none
@@ -166,16 +163,13 @@ def _path_counts(paths: Sequence[PathState]) -> dict[str, Any]:
 
 def _notes(strategy: Strategy, options: RunOptions, paths: Sequence[PathState]) -> tuple[str, ...]:
     """What a reader of the outcome should know."""
-    notes = []
     lengths = [path.tokens for path in paths]
-    if strategy.prunes and lengths and max(lengths) < (options.window or 1):
-        notes.append(
-            f"no path was watched: the longest has {max(lengths)} tokens, the window {options.window}; "
-            f"try window={choose_window(lengths)}"
-        )
-    if options.count == "finish":
-        notes.append("votes were counted as paths finished, which favours short paths")
-    return tuple(notes)
+    if not strategy.prunes or not lengths or max(lengths) >= (options.window or 1):
+        return ()
+    return (
+        f"no path was watched: the longest has {max(lengths)} tokens, the window {options.window}; "
+        f"try window={choose_window(lengths)}",
+    )
 
 
 def build_outcome(
@@ -198,11 +192,8 @@ def build_outcome(
         window=options.window or 1,
         parallel=options.parallel,
         seed=options.seed,
-        count=options.count,
         weight=getattr(strategy.weigh, "weight", None),
-        planned=options.planned,
-        hurry=options.hurry if options.planned else None,
-        min_parallel=options.min_parallel if options.planned else None,
+        hurry=options.hurry,
         measure=strategy.stop.measure(poll),
         quantity=strategy.stop.quantity,
         posterior=strategy.stop.posterior(poll),

@@ -170,7 +170,7 @@ class Session:
     def _start_paths(self) -> list[Action]:
         """Start what may run; the run ends if nothing runs and nothing may start."""
         starts = self._paths.start_more()
-        return starts if self._paths.running or self._votes.order.classifying else self._finish("budget")
+        return starts if self._paths.running or self._votes.classifying else self._finish("budget")
 
     def _at_cap(self) -> list[Action]:
         return self._finish("max_tokens") if self._paths.room <= 0 and not self.done else []

@@ -54,24 +54,25 @@ class StartedPaths:
 
     def start_more(self) -> list[Action]:
         """Start as many paths as may run now."""
-        options, order, warmup = self._votes.options, self._votes.order, not self._votes.sampling
-        running = self.running + (order.classifying and not warmup)  # a path keeps its place until it is counted
+        votes, warmup = self._votes, not self._votes.sampling
+        running = self.running + (votes.classifying and not warmup)  # a path keeps its place until it is counted
         wanted = self._budget - len(self.all)
         if warmup:
-            wanted = min(wanted, self._votes.strategy.warmup - self._votes.warmed_up - running)
-        elif wanted and options.planned:
+            wanted = min(wanted, votes.strategy.warmup - votes.warmed_up - running)
+        elif wanted and votes.options.hurry is not None:
             # Votes that wait for the class of an answer may settle it: their paths are not replaced before.
-            wanted = min(wanted, self._planned_width() - self.running - order.awaiting_class())
+            planned = self._planned_width(votes.options.hurry)
+            wanted = min(wanted, planned - self.running - votes.awaiting_class())
         starts: list[Action] = []
-        for _ in range(min(wanted, options.parallel - running)):
+        for _ in range(min(wanted, votes.options.parallel - running)):
             starts += self._start(warmup)
         return starts
 
-    def _planned_width(self) -> int:
-        """Twice what could settle the vote, more as paths end without settling it, and what costs no extra time."""
-        options, ended = self._votes.options, len(self.all) - self.running
-        need = self._votes.strategy.stop.need(self._votes.poll, options.parallel)
-        return max(options.min_parallel, 2 * need, int(options.hurry * ended))
+    def _planned_width(self, hurry: float) -> int:
+        """Twice what could settle the vote, and more as paths end without settling it."""
+        ended = len(self.all) - self.running
+        need = self._votes.strategy.stop.need(self._votes.poll, self._votes.options.parallel)
+        return max(1, 2 * need, int(hurry * ended))
 
     def _start(self, warmup: bool) -> list[Action]:
         votes, number = self._votes, len(self.all)

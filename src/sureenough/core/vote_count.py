@@ -1,13 +1,16 @@
-"""Counts a session's votes: in which order, with which window, gate and weights, and whether that settles the run."""
+"""Counts a session's votes: in order of start, with which window, gate and weights, and whether that settles the run.
+
+A path's turn comes when all that started before it had theirs, it has ended, and the class of its answer is known.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from itertools import islice, takewhile
 from math import isnan
 
-from sureenough.core.counting import CountingOrder
-from sureenough.core.events import Action, Fate, Regrouped, Stop, Summary
+from sureenough.core.events import Action, Answer, Classify, Fate, Regrouped, Stop, Summary
 from sureenough.core.first_paths import FirstPaths
 from sureenough.core.learning import LearnerState
 from sureenough.core.options import RunOptions
@@ -42,7 +45,9 @@ class VoteCount:
         self._reads, self._needs_certainty = strategy.reads_confidence, strategy.needs_certainty
         self.gate = OPEN_GATE
         self.poll = Poll(strategy.weigh, budget)
-        self.order = CountingOrder(options.count, paths)
+        self._turn = 0  # paths that had their turn
+        self._answers: dict[Answer, None] = {}  # of these, and of the path that waits for the class of its own
+        self.classifying = False  # a class was requested, and the path that needs it waits
         self.first = FirstPaths(paths, strategy.warmup, budget)
         self.warmed_up = 0  # warm-up paths that ran to their end
         self.sampling = False  # the warm-up is over, or there is none: votes may settle the run
@@ -61,13 +66,12 @@ class VoteCount:
 
     def end_path(self, path: PathState) -> None:
         """A path has ended, and is counted when its turn comes."""
-        self.order.ended(path)
         self.warmed_up += path.warmup and path.fate is Fate.KEPT
 
     def regroup(self, event: Regrouped) -> None:
         """Classes of answers are known."""
         self.poll.regroup(event.classes)
-        self.order.classifying = False
+        self.classifying = False
         if self.sampling:
             self.settled = self.strategy.stop(self.poll)
 
@@ -81,7 +85,7 @@ class VoteCount:
         if self.window is None:
             self._choose_window()
         if not self.sampling:
-            self.poll.warmup = [path.lowest for path in self.order.passed() if path.fate is Fate.KEPT]
+            self.poll.warmup = [path.lowest for path in self._passed() if path.fate is Fate.KEPT]
         if uncounted:
             self.settled = False  # by a rule that settles without votes, if it was: these count all the same
             self._count_passed()
@@ -95,13 +99,13 @@ class VoteCount:
     def _count_votes(self) -> Sequence[Action]:
         """Count paths in their order, one at a time, until the stop rule is satisfied or a class is missing."""
         if self.window is None and self._reads:
-            request = self.order.pass_ended(self.poll)
+            request = self._pass_ended()
             if request is not None or not self.first.have_ended():
                 return request or ()
             self._choose_window()
             self._count_passed()
-        while not self.settled and not self.silent and (path := self.order.next()) is not None:
-            request = self.order.pass_turn(path, self.poll)
+        while not self.settled and not self.silent and (path := self._next()) is not None:
+            request = self._pass_turn(path)
             if request is not None:
                 return request
             self._count(path)
@@ -109,10 +113,48 @@ class VoteCount:
 
     def _count_in_warmup(self) -> Sequence[Action]:
         """Nothing is counted before all warm-up paths have ended and their classes are known; then all are."""
-        request = self.order.pass_ended(self.poll)
+        request = self._pass_ended()
         if request is None and self.warmed_up == self.strategy.warmup:
             self._calibrate()
         return request or ()
+
+    # -- turns
+
+    def _next(self) -> PathState | None:
+        """The path whose turn it is, if it has ended."""
+        path = self.paths[self._turn] if self._turn < len(self.paths) else None
+        return None if path is None or path.fate is None else path
+
+    def _passed(self) -> Sequence[PathState]:
+        """The paths that had their turn."""
+        return self.paths[: self._turn]
+
+    def _pass_turn(self, path: PathState) -> Sequence[Action] | None:
+        """The path has had its turn if the class of its answer is known: None; else the request for it, made once.
+
+        Only answers of paths that had their turn are in the request, so that no width changes how answers are grouped.
+        """
+        if path.answer is not None and path.fate is Fate.KEPT:
+            self._answers[path.answer] = None
+            if not self.poll.knows(path.answer):
+                repeated, self.classifying = self.classifying, True
+                return () if repeated else (Classify(tuple(self._answers)),)
+        self._turn += 1
+        return None
+
+    def _pass_ended(self) -> Sequence[Action] | None:
+        """Give all ended paths their turn; the request for a class, if one is missing."""
+        while (path := self._next()) is not None:
+            request = self._pass_turn(path)
+            if request is not None:
+                return request
+        return None
+
+    def awaiting_class(self) -> int:
+        """Ended paths that wait for the class of an answer only, not for a path that runs."""
+        if not self.classifying:
+            return 0
+        return sum(1 for _ in takewhile(lambda path: path.fate is not None, islice(self.paths, self._turn, None)))
 
     def _count(self, path: PathState) -> None:
         """A vote may settle the run; a path without one only under some rules."""
@@ -129,12 +171,12 @@ class VoteCount:
 
     def _count_passed(self) -> None:
         """Count the paths that had their turn while nothing was counted."""
-        for path in self.order.passed():
+        for path in self._passed():
             if not self.settled and not self.silent:
                 self._count(path)
 
     def _choose_window(self) -> None:
-        self.window, self.window_paths = self.first.choose_window(self.order.passed(), self._longest_window)
+        self.window, self.window_paths = self.first.choose_window(self._passed(), self._longest_window)
         self.options = replace(self.options, window=self.window)
         self._use_learned()
         if self._reads:

@@ -379,7 +379,7 @@ class _LiveRun:
         self.carry_out(event, self.session.receive(event), current)
 
     def carry_out(self, event: ObservedEvent, actions: Sequence[Action], current: int | None = None) -> None:
-        planned = self.session.options.planned
+        planned = self.session.options.hurry is not None
         for action in actions:
             match action:
                 case Start(number) if self.search is None:

@@ -151,8 +151,7 @@ def _run_options(settings: ServerSettings) -> list[dict[str, Any]]:
     return [
         {"name": name, "help": option.metadata["help"], "default": getattr(defaults, name),
          "minimum": option.metadata["schema"].get("minimum"), "maximum": caps.get(name),
-         "choices": option.metadata["schema"].get("enum"),
-         "flag": hints[name] is bool, "fractional": float in (hints[name], *get_args(hints[name]))}
+         "fractional": float in (hints[name], *get_args(hints[name]))}
         for name, option in RunOptions.fields().items()
     ]  # fmt: skip
 

@@ -160,7 +160,7 @@ def consensus_details(result: RunResult) -> dict[str, Any]:
     """The `sureenough` object of a response."""
     out = result.outcome.to_json()
     names = ("answer", "votes", "reason", "why", "strategy", "started", "pruned", "failed", "abstained", "counted",
-             "steps", "paths", "window", "window_paths", "parallel", "planned", "hurry", "min_parallel",
+             "steps", "paths", "window", "window_paths", "parallel", "hurry",
              "seed", "gate", "tiers", "notes")  # fmt: skip
     more = ("total", "prompt", "reread", "cached", "reread_cached", "overrun_known", "prompt_known")
     tokens = {name: out["tokens"][name] for name in (*BUCKETS, *more)}

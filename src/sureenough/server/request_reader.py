@@ -9,7 +9,7 @@ import msgspec
 
 from sureenough.answers import Judge, resolve_kind
 from sureenough.answers.json_kind import Json
-from sureenough.core.options import RunOptions, with_implied
+from sureenough.core.options import RunOptions
 from sureenough.core.strategy import Strategy
 from sureenough.engines.requests import Prompt
 from sureenough.errors import UsageError
@@ -189,7 +189,7 @@ class RequestReader:
         given = {name: value for name in RunOptions.fields() if (value := getattr(options, name)) is not None}
         if seed is not None:
             given.setdefault("seed", seed)
-        return {name: getattr(defaults, name) for name in RunOptions.fields()} | with_implied(given)
+        return {name: getattr(defaults, name) for name in RunOptions.fields()} | given
 
 
 def _structured_judge(body: dict[str, Any], judge: Judge, chat: bool, *, explicit: bool) -> Json | ToolJudge | None:

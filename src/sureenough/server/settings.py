@@ -81,9 +81,7 @@ class ServerSettings:
     kind: str = "math"  # of answer, if a request names none
     paths: int | None = LIVE_DEFAULTS.paths
     parallel: int = LIVE_DEFAULTS.parallel
-    planned: bool = LIVE_DEFAULTS.planned
-    hurry: float = LIVE_DEFAULTS.hurry
-    min_parallel: int = LIVE_DEFAULTS.min_parallel
+    hurry: float | None = LIVE_DEFAULTS.hurry
     temperature: float = 0.6
     top_p: float = 0.95
     window: int | None = None
@@ -143,9 +141,8 @@ class ServerSettings:
     def run_options(self) -> RunOptions:
         """The run options of a request that sets none."""
         return RunOptions(
-            paths=self.paths, parallel=self.parallel, planned=self.planned, hurry=self.hurry,
-            min_parallel=self.min_parallel, window=self.window, max_tokens=self.limits.tokens,
-            deadline=self.limits.seconds,
+            paths=self.paths, parallel=self.parallel, hurry=self.hurry, window=self.window,
+            max_tokens=self.limits.tokens, deadline=self.limits.seconds,
         )  # fmt: skip
 
 

@@ -45,24 +45,20 @@ export function showDefaults() {
 }
 
 function isAdvanced(option) {
-  return option.flag || option.choices !== null || option.default === null || option.default === option.maximum;
+  return option.default === null || option.default === option.maximum;
 }
 
 function field(option) {
   const name = option.name.replaceAll("_", " ");
   const label = element("label", "", `${name[0].toUpperCase()}${name.slice(1)} `);
-  const input = element(option.choices ? "select" : "input");
+  const input = element("input");
   input.name = option.name;
   label.title = option.help;
-  if (option.choices) input.append(...option.choices.map(choice => element("option", "", choice)));
-  else if (option.flag) input.type = "checkbox";
-  else {
-    input.type = "number";
-    input.step = option.fractional ? "any" : "1";
-    if (option.minimum !== null) input.min = option.minimum;
-    if (option.maximum !== null) input.max = option.maximum;
-  }
-  if (option.flag) input.checked = option.default; else input.value = option.default ?? "";
+  input.type = "number";
+  input.step = option.fractional ? "any" : "1";
+  if (option.minimum !== null) input.min = option.minimum;
+  if (option.maximum !== null) input.max = option.maximum;
+  input.value = option.default ?? "";
   label.append(input);
   return label;
 }
@@ -84,9 +80,7 @@ export function requestBodies(question) {
   const voteOptions = { kind: $("kind").value };
   for (const option of runOptions) {
     const input = $("ask").elements[option.name];
-    if (option.flag) voteOptions[option.name] = input.checked;
-    else if (option.choices) voteOptions[option.name] = input.value;
-    else if (input.value !== "") voteOptions[option.name] = Number(input.value);
+    if (input.value !== "") voteOptions[option.name] = Number(input.value);
   }
   const specs = $("other-strategy").value === NONE ? [spec("strategy")] : [spec("strategy"), spec("other-strategy")];
   return specs.map(strategy => ({ model: $("model").value, messages: [{ role: "user", content: question }], sureenough: { ...voteOptions, strategy } }));
