@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 
@@ -14,44 +13,35 @@ from tests.in_thread import in_thread
 from tests.processes import configured
 
 
-def test_an_estimate_of_nothing_known_is_a_bound(tmp_path: Path) -> None:
-    dataset = questions(tmp_path / "sums.jsonl", 4)
-    done = bench(*on("http://127.0.0.1:9/v1", dataset, tmp_path / "run"), "--dry-run", "--max-path-tokens", "1000")
-    assert done.returncode == 0, done.stderr
-    assert "4 questions, 32 paths to record (0 are there), at most 32,000 tokens (no path is known" in done.stdout
-    assert "How long it takes is not known yet" in done.stdout
-    assert not (tmp_path / "run").exists()
-
-
-def test_sampled_paths_make_an_estimate_and_are_not_sampled_again(tmp_path: Path) -> None:
+def test_an_estimate_samples_a_few_paths_and_keeps_nothing(tmp_path: Path) -> None:
     dataset, folder = questions(tmp_path / "sums.jsonl", 4), tmp_path / "run"
     money = configured(tmp_path, "price-in = 1000\nprice-out = 1000\n")
     with in_thread(serving(MANNER)) as server:
-        command = (*on(server.url, dataset, folder), "--live")
-        done = bench(*command, "--dry-run", "--sample", "3", **money)
+        command = on(server.url, dataset, folder)
+        done = bench(*command, "--live", "--dry-run", **money)
         assert done.returncode == 0, done.stderr
-        assert "29 paths to record (3 are there), about 435 tokens (by its own paths)" in done.stdout
-        assert "8 live runs, at most 960 tokens" in done.stdout
-        assert "In all at most 1,395 tokens" in done.stdout
-        assert "At the given prices it costs at most " in done.stdout
-        assert len(server.requests) == 3
-        dearer = bench(*command, "--dry-run", "--paths", "16")  # an estimate binds nobody
-        assert "61 paths to record (3 are there)" in dearer.stdout
+        head = "sums on org/tiny: 4 questions, 32 paths; 8 live runs. Estimated from 4 sampled paths:\nat most "
+        assert done.stdout.startswith(head + "1,440 tokens (15 per path) and ")
+        assert " at the given prices." in done.stdout
+        assert (len(server.requests), folder.exists()) == (4, False)
         assert bench(*command).returncode == 0
-        recorded = [(json.dumps(one["messages"]), one["seed"]) for one in server.requests[:32]]
-        assert len(set(recorded)) == 32
         done = bench(*command, "--dry-run")
-        assert "0 paths to record (32 are there), about 0 tokens" in done.stdout
+        assert (
+            done.stdout
+            == "sums on org/tiny: 4 questions, 32 paths, all of them recorded: there is nothing to sample.\n"
+        )
+        dearer = bench(*command, "--dry-run", "--paths", "16")  # an estimate binds nobody
+        assert "64 paths, of which 32 are missing. Estimated from 4" in dearer.stdout
+        live = bench(*command, "--live", "--dry-run").stdout
+        assert "32 paths, all of them recorded; 8 live runs. Estimated from 4" in live
+        assert "\nabout " in live, "what live runs take is known from the paths"
+        two = bench(*command, "--dataset", questions(tmp_path / "more.jsonl", 2), "--dry-run").stdout
+        assert two.splitlines()[-1].startswith("In all about 240 tokens and ")
 
 
-def test_lengths_borrowed_from_a_pool(tmp_path: Path) -> None:
-    from sureenough.data import BUILTIN_POOL
-
-    dataset = questions(tmp_path / "sums.jsonl", 4)
-    said = (*on("http://127.0.0.1:9/v1", dataset, tmp_path / "run"), "--dry-run", "--like", BUILTIN_POOL)
-    done = bench(*said)
-    assert done.returncode == 0, done.stderr
-    assert "about 13,347 tokens (by the paths of builtin.parquet)" in done.stdout
+def test_an_estimate_needs_an_engine_that_responds(tmp_path: Path) -> None:
+    done = bench(*on("http://127.0.0.1:9/v1", questions(tmp_path / "sums.jsonl", 4), tmp_path / "run"), "--dry-run")
+    assert (done.returncode, done.stdout, (tmp_path / "run").exists()) == (3, "", False)
 
 
 @pytest.mark.parametrize(
@@ -131,7 +121,7 @@ def test_two_of_one_name_are_refused(tmp_path: Path) -> None:
     (tmp_path / "more").mkdir()
     one, two = questions(tmp_path / "sums.jsonl", 1), questions(tmp_path / "more" / "sums.csv.jsonl", 1)
     same = questions(tmp_path / "more" / "sums.jsonl", 1)
-    url = "http://127.0.0.1:9/v1"
-    done = bench(*on(url, one, tmp_path / "run"), "--dataset", same, "--dry-run")
+    done = bench(*on("http://127.0.0.1:9/v1", one, tmp_path / "run"), "--dataset", same, "--dry-run")
     assert (done.returncode, "would be kept as sums--org-tiny" in done.stderr) == (2, True), done.stderr
-    assert bench(*on(url, one, tmp_path / "run"), "--dataset", two, "--dry-run").returncode == 0
+    with in_thread(serving(MANNER)) as server:
+        assert bench(*on(server.url, one, tmp_path / "run"), "--dataset", two, "--dry-run").returncode == 0

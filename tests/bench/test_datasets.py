@@ -20,7 +20,9 @@ from sureenough.datasets import DATASETS
 from sureenough.datasets.dataset import control_character
 from sureenough.datasets.load import load
 from sureenough.errors import UsageError
-from tests.bench.typed import bench
+from tests.bench.typed import MANNER, bench
+from tests.engines.misbehaving import serving
+from tests.in_thread import in_thread
 
 GPQA = ("Question", "Correct Answer", "Incorrect Answer 1", "Incorrect Answer 2", "Incorrect Answer 3", "Record ID")
 
@@ -251,15 +253,16 @@ def hub(tmp_path: Path) -> Iterator[dict[str, str]]:
 
 
 def dry(dataset: str, folder: Path, **environment: str) -> Any:
-    """A dry run loads the questions and asks no model."""
-    server = ("--url", "http://127.0.0.1:9/v1", "--model", "tiny")
-    return bench("main", "--dataset", dataset, *server, "--paths", "4", "--dry-run", "-o", folder, **environment)
+    """A dry run loads the questions and asks the model four of them."""
+    with in_thread(serving(MANNER)) as server:
+        words = ("--url", server.url, "--model", "tiny", "--paths", "4", "--dry-run", "-o", folder)
+        return bench("main", "--dataset", dataset, *words, **environment)
 
 
 def test_from_the_hub_and_the_second_time_from_its_cache(tmp_path: Path, hub: dict[str, str]) -> None:
     done = dry("aime25", tmp_path / "run", **hub)
     assert done.returncode == 0, done.stderr
-    assert "aime25 on tiny: 30 questions, 120 paths to record" in done.stdout
+    assert "aime25 on tiny: 30 questions, 120 paths. Estimated from 4" in done.stdout
     asked = len(Hub.asked)
     assert asked >= 2
     again = dry("aime25", tmp_path / "run", **hub | {"HF_ENDPOINT": "http://127.0.0.1:9"})

@@ -35,7 +35,7 @@ class RunFolder:
             raise TraceError(f"cannot make the run folder {path}: {error.strerror or error}") from None
         self._lock = OutputLock(lock, path)
 
-    def check_plan(self, cells: dict[str, Terms], experiment: str, terms: Terms, *, save: bool = True) -> None:
+    def check_plan(self, cells: dict[str, Terms], experiment: str, terms: Terms) -> None:
         """Refuse a plan that differs from the saved one, naming every change; else save it."""
         plan = self._read() or {"sureenough": __version__, "cells": {}, "experiments": {}}
         cells, terms = json.loads(json.dumps([cells, terms]))
@@ -48,10 +48,9 @@ class RunFolder:
                 f"{self.path} was begun with another plan. What changed: {'; '.join(changed[:MOST_CHANGES])}{more}. "
                 "Give the same plan to go on, or another folder with -o to begin anew"
             )
-        if save:
-            plan["cells"] |= cells
-            plan["experiments"][experiment] = terms
-            self._save(plan)
+        plan["cells"] |= cells
+        plan["experiments"][experiment] = terms
+        self._save(plan)
 
     def _save(self, plan: dict[str, Any]) -> None:
         self.write(self.path / "plan.json", json.dumps(plan, indent=1, ensure_ascii=False).encode() + b"\n")

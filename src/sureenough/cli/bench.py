@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from sureenough.bench.estimate import Prices, estimate
+from sureenough.bench.estimate import plan_estimate
 from sureenough.bench.execute import execute, prepare
 from sureenough.bench.experiments import EXPERIMENTS
 from sureenough.bench.folder import RunFolder
@@ -85,9 +85,9 @@ def command(
     jobs: Annotated[int | None, typer.Option(help="Processes that replay; all cores by default.")] = None,
     price_in: engine.PriceIn = None,
     price_out: engine.PriceOut = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Estimate tokens, time and money; run nothing.")] = False,
-    sample: Annotated[int, typer.Option(help="With --dry-run: sample and keep so many paths first.")] = 0,
-    like: Annotated[Path | None, typer.Option(help="With --dry-run: a pool with paths as long.")] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Sample up to four paths per dataset and model; estimate the rest.")
+    ] = False,
     output: Annotated[Path | None, typer.Option("-o", "--output", help="Folder of the run; runs/EXPERIMENT.")] = None,
     report: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="Only write the report of a finished run again.")
@@ -122,11 +122,11 @@ def command(
     prepared = prepare(chosen, models)
     path = output or Path("runs") / chosen.experiment
     if dry_run:
-        echo(estimate(prepared, path, like=like, sample=sample, prices=Prices(price_in, price_out)))
+        echo(plan_estimate(prepared, path, partial(engine.cost, price_in=price_in, price_out=price_out)))
         return
     with RunFolder(path) as folder:
         try:
-            with show_progress(folder) as (meter, on_replay):
+            with show_progress() as (meter, on_replay):
                 result = execute(prepared, folder, meter, printable_command(["sureenough", *sys.argv[1:]]), on_replay)
         except KeyboardInterrupt:
             echo(f"Interrupted. The results so far are in {folder.path}; the same command continues.", err=True)

@@ -12,8 +12,6 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
-from sureenough.bench.estimate import save_rate
-from sureenough.bench.folder import RunFolder
 from sureenough.bench.progress import ProgressMeter
 from sureenough.bench.recommendation import advice
 from sureenough.bench.report.cells import heading, printed, without_constants
@@ -25,22 +23,19 @@ INTERVAL: Final = 10.0
 
 
 @contextmanager
-def show_progress(folder: RunFolder) -> Iterator[tuple[ProgressMeter, Callable[[int, int], None]]]:
+def show_progress() -> Iterator[tuple[ProgressMeter, Callable[[int, int], None]]]:
     """A progress bar on a terminal, elsewhere lines: a meter for sampling, and a callback for replays."""
     if not sys.stderr.isatty():
-        lines = _ProgressLines(folder)
+        lines = _ProgressLines()
         yield ProgressMeter(lines.show_meter), lines.show_replay
         return
     with Progress(
         BarColumn(), TextColumn("{task.description}", markup=False), console=Console(stderr=True), transient=True
     ) as bar:
         task = bar.add_task("")
-        is_due = _Timer(INTERVAL)
 
         def show(meter: ProgressMeter) -> None:
             bar.update(task, description=meter.line(), completed=meter.done, total=meter.total)
-            if is_due() and meter.units:
-                save_rate(folder, meter.rate)
 
         def show_replay(done: int, total: int) -> None:
             bar.update(task, description=f"replaying: {done:,} of {total:,}", completed=done, total=total)
@@ -48,35 +43,24 @@ def show_progress(folder: RunFolder) -> Iterator[tuple[ProgressMeter, Callable[[
         yield ProgressMeter(show), show_replay
 
 
-class _Timer:
-    """True at most once per interval."""
-
-    def __init__(self, interval: float) -> None:
-        self._interval, self._last = interval, time.monotonic()
-
-    def __call__(self) -> bool:
-        if time.monotonic() - self._last < self._interval:
-            return False
-        self._last = time.monotonic()
-        return True
-
-
 class _ProgressLines:
-    """Progress as lines on standard error."""
+    """Progress as lines on standard error, at most one per interval and one at the start of each cell."""
 
-    def __init__(self, folder: RunFolder) -> None:
-        self._folder, self._is_due, self._cell = folder, _Timer(INTERVAL), 0
+    def __init__(self) -> None:
+        self._last, self._cell = time.monotonic(), 0
 
     def show_meter(self, meter: ProgressMeter) -> None:
-        if self._is_due() or meter.cell != self._cell:
-            self._cell = meter.cell
-            typer.echo(meter.line(), err=True)
-            if meter.units:
-                save_rate(self._folder, meter.rate)
+        self._show(meter.line(), at_once=meter.cell != self._cell)
+        self._cell = meter.cell
 
     def show_replay(self, done: int, total: int) -> None:
-        if self._is_due():
-            typer.echo(f"replaying: {done:,} of {total:,}", err=True)
+        self._show(f"replaying: {done:,} of {total:,}")
+
+    def _show(self, line: str, at_once: bool = False) -> None:
+        now = time.monotonic()
+        if at_once or now - self._last >= INTERVAL:
+            self._last = now
+            typer.echo(line, err=True)
 
 
 def tables(result: ExperimentResult, written: Sequence[str] = ()) -> str:

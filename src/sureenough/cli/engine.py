@@ -227,7 +227,7 @@ def kind(engine: Engine) -> str:
     return {OpenAI: "openai", Local: "local"}.get(type(first), "plug-in")
 
 
-def cost(prompt: int, generated: int, price_in: float | None, price_out: float | None) -> float | None:
+def cost(prompt: float, generated: float, price_in: float | None, price_out: float | None) -> float | None:
     """Money for these tokens, if a price was given."""
     if price_in is None and price_out is None:
         return None

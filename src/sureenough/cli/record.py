@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sureenough.answers import resolve_kind
+from sureenough.bench.estimate import Sampling, estimate
 from sureenough.cli import engine
 from sureenough.cli.engine import EngineOptions, absolute_model, engine_options, print_counts, sampling_terms
 from sureenough.cli.option_groups import KIND_HELP, run_options, with_options
@@ -74,7 +75,9 @@ def command(
     job = RecordJob(sampled, questions, run, text)
     if dry_run:
         join(ray, call, dry_run=True)
-        typer.echo(job.estimate(price_in, price_out, recorded_keys(output)))
+        assert run.paths is not None
+        whole = Sampling(questions, sampled, run.paths, run.parallel, run.seed, recorded_keys(output))
+        typer.echo(estimate([whole], partial(engine.cost, price_in=price_in, price_out=price_out)))
         return
     if output.is_dir() and (output.is_symlink() or output.name == ".."):
         output = output.resolve()  # the folder is replaced, not the link to it
