@@ -29,7 +29,7 @@ from sureenough.pools import Pool, Question, RecordedPath, write_pool
 from sureenough.spec import parse
 from sureenough.strategies import STRATEGIES
 
-TEN = [name for name, strategy in STRATEGIES.items() if not strategy.needs_certainty][:10]
+TEN = list(STRATEGIES)[:10]
 missed: list[str] = []
 tolerance = 1.0  # CI allows noisy machines a little
 

@@ -22,7 +22,6 @@ DOCUMENTED = {
     "ac": "tau weigh beta",
     "esc": "batch weigh beta",
     "cisc": "signal temperature",
-    "self-certainty": "power",
     "reasc": "gate tau signal temperature",
     "deepconf-low": "warmup tau keep",
     "deepconf-high": "warmup tau keep",

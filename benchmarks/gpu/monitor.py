@@ -99,7 +99,7 @@ def decisions(tokens: int) -> dict[str, Any]:
     start = time.perf_counter()
     for at in range(steps):
         peak, conf = tokens_of_rows[at, :, 1].contiguous(), tokens_of_rows[at, :, 2].contiguous()
-        results[at] = launch_step(state, logits, places, before[at], peak, conf, conf)
+        results[at] = launch_step(state, logits, places, before[at], peak, conf)
     torch.cuda.synchronize()
     seconds = time.perf_counter() - start
     wanted, means = tokens_of_rows[:, :, 3:], results[:, :, RESULT_LOWEST : RESULT_TAIL + 1]

@@ -1,9 +1,9 @@
 """Every built-in strategy by name. To add one, add an entry to `STRATEGIES`.
 
-sc: Wang et al., 2023. ac: Aggarwal et al., 2023. esc: Li et al., 2024. cisc: Taubenfeld et al., 2025. self-certainty:
-Kang et al., 2025. reasc: the two stages of reliability-aware self-consistency, with constants of our own. deepconf: Fu
-et al., 2025. The ddc-… entries are the paper's ablations, each with one part replaced. predictive: Ma et al., 2024.
-phi: Xu et al., 2025. mur: Yan et al., 2025. sure is our own: docs/sure.md.
+sc: Wang et al., 2023. ac: Aggarwal et al., 2023. esc: Li et al., 2024. cisc: Taubenfeld et al., 2025. reasc: the two
+stages of reliability-aware self-consistency, with constants of our own. deepconf: Fu et al., 2025. The ddc-… entries
+are the paper's ablations, each with one part replaced. predictive: Ma et al., 2024. phi: Xu et al., 2025. mur: Yan et
+al., 2025. sure is our own: docs/sure.md.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from sureenough.core.pruning import Keep, Stratified, TwoTiers, no_gate
 from sureenough.core.search import Mur, Phi, Predictive, SearchMethod
 from sureenough.core.stop_rules import ExpectedGain, OneSampleGate, Posterior, Share, TwoLargest, Unanimous, never
 from sureenough.core.strategy import Strategy
-from sureenough.core.weights import ByBorda, ByConfidence, ByLowest, BySignals, BySoftmax
+from sureenough.core.weights import ByConfidence, ByLowest, BySignals, BySoftmax
 from sureenough.errors import UsageError
 
 BY_COUNT: Final = BySignals("count")
@@ -48,11 +48,6 @@ STRATEGIES: Final[dict[str, Strategy]] = {
         "cisc",
         weigh=BySoftmax(),
         summary="confidence-informed SC: the whole budget; votes weigh the softmax of confidence",
-    ),
-    "self-certainty": Strategy(
-        "self-certainty",
-        weigh=ByBorda(),
-        summary="self-certainty: the whole budget; votes weigh by their rank; needs the whole vocabulary",
     ),
     "reasc": Strategy(
         "reasc",

@@ -12,12 +12,9 @@ from sureenough.core.confidence.array import Windows, scan
 from sureenough.core.confidence.batched import BatchArrays, Ints, batch_shapes, push_batch
 from sureenough.core.confidence.columns import (
     RESULT_COLUMNS,
-    RESULT_CONF,
     RESULT_LOWEST,
-    RESULT_PEAK,
     RESULT_TAIL,
     RESULT_TIER,
-    RESULT_TOTAL_CERTAINTY,
     RESULT_TOTAL_CONF,
     RESULT_TOTAL_PEAK,
     TIER_NONE,
@@ -101,13 +98,8 @@ def by_streaming(cases: Sequence[Case]) -> list[Observed]:
     return observed
 
 
-Step = Callable[[Ints, Ints, Floats, Floats, Floats], Floats]
-"""Slots, tokens before, peak, conf, certainty -> result columns."""
-
-
-def certainty_of(peak: Floats, conf: Floats) -> Floats:
-    """A third signal for the backends that sum it; any function of a token will do."""
-    return conf * 0.75 + peak
+Step = Callable[[Ints, Ints, Floats, Floats], Floats]
+"""Slots, tokens before, peak, conf -> result columns."""
 
 
 def by_steps(cases: Sequence[Case], step: Step) -> list[Observed]:
@@ -118,7 +110,7 @@ def by_steps(cases: Sequence[Case], step: Step) -> list[Observed]:
         slots = np.flatnonzero(lengths > t)
         peak = np.array([cases[slot].peak[t] for slot in slots.tolist()])
         conf = np.array([cases[slot].conf[t] for slot in slots.tolist()])
-        results[slots, t] = step(slots, np.full(len(slots), t), peak, conf, certainty_of(peak, conf))
+        results[slots, t] = step(slots, np.full(len(slots), t), peak, conf)
     observed = []
     for rows, n in zip(results, lengths, strict=True):
         tiers = rows[:n, RESULT_TIER]
@@ -126,8 +118,6 @@ def by_steps(cases: Sequence[Case], step: Step) -> list[Observed]:
         tier = TIERS[tiers[first]]
         closed = None if tier is None else Closed(first + 1, tier)
         means = rows[:n, RESULT_TOTAL_PEAK : RESULT_TOTAL_CONF + 1] / np.arange(1, n + 1)[:, None]
-        tokens = certainty_of(rows[:n, RESULT_PEAK], rows[:n, RESULT_CONF])
-        assert rows[:n, RESULT_TOTAL_CERTAINTY].tolist() == np.cumsum(tokens).tolist()
         lowest, tail = rows[:n, RESULT_LOWEST].tolist(), rows[:n, RESULT_TAIL].tolist()
         observed.append(Observed(lowest, tail, means.tolist(), closed))
     return observed
@@ -159,11 +149,11 @@ def by_triton(cases: Sequence[Case]) -> list[Observed]:
         for state in states:
             state.start_path(slot, case.window, case.gate, 3)
 
-    def step(slots: Ints, tokens_before: Ints, peak: Floats, conf: Floats, certainty: Floats) -> Floats:
+    def step(slots: Ints, tokens_before: Ints, peak: Floats, conf: Floats) -> Floats:
         logits = [torch.zeros(len(slots), 8) for _ in states]
         rows = np.arange(len(slots))[::-1]
         places = torch.from_numpy(np.stack((rows, slots)).astype(np.int32))
-        inputs = [torch.from_numpy(part) for part in (tokens_before.astype(np.int32), peak, conf, certainty)]
+        inputs = [torch.from_numpy(part) for part in (tokens_before.astype(np.int32), peak, conf)]
         if tokens_before[0] % 3 == 0:  # a repeated step changes nothing
             launch_step(states[0], logits[0], places, *inputs)
         results = launch_step(states[0], logits[0], places, *inputs)

@@ -207,10 +207,10 @@ def test_repeated_steps_change_nothing(
     case = Case(peak, conf, window, Gate(trust, drop, risk))
     arrays = batch_arrays([case])
 
-    def step(slots: Ints, tokens_before: Ints, peak: Floats, conf: Floats, certainty: Floats) -> Floats:
+    def step(slots: Ints, tokens_before: Ints, peak: Floats, conf: Floats) -> Floats:
         for _ in range(data.draw(st.integers(0, 2), label="discarded")):
-            push_batch(arrays, slots, tokens_before, np.array([0.5]), np.array([99.0]), np.array([7.0]))
-        return push_batch(arrays, slots, tokens_before, peak, conf, certainty)
+            push_batch(arrays, slots, tokens_before, np.array([0.5]), np.array([99.0]))
+        return push_batch(arrays, slots, tokens_before, peak, conf)
 
     assert by_steps([case], step) == by_array([case])
 

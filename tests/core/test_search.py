@@ -193,7 +193,6 @@ def test_no_option_of_a_search_hides_one_of_a_vote() -> None:
         ("phi+sc:max_steps=1000000", "a whole number from 1 to 256"),
         ("phi+sc:min_steps=1000000", "a whole number from 1 to 256"),
         ("phi+sc:every=3", r"phi\+sc has no option 'every'"),
-        ("phi+self-certainty", "sums the certainty of paths as they grow"),
     ],
 )
 def test_what_is_refused(text: str, message: str) -> None:

@@ -10,10 +10,11 @@ from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from sureenough.api import aask
-from sureenough.core.events import Action, Token
+from sureenough.core.events import Action, Summary, Token
 from sureenough.core.options import RunOptions
 from sureenough.core.outcome import Outcome
 from sureenough.core.session import Session
@@ -296,6 +297,23 @@ def test_14_15_a_recording_gives_up_a_path_that_does_not_end(tmp_path: Path) -> 
     result = asyncio.run(asyncio.wait_for(recorded(), LONG))
     assert (result.paths, engine.running) == (1, 0)
     assert "did not end within 1 s" in str(result.lost)
+
+
+class Watching(Engine):
+    """Watches its own paths, and sends their signals when they have ended."""
+
+    async def stream(self, prompt: Prompt, *, seed: int) -> AsyncGenerator[Sequence[Token], None]:
+        assert prompt.watch is not None
+        yield Chunk(unread=3, text=r"\boxed{1}")
+        yield Chunk(finish="stop", summary=Summary(3, signals=np.array([[0.5, 8.0], [0.25, 9.0], [1.0, 10.0]])))
+
+
+def test_a_recording_has_the_signals_of_an_engine_that_watches_its_own_paths(tmp_path: Path) -> None:
+    with Journal(tmp_path / "journal", {}) as journal:
+        question = RecordQuestion("q", Prompt.user("?"))
+        asyncio.run(record([question], Watching(), journal, paths=1, parallel=1, seed=0))
+        path = journal.paths["q", 0]
+    assert (path.answer, list(path.peak), list(path.conf)) == ("1", [0.5, 0.25, 1.0], [8.0, 9.0, 10.0])
 
 
 class Counting(Engine):

@@ -13,12 +13,10 @@ import pytest
 import sureenough as se
 from sureenough.core.events import Summary
 from sureenough.engines import Chunk, Prompt
-from sureenough.engines.openai.client import OpenAI
-from sureenough.engines.requests import ExtendOptions, WatchOptions, as_chunk
+from sureenough.engines.requests import ExtendOptions, as_chunk
 from sureenough.problems import generate
 from tests.engines.bridge import Bridge
 from tests.engines.makers import BRIDGE
-from tests.engines.test_vllm import URL
 
 pytestmark = pytest.mark.skipif(BRIDGE is None, reason="needs vLLM in this process: `.ci/vllm .ci/inprocess` has it")
 PROMPT = Prompt.user(generate(3, seed=1)[0].question)
@@ -43,24 +41,6 @@ async def last_summary(chunks: Any) -> Summary:
                 summaries.append(chunk.summary)
     (summary,) = summaries
     return summary
-
-
-def test_self_certainty_weighs_the_votes() -> None:
-    out = bounded(
-        se.aask(PROMPT, engine(), "self-certainty", paths=16, parallel=8, extract=lambda text: text[:1] or None)
-    )
-    assert (out.started, out.failed, out.reason) == (16, 0, "budget")
-    assert sum(out.votes.values()) == pytest.approx(sum((n + 1) ** 0.5 for n in range(16 - out.abstained)))
-
-
-def test_self_certainty_is_that_of_a_server() -> None:
-    """The same path, which one engine samples here and another behind HTTP."""
-    assert URL is not None
-    watched = replace(PROMPT, watch=WatchOptions(None, None))
-    served = OpenAI(URL, "tiny", temperature=0.0, max_path_tokens=60)
-    here, there = (bounded(last_summary(one.stream(watched, seed=5))) for one in (engine(temperature=0.0), served))
-    assert 0.1 < here.mean_certainty < 50.0
-    assert here.mean_certainty == pytest.approx(there.mean_certainty, rel=1e-3)
 
 
 def test_a_search_reaches_an_answer_and_every_token_is_counted() -> None:

@@ -58,6 +58,17 @@ def test_what_is_written_is_read_back(tmp_path: Path) -> None:
             assert np.asarray(b.conf).dtype == np.float64
 
 
+def test_columns_that_are_not_known_are_left_out(tmp_path: Path) -> None:
+    """Such as those that earlier recordings had: answers to probes, and a sum over the vocabulary."""
+    write_pool(tmp_path / "p.parquet", [question()], PoolInfo())
+    known = pq.read_table(tmp_path / "p.parquet")
+    more = known.append_column("mean_certainty", pa.array([1.0] * 3))
+    more = more.append_column("probes", pa.array([[{"at": 2, "answer": "1"}], [], None]))
+    pq.write_table(more, tmp_path / "p.parquet")
+    (read,) = Pool(tmp_path / "p.parquet")
+    assert [path.answer for path in read.paths] == ["0", "1", "0"]
+
+
 def test_a_question_may_span_batches_and_row_groups(tmp_path: Path) -> None:
     file = tmp_path / "p.parquet"
     rows = [{"question": f"q{i // 700}", "path": i % 700} for i in range(2100)]

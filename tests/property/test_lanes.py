@@ -31,8 +31,7 @@ def questions(draw: st.DrawFn) -> list[RecordedPath]:
     for length in lengths:
         answer = rng.choice(["a", "b", "c", ""])
         conf = np.round(rng.normal(8, 2, length), grid)
-        peak, certainty = np.round(rng.random(length), grid + 1), round(rng.random() * 9, grid)
-        paths.append(RecordedPath(str(answer) or None, peak, conf, mean_certainty=certainty))
+        paths.append(RecordedPath(str(answer) or None, np.round(rng.random(length), grid + 1), conf))
     return paths
 
 

@@ -54,7 +54,6 @@ class Summary(NamedTuple):
     mean_peak: float = nan  # over all tokens; NaN from engines that do not sum it
     mean_conf: float = nan
     signals: Floats | None = None  # rows of peak and conf, if the session's window was not known to the engine
-    mean_certainty: float = nan  # over all tokens; NaN from engines that do not read the whole vocabulary
 
 
 class Tokens(NamedTuple):

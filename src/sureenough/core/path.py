@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from math import inf, isnan, nan
+from math import inf, isnan
 
 import numpy as np
 
@@ -28,7 +28,6 @@ class PathState:
     answer: Answer | None = None
     windows: Windows | None = None
     lowest = tail = mean_peak = mean_conf = 0.0
-    mean_certainty = nan
     _lacks_signals = False  # tokens came without signals: only a summary can replace them
     _monitor: Monitor | None = None
     _signals: list[tuple[float, float]] | None = None  # of traced paths, until they are summarised
@@ -135,8 +134,6 @@ class PathState:
     def summarise(self, window: int) -> None:
         """The confidence of a path that ran to its end, from the engine's summary or from its own signals."""
         summary = self._summary
-        if summary is not None:
-            self.mean_certainty = summary.mean_certainty
         fits = summary is not None and summary.windows is not None and summary.windows.window == window
         if summary is not None and (summary.signals is None or fits):
             self.windows = summary.windows
@@ -177,5 +174,4 @@ class PathState:
         self.counted = True
         if self.answer is None or self.fate is not Fate.KEPT or (self.warmup and self.lowest < gate.floor):
             return None
-        means = self.mean_peak, self.mean_conf, self.mean_certainty
-        return Ballot(self.number, self.answer, self.lowest, self.tail, *means)
+        return Ballot(self.number, self.answer, self.lowest, self.tail, self.mean_peak, self.mean_conf)

@@ -8,7 +8,7 @@ from sureenough.core.learning import LearnerState
 from sureenough.core.pruning import Calibrate, no_gate
 from sureenough.core.search import SearchMethod
 from sureenough.core.stop_rules import ExpectedGain, PlainStopRule, StopRule, never
-from sureenough.core.weights import ByBorda, BySignals, PlainWeigh, Weigh, by_count
+from sureenough.core.weights import BySignals, PlainWeigh, Weigh, by_count
 from sureenough.errors import UsageError
 
 
@@ -37,10 +37,9 @@ class Strategy:
             raise UsageError(f"warmup={self.warmup} will not do: warmup is a whole number of at least 0")
         if self.prunes and not self.warmup:
             raise UsageError(f"{self.name} prunes by what its warm-up shows, and has none: give it a warmup")
-        if self.search is not None and (self.prunes or self.needs_certainty):
-            what = "prunes" if self.prunes else "sums the certainty of"
+        if self.search is not None and self.prunes:
             raise UsageError(
-                f"{self.name} {what} paths as they grow, but a search puts its paths together itself: leave one of "
+                f"{self.name} prunes paths as they grow, but a search puts its paths together itself: leave one of "
                 "them out"
             )
 
@@ -53,11 +52,6 @@ class Strategy:
     def reads_confidence(self) -> bool:
         """Whether it needs log-probabilities at all."""
         return self.prunes or self.weigh.reads
-
-    @property
-    def needs_certainty(self) -> bool:
-        """Whether it needs a sum over the whole vocabulary, which only engines that watch their own paths have."""
-        return isinstance(self.weigh, ByBorda)
 
     @property
     def state(self) -> LearnerState | None:

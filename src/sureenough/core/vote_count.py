@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice, takewhile
-from math import isnan
 
 from sureenough.core.events import Action, Answer, Classify, Fate, Regrouped, Stop, Summary
 from sureenough.core.first_paths import FirstPaths
@@ -19,8 +18,6 @@ from sureenough.core.path import PathState
 from sureenough.core.pruning import OPEN_GATE
 from sureenough.core.strategy import Strategy
 from sureenough.core.votes import Poll
-from sureenough.core.weights import NO_CERTAINTY
-from sureenough.errors import UsageError
 
 
 class VoteCount:
@@ -42,7 +39,7 @@ class VoteCount:
         self._longest_window, self._learned, self._changed = longest_window, learned, changed
         budget = options.paths or 1
         self.window, self.window_paths = options.window, 0  # paths whose lengths chose the window
-        self._reads, self._needs_certainty = strategy.reads_confidence, strategy.needs_certainty
+        self._reads = strategy.reads_confidence
         self.gate = OPEN_GATE
         self.poll = Poll(strategy.weigh, budget)
         self._turn = 0  # paths that had their turn
@@ -58,8 +55,6 @@ class VoteCount:
     def take_confidence(self, path: PathState, summary: Summary | None) -> None:
         """What the votes of an ended path weigh, once the window is known."""
         if self._reads:
-            if self._needs_certainty and (summary is None or isnan(summary.mean_certainty)):
-                raise UsageError(NO_CERTAINTY)
             path.take_summary(summary)
             if self.window is not None:
                 path.summarise(self.window)

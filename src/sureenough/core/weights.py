@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
 from math import copysign, exp, inf, isfinite, nan, sqrt
 from operator import attrgetter
 from typing import Final, NamedTuple, Protocol
@@ -23,7 +22,6 @@ class Ballot(NamedTuple):
     tail: float  # group conf of its last window
     mean_peak: float = nan  # over all tokens; NaN if the engine does not sum it
     mean_conf: float = nan
-    mean_certainty: float = nan  # NaN if the engine does not read the whole vocabulary
 
 
 class Weigh(Protocol):
@@ -183,33 +181,3 @@ class BySoftmax(HasOptions):
             return [1.0] * len(values)
         largest = max(values, default=0.0)
         return _effective([exp((value - largest) / self.temperature) for value in values]) if values else []
-
-
-NO_CERTAINTY: Final = (
-    "self-certainty is a sum over the whole vocabulary, and engines that send the 20 likeliest tokens do not have it: "
-    "run it on vLLM with the monitor inside (`sureenough serve-vllm`), or replay a pool that was recorded there; for "
-    "votes by confidence use cisc or sure"
-)
-"""Why a path cannot be weighed by self-certainty, and what to do."""
-
-
-@dataclass(frozen=True, slots=True)
-class ByBorda(HasOptions):
-    """Self-certainty: ballots are ranked by it, and the one of rank r among n, from 0, weighs (n - r) ** power."""
-
-    power: float = option(0.5, "of the Borda vote; 0 weighs all paths alike", MODERATE)
-    settled: bool = False
-    reads: bool = True
-
-    def __call__(self, ballots: Sequence[Ballot], warmup: Sequence[float]) -> Sequence[float]:
-        """Equal ballots share the weights of their ranks, so that the order of paths does not matter."""
-        weights, rank = [0.0] * len(ballots), len(ballots)
-        certainty = [ballot.mean_certainty for ballot in ballots]
-        ranked = sorted(range(len(ballots)), key=certainty.__getitem__, reverse=True)
-        for _, tied in groupby(ranked, key=certainty.__getitem__):
-            equal = list(tied)
-            share = sum((rank - place) ** self.power for place in range(len(equal))) / len(equal)
-            for index in equal:
-                weights[index] = share
-            rank -= len(equal)
-        return weights

@@ -36,7 +36,6 @@ from sureenough.core.events import (
 from sureenough.core.outcome import Outcome, Spent
 from sureenough.core.pruning import Gate
 from sureenough.core.session import Session
-from sureenough.core.weights import NO_CERTAINTY
 from sureenough.drivers.judging import classes_in_run, extract_in_run, no_answer_note
 from sureenough.drivers.observers import (
     ObservedEvent,
@@ -50,7 +49,7 @@ from sureenough.drivers.observers import (
 from sureenough.drivers.search import LiveSearch, SearchCallbacks
 from sureenough.engines.base import Engine, opened
 from sureenough.engines.requests import Chunk, Prompt, WatchOptions, as_chunk
-from sureenough.errors import EngineError, EngineRejected, EngineUnavailable, MissingLogprobs, UsageError
+from sureenough.errors import EngineError, EngineRejected, EngineUnavailable, MissingLogprobs
 from sureenough.spec import render
 
 
@@ -450,8 +449,6 @@ class _LiveRun:
     def read(self, stream: PathStream, chunk: Chunk) -> None:
         self.account.accepted += not stream.begun
         self.failures.reached()
-        if len(chunk) and self.session.strategy.needs_certainty:  # the engine sends signals: it does not watch the path
-            raise UsageError(NO_CERTAINTY)
         for event in stream.read(chunk):
             if isinstance(event, Tokens):
                 self.receive(event, stream.number)

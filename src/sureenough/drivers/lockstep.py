@@ -56,8 +56,6 @@ def lockstep(
             return Tokens(number, (next(running[number]),))
         # A path's end comes with its last token; an empty path ends without one.
         last, path = tuple(running.pop(number)), paths[number]
-        if session.strategy.needs_certainty and isinstance(path, RecordedPath):
-            return Ended(number, Fate.KEPT, path.answer, path.summary(session.options.window or 1))
         return Ended(number, Fate.KEPT, path.answer, tokens=last)
 
     carry_out(RunStarted(), session.begin())

@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import aclosing
 from dataclasses import replace
-from math import nan
 from typing import Final, NamedTuple
 
 from sureenough.answers import Judge, for_question
@@ -155,7 +154,7 @@ async def sample_path(engine: Engine, question: RecordQuestion, number: int, opt
 async def _sample_once(engine: Engine, question: RecordQuestion, number: int, options: SampleOptions) -> SampledPath:
     """One path, to its end."""
     seed, collected, prompt_tokens = path_seed(options.seed, number), CollectedPath(), 0
-    # An engine that watches its own paths sends all signals at the end, with a sum that cannot be had otherwise.
+    # An engine that watches its own paths sends all signals at the end.
     prompt = replace(question.prompt, watch=WatchOptions(None, None) if question.prompt.signals else None)
     judge = for_question(question.judge, question.prompt.last_text)
     try:
@@ -171,7 +170,7 @@ async def _sample_once(engine: Engine, question: RecordQuestion, number: int, op
     if note is not None:
         raise UsageError(note)
     path = RecordedPath(answer, collected.peak, collected.conf, number, collected.finish,
-                        text if options.keep_text else None, seed, collected.mean_certainty)  # fmt: skip
+                        text if options.keep_text else None, seed)  # fmt: skip
     return SampledPath(path, prompt_tokens)
 
 
@@ -182,7 +181,6 @@ class CollectedPath:
         self.peak: list[float] = []
         self.conf: list[float] = []
         self.finish = "stop"
-        self.mean_certainty = nan
         self._texts: list[str] = []
 
     def add(self, chunk: Chunk) -> None:
@@ -190,7 +188,6 @@ class CollectedPath:
         self.conf += [token.conf for token in chunk]
         if chunk.summary is not None and chunk.summary.signals is not None:
             self.peak, self.conf = (column.tolist() for column in chunk.summary.signals.T)
-            self.mean_certainty = chunk.summary.mean_certainty
         self._texts.append(chunk.text)
         self.finish = chunk.finish or self.finish
 

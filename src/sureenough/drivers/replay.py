@@ -7,7 +7,6 @@ import heapq
 import time
 from bisect import bisect_left
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from math import isnan
 from typing import Any, NamedTuple
 
 from sureenough.core.events import Action, Cancel, Classify, Ended, Expired, Fate, Regrouped, Start, Summary, Tokens
@@ -15,7 +14,6 @@ from sureenough.core.options import RunOptions, choose_window
 from sureenough.core.outcome import Outcome
 from sureenough.core.session import Session
 from sureenough.core.strategy import Strategy
-from sureenough.core.weights import NO_CERTAINTY
 from sureenough.errors import ProtocolError, UsageError
 from sureenough.pools import RecordedPath, SummarisedPath, scan_together
 from sureenough.spec import render
@@ -164,8 +162,6 @@ def replay(
         raise UsageError(
             f"{strategy.name} samples as it searches, so recorded paths cannot show what it would do: run it live"
         )
-    if strategy.needs_certainty and any(isnan(path.mean_certainty) for path in recorded[: options.paths]):
-        raise UsageError(NO_CERTAINTY)
     if options.window is None:
         options = dataclasses.replace(options, window=choose_window([path.tokens for path in recorded]))
     recorded = recorded[: options.paths]

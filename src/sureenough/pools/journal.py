@@ -9,9 +9,8 @@ import base64
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from math import isnan, nan
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -25,7 +24,6 @@ from sureenough.pools.rows import Question
 from sureenough.pools.schema import PoolInfo
 from sureenough.pools.write import PoolWriter, system_message
 
-CERTAINTY: Final = "mean_certainty"
 Key = tuple[str, int]
 """A question's id and a path's number."""
 
@@ -35,18 +33,15 @@ class JournalPaths(Mapping[Key, RecordedPath]):
 
     def __init__(self, lines: JsonLinesFile) -> None:
         self._lines = lines
-        self.have_certainty = False  # a path has it
         self._offsets: dict[Key, int] = {}
         for offset, line in lines:
             self._offsets[_key(line, lines.file, offset)] = offset
-            self.have_certainty |= CERTAINTY in line
         self._numbers: dict[str, list[int]] = {}
         for question, number in self._offsets:
             self._numbers.setdefault(question, []).append(number)
 
     def add(self, key: Key, line: Line) -> None:
         offset = self._lines.add(line)
-        self.have_certainty |= CERTAINTY in line
         if key not in self._offsets:
             self._numbers.setdefault(key[0], []).append(key[1])
         self._offsets[key] = offset
@@ -144,7 +139,6 @@ def write_journal_pool(
         keep_kinds = any(question.kind is not None for question in by_id.values())
     info = with_window(info, by_id, journal)
     optional = ["seed", "tokens", *(["question_text", "text"] if keep_text else [])]
-    optional += [CERTAINTY] if journal.paths.have_certainty else []
     optional += ["kind"] if keep_kinds else []
     try:
         with PoolWriter(pool, info, optional=optional) as writer:
@@ -179,8 +173,7 @@ def by_question(paths: JournalPaths, ids: Iterable[str]) -> Iterator[tuple[str, 
 
 def _line(question: str, path: RecordedPath) -> Line:
     line: Line = {"question": question, "path": path.number, "answer": path.answer, "finish": path.finish}
-    line |= {"seed": path.seed, "text": path.text, "peak": _packed(path.peak), "conf": _packed(path.conf)}
-    return line if isnan(path.mean_certainty) else line | {CERTAINTY: path.mean_certainty}
+    return line | {"seed": path.seed, "text": path.text, "peak": _packed(path.peak), "conf": _packed(path.conf)}
 
 
 def _key(line: Line, file: Path, offset: int) -> Key:
@@ -196,12 +189,10 @@ def _path(line: Line, file: Path, offset: int) -> RecordedPath:
             np.frombuffer(base64.b64decode(line[name], validate=True), dtype="<f2") for name in ("peak", "conf")
         )
         finish, text, seed = line["finish"], line["text"], line["seed"]
-        certainty = float(line.get(CERTAINTY, nan))
         if not isinstance(finish, str) or not isinstance(text, str | None) or not isinstance(seed, int | None):
             raise _damaged(file, offset)
         return RecordedPath(
             line["answer"], peak.astype(np.float64), conf.astype(np.float64), line["path"], finish, text, seed,
-            certainty,
         )  # fmt: skip
     except (KeyError, TypeError, ValueError, UsageError):
         raise _damaged(file, offset) from None

@@ -22,7 +22,7 @@ from sureenough.redact import HIDDEN, first_line, redact
 
 QUESTIONS: Final = (".csv", ".tsv", ".json", ".jsonl")
 """Files of questions, which are not pools yet."""
-COLUMNS: Final = (*REQUIRED, "text", "seed", "question_text", "kind", "mean_certainty")
+COLUMNS: Final = (*REQUIRED, "text", "seed", "question_text", "kind")
 """What is read of a pool, as far as it is there."""
 TEXTS: Final = ("question", "gold", "answer", "finish", "text", "question_text", "kind")
 NUMBERS: Final = ("path", "seed", "level")
@@ -94,9 +94,6 @@ class PoolPart:
             kind = columns.get(name, pa.null())
             if not (pa.types.is_integer(kind) or pa.types.is_null(kind)):
                 raise TraceError(f"{self.name}: column {name} is {kind}; it must hold integers")
-        kind = columns.get("mean_certainty", pa.null())
-        if not (pa.types.is_floating(kind) or pa.types.is_null(kind)):
-            raise TraceError(f"{self.name}: column mean_certainty is {kind}; it must hold floats")
         for name in TEXTS:
             kind = columns.get(name, pa.string())
             if not (pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_null(kind)):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from math import nan
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -27,7 +26,6 @@ class RecordedPath:
     finish: str = "stop"  # "stop", or "length" if it was cut
     text: str | None = None
     seed: int | None = None
-    mean_certainty: float = nan  # over all tokens; NaN if its engine did not read the whole vocabulary
     _scans: dict[int, Windows] = field(default_factory=dict, init=False, repr=False)
     _summaries: dict[int, Summary] = field(default_factory=dict, init=False, repr=False)
 
@@ -62,7 +60,7 @@ class RecordedPath:
             windows = self.windows(window)
             means = windows.mean_peak, windows.mean_conf
             summary = Summary(self.tokens, windows.lowest, windows.tail, None, windows, *means)
-            summary = self._summaries[window] = summary._replace(mean_certainty=self.mean_certainty)
+            self._summaries[window] = summary
         return summary
 
     def summarised(self, window: int) -> SummarisedPath:
@@ -79,10 +77,6 @@ class SummarisedPath(NamedTuple):
     @property
     def tokens(self) -> int:
         return self.summary.tokens
-
-    @property
-    def mean_certainty(self) -> float:
-        return self.summary.mean_certainty
 
 
 AT_ONCE: Final = 1 << 18  # tokens scanned in one batch: enough for speed, little enough for memory

@@ -26,7 +26,6 @@ REQUIRED: Final = {
 }
 OPTIONAL: Final = {
     "text": pa.string(), "seed": pa.int64(), "tokens": pa.int32(), "question_text": pa.string(), "kind": pa.string(),
-    "mean_certainty": pa.float64(),
 }  # fmt: skip
 
 

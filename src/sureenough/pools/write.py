@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager, suppress
-from math import isnan
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final
@@ -116,7 +115,6 @@ def _row(question: Question, number: int, path: RecordedPath) -> dict[str, Any]:
         "tokens": path.tokens,
         "question_text": question.text,
         "kind": question.kind,
-        "mean_certainty": None if isnan(path.mean_certainty) else path.mean_certainty,
     }
 
 

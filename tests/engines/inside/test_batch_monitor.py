@@ -38,7 +38,6 @@ class Path:
         self.output_tokens: list[int] = []
         self.alone, self.tier = Monitor(window), 0
         self.signals: list[tuple[float, float]] = []
-        self.certainty = 0.0  # summed
 
 
 class Batch(RuleBasedStateMachine):
@@ -105,7 +104,7 @@ class Batch(RuleBasedStateMachine):
     def step(self, discarded: int) -> None:
         """One token per row, except for rows in the middle of their prompt, whose token is discarded."""
         logits = torch.from_numpy(self.rng.normal(size=(len(self.rows), VOCABULARY)).astype(np.float32) * 2)
-        peak, conf, certainty = (part.tolist() for part in torch_signals(logits, K))
+        peak, conf = (part.tolist() for part in torch_signals(logits, K))
         before = logits.clone()
         self.monitor.step(logits)
         changed = (logits != before).nonzero().tolist()
@@ -116,7 +115,6 @@ class Batch(RuleBasedStateMachine):
                 continue
             path.output_tokens.append(0)
             path.signals.append((peak[row], conf[row]))
-            path.certainty += certainty[row]
             if not path.tier and path.alone.push(peak[row], conf[row]):
                 path.tier = {None: 0, "drop": 1, "risk": 2}[path.request.gate.tier(path.alone)]
             if path.tier:
@@ -131,7 +129,6 @@ class Batch(RuleBasedStateMachine):
             assert record.tier == path.tier
             if not path.tier:
                 assert (record.lowest, record.tail) == (path.alone.lowest, path.alone.tail)
-            assert record.mean_certainty == path.certainty / max(1, len(path.output_tokens))
             assert path.request.trace is (record.signals is not None)
             if record.signals is not None:
                 assert record.signals.tolist() == [list(pair) for pair in path.signals]
@@ -170,7 +167,7 @@ def test_signals_equal_the_clients() -> None:
     """The same two numbers as a client makes of the same log-probabilities sent as text."""
     logits = torch.randn(50, 259) * 4
     logits[3, 10:] = -torch.inf
-    peak, conf, _ = row_signals(logits, torch.arange(50, dtype=torch.int32), K)
+    peak, conf = row_signals(logits, torch.arange(50, dtype=torch.int32), K)
     top = torch.log_softmax(logits, dim=-1).topk(K).values
     for row, values in enumerate(top.tolist()):
         wanted = token_signals(values, K)
@@ -190,19 +187,3 @@ def test_two_paths_with_one_key_have_no_record() -> None:
         monitor.add(row, WatchRequest("the-same-key", 4, Gate()), END, [])
     assert list(monitor.rows) == [0]
     assert records.read("the-same-key", timeout=0.1) == MissingRecord("two paths have the same key")
-
-
-def test_certainty_is_the_divergence_from_uniform_over_finite_logits() -> None:
-    logits = torch.randn(6, 300, generator=torch.Generator().manual_seed(4)) * 3
-    logits[1, 40:] = -torch.inf
-    logits[2] = 1.5
-    logits[3] = -torch.inf
-    logits[4, 7] = torch.inf
-    certainty = row_signals(logits, torch.arange(6, dtype=torch.int32), K)[2]
-    for row in (0, 1, 5):
-        chances = torch.softmax(logits[row][logits[row] > -torch.inf].double(), dim=-1)
-        assert float(certainty[row]) == pytest.approx(float(-(len(chances) * chances).log().mean()), rel=1e-6)
-    assert certainty[2] == pytest.approx(0.0, abs=1e-6)
-    assert certainty[3] == certainty[4] == 0.0
-    shifted = row_signals(logits + 1_000.0, torch.arange(6, dtype=torch.int32), K)[2]
-    assert shifted.tolist() == pytest.approx(certainty.tolist(), abs=1e-4)

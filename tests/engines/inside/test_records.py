@@ -41,7 +41,7 @@ def rows(*values: list[float]) -> np.ndarray[Any, np.dtype[np.float64]]:
 
 
 def add_token(records: PathRecords, slot: int, before: int, low: float, tier: float = 0.0, copied: Any = None) -> None:
-    results = rows([0.5, 10.0 + before, low, low + 1, tier, 0.5 * (before + 1), 4.0 * (before + 1), 3.0 * (before + 1)])
+    results = rows([0.5, 10.0 + before, low, low + 1, tier, 0.5 * (before + 1), 4.0 * (before + 1)])
     records.add_step(np.array([slot]), np.array([before], dtype=np.int32), results, copied)
 
 
@@ -50,8 +50,8 @@ def test_the_last_two_states_are_kept() -> None:
     records.start_path(2, "one-path", trace=False)
     for t in range(5):
         add_token(records, 2, t, 3.0 - t / 10)
-    assert records.read("one-path") == PathRecord(5, 2.6, 3.6, 0, None, 0.5, 4.0, 3.0)
-    assert records.read("one-path", 4) == PathRecord(4, 2.7, 3.7, 0, None, 0.5, 4.0, 3.0)
+    assert records.read("one-path") == PathRecord(5, 2.6, 3.6, 0, None, 0.5, 4.0)
+    assert records.read("one-path", 4) == PathRecord(4, 2.7, 3.7, 0, None, 0.5, 4.0)
     assert isinstance(records.read("one-path", 3), MissingRecord)
     assert isinstance(records.read("one-path", 6, timeout=0.01), MissingRecord)
     assert isinstance(records.read("unknown-", timeout=0.01), MissingRecord)
@@ -82,7 +82,7 @@ def test_readers_wait_for_a_pending_copy_and_the_engine_does_not() -> None:
     reader.start()
     arrival.happened.set()
     reader.join(10)
-    assert results == [PathRecord(1, 4.0, 5.0, 0, None, 0.5, 4.0, 3.0)]
+    assert results == [PathRecord(1, 4.0, 5.0, 0, None, 0.5, 4.0)]
 
 
 def test_the_engine_never_waits_while_there_is_room() -> None:
@@ -91,7 +91,7 @@ def test_the_engine_never_waits_while_there_is_room() -> None:
     for t in range(MAX_PENDING - 4):  # would hang if it waited
         add_token(records, 0, t, 1.0, copied=slow)
     slow.happened.set()
-    assert records.read("some-path") == PathRecord(MAX_PENDING - 4, 1.0, 2.0, 0, None, 0.5, 4.0, 3.0)
+    assert records.read("some-path") == PathRecord(MAX_PENDING - 4, 1.0, 2.0, 0, None, 0.5, 4.0)
 
 
 @settings(max_examples=100)
@@ -171,11 +171,11 @@ def recorded() -> PathRecords:
     records = PathRecords(2)
     records.start_path(0, "warm-up-path", trace=True)
     records.start_path(1, "pruned-path-", trace=False)
-    totals = [0.0, 0.0, 0.0]
+    totals = [0.0, 0.0]
     for t in range(300):
         peak, conf = 1 / (t + 3), t / 7
-        totals = [totals[0] + peak, totals[1] + conf, totals[2] + 2 * conf]
-        pruned = [0.5, 9.0, 0.1, 0.2, float(t == 299), 0.5 * (t + 1), 9.0 * (t + 1), 2.5 * (t + 1)]
+        totals = [totals[0] + peak, totals[1] + conf]
+        pruned = [0.5, 9.0, 0.1, 0.2, float(t == 299), 0.5 * (t + 1), 9.0 * (t + 1)]
         results = rows([peak, conf, 1 / 3, 2 / 3, 0.0, *totals], pruned)
         records.add_step(np.array([0, 1]), np.array([t, t], dtype=np.int32), results)
     return records
@@ -187,19 +187,18 @@ def test_a_summary_is_exact() -> None:
     assert (summary.tokens, summary.lowest, summary.tail, summary.tier) == (300, 1 / 3, 2 / 3, None)
     assert summary.windows is not None
     assert (summary.mean_peak, summary.mean_conf) == (wanted.mean_peak, wanted.mean_conf)
-    assert summary.mean_certainty == pytest.approx(2 * wanted.mean_conf)
     for name in ("peak", "conf", "noise", "fall"):
         assert np.array_equal(getattr(summary.windows, name), getattr(wanted, name))
     pruned = parse_summary(recorded().read("pruned-path-", 300).to_json(), 64)
     assert (pruned.tier, pruned.windows) == (Tier.DROP, None)
-    assert (pruned.mean_peak, pruned.mean_conf, pruned.mean_certainty) == (0.5, 9.0, 2.5)
+    assert (pruned.mean_peak, pruned.mean_conf) == (0.5, 9.0)
 
 
 def test_a_record_of_an_older_server_has_no_means() -> None:
     record = recorded().read("pruned-path-", 300).to_json()
-    del record["mean_peak"], record["mean_conf"], record["mean_certainty"]
+    del record["mean_peak"], record["mean_conf"]
     summary = parse_summary(record, 64)
-    assert np.isnan([summary.mean_peak, summary.mean_conf, summary.mean_certainty]).all()
+    assert np.isnan([summary.mean_peak, summary.mean_conf]).all()
     assert summary.tail == 0.2
 
 

@@ -37,7 +37,6 @@ from sureenough.core.confidence.columns import (
     TIER_DROP,
     TIER_NONE,
     TIER_RISK,
-    TOTAL_CERTAINTY,
     TOTAL_CONF,
     TOTAL_PEAK,
 )  # fmt: skip
@@ -71,9 +70,7 @@ def batch_shapes(slots: int, longest_window: int) -> tuple[tuple[int, ...], ...]
     )
 
 
-def push_batch(
-    arrays: BatchArrays, slots: Ints, tokens_before: Ints, peak: Floats, conf: Floats, certainty: Floats
-) -> Floats:
+def push_batch(arrays: BatchArrays, slots: Ints, tokens_before: Ints, peak: Floats, conf: Floats) -> Floats:
     """Take one token of the path in each of these slots; each path's result columns."""
     states, blocks, suffixes, gates, windows = arrays
     size = windows[slots].astype(np.int64)
@@ -95,7 +92,6 @@ def push_batch(
     new[:, SUM_PEAK] += peak - peak_shift
     new[:, TOTAL_PEAK] = total_peak = np.where(first, 0.0, old[:, TOTAL_PEAK]) + peak
     new[:, TOTAL_CONF] = total_conf = np.where(first, 0.0, old[:, TOTAL_CONF]) + conf
-    new[:, TOTAL_CERTAINTY] = total_certainty = np.where(first, 0.0, old[:, TOTAL_CERTAINTY]) + certainty
     blocks[slots, CONF_BLOCKS + (block & 1), position] = conf
     blocks[slots, PEAK_BLOCKS + (block & 1), position] = peak
     suffix = np.where((block > 0)[:, None], suffixes[slots, :, position + 1], 0.0)
@@ -114,7 +110,7 @@ def push_batch(
     new[:, TIER] = tier = np.where(untested, _tier(gates[slots], group_peak, group_conf, instability), tier)
     states[(tokens_before + 1) & 1, slots] = new
     lowest = np.where(full, new[:, LOWEST], group_conf)
-    return np.stack([peak, conf, lowest, group_conf, tier, total_peak, total_conf, total_certainty], axis=1)
+    return np.stack([peak, conf, lowest, group_conf, tier, total_peak, total_conf], axis=1)
 
 
 def _tier(gates: Floats, peak: Floats, conf: Floats, instability: Callable[[Ints], tuple[Floats, Floats]]) -> Floats:

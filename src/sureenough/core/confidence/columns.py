@@ -24,8 +24,8 @@ SUFFIX_COLUMNS: Final = 5
 
 # What else is kept of a path from token to token, in the same row as its running sums.
 CONF_SHIFT, PEAK_SHIFT, LAST_CONF, LOWEST, TIER = range(SUFFIX_COLUMNS, SUFFIX_COLUMNS + 5)
-TOTAL_PEAK, TOTAL_CONF, TOTAL_CERTAINTY = range(SUFFIX_COLUMNS + 5, SUFFIX_COLUMNS + 8)
-STATE_COLUMNS: Final = 13
+TOTAL_PEAK, TOTAL_CONF = range(SUFFIX_COLUMNS + 5, SUFFIX_COLUMNS + 7)
+STATE_COLUMNS: Final = 12
 
 # Rows of the last two blocks of a path. The block's parity, 0 or 1, is added.
 CONF_BLOCKS, PEAK_BLOCKS = 0, 2
@@ -35,9 +35,8 @@ GATE_TRUST, GATE_DROP, GATE_RISK, GATE_ETA = range(4)
 GATE_COLUMNS: Final = 4
 
 # What a step returns for each path: the token's own signals; C_path, tail, tier and the sums of all signals so far.
-RESULT_PEAK, RESULT_CONF, RESULT_LOWEST, RESULT_TAIL, RESULT_TIER = range(5)
-RESULT_TOTAL_PEAK, RESULT_TOTAL_CONF, RESULT_TOTAL_CERTAINTY = range(5, 8)
-RESULT_COLUMNS: Final = 8
+RESULT_PEAK, RESULT_CONF, RESULT_LOWEST, RESULT_TAIL, RESULT_TIER, RESULT_TOTAL_PEAK, RESULT_TOTAL_CONF = range(7)
+RESULT_COLUMNS: Final = 7
 
 # Tiers as numbers: no test has failed yet, or the first one that did.
 TIER_NONE, TIER_DROP, TIER_RISK = 0.0, 1.0, 2.0

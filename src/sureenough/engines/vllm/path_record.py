@@ -15,7 +15,7 @@ from sureenough.core.confidence.instability import Floats
 from sureenough.core.events import Summary, Tier
 
 TIERS: Final = {TIER_NONE: None, TIER_DROP: Tier.DROP, TIER_RISK: Tier.RISK}
-MEANS: Final = ("mean_peak", "mean_conf", "mean_certainty")
+MEANS: Final = ("mean_peak", "mean_conf")
 UNKNOWN_PATH: Final = "no path of that name was watched"
 
 
@@ -29,7 +29,6 @@ class PathRecord(NamedTuple):
     signals: Floats | None  # peak and conf of every token, if the request set `trace`
     mean_peak: float = nan  # over all tokens
     mean_conf: float = nan
-    mean_certainty: float = nan
 
     def to_json(self) -> dict[str, Any]:
         """Signals are base64 of little-endian doubles."""
@@ -63,7 +62,7 @@ def parse_summary(record: Mapping[str, Any], window: int) -> Summary:
         tokens, tier = record["tokens"], TIERS[record["tier"]]
         lowest, tail = float(record["lowest"]), float(record["tail"])
         # Earlier versions do not send all of them.
-        mean_peak, mean_conf, mean_certainty = (float(record.get(name, nan)) for name in MEANS)
+        mean_peak, mean_conf = (float(record.get(name, nan)) for name in MEANS)
     except (KeyError, TypeError, OverflowError) as error:
         raise ValueError(f"malformed record ({type(error).__name__})") from None
     if type(tokens) is not int or tokens < 0:
@@ -76,5 +75,4 @@ def parse_summary(record: Mapping[str, Any], window: int) -> Summary:
         if len(signals) != tokens or not np.isfinite(signals).all():
             raise ValueError("malformed record (signals)")
         windows = scan(np.ascontiguousarray(signals[:, 0]), np.ascontiguousarray(signals[:, 1]), window)
-    summary = Summary(tokens, lowest, tail, tier, windows, mean_peak, mean_conf, signals)
-    return summary._replace(mean_certainty=mean_certainty)
+    return Summary(tokens, lowest, tail, tier, windows, mean_peak, mean_conf, signals)

@@ -22,13 +22,12 @@ ILL_CONDITIONED, TIER_NONE, TIER_DROP, TIER_RISK = _constants("ILL_CONDITIONED",
 SUM_D, SUM_DD, SUM_DV, SUM_VV, SUM_PEAK = _constants("SUM_D", "SUM_DD", "SUM_DV", "SUM_VV", "SUM_PEAK")
 CONF_SHIFT, PEAK_SHIFT, LAST_CONF = _constants("CONF_SHIFT", "PEAK_SHIFT", "LAST_CONF")
 LOWEST, TIER, STATE_COLUMNS, SUFFIX_COLUMNS = _constants("LOWEST", "TIER", "STATE_COLUMNS", "SUFFIX_COLUMNS")
-TOTAL_PEAK, TOTAL_CONF, TOTAL_CERTAINTY = _constants("TOTAL_PEAK", "TOTAL_CONF", "TOTAL_CERTAINTY")
+TOTAL_PEAK, TOTAL_CONF = _constants("TOTAL_PEAK", "TOTAL_CONF")
 CONF_BLOCKS, PEAK_BLOCKS, BLOCK_ROWS = _constants("CONF_BLOCKS", "PEAK_BLOCKS", "BLOCK_ROWS")
 GATE_TRUST, GATE_DROP, GATE_RISK, GATE_ETA = _constants("GATE_TRUST", "GATE_DROP", "GATE_RISK", "GATE_ETA")
 GATE_COLUMNS, RESULT_COLUMNS, RESULT_PEAK = _constants("GATE_COLUMNS", "RESULT_COLUMNS", "RESULT_PEAK")
 RESULT_CONF, RESULT_LOWEST, RESULT_TAIL = _constants("RESULT_CONF", "RESULT_LOWEST", "RESULT_TAIL")
-RESULT_TIER, RESULT_TOTAL_PEAK = _constants("RESULT_TIER", "RESULT_TOTAL_PEAK")
-RESULT_TOTAL_CONF, RESULT_TOTAL_CERTAINTY = _constants("RESULT_TOTAL_CONF", "RESULT_TOTAL_CERTAINTY")
+RESULT_TIER, RESULT_TOTAL_PEAK, RESULT_TOTAL_CONF = _constants("RESULT_TIER", "RESULT_TOTAL_PEAK", "RESULT_TOTAL_CONF")
 LOADS_AHEAD = tl.constexpr(32)  # loads in flight while suffix sums are added up one after the other
 CHUNK = tl.constexpr(256)
 
@@ -118,14 +117,14 @@ def _centred_sums(blocks, longest, size, tokens_before, before):
 
 @triton.jit(do_not_specialize=["watched", "stride", "slots", "longest"])
 def _step(
-    logits, stride, places, watched, tokens_before_rows, peaks, confs, certainties, results,
+    logits, stride, places, watched, tokens_before_rows, peaks, confs, results,
     states, blocks, suffixes, gates, windows, end_tokens, slots, longest, END: tl.constexpr,
 ):  # fmt: skip
     program = tl.program_id(0)
     row, slot = tl.load(places + program).to(tl.int64), tl.load(places + watched + program).to(tl.int64)
     tokens_before = tl.load(tokens_before_rows + program)
     size = tl.load(windows + slot)
-    peak, conf, total_certainty = tl.load(peaks + program), tl.load(confs + program), tl.load(certainties + program)
+    peak, conf = tl.load(peaks + program), tl.load(confs + program)
     wide = longest + 1
     blocks += slot * BLOCK_ROWS * longest
     suffixes += slot * SUFFIX_COLUMNS * wide
@@ -139,7 +138,6 @@ def _step(
     lowest, total_peak, total_conf = zero + float("inf"), peak, conf
     if tokens_before > 0:
         total_peak, total_conf = tl.load(old + TOTAL_PEAK) + peak, tl.load(old + TOTAL_CONF) + conf
-        total_certainty += tl.load(old + TOTAL_CERTAINTY)
         last_conf, lowest, tier = tl.load(old + LAST_CONF), tl.load(old + LOWEST), tl.load(old + TIER)
         if position == 0:
             _end_block(blocks, suffixes, longest, size, block)
@@ -197,7 +195,6 @@ def _step(
     tl.store(new + TIER, tier)
     tl.store(new + TOTAL_PEAK, total_peak)
     tl.store(new + TOTAL_CONF, total_conf)
-    tl.store(new + TOTAL_CERTAINTY, total_certainty)
     results += program * RESULT_COLUMNS
     tl.store(results + RESULT_PEAK, peak)
     tl.store(results + RESULT_CONF, conf)
@@ -206,7 +203,6 @@ def _step(
     tl.store(results + RESULT_TIER, tier)
     tl.store(results + RESULT_TOTAL_PEAK, total_peak)
     tl.store(results + RESULT_TOTAL_CONF, total_conf)
-    tl.store(results + RESULT_TOTAL_CERTAINTY, total_certainty)
     if tier != TIER_NONE:
         tl.store(logits + row * stride + tl.load(end_tokens + slot), END)
 
@@ -235,14 +231,14 @@ def _instability_tier(blocks, longest, size, tokens_before, before, n, d, dd, dv
 
 def launch_step(
     state: MonitorState, logits: torch.Tensor, places: torch.Tensor, tokens_before: torch.Tensor, peak: torch.Tensor,
-    conf: torch.Tensor, certainty: torch.Tensor, results: torch.Tensor | None = None,
+    conf: torch.Tensor, results: torch.Tensor | None = None,
 ) -> torch.Tensor:  # fmt: skip
     """Launch the kernel without waiting for it; arguments as for `state.step_rows`."""
     watched = places.shape[1]
     if results is None:
         results = torch.empty((watched, columns.RESULT_COLUMNS), dtype=torch.float64, device=logits.device)
     _step[(watched,)](
-        logits, logits.stride(0), places, watched, tokens_before, peak, conf, certainty, results,
+        logits, logits.stride(0), places, watched, tokens_before, peak, conf, results,
         state.states, state.blocks, state.suffixes, state.gates, state.windows, state.end_tokens,
         state.states.shape[1], state.blocks.shape[2], END=end_logit(logits.dtype), num_warps=1, enable_fp_fusion=False,
     )  # fmt: skip

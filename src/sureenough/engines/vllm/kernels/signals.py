@@ -1,4 +1,4 @@
-"""Peak, conf and certainty of rows of logits: the fused kernel on a GPU, torch's own operations on a CPU."""
+"""Peak and conf of rows of logits: the fused kernel on a GPU, torch's own operations on a CPU."""
 
 from __future__ import annotations
 
@@ -19,16 +19,12 @@ def allocate_workspace(rows: int, logits: torch.Tensor) -> Any:
     return Workspace(rows, logits.shape[1], BEST_SHAPE, logits.device)
 
 
-Signals = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
-"""Peak, conf and certainty of each row, in float64."""
+Signals = tuple[torch.Tensor, torch.Tensor]
+"""Peak and conf of each row, in float64."""
 
 
 def row_signals(logits: torch.Tensor, rows: torch.Tensor, k: int, workspace: Any = None) -> Signals:
-    """Probability of the likeliest token, minus the mean of the k largest log-probabilities, and certainty.
-
-    Certainty is the divergence of the row's distribution from the uniform one: with l the logits of the V tokens that
-    can be sampled, -1/V sum log(V p) = logsumexp(l) - mean(l) - log V. Logits of minus infinity and NaN are left out.
-    """
+    """Probability of the likeliest token, and minus the mean of the k largest log-probabilities."""
     if logits.shape[1] < k:
         raise UsageError(f"confidence is a mean over {k} candidates, but the vocabulary has {logits.shape[1]} tokens")
     if logits.is_cuda:
@@ -43,7 +39,4 @@ def torch_signals(logits: torch.Tensor, k: int) -> Signals:
     logprobs = torch.log_softmax(logits.float(), dim=-1)
     top = torch.topk(logprobs, k, dim=-1).values.double()
     top = top.nan_to_num(nan=LOGPROB_FLOOR).clamp(LOGPROB_FLOOR, 0.0)
-    finite = logprobs.isfinite()
-    count = finite.sum(dim=-1).double()
-    certainty = -torch.where(finite, logprobs, 0.0).sum(dim=-1, dtype=torch.float64) / count - count.log()
-    return top[:, 0].exp(), -top.sum(dim=1) / k, certainty.nan_to_num(0.0).clamp(min=0.0)
+    return top[:, 0].exp(), -top.sum(dim=1) / k

@@ -70,7 +70,6 @@ def step_rows(
     tokens_before: torch.Tensor,
     peak: torch.Tensor,
     conf: torch.Tensor,
-    certainty: torch.Tensor,
     results: torch.Tensor | None = None,
 ) -> torch.Tensor:
     """Take one token of every watched row, give rows whose gate closes their end token, and return result columns.
@@ -80,8 +79,8 @@ def step_rows(
     """
     if logits.device.type == "cpu":
         rows, slots = places.numpy().astype(np.int64)
-        signals = (peak.numpy(), conf.numpy(), certainty.numpy())
-        values = push_batch(state.arrays, slots, tokens_before.numpy().astype(np.int64), *signals)
+        counts = tokens_before.numpy().astype(np.int64)
+        values = push_batch(state.arrays, slots, counts, peak.numpy(), conf.numpy())
         pruned = values[:, RESULT_TIER] != TIER_NONE
         if pruned.any():
             end_tokens = state.end_tokens.numpy()[slots[pruned]].astype(np.int64)
@@ -89,4 +88,4 @@ def step_rows(
         return torch.from_numpy(values)
     from sureenough.engines.vllm.kernels.monitor_step import launch_step
 
-    return launch_step(state, logits, places, tokens_before, peak, conf, certainty, results)
+    return launch_step(state, logits, places, tokens_before, peak, conf, results)

@@ -1,10 +1,9 @@
-"""Peak, confidence and certainty of every watched row in one pass over its logits, in Triton.
+"""Peak and confidence of every watched row in one pass over its logits, in Triton.
 
 A row is divided into parts, with one program each, and a part into groups. The first kernel keeps the maxima of the
-groups, and of every part its maximum, its sum of exponentials, the number of its finite values and the sum of their
-distances from the maximum. The K-th largest group maximum bounds the K-th largest logit from below, and logits above it
-lie in few groups: the second kernel, with one program per row, reads these again and merges the parts. Sums of the K
-largest do not depend on the order of ties.
+groups, and of every part its maximum and its sum of exponentials. The K-th largest group maximum bounds the K-th
+largest logit from below, and logits above it lie in few groups: the second kernel, with one program per row, reads
+these again and merges the parts. Sums of the K largest do not depend on the order of ties.
 """
 
 from __future__ import annotations
@@ -17,8 +16,6 @@ from sureenough.core.confidence.columns import LOGPROB_FLOOR
 
 MASKED = tl.constexpr(-3.4028234663852886e38)  # the lowest float32 stands for -inf and NaN
 FLOOR = tl.constexpr(LOGPROB_FLOOR)
-VERY_LOW = tl.constexpr(-1e30)  # far above MASKED: a sum with a masked value in it is below, even scaled
-SCALE = tl.constexpr(2.0**-16)  # a sum of up to 65,536 values cannot overflow; the product is exact
 SLOTS = tl.constexpr(32)  # groups that the second kernel can read again; at least K
 
 
@@ -85,8 +82,7 @@ def _load_logits(start, column, mask):
 
 @triton.jit(do_not_specialize=["parts"])
 def _reduce_groups(
-    logits, rows, stride, vocab, group_maxima, maxima, sums, falls, counts, parts,
-    GROUPS: tl.constexpr, SIZE: tl.constexpr,
+    logits, rows, stride, vocab, group_maxima, maxima, sums, parts, GROUPS: tl.constexpr, SIZE: tl.constexpr
 ):  # fmt: skip
     part, row = tl.program_id(0), tl.program_id(1)
     group = tl.arange(0, GROUPS)
@@ -95,24 +91,15 @@ def _reduce_groups(
     x = _load_logits(start, column, column < vocab)
     largest = tl.max(x, axis=1)
     most = tl.max(largest, axis=0)
-    below = x - most
     index = row * parts + part
     tl.store(group_maxima + index * GROUPS + group, largest)
     tl.store(maxima + index, most)
-    tl.store(sums + index, tl.sum(tl.exp(below)))
-    # One multiply-add per logit if all are finite, as in most parts: only masked or extreme values make this so low.
-    fall = tl.sum(below * SCALE)
-    count = tl.full([], GROUPS * SIZE, tl.float32)
-    if (fall <= VERY_LOW) | (most <= VERY_LOW):
-        fall = tl.sum(tl.where(x > MASKED, below, 0.0)) * SCALE
-        count = tl.sum((x > MASKED).to(tl.float32))
-    tl.store(falls + index, fall * (-1.0 / SCALE))
-    tl.store(counts + index, count)
+    tl.store(sums + index, tl.sum(tl.exp(x - most)))
 
 
 @triton.jit(do_not_specialize=["parts"])
 def _merge_groups(
-    logits, rows, stride, vocab, group_maxima, maxima, sums, falls, counts, chosen, peak, conf, certainty, parts,
+    logits, rows, stride, vocab, group_maxima, maxima, sums, chosen, peak, conf, parts,
     K: tl.constexpr, GROUPS: tl.constexpr, SIZE: tl.constexpr, PARTS: tl.constexpr, ALL: tl.constexpr,
 ):  # fmt: skip
     """Merge the parts of one row, in float64, since there is little left to add."""
@@ -143,14 +130,6 @@ def _merge_groups(
     kept = tl.sum(tl.where(x > threshold, _logprob(x, lse), 0.0), axis=0)
     tl.store(peak + row, tl.exp(_logprob(most, lse)))
     tl.store(conf + row, -(kept + (K - above) * _logprob(threshold, lse)) / K)
-    # -1/V sum log(V p) over the V finite logits: log of the sum of exponentials, minus the mean, minus log V.
-    count_of = tl.load(counts + row * parts + part, mask=part < parts, other=0.0).to(tl.float64)
-    fall_of = tl.load(falls + row * parts + part, mask=part < parts, other=0.0).to(tl.float64)
-    finite = tl.maximum(tl.sum(count_of, axis=0), 1.0)
-    between = tl.where(count_of > 0.0, most - most_of, 0.0).to(tl.float64)
-    divergence = tl.log(total) + tl.sum(fall_of + count_of * between, axis=0) / finite - tl.log(finite)
-    sound = (most > MASKED) & (divergence > 0.0) & (divergence < float("inf"))
-    tl.store(certainty + row, tl.where(sound, divergence, 0.0))
 
 
 class GroupShape:
@@ -177,10 +156,9 @@ class Workspace:
         self.rows, self.vocab, self.shape = rows, vocab, shape
         self.parts = -(-vocab // (shape.groups * shape.size))
         self.group_maxima = torch.empty((rounded, self.parts * shape.groups), dtype=torch.float32, device=device)
-        by_part = torch.empty((4, rounded, self.parts), dtype=torch.float32, device=device)
-        self.maxima, self.sums, self.falls, self.counts = by_part
+        self.maxima, self.sums = torch.empty((2, rounded, self.parts), dtype=torch.float32, device=device)
         self.chosen = torch.empty((rounded, SLOTS.value), dtype=torch.int32, device=device)
-        self.peak, self.conf, self.certainty = torch.empty((3, rounded), dtype=torch.float64, device=device)
+        self.peak, self.conf = torch.empty((2, rounded), dtype=torch.float64, device=device)
         self.part_capacity = triton.next_power_of_2(self.parts)
         self.group_capacity = max(128, triton.next_power_of_2(self.parts * shape.groups))
 
@@ -191,8 +169,8 @@ def top_k_signals(
     k: int = 20,
     shape: GroupShape | None = None,
     workspace: Workspace | None = None,
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Peak, conf and certainty of these rows of logits (float32, bfloat16 or float16, the last dimension dense).
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Peak and conf of these rows of logits (float32, bfloat16 or float16, the last dimension dense).
 
     The results are float64. With a workspace, they are part of it and valid until the workspace is used again.
     """
@@ -201,13 +179,12 @@ def top_k_signals(
     shape = buffers.shape
     _reduce_groups[(buffers.parts, n)](
         logits, rows, logits.stride(0), buffers.vocab, buffers.group_maxima, buffers.maxima, buffers.sums,
-        buffers.falls, buffers.counts, buffers.parts,
-        GROUPS=shape.groups, SIZE=shape.size, num_warps=shape.warps,
+        buffers.parts, GROUPS=shape.groups, SIZE=shape.size, num_warps=shape.warps,
     )  # fmt: skip
     _merge_groups[(n,)](
         logits, rows, logits.stride(0), buffers.vocab, buffers.group_maxima, buffers.maxima, buffers.sums,
-        buffers.falls, buffers.counts, buffers.chosen, buffers.peak, buffers.conf, buffers.certainty, buffers.parts,
+        buffers.chosen, buffers.peak, buffers.conf, buffers.parts,
         K=k, GROUPS=shape.groups, SIZE=shape.size, PARTS=buffers.part_capacity, ALL=buffers.group_capacity,
         num_warps=shape.merge_warps,
     )  # fmt: skip
-    return buffers.peak[:n], buffers.conf[:n], buffers.certainty[:n]
+    return buffers.peak[:n], buffers.conf[:n]

@@ -48,7 +48,7 @@ class _StoredPath(NamedTuple):
             return None
         if self.tokens - tokens > 1:
             return MissingRecord(f"the path has {self.tokens} tokens, and only its last two states are kept")
-        lowest, tail, tier, *sums = self.states[tokens & 1].tolist() if tokens else (0.0,) * 6
+        lowest, tail, tier, *sums = self.states[tokens & 1].tolist() if tokens else (0.0,) * 5
         signals = None if self.trace is None else self.trace[:tokens]
         return PathRecord(tokens, lowest, tail, int(tier), signals, *(total / max(1, tokens) for total in sums))
 
