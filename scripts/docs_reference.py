@@ -175,8 +175,7 @@ one JSON line with a checksum each.
 One JSON line per change of a run: [its lines and fields](../serving.md#the-run-log).
 
 ## Plans and sureenough.toml
-[Plans](../bench.md#plans), [sureenough.toml](../configuration.md), and their
-[JSON schemas](../configuration.md#completion-and-checks-in-editors).
+[Plans](../bench.md#plans), and [sureenough.toml](../configuration.md).
 """
 
 

@@ -1,13 +1,12 @@
 """One fuzz target per parser: whatever arrives, only our own errors are raised.
 
-`SUREENOUGH_FUZZ=1000 pytest tests/adversarial/test_fuzz.py` tries more examples of each.
+`SUREENOUGH_FULL=1 pytest tests/adversarial/test_fuzz.py` tries more examples of each.
 """
 
 from __future__ import annotations
 
 import base64
 import json
-import os
 import re
 from contextlib import suppress
 from math import isfinite
@@ -41,8 +40,9 @@ from sureenough.server.request_reader import RequestReader, check_plain_request,
 from sureenough.server.settings import ServerSettings
 from sureenough.spec import parse, render
 from sureenough.strategies import STRATEGIES
+from tests.requirements import FULL
 
-EXAMPLES = int(os.environ.get("SUREENOUGH_FUZZ", "100"))
+EXAMPLES = 1000 if FULL else 100
 pytestmark = pytest.mark.filterwarnings("ignore:Generating overly large repr")
 fuzzed = settings(
     max_examples=EXAMPLES, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]

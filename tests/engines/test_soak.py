@@ -1,6 +1,6 @@
 """A soak: many sessions against a server with random faults. None hangs, nothing leaks, every token is accounted for.
 
-`SUREENOUGH_SOAK=2000 pytest tests/engines/test_soak.py` runs the long one.
+`SUREENOUGH_FULL=1 pytest tests/engines/test_soak.py` runs the long one.
 """
 
 from __future__ import annotations
@@ -26,8 +26,9 @@ from sureenough.engines.openai.client import OpenAI, OpenAIConnection, Timeouts
 from sureenough.errors import EngineError
 from sureenough.spec import resolve
 from tests.engines.misbehaving import Manner, idle, serving
+from tests.requirements import FULL
 
-SESSIONS = int(os.environ.get("SUREENOUGH_SOAK", "200"))
+SESSIONS = 2000 if FULL else 200
 AT_ONCE = 20
 NOW = {"Retry-After": "0"}
 FAULTS = [

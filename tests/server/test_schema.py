@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from pathlib import Path
 
 from sureenough.server import ServerLimits, ServerSettings
 from tests.engines.misbehaving import Manner
+from tests.requirements import FULL
 from tests.server.serving import ours
 from tests.server.upstream import KEY, an_upstream
 
 CHECKS = "not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance"
-EXAMPLES = os.environ.get("SUREENOUGH_SCHEMA", "0")
-"""A number for the long form, with every boundary of every field; a short look by default."""
-
-
-LONG = int(EXAMPLES) > 0
 COMMAND = (
     sys.executable, "-W", "ignore", "-m", "schemathesis.cli", "run", "--checks", CHECKS, "--seed", "1", "--no-color",
-    "--max-examples", EXAMPLES if LONG else "6",
-    "--phases", "examples,coverage,fuzzing" if LONG else "examples,fuzzing",
+    "--max-examples", "15" if FULL else "6",
+    "--phases", "examples,coverage,fuzzing" if FULL else "examples,fuzzing",
     "--request-timeout", "20", "--suppress-health-check", "all",
 )  # fmt: skip
 
