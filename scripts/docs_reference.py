@@ -14,11 +14,8 @@ import sureenough as se
 from sureenough.cli import GROUPS, VERBS, app
 from sureenough.core.options import LIVE_DEFAULTS, RunOptions
 from sureenough.pools import schema as pool
-from sureenough.server.app import endpoint_table
-from sureenough.server.openapi import document
-from sureenough.server.page_routes import PageRoutes
-from sureenough.server.routes import ApiRoutes
-from sureenough.server.runs import RunRegistry
+from sureenough.server.app import document, endpoint_table
+from sureenough.server.routes import Routes
 from sureenough.server.settings import ServerSettings
 from sureenough.server.state import ServerState
 from sureenough.spec import options
@@ -72,9 +69,7 @@ def strategies() -> str:
 
 def openapi() -> dict[str, Any]:
     """The document that a server sends as /openapi.json."""
-    state = ServerState(ServerSettings())
-    api = ApiRoutes(state, RunRegistry(state))
-    return document(endpoint_table(api, PageRoutes(api)))
+    return document(endpoint_table(Routes(ServerState(ServerSettings()))))
 
 
 def http() -> str:

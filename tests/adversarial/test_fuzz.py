@@ -34,9 +34,9 @@ from sureenough.json_text import encode
 from sureenough.pools.journal import Journal
 from sureenough.pools.path import RecordedPath
 from sureenough.redact import printable_command, printable_url, redact
-from sureenough.server.errors import ApiError
-from sureenough.server.kept_runs import KeptRuns
-from sureenough.server.request_reader import RequestReader, check_plain_request, parse_body
+from sureenough.server.requests import RequestReader, check_plain_request, parse_body
+from sureenough.server.responses import ApiError
+from sureenough.server.runs import KeptRuns
 from sureenough.server.settings import ServerSettings
 from sureenough.spec import parse, render
 from sureenough.strategies import STRATEGIES

@@ -14,7 +14,7 @@ import pytest
 from sureenough.errors import UsageError
 from sureenough.server import ServerLimits, ServerSettings
 from sureenough.server.app import create
-from sureenough.server.model_names import ModelName, split_model_name
+from sureenough.server.requests import ModelName, split_model_name
 from sureenough.server.settings import KEYS_VARIABLE, loopback, read_keys
 from tests.engines.misbehaving import Manner
 from tests.in_thread import until

@@ -12,7 +12,7 @@ from sureenough.drivers.observers import Transcript
 from sureenough.engines.requests import Prompt
 from sureenough.pools import RecordedPath
 from sureenough.server.replies import ReplyWriter, RunResult, consensus_details, usage
-from sureenough.server.request_reader import ConsensusRequest
+from sureenough.server.requests import ConsensusRequest
 from sureenough.spec import resolve
 from tests.server.sending import post
 

@@ -17,15 +17,15 @@ from starlette.types import Receive, Scope, Send
 from sureenough.core.events import Action, Extended, Fate, Sampled, Tokens
 from sureenough.core.snapshot import Snapshot
 from sureenough.drivers.observers import ObservedEvent, PathText
-from sureenough.server.errors import shutting_down
 from sureenough.server.replies import ReplyWriter, RunResult
-from sureenough.server.request_reader import ConsensusRequest
+from sureenough.server.requests import ConsensusRequest
 from sureenough.server.responses import (
     SSE_HEADERS,
     body,
     cancel,
     finish_unless_disconnected,
     json_response,
+    shutting_down,
     sse_event,
     start,
 )

@@ -15,8 +15,7 @@ from starlette.types import Receive, Scope, Send
 
 from sureenough.engines.openai.client import OpenAIConnection
 from sureenough.engines.openai.errors import TransportError
-from sureenough.server.errors import ApiError, upstream_key_rejected
-from sureenough.server.responses import body, finish_unless_disconnected, start
+from sureenough.server.responses import ApiError, body, finish_unless_disconnected, start, upstream_key_rejected
 from sureenough.server.state import ServerState
 from sureenough.server.upstream import Upstream, unreachable
 

@@ -13,7 +13,7 @@ from sureenough.core.outcome import BUCKETS, Outcome
 from sureenough.core.stop_rules import QUANTITIES
 from sureenough.drivers.observers import Transcript
 from sureenough.engines.openai.wire import TOOL_CALL
-from sureenough.server.request_reader import ConsensusRequest
+from sureenough.server.requests import ConsensusRequest
 from sureenough.server.responses import sse_comment, sse_event
 from sureenough.server.structured import ToolJudge, refusal_without_json, tool_call_objects
 

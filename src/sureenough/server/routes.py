@@ -1,35 +1,75 @@
-"""Handlers for clients and operators: OpenAI's endpoints, health and metrics."""
+"""Handlers: OpenAI's endpoints, health and metrics; the page, its form, the runs that it starts, and their events."""
 
 from __future__ import annotations
 
 import asyncio
+import re
 import time
-from typing import Any, Final
+from importlib.resources import files
+from itertools import islice
+from pathlib import Path
+from typing import Any, Final, get_args, get_type_hints
 
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from sureenough.answers.kinds import REGISTRY as KINDS
+from sureenough.core.options import RunOptions
+from sureenough.drivers.run_log import INTERVAL, PathTokens, read_log
+from sureenough.reasoner import LIMITS, NAME
 from sureenough.server.consensus import ConsensusResponse
-from sureenough.server.engine_upstream import EngineUpstream
-from sureenough.server.errors import ApiError, unknown_model
+from sureenough.server.learned import learned_signals
 from sureenough.server.metrics import CONTENT_TYPE
-from sureenough.server.model_names import names_with_strategies, split_model_name
 from sureenough.server.passthrough import PassthroughResponse
-from sureenough.server.request_reader import ConsensusRequest, RequestReader, check_plain_request, parse_body
-from sureenough.server.responses import json_response
-from sureenough.server.runs import RunRegistry
+from sureenough.server.requests import (
+    PAGE_STRATEGIES,
+    ConsensusRequest,
+    RequestReader,
+    check_plain_request,
+    names_with_strategies,
+    parse_body,
+    split_model_name,
+)
+from sureenough.server.responses import (
+    SSE_HEADERS,
+    ApiError,
+    body,
+    finish_unless_disconnected,
+    json_response,
+    sse_comment,
+    sse_event,
+    start,
+    unknown_model,
+)
+from sureenough.server.runs import RunRegistry, WatchedRun
+from sureenough.server.settings import ServerSettings
 from sureenough.server.state import ServerState
-from sureenough.server.upstream import Upstream
+from sureenough.server.upstream import EngineUpstream, Upstream
+from sureenough.spec import options as strategy_options
+from sureenough.strategies import STRATEGIES
 
 UPLOAD_SECONDS: Final = 60  # seconds that the body of a request may take to arrive
+PAGE: Final = files("sureenough.server") / "page"
+MEDIA_TYPES: Final = {"html": "text/html", "js": "text/javascript", "css": "text/css", "svg": "image/svg+xml"}
+REPORT_POLICY: Final = (
+    "sandbox allow-scripts; default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:"
+)
+BATCH: Final = 64
+"""Lines of a kept run that are read at a time."""
+KEEP_ALIVE: Final = 100
+"""Intervals without an event after which a comment is sent."""
+REPLICATED: Final = (
+    "Several replicas serve this address (serve --ray), and the next request of a page may reach one that does not "
+    "have its run. Start runs from a page of `sureenough serve` without --ray; /v1 works here."
+)
 
 
-class ApiRoutes:
+class Routes:
     """The handlers of one server."""
 
-    def __init__(self, state: ServerState, runs: RunRegistry) -> None:
-        self.state, self.runs = state, runs
+    def __init__(self, state: ServerState) -> None:
+        self.state, self.runs = state, RunRegistry(state)
         self.reader = RequestReader(state.settings)
 
     async def chat(self, request: Request) -> ASGIApp:
@@ -71,16 +111,94 @@ class ApiRoutes:
     async def metrics(self, request: Request) -> Response:
         return Response(self.state.metrics.text(), media_type=CONTENT_TYPE)
 
+    async def page(self, request: Request) -> Response:
+        """The page, which chooses by its address what to show."""
+        return self._file("index.html")
+
+    async def file(self, request: Request) -> Response:
+        """A script, style sheet or image of the page."""
+        return self._file(request.path_params["file"])
+
+    def _file(self, name: str) -> Response:
+        if not re.fullmatch(r"[A-Za-z][\w.-]*", name) or not (PAGE / name).is_file():
+            raise ApiError(404, "This file does not exist.")
+        media_type = MEDIA_TYPES.get(name.rpartition(".")[2], "text/plain")
+        return Response((PAGE / name).read_bytes(), media_type=media_type, headers={"Cache-Control": "no-cache"})
+
+    async def options(self, request: Request) -> Response:
+        """Models, strategies and run options, with the defaults and limits of this server."""
+        settings = self.state.settings
+        models = [] if settings.view_only else await self.state.upstream.models()
+        return json_response(
+            {"view_only": settings.view_only, "models": models, "strategy": settings.strategy,
+             "strategies": _strategies(), "options": _run_options(settings), "kind": settings.kind,
+             "kinds": list(dict.fromkeys([settings.kind, *KINDS.names()])),
+             "refusal": REPLICATED if settings.replica else None, "notes": [LIMITS] if models == [NAME] else []}
+        )  # fmt: skip
+
+    async def learned(self, request: Request) -> Response:
+        """How far each model's signals go with agreement, their weights, and the questions behind them."""
+        return json_response({"learned": learned_signals(self.state.learner)})
+
+    async def start_run(self, request: Request) -> Response:
+        """Start a run that a page watches; the body is that of a chat completion with a strategy."""
+        if self.state.settings.replica:
+            raise ApiError(501, REPLICATED, code="replicated")
+        with self.state.slot() as slot:
+            body = parse_body(await read_body(request, self.state.settings.limits.body))
+            await self.state.upstream.check_model(split_model_name(body["model"]).model)
+            consensus = self.read(body, chat=True)
+            question = body["messages"][-1].get("content")
+            run = self.runs.start_for_page(consensus, slot.pop_all(), "" if question is None else str(question))
+        return json_response({"id": run.id}, 201)
+
+    async def list_runs(self, request: Request) -> Response:
+        """The runs that were kept, and bench reports."""
+        kept = self.runs.kept
+        runs, reports = await asyncio.to_thread(lambda: (kept.listed(), kept.reports()))
+        return json_response({"runs": runs, "reports": reports, "keeping": kept.folder is not None})
+
+    async def agreement(self, request: Request) -> Response:
+        """Whether two runs have the same answer; null if one of them has none (yet)."""
+        agree = await self.runs.agree(request.path_params["id"], request.path_params["other"])
+        return json_response({"agree": agree})
+
+    async def stop_run(self, request: Request) -> Response:
+        run = await self.runs.find(request.path_params["id"])
+        if isinstance(run, WatchedRun):
+            run.stop()
+        return Response(status_code=204)
+
+    async def path_text(self, request: Request) -> Response:
+        run, number = await self.runs.find(request.path_params["id"]), request.path_params["number"]
+        number = int(number) if re.fullmatch(r"[0-9]{1,9}", number) else -1
+        if isinstance(run, WatchedRun):
+            text = run.log.text(number)
+        else:
+            text = await asyncio.to_thread(_kept_text, run, number)
+        if text is None:
+            raise ApiError(404, "This path does not exist, or has no text yet.")
+        return json_response(text)
+
+    async def report(self, request: Request) -> Response:
+        """A bench report: a page of its own, in a sandbox without access to this one."""
+        file = self.runs.kept.report(request.path_params["name"])
+        return Response(file.read_bytes(), media_type="text/html", headers={"Content-Security-Policy": REPORT_POLICY})
+
+    async def events(self, request: Request) -> ASGIApp:
+        """A run's log so far, then each new line."""
+        return RunEventStream(self.runs, await self.runs.find(request.path_params["id"]))
+
 
 class CompletionEndpoint:
     """An ASGI application for one completion request, which holds a slot from its first byte to its last."""
 
-    def __init__(self, api: ApiRoutes, endpoint: str, *, chat: bool) -> None:
-        self.api, self.endpoint, self.chat = api, endpoint, chat
+    def __init__(self, routes: Routes, endpoint: str, *, chat: bool) -> None:
+        self.routes, self.endpoint, self.chat = routes, endpoint, chat
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Read the request, and send a consensus or the upstream's response."""
-        state = self.api.state
+        state = self.routes.state
         with state.slot() as slot:
             raw = await read_body(Request(scope, receive), state.settings.limits.body)
             body = parse_body(raw)
@@ -93,7 +211,7 @@ class CompletionEndpoint:
                     check_plain_request(body, state.settings.limits)
                 response = PassthroughResponse(state, upstream, self.endpoint, raw, slot)
             else:
-                response = ConsensusResponse(self.api.runs, self.api.read(body, self.chat), slot)
+                response = ConsensusResponse(self.routes.runs, self.routes.read(body, self.chat), slot)
             await response(scope, receive, send)
 
 
@@ -113,3 +231,61 @@ async def read_body(request: Request, limit: int) -> bytes:
     if size > limit:
         raise ApiError(413, f"The body is larger than {limit:,} bytes.", code="request_too_large")
     return b"".join(parts)
+
+
+def _strategies() -> list[dict[str, Any]]:
+    return [
+        {"name": name, "help": STRATEGIES[name].summary,
+         "options": {key: option.read(STRATEGIES[name]) for key, option in strategy_options(STRATEGIES[name]).items()}}
+        for name in PAGE_STRATEGIES
+    ]  # fmt: skip
+
+
+def _run_options(settings: ServerSettings) -> list[dict[str, Any]]:
+    """The run options as fields of a form."""
+    hints, defaults, caps = get_type_hints(RunOptions), settings.run_options(), settings.limits.caps()
+    return [
+        {"name": name, "help": option.metadata["help"], "default": getattr(defaults, name),
+         "minimum": option.metadata["schema"].get("minimum"), "maximum": caps.get(name),
+         "fractional": float in (hints[name], *get_args(hints[name]))}
+        for name, option in RunOptions.fields().items()
+    ]  # fmt: skip
+
+
+def _kept_text(file: Path, number: int) -> PathTokens | None:
+    texts = (line["text"] for _, line in read_log(file) if "text" in line)
+    return next((text for text in texts if text["path"] == number), None)
+
+
+class RunEventStream:
+    """An ASGI application: a run's log as server-sent events, without the texts, which a page requests one by one."""
+
+    def __init__(self, runs: RunRegistry, run: WatchedRun | Path) -> None:
+        self.runs, self.run = runs, run
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send a kept run at once, or the lines of a live one as they are written."""
+        await send(start(200, SSE_HEADERS))
+        if isinstance(self.run, Path):
+            await self._send_kept(self.run, send)
+            return
+        with self.runs.watched(self.run):
+            await finish_unless_disconnected(receive, self._send_live(self.run, send))
+
+    async def _send_kept(self, file: Path, send: Send) -> None:
+        lines = (raw for raw, line in read_log(file) if "text" not in line)
+        while batch := await asyncio.to_thread(lambda: list(islice(lines, BATCH))):
+            await send(body(b"".join(map(sse_event, batch)), more=True))
+        await send(body())
+
+    async def _send_live(self, run: WatchedRun, send: Send) -> None:
+        """Lines up to the last. Then the connection stays open: a run is kept while a page shows it."""
+        sent, quiet = 0, 0
+        while not self.runs.state.shutting_down:
+            run.log.update()
+            lines, quiet = run.log.lines[sent:], quiet + 1
+            if lines or quiet >= KEEP_ALIVE:
+                await send(body(b"".join(map(sse_event, lines)) or sse_comment("keep-alive"), more=True))
+                sent, quiet = sent + len(lines), 0
+            await asyncio.sleep(INTERVAL)
+        await send(body())

@@ -1,31 +1,121 @@
-"""Runs in progress that pages watch. A run that no page watches any more is stopped and forgotten."""
+"""Runs that pages watch, which end when no page watches them any more, and runs that were kept as files."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import secrets
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from itertools import islice
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from sureenough.answers import Judge, for_question, resolve_kind
 from sureenough.drivers.judging import classes_or_own
 from sureenough.drivers.observers import Observer
-from sureenough.drivers.run_log import RunLogWriter, read_ends
-from sureenough.server.errors import shutting_down
-from sureenough.server.kept_runs import KeptRuns
+from sureenough.drivers.run_log import RunLogWriter, read_ends, save_log
+from sureenough.errors import TraceError
 from sureenough.server.replies import RunResult
-from sureenough.server.request_reader import ConsensusRequest
-from sureenough.server.responses import cancel_once
+from sureenough.server.requests import ConsensusRequest
+from sureenough.server.responses import ApiError, cancel_once, shutting_down
 from sureenough.server.state import ServerState
 from sureenough.spec import render
 
+NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
+SUFFIX: Final = ".jsonl"
+LISTED: Final = 200
+EXCERPT: Final = 200
+"""Characters of a question or an answer in the list."""
+REPORTS: Final = ("*.html", "report/*.html", "*/report/*.html")
 RECONNECT: Final = 15.0
 """Seconds that a run waits for its page to come back, as after a reload."""
 log: Final = logging.getLogger("sureenough.server")
+
+
+class KeptRuns:
+    """A folder of kept runs. What the list says of a file is cached until the file changes."""
+
+    def __init__(self, folder: Path | None) -> None:
+        self.folder = folder
+        self._cached: dict[Path, tuple[tuple[int, int], dict[str, Any] | None]] = {}  # time and size, entry
+
+    def save(self, name: str, log: RunLogWriter) -> None:
+        assert self.folder is not None
+        self.folder.mkdir(parents=True, exist_ok=True)
+        save_log(self.folder / f"{name}{SUFFIX}", log.with_texts())
+
+    def find(self, name: str) -> Path:
+        """The file of a kept run, by its id."""
+        file = None if self.folder is None or not NAME.fullmatch(name) else self.folder / f"{name}{SUFFIX}"
+        if file is None or not file.is_file():
+            raise ApiError(404, "This run does not exist; runs are kept only with --keep-runs.", code="run_not_found")
+        try:
+            read_ends(file)
+        except TraceError as error:
+            message = str(error).replace(str(file), file.name)
+            raise ApiError(404, f"This run cannot be shown: {message}.", code="run_not_found") from None
+        return file
+
+    def listed(self) -> list[dict[str, Any]]:
+        """The newest runs, newest first, from the first and the last line of each. Other files are left out."""
+        if self.folder is None or not self.folder.is_dir():
+            return []
+        stats = {
+            file: stat
+            for file in self.folder.iterdir()
+            if file.suffix == SUFFIX and NAME.fullmatch(file.stem) and (stat := _stat(file))
+        }
+        newest = sorted(stats, key=lambda file: stats[file][0], reverse=True)[:LISTED]
+        cached = self._cached
+        self._cached = {
+            file: cached[file] if file in cached and cached[file][0] == stats[file] else (stats[file], _entry(file))
+            for file in newest
+        }
+        return [entry for _, entry in self._cached.values() if entry is not None]
+
+    def reports(self) -> list[str]:
+        """The paths of the bench reports in the folder: single files, and those of run folders."""
+        if self.folder is None:
+            return []
+        files = (file for pattern in REPORTS for file in self.folder.glob(pattern))
+        return sorted(file.relative_to(self.folder).as_posix() for file in islice(files, LISTED))
+
+    def report(self, name: str) -> Path:
+        if self.folder is None or name not in self.reports():
+            raise ApiError(404, "This report does not exist.")
+        return self.folder / name
+
+
+def _stat(file: Path) -> tuple[int, int] | None:
+    try:
+        stat = file.stat()
+    except OSError:  # removed meanwhile
+        return None
+    return stat.st_mtime_ns, stat.st_size
+
+
+def _entry(file: Path) -> dict[str, Any] | None:
+    """A run in the list; None if the file is not a run log."""
+    try:
+        head, end = read_ends(file)
+    except TraceError:
+        return None
+    run, result = head["run"], end.get("result", {})
+    return {
+        "id": file.stem,
+        "question": run.get("question", "")[:EXCERPT],
+        "model": run.get("model", "")[:EXCERPT],
+        "strategy": run.get("strategy", "")[:EXCERPT],
+        "begun": run.get("begun"),
+        "answer": (result.get("answer") or "")[:EXCERPT] or None,
+        "started": result.get("started"),
+        "tokens": result.get("tokens", {}).get("total"),
+        "reason": result.get("reason", "")[:EXCERPT] or None,
+        "error": str(end.get("error", {}).get("message", ""))[:EXCERPT] or None,
+    }
 
 
 class WatchedRun:

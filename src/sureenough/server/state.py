@@ -18,16 +18,14 @@ from sureenough.core.stop_rules import betainc
 from sureenough.drivers.observers import ObservedEvent, Observer, WinnerTranscript
 from sureenough.json_text import mend
 from sureenough.pools import Learner
-from sureenough.server.engine_upstream import EngineUpstream
-from sureenough.server.errors import ApiError, api_error, shutting_down
 from sureenough.server.learned import LEARNED_FILE
 from sureenough.server.metrics import ServerMetrics
 from sureenough.server.replies import RunResult
-from sureenough.server.request_reader import ConsensusRequest
-from sureenough.server.responses import cancel_once
+from sureenough.server.requests import ConsensusRequest
+from sureenough.server.responses import ApiError, api_error, cancel_once, shutting_down
 from sureenough.server.settings import ServerSettings
 from sureenough.server.structured import ToolJudge
-from sureenough.server.upstream import Upstream, open_upstream
+from sureenough.server.upstream import EngineUpstream, Upstream, open_upstream
 
 LOGGED_QUESTION: Final = 2_000
 """Characters of a question that are logged."""

@@ -18,7 +18,7 @@ from sureenough.answers.json_schema import prepared_schema
 from sureenough.core.outcome import Outcome
 from sureenough.engines.openai.wire import TOOL_CALL
 from sureenough.errors import UsageError
-from sureenough.server.errors import bad_request
+from sureenough.server.responses import bad_request
 
 FORMATS: Final = ("text", "json_object", "json_schema")
 PLAIN: Final = "use the plain model name to pass the request through"

@@ -1,40 +1,187 @@
-"""A request for a consensus, validated and held to the limits. Unknown fields are refused by name."""
+"""Requests for a consensus: their fields as types, and how they are read and held to the limits. Unknown fields are
+refused by name.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from string import Formatter
+from types import NoneType
+from typing import Annotated, Any, Final, Literal, NamedTuple, get_args, get_type_hints
 
 import msgspec
+from msgspec import Meta, Struct, defstruct
 
 from sureenough.answers import Judge, resolve_kind
 from sureenough.answers.json_kind import Json
+from sureenough.answers.kinds import BUILTIN as KINDS
 from sureenough.core.options import RunOptions
 from sureenough.core.strategy import Strategy
-from sureenough.engines.requests import Prompt
+from sureenough.engines.requests import Message, Prompt
 from sureenough.errors import UsageError
-from sureenough.server.errors import ApiError, bad_request
-from sureenough.server.model_names import ModelName, split_model_name
-from sureenough.server.request_prompt import prompt_of
-from sureenough.server.request_schema import (
-    SAMPLING_FIELDS,
-    TOOL_FIELDS,
-    UNSUPPORTED_FIELDS,
-    CompletionFields,
-    Progress,
-    RequestTypes,
-    VoteOptions,
-    is_default,
-)
+from sureenough.server.responses import ApiError, bad_request
 from sureenough.server.settings import ServerLimits, ServerSettings
 from sureenough.server.structured import ToolJudge, json_judge, tool_judge
-from sureenough.spec import parse
-from sureenough.templates import template_of
+from sureenough.spec import is_strategy_name, parse
+from sureenough.strategies import STRATEGIES
+from sureenough.templates import render_prompt, template_of
 
+LISTED_STRATEGIES: Final = tuple(name for name in STRATEGIES if not name.startswith("ddc-") and "+" not in name)
+"""The strategies in lists of models. The ablations of ddc work too, but few readers want them; searches work
+if the upstream continues a beginning."""
+PAGE_STRATEGIES: Final = tuple(name for name in STRATEGIES if not name.startswith("ddc-"))
+"""The strategies on the page, which draws searches."""
+LARGEST: Final = {"seed": 2**63 - 1}
+"""Options without a cap whose largest value is not a billion."""
+TOOL_FIELDS: Final = frozenset(("tools", "tool_choice", "parallel_tool_calls"))
+SAMPLING_FIELDS: Final = TOOL_FIELDS | frozenset(
+    "stop presence_penalty frequency_penalty logit_bias response_format reasoning_effort verbosity user metadata store "
+    "service_tier safety_identifier prompt_cache_key top_k min_p repetition_penalty length_penalty min_tokens "
+    "stop_token_ids ignore_eos skip_special_tokens bad_words chat_template_kwargs thinking_token_budget suffix".split()
+)
+"""Fields of OpenAI's and of vLLM's API that the request of every path repeats."""
+_TOOLS: Final = "tools replace functions"
+_ONE_PATH: Final = "the response is one path of many"
+_COUNT: Final = "the strategy decides how many paths there are"
+UNSUPPORTED_FIELDS: Final = {
+    "n": _COUNT, "best_of": _COUNT, "functions": _TOOLS, "function_call": _TOOLS, "logprobs": _ONE_PATH,
+    "top_logprobs": _ONE_PATH,
+    "echo": _ONE_PATH, "prediction": _ONE_PATH, "audio": "votes are over text", "modalities": "votes are over text",
+}  # fmt: skip
+"""Fields that a vote cannot serve, and why."""
+_DEFAULTS: Final[dict[str, tuple[Any, ...]]] = {
+    "n": (1,), "best_of": (1,), "top_logprobs": (0,), "modalities": (["text"],),
+}  # fmt: skip
 UPSTREAM_PATH_TOKENS = 32_768
 """A limit on a path's tokens that is as large as this is left to the upstream's own."""
 DEEPEST_BODY = 100
 """Levels of a request's JSON. Whatever writes it again, here or at the upstream, could fail on more."""
+
+
+class ModelName(NamedTuple):
+    """The upstream's name of a model, and the strategy that followed it."""
+
+    model: str
+    strategy: str | None
+
+
+def split_model_name(name: str) -> ModelName:
+    """Model and strategy. What follows an `@` without naming a strategy is part of the model's name."""
+    model, at, spec = name.rpartition("@")
+    if at and is_strategy_name(spec.strip().partition(":")[0]):
+        return ModelName(model, spec)
+    return ModelName(name, None)
+
+
+def check_strategy(spec: str) -> None:
+    """Refuse what follows the `@` of a model that is offered, if it is not a strategy."""
+    try:
+        parse(spec)
+    except UsageError as error:
+        raise bad_request(f"{error}.", "model") from None
+
+
+def names_with_strategies(models: list[str]) -> list[str]:
+    """Every model, plain and with each strategy."""
+    return [name for model in models for name in (model, *(f"{model}@{strategy}" for strategy in LISTED_STRATEGIES))]
+
+
+Progress = Literal["comments", "reasoning", "none"]
+Whole = Annotated[int, Meta(ge=1, le=1_000_000_000)]
+Seed = Annotated[int, Meta(ge=0, le=LARGEST["seed"])]
+Messages = Annotated[
+    list[dict[str, Any]],
+    Meta(
+        extra_json_schema={
+            "minItems": 1,
+            "items": {"type": "object", "required": ["role"], "properties": {"role": {"type": "string"}}},
+        }
+    ),
+]
+
+
+def is_default(name: str, value: Any) -> bool:
+    """Whether an unsupported field has a value that changes nothing. True is not 1 here."""
+    if value is None or value is False or value == []:
+        return True
+    return any(type(value) is type(default) and value == default for default in _DEFAULTS.get(name, ()))
+
+
+class StreamOptions(Struct):
+    """OpenAI's `stream_options`."""
+
+    include_usage: bool | None = None
+
+
+class VoteOptions(Struct, forbid_unknown_fields=True, kw_only=True):
+    """The fields of the `sureenough` object that are not run options."""
+
+    strategy: Annotated[str, Meta(examples=["ddc:tau=0.99", "sure"])] | None = None
+    kind: Annotated[str, Meta(description="kind of answer", examples=list(KINDS))] | None = None
+    template: str | None = None
+    progress: Progress = "comments"
+
+
+class CompletionFields(Struct, kw_only=True):
+    """The fields of a completion request that the server reads."""
+
+    model: Annotated[str, Meta(min_length=1)]
+    messages: Messages | None = None
+    prompt: str | list[str] | None = None
+    stream: bool | None = None
+    stream_options: StreamOptions | None = None
+    temperature: Annotated[float, Meta(ge=0, le=2)] | None = None
+    top_p: Annotated[float, Meta(gt=0, le=1)] | None = None
+    max_tokens: Whole | None = None
+    max_completion_tokens: Whole | None = None
+    seed: Seed | None = None
+    sureenough: Any = None
+
+
+class RequestTypes(NamedTuple):
+    """The types of one server's requests."""
+
+    options: type[VoteOptions]
+    chat: type[CompletionFields]
+    completion: type[CompletionFields]
+
+    @classmethod
+    def within(cls, limits: ServerLimits) -> RequestTypes:
+        run_options = [(name, _option_type(name, limits), None) for name in RunOptions.fields()]
+        options = defstruct("SureenoughOptions", run_options, bases=(VoteOptions,), kw_only=True)
+        fields = [
+            ("sureenough", options | None, None),
+            *((name, Any, None) for name in sorted(SAMPLING_FIELDS | UNSUPPORTED_FIELDS.keys())),
+        ]
+        bases = (CompletionFields,)
+        return cls(
+            options,  # type: ignore[arg-type]
+            defstruct("ChatCompletionRequest", [("messages", Messages), *fields], bases=bases, kw_only=True),  # type: ignore[arg-type]
+            defstruct("CompletionRequest", [("prompt", str | list[str]), *fields], bases=bases, kw_only=True),  # type: ignore[arg-type]
+        )
+
+
+def _option_type(name: str, limits: ServerLimits) -> Any:
+    """The type of a run option; None in a request stands for the server's default.
+
+    A cap is part of the schema only: the reader refuses what is above it with a message that names it.
+    """
+    option = RunOptions.fields()[name]
+    kind = _without_none(get_type_hints(RunOptions)[name])
+    details: dict[str, Any] = {"description": option.metadata["help"]}
+    if kind in (int, float):
+        details["ge"] = option.metadata["schema"].get("minimum", 0)
+        cap = limits.caps().get(name)
+        if cap is None:
+            details["le"] = LARGEST.get(name, 1_000_000_000)
+        else:
+            details["extra_json_schema"] = {"maximum": cap}
+    return Annotated[kind, Meta(**details)] | None
+
+
+def _without_none(hint: Any) -> Any:
+    parts = [part for part in get_args(hint) if part is not NoneType]
+    return parts[0] if NoneType in get_args(hint) else hint
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,3 +377,48 @@ def check_plain_request(body: dict[str, Any], limits: ServerLimits) -> None:
     replies = max(numbers["n"] or 1, numbers["best_of"] or 1) * (len(prompts) if several and prompts else 1)
     if replies > limits.paths:
         raise bad_request(f"the request asks for {replies} completions; this server allows {limits.paths}.", "n")
+
+
+def prompt_of(request: CompletionFields, chat: bool, template: str | None) -> Prompt:
+    """The prompt of every path, or a 400 response that names the field."""
+    if not chat:
+        if not isinstance(request.prompt, str) or not request.prompt:
+            raise bad_request("with a strategy the prompt must be one string that is not empty.", "prompt")
+        return Prompt.user(request.prompt)
+    if not request.messages:
+        raise bad_request("messages must hold at least one message.", "messages")
+    for index, message in enumerate(request.messages):
+        if not isinstance(message.get("role"), str):
+            raise bad_request("every message must have a role.", f"messages[{index}].role")
+    return Prompt(tuple(request.messages if template is None else _with_template(request.messages, template)))
+
+
+def _has_only_question(template: str) -> bool:
+    """Whether a template's only field is {question}: a format could ask for a billion spaces."""
+    try:
+        fields = [parts[1:] for parts in Formatter().parse(template)]
+    except ValueError:
+        return False
+    fields = [parts for parts in fields if parts != (None, None, None)]
+    return len(fields) <= 1 and all(parts == ("question", "", None) for parts in fields)
+
+
+def _with_template(messages: list[dict[str, Any]], template: str) -> list[Message]:
+    """The messages with the template around the last one, if it is the user's and does not ask for a box already."""
+    last = messages[-1]
+    content = last.get("content")
+    if last["role"] != "user" or ("\\boxed" in template and "\\boxed" in str(content)):
+        return list(messages)
+    if content is None:
+        raise bad_request("the last message has no content.", f"messages[{len(messages) - 1}].content")
+    if not _has_only_question(template):
+        raise bad_request("the template must hold {question} once, and no other braces.", "sureenough.template")
+    try:
+        if isinstance(content, str):
+            return [*messages[:-1], {**last, "content": render_prompt(content, template).text}]
+        if isinstance(content, list) and content and isinstance(content[-1], dict) and "text" in content[-1]:
+            part = {**content[-1], "text": render_prompt(str(content[-1]["text"]), template).text}
+            return [*messages[:-1], {**last, "content": [*content[:-1], part]}]
+    except UsageError as error:
+        raise bad_request(f"{error}.", "messages") from None
+    return list(messages)
