@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from sureenough.cli.ray_option import with_addresses
-from sureenough.drivers.ray_cluster import _check_address
 from sureenough.errors import UsageError
+from sureenough.ray.cluster import check_address
 from tests.cli.recording import CLEAN, write_sums
 from tests.processes import sureenough
 
@@ -50,5 +50,5 @@ def test_refused_without_a_cluster(verb: str, words: list[str], message: str, tm
 
 def test_an_address_with_a_password_is_refused_without_it() -> None:
     with pytest.raises(UsageError, match=r"head:6379 is not the address of a Ray cluster") as refusal:
-        _check_address("me:hunter2@head:6379")
+        check_address("me:hunter2@head:6379")
     assert "hunter2" not in str(refusal.value)

@@ -19,7 +19,7 @@ import pytest
 
 from tests.cli.recording import CLEAN
 from tests.in_thread import in_thread, until
-from tests.processes import Running, start, sureenough
+from tests.processes import Running, configured, start, sureenough
 from tests.ray.cluster import TestCluster
 from tests.ray.test_record import LONG, gated
 
@@ -59,11 +59,6 @@ class Endpoint:
             return self.ask(question).status_code == 200
         return False
 
-    def learned(self) -> int:
-        """Questions that the replica that responds knows of."""
-        states = self.client.get("/api/learned").json()["learned"]
-        return sum(state["questions"] for state in states)
-
 
 def free_port() -> str:
     """Below those that the system gives to connections, of which Ray opens many."""
@@ -77,7 +72,7 @@ def free_port() -> str:
 def serving(cluster: TestCluster, url: str, folder: Path, *more: str) -> Iterator[Endpoint]:
     (folder / "keys").write_text(KEY)
     words = ["serve", "--url", url, "--model", "tiny", "--port", free_port(), "--key-file", str(folder / "keys"), *more]
-    environment = CLEAN | {"SUREENOUGH_API_KEY": UPSTREAM_KEY}
+    environment = CLEAN | {"SUREENOUGH_API_KEY": UPSTREAM_KEY} | configured(folder, "[serve.limits]\ngrace = 4\n")
     with start(*words, "--ray", cluster.address, env=environment) as running:
         try:
             endpoint = Endpoint(running)
@@ -88,12 +83,8 @@ def serving(cluster: TestCluster, url: str, folder: Path, *more: str) -> Iterato
             running.wait(LONG)
 
 
-def test_replicas_learn_together_outlive_one_of_them_and_drain(cluster: TestCluster, tmp_path: Path) -> None:
-    state = tmp_path / "state"
-    state.mkdir()
-    (state / "learned.json").write_text("{")
-    (tmp_path / "sureenough.toml").write_text("[serve.limits]\ngrace = 4\n")
-    words = ("--replicas", "2", "--state", str(state))
+def test_replicas_outlive_one_of_them_and_drain(cluster: TestCluster, tmp_path: Path) -> None:
+    words = ("--replicas", "2")
     with cluster.node(), in_thread(gated()) as server, serving(cluster, server.url, tmp_path, *words) as endpoint:
         assert endpoint.client.get("/healthz").status_code == 200
         assert endpoint.client.get("/v1/models", headers={"Authorization": "Bearer no"}).status_code == 401
@@ -103,8 +94,6 @@ def test_replicas_learn_together_outlive_one_of_them_and_drain(cluster: TestClus
         assert {headers["authorization"] for headers in server.headers} == {f"Bearer {UPSTREAM_KEY}"}
         for number in range(5):
             assert endpoint.ask(f"{number} + 2?").status_code == 200
-        until(lambda: [endpoint.learned() for _ in range(8)] == [6] * 8, LONG, 0.2)  # whichever replica responds
-        until(lambda: "tiny" in (state / "learned.json").read_text(), LONG, 0.1)
         lines = [line for _ in range(8) for line in endpoint.client.get("/metrics").text.splitlines()]
         names = {re.search(r'replica="(\w+)"', line) for line in lines if not line.startswith("#")}
         assert len({name and name[1] for name in names} - {None}) in (1, 2)
@@ -130,22 +119,23 @@ def test_replicas_learn_together_outlive_one_of_them_and_drain(cluster: TestClus
         _, errors = endpoint.running.communicate(LONG)
         assert endpoint.running.returncode == 0, errors
         assert "Traceback" not in errors
-        assert "learned.json is damaged, and what it cannot tell is learned anew" in errors
         until(lambda: not of_serve(cluster), LONG, 0.1)
-        assert not of_serve(cluster, "SharedState")
+        assert not of_serve(cluster, "NoticeBoard")
         files = [file for file in cluster.folder.rglob("*") if file.is_file()]
         for secret in (KEY, UPSTREAM_KEY):
             assert not [file for file in files if secret.encode() in file.read_bytes()]
             assert secret not in errors
 
 
-def test_what_was_learned_cannot_be_read(cluster: TestCluster, tmp_path: Path) -> None:
-    (tmp_path / "learned.json").mkdir()
-    words = ["serve", "--url", "http://127.0.0.1:9/v1", "--model", "tiny", "--port", free_port()]
-    done = sureenough(*words, "--state", str(tmp_path), "--ray", cluster.address, env=CLEAN, timeout=LONG)
+def test_a_replica_that_cannot_start(cluster: TestCluster, tmp_path: Path) -> None:
+    words = ["serve", "--model", str(tmp_path / "missing.gguf"), "--port", free_port()]
+    done = sureenough(*words, "--ray", cluster.address, env=CLEAN, timeout=LONG)
     assert (done.returncode, done.stdout) == (2, ""), done.stderr
-    assert "learned.json cannot be read: Is a directory" in " ".join(done.stderr.split())
-    assert not of_serve(cluster, "SharedState")
+    assert "a replica cannot start: " in done.stderr
+    assert "missing.gguf" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not of_serve(cluster)
+    assert not of_serve(cluster, "NoticeBoard")
 
 
 def test_a_second_command_is_refused_and_a_killed_one_is_replaced(cluster: TestCluster, tmp_path: Path) -> None:
@@ -171,6 +161,7 @@ def test_a_second_command_is_refused_and_a_killed_one_is_replaced(cluster: TestC
         (("--ray", "--ray-options", "[1]"), "--ray-options must be a JSON object such as"),
         (("--ray", "--replicas", "2", "--ray-options", '{"num_replicas": 3}'), "leave --replicas out"),
         (("--ray", "--engine", "tests.ray.engines:Absent"), "--engine runs in this process: leave --ray out"),
+        (("--ray", "--state", "learned"), "--state keeps what one process learns, and each replica learns by itself"),
     ],
 )
 def test_options_that_do_not_fit(words: tuple[str, ...], message: str) -> None:

@@ -19,8 +19,7 @@ from sureenough.bench.recording import RecordingCell
 from sureenough.core.events import Json
 from sureenough.core.options import RunOptions
 from sureenough.core.outcome import Outcome
-from sureenough.drivers.executor import OpenExecutor
-from sureenough.drivers.record import RecordQuestion
+from sureenough.drivers.record import OpenExecutor, RecordQuestion
 from sureenough.drivers.run_log import RunLogWriter
 from sureenough.engines.base import Engine, SharedEngine
 from sureenough.errors import EngineUnavailable, TraceError
@@ -140,7 +139,7 @@ async def _run_strategies(
             meter.begin(label, count, len(jobs), count, len(jobs))
             if missing and ready is None:
                 executor, parallel = cell.model.runs_on, at_once * options.parallel
-                ready = await stack.enter_async_context(executor.open(parallel=parallel, calls=at_once))
+                ready = await stack.enter_async_context(executor(parallel=parallel, calls=at_once))
             if missing and ready is not None:
                 await _run_all(missing, ready, lines, options, meter)
                 done.update(job.key for job in missing)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,7 @@ from sureenough.bench.folder import slug
 from sureenough.bench.progress import ProgressMeter
 from sureenough.bench.source import Source
 from sureenough.datasets.load import Loaded
-from sureenough.drivers.executor import Executor, InProcess
-from sureenough.drivers.record import RecordQuestion, record
+from sureenough.drivers.record import Executor, RecordQuestion, in_process, record
 from sureenough.engines.base import Engine
 from sureenough.errors import EngineError
 from sureenough.pools import Journal, PoolInfo, RecordedPath, write_journal_pool
@@ -31,7 +31,7 @@ class Model:
     @property
     def runs_on(self) -> Executor:
         """What samples from it: an executor, or this process."""
-        return self.executor or InProcess(self.engine)
+        return self.executor or partial(in_process, self.engine)
 
     def terms(self) -> dict[str, Any]:
         """What decides its tokens; the address does not."""

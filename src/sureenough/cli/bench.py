@@ -7,7 +7,7 @@ import sys
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import Annotated, Any, Final
 
 import typer
 
@@ -33,9 +33,6 @@ from sureenough.datasets.files import columns_of
 from sureenough.engines.base import Engine
 from sureenough.errors import UsageError
 from sureenough.redact import printable_command
-
-if TYPE_CHECKING:
-    from sureenough.drivers.ray_cluster import RayCluster
 
 Texts = list[str] | None
 SAMPLING: Final = ("temperature", "top_p", "max_path_tokens", "completions", "first_token", "stall")
@@ -190,7 +187,7 @@ def _sweeps(texts: Texts) -> tuple[dict[str, list[str]] | None, list[float] | No
     return options or None, own
 
 
-def _models(plan: BenchPlan, cluster: RayCluster | None = None) -> list[Model]:
+def _models(plan: BenchPlan, cluster: Any = None) -> list[Model]:
     """The engines of the plan; the built-in model if datasets are named without one."""
     choices = plan.engines or ((EngineChoice(),) if plan.datasets else ())
     if cluster is not None and not choices:
@@ -198,7 +195,7 @@ def _models(plan: BenchPlan, cluster: RayCluster | None = None) -> list[Model]:
     return [_model(choice, cluster) for choice in choices]
 
 
-def _model(choice: EngineChoice, cluster: RayCluster | None) -> Model:
+def _model(choice: EngineChoice, cluster: Any) -> Model:
     engine = _engine(choice)
     name = choice.name or choice.model or choice.engine or getattr(engine, "name", "built-in")
     elsewhere = replace(choice, model=choice.model if choice.urls else absolute_model(choice.model))

@@ -6,7 +6,8 @@ import re
 import shlex
 import sys
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Annotated, Final
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -14,8 +15,7 @@ from sureenough.errors import UsageError
 from sureenough.redact import printable_command
 
 if TYPE_CHECKING:
-    from sureenough.drivers.executor import Executor
-    from sureenough.drivers.ray_cluster import RayCluster
+    from sureenough.drivers.record import Executor
     from sureenough.engines.base import Engine
 
 FLAG: Final = "--ray"
@@ -38,7 +38,7 @@ def with_addresses(words: Sequence[str]) -> list[str]:
     return complete
 
 
-def join(address: str | None, call: typer.Context, *, dry_run: bool = False) -> RayCluster | None:
+def join(address: str | None, call: typer.Context, *, dry_run: bool = False) -> Any:
     """The cluster, until the command ends; None without an address."""
     if address is None:
         return None
@@ -50,13 +50,13 @@ def join(address: str | None, call: typer.Context, *, dry_run: bool = False) -> 
             "Ray shows the command lines of its jobs to all its users, and this one has a URL with a password or a "
             "query: put the URL into SUREENOUGH_URL or a plan, or the key into SUREENOUGH_API_KEY"
         )
-    from sureenough.drivers.ray_cluster import connected
+    from sureenough.ray.cluster import connected
 
     return call.with_resource(connected(address))
 
 
-def on_cluster(cluster: RayCluster, make_engine: Callable[[], Engine]) -> Executor:
+def on_cluster(cluster: Any, make_engine: Callable[[], Engine]) -> Executor:
     """What samples on every node, from an engine that is made there."""
-    from sureenough.drivers.ray_executor import RayExecutor
+    from sureenough.ray.jobs import RayJobs
 
-    return RayExecutor(cluster, make_engine)
+    return partial(RayJobs, cluster, make_engine)

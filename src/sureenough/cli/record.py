@@ -6,7 +6,7 @@ import os
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -20,9 +20,8 @@ from sureenough.cli.record_job import RecordJob
 from sureenough.cli.terminal import echo, plural
 from sureenough.core.options import LIVE_DEFAULTS, RunOptions
 from sureenough.datasets.files import columns_of, load
-from sureenough.drivers.executor import Executor
 from sureenough.drivers.extend import PoolExtension, recorded_with, write_recorded_pool
-from sureenough.drivers.record import RecordQuestion
+from sureenough.drivers.record import Executor, RecordQuestion
 from sureenough.errors import TraceError, UsageError
 from sureenough.pools import Journal, OutputLock, PoolInfo, is_address, is_pool
 from sureenough.pools.durable import is_system_file, own_file, resumable
@@ -32,9 +31,6 @@ from sureenough.pools.json_lines import holds_lines
 from sureenough.pools.parts import is_part
 from sureenough.redact import printable_url
 from sureenough.templates import render_prompt, template_of
-
-if TYPE_CHECKING:
-    from sureenough.drivers.ray_cluster import RayCluster
 
 
 @with_options(
@@ -121,7 +117,7 @@ def command(
     typer.echo(f"{output}: {plural(len(questions), 'question')}, {plural(job.total, 'path')}.")
 
 
-def _executor(cluster: RayCluster, server: EngineOptions, window: int | None) -> Executor:
+def _executor(cluster: Any, server: EngineOptions, window: int | None) -> Executor:
     elsewhere = server if server.url else replace(server, model=absolute_model(server.model))
     return on_cluster(cluster, partial(elsewhere.any_engine, window, quiet=True))
 

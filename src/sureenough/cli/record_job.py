@@ -14,8 +14,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from sureenough.core.options import RunOptions
-from sureenough.drivers.executor import Executor
-from sureenough.drivers.record import PathCallback, RecordQuestion, RecordResult, record
+from sureenough.drivers.record import Executor, PathCallback, RecordQuestion, RecordResult, record
 from sureenough.engines.base import Engine
 from sureenough.pools import Journal, RecordedPath
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import Annotated, Any, Final
 
 import typer
 
@@ -22,9 +22,6 @@ from sureenough.core.options import LIVE_DEFAULTS, RunOptions
 from sureenough.errors import UsageError
 from sureenough.redact import printable_url
 from sureenough.server.settings import ServerLimits, ServerSettings, read_keys
-
-if TYPE_CHECKING:
-    from sureenough.drivers.ray_cluster import RayCluster
 
 DEFAULTS: Final = ServerSettings()
 LIMITS: Final = DEFAULTS.limits
@@ -105,6 +102,8 @@ def command(
         model = [absolute for one in model or () if (absolute := engine.absolute_model(one))] if not url else model
         if plugin is not None:
             raise UsageError("--engine runs in this process: leave --ray out, or serve the model and give its --url")
+        if state is not None:
+            raise UsageError("--state keeps what one process learns, and each replica learns by itself: leave it out")
     own = None if plugin is None else engine.named_plugin(plugin, url, model)
     settings = ServerSettings(
         upstream=url[0] if url else None, more_upstreams=tuple((url or [])[1:]), engine=own,
@@ -172,10 +171,10 @@ def run(
         asyncio.run(serve_until_stopped(settings, listening, ready))
 
 
-def run_on_ray(cluster: RayCluster, settings: ServerSettings, deployment: dict[str, Any], description: str) -> None:
+def run_on_ray(cluster: Any, settings: ServerSettings, deployment: dict[str, Any], description: str) -> None:
     """Serve with replicas on the cluster until a signal; prints the address once it can be reached."""
+    from sureenough.ray.serve import RayEndpoint
     from sureenough.server.lifespan import listen
-    from sureenough.server.ray_endpoint import RayEndpoint
 
     _prepare(settings)
     if settings.port == 0:
@@ -187,7 +186,7 @@ def run_on_ray(cluster: RayCluster, settings: ServerSettings, deployment: dict[s
         typer.echo(f"sureenough serves at {url}/v1 with Ray Serve, {description}")
 
     with contextlib.suppress(KeyboardInterrupt):
-        asyncio.run(RayEndpoint(cluster, settings, deployment).run(ready))
+        RayEndpoint(cluster, settings, deployment).run(ready)
 
 
 def _prepare(settings: ServerSettings) -> None:

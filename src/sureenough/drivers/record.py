@@ -3,22 +3,55 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import aclosing
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
 from dataclasses import replace
-from typing import Final, NamedTuple
+from functools import partial
+from typing import Any, Final, NamedTuple, Protocol
 
 from sureenough.answers import Judge, for_question
 from sureenough.answers.boxed_kinds import Math
 from sureenough.core.events import path_seed
-from sureenough.drivers.executor import Executor, InProcess, OpenExecutor
 from sureenough.drivers.judging import extract_in_run
-from sureenough.engines.base import Engine
+from sureenough.engines.base import Engine, opened
 from sureenough.engines.requests import Chunk, Prompt, WatchOptions, as_chunk
 from sureenough.errors import EngineError, EngineRejected, EngineUnavailable, MissingLogprobs, UsageError
 from sureenough.json_text import mend
 from sureenough.pools import RecordedPath
 from sureenough.pools.journal import Journal
+
+
+class OpenExecutor(Protocol):
+    """Calls functions, each with an open engine as its first argument."""
+
+    @property
+    def slots(self) -> int:
+        """Calls that make sense at once."""
+
+    async def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """What `await function(engine, *arguments)` returns; errors of ours are raised here, wherever they happened."""
+
+
+class Executor(Protocol):
+    """Where the work of a recording or a benchmark is done: in this process, or on other machines."""
+
+    def __call__(self, *, parallel: int, calls: int) -> AbstractAsyncContextManager[OpenExecutor]:
+        """Ready for so many calls at once with so many paths together, on every machine."""
+
+
+class _InProcess(NamedTuple):
+    engine: Engine
+    slots: int
+
+    async def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        return await function(self.engine, *arguments)
+
+
+@asynccontextmanager
+async def in_process(engine: Engine, *, parallel: int, calls: int) -> AsyncIterator[OpenExecutor]:
+    """One engine, used by this process."""
+    async with opened(engine, parallel) as ready:
+        yield _InProcess(ready, calls)
 
 
 class RecordQuestion(NamedTuple):
@@ -69,8 +102,8 @@ async def record(
     recording = _Recording(journal, SampleOptions(seed, keep_text, path_seconds), on_path)
     questions = list(questions)
     jobs, parallel = _missing(questions, journal, paths), max(1, min(parallel, len(questions) * paths))
-    where = executor or InProcess(engine)
-    async with where.open(parallel=parallel, calls=parallel) as ready, asyncio.TaskGroup() as tasks:
+    where = executor or partial(in_process, engine)
+    async with where(parallel=parallel, calls=parallel) as ready, asyncio.TaskGroup() as tasks:
         workers = [tasks.create_task(recording.work(jobs, ready)) for _ in range(ready.slots)]
         recording.stop = lambda: [worker.cancel() for worker in workers]
     if recording.error is not None:

@@ -9,11 +9,10 @@ from typing import Any
 
 import pytest
 
-from sureenough.drivers import ray_executor
-from sureenough.drivers.ray_cluster import Node
-from sureenough.drivers.ray_executor import RayExecutor
 from sureenough.engines.fake import Fake
 from sureenough.errors import EngineError, EngineRejected, EngineUnavailable
+from sureenough.ray import jobs
+from sureenough.ray.jobs import RayJobs
 
 
 class RayError(Exception):
@@ -34,26 +33,25 @@ class Actor:
     """A runner whose calls return 7."""
 
     def __init__(self, opened: Callable[[], Any]) -> None:
-        self.ping, self.close = (Remote(lambda: asyncio.sleep(0)) for _ in range(2))
+        self.__ray_ready__, self.close = (Remote(lambda: asyncio.sleep(0)) for _ in range(2))
         self.call, self.open = Remote(lambda: asyncio.sleep(0, 7)), Remote(opened)
 
 
 class Cluster:
-    """A cluster with one node."""
+    """The module `ray`, connected to a cluster with one node."""
+
+    exceptions = SimpleNamespace(RayError=RayError)
 
     def __init__(self) -> None:
         self.made: set[Actor] = set()
         self.killed: set[Actor] = set()
-        self.ray = SimpleNamespace(exceptions=SimpleNamespace(RayError=RayError), kill=self.killed.add)
+        self.kill = self.killed.add
 
-    def nodes(self) -> list[Node]:
-        return [Node("n1", "10.0.0.2")]
+    def nodes(self) -> list[dict[str, Any]]:
+        return [{"NodeID": "n1", "NodeManagerAddress": "10.0.0.2", "Alive": True, "Resources": {"CPU": 1.0}}]
 
     def opened(self) -> Any:
         return asyncio.sleep(0)
-
-    def on(self, node: Node, thing: object, **options: object) -> Remote:
-        return Remote(self.make)
 
     def make(self) -> Actor:
         actor = Actor(self.opened)
@@ -66,7 +64,7 @@ class Headless(Cluster):
 
     failures = 0
 
-    def nodes(self) -> list[Node]:
+    def nodes(self) -> list[dict[str, Any]]:
         if self.made:
             self.failures += 1
             raise ConnectionError("GCS is gone, key=hunter2")
@@ -103,7 +101,7 @@ class Dying(Cluster):
 
 def call(cluster: Any) -> Any:
     async def use() -> Any:
-        async with RayExecutor(cluster, lambda: Fake(lambda seed: [])).open(parallel=1, calls=1) as opened:
+        async with RayJobs(cluster, lambda: Fake(lambda seed: []), parallel=1, calls=1) as opened:
             return await opened.call(print)
 
     return asyncio.run(asyncio.wait_for(use(), 30))
@@ -111,8 +109,9 @@ def call(cluster: Any) -> Any:
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ray_executor, "POLL_SECONDS", 0.001)
-    monkeypatch.setattr(ray_executor, "LOST_SECONDS", 0.01)
+    monkeypatch.setattr(jobs, "on_node", lambda ray, node_id, thing, **options: Remote(ray.make))
+    monkeypatch.setattr(jobs, "POLL_SECONDS", 0.001)
+    monkeypatch.setattr(jobs, "LOST_SECONDS", 0.01)
 
 
 @pytest.mark.parametrize(
@@ -127,7 +126,7 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_an_error_at_the_start_ends_the_work(cluster: Cluster, kind: type[EngineError], message: str) -> None:
     with pytest.raises(kind, match=message):
         call(cluster)
-    assert len(cluster.made) <= ray_executor.MOST_DEATHS
+    assert len(cluster.made) <= jobs.MOST_DEATHS
     assert cluster.killed == cluster.made
 
 
@@ -142,7 +141,7 @@ def test_runners_go_on_while_the_head_node_is_gone() -> None:
     cluster: Any = Headless()
 
     async def use() -> list[int]:
-        async with RayExecutor(cluster, lambda: Fake(lambda seed: [])).open(parallel=1, calls=1) as opened:
+        async with RayJobs(cluster, lambda: Fake(lambda seed: []), parallel=1, calls=1) as opened:
             first = await opened.call(print)
             while cluster.failures < 5:
                 await asyncio.sleep(0.001)

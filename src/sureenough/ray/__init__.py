@@ -1,0 +1,1 @@
+"""`record`, `bench` and `serve` on the nodes of a Ray cluster."""
