@@ -6,13 +6,18 @@ live engines, recorded paths and tests all loop over `receive`; observers see `s
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
+from itertools import islice, takewhile
+from math import inf
 from typing import Final
 
 from sureenough.core.events import (
     Action,
+    Answer,
     Cancel,
+    Classify,
     Computed,
     Ended,
     Event,
@@ -22,18 +27,21 @@ from sureenough.core.events import (
     Reason,
     Regrouped,
     Sampled,
+    Start,
     Stop,
+    Token,
     Tokens,
+    path_seed,
 )
 from sureenough.core.learning import LearnerState
-from sureenough.core.options import DEFAULT_WINDOW, RunOptions
-from sureenough.core.outcome import Outcome
-from sureenough.core.path import PathState
-from sureenough.core.pruning import Tier
+from sureenough.core.options import DEFAULT_WINDOW, RunOptions, choose_window
+from sureenough.core.outcome import Outcome, build_outcome
+from sureenough.core.path import PathSearch, PathState
+from sureenough.core.pruning import OPEN_GATE, Gate, Tier
+from sureenough.core.search import Growth
 from sureenough.core.snapshot import Phase, Snapshot, SnapshotCache
-from sureenough.core.started_paths import StartedPaths
 from sureenough.core.strategy import Strategy
-from sureenough.core.vote_count import VoteCount
+from sureenough.core.votes import Poll
 from sureenough.errors import ProtocolError, UsageError
 
 TRANSITIONS: Final = {
@@ -42,6 +50,10 @@ TRANSITIONS: Final = {
     Phase.SAMPLING: (Phase.STOPPED,),  # the vote is settled; or budget, cap, Expired
     Phase.STOPPED: (),  # later tokens are overrun, other events change nothing
 }
+WINDOW_PATHS: Final = 3
+"""The paths whose lengths choose the window of a strategy without a warm-up."""
+SILENT_PATHS: Final = 8
+"""A live run ends if so many paths, or the whole warm-up if that is more, give no answer."""
 
 
 class Session:
@@ -66,20 +78,34 @@ class Session:
             strategy.search.check()
             options = replace(options, paths=min(options.paths, strategy.search.runs))
         options.check_budget(strategy)
-        self._phase, self._snapshots = Phase.NEW, SnapshotCache()
+        self._strategy, self._options = strategy, options
+        self._longest_window, self._gives_up, self._learned = longest_window, gives_up, learned
+        self._reads = strategy.reads_confidence
+        self._budget: int = options.paths or 1
+        self._max_tokens = inf if options.max_tokens is None else options.max_tokens
+        self._phase = Phase.NEW
+        self._paths: list[PathState] = []  # in order of start, in which they are counted
+        self._poll = Poll(strategy.weigh, self._budget)
+        self._gate: Gate | None = None  # once the warm-up has ended
+        self._running = self._generated = 0  # paths, tokens
+        self._steps = 0  # the longest chain of tokens generated one after another
+        self._turn = 0  # paths that had their turn: all before them had theirs, they ended, their class is known
+        self._answers: dict[Answer, None] = {}  # of these, and of the path that waits for the class of its own
+        self._classifying = False  # that class was requested
+        self._window_paths = 0  # paths whose lengths chose the window
         self._stop: Stop | None = None
-        self._votes = VoteCount(strategy, options, longest_window, learned, self._snapshots.changed, gives_up=gives_up)
-        self._paths = StartedPaths(self._votes, self._snapshots.changed)
+        self._snapshots = SnapshotCache()
+        self._use_learned()
 
     @property
     def strategy(self) -> Strategy:
         """The strategy, with what earlier runs have learned once the window is known."""
-        return self._votes.strategy
+        return self._strategy
 
     @property
     def options(self) -> RunOptions:
         """The options, with the window once it is known."""
-        return self._votes.options
+        return self._options
 
     @property
     def done(self) -> bool:
@@ -90,8 +116,7 @@ class Session:
         """The first paths to start."""
         if self._phase is not Phase.NEW:
             raise ProtocolError("begin() was called twice")
-        self._enter(Phase.WARMUP if self.strategy.warmup else Phase.SAMPLING)
-        self._votes.sampling = not self.strategy.warmup
+        self._enter(Phase.WARMUP if self._strategy.warmup else Phase.SAMPLING)
         return self._start_paths()
 
     def receive(self, event: Event) -> list[Action]:
@@ -99,29 +124,33 @@ class Session:
         if self._phase is Phase.NEW and not isinstance(event, Regrouped | Expired):
             raise ProtocolError("receive() before begin()")
         if isinstance(event, Tokens):
-            return self._on_tokens(self._paths.get(event.path), event)
+            return self._on_tokens(self._path(event.path), event)
         if isinstance(event, Ended):
-            return self._on_ended(self._paths.get(event.path), event)
+            return self._on_ended(self._path(event.path), event)
         if isinstance(event, Sampled | Extended | Computed):
-            return self._paths.search(self._paths.get(event.path), event) or self._at_cap()
+            return self._on_search(self._path(event.path), event) or self._at_cap()
         if not isinstance(event, Regrouped | Expired):
             raise ProtocolError(f"not an event: {event!r}")
         if self.done:
             return []
-        if isinstance(event, Expired):
-            return self._finish(event.reason)
-        self._votes.regroup(event)
-        return [] if self._phase is Phase.NEW else self._advance()
+        return self._finish(event.reason) if isinstance(event, Expired) else self._on_regrouped(event)
 
     def _enter(self, phase: Phase) -> None:
         if phase not in TRANSITIONS[self._phase]:
             raise ProtocolError(f"no transition from {self._phase.value} to {phase.value}")
         self._phase = phase
 
+    def _path(self, number: int) -> PathState:
+        """The path of an event."""
+        if not 0 <= number < len(self._paths):
+            raise ProtocolError(f"path {number} was never started; {len(self._paths)} paths were")
+        self._snapshots.changed(number)
+        return self._paths[number]
+
     # -- events
 
     def _on_tokens(self, path: PathState, event: Tokens) -> list[Action]:
-        self._paths.grow(path, event.tokens, event.unread)
+        self._grow(path, event.tokens, event.unread)
         if path.tier is not None and path.fate is None:
             return [Cancel(path.number, Fate.PRUNED), *self._end_path(path, Fate.PRUNED)]
         return self._at_cap()
@@ -130,69 +159,282 @@ class Session:
         _, fate, answer, summary, tokens = event
         running = path.fate is None
         if tokens:
-            beyond_cap = len(tokens) > self._paths.room
-            self._paths.grow(path, tokens)
+            beyond_cap = len(tokens) > self._room
+            self._grow(path, tokens)
             if running and path.tier is not None:
                 return self._end_path(path, Fate.PRUNED)
             if beyond_cap:
                 return self._at_cap()
-        if summary is not None:
-            self._paths.reconcile(path, summary)
-        if not running or self._paths.room < 0:
+        if summary is not None:  # an engine that watched the path counts for itself
+            self._generated += path.reconcile(summary, self._room)
+            self._steps = max(self._steps, path.chain + path.tokens)
+        if not running or self._room < 0:
             return self._at_cap()
         path.answer = answer
-        if fate is Fate.KEPT:
-            self._votes.take_confidence(path, summary)
+        if fate is Fate.KEPT and self._reads:
+            path.take_summary(summary)
+            if self._options.window is not None:
+                path.summarise(self._options.window)
         elif fate is Fate.PRUNED:
             path.tier = (summary.tier if summary else None) or Tier.DROP
         return self._end_path(path, fate)
 
     def _end_path(self, path: PathState, fate: Fate) -> list[Action]:
-        self._paths.end(path, fate)
+        path.end(fate)
+        self._running -= 1
         return self._advance()
 
-    # -- decisions
+    def _on_search(self, path: PathState, event: Sampled | Extended | Computed) -> list[Action]:
+        """What the search for a path needs next."""
+        if isinstance(event, Sampled):
+            path.sample(event.branch, event.tokens)
+            self._generated += event.tokens
+            if path.search is not None:
+                self._steps = max(self._steps, path.chain + path.search.depth)
+            return []
+        if path.fate is not None or path.search is None:
+            return []
+        if isinstance(event, Computed):
+            return path.search.computed(event.result, self._room)
+        return path.search.receive(event.branch, event.continuation, self._room)
 
-    def _advance(self) -> list[Action]:
-        """Count what can be counted; then stop, or start what may run."""
-        votes = self._votes
-        request = votes.advance()
-        if votes.sampling and self._phase is Phase.WARMUP:
-            self._enter(Phase.SAMPLING)
-        if votes.settled:
-            return self._finish("settled")
-        if votes.silent:
-            return self._finish("no_answer")
-        if self._paths.room <= 0:
-            return self._finish("max_tokens")
-        return [*request, *self._start_paths()]
+    def _on_regrouped(self, event: Regrouped) -> list[Action]:
+        self._poll.regroup(event.classes)
+        self._classifying = False
+        if self._phase is Phase.NEW:
+            return []
+        return self._advance(settled=self._phase is Phase.SAMPLING and self._strategy.stop(self._poll))
+
+    # -- tokens
+
+    @property
+    def _room(self) -> float:
+        """What is left of the cap on tokens."""
+        return self._max_tokens - self._generated
+
+    def _grow(self, path: PathState, tokens: Sequence[Token], unread: int = 0) -> None:
+        """A path grew; its gate may have closed."""
+        gate = self._gate or OPEN_GATE
+        path.grow(tokens, unread, self._max_tokens - self._generated, gate, self._options.window, self._reads)
+        self._generated += len(tokens) + unread
+        if path.chain + path.tokens > self._steps:  # for every token: a call of max() takes longer
+            self._steps = path.chain + path.tokens
+
+    def _at_cap(self) -> list[Action]:
+        return self._finish("max_tokens") if self._room <= 0 and not self.done else []
+
+    # -- starting paths
 
     def _start_paths(self) -> list[Action]:
         """Start what may run; the run ends if nothing runs and nothing may start."""
-        starts = self._paths.start_more()
-        return starts if self._paths.running or self._votes.classifying else self._finish("budget")
+        actions: list[Action] = []
+        for _ in range(self._may_start()):
+            actions += self._start()
+        return actions if self._running or self._classifying else self._finish("budget")
 
-    def _at_cap(self) -> list[Action]:
-        return self._finish("max_tokens") if self._paths.room <= 0 and not self.done else []
+    def _may_start(self) -> int:
+        warmup, options = self._phase is Phase.WARMUP, self._options
+        places = self._running + (self._classifying and not warmup)  # a path keeps its place until it is counted
+        wanted = self._budget - len(self._paths)
+        if warmup:
+            wanted = min(wanted, self._strategy.warmup - len(self._kept()) - places)
+        elif wanted and options.hurry is not None:
+            # Votes that wait for the class of an answer may settle it: their paths are not replaced before.
+            wanted = min(wanted, self._planned_width(options.hurry) - self._running - self._awaiting_class())
+        return min(wanted, options.parallel - places)
+
+    def _planned_width(self, hurry: float) -> int:
+        """Twice what could settle the vote, and more as paths end without settling it."""
+        ended = len(self._paths) - self._running
+        need = self._strategy.stop.need(self._poll, self._options.parallel)
+        return max(1, 2 * need, int(hurry * ended))
+
+    def _awaiting_class(self) -> int:
+        """Ended paths that wait for the class of an answer only, not for a path that runs."""
+        if not self._classifying:
+            return 0
+        return sum(1 for _ in takewhile(lambda path: path.fate is not None, islice(self._paths, self._turn, None)))
+
+    def _start(self) -> list[Action]:
+        number, warmup = len(self._paths), self._phase is Phase.WARMUP
+        method, seed = self._strategy.search, path_seed(self._options.seed, number)
+        path = PathState(number, self._steps, warmup, traced=warmup or self._options.window is None)
+        self._paths.append(path)
+        self._running += 1
+        start = Start(number, seed, warmup, self._gate or OPEN_GATE)
+        if method is None:
+            return [start]
+        path.search = PathSearch(method, number, seed, partial(self._adopt, path))
+        return [start, *path.search.begin(self._room)]
+
+    def _adopt(self, path: PathState, growth: Growth) -> int:
+        return path.adopt(growth, self._options.window, self._reads)
+
+    # -- counting votes
+
+    def _advance(self, *, settled: bool = False) -> list[Action]:
+        """Count what can be counted; then stop, or start what may run."""
+        verdict: Reason | None = "settled" if settled else None
+        if self._phase is Phase.WARMUP:
+            request, verdict = self._count_warmup()
+        else:
+            request, verdict = self._count_votes(verdict)
+        if verdict is None and self._room <= 0:
+            verdict = "max_tokens"
+        return [*request, *self._start_paths()] if verdict is None else self._finish(verdict)
+
+    def _count_warmup(self) -> tuple[Sequence[Action], Reason | None]:
+        """Nothing is counted before all warm-up paths have ended and their classes are known; then all are."""
+        request = self._pass_ended()
+        if request is not None or len(self._kept()) < self._strategy.warmup:
+            return request or (), None
+        self._calibrate()
+        return (), "settled" if self._strategy.stop(self._poll) else self._silence()
+
+    def _calibrate(self) -> None:
+        """The warm-up has ended: window, thresholds, weights, votes."""
+        if self._options.window is None:
+            self._choose_window()
+        kept = self._kept()
+        self._gate = OPEN_GATE
+        if self._strategy.prunes:
+            self._gate = self._strategy.calibrate([path.calibration_windows() for path in kept])
+        self._poll.warmup = [path.lowest for path in kept]
+        for path in self._paths:
+            self._count(path)
+        self._enter(Phase.SAMPLING)
+
+    def _count_votes(self, verdict: Reason | None) -> tuple[Sequence[Action], Reason | None]:
+        """Count paths in their order, one at a time, until the stop rule is satisfied or a class is missing."""
+        if self._options.window is None and self._reads:
+            request = self._pass_ended()
+            if request is not None or not self._first_have_ended():
+                return request or (), verdict
+            self._choose_window()
+            verdict = verdict or self._count_passed()
+        while verdict is None and (path := self._next()) is not None:
+            request = self._pass_turn(path)
+            if request is not None:
+                return request, None
+            verdict = self._count(path)
+        return (), verdict
+
+    def _count(self, path: PathState) -> Reason | None:
+        """A vote may settle the run; a path without one only under some rules."""
+        ballot = path.count(self._gate or OPEN_GATE)
+        self._snapshots.changed(path.number)
+        self._poll.add(path.number, ballot)
+        if self._phase is not Phase.SAMPLING:
+            return None
+        if (ballot is not None or self._strategy.stop.counts_paths) and self._strategy.stop(self._poll):
+            return "settled"
+        return self._silence()
+
+    def _count_passed(self) -> Reason | None:
+        """Count the paths that had their turn while nothing was counted."""
+        for path in self._paths[: self._turn]:
+            verdict = self._count(path)
+            if verdict is not None:
+                return verdict
+        return None
+
+    def _silence(self) -> Reason | None:
+        """Whether enough paths were counted, and none of them has an answer; failed ones are left out."""
+        if not self._gives_up or self._poll.ballots:
+            return None
+        most = max(SILENT_PATHS, self._strategy.warmup)
+        first = [path for path in self._paths if path.fate is not Fate.FAILED][:most]
+        silent = len(first) == most and all(path.counted and path.answer is None for path in first)
+        return "no_answer" if silent else None
+
+    def _kept(self) -> list[PathState]:
+        """The paths that ran to their end."""
+        return [path for path in self._paths if path.fate is Fate.KEPT]
+
+    # -- turns
+
+    def _next(self) -> PathState | None:
+        """The path whose turn it is, if it has ended."""
+        path = self._paths[self._turn] if self._turn < len(self._paths) else None
+        return None if path is None or path.fate is None else path
+
+    def _pass_turn(self, path: PathState) -> Sequence[Action] | None:
+        """The path has had its turn if the class of its answer is known: None; else the request for it, made once.
+
+        Only answers of paths that had their turn are in the request, so that no width changes how answers are grouped.
+        """
+        if path.answer is not None and path.fate is Fate.KEPT:
+            self._answers[path.answer] = None
+            if not self._poll.knows(path.answer):
+                repeated, self._classifying = self._classifying, True
+                return () if repeated else (Classify(tuple(self._answers)),)
+        self._turn += 1
+        return None
+
+    def _pass_ended(self) -> Sequence[Action] | None:
+        """Give all ended paths their turn; the request for a class, if one is missing."""
+        while (path := self._next()) is not None:
+            request = self._pass_turn(path)
+            if request is not None:
+                return request
+        return None
+
+    # -- the window
+
+    def _first_have_ended(self) -> bool:
+        """Whether the paths that choose the window of a strategy without a warm-up are over."""
+        first = self._paths[: min(WINDOW_PATHS, self._budget)]
+        return len(first) == min(WINDOW_PATHS, self._budget) and all(path.fate is not None for path in first)
+
+    def _choose_window(self) -> None:
+        """From the lengths of the warm-up or of the first paths, without failed ones."""
+        first = [path for path in self._paths[: self._turn] if path.warmup or path.number < WINDOW_PATHS]
+        lengths = [path.tokens for path in first if path.fate is Fate.KEPT]
+        window, self._window_paths = choose_window(lengths, self._longest_window), len(lengths)
+        self._options = replace(self._options, window=window)
+        self._use_learned()
+        if self._reads:
+            for path in self._kept():
+                path.summarise(window)
+
+    def _use_learned(self) -> None:
+        """Once the window is known, and before any vote is counted."""
+        window = self._options.window if self._reads else 0
+        if self._learned is not None and window is not None:
+            self._strategy = self._strategy.with_state(self._learned.get(window, LearnerState()))
+            self._poll.weigh_by(self._strategy.weigh)
+
+    # -- the end
 
     def _finish(self, reason: Reason) -> list[Action]:
-        self._votes.close()
-        cancels = self._paths.discard()
+        """Count the paths whose votes waited for a window or for the end of the warm-up; cancel those that run."""
+        warming_up = self._phase is not Phase.SAMPLING
+        waiting = warming_up or (self._options.window is None and self._reads)
+        if self._options.window is None:
+            self._choose_window()
+        if warming_up:
+            self._poll.warmup = [path.lowest for path in self._paths[: self._turn] if path.fate is Fate.KEPT]
+        if waiting:
+            self._count_passed()
+        cancels = [Cancel(path.number, Fate.DISCARDED) for path in self._paths if path.fate is None]
+        for path in self._paths:
+            path.discard()
+        self._running = 0
         self._snapshots.clear()
-        self._stop = Stop(self._votes.poll.winner(), reason)
+        self._stop = Stop(self._poll.winner(), reason)
         self._enter(Phase.STOPPED)
         return [*cancels, self._stop]
 
-    # -- results
-
     def snapshot(self) -> Snapshot:
         """The session at this moment, as frozen values."""
-        paths, votes = self._snapshots.take(self._paths.all, self._votes.poll, self.strategy.stop)
-        gate, steps = self._votes.gate, self._paths.steps
-        return Snapshot(self.strategy, self.options, self._phase, paths, votes, gate, steps, self._stop)
+        paths, votes = self._snapshots.take(self._paths, self._poll, self._strategy.stop)
+        gate = self._gate or OPEN_GATE
+        return Snapshot(self._strategy, self._options, self._phase, paths, votes, gate, self._steps, self._stop)
 
     def outcome(self) -> Outcome:
         """The result, once the run has ended."""
         if self._stop is None:
             raise ProtocolError("outcome() before the run has ended")
-        return self._votes.outcome(self._stop, self._paths.steps)
+        gate = self._gate if self._strategy.prunes else None
+        out = build_outcome(self._strategy, self._options, self._paths, self._poll, self._stop, self._steps, gate)
+        return replace(out, window_paths=self._window_paths) if self._window_paths else out
