@@ -10,7 +10,7 @@ import time
 
 import numpy as np
 
-from sureenough.core.votes import Poll
+from sureenough.core.poll import Poll
 from sureenough.core.weights import Ballot
 from sureenough.strategies import STRATEGIES
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sureenough as se
-from sureenough.core.votes import Poll
+from sureenough.core.poll import Poll
 from sureenough.data import PROBLEMS_POOL
 
 

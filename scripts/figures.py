@@ -26,8 +26,8 @@ from sureenough.answers import classes
 from sureenough.bench import compare
 from sureenough.bench.summaries import SummarisedQuestion, in_order
 from sureenough.core.options import RunOptions
+from sureenough.core.poll import Poll
 from sureenough.core.stop_rules import ExpectedGain
-from sureenough.core.votes import Poll
 from sureenough.core.weights import Ballot, BySignals
 from sureenough.data import BUILTIN_POOL
 from sureenough.drivers import replay

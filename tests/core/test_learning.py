@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from sureenough.core.learning import SIGNALS, LearnerState, correlation
 from sureenough.core.options import RunOptions
 from sureenough.core.outcome import Outcome
+from sureenough.core.poll import Poll
 from sureenough.core.stop_rules import ExpectedGain
-from sureenough.core.votes import Poll
 from sureenough.core.weights import Ballot, BySignals, BySoftmax
 from sureenough.drivers import replay
 from sureenough.errors import UsageError

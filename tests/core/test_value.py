@@ -12,6 +12,7 @@ from scipy.stats import beta as beta_distribution
 
 from sureenough.core.events import Ended, Fate, Stop
 from sureenough.core.options import RunOptions
+from sureenough.core.poll import Poll
 from sureenough.core.session import Session
 from sureenough.core.stop_rules import (
     ExpectedGain,
@@ -25,7 +26,6 @@ from sureenough.core.stop_rules import (
     never,
 )
 from sureenough.core.strategy import Strategy
-from sureenough.core.votes import Poll
 from sureenough.core.weights import Ballot, ByCount, ByLowest, BySignals, Weigh
 from sureenough.errors import UsageError
 

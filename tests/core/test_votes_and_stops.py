@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import beta
 
+from sureenough.core.poll import Lead, Poll
 from sureenough.core.stop_rules import Posterior, Share, TwoLargest, Unanimous, exceeds_share, never
-from sureenough.core.votes import Lead, Poll
 from sureenough.core.weights import Ballot, ByConfidence, ByCount, ByLowest, Weigh
 from sureenough.errors import UsageError
 

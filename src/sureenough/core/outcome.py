@@ -11,10 +11,10 @@ from sureenough.core.events import Answer, Fate, Json, Reason, Stop
 from sureenough.core.learning import LearnerState
 from sureenough.core.options import RunOptions, choose_window
 from sureenough.core.path import PathState
+from sureenough.core.poll import Poll
 from sureenough.core.pruning import Gate, Tier
 from sureenough.core.snapshot import PathSnapshot
 from sureenough.core.strategy import Strategy
-from sureenough.core.votes import Poll
 
 BUCKETS: Final = ("init", "kept", "pruned", "discarded", "failed", "overrun", "search")
 """Every generated token is in exactly one of these."""

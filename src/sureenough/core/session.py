@@ -37,11 +37,11 @@ from sureenough.core.learning import LearnerState
 from sureenough.core.options import DEFAULT_WINDOW, RunOptions, choose_window
 from sureenough.core.outcome import Outcome, build_outcome
 from sureenough.core.path import PathSearch, PathState
+from sureenough.core.poll import Poll
 from sureenough.core.pruning import OPEN_GATE, Gate, Tier
 from sureenough.core.search import Growth
 from sureenough.core.snapshot import Phase, Snapshot, SnapshotCache
 from sureenough.core.strategy import Strategy
-from sureenough.core.votes import Poll
 from sureenough.errors import ProtocolError, UsageError
 
 TRANSITIONS: Final = {
@@ -223,7 +223,7 @@ class Session:
     def _at_cap(self) -> list[Action]:
         return self._finish("max_tokens") if self._room <= 0 and not self.done else []
 
-    # -- starting paths
+    # -- what may run
 
     def _start_paths(self) -> list[Action]:
         """Start what may run; the run ends if nothing runs and nothing may start."""

@@ -10,10 +10,10 @@ from typing import NamedTuple
 from sureenough.core.events import Answer, Fate, Stop
 from sureenough.core.options import SMALLEST_WINDOW, RunOptions
 from sureenough.core.path import PathState
+from sureenough.core.poll import Poll
 from sureenough.core.pruning import Gate, Tier
 from sureenough.core.stop_rules import StopRule, describe_measure
 from sureenough.core.strategy import Strategy
-from sureenough.core.votes import Poll
 
 
 class Phase(Enum):

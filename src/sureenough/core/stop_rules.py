@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Final, Protocol
 
+from sureenough.core.poll import Lead, Poll
 from sureenough.core.strategy_options import COUNT, MODERATE, PROBABILITY, SHARE, check_options, option
-from sureenough.core.votes import Lead, Poll
 
 
 def exceeds_share(alpha: float, beta: float, share: float) -> float:

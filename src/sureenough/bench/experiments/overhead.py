@@ -15,9 +15,9 @@ from sureenough.bench.experiments.synthetic import synthetic_paths
 from sureenough.bench.experiments.table_settings import VARIED, settings_note
 from sureenough.bench.result import NAMES, Cell, ResultColumn, Table
 from sureenough.core.confidence.streaming import Monitor
+from sureenough.core.poll import Poll
 from sureenough.core.pruning import Gate
 from sureenough.core.stop_rules import Posterior
-from sureenough.core.votes import Poll
 from sureenough.core.weights import Ballot, ByConfidence
 from sureenough.pools import Pool, RecordedPath
 from sureenough.spec import resolve
