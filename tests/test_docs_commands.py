@@ -60,7 +60,7 @@ NOT_RUN = {
     "view": "runs until it is stopped; tests/cli starts it",
     "serve-vllm": "needs vLLM; .ci/vllm",
     "--ray": "needs a cluster; .ci/ray",
-    "hf:": "needs the hub; tests/engines/test_hub.py",
+    "hf:": "needs the hub; tests/engines/test_local.py",
     ".gguf": "needs a file that is not in the package; tests/engines/test_local.py",
     "s3://": "needs a bucket; tests/pools",
     "--dataset": "needs the hub for its questions; tests/bench",

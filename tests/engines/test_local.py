@@ -1,23 +1,32 @@
-"""The local engine on the built-in model: sizes refused with numbers, slots freed, tokens counted, nothing said."""
+"""The local engine on the built-in model: sizes refused with numbers, slots freed, tokens counted, nothing said.
+
+The head of a GGUF file is read for its sizes, and models are downloaded from a hub on this machine.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 import os
 import re
 import shutil
 import signal
 import socket
+import struct
 import subprocess
 import sys
-from collections.abc import Coroutine
-from contextlib import aclosing
+import threading
+from collections.abc import Coroutine, Iterator, Mapping
+from contextlib import aclosing, suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import sureenough as se
 from sureenough import reasoner
@@ -25,8 +34,55 @@ from sureenough.cli.doctor import examine
 from sureenough.engines.local import llama_server as llama
 from sureenough.engines.local import memory
 from sureenough.engines.local.engine import LocalConnection
+from sureenough.engines.local.gguf import header, parts
+from sureenough.engines.local.hub import HubFile, choose_file, parse_hub_name
 from sureenough.engines.openai.client import read_counters, settled_counters
-from tests.engines.ggufs import QWEN, head
+from sureenough.errors import UsageError
+
+
+def text(value: str) -> bytes:
+    """A string as GGUF has it."""
+    raw = value.encode()
+    return struct.pack("<Q", len(raw)) + raw
+
+
+def typed(value: Any) -> bytes:
+    """A value after its type."""
+    match value:
+        case str():
+            return struct.pack("<I", 8) + text(value)
+        case bool():
+            return struct.pack("<I?", 7, value)
+        case int():
+            return struct.pack("<II", 4, value)
+        case float():
+            return struct.pack("<If", 6, value)
+        case [str(), *_]:
+            return struct.pack("<IIQ", 9, 8, len(value)) + b"".join(map(text, value))
+        case _:
+            return struct.pack(f"<IIQ{len(value)}I", 9, 4, len(value), *value)
+
+
+def head(keys: Mapping[str, Any], version: int = 3, tensors: int = 0) -> bytes:
+    """The head of a file."""
+    pairs = b"".join(text(name) + typed(value) for name, value in keys.items())
+    return b"GGUF" + struct.pack("<IQQ", version, tensors, len(keys)) + pairs
+
+
+QWEN: Mapping[str, Any] = {
+    "general.architecture": "qwen3",
+    "general.name": "a model",
+    "qwen3.context_length": 4096,
+    "qwen3.embedding_length": 256,
+    "qwen3.block_count": 6,
+    "qwen3.attention.head_count": 4,
+    "qwen3.attention.head_count_kv": 2,
+    "qwen3.attention.key_length": 64,
+    "qwen3.attention.value_length": 64,
+    "tokenizer.ggml.tokens": ["a", "b", "c"],
+    "tokenizer.ggml.scores": list(range(2000)),
+}
+
 
 PROMPT = se.Prompt.user("Compute 12+7.")
 ENDLESS: dict[str, Any] = {"slots": 8, "context": 8 * 2048, "max_path_tokens": 1500, "extra": {"ignore_eos": True}}
@@ -308,3 +364,207 @@ def test_the_card_beside_the_weights() -> None:
     assert "{question}" in said["template"]
     assert reasoner.FILE.stat().st_size <= 12_000_000
     assert reasoner.file() == reasoner.FILE
+
+
+def written(folder: Path, data: bytes, name: str = "model.gguf") -> Path:
+    file = folder / name
+    file.write_bytes(data)
+    return file
+
+
+def test_sizes_of_a_model(tmp_path: Path) -> None:
+    found = header(written(tmp_path, head(QWEN)))
+    assert (found.architecture, found.context, found.vocabulary) == ("qwen3", 4096, 3)
+    assert found.cache_bytes == 2 * 6 * 2 * (64 + 64), "16 bits, layers, heads, keys and values"
+    assert found.bytes == len(head(QWEN))
+
+
+@pytest.mark.parametrize(
+    ("changed", "cache"),
+    [
+        ({"qwen3.attention.head_count_kv": [2, 0, 2, 0, 2, 0]}, 2 * 6 * 128),
+        ({"qwen3.attention.key_length": "odd"}, 2 * 12 * 128),
+        ({"qwen3.block_count": 0}, 0),
+    ],
+)
+def test_models_that_are_not_alike(changed: dict[str, Any], cache: int, tmp_path: Path) -> None:
+    assert header(written(tmp_path, head({**QWEN, **changed}))).cache_bytes == cache
+
+
+def test_parts_count_together(tmp_path: Path) -> None:
+    first = written(tmp_path, head(QWEN), "m-00001-of-00002.gguf")
+    with pytest.raises(UsageError, match=r"m-00002-of-00002\.gguf is missing; the model has 2 files"):
+        header(first)
+    written(tmp_path, b"x" * 1000, "m-00002-of-00002.gguf")
+    assert header(first).bytes == len(head(QWEN)) + 1000
+    assert [part.name for part in parts(first)] == ["m-00001-of-00002.gguf", "m-00002-of-00002.gguf"]
+
+
+@pytest.mark.parametrize(
+    ("data", "says"),
+    [
+        (b"", "is not a GGUF file"),
+        (b"<!doctype html>", "is not a GGUF file"),
+        (b"GGUF", "damaged"),
+        (head(QWEN)[:100], "damaged"),
+        (head(QWEN)[:200], "longer than the file"),
+        (head(QWEN, version=9), "version 9; 2 and 3 are known"),
+        (b"GGUF" + struct.pack("<IQQ", 3, 0, 2**60), "damaged"),
+        (b"GGUF" + struct.pack("<IQQ", 3, 0, 1) + struct.pack("<Q", 2**62), "longer than the file"),
+        (head({})[:16] + struct.pack("<QQ", 1, 1) + b"k" + struct.pack("<IIQ", 9, 4, 2**61), "longer than the file"),
+        (head({})[:16] + struct.pack("<QQ", 1, 1) + b"k" + struct.pack("<IIQ", 9, 9, 1) * 5000, "a list of lists"),
+        (head({})[:16] + struct.pack("<QQ", 1, 1) + b"k" + struct.pack("<I", 77), "unknown kind 77"),
+    ],
+)
+def test_files_that_are_not_models(data: bytes, says: str, tmp_path: Path) -> None:
+    with pytest.raises(UsageError) as raised:
+        header(written(tmp_path, data))
+    assert says in str(raised.value).replace(str(tmp_path), "")  # the folder has the test's parameters in its name
+
+
+@given(st.binary(max_size=200), st.integers(0, 400))
+def test_any_bytes_are_refused_with_our_error(tmp_path_factory: pytest.TempPathFactory, noise: bytes, at: int) -> None:
+    good = head(QWEN)[:600]
+    file = written(tmp_path_factory.mktemp("noise"), good[:at] + noise)
+    with suppress(UsageError):
+        header(file)
+
+
+def test_a_folder_or_nothing(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="a folder, not a GGUF file"):
+        header(tmp_path)
+    with pytest.raises(UsageError, match=r"gone\.gguf is missing: give the path of a GGUF file, hf:OWNER/NAME"):
+        header(tmp_path / "gone.gguf")
+
+
+FILES = {"README.md": b"hello", "m-Q4_K_M.gguf": head(QWEN), "m-Q8_0.gguf": head(QWEN) + b"8", "mmproj-m.gguf": b"x"}
+COMMIT = "a" * 40
+
+
+class Hub(BaseHTTPRequestHandler):
+    """As much of the hub as one repository needs."""
+
+    def do_HEAD(self) -> None:
+        """What a file is."""
+        self._answer(False)
+
+    def do_GET(self) -> None:
+        """The repository, or a file."""
+        self._answer(True)
+
+    def _answer(self, whole: bool) -> None:
+        name = self.path.rpartition("/")[2]
+        if self.path.startswith("/api/models/some/model"):
+            siblings = [{"rfilename": file} for file in FILES]
+            self._send({}, json.dumps({"id": "some/model", "sha": COMMIT, "siblings": siblings}).encode())
+        elif self.path.startswith("/some/model/resolve/") and name in FILES:
+            tag = hashlib.sha256(FILES[name]).hexdigest()
+            self._send({"ETag": f'"{tag}"', "X-Repo-Commit": COMMIT}, FILES[name], whole)
+        else:
+            self.send_response(404)
+            self.send_header("X-Error-Code", "RepoNotFound")
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+    def _send(self, headers: dict[str, str], body: bytes, whole: bool = True) -> None:
+        self.send_response(200)
+        for key, value in {**headers, "Content-Length": str(len(body))}.items():
+            self.send_header(key, value)
+        self.end_headers()
+        self.wfile.write(body if whole else b"")
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture(scope="module")
+def hub() -> Iterator[str]:
+    with ThreadingHTTPServer(("127.0.0.1", 0), Hub) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+        server.shutdown()
+
+
+def fetched(text: str, endpoint: str, home: Path) -> subprocess.CompletedProcess[str]:
+    """In a process of its own: the hub's client reads its settings once."""
+    code = f"from sureenough.engines.local.hub import fetch\nprint(fetch({text!r}))"
+    env = {name: value for name, value in os.environ.items() if not name.lower().endswith("proxy")}
+    env |= {"HF_ENDPOINT": endpoint, "HF_HOME": str(home), "HF_HUB_DISABLE_XET": "1", "HF_HUB_DISABLE_TELEMETRY": "1"}
+    return subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False, env=env
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "repository", "file"),
+    [
+        ("hf:a/b", "a/b", None),
+        ("hf:a/b-GGUF:q4.gguf", "a/b-GGUF", "q4.gguf"),
+        ("hf:a/b:sub/q.gguf", "a/b", "sub/q.gguf"),
+    ],
+)
+def test_names(text: str, repository: str, file: str | None) -> None:
+    assert parse_hub_name(text) == HubFile(repository, file)
+
+
+@pytest.mark.parametrize("text", ["hf:", "hf:a", "hf:a/b/c", "hf:a/b:", "hf:../x y"])
+def test_names_that_are_not_valid(text: str) -> None:
+    with pytest.raises(UsageError, match="it looks like hf:OWNER/NAME"):
+        parse_hub_name(text)
+
+
+@pytest.mark.parametrize(
+    ("files", "wish", "found"),
+    [
+        (["a.gguf", "README.md"], None, "a.gguf"),
+        (["a-Q4.gguf", "a-Q8.gguf"], "q8", "a-Q8.gguf"),
+        (["a-Q4.gguf", "mmproj-a.gguf"], None, "a-Q4.gguf"),
+        (["a-00001-of-00002.gguf", "a-00002-of-00002.gguf"], None, "a-00001-of-00002.gguf"),
+        ([f"a-{n:05}-of-00012.gguf" for n in range(1, 13)], None, "a-00001-of-00012.gguf"),
+        (["tiny.gguf", "very-tiny.gguf"], "tiny.gguf", "tiny.gguf"),
+    ],
+)
+def test_the_file_that_a_name_selects(files: list[str], wish: str | None, found: str) -> None:
+    assert choose_file(files, HubFile("a/b", wish)) == found
+
+
+@pytest.mark.parametrize(
+    ("files", "wish", "says"),
+    [
+        (
+            ["a-Q4.gguf", "a-Q8.gguf"],
+            None,
+            r"has 2 files; choose one, as in hf:a/b:a-Q4.gguf. It has: a-Q4",
+        ),
+        (["a-Q4.gguf"], "q5", r"has no file like 'q5'.* It has: a-Q4.gguf"),
+        (["model.safetensors"], None, "has no GGUF files"),
+    ],
+)
+def test_the_file_is_not_clear(files: list[str], wish: str | None, says: str) -> None:
+    with pytest.raises(UsageError, match=says):
+        choose_file(files, HubFile("a/b", wish))
+
+
+def test_a_download_and_the_second_time(hub: str, tmp_path: Path) -> None:
+    done = fetched("hf:some/model:q8_0", hub, tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert Path(done.stdout.strip()).read_bytes() == FILES["m-Q8_0.gguf"]
+    again = fetched("hf:some/model:m-Q8_0.gguf", "http://127.0.0.1:9", tmp_path)
+    assert (again.returncode, again.stdout) == (0, done.stdout), "what is here needs no network"
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("hf:some/model", "UsageError: some/model has 2 files; choose one"),
+        ("hf:some/other", "UsageError: the hub has no some/other, or it needs a token (HF_TOKEN)"),
+    ],
+)
+def test_what_the_hub_does_not_have(hub: str, text: str, says: str, tmp_path: Path) -> None:
+    assert says in fetched(text, hub, tmp_path).stderr
+
+
+def test_without_a_network_the_error_names_what_is_here(tmp_path: Path) -> None:
+    said = fetched("hf:some/model:m-Q8_0.gguf", "http://127.0.0.1:9", tmp_path).stderr
+    assert "EngineUnavailable: the hub cannot be reached for some/model" in said
+    assert "give the path of a GGUF file, or no model for the built-in one" in said

@@ -17,7 +17,7 @@ from sureenough.engines.vllm import in_process
 from sureenough.engines.vllm.sampled_tokens import SampledTokens
 from sureenough.engines.vllm.token_texts import TokenTexts
 from sureenough.errors import EngineRejected
-from tests.engines.test_token_texts import Bytes
+from tests.engines.test_reply import Bytes
 
 PROMPT = Prompt.user("?", signals=False)
 ANSWER = "7 END 8"

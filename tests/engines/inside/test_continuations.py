@@ -16,8 +16,7 @@ from sureenough.engines.requests import ExtendOptions, Prompt, as_chunk
 from sureenough.engines.vllm import in_process
 from sureenough.engines.vllm.sampled_tokens import SampledTokens
 from sureenough.engines.vllm.token_texts import TokenTexts
-from tests.engines.test_sampled_tokens import AB, BLANK_LINE, C_STOP, END_OF_LINE, Merging, ids_of
-from tests.engines.test_token_texts import SPECIAL
+from tests.engines.test_reply import AB, BLANK_LINE, C_STOP, END_OF_LINE, SPECIAL, Merging, ids_of
 
 PROMPT_IDS = [1, 2, 3]
 PROMPT = Prompt.user("?")

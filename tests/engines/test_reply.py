@@ -1,0 +1,853 @@
+"""Reading one reply, without a network: its events, two numbers per token, the texts of tokens, and reasoning apart.
+
+Names such as 14.18 are those of the tracker's list of defects.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+from collections.abc import Iterator, Sequence
+from functools import partial
+from itertools import chain
+from math import exp, inf, nan
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sureenough.api import aask
+from sureenough.core.outcome import Outcome
+from sureenough.engines.openai import sse
+from sureenough.engines.openai.client import OpenAI
+from sureenough.engines.openai.errors import StreamError
+from sureenough.engines.openai.logprobs import FLOOR, RepeatCounter, floored, token_signals
+from sureenough.engines.openai.reply import ReasoningFields, ReplyParser
+from sureenough.engines.openai.sse import SSEParser
+from sureenough.engines.openai.wire import FINISH_REASONS, InvalidReply, decode
+from sureenough.engines.vllm.sampled_tokens import MOST_PROMPTS, SampledTokens
+from sureenough.engines.vllm.token_texts import MOST_HELD, TRIED, GrowingTexts, TokenTexts
+from sureenough.errors import EngineError, MissingLogprobs
+from tests.engines.misbehaving import Manner, serving
+from tests.engines.raw_server import stream_body, text_event, token_event
+
+
+def parsed(*events: str, **options: Any) -> tuple[ReplyParser, str, int]:
+    """A parser after these events, the text, and the tokens that were passed on."""
+    parser = ReplyParser(20, **{"signals": True} | options)
+    text, tokens = "", 0
+    for event in events:
+        chunk = parser.feed(stream_body(event))
+        if chunk is not None:
+            text += chunk.text
+            tokens += len(chunk) + chunk.unread
+        if parser.error is not None:
+            raise parser.error
+    return parser, text, tokens
+
+
+def test_14_16_what_follows_done_is_ignored() -> None:
+    parser, text, _ = parsed(token_event("42", finish="stop"), "[DONE]", token_event(" no, 666"), "<html>")
+    assert (parser.done, text, parser.tokens) == (True, "42", 1)
+
+
+@pytest.mark.parametrize("reason", ["abort", "content_filter", "error", "repetition", "anything else", "STOP"])
+def test_14_18_other_finish_reasons_fail_the_path(reason: str) -> None:
+    with pytest.raises(InvalidReply, match="finish_reason") as raised:
+        parsed(token_event("a"), token_event("b", finish=reason))
+    assert raised.value.quoted == reason
+    parser = ReplyParser(20, signals=True)
+    chunk = parser.feed(stream_body(token_event("a"), token_event("b", finish=reason)))
+    assert chunk is not None
+    assert len(chunk) == 2, "its tokens are counted"
+
+
+@pytest.mark.parametrize(("reason", "finish"), FINISH_REASONS.items())
+def test_14_18_finish_reasons_by_the_table(reason: str, finish: str) -> None:
+    assert parsed(token_event("a", finish=reason))[0].last().finish == finish
+
+
+@pytest.mark.parametrize(
+    ("reason", "stop_text"),
+    [
+        ({}, None),
+        ({"stop_reason": "\n"}, "\n"),
+        ({"stop_reason": None}, None),  # vLLM, if the model ended it; other servers may always send it
+        ({"stop_reason": ""}, None),
+        ({"stop_reason": "eos"}, None),  # not what was asked for
+        ({"stop_reason": True}, None),
+        ({"stop_reason": 151643}, ""),
+        ({"matched_stop": "\n"}, "\n"),
+        ({"matched_stop": 151645}, ""),
+        ({"stop_reason": ["hostile"]}, None),
+    ],
+)
+def test_which_stop_text_ended_it_is_what_the_server_says(reason: dict[str, Any], stop_text: str | None) -> None:
+    event = json.loads(token_event("a", finish="stop"))
+    event["choices"][0] |= reason
+    assert parsed(json.dumps(event), stops=("\n",))[0].last().stop_text == stop_text
+
+
+def ending_with(*tokens: dict[str, Any], top: Sequence[tuple[int | None, str]] = (), **end: Any) -> list[str]:
+    """Events of a reply: one with tokens, whose text ends at their line feed, and the last with these candidates."""
+    text = "".join(str(token["token"]) for token in tokens).partition("\n")[0]
+    event = json.loads(token_event(text))
+    logprobs = event["choices"][0]["logprobs"]
+    (entry,) = logprobs["content"]
+    logprobs["content"] = [{**entry, **token} for token in tokens]
+    for candidate, (number, other) in zip(entry["top_logprobs"], top, strict=False):
+        candidate |= {"id": number, "token": other}
+    last = {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop", **end}]}
+    return [token_event("x"), json.dumps(event), json.dumps(last)]
+
+
+def stop_text_of(*events: str) -> str | None:
+    return parsed(*events, stops=("\n",))[0].last().stop_text
+
+
+@pytest.mark.parametrize(
+    ("token", "top", "stop_text"),
+    [
+        ({"id": 7, "token": "]"}, [(7, "]\n\n")], "\n\n"),
+        ({"id": 7, "token": ""}, [(8, "]"), (7, "\n")], "\n"),
+        ({"id": 7, "token": "]"}, [(7, "]"), (8, "]\n")], None),  # the model ended it, or a line feed alone
+        ({"token": "]"}, [(None, "]\n")], None),
+        ({"id": 7, "token": "]"}, [(7, "}\n")], None),
+        ({"id": "hostile", "token": "]"}, [(7, "]\n")], None),
+    ],
+)
+def test_a_stop_text_within_the_last_token_is_seen_among_its_candidates(
+    token: dict[str, Any], top: list[tuple[int | None, str]], stop_text: str | None
+) -> None:
+    """As llama.cpp sends it, which does not say what ended a reply."""
+    events = ending_with(token, top=top)
+    assert stop_text_of(*events) == stop_text
+    assert stop_text_of(*ending_with(token, top=top, logprobs={"content": []})) == stop_text
+    assert stop_text_of(*ending_with(token, top=top, stop_reason=7)) == ""
+    assert parsed(*events)[0].last().stop_text is None, "whole paths are not continued"
+
+
+@pytest.mark.parametrize(
+    ("tokens", "stop_text"),
+    [
+        (["]\n\n"], "\n\n"),
+        (["\n"], "\n"),
+        (["]\nx\n"], "\nx\n"),
+        (["]"], "\n"),  # a server that cuts the token
+        (["]\n", "So", ".\n\n"], "\n"),  # tokens that were sampled together, as in speculative decoding
+        (["a", "]\n\n", "So"], "\n\n"),
+    ],
+)
+def test_a_stop_text_is_followed_by_the_rest_of_its_token(tokens: list[str], stop_text: str) -> None:
+    """As vLLM sends it: what ended a reply, and the tokens as they were sampled."""
+    events = ending_with(*({"token": token} for token in tokens), stop_reason="\n")
+    assert stop_text_of(*events) == stop_text
+
+
+@pytest.mark.parametrize(
+    ("change", "stop_text"),
+    [
+        (("-0.5", "-Infinity"), "\n"),
+        (('"t"', '"\\ud83d"'), "\n"),
+        (('"token": "t"', '"token": ' + "[" * 50 + "]" * 50), "\n"),
+        (('"choices": [', '"choices": [{"index": 1, "delta": {"content": "z"}}, '), "\n\n"),
+    ],
+)
+def test_a_strange_last_event_hides_at_most_the_rest_of_the_token(change: tuple[str, str], stop_text: str) -> None:
+    first, event, last = ending_with({"token": "]\n\n"}, stop_reason="\n")
+    assert change[0] in event
+    assert stop_text_of(first, event.replace(*change, 1), last) == stop_text
+
+
+def test_14_15_text_without_log_probabilities_counts_against_the_limit() -> None:
+    parser, text, tokens = parsed(token_event("a"), *[text_event("x")] * 200, limit=100)
+    assert (parser.full, parser.finish, parser.tokens, tokens) == (True, "length", 100, 100)
+    assert text == "a" + "x" * 99
+    assert parser.last().estimated
+
+
+def test_14_15_a_token_that_comes_after_its_text_counts_once() -> None:
+    empty = json.loads(token_event("x"))
+    empty["choices"][0]["delta"]["content"] = ""
+    pairs = [event for _ in range(60) for event in (text_event("x"), json.dumps(empty))]
+    parser, text, tokens = parsed(*pairs, text_event("!", finish="stop"), limit=100)
+    assert (parser.full, tokens, text) == (False, 60, "x" * 60 + "!")
+    assert parser.last().unread == 1, "the piece that is left counts, if the server does not"
+
+
+def columns(different: int, equal: int) -> list[list[float]]:
+    draw = random.Random(3)
+    lists = [[-draw.expovariate(0.2) for _ in range(20)] for _ in range(different)]
+    return lists + [lists[-1]] * equal
+
+
+@pytest.mark.parametrize(
+    ("lists", "repeated"),
+    [
+        (columns(2, 5), False),  # too few tokens
+        (columns(30, 10), False),  # a quarter
+        (columns(30, 11), True),
+        ([[0.0] + [-9999.0] * 19] * 50, False),  # tokens that are certain look alike
+    ],
+)
+def test_14_19_one_rule_for_repeated_candidates(lists: list[list[float]], repeated: bool) -> None:
+    counter = RepeatCounter()
+    counter.add(lists)
+    assert counter.repeated is repeated
+
+
+def chunk_event(text: str, values: list[float] | None) -> str:
+    """An event in which every character is a token, all with the same candidates."""
+    event = json.loads(token_event(text, values=values))
+    logprobs = event["choices"][0]["logprobs"]
+    logprobs["content"] = [logprobs["content"][0] | {"token": char} for char in text]
+    return json.dumps(event)
+
+
+def test_14_19_two_equal_lists_do_not_end_a_run() -> None:
+    certain = [0.0] + [-9999.0] * 19
+    for values in (certain, None):
+        parser, _, tokens = parsed(chunk_event("ab", values))
+        assert (parser.error, tokens) == (None, 2)
+    assert parsed(chunk_event("x" * 50, certain))[2] == 50
+    with pytest.raises(MissingLogprobs, match="repeats one token's candidates"):
+        parsed(chunk_event("x" * 50, None))
+
+
+def escaped(text: str) -> str:
+    return token_event(text)  # json.dumps writes surrogates as escapes
+
+
+def test_14_6_surrogate_halves_are_joined_and_lone_ones_replaced() -> None:
+    smile = "\U0001f600"
+    halves = smile.encode("utf-16-be")
+    first, second = (halves[at : at + 2].decode("utf-16-be", "surrogatepass") for at in (0, 2))
+    assert parsed(escaped("a" + first), escaped(second + "b"))[1] == f"a{smile}b"
+    assert parsed(escaped(first), escaped("b"))[1] == "\ufffdb"
+    assert parsed(escaped(second))[1] == "\ufffd"
+    parser, text, _ = parsed(escaped("a" + first))
+    assert text + parser.last().text == "a\ufffd"
+    for token in [*(parser.feed(stream_body(escaped(second + first))) or [])]:
+        token.text.encode()
+
+
+@pytest.mark.parametrize("usage", [{"prompt_tokens": -4, "completion_tokens": -9}, {"completion_tokens": 2**63}])
+def test_14_9_usage_that_cannot_be_is_ignored(usage: dict[str, int]) -> None:
+    parser, _, _ = parsed(token_event("a", finish="stop"), json.dumps({"choices": [], "usage": usage}))
+    last = parser.last()
+    assert (last.prompt_tokens, last.unread, parser.completion_tokens) == (None, 0, None)
+
+
+@pytest.mark.parametrize(
+    "data", [b"[" * 200_000, b'{"x":' * 200_000, b'{"choices": ' + b"[" * 200_000, b"\xff\xfe", b""]
+)
+def test_14_17_events_that_cannot_be_decoded(data: bytes) -> None:
+    with pytest.raises(EngineError, match="not part of a reply"):
+        decode(data)
+
+
+@given(st.binary(max_size=300), st.integers(1, 7))
+def test_any_bytes_end_in_chunks_or_an_engine_error(raw: bytes, size: int) -> None:
+    parser = ReplyParser(20, signals=True)
+    for at in range(0, len(raw), size):
+        parser.feed(raw[at : at + size])
+        if parser.error is not None:
+            assert isinstance(parser.error, EngineError | StreamError)
+            return
+
+
+@pytest.mark.parametrize("piece", [b"x" * 1000, b"data: " + b"x" * 993 + b"\n", b"data: x\r\n" * 100])
+def test_14_5_an_event_has_a_limit(piece: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sse, "LARGEST_EVENT", 10_000)
+    events = SSEParser()
+    with pytest.raises(EngineError, match="more than 10,000 bytes, which is the limit"):
+        for _ in range(1000):
+            events.feed(piece)
+
+
+ANY = st.one_of(st.floats(), st.sampled_from([-inf, nan, -9999.0, 0.0, -0.0, -100.0]))
+
+
+@pytest.mark.parametrize(
+    ("logprobs", "k", "peak", "conf"),
+    [
+        ([-1.0, -2.0], 2, exp(-1), 1.5),
+        ([-2.0, -1.0], 2, exp(-1), 1.5),  # unsorted
+        ([-7.0, -1.0, -2.0], 2, exp(-1), 1.5),  # the sampled token first, outside the top k
+        ([-1.0, -2.0, -7.0], 2, exp(-1), 1.5),  # or last
+        ([-1.0, -1.0, -1.0], 2, exp(-1), 1.0),
+        ([0.0, -inf], 2, 1.0, 50.0),
+        ([0.0, -9999.0], 2, 1.0, 50.0),
+        ([0.0, nan], 2, 1.0, 50.0),
+        ([nan, -1.0], 2, exp(-1), 50.5),
+        ([nan, nan], 2, exp(-100), 100.0),
+        ([1e-7, -2.0], 2, 1.0, 1.0),  # rounding above certainty
+        ([-3.0], 1, exp(-3), 3.0),
+        ([nan, -1.0, -2.0], 2, exp(-1), 1.5),
+    ],
+)
+def test_the_rules(logprobs: list[float], k: int, peak: float, conf: float) -> None:
+    assert token_signals(logprobs, k) == pytest.approx((peak, conf), rel=1e-12)
+
+
+@given(st.lists(ANY, min_size=20, max_size=24))
+def test_it_is_the_mean_of_the_k_largest_after_flooring(logprobs: list[float]) -> None:
+    largest = sorted(map(floored, logprobs))[-20:]
+    assert token_signals(logprobs, 20) == pytest.approx((exp(largest[-1]), -sum(largest) / 20), rel=1e-12, abs=1e-12)
+
+
+@given(st.lists(ANY, min_size=20, max_size=21), st.randoms())
+def test_order_is_irrelevant_and_the_numbers_stay_in_range(logprobs: list[float], random: object) -> None:
+    peak, conf = token_signals(logprobs, 20)
+    assert 0.0 < peak <= 1.0
+    assert 0.0 <= conf <= -FLOOR
+    shuffled = logprobs[:]
+    random.shuffle(shuffled)  # type: ignore[attr-defined]
+    assert token_signals(shuffled, 20) == pytest.approx((peak, conf), rel=1e-12, abs=1e-12)
+
+
+def test_candidates_that_were_merged_count_as_the_smallest() -> None:
+    """SGLang lists candidates by their text, and two bytes that are not text by themselves become one."""
+    assert token_signals([-0.5, -3.0, -2.0], 4) == pytest.approx((exp(-0.5), (0.5 + 2.0 + 3.0 + 3.0) / 4))
+    assert token_signals([-1.0] * 15, 20) == token_signals([-1.0] * 20, 20)
+
+
+@pytest.mark.parametrize(
+    ("got", "says"),
+    [
+        (0, "no log-probabilities"),
+        (5, "only 5 candidates per token"),
+        (14, "only 14 candidates per token"),
+    ],
+)
+def test_too_few_candidates_name_the_fix(got: int, says: str) -> None:
+    with pytest.raises(MissingLogprobs, match=says) as raised:
+        token_signals([-1.0] * got, 20)
+    assert "--max-logprobs 20" in str(raised.value)
+    assert "sc, ac, esc" in str(raised.value)
+
+
+SPECIAL = 256
+BROKEN = "\ufffd"
+
+
+class Bytes:
+    """A tokenizer with a token per byte, one special token, and further tokens of several bytes from 300 on."""
+
+    def __init__(self, *longer: bytes) -> None:
+        self.longer = longer
+        self.decoded: list[list[int]] = []
+
+    def encode(self, text: str, *, add_special_tokens: bool) -> list[int]:
+        assert not add_special_tokens
+        return list(text.encode())
+
+    def decode(self, ids: Sequence[int], *, skip_special_tokens: bool) -> str:
+        assert skip_special_tokens
+        self.decoded.append(list(ids))
+        parts = [self.longer[token - 300] if token >= 300 else bytes([token]) for token in ids if token != SPECIAL]
+        return b"".join(parts).decode(errors="replace")
+
+
+class Sentences(Bytes):
+    """Leaves out a space at the beginning of what it decodes, as sentencepiece does."""
+
+    def decode(self, ids: Sequence[int], *, skip_special_tokens: bool) -> str:
+        return super().decode(ids, skip_special_tokens=skip_special_tokens).removeprefix(" ")
+
+
+class Tidy(Bytes):
+    """Removes the space before a full stop, as `clean_up_tokenization_spaces` of transformers does."""
+
+    def decode(self, ids: Sequence[int], *, skip_special_tokens: bool) -> str:
+        return super().decode(ids, skip_special_tokens=skip_special_tokens).replace(" .", ".")
+
+
+class Lowering(Bytes):
+    """Changes what it encodes."""
+
+    def encode(self, text: str, *, add_special_tokens: bool) -> list[int]:
+        return super().encode(text.lower(), add_special_tokens=add_special_tokens)
+
+
+def growing(*longer: bytes) -> GrowingTexts:
+    return GrowingTexts(TokenTexts(Bytes(*longer)))
+
+
+@pytest.mark.parametrize(
+    ("tokenizer", "exact"),
+    [(Bytes(), True), (Sentences(), False), (Tidy(), False), (Tidy(b" ."), False), (Lowering(), False)],
+)
+def test_a_tokenizer_whose_tokens_change_with_their_place_is_found(tokenizer: Bytes, exact: bool) -> None:
+    assert TokenTexts(tokenizer).exact is exact
+
+
+def test_a_tokenizer_that_tidies_only_tokens_that_stand_alone_is_found() -> None:
+    class Alone(Bytes):
+        def decode(self, ids: Sequence[int], *, skip_special_tokens: bool) -> str:
+            text = super().decode(ids, skip_special_tokens=skip_special_tokens)
+            return text.strip() if len(ids) == 1 else text
+
+    assert Alone().decode(list(TRIED.encode()), skip_special_tokens=True) == TRIED
+    assert not TokenTexts(Alone()).exact
+
+
+def test_a_token_is_decoded_once() -> None:
+    tokenizer = Bytes()
+    texts = TokenTexts(tokenizer)
+    tokenizer.decoded.clear()
+    assert GrowingTexts(texts).add(b"QQQ") == GrowingTexts(texts).add(b"QQQ") == ["Q", "Q", "Q"]
+    assert tokenizer.decoded == [[ord("Q")]]
+
+
+@pytest.mark.parametrize("character", ["é", "€", "😀"])
+def test_a_character_is_the_text_of_its_last_token(character: str) -> None:
+    texts = growing()
+    held = [""] * (len(character.encode()) - 1)
+    assert texts.add(f"a{character}b".encode()) == ["a", *held, character, "b"]
+    assert texts.rest() == ""
+
+
+def test_a_character_may_be_split_over_chunks() -> None:
+    texts, (first, second, third) = growing(), "€".encode()
+    assert [texts.add([first]), texts.add([]), texts.add([second]), texts.add([third])] == [[""], [], [""], ["€"]]
+
+
+def test_the_rest_is_what_never_became_whole() -> None:
+    texts = growing()
+    assert texts.add("€".encode()[:2]) == ["", ""]
+    assert texts.rest() == BROKEN
+    whole = growing()
+    whole.add(b"whole")
+    assert whole.rest() == ""
+
+
+def test_special_tokens_have_no_text_and_do_not_break_a_character() -> None:
+    first, *others = "é".encode()
+    texts = growing()
+    assert texts.add([ord("a"), SPECIAL, first, SPECIAL, *others, SPECIAL]) == ["a", "", "", "", "é", ""]
+    assert texts.rest() == ""
+
+
+def test_two_paths_do_not_share_what_they_hold() -> None:
+    texts = TokenTexts(Bytes())
+    one, other = GrowingTexts(texts), GrowingTexts(texts)
+    first, second = "é".encode()
+    assert (one.add([first]), other.add(b"x"), one.add([second])) == ([""], ["x"], ["é"])
+
+
+INVALID = [
+    b"\xff",  # never part of a text
+    b"\x80\x80a",  # a character without its beginning
+    b"a\xe2\x82b",  # one without its end
+    b"\xe2\xe2\xe2\xe2\x82\xac!",  # a whole one after several beginnings
+    b"\xff\xf0\x9f\x98\x80",  # a whole one of four bytes after a stray byte
+    BROKEN.encode() + b"a" + BROKEN.encode(),  # the replacement itself is a character
+]
+
+
+@pytest.mark.parametrize("sent", INVALID)
+def test_bytes_that_are_no_text_cost_nothing_around_them(sent: bytes) -> None:
+    texts = growing()
+    assert "".join(texts.add(sent)) + texts.rest() == sent.decode(errors="replace")
+
+
+def test_tokens_may_end_one_character_and_begin_the_next() -> None:
+    """Emoji with joiners: no end of a token is the end of a character until the last."""
+    text = "😀\u200d🙂\u200d😀!"
+    pieces = [text.encode()[at : at + 3] for at in range(0, len(text.encode()), 3)]
+    texts = growing(*pieces)
+    assert "".join(texts.add(range(300, 300 + len(pieces)))) + texts.rest() == text
+
+
+def test_endless_broken_bytes_are_passed_on_and_decoded_a_few_at_a_time() -> None:
+    tokenizer = Bytes()
+    texts = GrowingTexts(TokenTexts(tokenizer))
+    said = texts.add([0xE2] * 1000)
+    assert len(said) == 1000
+    assert "".join(said) + texts.rest() == BROKEN * 1000
+    assert max(map(len, tokenizer.decoded)) <= max(MOST_HELD, len(TRIED))
+    assert "".join(said).count(BROKEN) > 1000 - MOST_HELD
+
+
+PIECES = (b"ab", b".\n", b"\n\n", b"abc", b"c.")
+AB, END_OF_LINE, BLANK_LINE, ABC, C_STOP = range(300, 300 + len(PIECES))
+PHRASE = "\nso {"
+PROMPT, OTHER = [1, 2, 3], [1, 2, 4]
+
+
+class Merging(Bytes):
+    """Encodes the longest pieces that it knows, and the name of its special token as that token."""
+
+    def __init__(self) -> None:
+        super().__init__(*PIECES)
+        self.encoded: list[str] = []
+
+    def encode(self, text: str, *, add_special_tokens: bool) -> list[int]:
+        self.encoded.append(text)
+        known = {b"<s>": SPECIAL} | {piece: 300 + n for n, piece in enumerate(PIECES)}
+        ids, rest = list[int](), text.encode()
+        while rest:
+            piece = max((one for one in known if rest.startswith(one)), key=len, default=rest[:1])
+            ids.append(known.get(piece, rest[0]))
+            rest = rest[len(piece) :]
+        return ids
+
+
+def ids_of(text: str) -> list[int]:
+    return Merging().encode(text, add_special_tokens=False)
+
+
+def remembering(*sampled: Sequence[int], prompt: list[int] = PROMPT) -> SampledTokens:
+    memory = SampledTokens(TokenTexts(Merging()))
+    for ids in sampled:
+        sample(memory, ids, prompt=prompt)
+    return memory
+
+
+def sample(memory: SampledTokens, ids: Sequence[int], beginning: str = "", prompt: list[int] = PROMPT) -> None:
+    sequence = memory.begin(prompt, beginning)
+    sequence.add(ids)
+    sequence.rest()
+    memory.keep(prompt, sequence)
+
+
+def found(memory: SampledTokens, text: str, prompt: list[int] = PROMPT) -> list[int]:
+    return list(memory.begin(prompt, text).ids)
+
+
+def test_what_was_sampled_is_continued_with_its_own_tokens() -> None:
+    assert ids_of("ab") == [AB]
+    assert found(remembering(list(b"ab")), "ab") == list(b"ab")
+
+
+def test_a_phrase_after_it_is_encoded_alone() -> None:
+    memory = remembering(list(b"ab"))
+    assert found(memory, "ab" + PHRASE) == [*b"ab", *ids_of(PHRASE)]
+    assert found(memory, "abc.") == [*b"ab", C_STOP], "not [ABC, '.'], into which the whole text would be encoded"
+
+
+CUTS = {
+    "a": [ord("a")],  # within the first token
+    "ab": [AB],
+    "ab.": [AB, ord(".")],  # a line without the line feed, which is half of its last token
+    "ab.\n": [AB, END_OF_LINE],
+    "ab.\nx": [AB, END_OF_LINE, ord("x")],
+    "ab.\nx\n": [AB, END_OF_LINE, *b"x\n"],  # the first of two line feeds, which are one token
+    "ab.\nx\n\n": [AB, END_OF_LINE, ord("x"), BLANK_LINE],
+    "ab.\nx\n\ny": [AB, END_OF_LINE, ord("x"), BLANK_LINE, ord("y")],  # longer than what was sampled
+    "ax": [*b"ax"],
+    "": [],
+}
+
+
+@pytest.mark.parametrize("text", CUTS)
+def test_a_cut_within_a_token_or_at_a_line_feed(text: str) -> None:
+    memory = remembering([AB, END_OF_LINE, ord("x"), BLANK_LINE])
+    assert found(memory, text) == CUTS[text]
+
+
+def test_the_longest_beginning_of_any_sequence() -> None:
+    memory = remembering([*b"abc"], [AB, *b"cx"], [*b"a"], [ord("b"), AB])
+    assert found(memory, "abcx") == [AB, *b"cx"]
+    assert found(memory, "abc") in ([*b"abc"], [AB, ord("c")])
+    assert found(memory, "bab") == [ord("b"), AB]
+
+
+def test_a_sequence_has_the_tokens_of_its_own_beginning() -> None:
+    memory = remembering(list(b"ab"))
+    sample(memory, [ord("c"), END_OF_LINE], beginning="ab")
+    sample(memory, list(b"ab"), beginning="abc.\n")
+    assert found(memory, "abc.\nab") == [*b"abc", END_OF_LINE, *b"ab"]
+
+
+def test_prompts_have_their_own_sequences() -> None:
+    memory = remembering(list(b"ab"))
+    sample(memory, [AB, ord("x")], prompt=OTHER)
+    assert (found(memory, "ab"), found(memory, "ab", OTHER)) == ([*b"ab"], [AB])
+    assert found(memory, "ab", [9]) == [AB]
+
+
+def test_the_token_that_ended_a_path_is_not_part_of_a_beginning() -> None:
+    memory = remembering([*b"ab", SPECIAL], [ord("x"), SPECIAL, *b"ab"])
+    assert found(memory, "ab" + PHRASE) == [*b"ab", *ids_of(PHRASE)]
+    assert found(memory, "xab") == [ord("x"), SPECIAL, *b"ab"], "one that ended nothing is"
+
+
+def test_characters_of_several_tokens_are_not_cut() -> None:
+    memory = remembering(list("a€b".encode()))
+    assert found(memory, "a") == [ord("a")]
+    assert found(memory, "a€") == list("a€".encode())
+
+
+def test_a_character_that_never_became_whole_keeps_its_tokens() -> None:
+    sampled = b"a\xe2\x82"
+    assert found(remembering(list(sampled)), sampled.decode(errors="replace")) == list(sampled)
+
+
+def test_a_text_that_its_tokens_do_not_give_back() -> None:
+    """The name of a special token, say, of which nothing is left when it is decoded."""
+    memory = remembering()
+    sample(memory, list(b"ab"), beginning="x<s>")
+    assert found(memory, "x<s>ab") == [ord("x"), SPECIAL, *b"ab"]
+    assert found(memory, "x<s") == ids_of("x<s")
+
+
+def test_ids_are_used_as_they_are() -> None:
+    memory = remembering(list(b"ab"))
+    sequence = memory.begin(PROMPT, [AB])
+    sequence.add([ord("c")])
+    memory.keep(PROMPT, sequence)
+    assert found(memory, "abc") == [AB, ord("c")]
+
+
+def test_without_exact_texts_everything_is_encoded() -> None:
+    memory = SampledTokens(TokenTexts(Sentences()))
+    sample(memory, list(b" a b"))
+    assert not memory._kept
+    assert found(memory, " a b") == list(b" a b")
+
+
+def test_continuations_of_one_beginning_look_for_it_once_and_do_not_share_what_follows() -> None:
+    tokenizer = Merging()
+    memory = SampledTokens(TokenTexts(tokenizer))
+    first, second = (memory.begin(PROMPT, "xyz") for _ in range(2))
+    first.add(list(b"ab"))
+    assert list(second.ids) == list(b"xyz") == found(memory, "xyz")
+    assert tokenizer.encoded.count("xyz") == 1
+    assert found(memory, "xyz", OTHER) == list(b"xyz")
+    assert tokenizer.encoded.count("xyz") == 2
+
+
+def test_a_beginning_is_looked_for_again_once_more_has_been_sampled() -> None:
+    memory = remembering()
+    assert found(memory, "ab") == [AB]
+    sample(memory, list(b"ab"))
+    assert found(memory, "ab") == [*b"ab"]
+
+
+def test_the_oldest_sequences_are_dropped() -> None:
+    memory = SampledTokens(TokenTexts(Merging()), sequences=3)
+    for letter in b"xyz":
+        sample(memory, [letter, *b"ab"])
+    assert found(memory, "xab") == [*b"xab"], "which makes it the latest"
+    sample(memory, list(b"wab"))
+    kept = {text: found(memory, text) == list(text.encode()) for text in ("xab", "yab", "zab", "wab")}
+    assert kept == {"xab": True, "yab": False, "zab": True, "wab": True}
+
+
+def test_tokens_are_bounded_over_all_prompts() -> None:
+    memory = SampledTokens(TokenTexts(Merging()), tokens=8)
+    for letter, prompt in zip(b"xyz", ([1], [2], [1]), strict=True):
+        sample(memory, [letter, *b"ab"], prompt=prompt)
+    assert found(memory, "yab", [2]) == [ord("y"), AB], "of the prompt that was used least recently"
+    assert [found(memory, text, [1]) for text in ("xab", "zab")] == [[*b"xab"], [*b"zab"]]
+    sample(memory, [ord("q")] * 9)
+    assert (memory._kept, memory._tokens) == ({}, 0)
+
+
+def test_paths_that_grew_are_counted_when_they_are_used() -> None:
+    memory = SampledTokens(TokenTexts(Merging()), tokens=8)
+    path = memory.begin(PROMPT, ())
+    memory.keep(PROMPT, path)
+    path.add(list(b"ababa"))
+    sample(memory, list(b"xab"), prompt=OTHER)
+    assert found(memory, "aba") == list(b"aba")
+    assert memory._tokens == 8
+    path.add(list(b"b"))
+    found(memory, "abab")
+    assert memory._tokens == 6, "the other prompt's had to go"
+
+
+def test_prompts_are_bounded() -> None:
+    memory = SampledTokens(TokenTexts(Merging()))
+    for number in range(2 * MOST_PROMPTS):
+        sample(memory, list(b"ab"), prompt=[number])
+    assert [key for (key,) in memory._kept] == list(range(MOST_PROMPTS, 2 * MOST_PROMPTS))
+    assert memory._tokens == 2 * MOST_PROMPTS
+
+
+SINGLE = [[token] for token in (*b"abc.\n", AB, ABC, C_STOP, END_OF_LINE, BLANK_LINE, SPECIAL)]
+TOKENS = st.lists(st.sampled_from([*SINGLE, list("€".encode())])).map(lambda parts: list(chain(*parts)))
+
+
+@given(st.lists(TOKENS, min_size=1, max_size=6), st.data())
+def test_any_beginning_is_found_as_far_as_its_tokens_go(sampled: list[list[int]], data: st.DataObject) -> None:
+    texts, memory = TokenTexts(Merging()), remembering(*sampled)
+    ids = data.draw(st.sampled_from(sampled))
+    text = texts.decoded(ids)
+    cut = data.draw(st.integers(0, len(text)))
+    result = found(memory, text[:cut])
+    assert texts.decoded(result) == text[:cut]
+    if any(texts.decoded(ids[:n]) == text[:cut] for n in range(len(ids) + 1)):  # the cut is between tokens
+        assert any(one[: len(result)] == result for one in sampled), "in this sequence, or in another of this text"
+
+
+OPEN, CLOSED = "<think>\nLet me", "<think>\nLet me see.\n</think>\n\nSo"
+
+
+def reasoning(text: str, *tokens: str) -> dict[str, Any]:
+    return event({"reasoning": text}, tokens or (text,))
+
+
+def content(text: str, *tokens: str) -> dict[str, Any]:
+    return event({"content": text}, tokens or (text,))
+
+
+def hidden(tag: str) -> dict[str, Any]:
+    """What vLLM sends of a tag: its token, and no text."""
+    return event({}, (tag,))
+
+
+def event(delta: dict[str, str], tokens: tuple[str, ...]) -> dict[str, Any]:
+    entries = [{"token": token, "logprob": -1.0, "top_logprobs": [{"logprob": -1.0}] * 20} for token in tokens]
+    return {"delta": delta, "logprobs": {"content": entries}}
+
+
+def text_of(
+    beginning: str,
+    *choices: dict[str, Any],
+    signals: bool = True,
+    stops: tuple[str, ...] = (),
+    fields: ReasoningFields | None = None,
+) -> str:
+    """The text of a reply, which is also that of its tokens if they have signals."""
+    parser = ReplyParser(1, signals, beginning=beginning, stops=stops, fields=fields)
+    last = {**choices[-1], "finish_reason": "stop"}
+    events = [{"choices": [choice | {"index": 0}]} for choice in (*choices[:-1], last)]
+    sent = "".join(f"data: {json.dumps(one)}\n\n" for one in events)
+    chunk = parser.feed(sent.encode())
+    assert chunk is not None
+    if signals:
+        assert "".join(token.text for token in chunk) == chunk.text
+    return chunk.text + parser.last().text
+
+
+@pytest.mark.parametrize(
+    ("beginning", "choices", "text"),
+    [
+        # The tags are among the tokens: they are put where they were.
+        (
+            "",
+            [hidden("<think>"), reasoning("\na\n"), hidden("</think>"), content("\n\nb")],
+            "<think>\na\n</think>\n\nb",
+        ),
+        (OPEN, [reasoning(" see.\n"), hidden("</think>"), content("\n\nSo")], " see.\n</think>\n\nSo"),
+        (
+            OPEN,
+            [event({"reasoning": " see.\n", "content": "\nSo"}, (" see.", "\n", "</think>", "\n", "So"))],
+            " see.\n</think>\nSo",
+        ),
+        ("", [reasoning("\na", "<think>", "\n", "a"), content("b", "</think>", "b")], "<think>\na</think>b"),
+        # They are not: a line feed is put before the closing one, and a blank line after it.
+        ("", [reasoning("a"), content("b")], "<think>\na\n</think>\n\nb"),
+        (OPEN, [reasoning(" see."), content("So")], " see.\n</think>\n\nSo"),
+        ("", [reasoning("a\n"), content("\n\nb")], "<think>\na\n</think>\n\nb"),
+        (OPEN, [reasoning(" see.\n"), content("\nSo")], " see.\n</think>\nSo"),
+        # All of the reply is reasoning, and ends there.
+        ("", [reasoning("a")], "<think>\na\n</think>\n\n"),
+        (OPEN, [reasoning(" see.")], " see.\n</think>\n\n"),
+        # The server does not tell reasoning from content, or sees reasoning after its end.
+        (OPEN, [content(" see.\n"), content("</think>"), content("\n\nSo")], " see.\n</think>\n\nSo"),
+        (OPEN, [content(" see."), content("</th"), content("ink>")], " see.</think>"),
+        (CLOSED, [reasoning(" it is"), content(" 7")], " it is 7"),
+        (CLOSED, [content(" it is"), content(" 7")], " it is 7"),
+        ("So", [reasoning(" it is"), content(" 7")], " it is 7"),
+    ],
+)
+def test_where_tags_are_put(beginning: str, choices: list[dict[str, Any]], text: str) -> None:
+    assert text_of(beginning, *choices) == text
+
+
+@pytest.mark.parametrize(
+    ("beginning", "choices", "text"),
+    [
+        (OPEN, [hidden("</think>"), content("\n\nSo")], "</think>\n\nSo"),
+        (OPEN, [content("\n\nSo", "</think>", "\n\n", "So")], "</think>\n\nSo"),
+        (OPEN, [content(" see.\n"), hidden("</think>"), content("\n\nSo")], " see.\n</think>\n\nSo"),
+        (CLOSED, [hidden("</think>"), content(" 7")], "</think> 7"),
+    ],
+)
+def test_tags_among_tokens_are_put_back_if_the_server_is_known_to_take_them_out(
+    beginning: str, choices: list[dict[str, Any]], text: str
+) -> None:
+    assert text_of(beginning, *choices, fields=ReasoningFields(sent=True)) == text
+    assert "</think>" not in text_of(beginning, *choices)
+
+
+@pytest.mark.parametrize("beginning", ["", OPEN, CLOSED])
+@pytest.mark.parametrize("lag", range(1, 12))
+def test_text_that_comes_later_than_its_tokens(beginning: str, lag: int) -> None:
+    """A server that looks for stop texts holds text back."""
+    tokens = ["<think>", "\n", "see", ".", "\n", "</think>", "\n\n", "So", " 7", "."]
+    text, sent, choices = "".join(tokens), 0, []
+    for number in range(1, len(tokens) + 1):
+        known = max(sent, len("".join(tokens[:number])) - lag) if number < len(tokens) else len(text)
+        choices.append(event({"content": text[sent:known]}, (tokens[number - 1],)))
+        sent = known
+    assert text_of(beginning, *choices) == text
+
+
+def test_a_rest_without_reasoning_closes_it_if_the_server_sent_reasoning_in_others() -> None:
+    """Some servers send nothing of the token of a tag."""
+    fields = ReasoningFields()
+    assert text_of(OPEN, content("\n\nSo"), fields=fields) == "\n\nSo"
+    assert text_of("", reasoning("a"), content("b"), fields=fields) == "<think>\na\n</think>\n\nb"
+    assert text_of(OPEN, content("\n\nSo"), fields=fields) == "\n\nSo", "it may call all of a rest content"
+    assert text_of(OPEN, reasoning(" see."), stops=("\n",), fields=fields) == " see."
+    assert text_of(OPEN, content("So"), content(" 7"), fields=fields) == "\n</think>\n\nSo 7"
+    assert text_of(CLOSED, content("So"), fields=fields) == "So"
+
+
+def test_a_line_may_end_within_the_reasoning() -> None:
+    assert text_of(OPEN, reasoning(" see."), stops=("\n",)) == " see."
+
+
+def test_without_log_probabilities_the_fields_tell() -> None:
+    choices = [{"delta": {"reasoning_content": "a"}}, {"delta": {"content": "b"}}]
+    assert text_of("", *choices, signals=False) == "<think>\na\n</think>\n\nb"
+    assert text_of(OPEN, *choices, signals=False) == "a\n</think>\n\nb"
+
+
+REPLY = ("Let", " me see.", "\n", "It is 7.", "\n", "</think>", "\n\n", r"So \boxed{7}", ".")
+
+
+def replied(body: dict[str, Any], manner: Manner, *, tags: bool) -> Iterator[str]:
+    """The rest of one and the same reply, whose thinking the prompt has opened; `tags`: with an event for its end."""
+    message = body["messages"][-1]
+    beginning = message["content"].removeprefix("<think>") if message["role"] == "assistant" else ""
+    begun = "".join(beginning.split())
+    at = next(n for n in range(len(REPLY) + 1) if "".join("".join(REPLY[:n]).split()) == begun)
+    while beginning.endswith("\n") and at < len(REPLY) and not REPLY[at].strip():
+        at += 1
+    rest = list(enumerate(REPLY))[at:]
+    stop = next((n for n, (_, token) in enumerate(rest) if "\n" in token), None) if body.get("stop") else None
+    rest = rest[: body["max_tokens"] if stop is None else min(stop + 1, body["max_tokens"])]
+    for number, token in rest:
+        last, stopped = number == rest[-1][0], stop is not None and "\n" in token
+        shown = "" if token == "</think>" or stopped else token
+        if shown or last or tags:
+            choice = event({"reasoning" if number < REPLY.index("</think>") else "content": shown}, (token,))
+            ends = {"finish_reason": "stop", "stop_reason": "\n" if stopped else 258} if last else {}
+            yield json.dumps({"choices": [choice | {"index": 0} | ends]})
+    if not rest:
+        yield json.dumps({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop", "stop_reason": 258}]})
+    yield json.dumps({"choices": [], "usage": {"prompt_tokens": 9 + at, "completion_tokens": len(rest)}})
+
+
+@pytest.mark.parametrize("tags", [True, False])
+@pytest.mark.parametrize("strategy", ["predictive+sc:runs=2,rollouts=2", "mur+sc:runs=2", "phi+sc:runs=2,beams=2"])
+def test_a_search_through_the_end_of_the_reasoning_has_an_answer(
+    strategy: str, tags: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tests.engines.misbehaving.events", partial(replied, tags=tags))
+
+    async def use() -> Outcome:
+        async with serving(Manner()) as server:
+            return await aask("?", OpenAI(server.url, "tiny"), strategy, seed=3)
+
+    out = asyncio.run(asyncio.wait_for(use(), timeout=30))
+    assert (out.answer, dict(out.votes), out.abstained) == ("7", {"7": 2.0}, 0)
+    assert out.tokens.total < 900, "it is not asked for the end of its reasoning again and again"
