@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from sureenough.bench.execute import prepare
 from sureenough.bench.plan import BenchPlan, DatasetChoice, EngineChoice, read_plan
 from sureenough.bench.settings import ReplaySettings
 from sureenough.core.options import RunOptions
@@ -128,6 +129,17 @@ def test_every_option_of_a_run_and_of_the_replay_is_a_key(tmp_path: Path) -> Non
     plan = read_plan(written(tmp_path, text + "skip-damaged = true\n"), {})
     assert plan.options == RunOptions(parallel=16, max_tokens=9, deadline=1.5, hurry=1.5, seed=3)
     assert plan.settings == ReplaySettings(jobs=2, skip_damaged=True)
+
+
+@pytest.mark.parametrize(
+    ("text", "live", "replayed"), [("", 0.25, None), ("hurry = 1", 1, 1), ("hurry = inf", None, None)]
+)
+def test_live_runs_have_a_hurry_by_default_and_recorded_paths_one_that_is_given(
+    tmp_path: Path, text: str, live: float | None, replayed: float | None
+) -> None:
+    prepared = prepare(read_plan(written(tmp_path, text), {}), [])
+    inputs = prepared.inputs([], [], lambda done, total: None, "")
+    assert (prepared.live_options.hurry, inputs.options.hurry) == (live, replayed)
 
 
 @pytest.mark.parametrize(

@@ -179,7 +179,7 @@ def test_defaults_have_the_names_that_are_typed(url: str, tmp_path: Path) -> Non
         ("speed = 9", "no verb has an option 'speed' (did you mean 'seed'?); tables are named ask, "),
         ("max-token = 9", "no verb has an option 'max-token' (did you mean 'max-tokens'?)"),
         ("[serv]\nport = 9", "no verb has an option 'serv' (did you mean 'serve'?)"),
-        ("[ask]\nspeed = 9", "ask has no option 'speed' (did you mean 'seed'?); known: completions, context, count"),
+        ("[ask]\nspeed = 9", "ask has no option 'speed' (did you mean 'seed'?); known: completions, context, deadline"),
         ("= 3", "sureenough.toml cannot be used"),
         ("ask = 3", "sureenough.toml: ask must be a table: [ask]"),
         ("paths = true", "sureenough.toml: paths takes a value, as --paths does, not true or false"),

@@ -21,9 +21,9 @@ Check = Callable[[str, Any], None]
 """Refuses a bad value of the option with this name."""
 
 
-def _run_option(default: Any, help: str, check: Check, **schema: Any) -> Any:
-    """A field of RunOptions: its help text, its check, and what a JSON schema says about its values."""
-    return field(default=default, metadata={"help": help, "check": check, "schema": schema})
+def _run_option(default: Any, help: str, check: Check, minimum: int) -> Any:
+    """A field of RunOptions: its help text, its check, and the smallest of its values, all of which are numbers."""
+    return field(default=default, metadata={"help": help, "check": check, "minimum": minimum})
 
 
 def _optional(check: Check) -> Check:
@@ -116,7 +116,7 @@ class RunOptions:
 
     @classmethod
     def fields(cls) -> dict[str, Field[Any]]:
-        """Every option by name, with `help`, `check` and `schema` in its metadata."""
+        """Every option by name, with `help`, `check` and `minimum` in its metadata."""
         return {option.name: option for option in fields(cls)}
 
 

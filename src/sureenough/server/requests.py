@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from string import Formatter
-from types import NoneType
 from typing import Annotated, Any, Final, Literal, NamedTuple, get_args, get_type_hints
 
 import msgspec
@@ -166,22 +165,14 @@ def _option_type(name: str, limits: ServerLimits) -> Any:
 
     A cap is part of the schema only: the reader refuses what is above it with a message that names it.
     """
-    option = RunOptions.fields()[name]
-    kind = _without_none(get_type_hints(RunOptions)[name])
-    details: dict[str, Any] = {"description": option.metadata["help"]}
-    if kind in (int, float):
-        details["ge"] = option.metadata["schema"].get("minimum", 0)
-        cap = limits.caps().get(name)
-        if cap is None:
-            details["le"] = LARGEST.get(name, 1_000_000_000)
-        else:
-            details["extra_json_schema"] = {"maximum": cap}
+    option, cap = RunOptions.fields()[name].metadata, limits.caps().get(name)
+    kind = float if float in get_args(get_type_hints(RunOptions)[name]) else int
+    details: dict[str, Any] = {"description": option["help"], "ge": option["minimum"]}
+    if cap is None:
+        details["le"] = LARGEST.get(name, 1_000_000_000)
+    else:
+        details["extra_json_schema"] = {"maximum": cap}
     return Annotated[kind, Meta(**details)] | None
-
-
-def _without_none(hint: Any) -> Any:
-    parts = [part for part in get_args(hint) if part is not NoneType]
-    return parts[0] if NoneType in get_args(hint) else hint
 
 
 @dataclass(frozen=True, slots=True)

@@ -246,7 +246,7 @@ def _run_options(settings: ServerSettings) -> list[dict[str, Any]]:
     hints, defaults, caps = get_type_hints(RunOptions), settings.run_options(), settings.limits.caps()
     return [
         {"name": name, "help": option.metadata["help"], "default": getattr(defaults, name),
-         "minimum": option.metadata["schema"].get("minimum"), "maximum": caps.get(name),
+         "minimum": option.metadata["minimum"], "maximum": caps.get(name),
          "fractional": float in (hints[name], *get_args(hints[name]))}
         for name, option in RunOptions.fields().items()
     ]  # fmt: skip
