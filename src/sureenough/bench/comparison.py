@@ -8,7 +8,7 @@ from pathlib import Path
 
 from sureenough.api import Kind
 from sureenough.bench.cells import Replayed, replay_cells
-from sureenough.bench.judging import Equal
+from sureenough.bench.judging import Equal, Grader
 from sureenough.bench.pipeline import OpenPool, Progress
 from sureenough.bench.recommendation import recommend
 from sureenough.bench.replay_notes import replay_notes
@@ -63,6 +63,7 @@ def compare(
     max_tokens: int | None = None,
     hurry: float | None = None,
     equal: Equal = "meaning",
+    grader: Grader = "own",
     kind: Kind | None = None,
     skip_damaged: bool = False,
     jobs: int = 1,
@@ -87,12 +88,13 @@ def compare(
         kind: kind of answer of questions that have none of their own, such as "number:rel=1e-3", or a judge; by default
             what the pool says. Answers are extracted again if the pool has the texts.
         equal: whether answers are one candidate by their "meaning" or by their "string", as other tools vote.
+        grader: "own", or "math-verify" to grade mathematics as many published results do; votes never use it.
         skip_damaged: leave damaged rows out instead of refusing the pool.
         jobs: processes; more than one needs `if __name__ == "__main__":` in a script.
         progress: called with the paths done and all paths.
     """
     settings = ReplaySettings(
-        repeats=repeats, equal=equal, kind=kind,
+        repeats=repeats, equal=equal, grader=grader, kind=kind,
         skip_damaged=skip_damaged or (isinstance(pool, Pool) and pool.skip_damaged), jobs=jobs,
     )  # fmt: skip
     options = RunOptions(paths=paths, window=window, parallel=parallel, seed=seed, max_tokens=max_tokens, hurry=hurry)

@@ -117,6 +117,8 @@ def prepare(plan: BenchPlan, models: Sequence[Model]) -> PreparedPlan:
     if not cells and not pools:
         pools = (Source.of(BUILTIN_POOL),)
     work = PreparedPlan(plan, chosen, cells, pools)
+    if work.live and plan.settings.grader != "own":
+        raise UsageError("live runs are graded by the kind of their answers: leave grader out, or live")
     if plan.options.deadline is not None and not work.live:
         raise UsageError("deadline is a limit for live runs, and this plan has none; leave it out, or add live")
     _refuse_small_budget(work)

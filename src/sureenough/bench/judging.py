@@ -15,9 +15,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 from sureenough.answers import VERSION, Judge, for_question, resolve_kind
+from sureenough.answers.boxed_kinds import Math
 from sureenough.answers.kinds import BUILTIN
 from sureenough.answers.statements import number_classes
 from sureenough.answers.word_kinds import Regex
+from sureenough.bench.published_grader import MathVerify, math_verify_version
 from sureenough.drivers.judging import FAULTS, extract_or_abstain
 from sureenough.errors import UsageError
 from sureenough.pools import Pool, Question
@@ -26,9 +28,20 @@ Equal = Literal["meaning", "string"]
 """When two answers are one candidate. Other tools vote on strings; grading goes by meaning either way."""
 
 
+Grader = Literal["own", "math-verify"]
+"""What compares an answer with the gold one: its kind, or for mathematics a library that others grade with."""
+
+
 def check_equal(value: object) -> None:
     if value not in ("meaning", "string"):
         raise UsageError(f"equal is {value!r}; answers are equal by 'meaning' or by 'string'")
+
+
+def check_grader(value: object) -> None:
+    if value not in ("own", "math-verify"):
+        raise UsageError(f"grader is {value!r}; answers are graded by their 'own' kind or by 'math-verify'")
+    if value == "math-verify" and math_verify_version() is None:
+        raise UsageError("the grader math-verify is not installed: pip install 'sureenough[bench]'")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,20 +50,27 @@ class JudgedAnswers:
 
     classes: dict[str, int]
     right: dict[str, bool] | None  # None if the question has no gold answer
-    cached: bool = True  # False for judges of other packages, whose code may change
+    cached: bool = True  # False for judges of other packages, whose code may change, and if grading was cut short
+    lost: int = 0  # answers that math-verify did not grade in time; they count as wrong
 
 
-def judge_question(question: Question, equal: Equal, judge: Judge = BUILTIN["math"]) -> JudgedAnswers:
+def judge_question(
+    question: Question, equal: Equal, judge: Judge = BUILTIN["math"], grader: MathVerify | None = None
+) -> JudgedAnswers:
+    """Group the answers of a question and grade each; `grader` grades mathematics instead of its kind."""
     answers = list(dict.fromkeys(path.answer for path in question.paths if path.answer is not None))
     own, gold = for_question(judge), question.gold
+    grade = grader if grader is not None and isinstance(judge, Math) else own.grade
+    lost = -grader.lost if grader is not None else 0
     try:
         numbers = _by_string(answers) if equal == "string" else number_classes(own.classes(answers))
-        right = None if gold is None else {answer: bool(own.grade(gold, answer)) for answer in answers}
+        right = None if gold is None else {answer: bool(grade(gold, answer)) for answer in answers}
         classes = {answer: number for answer, number in zip(answers, numbers, strict=True) if number is not None}
     except FAULTS as error:
         raise UsageError(f"the judge failed on question {question.id!r}: {type(error).__name__}: {error}") from error
     is_builtin = isinstance(judge, (Regex, *map(type, BUILTIN.values())))
-    return JudgedAnswers(classes, right, is_builtin)
+    lost += grader.lost if grader is not None else 0
+    return JudgedAnswers(classes, right, is_builtin and not lost, lost)
 
 
 def judge_of(question: Question, kind: Any, pool: Pool) -> Judge:
@@ -87,16 +107,24 @@ def _by_string(answers: list[str]) -> list[int]:
 class PoolJudge:
     """The judged answers of a pool, with their cache."""
 
-    def __init__(self, pool: Pool, equal: Equal = "meaning", kind: Any = None) -> None:
+    def __init__(self, pool: Pool, equal: Equal = "meaning", kind: Any = None, grader: Grader = "own") -> None:
         check_equal(equal)
+        check_grader(grader)
         self.kind = kind
         self.equal: Equal = equal
+        self.grader: Grader = grader
         self.sha256 = pool.digest()
         chosen = "" if kind is None else f" {resolve_kind(kind)!r}"
-        settings = f"{self.sha256} {pool.skip_damaged} {equal}{chosen}"
+        library = "" if grader == "own" else f" {grader} {math_verify_version()}"
+        settings = f"{self.sha256} {pool.skip_damaged} {equal}{chosen}{library}"
         self._file = cache_folder() / f"answers-{VERSION}-{hashlib.sha256(settings.encode()).hexdigest()[:32]}.json"
         self._judged = _read(self._file)
         self._changed = False
+
+    @property
+    def lost(self) -> int:
+        """Answers that math-verify did not grade in time."""
+        return sum(judged.lost for judged in self._judged.values())
 
     @property
     def judged(self) -> dict[str, JudgedAnswers]:

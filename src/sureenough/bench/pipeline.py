@@ -13,8 +13,9 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar, runtime_checkable
 
-from sureenough.bench.judging import Equal, JudgedAnswers, PoolJudge, judge_of, judge_question, read_again
+from sureenough.bench.judging import Equal, Grader, JudgedAnswers, PoolJudge, judge_of, judge_question, read_again
 from sureenough.bench.processes import Processes
+from sureenough.bench.published_grader import open_grader
 from sureenough.bench.settings import ReplaySettings
 from sureenough.bench.source import Source
 from sureenough.errors import TraceError
@@ -73,6 +74,7 @@ class PoolRows(NamedTuple, Generic[T]):
     judged: dict[str, JudgedAnswers]
     equal: Equal
     kind: Any
+    grader: Grader
     task: Task[T]
 
 
@@ -138,7 +140,7 @@ def open_pool(source: Source, settings: ReplaySettings, window: int | None) -> O
     pool = Pool(source.pool, skip_damaged=settings.skip_damaged)
     kind = source.kind if settings.kind is None else settings.kind
     size = pool.window() if window is None else window
-    return OpenPool(source, pool, PoolJudge(pool, settings.equal, kind), size)
+    return OpenPool(source, pool, PoolJudge(pool, settings.equal, kind, settings.grader), size)
 
 
 def _parts(task_number: int, opened: OpenPool, task: Task[T], most: int) -> Iterator[PoolRows[T]]:
@@ -159,7 +161,7 @@ def whole_pool(opened: OpenPool, task: Task[T]) -> PoolRows[T]:
     """All rows of a pool, as one share."""
     pool, judge = opened.pool, opened.judge
     return PoolRows(0, pool.file, pool.tokens, 0, pool.rows, pool.skip_damaged, judge.judged,
-                    judge.equal, judge.kind, task)  # fmt: skip
+                    judge.equal, judge.kind, judge.grader, task)  # fmt: skip
 
 
 def _run_parts(
@@ -186,16 +188,17 @@ def run_rows(part: PoolRows[T], advance: Callable[[int], None] = lambda paths: N
     questions = 0
     task: object = part.task
     join = task.join if isinstance(task, JoiningTask) else None
-    for question in pool.part(part.first, part.last):
-        question = read_again(question, part.kind, pool)
-        judged = part.judged.get(question.id)
-        if judged is None:
-            judged = judge_question(question, part.equal, judge_of(question, part.kind, pool))
-            newly_judged[question.id] = judged
-        values.append(part.task(question, judged))
-        questions += 1
-        if len(values) > JOINED_VALUES and join is not None:
-            values = [join(values)]
-        advance(len(question.paths))
+    with open_grader(part.grader) as grader:
+        for question in pool.part(part.first, part.last):
+            question = read_again(question, part.kind, pool)
+            judged = part.judged.get(question.id)
+            if judged is None:
+                judged = judge_question(question, part.equal, judge_of(question, part.kind, pool), grader)
+                newly_judged[question.id] = judged
+            values.append(part.task(question, judged))
+            questions += 1
+            if len(values) > JOINED_VALUES and join is not None:
+                values = [join(values)]
+            advance(len(question.paths))
     values = values if join is None else [join(values)]
     return RowsResult(values, questions, newly_judged, pool.damaged)

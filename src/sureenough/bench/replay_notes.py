@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from sureenough.bench.cells import Replayed
+from sureenough.bench.published_grader import math_verify_version
 from sureenough.bench.score import Row
 from sureenough.bench.settings import ReplaySettings
 from sureenough.spec import resolve
@@ -30,6 +31,10 @@ def replay_notes(replayed: Replayed, settings: ReplaySettings) -> list[str]:
         )
     if settings.equal == "string":
         notes.append("answers were one candidate only if their strings are equal")
+    if settings.grader != "own":
+        notes.append(f"answers to mathematics were graded by math-verify {math_verify_version()}; votes do not use it")
+    if opened.judge.lost:
+        notes.append(f"{opened.judge.lost} answers were not graded by math-verify within its limits and count as wrong")
     if opened.damaged:
         notes.append(f"{opened.damaged} damaged rows were left out")
     return notes + [note for result in replayed.results if (note := _learned_note(result.row)) is not None]

@@ -7,7 +7,7 @@ from dataclasses import Field, dataclass, fields
 from typing import Any, Final
 
 from sureenough.answers import resolve_kind
-from sureenough.bench.judging import Equal, check_equal
+from sureenough.bench.judging import Equal, Grader, check_equal, check_grader
 from sureenough.core.options import RunOptions, check_count
 from sureenough.errors import UsageError
 
@@ -21,6 +21,7 @@ class ReplaySettings:
 
     repeats: int = DEFAULT_REPEATS  # orders of every question's paths
     equal: Equal = "meaning"
+    grader: Grader = "own"
     kind: Any = None  # of answer, of questions that have none of their own; what the pool says by default
     skip_damaged: bool = False
     jobs: int = 1  # processes; more than one needs `if __name__ == "__main__":` in a script
@@ -29,6 +30,7 @@ class ReplaySettings:
         check_count("repeats", self.repeats)
         check_count("jobs", self.jobs)
         check_equal(self.equal)
+        check_grader(self.grader)
         if self.kind is not None:
             resolve_kind(self.kind)
         if self.jobs > 1 and not isinstance(self.kind, str | None):

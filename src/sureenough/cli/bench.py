@@ -25,7 +25,14 @@ from sureenough.cli import engine
 from sureenough.cli.bench_view import show_progress, tables
 from sureenough.cli.config import is_typed
 from sureenough.cli.engine import EngineOptions, absolute_model, engine_options, print_counts
-from sureenough.cli.option_groups import STRATEGIES_HELP, PoolKind, run_options, split_strategies, with_options
+from sureenough.cli.option_groups import (
+    GRADER_HELP,
+    STRATEGIES_HELP,
+    PoolKind,
+    run_options,
+    split_strategies,
+    with_options,
+)
 from sureenough.cli.ray_option import RayAddress, join, on_cluster
 from sureenough.cli.terminal import echo
 from sureenough.datasets import DATASETS
@@ -73,6 +80,7 @@ def command(
     kind: PoolKind = None,
     template: Annotated[str | None, typer.Option(help="Prompt if not the dataset's, with {question}.")] = None,
     equal: Annotated[str | None, typer.Option(help="Compare answers by meaning or by string.")] = None,
+    grader: Annotated[str | None, typer.Option(help=GRADER_HELP)] = None,
     live: Annotated[bool | None, typer.Option("--live", help="Run every strategy live as well.")] = None,
     live_repeats: Annotated[int | None, typer.Option(help="Live runs per question and strategy; 1.")] = None,
     at_once: Annotated[int | None, typer.Option(help="Questions at once in live runs; one per server.")] = None,
@@ -111,8 +119,8 @@ def command(
         "experiment": experiment, "pools": pool, "datasets": _datasets(dataset, columns, kind, template),
         "engines": engines if typed else None, "strategies": split_strategies(strategy or ()) or None,
         "sweeps": option_sweeps, "sweep": own_sweep, **run, "repeats": repeats, "replay_parallel": replay_parallel,
-        "limit": limit, "equal": equal, "kind": None if dataset else kind, "live": live, "live_repeats": live_repeats,
-        "at_once": at_once, "text": text, "jobs": jobs,
+        "limit": limit, "equal": equal, "grader": grader, "kind": None if dataset else kind, "live": live,
+        "live_repeats": live_repeats, "at_once": at_once, "text": text, "jobs": jobs,
     }, sampling={name: value for name, value in sampling.items() if is_typed(context, name)},
        fallback={"jobs": cores(), **({"engines": engines} if engines and not typed else {})})  # fmt: skip
     models = _models(chosen, join(ray, context, dry_run=dry_run))

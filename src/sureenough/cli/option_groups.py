@@ -16,6 +16,7 @@ from sureenough.strategies import COMPARED
 ALIASES: Final = {"paths": ["-n"]}
 NOTES: Final = {"hurry": "inf is without it"}
 STRATEGY_HELP: Final = "A strategy (`sureenough strategies` lists them), with options as in ddc:tau=0.99."
+GRADER_HELP: Final = "What grades mathematics: own, or math-verify as in many published results."
 STRATEGIES_HELP: Final = (
     f"{STRATEGY_HELP[:-1]}; repeat it, or give several in quotes. By default: {', '.join(COMPARED)}."
 )

@@ -20,7 +20,14 @@ from sureenough.bench.processes import suitable_jobs
 from sureenough.bench.settings import DEFAULT_REPEATS
 from sureenough.bench.tables import csv_table, json_table, plain_table, rich_table
 from sureenough.cli.config import is_typed
-from sureenough.cli.option_groups import STRATEGIES_HELP, PoolKind, run_options, split_strategies, with_options
+from sureenough.cli.option_groups import (
+    GRADER_HELP,
+    STRATEGIES_HELP,
+    PoolKind,
+    run_options,
+    split_strategies,
+    with_options,
+)
 from sureenough.cli.questions import QuestionOption, explain
 from sureenough.cli.terminal import echo
 from sureenough.core.options import RunOptions
@@ -28,7 +35,7 @@ from sureenough.data import BUILTIN_POOL
 from sureenough.errors import UsageError
 from sureenough.strategies import DEFAULT_STRATEGY
 
-COMPARING: Final = ("seed", "repeats", "equal", "symbolic_seconds", "skip_damaged", "jobs", "as_csv")
+COMPARING: Final = ("seed", "repeats", "equal", "grader", "skip_damaged", "jobs", "as_csv")
 """Options that one question has no use for."""
 
 
@@ -61,6 +68,7 @@ def command(
     ] = DEFAULT_REPEATS,
     kind: PoolKind = None,
     equal: Annotated[str, typer.Option(help="When answers are the same: by meaning, or by string.")] = "meaning",
+    grader: Annotated[str, typer.Option(help=GRADER_HELP)] = "own",
     skip_damaged: Annotated[bool, typer.Option("--skip-damaged", help="Leave out damaged rows; count them.")] = False,
     jobs: Annotated[
         int | None, typer.Option(help="Processes; all cores by default if the pool is large.", min=1)
@@ -92,6 +100,7 @@ def command(
                 repeats=repeats,
                 kind=kind,
                 equal=equal,  # type: ignore[arg-type]  # compare checks it
+                grader=grader,  # type: ignore[arg-type]
                 skip_damaged=skip_damaged,
                 jobs=jobs or suitable_jobs(pool, repeats),
                 progress=progress,
