@@ -11,13 +11,10 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Final
 
 import typer
-from rich.console import Console
-from rich.live import Live
 
 from sureenough.api import ask
 from sureenough.cli.config import CONFIG
@@ -31,7 +28,7 @@ from sureenough.cli.engine import (
     engine_options,
     print_hint,
 )
-from sureenough.cli.live_display import LiveDisplay, PlainDisplay
+from sureenough.cli.live_display import display
 from sureenough.cli.option_groups import STRATEGY_HELP, Kind, run_options, with_options
 from sureenough.cli.terminal import echo
 from sureenough.core.options import LIVE_DEFAULTS, RunOptions
@@ -159,19 +156,6 @@ def _save_log(file: Path, writer: RunLogWriter) -> None:
         save_log(file, writer.with_texts())
     except OSError as error:
         echo(f"Warning: the log could not be written to {file}: {error.strerror}", err=True)
-
-
-@contextmanager
-def display(quiet: bool, plain: bool = True) -> Iterator[tuple[LineReader, ...]]:
-    """What suits standard error: a live view on a terminal, plain lines elsewhere, or nothing."""
-    console = Console(stderr=True)
-    if quiet or not (plain or console.is_terminal):
-        yield ()
-    elif not console.is_terminal:
-        yield (PlainDisplay(partial(echo, err=True)),)
-    else:
-        with Live(console=console, auto_refresh=False, transient=True) as live:
-            yield (LiveDisplay(live),)
 
 
 def _remarks(out: Outcome, money: float | None, is_local: bool) -> list[str]:

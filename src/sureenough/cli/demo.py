@@ -20,7 +20,7 @@ from sureenough.api import ask, replay
 from sureenough.bench import Comparison, compare
 from sureenough.bench.result import ComparedStrategy
 from sureenough.bench.tables import advice, json_table
-from sureenough.cli.ask import display
+from sureenough.cli.live_display import display
 from sureenough.cli.option_groups import run_options, with_options
 from sureenough.cli.terminal import echo
 from sureenough.core.options import RunOptions

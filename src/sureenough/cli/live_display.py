@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
 from typing import Final
 
-from rich.console import Group, RenderableType
+from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from sureenough.cli.terminal import printable
+from sureenough.cli.terminal import echo, printable
 from sureenough.core.stop_rules import describe_measure
-from sureenough.drivers.run_log import LogLine, PathChange, RunView
+from sureenough.drivers.run_log import LineReader, LogLine, PathChange, RunView
 
 BARS: Final = "▁▂▃▄▅▆▇█"
 WIDTH: Final = 32
 """Bars of a path's confidence; neighbouring points are joined if there are more."""
 COLOURS: Final = {"kept": "green", "pruned": "yellow", "discarded": "dim", "failed": "red", None: "white"}
-
-
 NOT_COUNTED: Final = "ended, not counted"
 """The fate of a path that had ended, but was not counted, when the run ended; its tokens are in `discarded`."""
 
@@ -120,3 +120,16 @@ def token_count(view: RunView) -> str:
         return f"{made:,} tokens"
     saved = f"{1 - made / plain:.0%} saved" if 0 < made < plain else "nothing saved"
     return f"{made:,} tokens; plain voting on {view.summary['budget']} paths would take about {plain:,.0f}: {saved}"
+
+
+@contextmanager
+def display(quiet: bool, plain: bool = True) -> Iterator[tuple[LineReader, ...]]:
+    """What suits standard error: a live view on a terminal, plain lines elsewhere, or nothing."""
+    console = Console(stderr=True)
+    if quiet or not (plain or console.is_terminal):
+        yield ()
+    elif not console.is_terminal:
+        yield (PlainDisplay(partial(echo, err=True)),)
+    else:
+        with Live(console=console, auto_refresh=False, transient=True) as live:
+            yield (LiveDisplay(live),)

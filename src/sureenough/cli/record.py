@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+import sys
+import time
+from collections.abc import Callable, Container, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from sureenough.answers import resolve_kind
 from sureenough.bench.estimate import Sampling, estimate
@@ -16,14 +23,14 @@ from sureenough.cli import engine
 from sureenough.cli.engine import EngineOptions, absolute_model, engine_options, print_counts, sampling_terms
 from sureenough.cli.option_groups import KIND_HELP, run_options, with_options
 from sureenough.cli.ray_option import RayAddress, join, on_cluster
-from sureenough.cli.record_job import RecordJob
 from sureenough.cli.terminal import echo, plural
 from sureenough.core.options import LIVE_DEFAULTS, RunOptions
 from sureenough.datasets.files import columns_of, load
 from sureenough.drivers.extend import PoolExtension, recorded_with, write_recorded_pool
-from sureenough.drivers.record import Executor, RecordQuestion
+from sureenough.drivers.record import PathCallback, RecordQuestion, RecordResult, record
+from sureenough.engines.base import Engine
 from sureenough.errors import TraceError, UsageError
-from sureenough.pools import Journal, OutputLock, PoolInfo, is_address, is_pool
+from sureenough.pools import Journal, OutputLock, PoolInfo, RecordedPath, is_address, is_pool
 from sureenough.pools.durable import is_system_file, own_file, resumable
 from sureenough.pools.folder_replacement import FolderReplacement
 from sureenough.pools.journal import journal_of, recorded_keys
@@ -68,10 +75,9 @@ def command(
     sampled = server.any_engine(window)
     prompt = template if template is not None else template_of(resolve_kind(kind), sampled.template)
     questions = _questions(dataset, columns, prompt, kind, own_template=template is not None)[:limit]
-    job = RecordJob(sampled, questions, run, text)
+    assert run.paths is not None
     if dry_run:
         join(ray, call, dry_run=True)
-        assert run.paths is not None
         whole = Sampling(questions, sampled, run.paths, run.parallel, run.seed, recorded_keys(output))
         typer.echo(estimate([whole], partial(engine.cost, price_in=price_in, price_out=price_out)))
         return
@@ -81,9 +87,10 @@ def command(
     call.with_resource(OutputLock(own_file(output, "lock"), output))
     if rows_per_part is not None:
         FolderReplacement(output).recover()
-    cluster = join(ray, call)
-    if cluster is not None:
-        job = replace(job, executor=_executor(cluster, server, window))
+    executor = None
+    if (cluster := join(ray, call)) is not None:
+        elsewhere = server if server.url else replace(server, model=absolute_model(server.model))
+        executor = on_cluster(cluster, partial(elsewhere.any_engine, window, quiet=True))
     journal_file = journal_of(output)
     client = engine.client(sampled)
     terms = {"dataset": dataset.name, "template": prompt, "seed": run.seed, "kind": kind, **sampling_terms(client)}
@@ -91,7 +98,7 @@ def command(
                     prompt=prompt, window=client.window, kind=kind, more=recorded_with(terms, questions))  # fmt: skip
     earlier = PoolExtension(output, questions, info) if output.exists() else None
     if earlier is not None and not holds_lines(journal_file):
-        if not job.missing(earlier.paths):
+        if not _missing(questions, run.paths, earlier.paths):
             raise TraceError(
                 f"{output} exists and is complete; more --paths or more questions extend it, or name another output"
             )
@@ -100,13 +107,16 @@ def command(
         if earlier is not None:
             earlier.check_journal(journal)
         with resumable(journal_file, journal.paths):
-            result = job.run(journal)
+            result = _sample(
+                journal, questions, sampled, paths=run.paths, parallel=run.parallel, seed=run.seed, keep_text=text,
+                executor=executor,
+            )  # fmt: skip
         if journal.paths:
             has_text = earlier is not None and earlier.text
             write_recorded_pool(output, questions, journal, info, earlier, rows_per_part=rows_per_part,
                                 keep_text=text or has_text)  # fmt: skip
     print_counts(sampled)
-    missing = job.missing(journal.paths)
+    missing = _missing(questions, run.paths, journal.paths)
     if missing or result is None:
         failure = f"; the latest failure: {result.lost}" if result is not None and result.lost is not None else ""
         lacking = f"{plural(missing, 'path')} {'is' if missing == 1 else 'are'} missing{failure}"
@@ -114,12 +124,24 @@ def command(
         echo(f"{lacking}. The same command continues{kept}.")
         raise typer.Exit(3 if result is not None else 130)
     journal_file.unlink()
-    typer.echo(f"{output}: {plural(len(questions), 'question')}, {plural(job.total, 'path')}.")
+    typer.echo(f"{output}: {plural(len(questions), 'question')}, {plural(len(questions) * run.paths, 'path')}.")
 
 
-def _executor(cluster: Any, server: EngineOptions, window: int | None) -> Executor:
-    elsewhere = server if server.url else replace(server, model=absolute_model(server.model))
-    return on_cluster(cluster, partial(elsewhere.any_engine, window, quiet=True))
+def _missing(questions: list[RecordQuestion], paths: int, recorded: Container[tuple[str, int]]) -> int:
+    """Wanted paths that are not recorded; an earlier command may have recorded more."""
+    return sum((question.id, n) not in recorded for question in questions for n in range(paths))
+
+
+def _sample(
+    journal: Journal, questions: list[RecordQuestion], sampled: Engine, *, paths: int, **options: Any
+) -> RecordResult | None:
+    """Sample what is missing; None if Ctrl-C ends it."""
+    total = len(questions) * paths
+    with progress(total, total - _missing(questions, paths, journal.paths)) as on_path:
+        try:
+            return asyncio.run(record(questions, sampled, journal, paths=paths, on_path=on_path, **options))
+        except KeyboardInterrupt:
+            return None
 
 
 def _check_output(output: Path, rows_per_part: int | None) -> None:
@@ -164,3 +186,34 @@ def _questions(
         common_fields = (problem.id, prompt, problem.gold, problem.level)
         questions.append(RecordQuestion(*common_fields, judge, problem.question, problem.kind))
     return questions
+
+
+@contextmanager
+def progress(total: int, done: int) -> Iterator[PathCallback]:
+    """A progress bar on a terminal, elsewhere a line every ten seconds."""
+    if sys.stderr.isatty():
+        columns = (BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[rate]}"), TimeRemainingColumn())
+        with Progress(*columns, console=Console(stderr=True)) as bar:
+            task = bar.add_task("paths", total=total, completed=done, rate="")
+            yield _PathCounter(done, lambda n, rate: bar.update(task, completed=n, rate=rate), 0.0)
+    else:
+        yield _PathCounter(done, lambda n, rate: typer.echo(f"{n} of {total} paths, {rate}", err=True), 10.0)
+
+
+class _PathCounter:
+    """Counts paths and tokens, and reports them at most every `interval` seconds."""
+
+    def __init__(self, done: int, report: Callable[[int, str], None], interval: float) -> None:
+        self._done, self._report, self._interval = done, report, interval
+        self._tokens = 0
+        self._started = self._reported = time.monotonic()
+
+    def __call__(self, question: str, path: RecordedPath | None) -> None:
+        if path is None:
+            return
+        self._done += 1
+        self._tokens += path.tokens
+        now = time.monotonic()
+        if now - self._reported >= self._interval:
+            self._reported = now
+            self._report(self._done, f"{self._tokens / max(1e-9, now - self._started):,.0f} tokens/s")
