@@ -648,19 +648,6 @@ def test_tokens_are_bounded_over_all_prompts() -> None:
     assert (memory._kept, memory._tokens) == ({}, 0)
 
 
-def test_paths_that_grew_are_counted_when_they_are_used() -> None:
-    memory = SampledTokens(TokenTexts(Merging()), tokens=8)
-    path = memory.begin(PROMPT, ())
-    memory.keep(PROMPT, path)
-    path.add(list(b"ababa"))
-    sample(memory, list(b"xab"), prompt=OTHER)
-    assert found(memory, "aba") == list(b"aba")
-    assert memory._tokens == 8
-    path.add(list(b"b"))
-    found(memory, "abab")
-    assert memory._tokens == 6, "the other prompt's had to go"
-
-
 def test_prompts_are_bounded() -> None:
     memory = SampledTokens(TokenTexts(Merging()))
     for number in range(2 * MOST_PROMPTS):

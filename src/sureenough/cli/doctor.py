@@ -46,10 +46,10 @@ HALF: Final = 16
 """Tokens of the path that is cut and continued."""
 NO_LOGPROBS: Final = "no log-probabilities to look at"
 EXTEND_FIX: Final = (
-    "only strategies with probes or a search need it; vLLM, SGLang and llama.cpp continue a last assistant message"
+    "only strategies with a search need it; vLLM, SGLang and llama.cpp continue a last assistant message"
 )
 TEMPLATE_FIX: Final = (
-    "only strategies with probes or a search need it; give the server a chat template that keeps the last message as "
+    "only strategies with a search need it; give the server a chat template that keeps the last message as "
     "it is (vLLM, SGLang: --chat-template FILE; llama.cpp: --chat-template-file FILE)"
 )
 BALANCED_TOKENS: Final = 32

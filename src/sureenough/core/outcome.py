@@ -155,7 +155,7 @@ def _path_counts(paths: Sequence[PathState]) -> dict[str, Any]:
         "pruned": len(pruned),
         "tiers": {tier: pruned.count(tier) for tier in Tier},
         "counted": sum([path.counted for path in paths]),
-        "ended_uncounted": sum([path.ended_uncounted for path in paths if path.fate is Fate.DISCARDED]),
+        "ended_uncounted": sum([path.ended_uncounted for path in paths]),
         "failed": sum([path.fate is Fate.FAILED for path in paths]),
         "abstained": sum([path.answer is None for path in kept]),
     }

@@ -93,7 +93,7 @@ class PathState:
     _monitor: Monitor | None = None
     _signals: list[tuple[float, float]] | None = None  # of traced paths, until they are summarised
     _summary: Summary | None = None
-    own_end = False  # it ended by itself, whatever became of it later
+    ended_uncounted = False  # it ended by itself, but was not counted before the run was over
     search: PathSearch | None = None  # of a path that is searched for
     search_tokens = 0  # sampled in its search, and not part of it
 
@@ -182,7 +182,7 @@ class PathState:
     # -- ending
 
     def end(self, fate: Fate) -> None:
-        self.fate, self.own_end = fate, fate is Fate.KEPT
+        self.fate = fate
         if fate is not Fate.KEPT and (self._monitor is not None or self._signals is not None):
             self._monitor = self._signals = None
 
@@ -212,14 +212,10 @@ class PathState:
         self.lowest, self.tail = source.lowest, source.tail
         self.mean_peak, self.mean_conf = source.mean_peak, source.mean_conf
 
-    @property
-    def ended_uncounted(self) -> bool:
-        """Whether it ended by itself, but was not counted before the run was over."""
-        return self.fate is Fate.DISCARDED and self.own_end
-
     def discard(self) -> None:
-        """The run ended before this path was counted."""
-        if self.fate is None or (self.fate is Fate.KEPT and not self.counted):
+        """The run is over. If the path was not counted before, its tokens are discarded."""
+        self.ended_uncounted = self.fate is Fate.KEPT and not self.counted
+        if self.fate is None or self.ended_uncounted:
             self.fate = Fate.DISCARDED
 
     # -- voting

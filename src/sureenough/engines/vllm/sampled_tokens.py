@@ -22,7 +22,7 @@ MOST_TOKENS: Final = 1 << 21
 
 
 class TokenSequence:
-    """The tokens of a reply from its beginning on, and where the text of each ends. It may grow."""
+    """The tokens of a reply from its beginning on, and where the text of each ends."""
 
     def __init__(self, texts: TokenTexts) -> None:
         self.ids, self._ends = array("i"), array("i")
@@ -58,8 +58,6 @@ class TokenSequence:
 
     def covered(self, text: str, beyond: int) -> int:
         """Up to where its first tokens have this text; 0 if not beyond that place."""
-        if self._new and text.startswith(self._text):
-            self.join()
         if self._text[beyond : beyond + 1] != text[beyond : beyond + 1]:  # most are dismissed by this
             return 0
         following = bisect_right(self._ends, beyond)
@@ -86,7 +84,7 @@ class SampledTokens:
 
     def __init__(self, texts: TokenTexts, *, sequences: int = MOST_SEQUENCES, tokens: int = MOST_TOKENS) -> None:
         self._texts, self._most_sequences, self._most_tokens = texts, sequences, tokens
-        self._kept: dict[tuple[int, ...], dict[TokenSequence, int]] = {}  # by prompt, each with its tokens when counted
+        self._kept: dict[tuple[int, ...], dict[TokenSequence, None]] = {}  # by prompt, the latest last
         self._tokens = 0
         self._latest: tuple[Sequence[int], str, TokenSequence] | None = None  # several continuations share a beginning
 
@@ -101,15 +99,16 @@ class SampledTokens:
         return self._latest[2].until()
 
     def keep(self, prompt: Sequence[int], sequence: TokenSequence) -> None:
-        """Remember a sequence, which may grow, as the latest one; only if the texts of tokens are exact."""
+        """Remember a sequence that is complete, as the latest one; only if the texts of tokens are exact."""
         if not self._texts.exact:
             return
         sequence.join()
         self._latest = None
         key = tuple(prompt)
         kept = self._kept[key] = self._kept.pop(key, {})
-        self._tokens += len(sequence.ids) - kept.pop(sequence, 0)
-        kept[sequence] = len(sequence.ids)
+        self._tokens += 0 if sequence in kept else len(sequence.ids)
+        kept.pop(sequence, None)
+        kept[sequence] = None
         if len(kept) > self._most_sequences:
             self._drop(key)
         while len(self._kept) > MOST_PROMPTS or self._tokens > self._most_tokens:
@@ -117,7 +116,9 @@ class SampledTokens:
 
     def _drop(self, prompt: tuple[int, ...]) -> None:
         kept = self._kept[prompt]
-        self._tokens -= kept.pop(next(iter(kept)))
+        oldest = next(iter(kept))
+        del kept[oldest]
+        self._tokens -= len(oldest.ids)
         if not kept:
             del self._kept[prompt]
 
