@@ -87,9 +87,9 @@ def plan(options: argparse.Namespace, passed: list[str]) -> list[Command]:
     commands = []
     for strategies in options.strategies:
         name = strategies.split()[-1].partition(":")[0].replace("+", "-")
-        words = [*python, "bench", "search", "--dataset", options.dataset, "-s", strategies, "--paths", "64"]
+        words = [*python, "bench", "search", "--plan", str(folder / "plan.toml"), "-s", strategies, "--paths", "64"]
         words += ["--limit", str(options.limit)] if options.limit else []
-        words += ["--parallel", "64", "--at-once", str(options.at_once), "-o", str(folder / name)]
+        words += ["--parallel", "64", "-o", str(folder / name)]
         commands.append(Command(name, [*words, "--engine", "vllm_engine:engine", *passed], awaits))
     return commands
 
@@ -98,6 +98,9 @@ def run(options: argparse.Namespace, passed: list[str]) -> None:
     """Keep all commands running until they are done or the time is over."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     options.out.mkdir(parents=True, exist_ok=True)
+    template = f", template = {json.dumps(options.template)}" if options.template else ""
+    questions = f"datasets = [{{dataset = {json.dumps(options.dataset)}{template}}}]"
+    (options.out / "plan.toml").write_text(f"at_once = {options.at_once}\n{questions}\n")
     here = [str(Path(__file__).parent), *filter(None, [os.environ.get("PYTHONPATH")])]
     os.environ |= {VARIABLE: json.dumps(engine(options)), "PYTHONPATH": os.pathsep.join(here)}
     end, commands = time.monotonic() + options.seconds, plan(options, passed)
@@ -130,6 +133,7 @@ def main() -> None:
     parser.add_argument("what", choices=("run", "tables"))
     parser.add_argument("model", nargs="+", help="run: the name or folder of a model; tables: folders of runs")
     parser.add_argument("--dataset", help="questions of the searches: a FILE, or NAME=FILE")
+    parser.add_argument("--template", help="their prompt, with {question}")
     parser.add_argument("--limit", type=int, help="only the first of them")
     parser.add_argument(
         "--strategies", nargs="+", default=["sure ddc predictive+sc", "sc mur+sc phi+sc"], help="one text per command"

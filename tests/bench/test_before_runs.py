@@ -53,7 +53,6 @@ def test_an_estimate_needs_an_engine_that_responds(tmp_path: Path) -> None:
         (("main", "-s", "sc phi+sc"), "phi+sc samples as it searches, and main replays recorded paths"),
         (("search",), "search samples as it goes: give --dataset"),
         (("main", "--pool", "none.parquet"), "no such file"),
-        (("main", "--map", "question=x"), "--map and --template belong to a --dataset"),
         (("main", "--sweep", "8,16"), "main has no sweep of its own; to sweep an option of the strategies"),
         (("main", "--seed", "-5"), "--seed is -5"),
         (("main", "--paths", "0"), "--paths is 0"),

@@ -41,7 +41,9 @@ def process(*manner: str) -> Iterator[tuple[str, subprocess.Popen[str]]]:
 def test_record_once_compare_all_and_live_beside_it(tmp_path: Path) -> None:
     dataset, folder = questions(tmp_path / "sums.jsonl", 4), tmp_path / "run"
     with in_thread(serving(MANNER)) as server:
-        done = bench(*on(server.url, dataset, folder), "--live", "--live-repeats", "2", "--parallel", "2")
+        plan = tmp_path / "plan.toml"
+        plan.write_text("live-repeats = 2\n")
+        done = bench(*on(server.url, dataset, folder), "--plan", plan, "--live", "--parallel", "2")
         assert done.returncode == 0, done.stderr
         # Every path is sampled once for all replays; live runs are paid apart.
         sampled = {(json.dumps(one["messages"]), one["seed"]) for one in server.requests[: 4 * 8]}
@@ -92,7 +94,6 @@ def test_another_plan_in_the_same_folder_is_refused_with_what_changed(tmp_path: 
             ("--seed", "3"): "seed was 0, is 3",
             ("-s", "sc"): "strategies was sc ddc:warmup=4, is sc ddc:warmup=4",
             ("--temperature", "0.9"): "temperature was 0.6, is 0.9",
-            ("--template", "{question}!"): "template was {question}",
             ("--repeats", "2"): "repeats was 5, is 2",
             ("--live",): "live was not given, is 1 repeat, 16 paths at once",
         }.items():
@@ -151,7 +152,7 @@ FULL = {
     "plan.json": (400, 2, ()),
     "sums--org-tiny.parquet.journal": (3_000, 2, ()),
     "sums--org-tiny.parquet": (3_000, 1, ("--paths", "4")),
-    "runs.jsonl": (6_500, 1, ("--paths", "4", "--live", "--live-repeats", "8")),
+    "runs.jsonl": (6_500, 1, ("--paths", "4", "--live")),
     "main.json": (8_000, 1, MANY),
 }
 
@@ -160,8 +161,9 @@ FULL = {
 def test_a_full_disk_loses_nothing(place: str, tmp_path: Path) -> None:
     room, number, more = FULL[place]
     dataset, folder = questions(tmp_path / "sums.jsonl", number), tmp_path / "run"
+    (tmp_path / "plan.toml").write_text("live-repeats = 8\n")
     with in_thread(serving(MANNER)) as server:
-        command = [*on(server.url, dataset, folder), "--parallel", "2", *more]
+        command = [*on(server.url, dataset, folder), "--plan", tmp_path / "plan.toml", "--parallel", "2", *more]
         full = sureenough("bench", *command, env=environ(), largest_file=room)
         assert full.returncode == 2, full
         assert f"/{place}: " in full.stderr

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from dataclasses import asdict
@@ -117,6 +118,13 @@ def test_help_is_plain(name: str) -> None:
     text = sureenough(name, "--help").stdout
     assert text.startswith("Usage: ")
     assert "<bool>" not in text
+
+
+@pytest.mark.parametrize(("name", "most"), [("bench", 25), ("serve", 20), ("ask", 20), ("record", 20)])
+def test_options_are_few_and_rare_ones_come_last(name: str, most: int) -> None:
+    text = sureenough(name, "--help").stdout
+    assert len(re.findall(r"^  (?:-., )?--(?!help)[a-z-]+", text, re.MULTILINE)) <= most
+    assert text.index("\nOptions:\n") < text.index("\nRarely needed:\n")
 
 
 def test_variables_and_settings_without_an_option_are_documented() -> None:

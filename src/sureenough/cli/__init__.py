@@ -51,6 +51,18 @@ class Verb(TyperCommand):
             if getattr(option, "hidden", False):  # a setting of sureenough.toml: the command line does not have it
                 option.opts, option.secondary_opts = [], []
 
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """List arguments, then options, those that are rarely needed last."""
+        groups: dict[str, list[tuple[str, str]]] = {}
+        for option in self.get_params(ctx):
+            record = option.get_help_record(ctx)
+            if record is not None:
+                default = "Arguments" if option.param_type_name == "argument" else "Options"
+                groups.setdefault(getattr(option, "rich_help_panel", None) or default, []).append(record)
+        for name in sorted(groups):  # Arguments, Options, Rarely needed
+            with formatter.section(name):
+                formatter.write_dl(groups[name])
+
     def format_epilog(self, ctx: Any, formatter: Any) -> None:
         """Name the settings that only sureenough.toml has."""
         names = [str(option.name).replace("_", "-") for option in self.params if not option.opts]

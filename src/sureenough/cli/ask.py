@@ -29,7 +29,7 @@ from sureenough.cli.engine import (
     print_hint,
 )
 from sureenough.cli.live_display import display
-from sureenough.cli.option_groups import STRATEGY_HELP, Kind, run_options, with_options
+from sureenough.cli.option_groups import STRATEGY_HELP, Kind, rare_option, run_options, with_options
 from sureenough.cli.terminal import echo
 from sureenough.core.options import LIVE_DEFAULTS, RunOptions
 from sureenough.core.outcome import Outcome
@@ -63,15 +63,15 @@ def command(
     template: Template = None,
     server: EngineOptions,
     learn: Annotated[
-        Path | None, typer.Option(help="Keep what is learned about the model's confidence in this file.")
+        Path | None, rare_option(help="Keep what is learned about the model's confidence in this file.")
     ] = None,
     price_in: PriceIn = None,
     price_out: PriceOut = None,
-    show_path: Annotated[bool, typer.Option("--show-path", help="Print the path that the answer is from.")] = False,
+    show_path: Annotated[bool, rare_option("--show-path", help="Print the path that the answer is from.")] = False,
     quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Print only the answer.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     log: Annotated[
-        Path | None, typer.Option(help="Write the run's log, with all texts, to this file; `view` shows it.")
+        Path | None, rare_option(help="Write the run's log, with all texts, to this file; `view` shows it.")
     ] = None,
 ) -> None:
     """Ask a model and watch the vote. Ctrl-C ends the run with the vote so far."""

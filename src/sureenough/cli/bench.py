@@ -29,6 +29,7 @@ from sureenough.cli.option_groups import (
     GRADER_HELP,
     STRATEGIES_HELP,
     PoolKind,
+    rare_option,
     run_options,
     split_strategies,
     with_options,
@@ -36,7 +37,6 @@ from sureenough.cli.option_groups import (
 from sureenough.cli.ray_option import RayAddress, join, on_cluster
 from sureenough.cli.terminal import echo
 from sureenough.datasets import DATASETS
-from sureenough.datasets.files import columns_of
 from sureenough.engines.base import Engine
 from sureenough.errors import UsageError
 from sureenough.redact import printable_command
@@ -50,12 +50,8 @@ SAMPLING: Final = ("temperature", "top_p", "max_path_tokens", "completions", "fi
     server=engine_options(leave_out=("url", "metrics", "context", "threads")),
     run=run_options(
         None,
-        only=("paths", "window", "parallel", "seed", "hurry"),
-        notes={
-            "paths": "512 are recorded by default",
-            "parallel": "per server, 16 by default",
-            "hurry": "0.25 by default in live runs",
-        },
+        only=("paths", "window", "parallel", "seed"),
+        notes={"paths": "512 are recorded by default", "parallel": "per server, 16 by default"},
     ),
 )
 def command(
@@ -74,20 +70,13 @@ def command(
     ] = None,
     run: dict[str, Any],
     repeats: Annotated[int | None, typer.Option(help="Orders to replay; 5 by default.")] = None,
-    replay_parallel: Annotated[int | None, typer.Option(help="Paths at once in replay; 1 by default.")] = None,
     limit: Annotated[int | None, typer.Option(help="Only the first LIMIT questions of each dataset.")] = None,
-    columns: Annotated[str | None, typer.Option("--map", help="A file's columns: question=problem,gold=key.")] = None,
     kind: PoolKind = None,
-    template: Annotated[str | None, typer.Option(help="Prompt if not the dataset's, with {question}.")] = None,
-    equal: Annotated[str | None, typer.Option(help="Compare answers by meaning or by string.")] = None,
-    grader: Annotated[str | None, typer.Option(help=GRADER_HELP)] = None,
+    grader: Annotated[str | None, rare_option(help=GRADER_HELP)] = None,
     live: Annotated[bool | None, typer.Option("--live", help="Run every strategy live as well.")] = None,
-    live_repeats: Annotated[int | None, typer.Option(help="Live runs per question and strategy; 1.")] = None,
-    at_once: Annotated[int | None, typer.Option(help="Questions at once in live runs; one per server.")] = None,
     server: EngineOptions,
     ray: RayAddress = None,
-    text: Annotated[bool | None, typer.Option("--text/--no-text", help="Keep the text of recorded paths.")] = None,
-    jobs: Annotated[int | None, typer.Option(help="Processes that replay; all cores by default.")] = None,
+    jobs: Annotated[int | None, rare_option(help="Processes that replay; all cores by default.")] = None,
     price_in: engine.PriceIn = None,
     price_out: engine.PriceOut = None,
     dry_run: Annotated[
@@ -99,7 +88,10 @@ def command(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
-    """Run an experiment of the paper on recorded pools, or on live engines, which are recorded first."""
+    """Run an experiment of the paper on recorded pools, or on live engines, which are recorded first.
+
+    A plan has more options than these: docs/bench.md.
+    """
     if report is not None:
         if experiment is not None or plan is not None:
             raise UsageError("--report writes the report of a finished run: leave the experiment and --plan out")
@@ -116,11 +108,10 @@ def command(
     typed = any(is_typed(context, name) for name in ("url", "model", "plugin"))
     option_sweeps, own_sweep = _sweeps(sweep)
     chosen = read_plan(plan, {
-        "experiment": experiment, "pools": pool, "datasets": _datasets(dataset, columns, kind, template),
+        "experiment": experiment, "pools": pool, "datasets": _datasets(dataset, kind),
         "engines": engines if typed else None, "strategies": split_strategies(strategy or ()) or None,
-        "sweeps": option_sweeps, "sweep": own_sweep, **run, "repeats": repeats, "replay_parallel": replay_parallel,
-        "limit": limit, "equal": equal, "grader": grader, "kind": None if dataset else kind, "live": live,
-        "live_repeats": live_repeats, "at_once": at_once, "text": text, "jobs": jobs,
+        "sweeps": option_sweeps, "sweep": own_sweep, **run, "repeats": repeats, "limit": limit, "grader": grader,
+        "kind": None if dataset else kind, "live": live, "jobs": jobs,
     }, sampling={name: value for name, value in sampling.items() if is_typed(context, name)},
        fallback={"jobs": cores(), **({"engines": engines} if engines and not typed else {})})  # fmt: skip
     models = _models(chosen, join(ray, context, dry_run=dry_run))
@@ -166,15 +157,8 @@ def _list_as_json() -> str:
     return json.dumps({"experiments": experiments, "datasets": datasets}, ensure_ascii=False)
 
 
-def _datasets(names: Texts, columns: str | None, kind: str | None, template: str | None) -> list[Any] | None:
-    if not names:
-        if columns or template:
-            raise UsageError(
-                "--map and --template belong to a --dataset; in a plan, write them into the table of a dataset"
-            )
-        return None
-    settings = {"columns": columns_of(columns), "kind": kind, "template": template}
-    return [{"dataset": name, **{key: value for key, value in settings.items() if value}} for name in names]
+def _datasets(names: Texts, kind: str | None) -> list[Any] | None:
+    return [{"dataset": name} | ({"kind": kind} if kind else {}) for name in names] if names else None
 
 
 def _sweeps(texts: Texts) -> tuple[dict[str, list[str]] | None, list[float] | None]:

@@ -13,7 +13,7 @@ import typer
 
 from sureenough import reasoner
 from sureenough.cli.config import CONFIG
-from sureenough.cli.option_groups import OptionGroup, file_option
+from sureenough.cli.option_groups import OptionGroup, file_option, rare_option
 from sureenough.cli.terminal import echo
 from sureenough.engines.base import Engine
 from sureenough.engines.load_balancer import LoadBalancer
@@ -45,11 +45,11 @@ Model = Annotated[
 Temperature = Annotated[float, typer.Option(help="Sampling temperature.")]
 TopP = Annotated[float, file_option("Nucleus sampling.")]
 MaxPathTokens = Annotated[
-    int | None, typer.Option(help="The most tokens per path; the server's own limit, or 32,768, by default.")
+    int | None, rare_option(help="The most tokens per path; the server's own limit, or 32,768, by default.")
 ]
 Template = Annotated[
     str | None,
-    typer.Option(help="The prompt, containing {question}; by default it asks for reasoning and a boxed answer."),
+    rare_option(help="The prompt, containing {question}; by default it asks for reasoning and a boxed answer."),
 ]
 FirstToken = Annotated[float, file_option("Seconds to wait for a path's first token.")]
 Stall = Annotated[float, file_option("Seconds to wait between tokens.")]
@@ -80,7 +80,7 @@ class EngineOptions:
         None
     )
     plugin: Annotated[
-        str | None, typer.Option("--engine", help="An engine of another package: its name, or module:attribute.")
+        str | None, rare_option("--engine", help="An engine of another package: its name, or module:attribute.")
     ] = None
 
     def any_engine(self, window: int | None = None, quiet: bool = False) -> Engine:

@@ -22,6 +22,16 @@ STRATEGIES_HELP: Final = (
 )
 
 
+RARE: Final = "Rarely needed"
+"""The last group of options in a verb's help."""
+RARE_RUN_OPTIONS: Final = ("window", "seed", "max_tokens", "deadline", "hurry")
+
+
+def rare_option(*flags: str, **settings: Any) -> Any:
+    """An option that most users leave alone."""
+    return typer.Option(*flags, rich_help_panel=RARE, **settings)
+
+
 def file_option(help: str, **checks: Any) -> Any:
     """A setting that stands in sureenough.toml only, for what is chosen once: the command line does not have it."""
     return typer.Option(help=help, hidden=True, **checks)
@@ -97,7 +107,8 @@ def run_options(
         help = "; ".join([field.metadata["help"], *(one[name] for one in (NOTES, notes or {}) if name in one)])
         help = f"{help[0].upper()}{help[1:]}."
         names = ["--" + name.replace("_", "-"), *ALIASES.get(name, ())]
-        option = file_option(help) if name in in_file else typer.Option(*names, help=help)
+        make = rare_option if name in RARE_RUN_OPTIONS else typer.Option
+        option = file_option(help) if name in in_file else make(*names, help=help)
         default = getattr(defaults, name, None)
         flags[name] = (Annotated[hints[name] | None if default is None else hints[name], option], default)
     return OptionGroup(partial(_with_defaults, defaults) if defaults is not None else _checked, flags)

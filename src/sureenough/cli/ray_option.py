@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from sureenough.cli.option_groups import rare_option
 from sureenough.errors import UsageError
 from sureenough.redact import printable_command
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 FLAG: Final = "--ray"
 RayAddress = Annotated[
     str | None,
-    typer.Option(
+    rare_option(
         FLAG,
         metavar="[ADDRESS]",
         help="Work on the nodes of a Ray cluster: HOST:PORT; without it that of RAY_ADDRESS or of this machine.",

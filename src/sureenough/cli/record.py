@@ -21,7 +21,7 @@ from sureenough.answers import resolve_kind
 from sureenough.bench.estimate import Sampling, estimate
 from sureenough.cli import engine
 from sureenough.cli.engine import EngineOptions, absolute_model, engine_options, print_counts, sampling_terms
-from sureenough.cli.option_groups import KIND_HELP, run_options, with_options
+from sureenough.cli.option_groups import KIND_HELP, rare_option, run_options, with_options
 from sureenough.cli.ray_option import RayAddress, join, on_cluster
 from sureenough.cli.terminal import echo, plural
 from sureenough.core.options import LIVE_DEFAULTS, RunOptions
@@ -53,15 +53,15 @@ def command(
     ],
     output: Annotated[Path, typer.Option("-o", "--output", help="The pool to write.")],
     rows_per_part: Annotated[
-        int | None, typer.Option(help="Write a folder of files with about so many paths each, not one file.", min=1)
+        int | None, rare_option(help="Write a folder of files with about so many paths each, not one file.", min=1)
     ] = None,
-    columns: Annotated[str | None, typer.Option("--map", help="Columns, such as question=problem,gold=answer.")] = None,
+    columns: Annotated[str | None, rare_option("--map", help="Columns, such as question=problem,gold=answer.")] = None,
     run: RunOptions,
-    limit: Annotated[int | None, typer.Option(help="Only the first LIMIT questions.", min=1)] = None,
+    limit: Annotated[int | None, rare_option(help="Only the first LIMIT questions.", min=1)] = None,
     kind: Annotated[str, typer.Option(help=f"Kind of answer of rows that have none: {KIND_HELP}.")] = "math",
     template: engine.Template = None,
-    window: Annotated[int | None, typer.Option(help="The window that the pool suggests.", min=1)] = None,
-    text: Annotated[bool, typer.Option("--text/--no-text", help="Keep the text of paths.")] = True,
+    window: Annotated[int | None, rare_option(help="The window that the pool suggests.", min=1)] = None,
+    text: Annotated[bool, rare_option("--text/--no-text", help="Keep the text of paths.")] = True,
     server: EngineOptions,
     ray: RayAddress = None,
     price_in: engine.PriceIn = None,

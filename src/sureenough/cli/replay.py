@@ -24,6 +24,7 @@ from sureenough.cli.option_groups import (
     GRADER_HELP,
     STRATEGIES_HELP,
     PoolKind,
+    rare_option,
     run_options,
     split_strategies,
     with_options,
@@ -67,11 +68,11 @@ def command(
         int, typer.Option(help="Orders of the paths to replay, the same for every strategy.")
     ] = DEFAULT_REPEATS,
     kind: PoolKind = None,
-    equal: Annotated[str, typer.Option(help="When answers are the same: by meaning, or by string.")] = "meaning",
-    grader: Annotated[str, typer.Option(help=GRADER_HELP)] = "own",
-    skip_damaged: Annotated[bool, typer.Option("--skip-damaged", help="Leave out damaged rows; count them.")] = False,
+    equal: Annotated[str, rare_option(help="When answers are the same: by meaning, or by string.")] = "meaning",
+    grader: Annotated[str, rare_option(help=GRADER_HELP)] = "own",
+    skip_damaged: Annotated[bool, rare_option("--skip-damaged", help="Leave out damaged rows; count them.")] = False,
     jobs: Annotated[
-        int | None, typer.Option(help="Processes; all cores by default if the pool is large.", min=1)
+        int | None, rare_option(help="Processes; all cores by default if the pool is large.", min=1)
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,

@@ -16,7 +16,7 @@ import typer
 
 from sureenough.cli import engine
 from sureenough.cli.config import TABLE
-from sureenough.cli.option_groups import KIND_HELP, file_option, run_options, with_options
+from sureenough.cli.option_groups import KIND_HELP, file_option, rare_option, run_options, with_options
 from sureenough.cli.ray_option import RayAddress, join
 from sureenough.core.options import LIVE_DEFAULTS, RunOptions
 from sureenough.errors import UsageError
@@ -72,14 +72,14 @@ def command(
     template: engine.Template = None,
     host: Annotated[str, typer.Option(help="Address to listen on; other machines need keys.")] = DEFAULTS.host,
     port: Annotated[int, typer.Option(help="Port to listen on; 0: any free one.", min=0, max=65535)] = DEFAULTS.port,
-    allow_host: Annotated[list[str] | None, typer.Option(help="Another host name of this server; repeatable.")] = None,
+    allow_host: Annotated[list[str] | None, rare_option(help="Another host name of this server; repeatable.")] = None,
     key_file: Annotated[Path | None, typer.Option(help="File with the keys that clients need, one per line.")] = None,
-    insecure: Annotated[bool, typer.Option("--insecure", help="Listen to other machines without keys.")] = False,
+    insecure: Annotated[bool, rare_option("--insecure", help="Listen to other machines without keys.")] = False,
     keep_runs: Annotated[
         Path | None, typer.Option(help="Keep every run in this folder, with questions and texts.")
     ] = None,
     state: Annotated[
-        Path | None, typer.Option(help="Keep in this folder what is learned about each model's confidence.")
+        Path | None, rare_option(help="Keep in this folder what is learned about each model's confidence.")
     ] = None,
     limits: Annotated[
         ServerLimits | None, file_option("What requests may use.", metavar=TABLE, parser=_read_limits)
@@ -89,9 +89,9 @@ def command(
     first_token: engine.FirstToken = DEFAULTS.first_token,
     stall: engine.Stall = DEFAULTS.stall,
     ray: RayAddress = None,
-    replicas: Annotated[int | None, typer.Option(help="With --ray: processes that serve; 2 by default.", min=1)] = None,
+    replicas: Annotated[int | None, rare_option(help="With --ray: processes that serve; 2 by default.", min=1)] = None,
     ray_options: Annotated[
-        str | None, typer.Option(help="With --ray: options of the deployment in Ray Serve, as JSON.", metavar="JSON")
+        str | None, rare_option(help="With --ray: options of the deployment in Ray Serve, as JSON.", metavar="JSON")
     ] = None,
 ) -> None:
     """Serve consensus to any OpenAI client, and a page that shows runs live."""

@@ -121,7 +121,11 @@ def _problem(
     question = values["question"]
     if question is None:
         one_cell = len(row) == 1 and any(mark in str(*row) for mark in ";\t|")  # spreadsheets may write such CSV
-        fix = "separate the columns by commas" if one_cell else "name its column with --map question=COLUMN"
+        fix = (
+            "separate the columns by commas"
+            if one_cell
+            else "name its column with --map question=COLUMN, or as columns in a plan of bench"
+        )
         raise UsageError(
             f"{where} has no question; it has {', '.join(map(str, row)) or 'nothing'}, not "
             f"{' or '.join(places['question'])}: {fix}"

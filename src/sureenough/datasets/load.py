@@ -157,7 +157,7 @@ def fetch(dataset: Dataset) -> Path:
     assert hub is not None
     instead = (
         f"Or give a copy of your own, as JSON lines, CSV or Parquet: --dataset {dataset.name}=FILE "
-        "(--map question=COLUMN,gold=COLUMN if its columns have other names)"
+        '(if its columns have other names, a plan gives them: columns = {question = "COLUMN", gold = "COLUMN"})'
     )
     try:
         import huggingface_hub as client
