@@ -29,7 +29,6 @@ from sureenough.errors import ProtocolError as ProtocolError
 from sureenough.errors import SureEnoughError as SureEnoughError
 from sureenough.errors import TraceError as TraceError
 from sureenough.errors import UsageError as UsageError
-from sureenough.pools import Learner as Learner
 from sureenough.pools import Pool as Pool
 from sureenough.pools import RecordedPath as RecordedPath
 from sureenough.strategies import STRATEGIES as STRATEGIES

@@ -25,8 +25,8 @@ from sureenough.drivers.observers import Observer
 from sureenough.engines.base import Engine, SupportsStream, as_engine
 from sureenough.engines.requests import Prompt
 from sureenough.errors import UsageError
-from sureenough.pools import Learner, RecordedPath
-from sureenough.pools.learner import LearnerKey, as_learner
+from sureenough.pools import RecordedPath
+from sureenough.pools.learner import LearnerStates
 from sureenough.spec import render, resolve
 from sureenough.strategies import DEFAULT_STRATEGY
 from sureenough.templates import render_prompt, template_of
@@ -57,7 +57,7 @@ class AskKeywords(RunKeywords, total=False):
     kind: Kind
     extract: Extract | None
     observers: Iterable[Observer]
-    learn: Learner | LearnerState | str | Path | None
+    learn: LearnerState | str | Path | None
     gives_up: bool
 
 
@@ -148,7 +148,7 @@ async def aask(
     kind: Kind = "math",
     extract: Extract | None = None,
     observers: Iterable[Observer] = (),
-    learn: Learner | LearnerState | str | Path | None = None,
+    learn: LearnerState | str | Path | None = None,
     gives_up: bool = True,
     **options: Unpack[RunKeywords],
 ) -> Outcome:
@@ -164,11 +164,14 @@ async def aask(
         kind: kind of answer: "math", "choice", "text", "number:rel=1e-3" and more, or a judge; see docs/tasks.md.
         extract: finds the answer in a path's text, instead of the kind's extractor.
         observers: called with every event.
-        learn: a Learner or the name of its file, read before the run and updated after it; or a LearnerState to use.
+        learn: what was learned before, as a LearnerState; or the name of a file, read before the run and updated after
+            it. Without a window in the options, runs that learn in a file use the window of its latest state.
         gives_up: end the run with reason "no_answer" if the first paths, eight or the whole warm-up, give no answer.
     """
     if not isinstance(question, str | Prompt):
         raise UsageError(f"a question is a string or a Prompt, not {type(question).__name__}")
+    if not isinstance(learn, LearnerState | str | Path | None):
+        raise UsageError(f"learn is {learn!r}; it must be a LearnerState or the name of a file")
     run = _run_options(LIVE_DEFAULTS, options, "template", "kind", "extract", "observers", "learn", "gives_up")
     builtin = engine is None
     engine = _builtin_engine() if engine is None else as_engine(engine)
@@ -181,32 +184,24 @@ async def aask(
     if extract is not None:
         judge = FunctionJudge(extract, judge.classes, judge.grade)
     chosen = resolve(strategy)
-    learner = None if learn is None or isinstance(learn, LearnerState) else as_learner(learn)
-    model, spec = engine.model_name(), render(chosen)
+    model, spec, states = engine.model_name(), render(chosen), None
+    if isinstance(learn, str | Path) and chosen.reads_confidence:
+        states = LearnerStates(Path(learn))
+        run = replace(run, window=run.window or states.window(model, spec))
+        learn = states.state(model, run.window, spec)
     if isinstance(learn, LearnerState):
         chosen = chosen.with_state(learn)
-    learned = None if learner is None else learner.by_window(model, spec)
     out = await run_live(
         question if isinstance(question, Prompt) else render_prompt(question, template),
         engine,
-        Session(chosen, run, longest_window=engine.longest_window, gives_up=gives_up, learned=learned),
+        Session(chosen, run, longest_window=engine.longest_window, gives_up=gives_up),
         judge=judge,
         observers=observers,
     )
-    if learner is not None and (chosen.reads_confidence or chosen.state is not None):
-        window = out.window if chosen.reads_confidence else 0  # which it does not use
-        notes += await _learn_from(out, learner, LearnerKey(model, window, spec))
+    if states is not None:
+        states.receive(model, spec, out)
+        notes += await asyncio.to_thread(states.save)
     return replace(out, notes=(*out.notes, *notes)) if notes else out
-
-
-async def _learn_from(outcome: Outcome, learner: Learner, key: LearnerKey) -> tuple[str, ...]:
-    """Update the learner, and its file if it has one; notes on what went wrong."""
-    learner.receive(key, outcome)
-    try:
-        await asyncio.to_thread(learner.save)
-    except OSError as error:
-        return (*learner.notes, f"what was learned could not be saved: {error.strerror or error}")
-    return learner.notes
 
 
 def _builtin_engine() -> Engine:

@@ -11,7 +11,9 @@ from typing import Any
 import httpx
 import pytest
 
+from sureenough.errors import UsageError
 from sureenough.server import ServerSettings
+from sureenough.server.app import create
 from tests.server.serving import ours
 from tests.server.upstream import KEY, Upstream
 
@@ -74,13 +76,8 @@ def test_concurrent_requests_lose_no_update(upstream: Upstream, tmp_path: Path) 
     assert entry["state"]["questions"] == 16
 
 
-def test_a_damaged_file_is_logged_and_learned_anew(
-    upstream: Upstream, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_damaged_file_is_refused(upstream: Upstream, tmp_path: Path) -> None:
     (tmp_path / "learned.json").write_text("{")
-    with ours(settings(upstream, tmp_path)) as (url, _):
-        assert "is damaged" in caplog.text
-        assert learned(url) == {}
-        ask(url, "tiny@sure")
-    assert (tmp_path / "learned.json.damaged").read_text() == "{"
-    assert len(json.loads((tmp_path / "learned.json").read_text())["models"]) == 1
+    with pytest.raises(UsageError, match=r"learned\.json is damaged"):
+        create(settings(upstream, tmp_path))
+    assert (tmp_path / "learned.json").read_text() == "{"

@@ -38,7 +38,6 @@ from sureenough.drivers.run_log import LineReader, RunHead, RunLogWriter, save_l
 from sureenough.engines.local.engine import Local
 from sureenough.errors import EngineError, UsageError
 from sureenough.pools.durable import check_writable, is_system_file
-from sureenough.pools.learner import undamaged_learner
 from sureenough.spec import resolve
 from sureenough.strategies import DEFAULT_STRATEGY
 
@@ -78,7 +77,6 @@ def command(
     check_prices(price_in, price_out)
     resolve(strategy)  # refused before a model is loaded
     question = _question(question)
-    learner = None if learn is None else undamaged_learner(learn)
     engine = server.any_engine(quiet=quiet)
     if not quiet:
         print_hint(engine, question)
@@ -88,7 +86,7 @@ def command(
     with display(as_json or quiet) as readers, _logged(head, log, readers) as writer:
         observers: list[Observer] = [winner, writer]
         out = ask(
-            question, engine, strategy, kind=kind, template=template, observers=observers, learn=learner, **asdict(run)
+            question, engine, strategy, kind=kind, template=template, observers=observers, learn=learn, **asdict(run)
         )
         writer.end(out)
     money = cost(out.tokens.prompt + out.tokens.reread, out.tokens.total, price_in, price_out)

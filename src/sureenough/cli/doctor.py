@@ -16,7 +16,6 @@ from typing import Annotated, Final, NamedTuple
 import typer
 
 from sureenough.cli.engine import EngineOptions, engine_options
-from sureenough.cli.learned import LearnedStates, LearnFile, StateFolder
 from sureenough.cli.option_groups import with_options
 from sureenough.cli.terminal import echo, plural
 from sureenough.core.events import Ended, Fate, Tokens
@@ -65,12 +64,9 @@ MARKS: Final = {True: "✓", False: "✗", None: "?"}
 def command(
     *,
     server: EngineOptions,
-    learn: LearnFile = None,
-    state: StateFolder = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Check a server or a local model: candidates, raw log-probabilities, seeds, closing, counting, chunks."""
-    learned = LearnedStates(learn, state)
     reports = []
     each = server.each_server()
     for one in each:
@@ -80,10 +76,9 @@ def command(
             echo(f"{engine!r}:")
         checks = asyncio.run(examine(engine, show))
         well = all(check.good is not False for check in checks)
-        known = {"learned": learned.of(engine.model_name())} if learned.files else {}
-        reports.append({"well": well, "checks": [check._asdict() for check in checks], **known})
+        reports.append({"well": well, "checks": [check._asdict() for check in checks]})
         if not as_json:
-            echo("\n".join([*summary(checks), *learned.lines(engine.model_name())]))
+            echo("\n".join(summary(checks)))
     if len(each) > 1:
         loads = asyncio.run(_use_all(each))
         reports = [

@@ -42,12 +42,6 @@ class LearnerState:
         counts = tuple(count + (value is not None) for count, value in zip(self.counts, values, strict=True))
         return LearnerState(self.questions + 1, sums, counts)
 
-    def __add__(self, other: LearnerState) -> LearnerState:
-        """The state after the questions of both."""
-        sums = tuple(a + b for a, b in zip(self.sums, other.sums, strict=True))
-        counts = tuple(a + b for a, b in zip(self.counts, other.counts, strict=True))
-        return LearnerState(self.questions + other.questions, sums, counts)
-
     @property
     def correlations(self) -> dict[str, float]:
         """R of each signal: the mean over questions, with the prior."""

@@ -45,11 +45,6 @@ class Poll:
         self._owners: list[_Candidate] = []  # each ballot's candidate
         self._stale = False  # weights must be computed anew
 
-    def weigh_by(self, weigh: Weigh) -> None:
-        """Weigh the votes otherwise."""
-        self._weigh, self._stale = weigh, True
-        self.version += 1
-
     @property
     def counted(self) -> int:
         """Paths counted, with a vote or without."""

@@ -6,7 +6,7 @@ live engines, recorded paths and tests all loop over `receive`; observers see `s
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import islice, takewhile
@@ -33,7 +33,6 @@ from sureenough.core.events import (
     Tokens,
     path_seed,
 )
-from sureenough.core.learning import LearnerState
 from sureenough.core.options import DEFAULT_WINDOW, RunOptions, choose_window
 from sureenough.core.outcome import Outcome, build_outcome
 from sureenough.core.path import PathSearch, PathState
@@ -66,12 +65,8 @@ class Session:
         *,
         longest_window: int = DEFAULT_WINDOW,
         gives_up: bool = False,
-        learned: Mapping[int, LearnerState] | None = None,
     ) -> None:
-        """Without a window in the options, the first paths choose one; `gives_up`: end if they give no answer.
-
-        `learned` has what earlier runs have learned, by their window; the strategy uses the state of its own.
-        """
+        """Without a window in the options, the first paths choose one; `gives_up`: end if they give no answer."""
         if options.paths is None:
             raise UsageError("a session needs a budget: RunOptions(paths=…)")
         if strategy.search is not None:
@@ -79,7 +74,7 @@ class Session:
             options = replace(options, paths=min(options.paths, strategy.search.runs))
         options.check_budget(strategy)
         self._strategy, self._options = strategy, options
-        self._longest_window, self._gives_up, self._learned = longest_window, gives_up, learned
+        self._longest_window, self._gives_up = longest_window, gives_up
         self._reads = strategy.reads_confidence
         self._budget: int = options.paths or 1
         self._max_tokens = inf if options.max_tokens is None else options.max_tokens
@@ -95,11 +90,9 @@ class Session:
         self._window_paths = 0  # paths whose lengths chose the window
         self._stop: Stop | None = None
         self._snapshots = SnapshotCache()
-        self._use_learned()
 
     @property
     def strategy(self) -> Strategy:
-        """The strategy, with what earlier runs have learned once the window is known."""
         return self._strategy
 
     @property
@@ -392,17 +385,9 @@ class Session:
         lengths = [path.tokens for path in first if path.fate is Fate.KEPT]
         window, self._window_paths = choose_window(lengths, self._longest_window), len(lengths)
         self._options = replace(self._options, window=window)
-        self._use_learned()
         if self._reads:
             for path in self._kept():
                 path.summarise(window)
-
-    def _use_learned(self) -> None:
-        """Once the window is known, and before any vote is counted."""
-        window = self._options.window if self._reads else 0
-        if self._learned is not None and window is not None:
-            self._strategy = self._strategy.with_state(self._learned.get(window, LearnerState()))
-            self._poll.weigh_by(self._strategy.weigh)
 
     # -- the end
 

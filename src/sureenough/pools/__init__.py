@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from sureenough.pools.durable import OutputLock
 from sureenough.pools.journal import Journal, write_journal_pool
-from sureenough.pools.learner import Learner
 from sureenough.pools.parts import is_address, is_pool
 from sureenough.pools.path import RecordedPath, SummarisedPath, scan_together
 from sureenough.pools.read import Pool
@@ -14,7 +13,6 @@ from sureenough.pools.write import PoolWriter, write_pool
 
 __all__ = [
     "Journal",
-    "Learner",
     "OutputLock",
     "Pool",
     "PoolInfo",

@@ -29,7 +29,6 @@ from starlette.routing import Match, Route, Router
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from sureenough import __version__
-from sureenough.pools import Learner
 from sureenough.server.requests import names_with_strategies
 from sureenough.server.responses import ApiError, ErrorBody, json_response, shutting_down
 from sureenough.server.routes import Routes
@@ -280,9 +279,9 @@ def endpoint_table(routes: Routes) -> list[Endpoint]:
     return table
 
 
-def create(settings: ServerSettings, learner: Learner | None = None) -> tuple[ASGIApp, ServerState]:
+def create(settings: ServerSettings) -> tuple[ASGIApp, ServerState]:
     """The application, and the state of its requests, which its lifespan opens, or `state.opened()` without one."""
-    state = ServerState(settings, learner)
+    state = ServerState(settings)
 
     @asynccontextmanager
     async def lifespan(app: object) -> AsyncIterator[None]:

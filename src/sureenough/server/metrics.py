@@ -4,26 +4,53 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
-from typing import Final
+from typing import Any, Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from sureenough.core.learning import SIGNALS
 from sureenough.core.outcome import BUCKETS, Outcome
+from sureenough.core.weights import BySignals
 from sureenough.engines.load_balancer import ServerLoad
-from sureenough.pools import Learner
-from sureenough.server.learned import learned_signals
+from sureenough.errors import UsageError
+from sureenough.pools.learner import LearnerStates
+from sureenough.spec import parse
 
 BOUNDS: Final = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 25.0, 60.0, 120.0, 300.0, 600.0)
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 
-class LearnedCollector(Collector):
-    """What was learned of each model's confidence, read when the metrics are. The learner bounds how many there are."""
+def learned_signals(learned: LearnerStates) -> list[dict[str, Any]]:
+    """For each model, window and strategy: questions, and by signal r, beta and the questions behind them.
 
-    def __init__(self, learner: Learner) -> None:
-        self._learner = learner
+    Beta is 0 for strategies whose votes do not use what was learned.
+    """
+    shown = []
+    for key, state in learned.known.items():
+        betas = state.betas(_most_beta(key.strategy))
+        signals = {
+            name: {"r": state.correlations[name], "beta": betas[name], "questions": state.counts[number]}
+            for number, name in enumerate(SIGNALS)
+        }
+        shown.append(key._asdict() | {"questions": state.questions, "signals": signals})
+    return shown
+
+
+def _most_beta(spec: str) -> float:
+    try:
+        strategy = parse(spec)
+    except UsageError:  # a plug-in's, or of a file that another version wrote
+        return 0.0
+    return strategy.weigh.beta if isinstance(strategy.weigh, BySignals) and strategy.weigh.weigh == "learned" else 0.0
+
+
+class LearnedCollector(Collector):
+    """What was learned of each model's confidence, read when the metrics are."""
+
+    def __init__(self, learned: LearnerStates) -> None:
+        self._learned = learned
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         """One gauge for r, for beta and for the number of questions."""
@@ -33,7 +60,7 @@ class LearnedCollector(Collector):
             "beta": "Weight of a signal in the vote.",
             "questions": "Questions from which a signal's correlation was learned.",
         }
-        states = learned_signals(self._learner)
+        states = learned_signals(self._learned)
         for quantity, help in helps.items():
             gauge = GaugeMetricFamily(f"sureenough_learned_{quantity}", help, labels=labels)
             for one in states:
@@ -77,7 +104,7 @@ class ServerMetrics:
         self,
         requests_in_flight: Callable[[], int],
         runs_in_flight: Callable[[], int],
-        learner: Learner,
+        learned: LearnerStates,
         upstream_loads: Callable[[], Sequence[ServerLoad]],
         replica: str = "",  # its name, if several processes serve one address
     ) -> None:
@@ -98,7 +125,7 @@ class ServerMetrics:
         )  # fmt: skip
         self._gauge("requests_in_flight", "Requests being served.", requests_in_flight)
         self._gauge("runs_in_flight", "Runs in progress.", runs_in_flight)
-        self.registry.register(LearnedCollector(learner))
+        self.registry.register(LearnedCollector(learned))
         self.registry.register(UpstreamCollector(upstream_loads))
         self._gauge("tasks", "Tasks of the event loop.", lambda: len(asyncio.all_tasks()))
 

@@ -19,8 +19,7 @@ from sureenough.core.options import RunOptions
 from sureenough.drivers.run_log import INTERVAL, PathTokens, read_log
 from sureenough.reasoner import LIMITS, NAME
 from sureenough.server.consensus import ConsensusResponse
-from sureenough.server.learned import learned_signals
-from sureenough.server.metrics import CONTENT_TYPE
+from sureenough.server.metrics import CONTENT_TYPE, learned_signals
 from sureenough.server.passthrough import PassthroughResponse
 from sureenough.server.requests import (
     PAGE_STRATEGIES,
@@ -138,7 +137,7 @@ class Routes:
 
     async def learned(self, request: Request) -> Response:
         """How far each model's signals go with agreement, their weights, and the questions behind them."""
-        return json_response({"learned": learned_signals(self.state.learner)})
+        return json_response({"learned": learned_signals(self.state.learned)})
 
     async def start_run(self, request: Request) -> Response:
         """Start a run that a page watches; the body is that of a chat completion with a strategy."""

@@ -17,8 +17,7 @@ from sureenough.core.snapshot import Snapshot
 from sureenough.core.stop_rules import betainc
 from sureenough.drivers.observers import ObservedEvent, Observer, WinnerTranscript
 from sureenough.json_text import mend
-from sureenough.pools import Learner
-from sureenough.server.learned import LEARNED_FILE
+from sureenough.pools.learner import LearnerStates
 from sureenough.server.metrics import ServerMetrics
 from sureenough.server.replies import RunResult
 from sureenough.server.requests import ConsensusRequest
@@ -26,6 +25,7 @@ from sureenough.server.responses import ApiError, api_error, cancel_once, shutti
 from sureenough.server.settings import ServerSettings
 from sureenough.server.structured import ToolJudge
 from sureenough.server.upstream import EngineUpstream, Upstream, open_upstream
+from sureenough.spec import render
 
 LOGGED_QUESTION: Final = 2_000
 """Characters of a question that are logged."""
@@ -56,24 +56,22 @@ class _StopOnDisagreement:
 class ServerState:
     """One server."""
 
-    def __init__(self, settings: ServerSettings, learner: Learner | None = None) -> None:
+    def __init__(self, settings: ServerSettings) -> None:
         self.settings = settings
         self.requests = 0  # that hold a slot
         self.runs: set[asyncio.Task[RunResult]] = set()
         self.shutting_down = False
-        self.learner = learner or Learner(None if settings.state is None else settings.state / LEARNED_FILE)
-        for note in self.learner.notes:
-            log.warning("%s", note)
-        self.learner.notes = ()  # replies need not repeat it
+        self.learned = LearnerStates(None if settings.state is None else settings.state / "learned.json")
+        self._saving = asyncio.Lock()
         self.metrics = ServerMetrics(
             lambda: self.requests,
             lambda: len(self.runs),
-            self.learner,
+            self.learned,
             lambda: [] if self._upstream is None else self._upstream.server_loads(),
             settings.replica,
         )
         self._upstream: Upstream | EngineUpstream | None = None
-        self.windows: dict[str, int] = {}  # of each model, once a run has chosen one
+        self.windows = {key.model: key.window for key in self.learned.known}  # once a run has chosen one
 
     @asynccontextmanager
     async def opened(self) -> AsyncIterator[None]:
@@ -144,9 +142,13 @@ class ServerState:
             options = options | {"window": self.windows.get(request.model)}
         if isinstance(judge, ToolJudge):
             observers = (*observers, _StopOnDisagreement(judge))
+        spec = render(request.strategy)
+        known = self.learned.state(request.model, options["window"], spec)
         out = await aask(
-            request.prompt, engine, request.strategy, observers=(transcript, *observers), learn=self.learner, **options
+            request.prompt, engine, request.strategy, observers=(transcript, *observers), learn=known, **options
         )
+        if request.strategy.reads_confidence:
+            out = replace(out, notes=(*out.notes, *await self._learn(request.model, spec, out)))
         if isinstance(judge, ToolJudge):
             judge.refuse_disagreement()
         self._keep_window(request, out)
@@ -156,6 +158,12 @@ class ServerState:
         winner = transcript.of(out.answer)
         winner = None if winner is None else winner._replace(text=mend(winner.text))
         return RunResult(out, winner)
+
+    async def _learn(self, model: str, spec: str, out: Outcome) -> tuple[str, ...]:
+        """Learn from a run; a note if that cannot be saved."""
+        self.learned.receive(model, spec, out)
+        async with self._saving:
+            return await asyncio.to_thread(self.learned.save)
 
     def _keep_window(self, request: ConsensusRequest, out: Outcome) -> None:
         """One window per model, so that its runs can be compared: the first that paths of full length have chosen."""
