@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from scipy.stats import beta
 
-from sureenough.bench.experiments import synthetic_runs
+from sureenough.bench.experiments import failure_modes
+from sureenough.bench.experiments.calibration import area, by_difficulty
+from sureenough.bench.experiments.failure_modes import KINDS, synthetic_paths
 from sureenough.bench.experiments.overhead import OPERATIONS
-from sureenough.bench.experiments.paths import area, by_difficulty
-from sureenough.bench.experiments.stopping import can_hold, condition, stopping
-from sureenough.bench.experiments.synthetic import KINDS, synthetic_paths
+from sureenough.bench.experiments.theorem import can_hold, condition, stopping
 from sureenough.bench.source import Source
 from sureenough.core.confidence.streaming import Monitor
 from sureenough.core.pruning import Gate
@@ -160,8 +160,8 @@ def test_synthetic_paths_do_what_their_names_say() -> None:
 
 
 def test_failure_modes_split_paths_by_fate(source: Source, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(synthetic_runs, "GATES", 20)
-    monkeypatch.setattr(synthetic_runs, "QUESTIONS", 24)
+    monkeypatch.setattr(failure_modes, "GATES", 20)
+    monkeypatch.setattr(failure_modes, "QUESTIONS", 24)
     result = run("failure-modes", source)
     kinds = table(result, "synthetic")
     parts = zip(*(values(kinds, t) for t in ("pruned: drop", "pruned: risk", "kept")), strict=True)

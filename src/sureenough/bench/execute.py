@@ -13,7 +13,7 @@ from typing import Any
 
 from sureenough import __version__
 from sureenough.bench.experiments import Experiment, Inputs, experiment
-from sureenough.bench.experiments.search import NO_QUESTIONS
+from sureenough.bench.experiments.live_tables import NO_QUESTIONS
 from sureenough.bench.folder import RunFolder
 from sureenough.bench.live import Key, LiveRun, jobs_of, live_terms, read_runs, run_cell, run_of
 from sureenough.bench.pipeline import Progress

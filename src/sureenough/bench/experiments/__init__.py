@@ -9,12 +9,11 @@ from sureenough.bench.experiments import (
     ddc_parts,
     failure_modes,
     latency,
+    live_tables,
     main,
     overhead,
     scaling,
-    search,
     theorem,
-    width,
 )
 from sureenough.bench.experiments.experiment import Experiment, Inputs
 from sureenough.errors import UsageError
@@ -24,7 +23,7 @@ EXPERIMENTS: Final[dict[str, Experiment]] = {
     for one in (
         main.EXPERIMENT,
         ddc_parts.ABLATION,
-        width.EXPERIMENT,
+        main.WIDTH,
         latency.EXPERIMENT,
         ddc_parts.INIT_SIZE,
         ddc_parts.WINDOW,
@@ -34,7 +33,7 @@ EXPERIMENTS: Final[dict[str, Experiment]] = {
         theorem.EXPERIMENT,
         overhead.EXPERIMENT,
         failure_modes.EXPERIMENT,
-        search.EXPERIMENT,
+        live_tables.SEARCH,
     )
 }
 

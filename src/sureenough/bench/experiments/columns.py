@@ -1,17 +1,24 @@
-"""The columns that experiments share: each says how it prints and how its value is computed."""
+"""The columns and tables that experiments share, and the note of settings that every table ends with."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from statistics import fmean
 from typing import Final, NamedTuple
 
+import numpy as np
+
 from sureenough.bench import paper
 from sureenough.bench.cells import CellResult
-from sureenough.bench.experiments.replayed import Results, TableOf
-from sureenough.bench.experiments.table_settings import settings_of
-from sureenough.bench.result import Cell, Kind, Measure, ResultColumn, Table, number
-from sureenough.bench.score import Interval, StrategyRuns
+from sureenough.bench.experiments.experiment import Results, TableOf
+from sureenough.bench.pipeline import OpenPool
+from sureenough.bench.recommendation import DETECT, IMAGINED, paired
+from sureenough.bench.result import Cell, Kind, Measure, ResultColumn, Table, grouped, number
+from sureenough.bench.score import Interval, StrategyRuns, intervals
+from sureenough.core.confidence.instability import Floats
+from sureenough.core.strategy import Strategy
+from sureenough.core.weights import ByCount, ByLowest, BySignals, BySoftmax
+from sureenough.spec import resolve
 
 
 class Column(NamedTuple):
@@ -140,3 +147,145 @@ def table(
         return Table(name, title, [c.column for c in shown], rows, [*notes, *explained, settings_of(lines)])
 
     return build
+
+
+PREFIX: Final = "Settings: "
+VARIED: Final = "as in the table"
+NONE: Final = "none"
+
+
+def settings_note(
+    *, window: object = NONE, budget: object = NONE, repeats: object = NONE, weights: str = NONE, more: str = ""
+) -> str:
+    """The settings in one line; what plays no part is `none`."""
+    return f"{PREFIX}window {window}; budget {budget}; repeats {repeats}; weights {weights}{more}"
+
+
+def settings_of(lines: Sequence[CellResult]) -> str:
+    """The settings of replayed cells."""
+    options = lines[0].cell.options
+    return settings_note(
+        window=_by_dataset(lines, lambda line: line.cell.options.window),
+        budget=_by_dataset(lines, _budget),
+        repeats=f"{lines[0].row.repeats} (orders of the recorded paths, seed {options.seed})",
+        weights=weight_scales(dict.fromkeys(line.cell.strategy for line in lines)),
+    )
+
+
+def pool_windows(pools: Iterable[OpenPool]) -> str:
+    """The windows of pools that were read path by path."""
+    windows = {pool.source.dataset: pool.window for pool in pools}
+    same = len(set(windows.values())) == 1
+    return str(next(iter(windows.values()))) if same else ", ".join(f"{name} {n}" for name, n in windows.items())
+
+
+def _budget(line: CellResult) -> str:
+    options, recorded = line.cell.options, max(line.paths, default=0)
+    paths = f"{options.paths or recorded} paths"
+    if options.paths is not None and options.paths > recorded:
+        paths += f" ({recorded} recorded, all used)"
+    return paths if options.max_tokens is None else f"{paths}, {options.max_tokens:,} tokens"
+
+
+def _by_dataset(lines: Sequence[CellResult], value: Callable[[CellResult], object]) -> str:
+    """One value for all lines, or one per dataset; cells of a dataset that differ are told apart by the table."""
+    values = dict.fromkeys((line.source.dataset, str(value(line))) for line in lines)
+    if len(values) > len({dataset for dataset, _ in values}):
+        return VARIED
+    texts = grouped(values, lambda pair: pair[1])
+    if len(texts) == 1:
+        return next(iter(texts))
+    return ", ".join(f"{text} on {' and '.join(dataset for dataset, _ in pairs)}" for text, pairs in texts.items())
+
+
+def weight_scales(strategies: Iterable[str | Strategy]) -> str:
+    """The scale that all strategies have in common, or each with the strategies that have it."""
+    scales = grouped(strategies, lambda strategy: weight_scale(resolve(strategy)))
+    if len(scales) == 1:
+        return next(iter(scales))
+    names = {scale: [getattr(one, "name", one) for one in same] for scale, same in scales.items()}
+    return ", ".join(f"{scale} ({', '.join(map(str, same))})" for scale, same in names.items())
+
+
+def weight_scale(strategy: Strategy) -> str:
+    """The scale of a strategy's weights, on which its stop test depends."""
+    weigh = strategy.weigh
+    if isinstance(weigh, ByCount) or (isinstance(weigh, BySignals) and weigh.weigh == "count"):
+        return "1 per path"
+    if isinstance(weigh, BySignals | BySoftmax):
+        return "effective votes"
+    scale = "raw" if isinstance(weigh, ByLowest) else getattr(weigh, "weight", None)
+    return f"C_path {scale}" if scale else "its own"
+
+
+ALL: Final = "all together"
+COLUMNS: Final = [
+    *map(ResultColumn, ("model", "dataset", "strategy", "compared with")),
+    ResultColumn("questions", "count"),
+    ResultColumn("difference", "points", "points"),
+    ResultColumn("gained", "count", "questions"),
+    ResultColumn("lost", "count", "questions"),
+    ResultColumn("could detect", "number", "points", 1),
+]
+READING: Final = (
+    "difference of accuracy on the same questions, with a 95% interval that resamples questions; gained and lost: "
+    "questions that are right in more, and in fewer, repeats",
+    "could detect: the true difference that a sample of these questions would show at the 5% level in 80% of cases, "
+    f"{DETECT:g} (1.96 + 0.84) standard errors of the paired difference; the standard error includes one imagined "
+    "question gained and one lost, since a sample in which none changed has none of its own",
+    "a question that occurs in several pools counts once, where it occurs first",
+)
+
+
+class Gains(NamedTuple):
+    """Differences by question."""
+
+    keys: list[tuple[str, str | None]]  # id and gold answer: files of different questions may use the same ids
+    values: Floats  # NaN without a gold answer
+
+
+def compared_table(title: str) -> Callable[[Results], Table]:
+    """Every method against the first of its model, dataset by dataset and over all of them."""
+
+    def build(results: Results) -> Table:
+        rows: list[list[Cell]] = []
+        for group in by_model(results):
+            for same in list(zip(*group, strict=True))[1:]:
+                every = [_gains(line) for line in same]
+                samples = [(line.source.dataset, gains.values) for line, gains in zip(same, every, strict=True)]
+                if len(same) > 1:
+                    samples.append((ALL, _joined(every)))
+                rows += [_row(name, same[0], group[0][0], values) for name, values in samples]
+        lines = [line for one in results for line in one]
+        return Table("pooled", title, COLUMNS, rows, [*READING, settings_of(lines)])
+
+    return build
+
+
+def by_model(results: Results) -> list[list[list[CellResult]]]:
+    """The sources of each model together, if their methods are the same."""
+    models = grouped(results, lambda lines: (lines[0].source.model, *(line.cell.label for line in lines)))
+    return list(models.values())
+
+
+def _gains(line: CellResult) -> Gains:
+    return Gains([(one.id, one.gold) for one in line.questions], np.array(line.runs.right) - np.array(line.first.right))
+
+
+def _joined(every: Sequence[Gains]) -> Floats:
+    by_question: dict[tuple[str, str | None], float] = {}
+    for gains in every:
+        for key, value in zip(gains.keys, gains.values.tolist(), strict=True):
+            by_question.setdefault(key, value)
+    return np.array(list(by_question.values()))
+
+
+def _row(dataset: str, line: CellResult, first: CellResult, values: Floats) -> list[Cell]:
+    known = values[np.isfinite(values)]
+    names: list[Cell] = [line.source.model, dataset, line.cell.label, first.cell.label, len(known)]
+    if not known.size:
+        return [*names, None, None, None, None]
+    bounds = intervals(known.reshape(-1, 1), line.cell.options.seed)[0]
+    error = paired(known, IMAGINED["accuracy"])[1]
+    gained, lost = int((known > 0).sum()), int((known < 0).sum())
+    return [*names, measure(float(known.mean()), bounds), gained, lost, 100 * DETECT * error]

@@ -6,10 +6,16 @@ from typing import Final
 
 from sureenough.bench.cells import CellResult
 from sureenough.bench.experiments import columns as c
-from sureenough.bench.experiments.experiment import Experiment, Inputs, whole_numbers
+from sureenough.bench.experiments.columns import compared_table
+from sureenough.bench.experiments.experiment import (
+    Experiment,
+    Inputs,
+    cell_options,
+    replay_experiment,
+    strategy_cells,
+    whole_numbers,
+)
 from sureenough.bench.experiments.figures import ACCURACY, TOKENS, Measured, bars, sweep
-from sureenough.bench.experiments.pooled import compared_table
-from sureenough.bench.experiments.replayed import cell_options, replay_experiment, strategy_cells
 from sureenough.bench.pipeline import OpenPool
 from sureenough.bench.replay_units import ReplayCell
 from sureenough.bench.result import Axis, ResultColumn

@@ -7,7 +7,7 @@ from statistics import fmean
 from typing import Final, NamedTuple
 
 from sureenough.bench.cells import CellResult
-from sureenough.bench.experiments.replayed import FigureOf, Results
+from sureenough.bench.experiments.experiment import FigureOf, Results
 from sureenough.bench.recommendation import MARGIN
 from sureenough.bench.result import Axis, Figure, Recommendation, Series, number
 

@@ -9,11 +9,17 @@ from typing import Final
 from sureenough.bench import paper
 from sureenough.bench.cells import CellResult
 from sureenough.bench.experiments import columns as c
-from sureenough.bench.experiments.experiment import Experiment, Findings, Inputs
+from sureenough.bench.experiments.columns import settings_of
+from sureenough.bench.experiments.experiment import (
+    Experiment,
+    Findings,
+    Inputs,
+    cell_options,
+    replay_findings,
+    replay_inputs,
+)
 from sureenough.bench.experiments.figures import CATEGORIES, STEPS, bars
 from sureenough.bench.experiments.live_tables import comparable_runs, live_tables
-from sureenough.bench.experiments.replayed import cell_options, replay_findings, replay_inputs
-from sureenough.bench.experiments.table_settings import settings_of
 from sureenough.bench.pipeline import OpenPool
 from sureenough.bench.replay_units import ReplayCell
 from sureenough.bench.result import NAMES, Axis, Cell, Figure, ResultColumn, Series, Table

@@ -1,4 +1,4 @@
-"""The paper's table 1: accuracy and tokens of every method on every dataset and model."""
+"""The paper's tables 1 and 4: accuracy and tokens of every method, paths started, and the cost of confident errors."""
 
 from __future__ import annotations
 
@@ -9,21 +9,25 @@ from typing import Final
 
 from sureenough.bench.cells import CellResult
 from sureenough.bench.experiments import columns as c
-from sureenough.bench.experiments.experiment import Experiment, Findings, Inputs
-from sureenough.bench.experiments.figures import ACCURACY, differences, series
-from sureenough.bench.experiments.live_tables import live_tables
-from sureenough.bench.experiments.pooled import by_model, compared_table
-from sureenough.bench.experiments.replayed import (
+from sureenough.bench.experiments.columns import Column, by_model, compared_table, settings_of
+from sureenough.bench.experiments.experiment import (
+    Experiment,
+    Findings,
+    Inputs,
     Results,
     questions_of,
+    replay_experiment,
     replay_findings,
     replay_inputs,
     strategy_cells,
 )
-from sureenough.bench.experiments.table_settings import settings_of
+from sureenough.bench.experiments.figures import ACCURACY, Measured, bars, differences, series
+from sureenough.bench.experiments.live_tables import live_tables
 from sureenough.bench.paper import AVERAGE
 from sureenough.bench.recommendation import recommend
 from sureenough.bench.result import Axis, Cell, Figure, ResultColumn, Table, number
+from sureenough.bench.score import CONFIDENT
+from sureenough.strategies import COMPARED
 
 METHODS: Final = (
     "sc", "ac", "esc", "deepconf-low", "deepconf-high", "ddc", "ddc:weight=mean", "ddc:weight=unit", "sure",
@@ -97,3 +101,55 @@ EXPERIMENT: Final = Experiment(
     "optional",
     reads=("strategies",),
 )
+
+
+SPENT: Final = "tokens confident wrong"
+
+
+def _per_error(line: CellResult) -> Cell:
+    errors = line.runs.sums["confident wrong"]
+    return line.runs.sums[SPENT] / errors if errors else None
+
+
+CONFIDENTLY_WRONG: Final = (
+    Column(ResultColumn("wrong", "percent", "% of runs"), lambda line: line.runs.mean("wrong")),
+    Column(ResultColumn("confidently wrong", "percent", "% of runs"), lambda line: line.runs.mean("confident wrong")),
+    Column(ResultColumn("tokens per confident error", "tokens"), _per_error),
+    Column(
+        ResultColumn("tokens of all confident errors", "tokens7", "10^7"),
+        lambda line: line.runs.sums[SPENT] / line.row.repeats,
+    ),
+    Column(
+        ResultColumn("share of all tokens", "percent", "%"),
+        lambda line: line.runs.sums[SPENT] / (line.row.tokens * line.runs.runs or 1.0),
+    ),
+)
+MEANING: Final = (
+    f"a wrong answer is confident if its posterior is above {CONFIDENT:g}: the chance, by the votes and weights of its "
+    "own method, that it holds more than half (the paper states neither how it chose them nor the unit of its tokens)"
+)
+IN_PAPER: Final = c.from_paper(4, "tokens in the paper (unit not given)", "scientific", "confident wrong", 1.0)
+
+WIDTH: Final = Experiment(
+    "width",
+    "average paths, and tokens spent on confident wrong answers (table 4)",
+    "Width, and the cost of confident errors",
+    replay_experiment(
+        strategy_cells(COMPARED),
+        [
+            c.table(
+                "width",
+                "Paths started, and tokens spent on confident wrong answers",
+                [*c.NAMES, c.QUESTIONS, c.ACCURACY, c.WIDTH,
+                 c.from_paper(4, "width in the paper", "number", "width", 1.0), *CONFIDENTLY_WRONG, IN_PAPER, c.TOKENS],
+                [MEANING],
+            )
+        ],
+        [
+            bars("width", "Paths started", Measured(Axis("paths per question"), lambda line: line.row.width)),
+            bars("confident-wrong", "Tokens spent on confident wrong answers",
+                 Measured(Axis("tokens per question"), lambda line: line.runs.mean(SPENT))),
+        ],
+    ),
+    reads=("strategies",),
+)  # fmt: skip

@@ -8,9 +8,18 @@ from typing import Final, NamedTuple
 
 from sureenough.bench.cells import CellResult
 from sureenough.bench.experiments import columns as c
-from sureenough.bench.experiments.experiment import Experiment, Findings, Inputs, whole_numbers
+from sureenough.bench.experiments.experiment import (
+    PAPER_BUDGET,
+    Experiment,
+    Findings,
+    Inputs,
+    Results,
+    cell_options,
+    replay_findings,
+    replay_inputs,
+    whole_numbers,
+)
 from sureenough.bench.experiments.figures import ACCURACY, Measured, series
-from sureenough.bench.experiments.replayed import PAPER_BUDGET, Results, cell_options, replay_findings, replay_inputs
 from sureenough.bench.pipeline import OpenPool
 from sureenough.bench.replay_units import ReplayCell
 from sureenough.bench.result import Axis, Figure, ResultColumn, Series, grouped, number
