@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from sureenough.answers import Judge
-from sureenough.answers.boxed_kinds import Math
+from sureenough.answers.kinds import Math
 from sureenough.drivers.judging import trait
 from sureenough.engines.requests import Prompt
 from sureenough.errors import UsageError

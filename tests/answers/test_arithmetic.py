@@ -11,12 +11,11 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from sureenough import answers
-from sureenough.answers.algebra import add, multiply, number, power
-from sureenough.answers.atoms import Sum, Unreadable, write
 from sureenough.answers.compare import are_equal, sum_of
-from sureenough.answers.evaluate import values_differ, values_of
-from sureenough.answers.parse import parse_expression
-from sureenough.answers.tokens import tokenise
+from sureenough.answers.math.algebra import Sum, Unreadable, add, multiply, number, power, write
+from sureenough.answers.math.evaluate import values_differ, values_of
+from sureenough.answers.math.parse import parse_expression
+from sureenough.answers.math.tokens import tokenise
 
 Value = Callable[[int], complex]  # at a point
 Pair = tuple[str, Value]

@@ -14,7 +14,7 @@ from sureenough import answers
 
 from .hostile import HOSTILE, PAYLOADS
 
-keys_module = importlib.import_module("sureenough.answers.canonical")
+keys_module = importlib.import_module("sureenough.answers.math.key")
 resource = pytest.importorskip("resource", reason="memory is measured where the system can")
 LONGEST = 5.0  # seconds, on a busy machine
 MEMORY = 2**30  # bytes

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from sureenough.answers import Judge, extract, for_question
-from sureenough.answers.boxed_kinds import Math
-from sureenough.answers.kinds import FunctionJudge
+from sureenough.answers.kinds import FunctionJudge, Math
 from sureenough.api import replay
 from sureenough.core.events import Action, Ended, Expired, Regrouped, Token, Tokens, path_seed
 from sureenough.core.options import RunOptions

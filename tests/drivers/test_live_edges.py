@@ -277,7 +277,7 @@ def test_14_1_long_texts_are_read_off_the_event_loop(monkeypatch: pytest.MonkeyP
     go(Fake(lambda seed: [tokens("x" * 5_000)]), paths=2, extract=reading)
     go(Fake(lambda seed: [tokens("x")]), paths=2, extract=reading)
     assert threads == [False] * 4
-    monkeypatch.setattr("sureenough.answers.boxed_kinds.mathematical_answer", reading)
+    monkeypatch.setattr("sureenough.answers.kinds.mathematical_answer", reading)
     asyncio.run(aask("?", Fake(lambda seed: [tokens("x" * 5_000)]), "sc", paths=2))
     asyncio.run(aask("?", Fake(lambda seed: [tokens("x")]), "sc", paths=2))
     assert threads[4:] == [False, False, True, True]

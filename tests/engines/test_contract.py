@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from sureenough.answers import extract
-from sureenough.answers.boxed_kinds import Math
+from sureenough.answers.kinds import Math
 from sureenough.core.options import RunOptions
 from sureenough.core.session import Session
 from sureenough.drivers.live import run

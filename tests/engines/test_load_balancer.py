@@ -9,7 +9,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 
 import pytest
 
-from sureenough.answers.boxed_kinds import Math
+from sureenough.answers.kinds import Math
 from sureenough.core.events import Token
 from sureenough.core.options import RunOptions
 from sureenough.core.session import Session

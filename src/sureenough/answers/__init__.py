@@ -11,12 +11,12 @@
 
 from __future__ import annotations
 
-from sureenough.answers.canonical import canonical_key
 from sureenough.answers.compare import VERSION, Verdict, classes, explain, same
-from sureenough.answers.extract import split_thinking
 from sureenough.answers.grading import grade
-from sureenough.answers.key_types import Key
 from sureenough.answers.kinds import Judge, extract, for_question, resolve_kind
+from sureenough.answers.math.key import canonical_key
+from sureenough.answers.math.structures import Key
+from sureenough.answers.reading import split_thinking
 
 __all__ = [
     "VERSION",

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import re
 
-from sureenough.answers.announcements import last_places
-from sureenough.answers.boxed import boxed_contents
+from sureenough.answers.reading import boxed_contents, last_places
 
 LOOKED_AT = 200
 REACH = 80  # characters after "the answer is" in which the letter must come

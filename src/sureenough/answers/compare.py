@@ -12,14 +12,28 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 
-from sureenough.answers import numerals
-from sureenough.answers.algebra import ONE, add, multiply, number, power, product, subtract
-from sureenough.answers.atoms import IMAGINARY, Atom, Rational, Sum, Unreadable, narrow, symbols, write
-from sureenough.answers.canonical import canonical_key
-from sureenough.answers.evaluate import Value, Values, values_differ, values_of
-from sureenough.answers.key_types import KINDS, Key
-from sureenough.answers.primes import certainly_prime
-from sureenough.answers.relations import equation_key
+from sureenough.answers.math import numerals
+from sureenough.answers.math.algebra import (
+    IMAGINARY,
+    ONE,
+    Atom,
+    Rational,
+    Sum,
+    Unreadable,
+    add,
+    certainly_prime,
+    multiply,
+    narrow,
+    number,
+    power,
+    product,
+    subtract,
+    symbols,
+    write,
+)
+from sureenough.answers.math.evaluate import Value, Values, values_differ, values_of
+from sureenough.answers.math.key import canonical_key
+from sureenough.answers.math.structures import KINDS, Key, equation_key
 
 VERSION = 4  # of keys and classes: part of the name under which grouped pools are cached
 MAX_DENOMINATORS = 4  # cleared from a difference

@@ -11,18 +11,22 @@ import re
 from collections.abc import Iterator
 from fractions import Fraction
 
-from sureenough.answers import numerals
-from sureenough.answers.algebra import constant, scale
-from sureenough.answers.atoms import Unreadable, symbols, write
-from sureenough.answers.brackets import group_end, split_outside_brackets
-from sureenough.answers.canonical import canonical_key, key_of_tokens
 from sureenough.answers.compare import same_keys, sum_of
-from sureenough.answers.evaluate import values_of
-from sureenough.answers.key_types import Key, row_key, set_key
-from sureenough.answers.names import is_name, is_symbol
-from sureenough.answers.tokens import is_word, tokenise, unwrapped
-from sureenough.answers.trimming import strip_punctuation
-from sureenough.answers.vocabulary import LISTING, ORDER, RELATIONS
+from sureenough.answers.math import numerals
+from sureenough.answers.math.algebra import Unreadable, constant, scale, symbols, write
+from sureenough.answers.math.evaluate import values_of
+from sureenough.answers.math.key import canonical_key, key_of_tokens, strip_punctuation
+from sureenough.answers.math.structures import Key, is_name, is_symbol, row_key, set_key
+from sureenough.answers.math.tokens import (
+    LISTING,
+    ORDER,
+    RELATIONS,
+    group_end,
+    is_word,
+    split_outside_brackets,
+    tokenise,
+    unwrapped,
+)
 
 _LOG = logging.getLogger(__name__)
 MIN_DECIMALS = 2  # of a number that may be a rounding; 3 is not a rounding of pi

@@ -15,10 +15,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from sureenough.answers import VERSION, Judge, for_question, resolve_kind
-from sureenough.answers.boxed_kinds import Math
-from sureenough.answers.kinds import BUILTIN
-from sureenough.answers.statements import number_classes
-from sureenough.answers.word_kinds import Regex
+from sureenough.answers.kinds import BUILTIN, Math
+from sureenough.answers.word_kinds import Regex, number_classes
 from sureenough.bench.published_grader import MathVerify, math_verify_version
 from sureenough.drivers.judging import FAULTS, extract_or_abstain
 from sureenough.errors import UsageError

@@ -11,7 +11,7 @@ from typing import Any, Final
 from unicodedata import category
 
 from sureenough.answers import Judge, canonical_key, extract, resolve_kind
-from sureenough.answers.boxed_kinds import ALL_LETTERS, LetterChoice, Math, offered_letters
+from sureenough.answers.kinds import ALL_LETTERS, LetterChoice, Math, offered_letters
 from sureenough.datasets.files import DatasetProblem
 from sureenough.errors import UsageError
 

@@ -8,7 +8,7 @@ from typing import Final
 
 from sureenough.answers import Judge
 from sureenough.answers.kinds import FunctionJudge
-from sureenough.answers.statements import number_classes
+from sureenough.answers.word_kinds import number_classes
 from sureenough.drivers.blocking import in_daemon_thread
 from sureenough.plugins import described
 

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any, Final, NamedTuple, Protocol
 
 from sureenough.answers import Judge, for_question
-from sureenough.answers.boxed_kinds import Math
+from sureenough.answers.kinds import Math
 from sureenough.core.events import path_seed
 from sureenough.drivers.judging import extract_in_run
 from sureenough.engines.base import Engine, opened

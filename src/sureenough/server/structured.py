@@ -13,8 +13,7 @@ from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 from sureenough.answers import Judge
-from sureenough.answers.json_kind import Json
-from sureenough.answers.json_schema import prepared_schema
+from sureenough.answers.json_kind import Json, prepared_schema
 from sureenough.core.outcome import Outcome
 from sureenough.engines.openai.wire import TOOL_CALL
 from sureenough.errors import UsageError

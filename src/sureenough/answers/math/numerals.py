@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable
 from fractions import Fraction
 
-from sureenough.answers.atoms import Rational, Unreadable, write_rational
+from sureenough.answers.math.algebra import Rational, Unreadable, write_rational
 
 MAX_DIGITS = 2000
 MAX_EXPONENT = 400

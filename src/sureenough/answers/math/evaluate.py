@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable
 from zlib import crc32
 
-from sureenough.answers.atoms import Atom, Rational, Sum, symbols
+from sureenough.answers.math.algebra import Atom, Rational, Sum, symbols
 
 _EPS = 2.0**-50
 _SLACK = 32.0  # our error bounds are first-order; this covers the rest and the C library's own errors

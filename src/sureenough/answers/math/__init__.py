@@ -1,0 +1,1 @@
+"""Mathematical answers: tokens, exact arithmetic, and the keys by which they are compared."""
