@@ -8,7 +8,6 @@ from typing import Any, Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
-from prometheus_client.registry import Collector
 
 from sureenough.core.learning import SIGNALS
 from sureenough.core.outcome import BUCKETS, Outcome
@@ -46,55 +45,40 @@ def _most_beta(spec: str) -> float:
     return strategy.weigh.beta if isinstance(strategy.weigh, BySignals) and strategy.weigh.weigh == "learned" else 0.0
 
 
-class LearnedCollector(Collector):
-    """What was learned of each model's confidence, read when the metrics are."""
-
-    def __init__(self, learned: LearnerStates) -> None:
-        self._learned = learned
-
-    def collect(self) -> Iterator[GaugeMetricFamily]:
-        """One gauge for r, for beta and for the number of questions."""
-        labels = ("model", "window", "strategy", "signal")
-        helps = {
-            "r": "Correlation of a signal with agreement, the prior included.",
-            "beta": "Weight of a signal in the vote.",
-            "questions": "Questions from which a signal's correlation was learned.",
-        }
-        states = learned_signals(self._learned)
-        for quantity, help in helps.items():
-            gauge = GaugeMetricFamily(f"sureenough_learned_{quantity}", help, labels=labels)
-            for one in states:
-                for signal, values in one["signals"].items():
-                    gauge.add_metric([one["model"], str(one["window"]), one["strategy"], signal], values[quantity])
-            yield gauge
+def learned_gauges(learned: LearnerStates) -> Iterator[Metric]:
+    """What was learned of each model's confidence: r, beta and the number of questions."""
+    labels = ("model", "window", "strategy", "signal")
+    helps = {
+        "r": "Correlation of a signal with agreement, the prior included.",
+        "beta": "Weight of a signal in the vote.",
+        "questions": "Questions from which a signal's correlation was learned.",
+    }
+    states = learned_signals(learned)
+    for quantity, help in helps.items():
+        gauge = GaugeMetricFamily(f"sureenough_learned_{quantity}", help, labels=labels)
+        for one in states:
+            for signal, values in one["signals"].items():
+                gauge.add_metric([one["model"], str(one["window"]), one["strategy"], signal], values[quantity])
+        yield gauge
 
 
-class UpstreamCollector(Collector):
-    """What each of several upstream servers does, read when the metrics are; clients do not learn their addresses."""
-
-    def __init__(self, loads: Callable[[], Sequence[ServerLoad]]) -> None:
-        self._loads = loads
-
-    def collect(self) -> Iterator[Metric]:
-        """Counters of paths and tokens, gauges of what holds at the moment."""
-        loads = {str(number): load for number, load in enumerate(self._loads(), 1)}
-        paths = CounterMetricFamily("sureenough_upstream_paths", "Paths by server and what happened to them.",
-                                    labels=("server", "what"))  # fmt: skip
-        tokens = CounterMetricFamily("sureenough_upstream_tokens", "Tokens by server.", labels=("server",))
-        available, running = (
-            GaugeMetricFamily(f"sureenough_upstream_{name}", help, labels=("server",))
-            for name, help in (
-                ("available", "Whether a server gets paths."),
-                ("running", "Paths that run on a server."),
-            )
-        )
-        for server, load in loads.items():
-            for what in ("started", "finished", "failed"):
-                paths.add_metric([server, what], getattr(load, what))
-            tokens.add_metric([server], load.tokens)
-            available.add_metric([server], float(load.available))
-            running.add_metric([server], load.running)
-        yield from (paths, tokens, available, running) if loads else ()
+def upstream_metrics(loads: Sequence[ServerLoad]) -> Iterator[Metric]:
+    """What each of several upstream servers does; clients do not learn their addresses."""
+    paths = CounterMetricFamily(
+        "sureenough_upstream_paths", "Paths by server and what happened to them.", labels=("server", "what")
+    )
+    tokens = CounterMetricFamily("sureenough_upstream_tokens", "Tokens by server.", labels=("server",))
+    helps = {"available": "Whether a server gets paths.", "running": "Paths that run on a server."}
+    gauges = {
+        name: GaugeMetricFamily(f"sureenough_upstream_{name}", help, labels=("server",)) for name, help in helps.items()
+    }
+    for number, load in enumerate(loads, 1):
+        for what in ("started", "finished", "failed"):
+            paths.add_metric([str(number), what], getattr(load, what))
+        tokens.add_metric([str(number)], load.tokens)
+        for name, gauge in gauges.items():
+            gauge.add_metric([str(number)], float(getattr(load, name)))
+    yield from (paths, tokens, *gauges.values()) if loads else ()
 
 
 class ServerMetrics:
@@ -110,6 +94,7 @@ class ServerMetrics:
     ) -> None:
         disable_created_metrics()  # type: ignore[no-untyped-call]
         self.registry, self._replica = CollectorRegistry(), replica
+        self._learned, self._upstream_loads = learned, upstream_loads
         self.requests = self._counter("requests", "Responses by route and status.", "route", "status")
         self.rejected = self._counter("turned_away", "Requests refused because the server was busy.")
         self.disconnects = self._counter("clients_left", "Clients that disconnected before their response was sent.")
@@ -125,8 +110,6 @@ class ServerMetrics:
         )  # fmt: skip
         self._gauge("requests_in_flight", "Requests being served.", requests_in_flight)
         self._gauge("runs_in_flight", "Runs in progress.", runs_in_flight)
-        self.registry.register(LearnedCollector(learned))
-        self.registry.register(UpstreamCollector(upstream_loads))
         self._gauge("tasks", "Tasks of the event loop.", lambda: len(asyncio.all_tasks()))
 
     def _counter(self, name: str, help: str, *labels: str) -> Counter:
@@ -155,7 +138,8 @@ class ServerMetrics:
 
     def collect(self) -> Iterator[Metric]:
         """Every metric; with a label that names the replica, if it is one: a request reaches any of them."""
-        for metric in self.registry.collect():
+        upstreams = upstream_metrics(self._upstream_loads())
+        for metric in (*self.registry.collect(), *learned_gauges(self._learned), *upstreams):
             if self._replica:
                 own = {"replica": self._replica}
                 metric.samples = [sample._replace(labels=sample.labels | own) for sample in metric.samples]
