@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from sureenough.bench import compare
-from sureenough.core.confidence.streaming import Monitor
+from sureenough.core.confidence import Monitor
 from sureenough.core.options import RunOptions
 from sureenough.core.pruning import Gate
 from sureenough.data import BUILTIN_POOL

@@ -10,13 +10,12 @@ import numpy as np
 import pytest
 
 from sureenough.answers import classes
-from sureenough.core.confidence.array import scan
-from sureenough.core.confidence.columns import RESULT_COLUMNS
-from sureenough.core.confidence.streaming import Monitor
+from sureenough.core.confidence import Monitor, scan
 from sureenough.core.options import RunOptions
 from sureenough.core.pruning import Stratified
 from sureenough.data import BUILTIN_POOL
 from sureenough.drivers import replay
+from sureenough.engines.vllm.kernels.batched import RESULT_COLUMNS
 from sureenough.engines.vllm.sampled_tokens import SampledTokens
 from sureenough.engines.vllm.server.records import PathRecords
 from sureenough.engines.vllm.token_texts import TokenTexts

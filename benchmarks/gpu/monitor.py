@@ -23,10 +23,9 @@ import torch
 sys.path.insert(0, str(Path(__file__).parent))
 import common
 
-from sureenough.core.confidence.array import scan
-from sureenough.core.confidence.columns import RESULT_COLUMNS, RESULT_LOWEST, RESULT_TAIL, RESULT_TIER
-from sureenough.core.confidence.streaming import Monitor
+from sureenough.core.confidence import Monitor, scan
 from sureenough.core.pruning import Gate, Stratified
+from sureenough.engines.vllm.kernels.batched import RESULT_COLUMNS, RESULT_LOWEST, RESULT_TAIL, RESULT_TIER
 from sureenough.engines.vllm.kernels.monitor_step import launch_step
 from sureenough.engines.vllm.kernels.signals import row_signals
 from sureenough.engines.vllm.kernels.state import MonitorState

@@ -16,8 +16,7 @@ from vllm_tables import read_rows
 
 import sureenough as se
 from sureenough import answers
-from sureenough.core.confidence.array import scan
-from sureenough.core.confidence.streaming import Monitor
+from sureenough.core.confidence import Monitor, scan
 from sureenough.core.pruning import Gate, Stratified
 from sureenough.engines.openai.client import OpenAI
 from sureenough.engines.openai.logprobs import token_signals

@@ -17,7 +17,7 @@ import sureenough as se
 from sureenough.answers import grade
 from sureenough.bench.score import StrategyRuns, rows
 from sureenough.bench.tables import COLUMNS, csv_table, footnotes, json_table, plain_table
-from sureenough.core.confidence.array import Windows
+from sureenough.core.confidence import Windows
 from sureenough.core.options import RunOptions
 from sureenough.core.pruning import Gate
 from sureenough.data import BUILTIN_POOL

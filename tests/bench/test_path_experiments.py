@@ -16,7 +16,7 @@ from sureenough.bench.experiments.failure_modes import KINDS, synthetic_paths
 from sureenough.bench.experiments.overhead import OPERATIONS
 from sureenough.bench.experiments.theorem import can_hold, condition, stopping
 from sureenough.bench.source import Source
-from sureenough.core.confidence.streaming import Monitor
+from sureenough.core.confidence import Monitor
 from sureenough.core.pruning import Gate
 from sureenough.errors import UsageError
 from sureenough.pools import PoolInfo, Question, RecordedPath, write_pool

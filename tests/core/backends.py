@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sureenough.core.confidence.array import Windows, scan
-from sureenough.core.confidence.batched import BatchArrays, Ints, batch_shapes, push_batch
-from sureenough.core.confidence.columns import (
+from sureenough.core.confidence import Floats, Monitor, Windows, scan
+from sureenough.core.pruning import Closed, Gate
+from sureenough.engines.vllm.kernels.batched import (
     RESULT_COLUMNS,
     RESULT_LOWEST,
     RESULT_TAIL,
@@ -18,10 +18,11 @@ from sureenough.core.confidence.columns import (
     RESULT_TOTAL_CONF,
     RESULT_TOTAL_PEAK,
     TIER_NONE,
+    BatchArrays,
+    Ints,
+    batch_shapes,
+    push_batch,
 )
-from sureenough.core.confidence.instability import Floats
-from sureenough.core.confidence.streaming import Monitor
-from sureenough.core.pruning import Closed, Gate
 from sureenough.engines.vllm.path_record import TIERS
 from tests.requirements import require
 

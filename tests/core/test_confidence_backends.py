@@ -16,12 +16,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sureenough.core.confidence.array import Windows, scan, scan_all
-from sureenough.core.confidence.batched import Ints, push_batch
-from sureenough.core.confidence.instability import Floats, instability_of_window
-from sureenough.core.confidence.streaming import Monitor
+from sureenough.core.confidence import Floats, Monitor, Windows, instability_of_window, scan, scan_all
 from sureenough.core.pruning import Calibrate, Gate, Keep, Stratified, TwoTiers
 from sureenough.data import BUILTIN_POOL
+from sureenough.engines.vllm.kernels.batched import Ints, push_batch
 from sureenough.engines.vllm.path_record import TIERS
 from sureenough.pools import Pool, Question, RecordedPath
 from tests import literal

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sureenough.core.confidence.array import Windows, scan
-from sureenough.core.confidence.streaming import Monitor
+from sureenough.core.confidence import Monitor, Windows, scan
 from sureenough.core.events import Tier
 from sureenough.core.pruning import Closed, Gate, Keep, Stratified, TwoTiers, no_gate, percentiles
 from sureenough.errors import UsageError

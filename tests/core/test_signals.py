@@ -5,9 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sureenough.core.confidence.array import scan
-from sureenough.core.confidence.instability import instability_of_window
-from sureenough.core.confidence.streaming import Monitor
+from sureenough.core.confidence import Monitor, instability_of_window, scan
 
 
 def test_an_empty_path_has_no_window_and_no_confidence() -> None:

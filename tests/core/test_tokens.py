@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sureenough.core.confidence.array import scan
+from sureenough.core.confidence import scan
 from sureenough.core.events import (
     Cancel,
     Ended,

@@ -16,7 +16,7 @@ import pytest
 
 import sureenough as se
 from sureenough.cli.doctor import examine
-from sureenough.core.confidence.array import scan
+from sureenough.core.confidence import scan
 from sureenough.core.events import Action, Ended, Fate, Summary
 from sureenough.core.pruning import Gate
 from sureenough.core.snapshot import Snapshot

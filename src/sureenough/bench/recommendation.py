@@ -16,7 +16,7 @@ import numpy as np
 from sureenough.bench.cells import CellResult, reference_cell
 from sureenough.bench.result import ComparedStrategy, ExperimentResult, Measure, Recommendation
 from sureenough.bench.score import agreement
-from sureenough.core.confidence.instability import Floats
+from sureenough.core.confidence import Floats
 from sureenough.core.events import Json
 
 Z: Final = 1.96  # of a 95% interval

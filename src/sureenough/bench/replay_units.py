@@ -14,7 +14,7 @@ from sureenough.bench.judging import JudgedAnswers
 from sureenough.bench.result import AnswerGroup, QuestionAnswers
 from sureenough.bench.score import ScoredRun, StrategyRuns
 from sureenough.bench.summaries import HasPaths, Summarise, SummarisedQuestion, in_order
-from sureenough.core.confidence.array import Windows
+from sureenough.core.confidence import Windows
 from sureenough.core.learning import LearnerState
 from sureenough.core.options import RunOptions
 from sureenough.core.outcome import Outcome

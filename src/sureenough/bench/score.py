@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from sureenough.bench.result import finite
-from sureenough.core.confidence.instability import Floats
+from sureenough.core.confidence import Floats
 from sureenough.core.events import Json, Tier
 from sureenough.core.learning import SIGNALS, LearnerState
 from sureenough.core.outcome import BUCKETS, Outcome

@@ -8,8 +8,7 @@ from functools import lru_cache
 from math import nan
 from typing import Any, Literal, NamedTuple
 
-from sureenough.core.confidence.array import Windows
-from sureenough.core.confidence.instability import Floats
+from sureenough.core.confidence import Floats, Windows
 from sureenough.core.pruning import OPEN_GATE, Gate, Tier
 from sureenough.core.search import Computation, Continuation, Growth, SampleLimits
 

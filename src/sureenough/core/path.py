@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from sureenough.core.confidence.array import Windows, scan
-from sureenough.core.confidence.streaming import Monitor
+from sureenough.core.confidence import Monitor, Windows, scan
 from sureenough.core.events import Action, Adopt, Answer, Compute, Extend, Fate, Summary, Token, path_seed
 from sureenough.core.pruning import OPEN_GATE, Gate, Tier
 from sureenough.core.search import Computation, Continuation, Draws, Growth, SearchMethod

@@ -10,9 +10,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from sureenough.core.confidence.array import Windows
-from sureenough.core.confidence.instability import Floats
-from sureenough.core.confidence.streaming import Monitor
+from sureenough.core.confidence import Floats, Monitor, Windows
 from sureenough.core.strategy_options import FENCE, NOT_NEGATIVE, PERCENT, WHOLE, HasOptions, one_of, option
 
 

@@ -9,8 +9,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sureenough.core.confidence.array import Windows, scan, scan_all
-from sureenough.core.confidence.instability import Floats
+from sureenough.core.confidence import Floats, Windows, scan, scan_all
 from sureenough.core.events import Summary
 from sureenough.errors import UsageError
 

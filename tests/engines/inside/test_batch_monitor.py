@@ -10,7 +10,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from sureenough.core.confidence.streaming import Monitor
+from sureenough.core.confidence import Monitor
 from sureenough.core.pruning import Gate
 from sureenough.engines.openai.logprobs import token_signals
 from sureenough.errors import UsageError

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sureenough.core.confidence.array import scan
+from sureenough.core.confidence import scan
 from sureenough.core.events import Tier
 from sureenough.engines.vllm.path_record import UNKNOWN_PATH, MissingRecord, PathRecord, parse_summary
 from sureenough.engines.vllm.protocol import SOCKET_ENV

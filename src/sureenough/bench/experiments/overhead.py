@@ -14,7 +14,7 @@ from sureenough.bench.experiments.experiment import Experiment, Findings, Inputs
 from sureenough.bench.experiments.failure_modes import synthetic_paths
 from sureenough.bench.experiments.live_tables import live_settings
 from sureenough.bench.result import NAMES, Cell, ResultColumn, Table
-from sureenough.core.confidence.streaming import Monitor
+from sureenough.core.confidence import Monitor
 from sureenough.core.poll import Poll
 from sureenough.core.pruning import Gate
 from sureenough.core.stop_rules import Posterior

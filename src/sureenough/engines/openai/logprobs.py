@@ -12,7 +12,7 @@ from itertools import pairwise
 from math import exp, inf, isnan
 from typing import Final
 
-from sureenough.core.confidence.columns import LOGPROB_FLOOR
+from sureenough.core.confidence import LOGPROB_FLOOR
 from sureenough.core.events import Token
 from sureenough.errors import MissingLogprobs
 

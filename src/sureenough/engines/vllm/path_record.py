@@ -9,10 +9,9 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from sureenough.core.confidence.array import scan
-from sureenough.core.confidence.columns import TIER_DROP, TIER_NONE, TIER_RISK
-from sureenough.core.confidence.instability import Floats
+from sureenough.core.confidence import Floats, scan
 from sureenough.core.events import Summary, Tier
+from sureenough.engines.vllm.kernels.batched import TIER_DROP, TIER_NONE, TIER_RISK
 
 TIERS: Final = {TIER_NONE: None, TIER_DROP: Tier.DROP, TIER_RISK: Tier.RISK}
 MEANS: Final = ("mean_peak", "mean_conf")

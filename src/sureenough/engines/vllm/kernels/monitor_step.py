@@ -10,7 +10,8 @@ import torch
 import triton
 import triton.language as tl
 
-from sureenough.core.confidence import columns
+from sureenough.core import confidence
+from sureenough.engines.vllm.kernels import batched as columns
 from sureenough.engines.vllm.kernels.state import MonitorState, end_logit
 
 
@@ -18,7 +19,8 @@ def _constants(*names):
     return [tl.constexpr(getattr(columns, name)) for name in names]
 
 
-ILL_CONDITIONED, TIER_NONE, TIER_DROP, TIER_RISK = _constants("ILL_CONDITIONED", "TIER_NONE", "TIER_DROP", "TIER_RISK")
+ILL_CONDITIONED = tl.constexpr(confidence.ILL_CONDITIONED)
+TIER_NONE, TIER_DROP, TIER_RISK = _constants("TIER_NONE", "TIER_DROP", "TIER_RISK")
 SUM_D, SUM_DD, SUM_DV, SUM_VV, SUM_PEAK = _constants("SUM_D", "SUM_DD", "SUM_DV", "SUM_VV", "SUM_PEAK")
 CONF_SHIFT, PEAK_SHIFT, LAST_CONF = _constants("CONF_SHIFT", "PEAK_SHIFT", "LAST_CONF")
 LOWEST, TIER, STATE_COLUMNS, SUFFIX_COLUMNS = _constants("LOWEST", "TIER", "STATE_COLUMNS", "SUFFIX_COLUMNS")

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from sureenough.core.confidence.columns import LOGPROB_FLOOR
+from sureenough.core.confidence import LOGPROB_FLOOR
 from sureenough.errors import UsageError
 
 

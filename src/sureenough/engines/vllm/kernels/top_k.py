@@ -12,7 +12,7 @@ import torch
 import triton
 import triton.language as tl
 
-from sureenough.core.confidence.columns import LOGPROB_FLOOR
+from sureenough.core.confidence import LOGPROB_FLOOR
 
 MASKED = tl.constexpr(-3.4028234663852886e38)  # the lowest float32 stands for -inf and NaN
 FLOOR = tl.constexpr(LOGPROB_FLOOR)

@@ -9,8 +9,8 @@ from typing import Final
 
 import numpy as np
 
-from sureenough.core.confidence.batched import Ints
-from sureenough.core.confidence.instability import Floats
+from sureenough.core.confidence import Floats
+from sureenough.engines.vllm.kernels.batched import Ints
 
 BLOCK: Final = 512
 """Tokens of a path in a block."""

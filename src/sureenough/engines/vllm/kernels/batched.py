@@ -8,39 +8,18 @@ samples in the middle of a long prompt) and never has to be undone.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sureenough.core.confidence.columns import (
-    BLOCK_ROWS,
-    CONF_BLOCKS,
-    CONF_SHIFT,
-    GATE_COLUMNS,
-    GATE_DROP,
-    GATE_ETA,
-    GATE_RISK,
-    GATE_TRUST,
-    LAST_CONF,
-    LOWEST,
-    PEAK_BLOCKS,
-    PEAK_SHIFT,
-    STATE_COLUMNS,
+from sureenough.core.confidence import (
     SUFFIX_COLUMNS,
     SUM_D,
     SUM_DD,
     SUM_DV,
     SUM_PEAK,
     SUM_VV,
-    TIER,
-    TIER_DROP,
-    TIER_NONE,
-    TIER_RISK,
-    TOTAL_CONF,
-    TOTAL_PEAK,
-)  # fmt: skip
-from sureenough.core.confidence.instability import (
     Floats,
     instability_from_arrays,
     instability_of_window,
@@ -48,6 +27,25 @@ from sureenough.core.confidence.instability import (
 )
 
 Ints = NDArray[np.int64]
+
+# What else is kept of a path from token to token, in the same row as its running sums.
+CONF_SHIFT, PEAK_SHIFT, LAST_CONF, LOWEST, TIER = range(SUFFIX_COLUMNS, SUFFIX_COLUMNS + 5)
+TOTAL_PEAK, TOTAL_CONF = range(SUFFIX_COLUMNS + 5, SUFFIX_COLUMNS + 7)
+STATE_COLUMNS: Final = 12
+
+# Rows of the last two blocks of a path. The block's parity, 0 or 1, is added.
+CONF_BLOCKS, PEAK_BLOCKS = 0, 2
+BLOCK_ROWS: Final = 4
+
+GATE_TRUST, GATE_DROP, GATE_RISK, GATE_ETA = range(4)
+GATE_COLUMNS: Final = 4
+
+# What a step returns for each path: the token's own signals; C_path, tail, tier and the sums of all signals so far.
+RESULT_PEAK, RESULT_CONF, RESULT_LOWEST, RESULT_TAIL, RESULT_TIER, RESULT_TOTAL_PEAK, RESULT_TOTAL_CONF = range(7)
+RESULT_COLUMNS: Final = 7
+
+# Tiers as numbers: no test has failed yet, or the first one that did.
+TIER_NONE, TIER_DROP, TIER_RISK = 0.0, 1.0, 2.0
 
 
 class BatchArrays(NamedTuple):

@@ -1,1 +1,0 @@
-"""Window formulas: group confidence, C_path and instability, for whole paths, growing paths and batches."""
