@@ -33,7 +33,7 @@ from sureenough.core.pruning import Gate
 from sureenough.engines.openai.client import OpenAI
 from sureenough.engines.requests import Prompt, WatchOptions
 from sureenough.engines.vllm import client
-from sureenough.engines.vllm.kernels.batched import RESULT_COLUMNS
+from sureenough.engines.vllm.batched import RESULT_COLUMNS
 from sureenough.engines.vllm.protocol import SOCKET_ENV
 from sureenough.engines.vllm.server.middleware import RecordsMiddleware
 from sureenough.engines.vllm.server.records import PathRecords

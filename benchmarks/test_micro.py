@@ -15,7 +15,7 @@ from sureenough.core.options import RunOptions
 from sureenough.core.pruning import Stratified
 from sureenough.data import BUILTIN_POOL
 from sureenough.drivers import replay
-from sureenough.engines.vllm.kernels.batched import RESULT_COLUMNS
+from sureenough.engines.vllm.batched import RESULT_COLUMNS
 from sureenough.engines.vllm.sampled_tokens import SampledTokens
 from sureenough.engines.vllm.server.records import PathRecords
 from sureenough.engines.vllm.token_texts import TokenTexts

@@ -25,7 +25,7 @@ import common
 
 from sureenough.core.confidence import Monitor, scan
 from sureenough.core.pruning import Gate, Stratified
-from sureenough.engines.vllm.kernels.batched import RESULT_COLUMNS, RESULT_LOWEST, RESULT_TAIL, RESULT_TIER
+from sureenough.engines.vllm.batched import RESULT_COLUMNS, RESULT_LOWEST, RESULT_TAIL, RESULT_TIER
 from sureenough.engines.vllm.kernels.monitor_step import launch_step
 from sureenough.engines.vllm.kernels.signals import row_signals
 from sureenough.engines.vllm.kernels.state import MonitorState

@@ -10,7 +10,7 @@ import numpy as np
 
 from sureenough.core.confidence import Floats, Monitor, Windows, scan
 from sureenough.core.pruning import Closed, Gate
-from sureenough.engines.vllm.kernels.batched import (
+from sureenough.engines.vllm.batched import (
     RESULT_COLUMNS,
     RESULT_LOWEST,
     RESULT_TAIL,

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from sureenough.core.confidence import Floats, Monitor, Windows, instability_of_window, scan, scan_all
 from sureenough.core.pruning import Calibrate, Gate, Keep, Stratified, TwoTiers
 from sureenough.data import BUILTIN_POOL
-from sureenough.engines.vllm.kernels.batched import Ints, push_batch
+from sureenough.engines.vllm.batched import Ints, push_batch
 from sureenough.engines.vllm.path_record import TIERS
 from sureenough.pools import Pool, Question, RecordedPath
 from tests import literal

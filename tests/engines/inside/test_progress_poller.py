@@ -18,7 +18,7 @@ from sureenough.core.pruning import Gate
 from sureenough.engines.openai.client import OpenAI
 from sureenough.engines.requests import Chunk, Prompt, WatchOptions
 from sureenough.engines.vllm import progress_poller
-from sureenough.engines.vllm.kernels.batched import RESULT_COLUMNS, RESULT_TAIL
+from sureenough.engines.vllm.batched import RESULT_COLUMNS, RESULT_TAIL
 from sureenough.engines.vllm.path_record import Progress
 from sureenough.engines.vllm.progress_poller import MAX_FAILURES, PolledReply, ProgressPoller
 from sureenough.engines.vllm.protocol import SOCKET_ENV

@@ -15,7 +15,7 @@ from sureenough.core.pruning import Gate
 from sureenough.engines.openai.errors import StreamError
 from sureenough.engines.openai.reply import ReplyParser
 from sureenough.engines.requests import Chunk
-from sureenough.engines.vllm.kernels.batched import RESULT_COLUMNS, RESULT_LOWEST, RESULT_TAIL
+from sureenough.engines.vllm.batched import RESULT_COLUMNS, RESULT_LOWEST, RESULT_TAIL
 from sureenough.engines.vllm.path_record import parse_summary
 from sureenough.engines.vllm.protocol import SOCKET_ENV, WATCH_HEADER, WatchRequest
 from sureenough.engines.vllm.server import records_socket, watched_reply

@@ -11,7 +11,7 @@ import numpy as np
 
 from sureenough.core.confidence import Floats, scan
 from sureenough.core.events import Summary, Tier
-from sureenough.engines.vllm.kernels.batched import TIER_DROP, TIER_NONE, TIER_RISK
+from sureenough.engines.vllm.batched import TIER_DROP, TIER_NONE, TIER_RISK
 
 TIERS: Final = {TIER_NONE: None, TIER_DROP: Tier.DROP, TIER_RISK: Tier.RISK}
 MEANS: Final = ("mean_peak", "mean_conf")

@@ -11,7 +11,7 @@ import triton
 import triton.language as tl
 
 from sureenough.core import confidence
-from sureenough.engines.vllm.kernels import batched as columns
+from sureenough.engines.vllm import batched as columns
 from sureenough.engines.vllm.kernels.state import MonitorState, end_logit
 
 

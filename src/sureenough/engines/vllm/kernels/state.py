@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from sureenough.core.pruning import Gate
-from sureenough.engines.vllm.kernels.batched import RESULT_TIER, TIER_NONE, BatchArrays, batch_shapes, push_batch
+from sureenough.engines.vllm.batched import RESULT_TIER, TIER_NONE, BatchArrays, batch_shapes, push_batch
 from sureenough.engines.vllm.protocol import refuse_trend_window
 
 END_LOGIT: Final = 1e20

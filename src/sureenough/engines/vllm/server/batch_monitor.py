@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from sureenough.engines.vllm.kernels.batched import RESULT_COLUMNS, Ints
+from sureenough.engines.vllm.batched import RESULT_COLUMNS, Ints
 from sureenough.engines.vllm.kernels.signals import allocate_workspace, row_signals
 from sureenough.engines.vllm.kernels.state import MonitorState, step_rows
 from sureenough.engines.vllm.protocol import K, WatchRequest

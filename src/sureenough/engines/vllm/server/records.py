@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sureenough.core.confidence import Floats
-from sureenough.engines.vllm.kernels.batched import RESULT_COLUMNS, RESULT_CONF, RESULT_LOWEST, Ints
+from sureenough.engines.vllm.batched import RESULT_COLUMNS, RESULT_CONF, RESULT_LOWEST, Ints
 from sureenough.engines.vllm.path_record import UNKNOWN_PATH, MissingRecord, PathRecord, Progress
 from sureenough.engines.vllm.protocol import record_bytes
 from sureenough.engines.vllm.server.traces import Traces

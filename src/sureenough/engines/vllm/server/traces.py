@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 
 from sureenough.core.confidence import Floats
-from sureenough.engines.vllm.kernels.batched import Ints
+from sureenough.engines.vllm.batched import Ints
 
 BLOCK: Final = 512
 """Tokens of a path in a block."""
