@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sureenough.core.confidence import Floats, Monitor, Windows, scan
+from sureenough.core.confidence import TIER_NONE, Floats, Monitor, Windows, scan
 from sureenough.core.pruning import Closed, Gate
 from sureenough.engines.vllm.batched import (
     RESULT_COLUMNS,
@@ -17,7 +17,6 @@ from sureenough.engines.vllm.batched import (
     RESULT_TIER,
     RESULT_TOTAL_CONF,
     RESULT_TOTAL_PEAK,
-    TIER_NONE,
     BatchArrays,
     Ints,
     batch_shapes,

@@ -28,6 +28,9 @@ digits, and the window is summed again in two passes."""
 SUM_D, SUM_DD, SUM_DV, SUM_VV, SUM_PEAK = range(5)
 SUFFIX_COLUMNS: Final = 5
 
+# Tiers as numbers: no test has failed yet, or the first one that did.
+TIER_NONE, TIER_DROP, TIER_RISK = 0.0, 1.0, 2.0
+
 # Structural instability R of a window, from four sums instead of an eigendecomposition.
 #
 # With a = sum (conf-mean)^2, b = sum (conf-mean) v, c = sum v^2 the 2x2 covariance has its eigenvalues at (a + c ±

@@ -20,6 +20,9 @@ from sureenough.core.confidence import (
     SUM_DV,
     SUM_PEAK,
     SUM_VV,
+    TIER_DROP,
+    TIER_NONE,
+    TIER_RISK,
     Floats,
     instability_from_arrays,
     instability_of_window,
@@ -43,9 +46,6 @@ GATE_COLUMNS: Final = 4
 # What a step returns for each path: the token's own signals; C_path, tail, tier and the sums of all signals so far.
 RESULT_PEAK, RESULT_CONF, RESULT_LOWEST, RESULT_TAIL, RESULT_TIER, RESULT_TOTAL_PEAK, RESULT_TOTAL_CONF = range(7)
 RESULT_COLUMNS: Final = 7
-
-# Tiers as numbers: no test has failed yet, or the first one that did.
-TIER_NONE, TIER_DROP, TIER_RISK = 0.0, 1.0, 2.0
 
 
 class BatchArrays(NamedTuple):

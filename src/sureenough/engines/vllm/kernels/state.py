@@ -8,8 +8,9 @@ from typing import Final
 import numpy as np
 import torch
 
+from sureenough.core.confidence import TIER_NONE
 from sureenough.core.pruning import Gate
-from sureenough.engines.vllm.batched import RESULT_TIER, TIER_NONE, BatchArrays, batch_shapes, push_batch
+from sureenough.engines.vllm.batched import RESULT_TIER, BatchArrays, batch_shapes, push_batch
 from sureenough.engines.vllm.protocol import refuse_trend_window
 
 END_LOGIT: Final = 1e20
