@@ -16,7 +16,7 @@ from sureenough.bench.judging import JudgedAnswers
 from sureenough.bench.result import Axis, Cell, Figure, ResultColumn, Series, Table, number
 from sureenough.bench.score import intervals
 from sureenough.bench.source import Source
-from sureenough.core.confidence.instability import Bools, Floats
+from sureenough.core.confidence import Bools, Floats
 from sureenough.pools import Question, scan_together
 
 BINS: Final = 30

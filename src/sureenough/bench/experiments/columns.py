@@ -15,7 +15,7 @@ from sureenough.bench.pipeline import OpenPool
 from sureenough.bench.recommendation import DETECT, IMAGINED, paired
 from sureenough.bench.result import Cell, Kind, Measure, ResultColumn, Table, grouped, number
 from sureenough.bench.score import Interval, StrategyRuns, intervals
-from sureenough.core.confidence.instability import Floats
+from sureenough.core.confidence import Floats
 from sureenough.core.strategy import Strategy
 from sureenough.core.weights import ByCount, ByLowest, BySignals, BySoftmax
 from sureenough.spec import resolve

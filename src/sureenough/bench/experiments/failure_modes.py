@@ -20,7 +20,7 @@ from sureenough.bench.pipeline import PoolResults
 from sureenough.bench.result import Axis, Cell, Figure, Measure, ResultColumn, Series, Table
 from sureenough.bench.score import intervals
 from sureenough.bench.summaries import in_order
-from sureenough.core.confidence.instability import Floats
+from sureenough.core.confidence import Floats
 from sureenough.core.events import Tier
 from sureenough.core.options import RunOptions
 from sureenough.core.pruning import no_gate

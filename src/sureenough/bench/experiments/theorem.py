@@ -24,7 +24,7 @@ from sureenough.bench.pipeline import PoolResults
 from sureenough.bench.result import Axis, Cell, Figure, Measure, ResultColumn, Series, Table
 from sureenough.bench.score import intervals
 from sureenough.bench.source import Source
-from sureenough.core.confidence.instability import Bools, Floats
+from sureenough.core.confidence import Bools, Floats
 from sureenough.core.stop_rules import betainc
 from sureenough.errors import UsageError
 from sureenough.pools import Question
