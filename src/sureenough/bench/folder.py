@@ -13,7 +13,7 @@ from typing import Any, Final, Self
 from sureenough import __version__
 from sureenough.errors import TraceError, UsageError
 from sureenough.pools import OutputLock
-from sureenough.pools.durable import is_lock, write_file
+from sureenough.pools.durable import lock_owner, write_file
 
 Terms = dict[str, Any]
 MOST_CHANGES: Final = 8
@@ -26,7 +26,7 @@ class RunFolder:
     def __init__(self, path: Path) -> None:
         self.path = path
         lock = path / "lock"
-        if lock.exists() and not (path / "plan.json").exists() and not is_lock(lock):
+        if lock.exists() and not (path / "plan.json").exists() and lock_owner(lock) is None:
             raise UsageError(f"{lock} is not the lock of a run, and would be removed; give another folder with -o")
         try:
             for name in ("pools", "live", "results"):

@@ -2,30 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import os
+import re
 import socket
 from collections.abc import Iterator, Sized
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import Final
 from zlib import crc32
+
+from filelock import FileLock, Timeout
 
 from sureenough.errors import EngineError, TraceError, UsageError
 
-fcntl: Any = None
-msvcrt: Any = None
-try:
-    import fcntl
-except ImportError:  # Windows
-    with suppress(ImportError):
-        import msvcrt
-
-WINDOWS: Final = os.name == "nt"
 LONGEST_NAME: Final = 230
 """Bytes of a file's name that can be part of another one; most file systems allow 255."""
-LOCKED_BYTE: Final = 1 << 30
-"""Windows locks bytes, which others cannot read then: one far beyond the owner's name."""
 
 
 def sync_folder(folder: Path) -> None:
@@ -95,120 +86,45 @@ def resumable(kept_in: Path, done: Sized | None = None) -> Iterator[None]:
         raise  # not a new one: errors of other packages' engines may be made in another way
 
 
-HELD_ELSEWHERE: Final = "if that process has ended, remove {file}"
+OWNER: Final = r"process \d+ on [\w.-]{1,255}"
 
 
 class OutputLock(AbstractContextManager["OutputLock"]):
-    """Held by the one process that writes an output. The file names its owner by process id and host.
-
-    An operating-system lock on the file decides, so the lock of a killed process is free at once. On file systems
-    without such locks the owner's process id decides, and an owner on another host keeps the lock.
-    """
+    """Held by the one process that writes an output; the file names it. When that process is killed, it is free."""
 
     def __init__(self, file: Path, output: Path | None = None) -> None:
         self.file = file
-        self._output = output or file
-        self._handle: IO[str] = self._acquire()
-
-    def _acquire(self) -> IO[str]:
-        while True:
-            try:
-                handle = open(self.file, "a+", encoding="utf-8", opener=open_own)  # noqa: SIM115  # held until release()
-            except OSError as error:
-                raise TraceError(
-                    f"cannot write {self.file}: {error.strerror or error}; choose another place with -o"
-                ) from None
-            locked = _lock(handle)
-            owner = _owner(handle)
-            if locked is False or (owner and not _is_gone(owner, locked)):
-                handle.close()
-                raise UsageError(self._busy(owner))
-            if _is_same_file(handle, self.file):
-                owner = {"pid": os.getpid(), "host": socket.gethostname()}
-                with suppress(OSError):  # on a full disk the lock holds without a name
-                    handle.truncate(0)
-                    os.write(handle.fileno(), json.dumps(owner).encode())
-                return handle
-            handle.close()  # the owner removed the file while it was being opened: there is a new one to lock
-
-    def _busy(self, owner: dict[str, Any]) -> str:
-        who = f"process {owner['pid']} on {owner['host']}" if owner else "another process"
-        remove = HELD_ELSEWHERE.format(file=self.file)
-        return f"{self._output} is being written by {who}; wait for it, or name another output ({remove})"
+        self._lock = FileLock(file, blocking=False, thread_local=False)
+        try:
+            file.parent.stat()  # a missing folder would be made
+            self._lock.acquire()
+        except Timeout:
+            raise UsageError(
+                f"{output or file} is being written by {lock_owner(file) or 'another process'}; wait for it, or name "
+                f"another output (if that process has ended, remove {file})"
+            ) from None
+        except OSError as error:
+            raise TraceError(f"cannot write {file}: {error.strerror or error}; choose another place with -o") from None
+        if type(self._lock) is FileLock:  # on file systems without locks it has another class, and text of its own
+            with suppress(OSError), open(file, "w", opener=open_own) as handle:  # a full disk holds no name
+                handle.write(f"process {os.getpid()} on {socket.gethostname()}")
 
     def release(self) -> None:
         """Remove the file and let others write."""
-        if not self._handle.closed:
-            if WINDOWS:  # it removes no open files, this one or that of a new owner
-                self._handle.close()
-            with suppress(*[PermissionError] if WINDOWS else []):
-                self.file.unlink(missing_ok=True)
-            self._handle.close()
+        if self._lock.is_locked:
+            with suppress(OSError):  # Windows removes no open files
+                self.file.unlink()
+            self._lock.release()
 
     def __exit__(self, *_: object) -> None:
         self.release()
 
 
-def is_lock(file: Path) -> bool:
-    """Whether a file may be an output's lock: it names an owner, or is blank, as after a power failure."""
+def lock_owner(file: Path) -> str | None:
+    """Who holds an output's lock; None if the file is not a lock. One is blank after a power failure."""
     try:
         with open(file, encoding="utf-8", errors="replace") as handle:
-            text = handle.read(1000)
-            return not text.strip("\0 \n") or bool(_owner(handle))
-    except OSError:
-        return False
-
-
-def _lock(handle: IO[str]) -> bool | None:
-    """Whether the operating system's lock is ours; None if it has no such locks for this file."""
-    if fcntl is None:
-        return None if msvcrt is None else _lock_byte(handle.fileno())
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
+            text = handle.read(1000).strip("\0 \n")
     except OSError:
         return None
-    return True
-
-
-def _lock_byte(descriptor: int) -> bool:
-    os.lseek(descriptor, LOCKED_BYTE, os.SEEK_SET)
-    try:
-        msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
-    except OSError:
-        return False
-    return True
-
-
-def _owner(handle: IO[str]) -> dict[str, Any]:
-    """Who wrote the lock file; empty if it does not say."""
-    try:
-        handle.seek(0)
-        owner = json.loads(handle.read(1000))
-        return owner if isinstance(owner["pid"], int) and isinstance(owner["host"], str) else {}
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
-        return {}
-
-
-def _is_gone(owner: dict[str, Any], locked: bool | None) -> bool:
-    if owner["host"] != socket.gethostname():
-        return False
-    if locked or owner["pid"] == os.getpid():
-        return True
-    if WINDOWS:
-        return False  # there, os.kill(…, 0) does not ask: it sends Ctrl-C
-    try:
-        os.kill(owner["pid"], 0)
-    except ProcessLookupError:
-        return True
-    except (OSError, OverflowError):
-        return False
-    return False
-
-
-def _is_same_file(handle: IO[str], file: Path) -> bool:
-    try:
-        return os.path.samestat(os.fstat(handle.fileno()), file.stat())
-    except FileNotFoundError:
-        return False
+    return text if re.fullmatch(OWNER, text) else None if text else "another process"
