@@ -17,10 +17,8 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from sureenough.bench.experiments import Inputs, experiment
-from sureenough.bench.processes import Processes
+from sureenough.bench.pipeline import Processes, ReplaySettings, Source
 from sureenough.bench.result import ExperimentResult
-from sureenough.bench.settings import ReplaySettings
-from sureenough.bench.source import Source
 from sureenough.data import BUILTIN_POOL
 
 FLOOR: Final = 1.5

@@ -24,7 +24,7 @@ from signals import REPEATS, load
 
 from sureenough.answers import classes
 from sureenough.bench import compare
-from sureenough.bench.summaries import SummarisedQuestion, in_order
+from sureenough.bench.replay import SummarisedQuestion, in_order
 from sureenough.core.options import RunOptions
 from sureenough.core.poll import Poll
 from sureenough.core.stop_rules import ExpectedGain

@@ -29,8 +29,8 @@ import numpy as np
 import numpy.typing as npt
 from signals import REPEATS, Vote, agreement, columns, load, votes_of
 
+from sureenough.bench.replay import SummarisedQuestion, in_order
 from sureenough.bench.score import intervals
-from sureenough.bench.summaries import SummarisedQuestion, in_order
 from sureenough.core.learning import FEWEST_VOTES, PRIOR, PRIOR_QUESTIONS, SIGNALS, LearnerState, correlation
 from sureenough.core.options import RunOptions
 from sureenough.core.outcome import Outcome

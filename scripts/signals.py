@@ -28,7 +28,7 @@ import numpy.typing as npt
 from scipy.stats import rankdata
 
 from sureenough.bench.judging import judge_of, judge_question
-from sureenough.bench.summaries import Summarise, SummarisedQuestion, in_order
+from sureenough.bench.replay import Summarise, SummarisedQuestion, in_order
 from sureenough.core.learning import FEWEST_VOTES, SIGNALS, LearnerState, correlation
 from sureenough.core.options import RunOptions
 from sureenough.core.weights import Ballot, BySignals

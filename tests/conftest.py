@@ -55,7 +55,7 @@ def preloaded_workers(monkeypatch: pytest.MonkeyPatch) -> None:
     if "forkserver" in multiprocessing.get_all_start_methods():
         context = multiprocessing.get_context("forkserver")
         context.set_forkserver_preload(["sureenough.bench.experiments", "scipy.special", "scipy.stats"])
-        monkeypatch.setattr("sureenough.bench.processes.get_context", lambda _: context)
+        monkeypatch.setattr("sureenough.bench.pipeline.get_context", lambda _: context)
 
 
 @pytest.fixture(scope="session")

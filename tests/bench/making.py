@@ -9,6 +9,7 @@ import numpy as np
 
 from sureenough.bench.experiments import Inputs
 from sureenough.bench.live import LiveRun
+from sureenough.bench.pipeline import ReplaySettings, Source
 from sureenough.bench.result import (
     Axis,
     Cell,
@@ -21,8 +22,6 @@ from sureenough.bench.result import (
     Series,
     Table,
 )
-from sureenough.bench.settings import ReplaySettings
-from sureenough.bench.source import Source
 from sureenough.core.options import RunOptions
 from sureenough.pools import PoolInfo, Question, RecordedPath, write_pool
 

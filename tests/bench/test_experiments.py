@@ -16,9 +16,9 @@ from sureenough.bench.experiments.columns import changed
 from sureenough.bench.experiments.experiment import whole_numbers
 from sureenough.bench.experiments.live_tables import live_settings
 from sureenough.bench.live import LiveRun
+from sureenough.bench.pipeline import Source
 from sureenough.bench.result import Cell, ExperimentResult, Measure, Table, read
 from sureenough.bench.score import StrategyRuns
-from sureenough.bench.source import Source
 from sureenough.core.stop_rules import exceeds_share
 from sureenough.data import BUILTIN_POOL
 from sureenough.errors import UsageError

@@ -11,12 +11,8 @@ import numpy as np
 import pytest
 
 import sureenough as se
-from sureenough.bench.cells import replay_cells
-from sureenough.bench.processes import Processes
-from sureenough.bench.replay_units import ReplayCell
-from sureenough.bench.settings import ReplaySettings
-from sureenough.bench.source import Source
-from sureenough.bench.summaries import in_order
+from sureenough.bench.pipeline import Processes, ReplaySettings, Source
+from sureenough.bench.replay import ReplayCell, in_order, replay_cells
 from sureenough.core.learning import LearnerState
 from sureenough.core.options import RunOptions
 from sureenough.drivers import replay as run_recorded
@@ -94,7 +90,7 @@ def test_cells_that_learn_and_need_signals_are_the_same_with_several_processes(
     pruning = replace(resolve("sure"), name="sure with a gate", warmup=8, calibrate=resolve("ddc").calibrate)
     strategies: list[Any] = ["sc", "sure", pruning]
     cells = [ReplayCell(str(n), strategy, RunOptions(window=8)) for n, strategy in enumerate(strategies)]
-    monkeypatch.setattr("sureenough.bench.cells.Processes", InTurn)
+    monkeypatch.setattr("sureenough.bench.replay.Processes", InTurn)
     one, two = (replay_cells([source], lambda pool: cells, ReplaySettings(repeats=3, jobs=jobs))[0] for jobs in (1, 2))
     assert [line.row for line in one.results] == [line.row for line in two.results]
     assert [line.runs.answers for line in one.results] == [line.runs.answers for line in two.results]

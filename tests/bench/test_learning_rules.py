@@ -10,7 +10,7 @@ import pytest
 
 import sureenough as se
 from sureenough.bench.judging import judge_question
-from sureenough.bench.summaries import Summarise
+from sureenough.bench.replay import Summarise
 from sureenough.core.learning import LearnerState
 from sureenough.core.options import RunOptions
 from sureenough.core.outcome import Outcome

@@ -11,8 +11,7 @@ from typing import Any, cast
 import pytest
 
 from sureenough.bench.live import LiveJob, read_runs, run_cell
-from sureenough.bench.progress import ProgressMeter
-from sureenough.bench.recording import Model, RecordingCell
+from sureenough.bench.recording import Model, ProgressMeter, RecordingCell
 from sureenough.core.events import Token
 from sureenough.core.options import RunOptions
 from sureenough.drivers.record import RecordQuestion

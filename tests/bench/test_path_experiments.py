@@ -15,7 +15,7 @@ from sureenough.bench.experiments.calibration import area, by_difficulty
 from sureenough.bench.experiments.failure_modes import KINDS, synthetic_paths
 from sureenough.bench.experiments.overhead import OPERATIONS
 from sureenough.bench.experiments.theorem import can_hold, condition, stopping
-from sureenough.bench.source import Source
+from sureenough.bench.pipeline import Source
 from sureenough.core.confidence import Monitor
 from sureenough.core.pruning import Gate
 from sureenough.errors import UsageError

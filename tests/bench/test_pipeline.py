@@ -11,9 +11,7 @@ import pytest
 import sureenough as se
 from sureenough.bench.experiments import experiment
 from sureenough.bench.judging import JudgedAnswers
-from sureenough.bench.pipeline import OpenPool, Task, map_questions
-from sureenough.bench.settings import ReplaySettings
-from sureenough.bench.source import Source
+from sureenough.bench.pipeline import OpenPool, ReplaySettings, Source, Task, map_questions
 from sureenough.errors import TraceError, UsageError
 from sureenough.pools import Pool, Question
 from tests.bench.making import inputs, make_pool

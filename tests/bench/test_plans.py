@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from sureenough.bench.execute import prepare
+from sureenough.bench.pipeline import ReplaySettings
 from sureenough.bench.plan import BenchPlan, DatasetChoice, EngineChoice, read_plan
-from sureenough.bench.settings import ReplaySettings
 from sureenough.core.options import RunOptions
 from sureenough.errors import UsageError
 

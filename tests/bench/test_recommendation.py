@@ -11,8 +11,8 @@ import pytest
 import sureenough as se
 from sureenough.bench.experiments import EXPERIMENTS
 from sureenough.bench.recommendation import DETECT, IMAGINED, advice, judge, paired, sentences, to_json
+from sureenough.bench.replay import fitting
 from sureenough.bench.result import ComparedStrategy, Measure, Recommendation
-from sureenough.bench.strategy_lists import fitting
 from sureenough.errors import UsageError
 from sureenough.pools import Pool, write_pool
 from tests.bench.making import inputs, make_pool

@@ -17,9 +17,16 @@ import pytest
 from sureenough.bench.experiments import EXPERIMENTS
 from sureenough.bench.recommendation import sentences
 from sureenough.bench.report import build, saved
-from sureenough.bench.report.cells import heading, printed, slug, without_constants
 from sureenough.bench.report.figures import draw, embedded
-from sureenough.bench.report.text_tables import comma_separated, latex, markdown
+from sureenough.bench.report.text_tables import (
+    comma_separated,
+    heading,
+    latex,
+    markdown,
+    printed,
+    slug,
+    without_constants,
+)
 from sureenough.bench.result import Axis, Cell, Figure, Measure, ResultColumn, Series, Table
 from sureenough.errors import UsageError
 from tests.bench.making import FORMULA, HOSTILE, hostile_result, inputs, make_pool, provenance

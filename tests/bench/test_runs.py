@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from sureenough.bench.folder import RunFolder
+from sureenough.bench.execute import RunFolder
 from sureenough.errors import UsageError
 from sureenough.pools import Pool
 from tests.bench.test_datasets import gpqa

@@ -11,7 +11,7 @@ import pytest
 
 from sureenough.bench.experiments import EXPERIMENTS
 from sureenough.bench.report import build, saved
-from sureenough.bench.report.cells import printed, slug, value_of, without_constants
+from sureenough.bench.report.text_tables import printed, slug, value_of, without_constants
 from sureenough.bench.result import ExperimentResult
 from tests.bench.making import HOSTILE, hostile_result, inputs, make_pool
 

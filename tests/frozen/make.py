@@ -18,8 +18,8 @@ import httpx
 
 import sureenough as se
 from sureenough.bench.experiments import EXPERIMENTS, failure_modes, theorem
+from sureenough.bench.pipeline import Source
 from sureenough.bench.result import Measure
-from sureenough.bench.source import Source
 from sureenough.data import BUILTIN_POOL, PROBLEMS_POOL
 from sureenough.pools import Pool, write_pool
 from sureenough.server import ServerSettings

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 import sureenough as se
 from sureenough.bench import cells
-from sureenough.bench.source import Source
+from sureenough.bench.pipeline import Source
 from sureenough.cli import app
 from sureenough.cli.questions import find_question
 from sureenough.errors import SureEnoughError, TraceError

@@ -7,17 +7,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from sureenough.api import Kind
-from sureenough.bench.cells import Replayed, replay_cells
 from sureenough.bench.judging import Equal, Grader
-from sureenough.bench.pipeline import OpenPool, Progress
+from sureenough.bench.pipeline import DEFAULT_REPEATS, OpenPool, Progress, ReplaySettings, Source
 from sureenough.bench.recommendation import recommend
-from sureenough.bench.replay_notes import replay_notes
-from sureenough.bench.replay_units import ReplayCell
+from sureenough.bench.replay import ReplayCell, Replayed, fitting_pool, replay_cells, replay_notes
 from sureenough.bench.result import Recommendation
 from sureenough.bench.score import Row
-from sureenough.bench.settings import DEFAULT_REPEATS, ReplaySettings
-from sureenough.bench.source import Source
-from sureenough.bench.strategy_lists import fitting_pool
 from sureenough.core.options import RunOptions
 from sureenough.core.strategy import Strategy
 from sureenough.errors import UsageError

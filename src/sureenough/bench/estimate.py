@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from sureenough.bench.progress import duration
+from sureenough.bench.recording import duration
 from sureenough.drivers.record import RecordQuestion, record
 from sureenough.engines.base import Engine
 from sureenough.errors import UsageError
@@ -140,7 +140,7 @@ def plan_estimate(work: PreparedPlan, folder: Path, money: Money) -> str:
     """The cost of a plan that is to be kept in this folder."""
     if not work.cells:
         return f"{work.experiment.name} replays recorded paths: it generates no tokens and costs nothing but time."
-    from sureenough.bench.folder import pool_file
+    from sureenough.bench.execute import pool_file
 
     plan, samplings = work.plan, []
     for cell in work.cells:

@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from sureenough.api import aask
-from sureenough.bench.progress import ProgressMeter
-from sureenough.bench.recording import RecordingCell
+from sureenough.bench.recording import ProgressMeter, RecordingCell
 from sureenough.core.events import Json
 from sureenough.core.options import RunOptions
 from sureenough.core.outcome import Outcome

@@ -7,18 +7,32 @@ fresh interpreters (spawn) and read their own part of a file.
 
 from __future__ import annotations
 
+import os
+import pickle
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import Field, dataclass, field, fields
 from itertools import pairwise
+from multiprocessing import get_context
 from pathlib import Path
-from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar, runtime_checkable
+from typing import Any, Final, Generic, NamedTuple, Protocol, Self, TypeVar, runtime_checkable
 
-from sureenough.bench.judging import Equal, Grader, JudgedAnswers, PoolJudge, judge_of, judge_question, read_again
-from sureenough.bench.processes import Processes
+from sureenough.answers import resolve_kind
+from sureenough.bench.judging import (
+    Equal,
+    Grader,
+    JudgedAnswers,
+    PoolJudge,
+    check_equal,
+    check_grader,
+    judge_of,
+    judge_question,
+    read_again,
+)
 from sureenough.bench.published_grader import open_grader
-from sureenough.bench.settings import ReplaySettings
-from sureenough.bench.source import Source
-from sureenough.errors import TraceError
+from sureenough.core.options import RunOptions, check_count
+from sureenough.errors import SureEnoughError, TraceError, UsageError
 from sureenough.pools import Pool, Question
 
 T = TypeVar("T")
@@ -202,3 +216,130 @@ def run_rows(part: PoolRows[T], advance: Callable[[int], None] = lambda paths: N
             advance(len(question.paths))
     values = values if join is None else [join(values)]
     return RowsResult(values, questions, newly_judged, pool.damaged)
+
+
+MOST_REPEATS: Final = 10_000
+DEFAULT_REPEATS: Final = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplaySettings:
+    """Everything but `jobs` can change numbers."""
+
+    repeats: int = DEFAULT_REPEATS  # orders of every question's paths
+    equal: Equal = "meaning"
+    grader: Grader = "own"
+    kind: Any = None  # of answer, of questions that have none of their own; what the pool says by default
+    skip_damaged: bool = False
+    jobs: int = 1  # processes; more than one needs `if __name__ == "__main__":` in a script
+
+    def __post_init__(self) -> None:
+        check_count("repeats", self.repeats)
+        check_count("jobs", self.jobs)
+        check_equal(self.equal)
+        check_grader(self.grader)
+        if self.kind is not None:
+            resolve_kind(self.kind)
+        if self.jobs > 1 and not isinstance(self.kind, str | None):
+            _refuse_local(self.kind)
+        if self.repeats > MOST_REPEATS:
+            raise UsageError(f"repeats is {self.repeats}; at most {MOST_REPEATS:,} are allowed, and ten are plenty")
+
+    @classmethod
+    def fields(cls) -> dict[str, Field[Any]]:
+        return {setting.name: setting for setting in fields(cls)}
+
+
+def _refuse_local(judge: Any) -> None:
+    try:
+        pickle.dumps(judge)
+    except Exception:
+        raise UsageError(
+            "this judge cannot be sent to other processes: use jobs=1, or name it as kind='module:attribute'"
+        ) from None
+
+
+def changed_settings(*parts: RunOptions | ReplaySettings) -> dict[str, Any]:
+    """The values that differ from their defaults, by name; `jobs` changes no number and is left out."""
+    values = [(field, getattr(part, name)) for part in parts for name, field in part.fields().items()]
+    changed = {field.name: value for field, value in values if value != field.default and field.name != "jobs"}
+    if "kind" in changed and not isinstance(changed["kind"], str):
+        changed["kind"] = repr(changed["kind"])
+    return changed
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One dataset sampled from one model."""
+
+    dataset: str
+    model: str
+    pool: Path
+    kind: str | None = None  # of answer, if it is known from elsewhere than the file
+
+    @classmethod
+    def of(cls, pool: str | Path, *, dataset: str | None = None, model: str | None = None) -> Source:
+        """Named by the caller, else by the pool's metadata, else by its file or folder name."""
+        info = Pool(pool).info
+        file = Path(pool)
+        return cls(dataset or info.dataset or file.stem, model or _short(info.model) or "unknown model", file)
+
+    @property
+    def label(self) -> str:
+        """Both names, for a row of a table."""
+        return f"{self.dataset}, {self.model}"
+
+    def digest(self) -> str:
+        return Pool(self.pool).digest()
+
+
+def _short(model: str | None) -> str | None:
+    """A model's name without a remark in parentheses."""
+    return model.split(" (")[0].strip() or None if model is not None else None
+
+
+A = TypeVar("A")
+R = TypeVar("R")
+WORTH_PROCESSES: Final = 20_000_000
+"""Tokens times repeats: a few seconds in one process, as long as the imports of the others take."""
+
+
+def cores() -> int:
+    """Processors that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def suitable_jobs(pool: Path, repeats: int) -> int:
+    """All cores, or one process if starting others would take longer than the replay."""
+    return cores() if Pool(pool).tokens * repeats >= WORTH_PROCESSES else 1
+
+
+class Processes:
+    """Up to `jobs` processes that several passes share: they are started when there is work for more than one."""
+
+    def __init__(self, jobs: int) -> None:
+        self.jobs = jobs
+        self._workers: ProcessPoolExecutor | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._workers is not None:
+            self._workers.shutdown(wait=True, cancel_futures=True)
+
+    def run(self, function: Callable[[A], R], arguments: Sequence[A]) -> Iterator[tuple[int, R]]:
+        """Call a function with each argument; (position, result) as they finish."""
+        if self.jobs == 1 or len(arguments) <= 1:
+            yield from ((number, function(argument)) for number, argument in enumerate(arguments))
+            return
+        self._workers = self._workers or ProcessPoolExecutor(self.jobs, mp_context=get_context("spawn"))
+        futures = {self._workers.submit(function, argument): number for number, argument in enumerate(arguments)}
+        try:
+            for future in as_completed(futures):
+                yield futures[future], future.result()
+        except BrokenProcessPool:
+            raise SureEnoughError(
+                "a worker process died, most likely because memory ran out; try one job. In a script of your own, "
+                "call this under `if __name__ == '__main__':`"
+            ) from None

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import msgspec
 
-from sureenough.bench.settings import ReplaySettings
+from sureenough.bench.pipeline import ReplaySettings
 from sureenough.core.options import LIVE_DEFAULTS, RunOptions, check_count
 from sureenough.errors import UsageError
 from sureenough.spec import options, parse, render

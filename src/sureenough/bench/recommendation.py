@@ -13,7 +13,7 @@ from typing import Final, Literal, NamedTuple
 import msgspec
 import numpy as np
 
-from sureenough.bench.cells import CellResult, reference_cell
+from sureenough.bench.replay import CellResult, reference_cell
 from sureenough.bench.result import ComparedStrategy, ExperimentResult, Measure, Recommendation
 from sureenough.bench.score import agreement
 from sureenough.core.confidence import Floats

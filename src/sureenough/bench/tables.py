@@ -13,11 +13,11 @@ from rich.table import Table
 from rich.text import Text
 
 from sureenough.bench.comparison import Comparison
+from sureenough.bench.pipeline import ReplaySettings
 from sureenough.bench.recommendation import sentences, to_json
 from sureenough.bench.report.text_tables import aligned
 from sureenough.bench.result import ALL_ALIKE, NOTHING_CHANGED
 from sureenough.bench.score import Interval, Row
-from sureenough.bench.settings import ReplaySettings
 from sureenough.core.events import Json
 from sureenough.core.options import RunOptions
 from sureenough.data import BUILTIN_POOL

@@ -12,11 +12,10 @@ from typing import Annotated, Any, Final
 import typer
 
 from sureenough.bench.estimate import plan_estimate
-from sureenough.bench.execute import execute, prepare
+from sureenough.bench.execute import RunFolder, execute, prepare
 from sureenough.bench.experiments import EXPERIMENTS
-from sureenough.bench.folder import RunFolder
+from sureenough.bench.pipeline import cores
 from sureenough.bench.plan import BenchPlan, EngineChoice, read_plan
-from sureenough.bench.processes import cores
 from sureenough.bench.recommendation import advice
 from sureenough.bench.recording import Model
 from sureenough.bench.report import build, saved

@@ -12,10 +12,9 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
-from sureenough.bench.progress import ProgressMeter
 from sureenough.bench.recommendation import advice
-from sureenough.bench.report.cells import heading, printed, without_constants
-from sureenough.bench.report.text_tables import aligned
+from sureenough.bench.recording import ProgressMeter
+from sureenough.bench.report.text_tables import aligned, heading, printed, without_constants
 from sureenough.bench.result import ExperimentResult
 
 INTERVAL: Final = 10.0

@@ -15,9 +15,8 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from sureenough.bench import Comparison, compare
+from sureenough.bench.pipeline import DEFAULT_REPEATS, suitable_jobs
 from sureenough.bench.pipeline import Progress as ProgressCallback
-from sureenough.bench.processes import suitable_jobs
-from sureenough.bench.settings import DEFAULT_REPEATS
 from sureenough.bench.tables import csv_table, json_table, plain_table, rich_table
 from sureenough.cli.config import is_typed
 from sureenough.cli.option_groups import (

@@ -13,9 +13,9 @@ from sureenough.bench.experiments.columns import measure, pool_windows, settings
 from sureenough.bench.experiments.experiment import Experiment, Findings, Inputs, over_pools
 from sureenough.bench.experiments.figures import CATEGORIES
 from sureenough.bench.judging import JudgedAnswers
+from sureenough.bench.pipeline import Source
 from sureenough.bench.result import Axis, Cell, Figure, ResultColumn, Series, Table, number
 from sureenough.bench.score import intervals
-from sureenough.bench.source import Source
 from sureenough.core.confidence import Bools, Floats
 from sureenough.pools import Question, scan_together
 

@@ -9,10 +9,10 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from sureenough.bench import paper
-from sureenough.bench.cells import CellResult
 from sureenough.bench.experiments.experiment import Results, TableOf
 from sureenough.bench.pipeline import OpenPool
 from sureenough.bench.recommendation import DETECT, IMAGINED, paired
+from sureenough.bench.replay import CellResult
 from sureenough.bench.result import Cell, Kind, Measure, ResultColumn, Table, grouped, number
 from sureenough.bench.score import Interval, StrategyRuns, intervals
 from sureenough.core.confidence import Floats

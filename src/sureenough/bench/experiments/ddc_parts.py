@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from sureenough.bench.cells import CellResult
 from sureenough.bench.experiments import columns as c
 from sureenough.bench.experiments.columns import compared_table
 from sureenough.bench.experiments.experiment import (
@@ -17,7 +16,7 @@ from sureenough.bench.experiments.experiment import (
 )
 from sureenough.bench.experiments.figures import ACCURACY, TOKENS, Measured, bars, sweep
 from sureenough.bench.pipeline import OpenPool
-from sureenough.bench.replay_units import ReplayCell
+from sureenough.bench.replay import CellResult, ReplayCell
 from sureenough.bench.result import Axis, ResultColumn
 
 ABLATION: Final = Experiment(

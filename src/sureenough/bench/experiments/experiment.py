@@ -18,11 +18,26 @@ import numpy as np
 import scipy
 
 from sureenough import __version__
-from sureenough.bench.cells import CellResult, Replayed, reference_cell, replay_cells
 from sureenough.bench.live import LiveRun
-from sureenough.bench.pipeline import OpenPool, PoolResults, Progress, Task, map_questions
-from sureenough.bench.replay_notes import replay_notes
-from sureenough.bench.replay_units import ReplayCell
+from sureenough.bench.pipeline import (
+    OpenPool,
+    PoolResults,
+    Progress,
+    ReplaySettings,
+    Source,
+    Task,
+    changed_settings,
+    map_questions,
+)
+from sureenough.bench.replay import (
+    CellResult,
+    ReplayCell,
+    Replayed,
+    fitting_pool,
+    reference_cell,
+    replay_cells,
+    replay_notes,
+)
 from sureenough.bench.result import (
     ExperimentResult,
     Figure,
@@ -35,9 +50,6 @@ from sureenough.bench.result import (
     number,
 )
 from sureenough.bench.score import agreement
-from sureenough.bench.settings import ReplaySettings, changed_settings
-from sureenough.bench.source import Source
-from sureenough.bench.strategy_lists import fitting_pool
 from sureenough.core.options import RunOptions
 from sureenough.errors import UsageError
 from sureenough.spec import resolve

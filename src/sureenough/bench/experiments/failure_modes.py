@@ -17,9 +17,9 @@ from sureenough.bench.experiments.experiment import Experiment, Findings, Inputs
 from sureenough.bench.experiments.figures import CATEGORIES
 from sureenough.bench.judging import JudgedAnswers
 from sureenough.bench.pipeline import PoolResults
+from sureenough.bench.replay import in_order
 from sureenough.bench.result import Axis, Cell, Figure, Measure, ResultColumn, Series, Table
 from sureenough.bench.score import intervals
-from sureenough.bench.summaries import in_order
 from sureenough.core.confidence import Floats
 from sureenough.core.events import Tier
 from sureenough.core.options import RunOptions

@@ -7,7 +7,6 @@ from statistics import fmean
 from typing import Final
 
 from sureenough.bench import paper
-from sureenough.bench.cells import CellResult
 from sureenough.bench.experiments import columns as c
 from sureenough.bench.experiments.columns import settings_of
 from sureenough.bench.experiments.experiment import (
@@ -21,7 +20,7 @@ from sureenough.bench.experiments.experiment import (
 from sureenough.bench.experiments.figures import CATEGORIES, STEPS, bars
 from sureenough.bench.experiments.live_tables import comparable_runs, live_tables
 from sureenough.bench.pipeline import OpenPool
-from sureenough.bench.replay_units import ReplayCell
+from sureenough.bench.replay import CellResult, ReplayCell
 from sureenough.bench.result import NAMES, Axis, Cell, Figure, ResultColumn, Series, Table
 from sureenough.errors import UsageError
 from sureenough.spec import resolve

@@ -7,7 +7,6 @@ from dataclasses import replace
 from math import isnan
 from typing import Final
 
-from sureenough.bench.cells import CellResult
 from sureenough.bench.experiments import columns as c
 from sureenough.bench.experiments.columns import Column, by_model, compared_table, settings_of
 from sureenough.bench.experiments.experiment import (
@@ -25,6 +24,7 @@ from sureenough.bench.experiments.figures import ACCURACY, Measured, bars, diffe
 from sureenough.bench.experiments.live_tables import live_tables
 from sureenough.bench.paper import AVERAGE
 from sureenough.bench.recommendation import recommend
+from sureenough.bench.replay import CellResult
 from sureenough.bench.result import Axis, Cell, Figure, ResultColumn, Table, number
 from sureenough.bench.score import CONFIDENT
 from sureenough.strategies import COMPARED

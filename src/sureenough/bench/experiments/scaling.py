@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from statistics import fmean
 from typing import Final, NamedTuple
 
-from sureenough.bench.cells import CellResult
 from sureenough.bench.experiments import columns as c
 from sureenough.bench.experiments.experiment import (
     PAPER_BUDGET,
@@ -20,11 +19,9 @@ from sureenough.bench.experiments.experiment import (
     whole_numbers,
 )
 from sureenough.bench.experiments.figures import ACCURACY, Measured, series
-from sureenough.bench.pipeline import OpenPool
-from sureenough.bench.replay_units import ReplayCell
+from sureenough.bench.pipeline import OpenPool, Source
+from sureenough.bench.replay import CellResult, ReplayCell, recorded_paths
 from sureenough.bench.result import Axis, Figure, ResultColumn, Series, grouped, number
-from sureenough.bench.source import Source
-from sureenough.bench.strategy_lists import recorded_paths
 from sureenough.errors import UsageError
 from sureenough.pools import Pool
 from sureenough.spec import resolve

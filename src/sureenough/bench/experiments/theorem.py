@@ -20,10 +20,9 @@ from sureenough.bench.experiments.columns import VARIED, measure, pool_windows, 
 from sureenough.bench.experiments.experiment import BetaCase, Experiment, Findings, Inputs, over_pools
 from sureenough.bench.experiments.figures import CATEGORIES
 from sureenough.bench.judging import JudgedAnswers
-from sureenough.bench.pipeline import PoolResults
+from sureenough.bench.pipeline import PoolResults, Source
 from sureenough.bench.result import Axis, Cell, Figure, Measure, ResultColumn, Series, Table
 from sureenough.bench.score import intervals
-from sureenough.bench.source import Source
 from sureenough.core.confidence import Bools, Floats
 from sureenough.core.stop_rules import betainc
 from sureenough.errors import UsageError

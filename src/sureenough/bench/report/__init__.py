@@ -6,10 +6,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from sureenough.bench.report.cells import slug
 from sureenough.bench.report.figures import MISSING, can_draw, draw
 from sureenough.bench.report.page import page
-from sureenough.bench.report.text_tables import comma_separated, latex, markdown
+from sureenough.bench.report.text_tables import comma_separated, latex, markdown, slug
 from sureenough.bench.result import ExperimentResult, Provenance, Table, read
 from sureenough.errors import UsageError
 

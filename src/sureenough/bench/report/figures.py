@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from math import log2
 from typing import Any, Final
 
-from sureenough.bench.report.cells import one_line, origin
+from sureenough.bench.report.text_tables import one_line, origin
 from sureenough.bench.result import Axis, Figure, Provenance, Series
 
 COLOURS: Final = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#808080", "#8c510a")

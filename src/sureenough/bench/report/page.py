@@ -15,8 +15,8 @@ from importlib.resources import files
 from typing import Final
 
 from sureenough.bench.recommendation import sentences
-from sureenough.bench.report.cells import interval, slug, value_of, value_text, without_constants
 from sureenough.bench.report.figures import embedded
+from sureenough.bench.report.text_tables import interval, slug, value_of, value_text, without_constants
 from sureenough.bench.result import (
     AnswerGroup,
     Cell,
