@@ -68,14 +68,13 @@ def inputs(
     live: bool = False,
     strategies: Any = None,
     sweep: Any = None,
-    betas: Any = None,
     **values: Any,
 ) -> Inputs:
     """An experiment's inputs from flat keywords: those of RunOptions and of ReplaySettings."""
     options = {name: value for name, value in values.items() if name in RunOptions.fields()}
     settings = {name: value for name, value in values.items() if name not in options}
     runs = live_rows() if live else []
-    chosen = RunOptions(**options), ReplaySettings(**settings), strategies, sweep, betas, runs
+    chosen = RunOptions(**options), ReplaySettings(**settings), strategies, sweep, runs
     return Inputs(sources, *chosen)
 
 

@@ -374,6 +374,3 @@ def test_14_22_inputs_without_effect_are_refused(name: str, source: Source) -> N
     if "strategies" not in reads:
         with pytest.raises(UsageError, match=f"{name} has strategies of its own; leave -s out"):
             run(name, source, strategies=("sc",))
-    if "betas" not in reads:
-        with pytest.raises(UsageError, match=f"{name} does not read betas"):
-            run(name, source, betas=((0.9, 8.0, 2.0, 5.0, 5.0),))

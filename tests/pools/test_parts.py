@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 import sureenough as se
-from sureenough.bench import cells
+from sureenough.bench import replay
 from sureenough.bench.pipeline import Source
 from sureenough.cli import app
 from sureenough.cli.questions import find_question
@@ -83,7 +83,7 @@ def test_strategies_that_learn_read_a_large_pool_again(
 ) -> None:
     """Summaries of all paths would not fit in memory; the numbers must not depend on where they are read from."""
     kept = se.compare(split[1], ["sc", "sure"], repeats=2, jobs=2)
-    monkeypatch.setattr(cells, "KEPT_ROWS", 1)
+    monkeypatch.setattr(replay, "KEPT_ROWS", 1)
     assert se.compare(split[1], ["sc", "sure"], repeats=2, jobs=2).rows == kept.rows
 
 

@@ -67,7 +67,7 @@ class PreparedPlan:
         plan = self.plan
         options = replace(plan.options, parallel=plan.replay_parallel, hurry=plan.replay_hurry, deadline=None)
         settings, specs = plan.settings, plan.specs()
-        return Inputs(sources, options, settings, specs, plan.sweep, None, runs, progress, command)
+        return Inputs(sources, options, settings, specs, plan.sweep, runs, progress, command)
 
     def cell_terms(self) -> dict[str, dict[str, Any]]:
         """What decides each pool."""

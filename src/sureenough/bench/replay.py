@@ -30,6 +30,7 @@ from sureenough.bench.published_grader import math_verify_version
 from sureenough.bench.result import AnswerGroup, QuestionAnswers
 from sureenough.bench.score import Row, ScoredRun, StrategyRuns, join_repeats, mean_state, rows
 from sureenough.core.confidence import Windows
+from sureenough.core.events import Json
 from sureenough.core.learning import LearnerState
 from sureenough.core.options import RunOptions, fitting_warmup
 from sureenough.core.outcome import Outcome
@@ -99,15 +100,13 @@ class UnitRuns(NamedTuple):
     """All units of a task on some questions."""
 
     runs: list[StrategyRuns]  # by unit
-    states: list[list[LearnerState | None]]  # after each question, by unit
+    states: list[LearnerState | None]  # after the last question, by unit
 
-    def add(self, more: UnitRuns, every_state: bool) -> None:
-        """Add further questions; without `every_state`, the last states alone are kept."""
+    def add(self, more: UnitRuns) -> None:
+        """Add further questions."""
         for total, runs in zip(self.runs, more.runs, strict=True):
             total.join(runs)
-        self.states.extend(more.states)
-        if not every_state:
-            del self.states[:-1]
+        self.states[:] = more.states
 
 
 class QuestionRuns(NamedTuple):
@@ -171,7 +170,7 @@ class ReplayCells:
         """What several questions gave, added to the first value: memory holds a few numbers per question."""
         first = values[0]
         for more in values[1:]:
-            first.units.add(more.units, every_state=not self.totals_only)
+            first.units.add(more.units)
             first.paths.extend(more.paths)
             first.recorded.extend(more.recorded)
             first.summaries.extend(more.summaries)
@@ -200,7 +199,7 @@ class ReplayCells:
         runs = [StrategyRuns(render(strategy)) for strategy in strategies]
         for total, scored_runs in zip(runs, by_unit, strict=True):
             total.add(scored_runs)
-        return UnitRuns(runs, [[*self._states]])
+        return UnitRuns(runs, [*self._states])
 
 
 class LearningPass(NamedTuple):
@@ -211,15 +210,10 @@ class LearningPass(NamedTuple):
 
     def run(self) -> UnitRuns:
         """The units on one question after the other."""
-        total: UnitRuns | None = None
-        for question in self.questions:
-            runs = self.task.run(partial(_of_window, question), next(iter(question.values())).judged)
-            if total is None:
-                total = runs
-            else:
-                total.add(runs, every_state=not self.task.totals_only)
-        assert total is not None
-        return total
+        runs = [self.task.run(partial(_of_window, one), next(iter(one.values())).judged) for one in self.questions]
+        for more in runs[1:]:
+            runs[0].add(more)
+        return runs[0]
 
 
 def _of_window(question: Mapping[int, SummarisedQuestion], options: RunOptions) -> SummarisedQuestion:
@@ -264,7 +258,6 @@ class CellResult(NamedTuple):
     row: Row
     runs: StrategyRuns
     first: StrategyRuns  # of the source's first cell, to which differences are taken
-    states: list[list[LearnerState]]  # after each question, in every repeat, if the cell learns
     paths: list[int]  # recorded, per question
     questions: list[QuestionAnswers]  # of the source; empty if only totals were needed
 
@@ -389,23 +382,23 @@ def _replayed(
     repeats: int,
 ) -> Replayed:
     totals: list[StrategyRuns] = []
-    states: list[list[list[LearnerState]]] = []
-    for cell in range(len(cells)):
+    learned: list[Json | None] = []
+    for number, cell in enumerate(cells):
         units = sorted(
-            (unit.repeats, number, place)
-            for place, (task, _) in enumerate(parts)
-            for number, unit in enumerate(task.units)
-            if unit.cell == cell
+            (unit.repeats, place, part)
+            for part, (task, _) in enumerate(parts)
+            for place, unit in enumerate(task.units)
+            if unit.cell == number
         )
-        totals.append(join_repeats([parts[place][1].runs[number] for _, number, place in units]))
-        by_unit = [[state[number] for state in parts[place][1].states] for _, number, place in units]
-        states.append([[one for one in of_question if one is not None] for of_question in zip(*by_unit, strict=True)])
-    table = rows(totals, repeats, cells[0].options.seed)
+        totals.append(join_repeats([parts[part][1].runs[place] for _, place, part in units]))
+        states = [parts[part][1].states[place] for _, place, part in units]
+        learned.append(mean_state(resolve(cell.strategy), [state for state in states if state is not None]))
     results = [
-        CellResult(opened.source, cell, replace(row, learned=mean_state(resolve(cell.strategy), learned[-1])), total,
-                   totals[0], learned, read.paths, read.recorded)
-        for cell, row, total, learned in zip(cells, table, totals, states, strict=True)
-    ]  # fmt: skip
+        CellResult(opened.source, cell, replace(row, learned=of_cell), total, totals[0], read.paths, read.recorded)
+        for cell, row, total, of_cell in zip(
+            cells, rows(totals, repeats, cells[0].options.seed), totals, learned, strict=True
+        )
+    ]
     return Replayed(results, opened, read.paths, read.recorded)
 
 

@@ -57,8 +57,6 @@ from sureenough.strategies import COMPARED
 
 T = TypeVar("T")
 Live = Literal["no", "optional", "needed"]
-BetaCase = tuple[float, float, float, float, float]
-"""p, then the Beta parameters of the weights of right and of wrong paths: a, b, a, b."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +68,6 @@ class Inputs:
     settings: ReplaySettings = field(default_factory=ReplaySettings)
     strategies: tuple[str, ...] | None = None
     sweep: tuple[float, ...] | None = None
-    betas: tuple[BetaCase, ...] | None = None
     live_runs: Sequence[LiveRun] = ()
     progress: Progress = lambda done, total: None
     command: str = ""  # as typed, without secrets, for the provenance
@@ -98,7 +95,6 @@ class Findings:
 READS: Final = {
     "strategies": "has strategies of its own; leave -s out",
     "sweep": "has no sweep of its own; to sweep an option of the strategies, give its name: --sweep warmup=8,16",
-    "betas": "does not read betas",
 }
 """Inputs that only some experiments read, and how the others refuse them."""
 
@@ -124,7 +120,7 @@ class Experiment:
     def run(self, inputs: Inputs) -> ExperimentResult:
         """Measure, and say how it was done."""
         started = time.monotonic()
-        self.check(strategies=inputs.strategies, sweep=inputs.sweep, betas=inputs.betas)
+        self.check(strategies=inputs.strategies, sweep=inputs.sweep)
         for name in inputs.strategies or ():
             resolve(name)
         findings = self.measure(inputs)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from sureenough.bench.experiments.calibration import ReadSignals, by_difficulty
 from sureenough.bench.experiments.columns import VARIED, measure, pool_windows, settings_note
-from sureenough.bench.experiments.experiment import BetaCase, Experiment, Findings, Inputs, over_pools
+from sureenough.bench.experiments.experiment import Experiment, Findings, Inputs, over_pools
 from sureenough.bench.experiments.figures import CATEGORIES
 from sureenough.bench.judging import JudgedAnswers
 from sureenough.bench.pipeline import PoolResults, Source
@@ -28,6 +28,8 @@ from sureenough.core.stop_rules import betainc
 from sureenough.errors import UsageError
 from sureenough.pools import Question
 
+BetaCase = tuple[float, float, float, float, float]
+"""p, then the Beta parameters of the weights of right and of wrong paths: a, b, a, b."""
 RUNS: Final = 64
 MOST: Final = 512
 BETAS: Final = ((0.9, 8.0, 2.0, 5.0, 5.0), (0.75, 6.0, 3.0, 5.0, 5.0), (0.6, 5.0, 4.0, 5.0, 5.0))
@@ -52,7 +54,7 @@ def _measure(inputs: Inputs) -> Findings:
         pools = over_pools(inputs, lambda pool: Simulate(pool.window, RUNS, MOST, seed))
         tables.append(_measured(pools, seed))
         figures += [_bars(i, one) for i, one in enumerate(pools, 1)]
-    cases = inputs.betas or _cases(inputs.sweep)
+    cases = _cases(inputs.sweep)
     if cases or not inputs.sources:
         tables.append(_betas(cases or BETAS, seed))
     brake, brake_figure = _brake(seed)
@@ -250,7 +252,7 @@ EXPERIMENT: Final = Experiment(
     "Monte Carlo of the appendix: weighted against counted stopping (figure 7)",
     "Stopping times with confidence weights and with counts",
     _measure,
-    reads=("sweep", "betas"),
+    reads=("sweep",),
 )
 
 
