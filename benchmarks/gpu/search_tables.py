@@ -21,7 +21,7 @@ from sureenough.cli.bench_view import tables as printed
 from sureenough.datasets.load import load
 from sureenough.drivers.record import RecordQuestion
 from sureenough.errors import SureEnoughError, UsageError
-from sureenough.pools.json_lines import changed_terms, holds_lines
+from sureenough.pools.journal import changed_terms, holds_lines
 
 Questions = dict[str, RecordQuestion]
 OTHER_TABLE = "these runs do not belong in one table; name their folders in commands of their own"

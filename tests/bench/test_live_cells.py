@@ -17,7 +17,7 @@ from sureenough.core.options import RunOptions
 from sureenough.drivers.record import RecordQuestion
 from sureenough.engines import Engine, Prompt
 from sureenough.errors import EngineError, EngineUnavailable
-from sureenough.pools.json_lines import JsonLinesFile
+from sureenough.pools.journal import JsonLinesFile
 
 STRATEGIES = ("sc", "ac", "esc")
 

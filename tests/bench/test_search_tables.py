@@ -16,7 +16,7 @@ import pytest
 
 from sureenough.bench.live import live_terms
 from sureenough.core.options import RunOptions
-from sureenough.pools.json_lines import write_lines
+from sureenough.pools.journal import write_lines
 from tests.bench.making import live_rows
 
 SCRIPT = Path(__file__).parents[2] / "benchmarks" / "gpu" / "search_vllm.py"

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from sureenough.pools import Pool
-from sureenough.pools.json_lines import encode
+from sureenough.pools.journal import encode
 from tests.cli.recording import lines, record, rows, start_record
 from tests.in_thread import until
 from tests.processes import configured

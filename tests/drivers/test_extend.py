@@ -7,12 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from sureenough.drivers.extend import PoolExtension, recorded_with, write_recorded_pool
-from sureenough.drivers.record import RecordQuestion
+from sureenough.drivers.record import PoolExtension, RecordQuestion, recorded_with, write_recorded_pool
 from sureenough.engines import Prompt
 from sureenough.pools import Journal, Pool, PoolInfo, RecordedPath, write_pool
 from sureenough.pools.journal import JournalPaths, Key
-from sureenough.pools.rows import Question
+from sureenough.pools.path import Question
 
 QUESTIONS = [RecordQuestion(f"q{n}", Prompt.user(f"{n}?")) for n in range(20)]
 

@@ -32,10 +32,8 @@ import sureenough as se
 from sureenough import reasoner
 from sureenough.cli.doctor import examine
 from sureenough.engines.local import llama_server as llama
-from sureenough.engines.local import memory
 from sureenough.engines.local.engine import LocalConnection
-from sureenough.engines.local.gguf import header, parts
-from sureenough.engines.local.hub import HubFile, choose_file, parse_hub_name
+from sureenough.engines.local.models import HubFile, choose_file, header, parse_hub_name, parts
 from sureenough.engines.openai.client import read_counters, settled_counters
 from sureenough.errors import UsageError
 
@@ -152,11 +150,11 @@ def test_too_little_memory(tmp_path: Path) -> None:
 def test_memory_is_read_from_what_the_machine_says(tmp_path: Path) -> None:
     info = tmp_path / "meminfo"
     info.write_text("MemTotal: 9000 kB\nMemAvailable:    2000 kB\n")
-    assert memory.available(info, tmp_path) == 2_048_000
+    assert llama.available(info, tmp_path) == 2_048_000
     for name, text in {"memory.max": "1000000", "memory.current": "900000", "memory.stat": "inactive_file 5"}.items():
         (tmp_path / name).write_text(text)
-    assert memory.available(info, tmp_path) == 100_005, "a container's limit counts"
-    assert (memory.shown(2.5e9), memory.shown(12e6)) == ("2.5 GB", "12 MB")
+    assert llama.available(info, tmp_path) == 100_005, "a container's limit counts"
+    assert (llama.shown(2.5e9), llama.shown(12e6)) == ("2.5 GB", "12 MB")
 
 
 def test_a_model_that_llama_cpp_cannot_load(tmp_path: Path) -> None:
@@ -487,7 +485,7 @@ def hub() -> Iterator[str]:
 
 def fetched(text: str, endpoint: str, home: Path) -> subprocess.CompletedProcess[str]:
     """In a process of its own: the hub's client reads its settings once."""
-    code = f"from sureenough.engines.local.hub import fetch\nprint(fetch({text!r}))"
+    code = f"from sureenough.engines.local.models import fetch\nprint(fetch({text!r}))"
     env = {name: value for name, value in os.environ.items() if not name.lower().endswith("proxy")}
     env |= {"HF_ENDPOINT": endpoint, "HF_HOME": str(home), "HF_HUB_DISABLE_XET": "1", "HF_HUB_DISABLE_TELEMETRY": "1"}
     return subprocess.run(

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from sureenough.errors import TraceError
-from sureenough.pools.folder_replacement import MARKER, FolderReplacement
+from sureenough.pools.write import MARKER, FolderReplacement
 
 
 def make(folder: Path, *names: str, text: str = "") -> Path:

@@ -14,8 +14,15 @@ import pytest
 
 from sureenough.errors import TraceError
 from sureenough.pools import Pool, PoolInfo, Question
-from sureenough.pools.journal import Journal, by_question, write_journal_pool
-from sureenough.pools.json_lines import JsonLinesFile, encode, holds_lines, read_lines
+from sureenough.pools.journal import (
+    Journal,
+    JsonLinesFile,
+    by_question,
+    encode,
+    holds_lines,
+    read_lines,
+    write_journal_pool,
+)
 from sureenough.pools.path import RecordedPath
 
 TERMS = {"seed": 0, "model": "m"}

@@ -16,8 +16,7 @@ from searcher.files import Sampled, load_paths
 
 from sureenough.answers import extract
 from sureenough.errors import SureEnoughError
-from sureenough.pools.path import RecordedPath
-from sureenough.pools.rows import Question
+from sureenough.pools.path import Question, RecordedPath
 from sureenough.pools.schema import PoolInfo
 from sureenough.pools.write import PoolWriter
 

@@ -30,7 +30,7 @@ from sureenough.datasets.load import Loaded, load
 from sureenough.errors import TraceError, UsageError
 from sureenough.pools import OutputLock
 from sureenough.pools.durable import lock_owner, resumable, write_file
-from sureenough.pools.json_lines import JsonLinesFile
+from sureenough.pools.journal import JsonLinesFile
 from sureenough.spec import parse
 
 

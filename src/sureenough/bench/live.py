@@ -22,7 +22,7 @@ from sureenough.drivers.record import OpenExecutor, RecordQuestion
 from sureenough.drivers.run_log import RunLogWriter
 from sureenough.engines.base import Engine, SharedEngine
 from sureenough.errors import EngineUnavailable, TraceError
-from sureenough.pools.json_lines import JsonLinesFile, read_lines
+from sureenough.pools.journal import JsonLinesFile, read_lines
 
 Key = tuple[str, str, str, str, int]
 

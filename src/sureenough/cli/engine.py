@@ -15,13 +15,12 @@ from sureenough import reasoner
 from sureenough.cli.config import CONFIG
 from sureenough.cli.option_groups import OptionGroup, file_option, rare_option
 from sureenough.cli.terminal import echo
-from sureenough.engines.base import Engine
+from sureenough.engines.base import Engine, named_engine
 from sureenough.engines.load_balancer import LoadBalancer
-from sureenough.engines.local import hub
 from sureenough.engines.local.engine import Local
+from sureenough.engines.local.models import HUB_PREFIX
 from sureenough.engines.openai.client import OpenAI, Timeouts
 from sureenough.engines.openai.errors import given_twice
-from sureenough.engines.plugins import named_engine
 from sureenough.errors import SureEnoughError, UsageError
 from sureenough.redact import printable_url
 from sureenough.spec import is_strategy_name
@@ -184,7 +183,7 @@ def _local(model: str | None, quiet: bool, **options: Any) -> Local:
         model = None
         if not quiet:
             typer.echo(GREETING, err=True)
-    elif not model.startswith(hub.PREFIX) and not model.endswith(".gguf") and not Path(model).exists():
+    elif not model.startswith(HUB_PREFIX) and not model.endswith(".gguf") and not Path(model).exists():
         raise UsageError(
             f"{model} is not a file: a server's model needs --url http://localhost:8000/v1 (or SUREENOUGH_URL, or url "
             f"in {CONFIG}); a model on this machine is a FILE.gguf or hf:OWNER/NAME"

@@ -26,16 +26,22 @@ from sureenough.cli.ray_option import RayAddress, join, on_cluster
 from sureenough.cli.terminal import echo, plural
 from sureenough.core.options import LIVE_DEFAULTS, RunOptions
 from sureenough.datasets.files import columns_of, load
-from sureenough.drivers.extend import PoolExtension, recorded_with, write_recorded_pool
-from sureenough.drivers.record import PathCallback, RecordQuestion, RecordResult, record
+from sureenough.drivers.record import (
+    PathCallback,
+    PoolExtension,
+    RecordQuestion,
+    RecordResult,
+    record,
+    recorded_with,
+    write_recorded_pool,
+)
 from sureenough.engines.base import Engine
 from sureenough.errors import TraceError, UsageError
 from sureenough.pools import Journal, OutputLock, PoolInfo, RecordedPath, is_address, is_pool
 from sureenough.pools.durable import is_system_file, own_file, resumable
-from sureenough.pools.folder_replacement import FolderReplacement
-from sureenough.pools.journal import journal_of, recorded_keys
-from sureenough.pools.json_lines import holds_lines
+from sureenough.pools.journal import holds_lines, journal_of, recorded_keys
 from sureenough.pools.parts import is_part
+from sureenough.pools.write import FolderReplacement
 from sureenough.redact import printable_url
 from sureenough.templates import render_prompt, template_of
 

@@ -33,7 +33,7 @@ def command() -> None:
 def _list_plugins() -> None:
     from sureenough.answers.kinds import REGISTRY as JUDGES
     from sureenough.datasets.load import REGISTRY as DATASETS
-    from sureenough.engines.plugins import REGISTRY as ENGINES
+    from sureenough.engines.base import REGISTRY as ENGINES
 
     echo("\nPlug-ins:")
     for entry in report({registry.group: registry for registry in (REGISTRY, JUDGES, ENGINES, DATASETS)}):

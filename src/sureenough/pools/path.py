@@ -1,4 +1,4 @@
-"""One recorded path: its answer and two signals per token. Signals are float64 in memory, whatever the file held."""
+"""Recorded paths in memory: an answer and two signals per token, as float64 whatever the file held."""
 
 from __future__ import annotations
 
@@ -65,6 +65,19 @@ class RecordedPath:
     def summarised(self, window: int) -> SummarisedPath:
         """What a strategy that does not prune reads of it."""
         return SummarisedPath(self.answer, self.summary(window)._replace(windows=None))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Question:
+    """All recorded paths of one question."""
+
+    id: str
+    gold: str | None
+    level: int | None
+    paths: list[RecordedPath]
+    text: str | None = None  # the question as it was written
+    kind: str | None = None  # of answer, if not the pool's
+    part: int = 0  # which file of the pool holds it
 
 
 class SummarisedPath(NamedTuple):

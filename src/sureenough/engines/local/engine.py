@@ -17,9 +17,8 @@ from typing import Any, Final
 
 from sureenough import reasoner
 from sureenough.engines.base import ClosedEngine, SharedEngine
-from sureenough.engines.local import gguf, hub
-from sureenough.engines.local.llama_server import LlamaServer, LlamaServerOptions, served
-from sureenough.engines.local.memory import available
+from sureenough.engines.local import models
+from sureenough.engines.local.llama_server import LlamaServer, LlamaServerOptions, available, served
 from sureenough.engines.openai.client import OpenAI, OpenAIConnection, Timeouts
 from sureenough.engines.openai.errors import TransportError
 from sureenough.engines.requests import Prompt, TokenStream
@@ -65,8 +64,8 @@ class Local(ClosedEngine):
             object.__setattr__(self, "template", self.template or card.template)
             if self.max_path_tokens is None:
                 object.__setattr__(self, "max_path_tokens", card.longest)
-        elif isinstance(self.model, str) and self.model.startswith(hub.PREFIX):
-            hub.parse_hub_name(self.model)
+        elif isinstance(self.model, str) and self.model.startswith(models.HUB_PREFIX):
+            models.parse_hub_name(self.model)
         self.wire()  # refuses bad sampling
 
     def __repr__(self) -> str:
@@ -94,14 +93,14 @@ class Local(ClosedEngine):
         """The model's file, downloaded first if necessary."""
         if self.model is None:
             return reasoner.file()
-        if isinstance(self.model, str) and self.model.startswith(hub.PREFIX):
-            return hub.fetch(self.model)
+        if isinstance(self.model, str) and self.model.startswith(models.HUB_PREFIX):
+            return models.fetch(self.model)
         return Path(self.model).expanduser()
 
     def plan(self, parallel: int) -> LlamaServerOptions:
         """A server's sizes for this many parallel paths; impossible ones are refused with the numbers."""
         file = self.prepare().absolute()
-        head = gguf.header(file)
+        head = models.header(file)
         slots = self.slots or parallel
         if parallel > slots:
             raise UsageError(f"{parallel} parallel paths do not fit {slots} slots; give slots={parallel}, or run fewer")
@@ -129,7 +128,7 @@ class Local(ClosedEngine):
             )
         return slot
 
-    def _default_context(self, head: gguf.Header, slots: int, fixed: int) -> int:
+    def _default_context(self, head: models.Header, slots: int, fixed: int) -> int:
         """Enough for `max_path_tokens` if that is set; else the default, or less if memory is short."""
         trained = head.context or DEFAULT_CONTEXT
         if self.max_path_tokens is not None:
@@ -225,7 +224,7 @@ def cores() -> int:
 def _more_room(plan: LlamaServerOptions, question: int, longest: int | None) -> str:
     """What to do about a question that leaves a path too little context."""
     needed = question + (longest or 1)
-    trained = gguf.header(plan.file).context or _rounded(needed)
+    trained = models.header(plan.file).context or _rounded(needed)
     if needed <= trained:
         return f"give context={plan.slots * min(_rounded(needed), trained)}, or a shorter question"
     known = f"the model was trained for {trained:,}: give a shorter question"
