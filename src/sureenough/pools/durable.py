@@ -96,7 +96,7 @@ class OutputLock(AbstractContextManager["OutputLock"]):
         self.file = file
         self._lock = FileLock(file, blocking=False, thread_local=False)
         try:
-            file.parent.stat()  # a missing folder would be made
+            os.stat(os.path.join(file.parent, ""))  # a missing folder would be made
             self._lock.acquire()
         except Timeout:
             raise UsageError(
