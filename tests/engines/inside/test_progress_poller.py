@@ -17,10 +17,10 @@ import uvicorn
 from sureenough.core.pruning import Gate
 from sureenough.engines.openai.client import OpenAI
 from sureenough.engines.requests import Chunk, Prompt, WatchOptions
-from sureenough.engines.vllm import progress_poller
+from sureenough.engines.vllm import client
 from sureenough.engines.vllm.batched import RESULT_COLUMNS, RESULT_TAIL
+from sureenough.engines.vllm.client import MAX_FAILURES, PolledReply, ProgressPoller
 from sureenough.engines.vllm.path_record import Progress
-from sureenough.engines.vllm.progress_poller import MAX_FAILURES, PolledReply, ProgressPoller
 from sureenough.engines.vllm.protocol import SOCKET_ENV
 from sureenough.engines.vllm.server import records_socket
 from sureenough.engines.vllm.server.middleware import RecordsMiddleware
@@ -47,7 +47,7 @@ class Content:
 
 @pytest.fixture(autouse=True)
 def often(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(progress_poller, "PROGRESS_SECONDS", 0.01)
+    monkeypatch.setattr(client, "PROGRESS_SECONDS", 0.01)
     monkeypatch.setattr(records_socket, "PROGRESS_SECONDS", 0.02)
 
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sureenough.engines.vllm.server import traces
-from sureenough.engines.vllm.server.traces import Traces
+from sureenough.engines.vllm.server import records
+from sureenough.engines.vllm.server.records import Traces
 
 SLOTS = 20
 Step = tuple[list[int], list[int], int]
@@ -18,7 +18,7 @@ slots = st.lists(st.integers(0, SLOTS - 1), unique=True, max_size=SLOTS)
 
 @pytest.fixture(autouse=True)
 def _small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(traces, "BLOCK", 4)
+    monkeypatch.setattr(records, "BLOCK", 4)
 
 
 @given(st.lists(st.tuples(slots, slots, st.integers(0, 7)), max_size=12))

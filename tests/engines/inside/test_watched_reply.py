@@ -18,7 +18,7 @@ from sureenough.engines.requests import Chunk
 from sureenough.engines.vllm.batched import RESULT_COLUMNS, RESULT_LOWEST, RESULT_TAIL
 from sureenough.engines.vllm.path_record import parse_summary
 from sureenough.engines.vllm.protocol import SOCKET_ENV, WATCH_HEADER, WatchRequest
-from sureenough.engines.vllm.server import records_socket, watched_reply
+from sureenough.engines.vllm.server import middleware, records_socket
 from sureenough.engines.vllm.server.middleware import RecordsMiddleware
 from sureenough.engines.vllm.server.records import PathRecords
 from sureenough.engines.vllm.server.records_socket import (
@@ -147,7 +147,7 @@ def test_a_path_that_the_monitor_lost_goes_on_if_it_is_only_counted(
         await send({"type": "http.response.body", "body": json.dumps(WHOLE).encode()})
 
     sent: list[Any] = []
-    monkeypatch.setattr(watched_reply, "KEEP_ALIVE_SECONDS", 0.01)
+    monkeypatch.setattr(middleware, "KEEP_ALIVE_SECONDS", 0.01)
     parser, chunks = read(post(lose, BODY, request_, sent)[1])
     signs_of_life = [chunk for chunk in chunks if not chunk.unread and not chunk.text]
     assert bool(signs_of_life) is (request_ is COUNTED)
@@ -183,11 +183,11 @@ def test_an_error_after_the_start_becomes_an_event(records: PathRecords, status:
 
 
 def test_plain_completions_and_tool_calls() -> None:
-    text = watched_reply.as_event({"choices": [{"text": "abc", "finish_reason": "length"}]})
+    text = middleware.as_event({"choices": [{"text": "abc", "finish_reason": "length"}]})
     assert text["choices"] == [{"index": 0, "finish_reason": "length", "text": "abc"}]
     call = {"id": "1", "function": {"name": "f", "arguments": "{}"}}
     message = {"message": {"tool_calls": [call], "content": None}, "finish_reason": "tool_calls"}
-    event = watched_reply.as_event({"choices": [message]})
+    event = middleware.as_event({"choices": [message]})
     assert event["choices"][0]["delta"] == {"tool_calls": [{"index": 0, **call}]}
 
 

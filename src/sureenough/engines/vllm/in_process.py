@@ -7,19 +7,203 @@ with the signals of its tokens. Text is decoded once, at a path's end.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import aclosing, asynccontextmanager
+import gc
+import os
+import tempfile
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, aclosing, asynccontextmanager, contextmanager
 from copy import copy, deepcopy
 from itertools import count
+from pathlib import Path
 from typing import Any, Self
 
+from sureenough.core.events import Summary, Token
+from sureenough.engines.openai.logprobs import floored, token_signals
 from sureenough.engines.openai.reply import to_end_of_token
+from sureenough.engines.openai.wire import FINISH_REASONS
 from sureenough.engines.requests import Chunk, ExtendOptions, Prompt, TokenStream
-from sureenough.engines.vllm.growing_path import GrowingPath
-from sureenough.engines.vllm.loaded_model import LoadedModel
-from sureenough.engines.vllm.protocol import GROUP_ARGUMENT, K, WatchRequest, is_countable
+from sureenough.engines.vllm.client import settled_counts
+from sureenough.engines.vllm.path_record import Progress, parse_summary
+from sureenough.engines.vllm.protocol import (
+    GROUP_ARGUMENT,
+    LOGITS_PROCESSOR,
+    SCHEDULER,
+    K,
+    WatchRequest,
+    is_countable,
+    server_environment,
+)
+from sureenough.engines.vllm.sampled_tokens import SampledTokens, TokenSequence
+from sureenough.engines.vllm.server.records_socket import ProgressReader, RecordReader, request_progress
+from sureenough.engines.vllm.token_texts import TokenTexts
 from sureenough.engines.vllm.versions import check_version, installed_version
-from sureenough.errors import EngineRejected, UsageError
+from sureenough.errors import EngineError, EngineRejected, UsageError
+
+
+class GrowingPath:
+    """What has come of one path."""
+
+    def __init__(self, sequence: TokenSequence | None = None) -> None:
+        self.ids: list[int] = []
+        self._sequence = sequence  # grows with the path and has the texts of its tokens; None: vLLM decodes the text
+        self.finish = "stop"
+        self._stop_text = ""  # at which it ended
+        self.tokens = self.length = 0  # passed on, and the characters of their text
+        self.cached_tokens: int | None = None
+
+    def add(self, output: Any, k: int | None) -> Chunk | None:
+        """An output of vLLM, with the log-probabilities of k candidates or none, or the progress of a watched path."""
+        if isinstance(output, Progress):
+            return self._count(output.tokens - 1, tail=output.tail)  # a token may be sampled after the last one
+        delta = output.outputs[0]
+        self.cached_tokens = getattr(output, "num_cached_tokens", None)
+        self.ids += delta.token_ids
+        self.finish = delta.finish_reason or self.finish
+        reason = getattr(delta, "stop_reason", None)
+        self._stop_text = reason if isinstance(reason, str) else ""  # a number is a token that ends replies
+        text = delta.text or ""  # empty unless text is decoded as it grows
+        texts = [""] * len(delta.token_ids) if self._sequence is None else self._sequence.add(delta.token_ids)
+        if self._sequence is not None:
+            text = "".join(texts)
+        self.length += len(text)
+        if k is not None and delta.token_ids:
+            logprobs = _sampled_logprobs(delta.logprobs)
+            return Chunk(_tokens(delta.logprobs, texts, k), text=text, logprobs=logprobs)
+        return self._count(len(self.ids), text)
+
+    def last(self, prompt_tokens: int) -> Chunk:
+        """Its end, with text that is still missing; an error if vLLM gave it up."""
+        if self.finish not in FINISH_REASONS:
+            raise EngineError(f"vLLM ended the path with the finish reason {str(self.finish)[:40]!r}")
+        finish = FINISH_REASONS[self.finish]
+        text = "" if self._sequence is None else self._sequence.rest()
+        end = Chunk(text=text, finish=finish, stop_text=self._stop_text, prompt_tokens=prompt_tokens)
+        end.cached_tokens = self.cached_tokens
+        return end
+
+    def _count(self, tokens: int, text: str = "", tail: float | None = None) -> Chunk | None:
+        new, self.tokens = tokens - self.tokens, max(tokens, self.tokens)
+        return Chunk(unread=new, text=text, tail=tail) if new > 0 or text else None
+
+
+def _tokens(flat: Any, texts: Sequence[str], k: int) -> list[Token]:
+    """Signals of the tokens of one output, from k candidates; with none, what the sampled token alone tells.
+
+    The sampled token's own entry comes first, apart from the candidates; but if vLLM has joined several outputs into
+    one, a token that is among its candidates comes once. The last entries are the candidates in both cases.
+    """
+    k = k or 1
+    bounds = zip(texts, flat.start_indices, flat.end_indices, strict=True)
+    return [Token(text, *token_signals(flat.logprobs[start:end][-k:], k)) for text, start, end in bounds]
+
+
+def _sampled_logprobs(flat: Any) -> list[float]:
+    """The log-probability of each sampled token, whose entry comes first."""
+    return [floored(flat.logprobs[start]) for start in flat.start_indices]
+
+
+# A model that vLLM has loaded into this process, and the records of the monitor that watches its paths.
+
+
+class LoadedModel:
+    """Loaded for its first user, shut down after its last; engines with other sampling parameters share it."""
+
+    engine: Any = None
+    tokenizer: Any = None
+    token_texts: TokenTexts
+    sampled: SampledTokens
+    _socket_path = ""
+    _progress: ProgressReader
+    _records: RecordReader
+
+    def __init__(self, model: str, longest_window: int, arguments: Mapping[str, Any]) -> None:
+        self._model, self._longest_window, self._arguments = model, longest_window, arguments
+        self._users = 0
+        self._resources = ExitStack()
+
+    def acquire(self) -> None:
+        """Load the model, unless it is."""
+        if self.engine is None:
+            self._load()
+        self._users += 1
+
+    def release(self) -> None:
+        """Shut it down if this was its last user."""
+        self._users -= 1
+        if self._users:
+            return
+        self.engine = None
+        self._resources.close()
+        gc.collect()  # vLLM's engine has a finaliser, which fails with a message if it runs when the interpreter ends
+
+    def _load(self) -> None:
+        with ExitStack() as resources:  # a failed start leaves neither its folder nor its environment behind
+            folder = resources.enter_context(tempfile.TemporaryDirectory(prefix="sureenough-"))
+            socket_path = str(Path(folder) / "records.sock")
+            resources.enter_context(_environment(server_environment(socket_path, self._longest_window)))
+            from vllm.engine.arg_utils import AsyncEngineArgs
+            from vllm.v1.engine.async_llm import AsyncLLM
+
+            watching = {"logits_processors": [LOGITS_PROCESSOR], "scheduler_cls": SCHEDULER}
+            arguments = {"max_logprobs": K, **watching, **self._arguments}
+            engine = AsyncLLM.from_engine_args(AsyncEngineArgs(model=self._model, **arguments))
+            resources.callback(engine.shutdown)
+            self.tokenizer = engine.get_tokenizer()
+            self._progress, self._records = ProgressReader(socket_path), RecordReader(socket_path)
+            self.token_texts = TokenTexts(self.tokenizer)
+            self.sampled = SampledTokens(self.token_texts)
+            self.engine, self._socket_path, self._resources = engine, socket_path, resources.pop_all()
+            del engine  # an import error that vLLM remembers keeps this frame, and what is in it
+
+    # -- the monitor's records
+
+    async def with_progress(self, outputs: AsyncIterator[Any], key: str) -> AsyncGenerator[Any, None]:
+        """The outputs, and how far the path is while there are none: a watched path has one output, at its end."""
+        with self._progress.following(key):
+            output = asyncio.ensure_future(anext(outputs, None))
+            try:
+                while not (await asyncio.wait({output}, timeout=self._progress.interval))[0]:
+                    progress = await self._progress.progress(key)
+                    if progress is not None:
+                        yield progress
+                if (last := await output) is not None:
+                    yield last
+            finally:
+                output.cancel()
+                await asyncio.wait({output})  # vLLM aborts the request before its generator is closed
+
+    async def report_cancelled(self, key: str, counted: int, report: Callable[[int], None]) -> None:
+        """Report how many more tokens than `counted` a cancelled path has, once that is known."""
+
+        async def fetch(keys: Sequence[str]) -> list[int | None]:
+            paths = await request_progress(self._socket_path, keys)
+            return [None if path is None else path.tokens for path in paths]
+
+        total = (await settled_counts(fetch, [key]))[key]
+        if total is not None:
+            report(max(0, total - counted))
+
+    async def summary(self, request: WatchRequest, tokens: int) -> Summary:
+        """What the monitor has seen of a path that ended with so many tokens."""
+        record = await self._records.read(request.key, tokens)
+        if "lost" in record:
+            raise EngineError(f"the monitor watched a path, but has no record of it: {record['lost']}")
+        return parse_summary(record, request.window)
+
+
+@contextmanager
+def _environment(variables: Mapping[str, str]) -> Iterator[None]:
+    """Set these environment variables, and restore what they were."""
+    previous = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        for name, value in previous.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
 
 
 class VLLM:

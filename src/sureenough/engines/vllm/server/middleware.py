@@ -1,6 +1,6 @@
 """A middleware of vLLM's own server: marks requests to be watched if their header says so, and serves records.
 
-    vllm serve MODEL --logits-processors sureenough.engines.vllm.server.logits_processor:WatchProcessor \\
+    vllm serve MODEL --logits-processors sureenough.engines.vllm.server.logits_processor:WatchProcessor \
         --middleware sureenough.engines.vllm.server.middleware.RecordsMiddleware
 
 Records are at GET .../sureenough/paths/KEY?tokens=N, token counts of several paths at POST .../sureenough/paths, and
@@ -9,29 +9,201 @@ GET .../sureenough says what the monitor can do.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
+from collections.abc import Awaitable, Callable, MutableMapping
+from copy import deepcopy
+from importlib import import_module
 from typing import Any, Final, NamedTuple
 from urllib.parse import parse_qs
 
 from sureenough import __version__
 from sureenough.engines.vllm.protocol import (
     MAX_KEYS,
+    POLLED_HEADER,
+    POLLED_SECONDS,
     PROTOCOL_VERSION,
     SOCKET_ENV,
     WATCH_HEADER,
+    WATCHED_HEADER,
     K,
     is_watchable,
     longest_window,
 )
-from sureenough.engines.vllm.server.records_socket import (
-    ProgressReader,
-    RecordReader,
-    request_progress,
-    request_record,
-)
-from sureenough.engines.vllm.server.watched_reply import WATCHED, Receive, Scope, Send, WatchedReply
-from sureenough.engines.vllm.server.whole_texts import decode_whole_texts
+from sureenough.engines.vllm.server.records_socket import ProgressReader, RecordReader, request_progress, request_record
+
+FEWEST: Final = 16
+"""Tokens that are worth a call of their own."""
+INCOMPLETE: Final = "\N{REPLACEMENT CHARACTER}"
+
+
+def decode_whole_texts() -> None:
+    """Make vLLM's detokenizer decode many tokens at once, if this vLLM has the one that we know."""
+    try:
+        module: Any = import_module("vllm.v1.engine.detokenizer")
+        original = module.FastIncrementalDetokenizer
+    except (ImportError, AttributeError):
+        return
+    if not issubclass(original, WholeTexts):
+        module.FastIncrementalDetokenizer = type(original.__name__, (WholeTexts, original), {})
+
+
+class WholeTexts:
+    """A mixin before vLLM's detokenizer, which calls `update` with the new tokens of a request."""
+
+    stop: Any
+    token_ids: list[int]
+    output_text: str
+    tokenizer: Any
+    stream: Any
+    spaces_between_special_tokens: bool
+
+    def update(self, new_token_ids: list[int], stop_terminated: bool) -> Any:
+        """Decode many tokens at once, except one that stops the request, which vLLM may leave out of the text."""
+        if len(new_token_ids) >= FEWEST and not self.stop and self.spaces_between_special_tokens:
+            together = len(new_token_ids) - bool(stop_terminated)
+            text = self._decode(new_token_ids[:together])
+            if text is not None:
+                self.token_ids.extend(new_token_ids[:together])
+                self.output_text += text
+                new_token_ids = new_token_ids[together:]
+        return super().update(new_token_ids, stop_terminated)  # type: ignore[misc]
+
+    def _decode(self, ids: list[int]) -> str | None:
+        """The text that these tokens add; None if vLLM must decode them one by one."""
+        try:
+            stream = deepcopy(self.stream)  # the original stays as it is if this fails, even a replacement in Python
+            text: str | None = stream.step(self.tokenizer, ids)
+        except Exception:  # tokenizers has no errors of its own types
+            return None
+        if text is None or INCOMPLETE in text:
+            return None
+        self.stream = stream
+        return text
+
+
+# A watched path's reply: vLLM makes it whole, the client gets it as a stream of very few events.
+#
+# A path that is watched here needs nothing on the wire before its end. So vLLM is asked for the whole reply, which
+# spares it an event per token; the stream that the client asked for ends with one event that holds the text and the
+# path's record. Before, it says how many tokens there are: every 15 seconds to clients that ask for the counts of all
+# their paths at once, every half second to others.
+
+Scope = MutableMapping[str, Any]
+Send = Callable[[Scope], Awaitable[None]]
+Receive = Callable[[], Awaitable[Scope]]
+WATCHED: Final = (WATCHED_HEADER.encode(), str(PROTOCOL_VERSION).encode())
+HEADERS: Final = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"cache-control", b"no-cache"), WATCHED]
+POLLED: Final = (POLLED_HEADER.encode(), b"1")
+KEEP_ALIVE_SECONDS: Final = 15.0
+"""Time after which a path whose tokens cannot be counted any more is said to go on."""
+
+
+class _WholeReply:
+    """The messages that vLLM's application sends."""
+
+    def __init__(self) -> None:
+        self.start: Scope = {"type": "http.response.start", "status": 500, "headers": []}
+        self.body = bytearray()
+
+    async def send(self, message: Scope) -> None:
+        """Keep one message."""
+        if message["type"] == "http.response.start":
+            self.start = message
+        else:
+            self.body += message.get("body", b"")
+
+
+class WatchedReply:
+    """The reply to one watched request."""
+
+    def __init__(
+        self, key: str, records: RecordReader, progress: ProgressReader, send: Send, record: bool, polled: bool
+    ) -> None:
+        self._key, self._records, self._progress, self._send = key, records, progress, send
+        self._record = record  # False: the path is worth something without its record
+        self._polled = polled  # the client asks for the progress of all its paths at once
+        self._started = False
+        self._tokens = 0
+        self._sent_at = 0.0
+
+    async def stream(self, app: Any, scope: Scope, receive: Receive) -> None:
+        """Let vLLM handle the request; it notices by itself if the client leaves."""
+        reply = _WholeReply()
+        handling = asyncio.ensure_future(app(scope, receive, reply.send))
+        try:
+            with self._progress.following(self._key):
+                while not (await asyncio.wait({handling}, timeout=self._interval))[0]:
+                    await self._send_progress()
+        finally:
+            handling.cancel()
+        await handling
+        if reply.start["status"] != 200 and not self._started:
+            await self._send(reply.start)
+            await self._send({"type": "http.response.body", "body": bytes(reply.body)})
+            return
+        await self._send_event(await self._last_event(reply))
+        await self._send({"type": "http.response.body", "body": b"data: [DONE]\n\n"})
+
+    @property
+    def _interval(self) -> float:
+        """Seconds until the next event. The first one tells the client that the path is watched."""
+        return POLLED_SECONDS if self._polled and self._started else self._progress.interval
+
+    async def _send_progress(self) -> None:
+        progress = await self._progress.progress(self._key)
+        if progress is not None and progress.tokens > self._tokens:
+            self._tokens = progress.tokens
+            await self._send_event({"sureenough": progress._asdict()})
+        elif progress is None and self._tokens and not self._record and self._is_quiet():
+            await self._send_event({"sureenough": {"alive": True}})  # the monitor lost it, which must not end it
+
+    def _is_quiet(self) -> bool:
+        return asyncio.get_running_loop().time() - self._sent_at > KEEP_ALIVE_SECONDS
+
+    async def _last_event(self, reply: _WholeReply) -> dict[str, Any]:
+        try:
+            whole = json.loads(reply.body)
+            if reply.start["status"] != 200:
+                return {"error": {"message": _message(whole), "code": reply.start["status"]}}
+            event = as_event(whole)
+        except (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError):
+            return {"error": {"message": "vLLM's reply was not a completion", "code": 500}}
+        if not self._record:
+            return event
+        tokens = event["usage"]["completion_tokens"]
+        return {**event, "sureenough": {"record": await self._records.read(self._key, tokens)}}
+
+    async def _send_event(self, event: dict[str, Any]) -> None:
+        if not self._started:
+            self._started = True
+            headers = [*HEADERS, POLLED] if self._polled else HEADERS
+            await self._send({"type": "http.response.start", "status": 200, "headers": headers})
+        self._sent_at = asyncio.get_running_loop().time()
+        body = b"data: " + json.dumps(event).encode() + b"\n\n"
+        await self._send({"type": "http.response.body", "body": body, "more_body": True})
+
+
+def as_event(reply: dict[str, Any]) -> dict[str, Any]:
+    """A whole completion in the form of a stream's event."""
+    choice = reply["choices"][0]
+    event: dict[str, Any] = {"index": 0, "finish_reason": choice["finish_reason"]}
+    if "message" in choice:
+        delta = {name: value for name, value in choice["message"].items() if value is not None}
+        calls = delta.get("tool_calls")
+        if calls:
+            delta["tool_calls"] = [{"index": index, **call} for index, call in enumerate(calls)]
+        event["delta"] = delta
+    else:
+        event["text"] = choice["text"]
+    return {**reply, "choices": [event], "usage": {"completion_tokens": None, **(reply.get("usage") or {})}}
+
+
+def _message(error: Any) -> str:
+    inner = error.get("error", error)
+    return str(inner.get("message", inner) if isinstance(inner, dict) else inner)
+
 
 LARGEST_QUERY: Final = 100 * MAX_KEYS
 """Bytes of a request for the token counts of paths."""
