@@ -15,12 +15,12 @@ from sureenough.core.options import RunOptions
 from sureenough.core.pruning import Stratified
 from sureenough.data import BUILTIN_POOL
 from sureenough.drivers import replay
-from sureenough.engines.vllm.batched import RESULT_COLUMNS
-from sureenough.engines.vllm.sampled_tokens import SampledTokens
-from sureenough.engines.vllm.server.records import PathRecords
-from sureenough.engines.vllm.token_texts import TokenTexts
 from sureenough.pools import Pool, Question
 from sureenough.spec import parse
+from sureenough.vllm.batched import RESULT_COLUMNS
+from sureenough.vllm.records import PathRecords
+from sureenough.vllm.sampled_tokens import SampledTokens
+from sureenough.vllm.token_texts import TokenTexts
 
 Benchmark = Callable[..., Any]
 

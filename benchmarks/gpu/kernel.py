@@ -26,7 +26,7 @@ import triton
 sys.path.insert(0, str(Path(__file__).parent))
 import common
 
-from sureenough.engines.vllm.kernels.top_k import GroupShape, top_k_signals
+from sureenough.vllm.kernels.top_k import GroupShape, top_k_signals
 
 K = 20
 Keep = Callable[[str, object], None]

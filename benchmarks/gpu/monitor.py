@@ -25,14 +25,14 @@ import common
 
 from sureenough.core.confidence import Monitor, scan
 from sureenough.core.pruning import Gate, Stratified
-from sureenough.engines.vllm.batched import RESULT_COLUMNS, RESULT_LOWEST, RESULT_TAIL, RESULT_TIER
-from sureenough.engines.vllm.kernels.monitor_step import launch_step
-from sureenough.engines.vllm.kernels.signals import row_signals
-from sureenough.engines.vllm.kernels.state import MonitorState
-from sureenough.engines.vllm.path_record import TIERS
-from sureenough.engines.vllm.protocol import K, WatchRequest
-from sureenough.engines.vllm.server.batch_monitor import BatchMonitor
-from sureenough.engines.vllm.server.records import PathRecords
+from sureenough.engines.watch.protocol import K, WatchRequest
+from sureenough.engines.watch.record import TIERS
+from sureenough.vllm.batch_monitor import BatchMonitor
+from sureenough.vllm.batched import RESULT_COLUMNS, RESULT_LOWEST, RESULT_TAIL, RESULT_TIER
+from sureenough.vllm.kernels.monitor_step import launch_step
+from sureenough.vllm.kernels.signals import row_signals
+from sureenough.vllm.kernels.state import MonitorState
+from sureenough.vllm.records import PathRecords
 
 CODES = {tier: code for code, tier in TIERS.items()}
 ROWS, VOCABULARY = 64, 151_936

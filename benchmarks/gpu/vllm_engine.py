@@ -13,7 +13,7 @@ import os
 from pathlib import Path
 from typing import Any, Self
 
-from sureenough.engines.vllm.in_process import VLLM
+from sureenough.vllm.engine import VLLM
 
 VARIABLE = "SUREENOUGH_VLLM_ENGINE"
 

@@ -35,7 +35,7 @@ from vllm_tables import print_tables
 
 import sureenough as se
 from sureenough.engines.openai.client import OpenAI
-from sureenough.engines.vllm.in_process import VLLM
+from sureenough.vllm.engine import VLLM
 
 QUESTION = (
     "Find the number of ordered pairs of positive integers (a, b) with a + b = 1000 such that neither a nor b has a "
@@ -77,7 +77,7 @@ def offline(options: argparse.Namespace) -> None:
     """The speed of vLLM's own `generate`, with and without a seed per path, and with or without the monitor."""
     from vllm import LLM, SamplingParams
 
-    from sureenough.engines.vllm.protocol import LOGITS_PROCESSOR, WatchRequest
+    from sureenough.engines.watch.protocol import LOGITS_PROCESSOR, WatchRequest
 
     watching = {"logits_processors": [LOGITS_PROCESSOR]} if options.watched else {}
     llm = LLM(options.model, **watching, **engine_arguments(options))

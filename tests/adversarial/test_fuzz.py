@@ -27,8 +27,8 @@ from sureenough.engines.openai.reply import ReplyParser
 from sureenough.engines.openai.sse import SSEParser
 from sureenough.engines.openai.wire import decode
 from sureenough.engines.requests import Chunk
-from sureenough.engines.vllm.path_record import parse_summary
-from sureenough.engines.vllm.protocol import ARGUMENTS, is_watchable, parse_watch_arguments
+from sureenough.engines.watch.protocol import ARGUMENTS, is_watchable, parse_watch_arguments
+from sureenough.engines.watch.record import parse_summary
 from sureenough.errors import EngineError, TraceError, UsageError
 from sureenough.json_text import encode
 from sureenough.pools.journal import Journal

@@ -46,8 +46,8 @@ def test_the_command_can_be_shown(tmp_path: Path) -> None:
         "SUREENOUGH_VLLM_SOCKET=$(mktemp -d)/records.sock",
         "SUREENOUGH_VLLM_WINDOW=64",
         "--model some/model",
-        "--logits-processors sureenough.engines.vllm.server.logits_processor:WatchProcessor",
-        "--middleware sureenough.engines.vllm.server.middleware.RecordsMiddleware",
+        "--logits-processors sureenough.vllm.processor:WatchProcessor",
+        "--middleware sureenough.vllm.middleware.RecordsMiddleware",
         "--port 9",
     ):
         assert part in done.stdout

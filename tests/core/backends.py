@@ -10,7 +10,8 @@ import numpy as np
 
 from sureenough.core.confidence import TIER_NONE, Floats, Monitor, Windows, scan
 from sureenough.core.pruning import Closed, Gate
-from sureenough.engines.vllm.batched import (
+from sureenough.engines.watch.record import TIERS
+from sureenough.vllm.batched import (
     RESULT_COLUMNS,
     RESULT_LOWEST,
     RESULT_TAIL,
@@ -22,7 +23,6 @@ from sureenough.engines.vllm.batched import (
     batch_shapes,
     push_batch,
 )
-from sureenough.engines.vllm.path_record import TIERS
 from tests.requirements import require
 
 ETA = 0.5
@@ -140,8 +140,8 @@ def by_triton(cases: Sequence[Case]) -> list[Observed]:
     os.environ.setdefault("TRITON_INTERPRET", "1")  # before Triton is imported
     torch: Any = require("torch")
     require("triton")
-    from sureenough.engines.vllm.kernels.monitor_step import launch_step
-    from sureenough.engines.vllm.kernels.state import MonitorState, step_rows
+    from sureenough.vllm.kernels.monitor_step import launch_step
+    from sureenough.vllm.kernels.state import MonitorState, step_rows
 
     longest = max(case.window for case in cases)
     states = [MonitorState.empty(len(cases) + 2, longest, torch.device("cpu")) for _ in range(2)]

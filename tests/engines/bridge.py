@@ -64,7 +64,7 @@ async def _close(chunks: AsyncGenerator[Any, None], steps: list[asyncio.Task[Any
 
 def bridged() -> Bridge:
     """The tiny model of `.ci/vllm`, loaded in this process."""
-    from sureenough.engines.vllm.in_process import VLLM
+    from sureenough.vllm.engine import VLLM
 
     loop = asyncio.new_event_loop()
     threading.Thread(target=loop.run_forever, daemon=True).start()

@@ -27,9 +27,9 @@ from sureenough.engines.openai.logprobs import FLOOR, RepeatCounter, floored, to
 from sureenough.engines.openai.reply import ReasoningFields, ReplyParser
 from sureenough.engines.openai.sse import SSEParser
 from sureenough.engines.openai.wire import FINISH_REASONS, InvalidReply, decode
-from sureenough.engines.vllm.sampled_tokens import MOST_PROMPTS, SampledTokens
-from sureenough.engines.vllm.token_texts import MOST_HELD, TRIED, GrowingTexts, TokenTexts
 from sureenough.errors import EngineError, MissingLogprobs
+from sureenough.vllm.sampled_tokens import MOST_PROMPTS, SampledTokens
+from sureenough.vllm.token_texts import MOST_HELD, TRIED, GrowingTexts, TokenTexts
 from tests.engines.misbehaving import Manner, serving
 from tests.engines.raw_server import stream_body, text_event, token_event
 

@@ -27,8 +27,8 @@ from sureenough.engines.openai.client import OpenAI, settled_counters
 from sureenough.engines.openai.errors import parse_url
 from sureenough.engines.openai.logprobs import token_signals
 from sureenough.engines.requests import Chunk, WatchOptions
-from sureenough.engines.vllm.client import fetch_monitor_info
-from sureenough.engines.vllm.path_record import parse_summary
+from sureenough.engines.watch.client import fetch_monitor_info
+from sureenough.engines.watch.record import parse_summary
 from sureenough.pools import Journal
 
 URL = os.environ.get("SUREENOUGH_VLLM_URL")

@@ -13,10 +13,10 @@ import pytest
 
 from sureenough.engines import Prompt
 from sureenough.engines.requests import ExtendOptions, TokenStream
-from sureenough.engines.vllm import in_process
-from sureenough.engines.vllm.sampled_tokens import SampledTokens
-from sureenough.engines.vllm.token_texts import TokenTexts
 from sureenough.errors import EngineRejected
+from sureenough.vllm import engine as in_process
+from sureenough.vllm.sampled_tokens import SampledTokens
+from sureenough.vllm.token_texts import TokenTexts
 from tests.engines.test_reply import Bytes
 
 PROMPT = Prompt.user("?", signals=False)

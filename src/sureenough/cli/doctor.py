@@ -31,7 +31,7 @@ from sureenough.engines.openai.logprobs import FIXES, RepeatCounter, enough
 from sureenough.engines.openai.reply import ReplyParser
 from sureenough.engines.openai.wire import DONE, InvalidReply, candidates, decode, request
 from sureenough.engines.requests import Chunk, ExtendOptions, Prompt, TokenStream
-from sureenough.engines.vllm.client import fetch_monitor_info
+from sureenough.engines.watch.client import fetch_monitor_info
 from sureenough.errors import CannotExtend, EngineError, EngineUnavailable
 from sureenough.spec import resolve
 

@@ -12,9 +12,9 @@ from typing import Annotated
 
 import typer
 
-from sureenough.engines.vllm.protocol import LOGITS_PROCESSOR, MIDDLEWARE, SCHEDULER, SOCKET_ENV, server_environment
-from sureenough.engines.vllm.versions import check_version, installed_version
+from sureenough.engines.watch.protocol import LOGITS_PROCESSOR, MIDDLEWARE, SCHEDULER, SOCKET_ENV, server_environment
 from sureenough.errors import UsageError
+from sureenough.vllm.versions import check_version, installed_version
 
 
 def command(

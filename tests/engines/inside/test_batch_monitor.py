@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 else:
     torch = require("torch")
 
-from sureenough.engines.vllm.kernels.signals import row_signals, torch_signals
-from sureenough.engines.vllm.path_record import MissingRecord, PathRecord
-from sureenough.engines.vllm.protocol import K, WatchRequest
-from sureenough.engines.vllm.server.batch_monitor import BatchMonitor
-from sureenough.engines.vllm.server.records import PathRecords
+from sureenough.engines.watch.protocol import K, WatchRequest
+from sureenough.engines.watch.record import MissingRecord, PathRecord
+from sureenough.vllm.batch_monitor import BatchMonitor
+from sureenough.vllm.kernels.signals import row_signals, torch_signals
+from sureenough.vllm.records import PathRecords
 
 VOCABULARY, END, ROWS, SLOTS = 32, 5, 4, 7
 

@@ -13,9 +13,9 @@ import pytest
 
 import sureenough as se
 from sureenough.engines.requests import ExtendOptions, Prompt, as_chunk
-from sureenough.engines.vllm import in_process
-from sureenough.engines.vllm.sampled_tokens import SampledTokens
-from sureenough.engines.vllm.token_texts import TokenTexts
+from sureenough.vllm import engine as in_process
+from sureenough.vllm.sampled_tokens import SampledTokens
+from sureenough.vllm.token_texts import TokenTexts
 from tests.engines.test_reply import AB, BLANK_LINE, C_STOP, END_OF_LINE, SPECIAL, Merging, ids_of
 
 PROMPT_IDS = [1, 2, 3]

@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 
 from sureenough.engines.requests import Chunk, ExtendOptions, Prompt
-from sureenough.engines.vllm import in_process
-from sureenough.engines.vllm.protocol import SOCKET_ENV, WINDOW_ENV
-from sureenough.engines.vllm.sampled_tokens import SampledTokens
-from sureenough.engines.vllm.token_texts import TokenTexts
+from sureenough.engines.watch.protocol import SOCKET_ENV, WINDOW_ENV
 from sureenough.errors import EngineRejected
+from sureenough.vllm import engine as in_process
+from sureenough.vllm.sampled_tokens import SampledTokens
+from sureenough.vllm.token_texts import TokenTexts
 
 
 class AsyncLLM:

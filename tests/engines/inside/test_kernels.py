@@ -30,7 +30,7 @@ if os.environ.get("TRITON_INTERPRET") != "1":
 sys.path.insert(0, str(Path(__file__).parents[3] / "benchmarks" / "gpu"))
 import common
 
-from sureenough.engines.vllm.kernels.top_k import GroupShape, top_k_signals
+from sureenough.vllm.kernels.top_k import GroupShape, top_k_signals
 
 DTYPES = [torch.float32, torch.bfloat16, torch.float16]
 

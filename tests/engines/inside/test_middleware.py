@@ -16,9 +16,8 @@ from sureenough.core.pruning import Gate
 from sureenough.engines.openai.http import FetchedResponse, Transport
 from sureenough.engines.openai.wire import InvalidReply
 from sureenough.engines.requests import Prompt, WatchOptions
-from sureenough.engines.vllm.client import MonitorClient, is_watched
-from sureenough.engines.vllm.path_record import UNKNOWN_PATH
-from sureenough.engines.vllm.protocol import (
+from sureenough.engines.watch.client import MonitorClient, is_watched
+from sureenough.engines.watch.protocol import (
     PROTOCOL_VERSION,
     SOCKET_ENV,
     WATCH_HEADER,
@@ -27,8 +26,9 @@ from sureenough.engines.vllm.protocol import (
     WatchRequest,
     parse_watch_arguments,
 )
-from sureenough.engines.vllm.server import middleware
-from sureenough.engines.vllm.server.middleware import RecordsMiddleware
+from sureenough.engines.watch.record import UNKNOWN_PATH
+from sureenough.vllm import middleware
+from sureenough.vllm.middleware import RecordsMiddleware
 
 
 class FixedTransport(Transport):

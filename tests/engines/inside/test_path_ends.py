@@ -11,11 +11,11 @@ import pytest
 
 from sureenough.core.events import Summary
 from sureenough.engines.requests import Chunk, ExtendOptions, Prompt, WatchOptions, as_chunk
-from sureenough.engines.vllm import in_process
-from sureenough.engines.vllm.protocol import WatchRequest
-from sureenough.engines.vllm.sampled_tokens import SampledTokens
-from sureenough.engines.vllm.token_texts import TokenTexts
+from sureenough.engines.watch.protocol import WatchRequest
 from sureenough.errors import EngineError
+from sureenough.vllm import engine as in_process
+from sureenough.vllm.sampled_tokens import SampledTokens
+from sureenough.vllm.token_texts import TokenTexts
 
 
 class OneReply:

@@ -17,15 +17,15 @@ import uvicorn
 from sureenough.core.pruning import Gate
 from sureenough.engines.openai.client import OpenAI
 from sureenough.engines.requests import Chunk, Prompt, WatchOptions
-from sureenough.engines.vllm import client
-from sureenough.engines.vllm.batched import RESULT_COLUMNS, RESULT_TAIL
-from sureenough.engines.vllm.client import MAX_FAILURES, PolledReply, ProgressPoller
-from sureenough.engines.vllm.path_record import Progress
-from sureenough.engines.vllm.protocol import SOCKET_ENV
-from sureenough.engines.vllm.server import records_socket
-from sureenough.engines.vllm.server.middleware import RecordsMiddleware
-from sureenough.engines.vllm.server.records import PathRecords
-from sureenough.engines.vllm.server.records_socket import serve_records
+from sureenough.engines.watch import client
+from sureenough.engines.watch.client import MAX_FAILURES, PolledReply, ProgressPoller
+from sureenough.engines.watch.protocol import SOCKET_ENV
+from sureenough.engines.watch.record import Progress
+from sureenough.vllm import records_socket
+from sureenough.vllm.batched import RESULT_COLUMNS, RESULT_TAIL
+from sureenough.vllm.middleware import RecordsMiddleware
+from sureenough.vllm.records import PathRecords
+from sureenough.vllm.records_socket import serve_records
 
 LONG = 30.0  # nothing here takes that long
 PATHS = 3

@@ -12,8 +12,7 @@ import pytest
 
 from sureenough.core.pruning import Gate
 from sureenough.engines.requests import WatchOptions
-from sureenough.engines.vllm.path_record import PathRecord, parse_summary
-from sureenough.engines.vllm.protocol import (
+from sureenough.engines.watch.protocol import (
     RECORDS_ENV,
     WINDOW_ENV,
     WatchRequest,
@@ -21,8 +20,9 @@ from sureenough.engines.vllm.protocol import (
     parse_watch_arguments,
     record_bytes,
 )
-from sureenough.engines.vllm.versions import check_version, installed_version
+from sureenough.engines.watch.record import PathRecord, parse_summary
 from sureenough.errors import UsageError
+from sureenough.vllm.versions import check_version, installed_version
 
 GOOD: dict[str, Any] = {"sure_key": "a-key-of-its-own", "sure_window": 64}
 
@@ -122,13 +122,12 @@ def test_a_missing_vllm_is_reported() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["sureenough", "sureenough.cli", "sureenough.engines.vllm.client", "sureenough.engines.openai.client"]
+    "name", ["sureenough", "sureenough.cli", "sureenough.engines.watch.client", "sureenough.engines.openai.client"]
 )
 def test_clients_do_not_import_torch_or_the_server_part(name: str) -> None:
     modules = loaded_by(name)
-    assert not {"torch", "triton", "vllm", "sureenough.engines.vllm.batched"} & modules
-    inside = ("sureenough.engines.vllm.server", "sureenough.engines.vllm.kernels")
-    assert not [module for module in modules if module.startswith(inside)]
+    assert not {"torch", "triton", "vllm"} & modules
+    assert not [module for module in modules if module.startswith("sureenough.vllm")]
 
 
 HEAVY = {"pyarrow", "aiohttp", "httpx", "typer", "rich", "msgspec", "scipy"}
@@ -136,16 +135,17 @@ HEAVY = {"pyarrow", "aiohttp", "httpx", "typer", "rich", "msgspec", "scipy"}
 
 def test_the_server_part_imports_only_numpy() -> None:
     """It runs in vLLM's environment, where sureenough's own dependencies may be missing."""
-    parts = ["protocol", "path_record", "server.records", "server.records_socket", "server.middleware", "versions"]
-    assert not (HEAVY | {"torch"}) & loaded_by(*(f"sureenough.engines.vllm.{part}" for part in parts))
+    parts = [f"sureenough.vllm.{part}" for part in ("records", "records_socket", "middleware", "versions")]
+    shared = ["sureenough.engines.watch.protocol", "sureenough.engines.watch.record"]
+    assert not (HEAVY | {"torch"}) & loaded_by(*shared, *parts)
 
 
 def test_the_monitor_imports_only_numpy_and_torch() -> None:
     """Torch is replaced by an empty module, so that only our own imports count."""
-    parts = ["kernels.signals", "kernels.state", "server.batch_monitor"]
+    parts = ["kernels.signals", "kernels.state", "batch_monitor"]
     torch = "import sys, types; t = sys.modules['torch'] = types.ModuleType('torch')"
     names = "t.float32 = t.Tensor = t.dtype = t.device = None"
-    assert not HEAVY & loaded_by(*(f"sureenough.engines.vllm.{part}" for part in parts), before=f"{torch}; {names}")
+    assert not HEAVY & loaded_by(*(f"sureenough.vllm.{part}" for part in parts), before=f"{torch}; {names}")
 
 
 def loaded_by(*names: str, before: str = "import sys") -> set[str]:

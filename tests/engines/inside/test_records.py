@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 
 from sureenough.core.confidence import scan
 from sureenough.core.events import Tier
-from sureenough.engines.vllm.path_record import UNKNOWN_PATH, MissingRecord, PathRecord, parse_summary
-from sureenough.engines.vllm.protocol import SOCKET_ENV
-from sureenough.engines.vllm.server.middleware import RecordsMiddleware, monitor_info
-from sureenough.engines.vllm.server.records import FINISHED_BYTES, MAX_FINISHED, MAX_PENDING, PathRecords
-from sureenough.engines.vllm.server.records_socket import engine_number, request_record, serve_records
+from sureenough.engines.watch.protocol import SOCKET_ENV
+from sureenough.engines.watch.record import UNKNOWN_PATH, MissingRecord, PathRecord, parse_summary
+from sureenough.vllm.middleware import RecordsMiddleware, monitor_info
+from sureenough.vllm.records import FINISHED_BYTES, MAX_FINISHED, MAX_PENDING, PathRecords
+from sureenough.vllm.records_socket import engine_number, request_record, serve_records
 
 
 class Arrival:

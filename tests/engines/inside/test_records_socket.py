@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from sureenough.engines.vllm.path_record import Progress
-from sureenough.engines.vllm.server import records_socket
-from sureenough.engines.vllm.server.records import PathRecords
-from sureenough.engines.vllm.server.records_socket import (
+from sureenough.engines.watch.record import Progress
+from sureenough.vllm import records_socket
+from sureenough.vllm.records import PathRecords
+from sureenough.vllm.records_socket import (
     ProgressReader,
     RecordReader,
     request_progress,

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 else:
     torch = require("torch")
 
-from sureenough.engines.vllm.server.batch_monitor import BatchMonitor
+from sureenough.vllm.batch_monitor import BatchMonitor
 
-SERVER = "sureenough.engines.vllm.server"
+SERVER = "sureenough.vllm"
 
 
 class SamplingParams(SimpleNamespace):

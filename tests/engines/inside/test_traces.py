@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sureenough.engines.vllm.server import records
-from sureenough.engines.vllm.server.records import Traces
+from sureenough.vllm import records
+from sureenough.vllm.records import Traces
 
 SLOTS = 20
 Step = tuple[list[int], list[int], int]

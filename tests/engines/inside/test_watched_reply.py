@@ -15,13 +15,13 @@ from sureenough.core.pruning import Gate
 from sureenough.engines.openai.errors import StreamError
 from sureenough.engines.openai.reply import ReplyParser
 from sureenough.engines.requests import Chunk
-from sureenough.engines.vllm.batched import RESULT_COLUMNS, RESULT_LOWEST, RESULT_TAIL
-from sureenough.engines.vllm.path_record import parse_summary
-from sureenough.engines.vllm.protocol import SOCKET_ENV, WATCH_HEADER, WatchRequest
-from sureenough.engines.vllm.server import middleware, records_socket
-from sureenough.engines.vllm.server.middleware import RecordsMiddleware
-from sureenough.engines.vllm.server.records import PathRecords
-from sureenough.engines.vllm.server.records_socket import (
+from sureenough.engines.watch.protocol import SOCKET_ENV, WATCH_HEADER, WatchRequest
+from sureenough.engines.watch.record import parse_summary
+from sureenough.vllm import middleware, records_socket
+from sureenough.vllm.batched import RESULT_COLUMNS, RESULT_LOWEST, RESULT_TAIL
+from sureenough.vllm.middleware import RecordsMiddleware
+from sureenough.vllm.records import PathRecords
+from sureenough.vllm.records_socket import (
     ProgressReader,
     request_progress,
     request_record,

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from sureenough.engines.vllm.protocol import GROUP_ARGUMENT, WatchRequest
-from sureenough.engines.vllm.server import whole_replies
-from sureenough.engines.vllm.server.whole_replies import (
+from sureenough.engines.watch.protocol import GROUP_ARGUMENT, WatchRequest
+from sureenough.vllm import whole_replies
+from sureenough.vllm.whole_replies import (
     LARGEST_GROUP,
     STATISTICS_SECONDS,
     WholeReplies,

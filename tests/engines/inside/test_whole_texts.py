@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sureenough.engines.vllm.server.middleware import FEWEST, WholeTexts, decode_whole_texts
+from sureenough.vllm.middleware import FEWEST, WholeTexts, decode_whole_texts
 
 BYTES = st.lists(st.sampled_from([*b"ab 7", *"é😀".encode()]), max_size=4 * FEWEST)
 END = 256

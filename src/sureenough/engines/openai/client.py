@@ -33,8 +33,8 @@ from sureenough.engines.openai.errors import (
 from sureenough.engines.openai.reply import ReasoningFields, ReplyParser, few_candidates
 from sureenough.engines.openai.wire import InvalidReply, request, without_limit
 from sureenough.engines.requests import Chunk, ExtendOptions, Prompt, TokenStream
-from sureenough.engines.vllm.client import MonitorClient, is_watched
-from sureenough.engines.vllm.protocol import WatchRequest
+from sureenough.engines.watch.client import MonitorClient, is_watched
+from sureenough.engines.watch.protocol import WatchRequest
 from sureenough.errors import CannotExtend, EngineRejected, UsageError
 
 if TYPE_CHECKING:

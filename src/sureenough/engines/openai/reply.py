@@ -30,7 +30,7 @@ from sureenough.engines.openai.wire import (
     token_count,
 )
 from sureenough.engines.requests import THINK_END_TAG, THINK_TAG, Chunk, ExtendOptions, is_thinking
-from sureenough.engines.vllm.path_record import Progress
+from sureenough.engines.watch.record import Progress
 from sureenough.errors import EngineError, MissingLogprobs
 from sureenough.json_text import mend
 

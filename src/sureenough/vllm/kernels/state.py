@@ -10,8 +10,8 @@ import torch
 
 from sureenough.core.confidence import TIER_NONE
 from sureenough.core.pruning import Gate
-from sureenough.engines.vllm.batched import RESULT_TIER, BatchArrays, batch_shapes, push_batch
-from sureenough.engines.vllm.protocol import refuse_trend_window
+from sureenough.engines.watch.protocol import refuse_trend_window
+from sureenough.vllm.batched import RESULT_TIER, BatchArrays, batch_shapes, push_batch
 
 END_LOGIT: Final = 1e20
 """The logit of an end token that must be sampled: all other probabilities become exactly 0, at any temperature."""
@@ -86,6 +86,6 @@ def step_rows(
             end_tokens = state.end_tokens.numpy()[slots[pruned]].astype(np.int64)
             logits[torch.from_numpy(rows[pruned]), torch.from_numpy(end_tokens)] = end_logit(logits.dtype)
         return torch.from_numpy(values)
-    from sureenough.engines.vllm.kernels.monitor_step import launch_step
+    from sureenough.vllm.kernels.monitor_step import launch_step
 
     return launch_step(state, logits, places, tokens_before, peak, conf, results)

@@ -17,9 +17,9 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, TypeVar, cast
 
-from sureenough.engines.vllm.path_record import MissingRecord, Progress
-from sureenough.engines.vllm.protocol import KEY_PATTERN, MAX_KEYS, MAX_REPORTS_PER_SECOND, PROGRESS_SECONDS
-from sureenough.engines.vllm.server.records import PathRecords
+from sureenough.engines.watch.protocol import KEY_PATTERN, MAX_KEYS, MAX_REPORTS_PER_SECOND, PROGRESS_SECONDS
+from sureenough.engines.watch.record import MissingRecord, Progress
+from sureenough.vllm.records import PathRecords
 
 T = TypeVar("T")
 TIMEOUT: Final = 10.0

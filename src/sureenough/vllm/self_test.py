@@ -12,9 +12,9 @@ from vllm import SamplingParams
 from vllm.v1.sample.logits_processor import BatchUpdate, MoveDirectionality
 
 from sureenough.core.pruning import Gate
-from sureenough.engines.vllm.protocol import WatchRequest
-from sureenough.engines.vllm.versions import installed_version
+from sureenough.engines.watch.protocol import WatchRequest
 from sureenough.errors import UsageError
+from sureenough.vllm.versions import installed_version
 
 END: Final = 1
 WINDOW: Final = 4

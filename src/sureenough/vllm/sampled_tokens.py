@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from itertools import accumulate, islice
 from typing import Final
 
-from sureenough.engines.vllm.token_texts import GrowingTexts, TokenTexts
+from sureenough.vllm.token_texts import GrowingTexts, TokenTexts
 
 MOST_PROMPTS: Final = 64
 MOST_SEQUENCES: Final = 512

@@ -34,9 +34,9 @@ SOCKET_ENV: Final = "SUREENOUGH_VLLM_SOCKET"  # environment: path of the Unix so
 RECORDS_ENV: Final = "SUREENOUGH_VLLM_RECORDS_MB"
 """Environment: megabytes that records of finished paths may take; 256 by default. The oldest are dropped first."""
 
-LOGITS_PROCESSOR: Final = "sureenough.engines.vllm.server.logits_processor:WatchProcessor"
-SCHEDULER: Final = "sureenough.engines.vllm.server.scheduler.watch_scheduler"
-MIDDLEWARE: Final = "sureenough.engines.vllm.server.middleware.RecordsMiddleware"
+LOGITS_PROCESSOR: Final = "sureenough.vllm.processor:WatchProcessor"
+SCHEDULER: Final = "sureenough.vllm.scheduler.watch_scheduler"
+MIDDLEWARE: Final = "sureenough.vllm.middleware.RecordsMiddleware"
 
 ARGUMENT_PREFIX: Final = "sure_"
 THRESHOLDS: Final = {"sure_trust": "trust", "sure_drop": "drop", "sure_risk": "risk", "sure_eta": "eta"}

@@ -11,8 +11,8 @@ import triton
 import triton.language as tl
 
 from sureenough.core import confidence
-from sureenough.engines.vllm import batched as columns
-from sureenough.engines.vllm.kernels.state import MonitorState, end_logit
+from sureenough.vllm import batched as columns
+from sureenough.vllm.kernels.state import MonitorState, end_logit
 
 
 def _constants(*names):

@@ -20,8 +20,7 @@ from sureenough.core.events import Summary
 from sureenough.engines.openai.errors import TransportError
 from sureenough.engines.openai.wire import InvalidReply
 from sureenough.engines.requests import Prompt, WatchOptions
-from sureenough.engines.vllm.path_record import UNKNOWN_PATH, Progress, parse_summary
-from sureenough.engines.vllm.protocol import (
+from sureenough.engines.watch.protocol import (
     MAX_KEYS,
     MAX_REPORTS_PER_SECOND,
     POLLED_HEADER,
@@ -32,6 +31,7 @@ from sureenough.engines.vllm.protocol import (
     WatchRequest,
     is_countable,
 )
+from sureenough.engines.watch.record import UNKNOWN_PATH, Progress, parse_summary
 
 if TYPE_CHECKING:
     import aiohttp

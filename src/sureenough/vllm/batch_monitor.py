@@ -14,11 +14,11 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from sureenough.engines.vllm.batched import RESULT_COLUMNS, Ints
-from sureenough.engines.vllm.kernels.signals import allocate_workspace, row_signals
-from sureenough.engines.vllm.kernels.state import MonitorState, step_rows
-from sureenough.engines.vllm.protocol import K, WatchRequest
-from sureenough.engines.vllm.server.records import MAX_PENDING, PathRecords
+from sureenough.engines.watch.protocol import K, WatchRequest
+from sureenough.vllm.batched import RESULT_COLUMNS, Ints
+from sureenough.vllm.kernels.signals import allocate_workspace, row_signals
+from sureenough.vllm.kernels.state import MonitorState, step_rows
+from sureenough.vllm.records import MAX_PENDING, PathRecords
 
 
 class WatchedRequest(NamedTuple):

@@ -18,7 +18,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from sureenough.engines.vllm.protocol import GROUP_ARGUMENT, parse_watch_arguments
+from sureenough.engines.watch.protocol import GROUP_ARGUMENT, parse_watch_arguments
 
 STATISTICS_SECONDS: Final = 0.25
 """Time between two messages with statistics while the numbers of running and waiting requests stay the same."""

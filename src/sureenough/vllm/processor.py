@@ -1,6 +1,6 @@
 """The monitor inside vLLM: a logits processor that watches all rows of a batch at once and ends those that fail.
 
-    vllm serve MODEL --logits-processors sureenough.engines.vllm.server.logits_processor:WatchProcessor
+    vllm serve MODEL --logits-processors sureenough.vllm.processor:WatchProcessor
 
 It runs before temperature and penalties, so that it sees the model's raw logits; a request whose logits are changed
 earlier (by a grammar, a bias, forbidden tokens) cannot be watched and is refused.
@@ -16,7 +16,7 @@ from vllm.v1.sample.logits_processor import BatchUpdate, LogitsProcessor, MoveDi
 from vllm.v1.worker.gpu_input_batch import InputBatch
 
 from sureenough.core.pruning import Gate
-from sureenough.engines.vllm.protocol import (
+from sureenough.engines.watch.protocol import (
     LOGIT_CHANGES,
     SOCKET_ENV,
     K,
@@ -25,12 +25,12 @@ from sureenough.engines.vllm.protocol import (
     longest_window,
     parse_watch_arguments,
 )
-from sureenough.engines.vllm.server.batch_monitor import BatchMonitor
-from sureenough.engines.vllm.server.records import PathRecords
-from sureenough.engines.vllm.server.records_socket import engine_number, serve_records
-from sureenough.engines.vllm.server.self_test import check_decisions
-from sureenough.engines.vllm.versions import check_version, installed_version
 from sureenough.errors import UsageError
+from sureenough.vllm.batch_monitor import BatchMonitor
+from sureenough.vllm.records import PathRecords
+from sureenough.vllm.records_socket import engine_number, serve_records
+from sureenough.vllm.self_test import check_decisions
+from sureenough.vllm.versions import check_version, installed_version
 
 
 class WatchProcessor(LogitsProcessor):

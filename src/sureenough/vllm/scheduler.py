@@ -1,6 +1,6 @@
 """vLLM's own scheduler, except that a watched path leaves the engine's process at its first token and its end alone.
 
-vllm serve MODEL --scheduler-cls sureenough.engines.vllm.server.scheduler.watch_scheduler
+vllm serve MODEL --scheduler-cls sureenough.vllm.scheduler.watch_scheduler
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Any
 from vllm.v1.core.sched.async_scheduler import AsyncScheduler
 from vllm.v1.core.sched.scheduler import Scheduler
 
-from sureenough.engines.vllm.server.whole_replies import WholeReplies
+from sureenough.vllm.whole_replies import WholeReplies
 
 
 def watch_scheduler(vllm_config: Any, **arguments: Any) -> Scheduler:

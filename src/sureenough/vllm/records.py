@@ -18,9 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sureenough.core.confidence import Floats
-from sureenough.engines.vllm.batched import RESULT_COLUMNS, RESULT_CONF, RESULT_LOWEST, Ints
-from sureenough.engines.vllm.path_record import UNKNOWN_PATH, MissingRecord, PathRecord, Progress
-from sureenough.engines.vllm.protocol import record_bytes
+from sureenough.engines.watch.protocol import record_bytes
+from sureenough.engines.watch.record import UNKNOWN_PATH, MissingRecord, PathRecord, Progress
+from sureenough.vllm.batched import RESULT_COLUMNS, RESULT_CONF, RESULT_LOWEST, Ints
 
 BLOCK: Final = 512
 """Tokens of a path in a block."""

@@ -1,7 +1,7 @@
 """A middleware of vLLM's own server: marks requests to be watched if their header says so, and serves records.
 
-    vllm serve MODEL --logits-processors sureenough.engines.vllm.server.logits_processor:WatchProcessor \
-        --middleware sureenough.engines.vllm.server.middleware.RecordsMiddleware
+    vllm serve MODEL --logits-processors sureenough.vllm.processor:WatchProcessor \
+        --middleware sureenough.vllm.middleware.RecordsMiddleware
 
 Records are at GET .../sureenough/paths/KEY?tokens=N, token counts of several paths at POST .../sureenough/paths, and
 GET .../sureenough says what the monitor can do.
@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple
 from urllib.parse import parse_qs
 
 from sureenough import __version__
-from sureenough.engines.vllm.protocol import (
+from sureenough.engines.watch.protocol import (
     MAX_KEYS,
     POLLED_HEADER,
     POLLED_SECONDS,
@@ -31,7 +31,7 @@ from sureenough.engines.vllm.protocol import (
     is_watchable,
     longest_window,
 )
-from sureenough.engines.vllm.server.records_socket import ProgressReader, RecordReader, request_progress, request_record
+from sureenough.vllm.records_socket import ProgressReader, RecordReader, request_progress, request_record
 
 FEWEST: Final = 16
 """Tokens that are worth a call of their own."""

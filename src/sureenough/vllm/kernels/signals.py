@@ -14,7 +14,7 @@ def allocate_workspace(rows: int, logits: torch.Tensor) -> Any:
     """Memory that `row_signals` can use for up to so many rows of such logits; None on a CPU, which needs none."""
     if not logits.is_cuda:
         return None
-    from sureenough.engines.vllm.kernels.top_k import BEST_SHAPE, Workspace
+    from sureenough.vllm.kernels.top_k import BEST_SHAPE, Workspace
 
     return Workspace(rows, logits.shape[1], BEST_SHAPE, logits.device)
 
@@ -28,7 +28,7 @@ def row_signals(logits: torch.Tensor, rows: torch.Tensor, k: int, workspace: Any
     if logits.shape[1] < k:
         raise UsageError(f"confidence is a mean over {k} candidates, but the vocabulary has {logits.shape[1]} tokens")
     if logits.is_cuda:
-        from sureenough.engines.vllm.kernels.top_k import top_k_signals
+        from sureenough.vllm.kernels.top_k import top_k_signals
 
         return top_k_signals(logits, rows, k, workspace=workspace)
     return torch_signals(logits[rows.long()], k)

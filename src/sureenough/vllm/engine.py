@@ -22,9 +22,8 @@ from sureenough.engines.openai.logprobs import floored, token_signals
 from sureenough.engines.openai.reply import to_end_of_token
 from sureenough.engines.openai.wire import FINISH_REASONS
 from sureenough.engines.requests import Chunk, ExtendOptions, Prompt, TokenStream
-from sureenough.engines.vllm.client import settled_counts
-from sureenough.engines.vllm.path_record import Progress, parse_summary
-from sureenough.engines.vllm.protocol import (
+from sureenough.engines.watch.client import settled_counts
+from sureenough.engines.watch.protocol import (
     GROUP_ARGUMENT,
     LOGITS_PROCESSOR,
     SCHEDULER,
@@ -33,11 +32,12 @@ from sureenough.engines.vllm.protocol import (
     is_countable,
     server_environment,
 )
-from sureenough.engines.vllm.sampled_tokens import SampledTokens, TokenSequence
-from sureenough.engines.vllm.server.records_socket import ProgressReader, RecordReader, request_progress
-from sureenough.engines.vllm.token_texts import TokenTexts
-from sureenough.engines.vllm.versions import check_version, installed_version
+from sureenough.engines.watch.record import Progress, parse_summary
 from sureenough.errors import EngineError, EngineRejected, UsageError
+from sureenough.vllm.records_socket import ProgressReader, RecordReader, request_progress
+from sureenough.vllm.sampled_tokens import SampledTokens, TokenSequence
+from sureenough.vllm.token_texts import TokenTexts
+from sureenough.vllm.versions import check_version, installed_version
 
 
 class GrowingPath:
