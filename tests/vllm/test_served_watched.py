@@ -1,4 +1,4 @@
-"""Paths watched inside a real vLLM: `.ci/vllm pytest tests/engines/test_vllm_inside.py`. Skipped without one."""
+"""Paths watched inside a real vLLM: `.ci/vllm pytest tests/vllm/test_served_watched.py`. Skipped without one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The HTTP engine against a real vLLM: `.ci/vllm pytest tests/engines/test_vllm.py`. Skipped without one."""
+"""The HTTP engine against a real vLLM: `.ci/vllm pytest tests/vllm/test_served.py`. Skipped without one."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sureenough.problems import generate
 
 URL = os.environ.get("SUREENOUGH_VLLM_URL")
 pytestmark = pytest.mark.skipif(
-    URL is None, reason="needs a vLLM server: `.ci/vllm pytest tests/engines/test_vllm.py` installs and serves one"
+    URL is None, reason="needs a vLLM server: `.ci/vllm pytest tests/vllm/test_served.py` installs and serves one"
 )
 PROMPT = se.Prompt.user(generate(3, seed=1)[0].question)
 T = TypeVar("T")

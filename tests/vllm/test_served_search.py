@@ -1,4 +1,4 @@
-"""Searches against a real vLLM: `.ci/vllm pytest tests/engines/test_vllm_search.py`. Skipped without one."""
+"""Searches against a real vLLM: `.ci/vllm pytest tests/vllm/test_served_search.py`. Skipped without one."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ import sureenough as se
 from sureenough.engines.base import opened
 from sureenough.engines.requests import ExtendOptions, as_chunk
 from sureenough.problems import generate
-from tests.engines.test_vllm import bounded, engine, now
+from tests.vllm.test_served import bounded, engine, now
 
 pytestmark = pytest.mark.skipif(
     "SUREENOUGH_VLLM_URL" not in os.environ,
-    reason="needs a vLLM server: `.ci/vllm pytest tests/engines/test_vllm_search.py` installs and serves one",
+    reason="needs a vLLM server: `.ci/vllm pytest tests/vllm/test_served_search.py` installs and serves one",
 )
 PROBLEM = generate(1, seed=1)[0]
 SEARCHES = {

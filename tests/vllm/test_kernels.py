@@ -2,7 +2,7 @@
 
 The other kernel, the monitor's step, is tested in tests/core/test_confidence_backends.py.
 
-TRITON_INTERPRET=1 pytest tests/engines/inside/test_kernels.py
+TRITON_INTERPRET=1 pytest tests/vllm/test_kernels.py
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ from sureenough.vllm.records_socket import (
     request_record,
     serve_records,
 )
-from tests.engines.inside.test_records import add_token
+from tests.vllm.test_records import add_token
 
 ENGINES = 20
 KEYS = [f"path-of-engine-{number}" for number in range(ENGINES)]

@@ -1,6 +1,6 @@
 """The built-in model with the two tags of thinking as tokens, for servers with a reasoning parser.
 
-python tests/engines/thinking_model.py FOLDER OUT
+python tests/vllm/thinking_model.py FOLDER OUT
 
 The closing tag has the embedding of the line feed, so that the model ends half of its lines with it; the opening one is
 never sampled.

@@ -1,1 +1,0 @@
-"""Tests of the monitor that runs inside vLLM."""

@@ -1,0 +1,1 @@
+"""Tests of what runs inside vLLM; `test_served*` need a real one."""
