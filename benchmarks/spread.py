@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from sureenough.bench.experiments import Inputs, experiment
+from sureenough.bench.paper import Inputs, experiment
 from sureenough.bench.pipeline import Processes, ReplaySettings, Source
 from sureenough.bench.result import ExperimentResult
 from sureenough.data import BUILTIN_POOL

@@ -54,7 +54,7 @@ def preloaded_workers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Worker processes of `bench` are forked from one that has imported what they need, which takes a second each."""
     if "forkserver" in multiprocessing.get_all_start_methods():
         context = multiprocessing.get_context("forkserver")
-        context.set_forkserver_preload(["sureenough.bench.experiments", "scipy.special", "scipy.stats"])
+        context.set_forkserver_preload(["sureenough.bench.paper", "scipy.special", "scipy.stats"])
         monkeypatch.setattr("sureenough.bench.pipeline.get_context", lambda _: context)
 
 

@@ -31,7 +31,7 @@ from sureenough.__main__ import main
 from tests.requirements import save_time
 
 PRELOADED = ("aiohttp", "numpy", "prometheus_client", "pyarrow.parquet", "rich.live", "scipy.special", "scipy.stats",
-             "sureenough.bench.experiments", "sureenough.server.app", "uvicorn")  # fmt: skip
+             "sureenough.bench.paper", "sureenough.server.app", "uvicorn")  # fmt: skip
 SERVE = "import sys; from tests.processes import serve; serve(int(sys.argv[1]))"
 ROOT = Path(__file__).parents[1]
 

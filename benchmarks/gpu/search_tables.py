@@ -12,9 +12,9 @@ from statistics import fmean
 
 import numpy as np
 
-from sureenough.bench.experiments import EXPERIMENTS
-from sureenough.bench.experiments.experiment import Inputs
 from sureenough.bench.live import LiveRun, grade_live, read_runs, read_terms
+from sureenough.bench.paper import EXPERIMENTS
+from sureenough.bench.paper.experiment import Inputs
 from sureenough.bench.result import grouped
 from sureenough.bench.score import intervals
 from sureenough.cli.bench_view import tables as printed

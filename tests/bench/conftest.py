@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sureenough.bench.experiments import failure_modes, theorem
+from sureenough.bench.paper import failure_modes, theorem
 
 
 @pytest.fixture

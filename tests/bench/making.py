@@ -7,8 +7,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from sureenough.bench.experiments import Inputs
 from sureenough.bench.live import LiveRun
+from sureenough.bench.paper import Inputs
 from sureenough.bench.pipeline import ReplaySettings, Source
 from sureenough.bench.result import (
     Axis,

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import typer.main
 
-from sureenough.bench.experiments import EXPERIMENTS
+from sureenough.bench.paper import EXPERIMENTS
 from sureenough.bench.plan import read_plan
 from sureenough.cli import app
 from sureenough.datasets import DATASETS

@@ -11,11 +11,11 @@ import pytest
 
 import sureenough as se
 from sureenough.bench import paper
-from sureenough.bench.experiments import EXPERIMENTS, experiment
-from sureenough.bench.experiments.columns import changed
-from sureenough.bench.experiments.experiment import whole_numbers
-from sureenough.bench.experiments.live_tables import live_settings
 from sureenough.bench.live import LiveRun
+from sureenough.bench.paper import EXPERIMENTS, experiment
+from sureenough.bench.paper.columns import changed
+from sureenough.bench.paper.experiment import whole_numbers
+from sureenough.bench.paper.live_tables import live_settings
 from sureenough.bench.pipeline import Source
 from sureenough.bench.result import Cell, ExperimentResult, Measure, Table, read
 from sureenough.bench.score import StrategyRuns

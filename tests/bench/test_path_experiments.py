@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from scipy.stats import beta
 
-from sureenough.bench.experiments import failure_modes
-from sureenough.bench.experiments.calibration import area, by_difficulty
-from sureenough.bench.experiments.failure_modes import KINDS, synthetic_paths
-from sureenough.bench.experiments.overhead import OPERATIONS
-from sureenough.bench.experiments.theorem import can_hold, condition, stopping
+from sureenough.bench.paper import failure_modes
+from sureenough.bench.paper.calibration import area, by_difficulty
+from sureenough.bench.paper.failure_modes import KINDS, synthetic_paths
+from sureenough.bench.paper.overhead import OPERATIONS
+from sureenough.bench.paper.theorem import can_hold, condition, stopping
 from sureenough.bench.pipeline import Source
 from sureenough.core.confidence import Monitor
 from sureenough.core.pruning import Gate

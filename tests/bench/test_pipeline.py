@@ -9,8 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import sureenough as se
-from sureenough.bench.experiments import experiment
 from sureenough.bench.judging import JudgedAnswers
+from sureenough.bench.paper import experiment
 from sureenough.bench.pipeline import OpenPool, ReplaySettings, Source, Task, map_questions
 from sureenough.errors import TraceError, UsageError
 from sureenough.pools import Pool, Question

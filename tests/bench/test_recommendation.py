@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import sureenough as se
-from sureenough.bench.experiments import EXPERIMENTS
+from sureenough.bench.paper import EXPERIMENTS
 from sureenough.bench.recommendation import DETECT, IMAGINED, advice, judge, paired, sentences, to_json
 from sureenough.bench.replay import fitting
 from sureenough.bench.result import ComparedStrategy, Measure, Recommendation

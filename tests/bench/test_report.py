@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 import pytest
 
-from sureenough.bench.experiments import EXPERIMENTS
+from sureenough.bench.paper import EXPERIMENTS
 from sureenough.bench.recommendation import sentences
 from sureenough.bench.report import build, saved
 from sureenough.bench.report.figures import draw, embedded

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from sureenough.bench.experiments import EXPERIMENTS
+from sureenough.bench.paper import EXPERIMENTS
 from sureenough.bench.report import build, saved
 from sureenough.bench.report.text_tables import printed, slug, value_of, without_constants
 from sureenough.bench.result import ExperimentResult

@@ -17,7 +17,7 @@ from unittest.mock import patch
 import httpx
 
 import sureenough as se
-from sureenough.bench.experiments import EXPERIMENTS, failure_modes, theorem
+from sureenough.bench.paper import EXPERIMENTS, failure_modes, theorem
 from sureenough.bench.pipeline import Source
 from sureenough.bench.result import Measure
 from sureenough.data import BUILTIN_POOL, PROBLEMS_POOL

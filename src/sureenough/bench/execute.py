@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any, Final, Self
 
 from sureenough import __version__
-from sureenough.bench.experiments import Experiment, Inputs, experiment
-from sureenough.bench.experiments.live_tables import NO_QUESTIONS
 from sureenough.bench.live import Key, LiveRun, jobs_of, live_terms, read_runs, run_cell, run_of
+from sureenough.bench.paper import Experiment, Inputs, experiment
+from sureenough.bench.paper.live_tables import NO_QUESTIONS
 from sureenough.bench.pipeline import Progress, Source, changed_settings
 from sureenough.bench.plan import BenchPlan, DatasetChoice
 from sureenough.bench.recording import Model, ProgressMeter, RecordingCell, is_complete, record_cell

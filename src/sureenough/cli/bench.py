@@ -13,7 +13,7 @@ import typer
 
 from sureenough.bench.estimate import plan_estimate
 from sureenough.bench.execute import RunFolder, execute, prepare
-from sureenough.bench.experiments import EXPERIMENTS
+from sureenough.bench.paper import EXPERIMENTS
 from sureenough.bench.pipeline import cores
 from sureenough.bench.plan import BenchPlan, EngineChoice, read_plan
 from sureenough.bench.recommendation import advice

@@ -31,7 +31,7 @@ class Report(NamedTuple):
 
 def saved(run: Path) -> list[ExperimentResult]:
     """A run folder's results, in the order of the experiments."""
-    from sureenough.bench.experiments import EXPERIMENTS
+    from sureenough.bench.paper import EXPERIMENTS
 
     folder = run / "results"
     files = sorted(folder.glob("*.json")) if folder.is_dir() else []

@@ -9,10 +9,10 @@ from typing import Final, NamedTuple, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from sureenough.bench.experiments.columns import measure, pool_windows, settings_note
-from sureenough.bench.experiments.experiment import Experiment, Findings, Inputs, over_pools
-from sureenough.bench.experiments.figures import CATEGORIES
 from sureenough.bench.judging import JudgedAnswers
+from sureenough.bench.paper.columns import measure, pool_windows, settings_note
+from sureenough.bench.paper.experiment import Experiment, Findings, Inputs, over_pools
+from sureenough.bench.paper.figures import CATEGORIES
 from sureenough.bench.pipeline import Source
 from sureenough.bench.result import Axis, Cell, Figure, ResultColumn, Series, Table, number
 from sureenough.bench.score import intervals

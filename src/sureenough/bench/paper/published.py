@@ -1,4 +1,4 @@
-"""The paper's own numbers (its tables 1 to 7, `paper.csv`), as printed; tables show them beside ours, always marked."""
+"""The paper's own numbers (its tables 1 to 7, `published.csv`), as printed; tables show them beside ours, marked."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Printed(NamedTuple):
 
 @cache
 def printed() -> tuple[Printed, ...]:
-    text = (files("sureenough.bench") / "paper.csv").read_text(encoding="utf-8")
+    text = (files("sureenough.bench.paper") / "published.csv").read_text(encoding="utf-8")
     lines = csv.DictReader(text.splitlines())
     return tuple(
         Printed(int(r["table"]), r["model"], r["setting"], r["dataset"], r["measure"], float(r["value"])) for r in lines

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from sureenough.bench.experiments import (
+from sureenough.bench.paper import (
     calibration,
     ddc_parts,
     failure_modes,
@@ -15,7 +15,8 @@ from sureenough.bench.experiments import (
     scaling,
     theorem,
 )
-from sureenough.bench.experiments.experiment import Experiment, Inputs
+from sureenough.bench.paper.experiment import Experiment, Inputs
+from sureenough.bench.paper.published import printed, value
 from sureenough.errors import UsageError
 
 EXPERIMENTS: Final[dict[str, Experiment]] = {
@@ -45,4 +46,4 @@ def experiment(name: str) -> Experiment:
     return EXPERIMENTS[name]
 
 
-__all__ = ["EXPERIMENTS", "Experiment", "Inputs", "experiment"]
+__all__ = ["EXPERIMENTS", "Experiment", "Inputs", "experiment", "printed", "value"]

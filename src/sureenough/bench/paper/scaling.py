@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from statistics import fmean
 from typing import Final, NamedTuple
 
-from sureenough.bench.experiments import columns as c
-from sureenough.bench.experiments.experiment import (
+from sureenough.bench.paper import columns as c
+from sureenough.bench.paper.experiment import (
     PAPER_BUDGET,
     Experiment,
     Findings,
@@ -18,7 +18,7 @@ from sureenough.bench.experiments.experiment import (
     replay_inputs,
     whole_numbers,
 )
-from sureenough.bench.experiments.figures import ACCURACY, Measured, series
+from sureenough.bench.paper.figures import ACCURACY, Measured, series
 from sureenough.bench.pipeline import OpenPool, Source
 from sureenough.bench.replay import CellResult, ReplayCell, recorded_paths
 from sureenough.bench.result import Axis, Figure, ResultColumn, Series, grouped, number

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from sureenough.bench.experiments import columns as c
-from sureenough.bench.experiments.columns import compared_table
-from sureenough.bench.experiments.experiment import (
+from sureenough.bench.paper import columns as c
+from sureenough.bench.paper.columns import compared_table
+from sureenough.bench.paper.experiment import (
     Experiment,
     Inputs,
     cell_options,
@@ -14,7 +14,7 @@ from sureenough.bench.experiments.experiment import (
     strategy_cells,
     whole_numbers,
 )
-from sureenough.bench.experiments.figures import ACCURACY, TOKENS, Measured, bars, sweep
+from sureenough.bench.paper.figures import ACCURACY, TOKENS, Measured, bars, sweep
 from sureenough.bench.pipeline import OpenPool
 from sureenough.bench.replay import CellResult, ReplayCell
 from sureenough.bench.result import Axis, ResultColumn

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from statistics import fmean
 from typing import Final, NamedTuple
 
-from sureenough.bench.experiments.experiment import FigureOf, Results
+from sureenough.bench.paper.experiment import FigureOf, Results
 from sureenough.bench.recommendation import MARGIN
 from sureenough.bench.replay import CellResult
 from sureenough.bench.result import Axis, Figure, Recommendation, Series, number

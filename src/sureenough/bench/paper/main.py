@@ -7,9 +7,9 @@ from dataclasses import replace
 from math import isnan
 from typing import Final
 
-from sureenough.bench.experiments import columns as c
-from sureenough.bench.experiments.columns import Column, by_model, compared_table, settings_of
-from sureenough.bench.experiments.experiment import (
+from sureenough.bench.paper import columns as c
+from sureenough.bench.paper.columns import Column, by_model, compared_table, settings_of
+from sureenough.bench.paper.experiment import (
     Experiment,
     Findings,
     Inputs,
@@ -20,9 +20,9 @@ from sureenough.bench.experiments.experiment import (
     replay_inputs,
     strategy_cells,
 )
-from sureenough.bench.experiments.figures import ACCURACY, Measured, bars, differences, series
-from sureenough.bench.experiments.live_tables import live_tables
-from sureenough.bench.paper import AVERAGE
+from sureenough.bench.paper.figures import ACCURACY, Measured, bars, differences, series
+from sureenough.bench.paper.live_tables import live_tables
+from sureenough.bench.paper.published import AVERAGE
 from sureenough.bench.recommendation import recommend
 from sureenough.bench.replay import CellResult
 from sureenough.bench.result import Axis, Cell, Figure, ResultColumn, Table, number

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from statistics import fmean
 from typing import Final
 
-from sureenough.bench import paper
-from sureenough.bench.experiments import columns as c
-from sureenough.bench.experiments.columns import settings_of
-from sureenough.bench.experiments.experiment import (
+from sureenough.bench.paper import columns as c
+from sureenough.bench.paper import published
+from sureenough.bench.paper.columns import settings_of
+from sureenough.bench.paper.experiment import (
     Experiment,
     Findings,
     Inputs,
@@ -17,8 +17,8 @@ from sureenough.bench.experiments.experiment import (
     replay_findings,
     replay_inputs,
 )
-from sureenough.bench.experiments.figures import CATEGORIES, STEPS, bars
-from sureenough.bench.experiments.live_tables import comparable_runs, live_tables
+from sureenough.bench.paper.figures import CATEGORIES, STEPS, bars
+from sureenough.bench.paper.live_tables import comparable_runs, live_tables
 from sureenough.bench.pipeline import OpenPool
 from sureenough.bench.replay import CellResult, ReplayCell
 from sureenough.bench.result import NAMES, Axis, Cell, Figure, ResultColumn, Series, Table
@@ -89,7 +89,9 @@ def _row(full: CellResult, init: CellResult | None) -> list[Cell]:
 def _with_paper(table: Table) -> Table:
     """With the paper's seconds for the same model, dataset and method, on its own hardware."""
     names = ("init seconds", "final seconds", "seconds")
-    printed = [[paper.value(5, str(row[1]), str(row[0]), str(row[2]), name) for name in names] for row in table.rows]
+    printed = [
+        [published.value(5, str(row[1]), str(row[0]), str(row[2]), name) for name in names] for row in table.rows
+    ]
     if not any(value is not None for values in printed for value in values):
         return table
     columns = [ResultColumn(f"{name} in the paper", "seconds", "s", paper="table 5") for name in names]

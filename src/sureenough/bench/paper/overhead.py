@@ -9,10 +9,10 @@ from typing import Final
 
 import numpy as np
 
-from sureenough.bench.experiments.columns import VARIED, settings_note
-from sureenough.bench.experiments.experiment import Experiment, Findings, Inputs
-from sureenough.bench.experiments.failure_modes import synthetic_paths
-from sureenough.bench.experiments.live_tables import live_settings
+from sureenough.bench.paper.columns import VARIED, settings_note
+from sureenough.bench.paper.experiment import Experiment, Findings, Inputs
+from sureenough.bench.paper.failure_modes import synthetic_paths
+from sureenough.bench.paper.live_tables import live_settings
 from sureenough.bench.result import NAMES, Cell, ResultColumn, Table
 from sureenough.core.confidence import Monitor
 from sureenough.core.poll import Poll

@@ -15,11 +15,11 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
-from sureenough.bench.experiments.calibration import ReadSignals, by_difficulty
-from sureenough.bench.experiments.columns import VARIED, measure, pool_windows, settings_note
-from sureenough.bench.experiments.experiment import Experiment, Findings, Inputs, over_pools
-from sureenough.bench.experiments.figures import CATEGORIES
 from sureenough.bench.judging import JudgedAnswers
+from sureenough.bench.paper.calibration import ReadSignals, by_difficulty
+from sureenough.bench.paper.columns import VARIED, measure, pool_windows, settings_note
+from sureenough.bench.paper.experiment import Experiment, Findings, Inputs, over_pools
+from sureenough.bench.paper.figures import CATEGORIES
 from sureenough.bench.pipeline import PoolResults, Source
 from sureenough.bench.result import Axis, Cell, Figure, Measure, ResultColumn, Series, Table
 from sureenough.bench.score import intervals

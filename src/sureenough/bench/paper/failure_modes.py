@@ -12,10 +12,10 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from sureenough.bench.experiments.columns import VARIED, measure, pool_windows, settings_note
-from sureenough.bench.experiments.experiment import Experiment, Findings, Inputs, over_pools
-from sureenough.bench.experiments.figures import CATEGORIES
 from sureenough.bench.judging import JudgedAnswers
+from sureenough.bench.paper.columns import VARIED, measure, pool_windows, settings_note
+from sureenough.bench.paper.experiment import Experiment, Findings, Inputs, over_pools
+from sureenough.bench.paper.figures import CATEGORIES
 from sureenough.bench.pipeline import PoolResults
 from sureenough.bench.replay import in_order
 from sureenough.bench.result import Axis, Cell, Figure, Measure, ResultColumn, Series, Table

@@ -8,8 +8,8 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from sureenough.bench import paper
-from sureenough.bench.experiments.experiment import Results, TableOf
+from sureenough.bench.paper import published
+from sureenough.bench.paper.experiment import Results, TableOf
 from sureenough.bench.pipeline import OpenPool
 from sureenough.bench.recommendation import DETECT, IMAGINED, paired
 from sureenough.bench.replay import CellResult
@@ -93,7 +93,7 @@ def from_paper(
     """The paper's printed number for a line's model, dataset and setting, in our units."""
 
     def value(line: CellResult) -> Cell:
-        printed = paper.value(table, line.source.model, line.source.dataset, setting(line), name)
+        printed = published.value(table, line.source.model, line.source.dataset, setting(line), name)
         return None if printed is None else printed * scale
 
     unit = {"percent": "%", "tokens7": "10^7", "number": "paths"}.get(kind, "")
@@ -124,7 +124,7 @@ def _average(columns: Sequence[Column], lines: Sequence[CellResult]) -> list[Cel
         if one in (WON, LOST) or one.column.paper or len(numbers) not in (0, len(values)):
             row.append(None)
         else:
-            row.append(fmean(numbers) if numbers else paper.AVERAGE if one is DATASET else values[0])
+            row.append(fmean(numbers) if numbers else published.AVERAGE if one is DATASET else values[0])
     return row
 
 

@@ -7,10 +7,10 @@ from math import nan
 from statistics import fmean
 from typing import Final
 
-from sureenough.bench import paper
-from sureenough.bench.experiments.columns import changed, measure, settings_note, weight_scales
-from sureenough.bench.experiments.experiment import Experiment, Findings, Inputs
 from sureenough.bench.live import LiveRun
+from sureenough.bench.paper import published
+from sureenough.bench.paper.columns import changed, measure, settings_note, weight_scales
+from sureenough.bench.paper.experiment import Experiment, Findings, Inputs
 from sureenough.bench.result import NAMES, Cell, ResultColumn, Table, grouped
 from sureenough.bench.score import Row, StrategyRuns, rows
 from sureenough.errors import UsageError
@@ -156,7 +156,7 @@ def _live_table(runs: Sequence[LiveRun]) -> Table:
 def _paper_table() -> Table:
     """The paper's own numbers, whatever was measured here."""
     printed: dict[tuple[str, str, str], dict[str, float]] = {}
-    for one in paper.printed():
+    for one in published.printed():
         if one.table == 2:
             printed.setdefault((one.model, one.dataset, one.setting), {})[one.measure] = one.value
     lines: list[list[Cell]] = [
