@@ -126,7 +126,7 @@ def python() -> str:
         "# Python API",
         "Everything here is exported by the package: `import sureenough as se`.",
         "## Options of a run",
-        "Keyword arguments of `ask`, `aask` and `replay`; `compare` has most of them.",
+        "Keyword arguments of `ask`, `aask`, `replay` and `compare`, which has no deadline.",
         table(("option", "live", "replay", "meaning"), rows),
     ]
     groups: dict[str, list[str]] = {"Functions": [], "Classes": [], "Errors": []}

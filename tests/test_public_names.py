@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 import sureenough as se
-from sureenough.api import RunKeywords
-from sureenough.core.options import RunOptions
+from sureenough.api import AskKeywords
+from sureenough.core.options import ReplayKeywords, RunKeywords, RunOptions
 
 
 def test_every_export_is_there_and_documented() -> None:
@@ -41,27 +41,28 @@ def test_a_name_that_is_not_there() -> None:
     assert dir(se) == sorted(se.__all__)
 
 
-def test_the_run_options_have_one_spelling() -> None:
-    for call in (se.replay, se.compare):
-        named = inspect.signature(call).parameters
-        assert {"paths", "window", "parallel", "seed", "max_tokens", "hurry"} <= set(named)
-
-
-@pytest.mark.parametrize("call", [se.ask, se.aask, se.replay])
-def test_signatures_show_every_run_option(call: Any) -> None:
+@pytest.mark.parametrize(
+    ("call", "paths", "parallel"), [(se.ask, 64, 16), (se.aask, 64, 16), (se.replay, None, 1), (se.compare, None, 1)]
+)
+def test_signatures_show_every_run_option(call: Any, paths: int | None, parallel: int) -> None:
     shown = inspect.signature(call).parameters
-    assert [name for name in RunOptions.fields() if name not in shown] == []
-    live = call is not se.replay
-    assert (shown["paths"].default, shown["parallel"].default) == ((64, 16) if live else (None, 1))
+    assert RunOptions.fields(live=call is not se.compare).keys() <= shown.keys()
+    assert (shown["paths"].default, shown["parallel"].default) == (paths, parallel)
 
 
-def test_keywords_are_the_fields_of_run_options() -> None:
-    assert get_type_hints(RunKeywords) == get_type_hints(RunOptions)
+def test_the_types_of_keywords_are_those_of_the_options() -> None:
+    types = get_type_hints(RunOptions)
+    assert get_type_hints(RunKeywords) == types
+    assert get_type_hints(ReplayKeywords) == {name: types[name] for name in RunOptions.fields(live=False)}
+    keywords = [name for name, one in inspect.signature(se.ask).parameters.items() if one.kind is one.KEYWORD_ONLY]
+    assert get_type_hints(AskKeywords).keys() == set(keywords)
 
 
 def test_unknown_keywords_are_refused_with_the_known_ones() -> None:
     with pytest.raises(se.UsageError, match="unknown option 'path'; known: paths, window"):
         se.replay([se.RecordedPath("a", [1], [1])], "sc", path=3)  # type: ignore[call-arg]
+    with pytest.raises(se.UsageError, match=r"unknown option 'deadline'; known: paths, .*, hurry, repeats"):
+        se.compare("pool.parquet", deadline=3)  # type: ignore[call-arg]
     with pytest.raises(se.UsageError, match=r"unknown option 'kinds'; known: paths.* template, kind, extract"):
         se.ask("?", kinds="math")  # type: ignore[call-arg]
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypedDict, TypeVar, Unpack
+from typing import Unpack
 
 from sureenough import reasoner
 from sureenough.answers import Judge, for_question, resolve_kind
 from sureenough.answers.kinds import Extract, FunctionJudge
 from sureenough.core.learning import LearnerState
-from sureenough.core.options import LIVE_DEFAULTS, RunOptions
+from sureenough.core.options import LIVE_DEFAULTS, RunKeywords, RunOptions, run_options, takes_run_options
 from sureenough.core.outcome import Outcome
 from sureenough.core.session import Session
 from sureenough.core.strategy import Strategy
@@ -31,23 +31,8 @@ from sureenough.spec import render, resolve
 from sureenough.strategies import DEFAULT_STRATEGY
 from sureenough.templates import render_prompt, template_of
 
-F = TypeVar("F", bound=Callable[..., Any])
-
-
 Kind = str | Judge | tuple[Extract, Callable[[str, str], bool]] | type
 """A kind of answer: a name such as "number:rel=1e-3", a judge, a class of judges, or two functions (extract, same)."""
-
-
-class RunKeywords(TypedDict, total=False):
-    """The fields of RunOptions as keyword arguments, for type checkers and editors."""
-
-    paths: int | None
-    window: int | None
-    parallel: int
-    seed: int
-    max_tokens: int | None
-    deadline: float | None
-    hurry: float | None
 
 
 class AskKeywords(RunKeywords, total=False):
@@ -61,36 +46,7 @@ class AskKeywords(RunKeywords, total=False):
     gives_up: bool
 
 
-def _show_run_options(defaults: RunOptions) -> Callable[[F], F]:
-    """Show the run's options in the signature and the documentation of a function that takes them as `**options`."""
-
-    def decorate(function: F) -> F:
-        signature = inspect.signature(function)
-        keywords = [p for p in signature.parameters.values() if p.kind is not inspect.Parameter.VAR_KEYWORD]
-        keywords += [
-            inspect.Parameter(
-                name, inspect.Parameter.KEYWORD_ONLY, default=getattr(defaults, name), annotation=field.type
-            )
-            for name, field in RunOptions.fields().items()
-        ]
-        function.__signature__ = signature.replace(parameters=keywords)  # type: ignore[attr-defined]
-        lines = [f"        {name}: {field.metadata['help']}." for name, field in RunOptions.fields().items()]
-        function.__doc__ = "\n".join([str(function.__doc__).rstrip(), *lines])
-        return function
-
-    return decorate
-
-
-def _run_options(defaults: RunOptions, options: Mapping[str, Any], *others: str) -> RunOptions:
-    """The defaults with these options; an unknown one is refused with the known ones."""
-    known = (*RunOptions.fields(), *others)
-    unknown = next((name for name in options if name not in known), None)
-    if unknown is not None:
-        raise UsageError(f"unknown option {unknown!r}; known: {', '.join(known)}")
-    return replace(defaults, **options)
-
-
-@_show_run_options(RunOptions())
+@takes_run_options(RunOptions())
 def replay(
     recorded: Sequence[RecordedPath],
     strategy: str | Strategy = DEFAULT_STRATEGY,
@@ -120,7 +76,7 @@ def replay(
     wrong = next((path for path in recorded if not isinstance(path, RecordedPath)), None)
     if wrong is not None:
         raise UsageError(f"replay takes RecordedPath objects, not {type(wrong).__name__}")
-    run = _run_options(RunOptions(), options, "kind", "learn", "classes")
+    run = run_options(replay, RunOptions(), options)
     chosen = resolve(strategy)
     run = run.with_recorded(len(recorded), chosen)
     chosen = chosen if learn is None else chosen.with_state(learn)
@@ -138,7 +94,7 @@ def answer_classes(
     return classes_or_own(judge, answers) if known is None else recorded_classes(known, judge, answers)
 
 
-@_show_run_options(LIVE_DEFAULTS)
+@takes_run_options(LIVE_DEFAULTS)
 async def aask(
     question: str | Prompt,
     engine: SupportsStream | None = None,
@@ -171,8 +127,8 @@ async def aask(
     if not isinstance(question, str | Prompt):
         raise UsageError(f"a question is a string or a Prompt, not {type(question).__name__}")
     if not isinstance(learn, LearnerState | str | Path | None):
-        raise UsageError(f"learn is {learn!r}; it must be a LearnerState or the name of a file")
-    run = _run_options(LIVE_DEFAULTS, options, "template", "kind", "extract", "observers", "learn", "gives_up")
+        raise UsageError(f"learn is {learn!r}; it must be a LearnerState or the name of a file", argument="learn")
+    run = run_options(aask, LIVE_DEFAULTS, options)
     builtin = engine is None
     engine = _builtin_engine() if engine is None else as_engine(engine)
     asks_builtin = builtin or _is_served_builtin(engine)

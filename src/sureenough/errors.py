@@ -21,7 +21,23 @@ class SureEnoughError(Exception):
 
 
 class UsageError(SureEnoughError, ValueError):
-    """An argument that cannot be used; the message says what to do instead."""
+    """An argument that cannot be used; the message says what to do instead.
+
+    `argument` is its name. The message begins with it, or has it as `window=64`; names such as `max_path_tokens`, which
+    are no words of English, may stand anywhere in it.
+    """
+
+    def __init__(self, message: str, *, argument: str | None = None) -> None:
+        super().__init__(message)
+        self.argument = argument
+
+    def naming(self, option: str) -> str:
+        """The message about an option that sets the argument: `--window 64` instead of `window=64`."""
+        message, name = str(self), self.argument
+        if name is None:
+            return message
+        message = message.replace(f"{name}=", f"{option} ")
+        return message.replace(name, option, 1) if "_" in name or message.startswith(f"{name} ") else message
 
 
 class EngineError(SureEnoughError):

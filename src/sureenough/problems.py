@@ -405,9 +405,9 @@ def generate(level: int, seed: int = 0, n: int = 1) -> list[GeneratedProblem]:
         n: number of problems.
     """
     if level not in LEVELS:
-        raise UsageError(f"level is {level!r}; known levels: {', '.join(map(str, LEVELS))}")
+        raise UsageError(f"level is {level!r}; known levels: {', '.join(map(str, LEVELS))}", argument="level")
     if n < 0 or n > MOST:
-        raise UsageError(f"n is {n}; it must be from 0 to {MOST:,}")
+        raise UsageError(f"n is {n}; it must be from 0 to {MOST:,}", argument="n")
     rng = Random(f"sureenough problems {seed} {level}")
     names = tuple(FAMILIES)
     problems: dict[str, GeneratedProblem] = {}  # by question, so that none comes twice

@@ -28,14 +28,18 @@ TEMPLATE: Final = template_of(Math())
 
 def render_prompt(question: str, template: str = TEMPLATE) -> Prompt:
     if not question.strip():
-        raise UsageError("the question is empty")
+        raise UsageError("the question is empty", argument="question")
     try:
         text = template.format(question=question)
         has_place = template.format(question="") != template.format(question="?")
     except (KeyError, IndexError, ValueError, AttributeError):
-        raise UsageError("the template has braces other than {question}; write {{ and }} for literal braces") from None
+        raise UsageError(
+            "the template has braces other than {question}; write {{ and }} for literal braces", argument="template"
+        ) from None
     if not has_place:
-        raise UsageError("the template does not contain {question}; write it where the question belongs")
+        raise UsageError(
+            "the template does not contain {question}; write it where the question belongs", argument="template"
+        )
     if has_halves(text):
         raise UsageError(f"the question or the template {HOLDS_HALF}")
     return Prompt.user(text)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import inspect
 import io
 import re
 from dataclasses import dataclass, replace
@@ -18,7 +17,6 @@ from sureenough.answers import grade
 from sureenough.bench.score import StrategyRuns, rows
 from sureenough.bench.tables import COLUMNS, csv_table, footnotes, json_table, plain_table
 from sureenough.core.confidence import Windows
-from sureenough.core.options import RunOptions
 from sureenough.core.pruning import Gate
 from sureenough.data import BUILTIN_POOL
 from sureenough.errors import UsageError
@@ -203,11 +201,6 @@ def test_questions_without_gold_are_mentioned(tmp_path: Path) -> None:
 def test_a_pool_smaller_than_the_warm_up_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="ask for ddc:warmup=2"):
         se.compare(tiny_pool(tmp_path, [4, 3]), ["sc", "ddc"])
-
-
-def test_every_run_option_is_an_option_of_a_comparison() -> None:
-    """`replay` passes all of them on; recorded paths take no time, so a deadline does not apply."""
-    assert set(RunOptions.fields()) - {"deadline"} <= set(inspect.signature(se.compare).parameters)
 
 
 def test_a_table_says_that_no_question_changed_instead_of_an_interval_without_width(tmp_path: Path) -> None:

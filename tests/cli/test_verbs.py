@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import re
 import subprocess
 import sys
@@ -11,9 +12,10 @@ from typing import Any, cast
 
 import pytest
 import typer.main
+from typer.core import TyperCommand
 
 from sureenough.cli import SETTINGS, VERBS, app, main
-from sureenough.cli.config import defaults, name_options
+from sureenough.cli.config import defaults
 from sureenough.core.options import RunOptions
 from sureenough.errors import EngineError, UsageError
 from sureenough.server import ServerLimits
@@ -158,20 +160,33 @@ def test_limits_are_documented_with_their_defaults() -> None:
     assert documented == {name: "true" if value is True else f"{value:,.0f}" for name, value in known.items()}
 
 
-def test_errors_of_the_library_name_options() -> None:
-    ask = verb("ask")
-    for message, expected in {
-        "window is 0; it must be 1": "--window is 0; it must be 1",
-        "max_tokens=5 is too few": "--max-tokens 5 is too few",
-        "no window of 64 was full; try window=32": "no window of 64 was full; try --window 32",
-        "as_json is 3": "--json is 3",
-        "shorter ones (max_path_tokens)": "shorter ones (--max-path-tokens)",
-        "give a smaller max_path_tokens.": "give a smaller --max-path-tokens.",
-        "no 'max_tokens' in runs/max_tokens or max_tokens.csv": "no 'max_tokens' in runs/max_tokens or max_tokens.csv",
-        "ddc:tau=2: tau=2 will not do; the window is fine": "ddc:tau=2: tau=2 will not do; the window is fine",
-        "question is 5": "question is 5",
-    }.items():
-        assert name_options(message, ask) == expected
+@pytest.mark.parametrize(
+    ("message", "argument", "expected"),
+    [
+        ("window is 0; it must be 1", "window", "--window is 0; it must be 1"),
+        (
+            "requests use paths=64 by default; fewer paths do",
+            "paths",
+            "requests use --paths 64 by default; fewer paths do",
+        ),
+        ("as_json is 3", "as_json", "--json is 3"),
+        ("shorter ones (max_path_tokens), or", "max_path_tokens", "shorter ones (--max-path-tokens), or"),
+        ("give max_path_tokens=5 or less", "max_path_tokens", "give --max-path-tokens 5 or less"),
+        ("top_p is 5", "top_p", "top_p is 5"),
+        ("question is 5", "question", "question is 5"),
+        ("paths is 0", None, "paths is 0"),
+    ],
+)
+def test_errors_of_the_library_name_options(
+    message: str, argument: str | None, expected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(context: object) -> None:
+        raise pickle.loads(pickle.dumps(UsageError(message, argument=argument)))  # as from another process
+
+    monkeypatch.setattr(TyperCommand, "invoke", lambda self, context: fails(context))
+    with pytest.raises(UsageError) as caught:
+        verb("ask").invoke(None)
+    assert str(caught.value) == expected
 
 
 class _Foreign(EngineError):

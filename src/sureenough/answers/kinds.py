@@ -91,7 +91,7 @@ def judge(
         raise UsageError("give same or key, not both")
     for name, function in {"extract": extract, "same": same, "key": key, "grade": grade}.items():
         if function is not None and not callable(function):
-            raise UsageError(f"{name} is {function!r}; it must be a function")
+            raise UsageError(f"{name} is {function!r}; it must be a function", argument=name)
     read = extract or (lambda text: trimmed(final_statement(text) or "") or None)
     if same is not None:
         return FunctionJudge(read, lambda answers: classes_by_same(answers, same), grade or same, ask)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Unpack
 
 from sureenough.api import Kind
 from sureenough.bench.judging import Equal, Grader
@@ -13,7 +14,7 @@ from sureenough.bench.recommendation import recommend
 from sureenough.bench.replay import ReplayCell, Replayed, fitting_pool, replay_cells, replay_notes
 from sureenough.bench.result import Recommendation
 from sureenough.bench.score import Row
-from sureenough.core.options import RunOptions
+from sureenough.core.options import ReplayKeywords, RunOptions, run_options, takes_run_options
 from sureenough.core.strategy import Strategy
 from sureenough.errors import UsageError
 from sureenough.pools import Pool
@@ -46,40 +47,30 @@ class Comparison:
         return plain_table(self)
 
 
+@takes_run_options(RunOptions(), live=False)
 def compare(
     pool: str | Path | Pool,
     strategies: str | Strategy | Sequence[str | Strategy] | None = None,
     *,
-    paths: int | None = None,
-    window: int | None = None,
-    parallel: int = 1,
     repeats: int = DEFAULT_REPEATS,
-    seed: int = 0,
-    max_tokens: int | None = None,
-    hurry: float | None = None,
     equal: Equal = "meaning",
     grader: Grader = "own",
     kind: Kind | None = None,
     skip_damaged: bool = False,
     jobs: int = 1,
     progress: Progress | None = None,
+    **options: Unpack[ReplayKeywords],
 ) -> Comparison:
     """Replay a pool under every strategy.
 
-    Each repeat draws a new order of every question's paths, the same for every strategy.
+    Each repeat draws a new order of every question's paths, the same for every strategy. By default the budget is the
+    pool's own size; the seed is that of the orders and of the bootstrap.
 
     Args:
         pool: recorded paths: a Parquet file, a folder of parts, or a URI of either.
         strategies: specs such as "ddc:tau=0.99"; equal ones are one row, and differences are to the first. By default
             those that `replay` compares.
-        paths: the budget; the pool's own size by default.
-        window: tokens per window; by default what the pool suggests, else chosen from the lengths of its paths.
-        parallel: paths that run at once.
         repeats: the number of orders.
-        seed: of the orders and of the bootstrap.
-        max_tokens: cap on the tokens of a question.
-        hurry: paths that may run at once per path that has ended, if that is more than twice what the vote may still
-            need; by default as many run as `parallel` allows.
         kind: kind of answer of questions that have none of their own, such as "number:rel=1e-3", or a judge; by default
             what the pool says. Answers are extracted again if the pool has the texts.
         equal: whether answers are one candidate by their "meaning" or by their "string", as other tools vote.
@@ -92,24 +83,24 @@ def compare(
         repeats=repeats, equal=equal, grader=grader, kind=kind,
         skip_damaged=skip_damaged or (isinstance(pool, Pool) and pool.skip_damaged), jobs=jobs,
     )  # fmt: skip
-    options = RunOptions(paths=paths, window=window, parallel=parallel, seed=seed, max_tokens=max_tokens, hurry=hurry)
+    run = run_options(compare, RunOptions(), options)
     named = [strategies] if isinstance(strategies, str | Strategy) else strategies
     if named is not None and not named:
         raise UsageError("name at least one strategy to compare")
     for strategy in map(resolve, named or ()):
-        options.check_budget(strategy)
+        run.check_budget(strategy)
 
     def cells(opened: OpenPool) -> list[ReplayCell]:
-        chosen = [resolve(one) for one in (fitting_pool(COMPARED, opened, paths) if named is None else named)]
-        run = replace(options, window=opened.window)
+        chosen = [resolve(one) for one in (fitting_pool(COMPARED, opened, run.paths) if named is None else named)]
+        own = replace(run, window=opened.window)
         once = [strategy for at, strategy in enumerate(chosen) if strategy not in chosen[:at]]
-        return [ReplayCell(render(strategy), strategy, run) for strategy in once]
+        return [ReplayCell(render(strategy), strategy, own) for strategy in once]
 
     source = Source.of(pool.file if isinstance(pool, Pool) else pool)
     (replayed,) = replay_cells(
-        [source], cells, settings, window=window, progress=progress or (lambda done, total: None), totals_only=True
+        [source], cells, settings, window=run.window, progress=progress or (lambda done, total: None), totals_only=True
     )  # fmt: skip
-    return _comparison(replayed, options, settings)
+    return _comparison(replayed, run, settings)
 
 
 def _comparison(replayed: Replayed, options: RunOptions, settings: ReplaySettings) -> Comparison:

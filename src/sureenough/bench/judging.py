@@ -32,14 +32,16 @@ Grader = Literal["own", "math-verify"]
 
 def check_equal(value: object) -> None:
     if value not in ("meaning", "string"):
-        raise UsageError(f"equal is {value!r}; answers are equal by 'meaning' or by 'string'")
+        raise UsageError(f"equal is {value!r}; answers are equal by 'meaning' or by 'string'", argument="equal")
 
 
 def check_grader(value: object) -> None:
     if value not in ("own", "math-verify"):
-        raise UsageError(f"grader is {value!r}; answers are graded by their 'own' kind or by 'math-verify'")
+        raise UsageError(
+            f"grader is {value!r}; answers are graded by their 'own' kind or by 'math-verify'", argument="grader"
+        )
     if value == "math-verify" and math_verify_version() is None:
-        raise UsageError("the grader math-verify is not installed: pip install 'sureenough[bench]'")
+        raise UsageError("the grader math-verify is not installed: pip install 'sureenough[bench]'", argument="grader")
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +83,8 @@ def judge_of(question: Question, kind: Any, pool: Pool) -> Judge:
     except UsageError as error:
         raise UsageError(
             f"{pool.name} was recorded with kind={recorded}, which a file cannot choose: {error}. "
-            f"If you trust it, give kind={recorded}"
+            f"If you trust it, give kind={recorded}",
+            argument="kind",
         ) from None
 
 

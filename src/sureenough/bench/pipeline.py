@@ -243,7 +243,10 @@ class ReplaySettings:
         if self.jobs > 1 and not isinstance(self.kind, str | None):
             _refuse_local(self.kind)
         if self.repeats > MOST_REPEATS:
-            raise UsageError(f"repeats is {self.repeats}; at most {MOST_REPEATS:,} are allowed, and ten are plenty")
+            raise UsageError(
+                f"repeats is {self.repeats}; at most {MOST_REPEATS:,} are allowed, and ten are plenty",
+                argument="repeats",
+            )
 
     @classmethod
     def fields(cls) -> dict[str, Field[Any]]:
@@ -255,7 +258,8 @@ def _refuse_local(judge: Any) -> None:
         pickle.dumps(judge)
     except Exception:
         raise UsageError(
-            "this judge cannot be sent to other processes: use jobs=1, or name it as kind='module:attribute'"
+            "this judge cannot be sent to other processes: use jobs=1, or name it as kind='module:attribute'",
+            argument="kind",
         ) from None
 
 

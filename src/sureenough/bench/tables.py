@@ -208,8 +208,7 @@ def _flat(result: Comparison, row: Row) -> Json:
 
 def _made_with(result: Comparison) -> Json:
     """Every option but those that recorded paths have no use for."""
-    names = [name for name in RunOptions.fields() if name != "deadline"]
-    values = {name: getattr(result.options, name) for name in names}
+    values = {name: getattr(result.options, name) for name in RunOptions.fields(live=False)}
     return values | {name: getattr(result.settings, name) for name in ReplaySettings.fields() if name not in UNPRINTED}
 
 

@@ -95,13 +95,14 @@ class Verb(TyperCommand):
             raise
 
     def invoke(self, ctx: Any) -> Any:
-        """Run it; `window=0` in an error of the library becomes `--window 0`."""
+        """Run it; an error of the library about an argument names the option that sets it."""
         try:
             return super().invoke(ctx)
         except UsageError as error:
-            from sureenough.cli.config import name_options
-
-            raise UsageError(name_options(str(error), self)) from error
+            flags = {option.name: flag for option in self.params for flag in option.opts if flag.startswith("--")}
+            if error.argument not in flags:
+                raise
+            raise UsageError(error.naming(flags[error.argument])) from error
 
 
 class Verbs(TyperGroup):

@@ -1,4 +1,4 @@
-"""The options of verbs by name: defaults from sureenough.toml, and option names in error messages.
+"""Defaults of the options of verbs from sureenough.toml.
 
 The environment takes precedence over sureenough.toml, and the command line over both.
 """
@@ -6,7 +6,6 @@ The environment takes precedence over sureenough.toml, and the command line over
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -121,15 +120,3 @@ def is_typed(context: Any, name: str) -> bool:
     """Whether an option is from the command line, not from the environment or sureenough.toml."""
     source = context.get_parameter_source(name)
     return source is not None and source.name == "COMMANDLINE"
-
-
-def name_options(message: str, verb: Any) -> str:
-    """A message of the library in the words of the command line: `--window 0` for `window=0`, `--top-p` for `top_p`."""
-    flags = {option.name: f"--{_flag(option)}" for option in verb.params if _flags(option)}
-    if not flags:
-        return message
-    names = "|".join(sorted(flags, key=len, reverse=True))
-    message = re.sub(rf"^({names}) is\b", lambda match: f"{flags[match[1]]} is", message)
-    message = re.sub(rf"(?<![\w:,.'\"-])({names})=(?=\S)", lambda match: f"{flags[match[1]]} ", message)
-    words = "|".join(name for name in flags if "_" in name) or "(?!)"  # no word of English has an underscore
-    return re.sub(rf"(?<![\w:,.'\"/-])({words})(?![\w='\"/]|\.\w)", lambda match: flags[match[1]], message)

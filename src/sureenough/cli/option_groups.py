@@ -13,7 +13,6 @@ import typer
 from sureenough.core.options import RunOptions
 from sureenough.strategies import COMPARED
 
-ALIASES: Final = {"paths": ["-n"]}
 NOTES: Final = {"hurry": "inf is without it"}
 STRATEGY_HELP: Final = "A strategy (`sureenough strategies` lists them), with options as in ddc:tau=0.99."
 GRADER_HELP: Final = "What grades mathematics: own, or math-verify as in many published results."
@@ -24,7 +23,6 @@ STRATEGIES_HELP: Final = (
 
 RARE: Final = "Rarely needed"
 """The last group of options in a verb's help."""
-RARE_RUN_OPTIONS: Final = ("window", "seed", "max_tokens", "deadline", "hurry")
 
 
 def rare_option(*flags: str, **settings: Any) -> Any:
@@ -90,6 +88,7 @@ def run_options(
     only: Collection[str] = (),
     notes: Mapping[str, str] | None = None,
     in_file: Collection[str] = (),
+    live: bool = True,
 ) -> OptionGroup:
     """The flags of a run's options, with help and limits from RunOptions.
 
@@ -98,16 +97,18 @@ def run_options(
         only: the options of this verb; all of them by default.
         notes: what to add to an option's help.
         in_file: options that only sureenough.toml has.
+        live: whether the verb has those that are for live runs.
     """
     flags = {}
     hints = get_type_hints(RunOptions)
-    for name, field in RunOptions.fields().items():
+    for name, field in RunOptions.fields(live=live).items():
         if only and name not in only:
             continue
-        help = "; ".join([field.metadata["help"], *(one[name] for one in (NOTES, notes or {}) if name in one)])
+        about = field.metadata
+        help = "; ".join([about["help"], *(one[name] for one in (NOTES, notes or {}) if name in one)])
         help = f"{help[0].upper()}{help[1:]}."
-        names = ["--" + name.replace("_", "-"), *ALIASES.get(name, ())]
-        make = rare_option if name in RARE_RUN_OPTIONS else typer.Option
+        names = ["--" + name.replace("_", "-"), *([about["flag"]] if about["flag"] else [])]
+        make = rare_option if about["rare"] else typer.Option
         option = file_option(help) if name in in_file else make(*names, help=help)
         default = getattr(defaults, name, None)
         flags[name] = (Annotated[hints[name] | None if default is None else hints[name], option], default)

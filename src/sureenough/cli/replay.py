@@ -6,7 +6,6 @@ import json
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -46,7 +45,8 @@ COMPARING: Final = ("seed", "repeats", "equal", "grader", "skip_damaged", "jobs"
             "paths": "all recorded paths by default",
             "parallel": "1 is the paper's algorithm",
         },
-    ).without("deadline")
+        live=False,
+    )
 )
 def command(
     *,
@@ -88,8 +88,7 @@ def command(
         raise UsageError("--show-paths prints the paths of one question: give its --question")
     if as_json and as_csv:
         raise UsageError("give --json or --csv, not both")
-    options: dict[str, Any] = asdict(run)
-    del options["deadline"]  # recorded paths take no time
+    options: dict[str, Any] = {name: getattr(run, name) for name in RunOptions.fields(live=False)}
     results = []
     for pool in pools or [BUILTIN_POOL]:
         with progress_bar(pool.name) as progress:

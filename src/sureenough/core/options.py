@@ -1,33 +1,50 @@
 """The options of a run, defined once: Python, the command line, TOML plans, HTTP requests and the page derive theirs.
 
-Each field carries its help text and the rule for its values; `RunOptions` checks them when it is made.
+A field of `RunOptions` declares an option, `RunKeywords` only its type once more. Values are checked when it is made.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import inspect
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields, replace
 from math import inf
 from numbers import Integral
 from statistics import median
-from typing import TYPE_CHECKING, Any, Final, SupportsInt, TypeGuard
+from typing import TYPE_CHECKING, Any, Final, SupportsInt, TypedDict, TypeGuard, TypeVar
 
 from sureenough.errors import UsageError
 
 if TYPE_CHECKING:
     from sureenough.core.strategy import Strategy
 
-Check = Callable[[str, Any], None]
-"""Refuses a bad value of the option with this name."""
+F = TypeVar("F", bound=Callable[..., Any])
 
 
-def _run_option(default: Any, help: str, check: Check, minimum: int) -> Any:
-    """A field of RunOptions: its help text, its check, and the smallest of its values, all of which are numbers."""
-    return field(default=default, metadata={"help": help, "check": check, "minimum": minimum})
+def _run_option(
+    default: Any,
+    help: str,
+    *,
+    minimum: int = 1,
+    fraction: str | None = None,
+    flag: str | None = None,
+    rare: bool = True,
+    live: bool = False,
+) -> Any:
+    """A field of RunOptions. It can be None if that is the default.
 
-
-def _optional(check: Check) -> Check:
-    return lambda name, value: None if value is None else check(name, value)
+    Args:
+        default: its value in a replay.
+        help: what it is.
+        minimum: the smallest value.
+        fraction: what it must be, in words, if it may be a fraction; without this it is a whole number.
+        flag: a short flag on the command line.
+        rare: whether help lists it among the options that are rarely needed.
+        live: whether it is for live runs only, as recorded paths take no time.
+    """
+    number = int if fraction is None else float
+    about = {"help": help, "minimum": minimum, "number": number, "fraction": fraction}
+    return field(default=default, metadata=about | {"flag": flag, "rare": rare, "live": live})
 
 
 def _is_integer(value: object) -> TypeGuard[SupportsInt]:
@@ -39,62 +56,57 @@ def _is_amount(value: object) -> bool:
     return not isinstance(value, bool) and isinstance(value, int | float) and 0 <= value < 1e9
 
 
-def _check(rule: str, holds: Callable[[Any], bool]) -> Check:
-    """Refuses the values for which a rule does not hold."""
-
-    def check(name: str, value: object) -> None:
-        if not holds(value):
-            raise UsageError(f"{name} is {value!r}; {rule}")
-
-    return check
-
-
-check_count: Final = _check("it must be a whole number of at least 1", lambda n: _is_integer(n) and int(n) >= 1)
-check_seed: Final = _check("it must be a whole number of at least 0", lambda n: _is_integer(n) and int(n) >= 0)
-check_seconds: Final = _check("it must be a number of seconds, 0 or more", _is_amount)
-_check_hurry: Final = _check(
-    "it must be a number of at least 0, such as 0.25", lambda value: _is_amount(value) or value == inf
-)
+def check_count(name: str, value: object, minimum: int = 1) -> None:
+    """Refuse what is not a whole number of at least `minimum`."""
+    if not (_is_integer(value) and int(value) >= minimum):
+        raise UsageError(f"{name} is {value!r}; it must be a whole number of at least {minimum}", argument=name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOptions:
     """How one question is run: budget, window, parallelism and caps."""
 
-    paths: int | None = _run_option(
-        None, "budget: the most paths to start per question", _optional(check_count), minimum=1
-    )
+    paths: int | None = _run_option(None, "budget: the most paths to start per question", flag="-n", rare=False)
     window: int | None = _run_option(
         None,
         "tokens per window over which confidence is averaged; by default what the pool or the model suggests, else "
         "chosen from the lengths of the paths",
-        _optional(check_count),
-        minimum=1,
     )
-    parallel: int = _run_option(1, "the most paths that run at once", check_count, minimum=1)
-    seed: int = _run_option(0, "seed of the run; each path derives its own", check_seed, minimum=0)
-    max_tokens: int | None = _run_option(
-        None, "cap on the tokens of all paths together", _optional(check_count), minimum=1
-    )
+    parallel: int = _run_option(1, "the most paths that run at once", rare=False)
+    seed: int = _run_option(0, "seed of the run; each path derives its own", minimum=0)
+    max_tokens: int | None = _run_option(None, "cap on the tokens of all paths together")
     deadline: float | None = _run_option(
-        None, "seconds after which the run ends with the vote so far", _optional(check_seconds), minimum=0
+        None,
+        "seconds after which the run ends with the vote so far",
+        minimum=0,
+        fraction="a number of seconds, 0 or more",
+        live=True,
     )
     hurry: float | None = _run_option(
         None,
         "paths that may run at once per path that has ended, if that is more than twice what the vote may still need; "
         "0 spends the fewest tokens, more takes less time; without it, as many run as parallel allows",
-        _optional(_check_hurry),
         minimum=0,
+        fraction="a number of at least 0, such as 0.25",
     )
 
     def __post_init__(self) -> None:
-        for option in fields(self):
-            value = getattr(self, option.name)
-            option.metadata["check"](option.name, value)
-            if _is_integer(value):
-                object.__setattr__(self, option.name, int(value))  # numpy's integers become Python's
         if self.hurry == inf:  # files and the command line cannot say None
             object.__setattr__(self, "hurry", None)
+        for option in fields(self):
+            name, value, fraction = option.name, getattr(self, option.name), option.metadata["fraction"]
+            if value is None and option.default is None:
+                continue
+            if fraction is None:
+                check_count(name, value, option.metadata["minimum"])
+                object.__setattr__(self, name, int(value))  # numpy's integers become Python's
+            elif not _is_amount(value):
+                raise UsageError(f"{name} is {value!r}; it must be {fraction}", argument=name)
+
+    @classmethod
+    def fields(cls, *, live: bool = True) -> dict[str, Field[Any]]:
+        """Every option by name, or those of recorded paths only; what `_run_option` takes is in their metadata."""
+        return {option.name: option for option in fields(cls) if live or not option.metadata["live"]}
 
     def check_budget(self, strategy: Strategy, *, recorded: bool = False) -> None:
         """Refuse a budget, or so many recorded paths, that is smaller than the strategy's warm-up."""
@@ -103,7 +115,8 @@ class RunOptions:
             verb = "record" if recorded else "allow"
             raise UsageError(
                 f"{strategy.name} warms up with {strategy.warmup} paths, {there}: {verb} at least {strategy.warmup} "
-                f"paths, or ask for {strategy.name}:warmup={fitting_warmup(self.paths)}"
+                f"paths, or ask for {strategy.name}:warmup={fitting_warmup(self.paths)}",
+                argument="paths",
             )
 
     def with_recorded(self, paths: int, strategy: Strategy) -> RunOptions:
@@ -114,10 +127,57 @@ class RunOptions:
         options.check_budget(strategy, recorded=True)
         return options
 
-    @classmethod
-    def fields(cls) -> dict[str, Field[Any]]:
-        """Every option by name, with `help`, `check` and `minimum` in its metadata."""
-        return {option.name: option for option in fields(cls)}
+
+class ReplayKeywords(TypedDict, total=False):
+    """The run options of recorded paths as keyword arguments, for type checkers and editors."""
+
+    paths: int | None
+    window: int | None
+    parallel: int
+    seed: int
+    max_tokens: int | None
+    hurry: float | None
+
+
+class RunKeywords(ReplayKeywords, total=False):
+    """All run options as keyword arguments."""
+
+    deadline: float | None
+
+
+def takes_run_options(defaults: RunOptions, *, live: bool = True) -> Callable[[F], F]:
+    """Show the run options in the signature and the documentation of a function that takes them as `**options`."""
+    known = RunOptions.fields(live=live)
+
+    def decorate(function: F) -> F:
+        signature = inspect.signature(function)
+        keywords = [one for one in signature.parameters.values() if one.kind is not inspect.Parameter.VAR_KEYWORD]
+        keywords += [
+            inspect.Parameter(
+                name, inspect.Parameter.KEYWORD_ONLY, default=getattr(defaults, name), annotation=one.type
+            )
+            for name, one in known.items()
+        ]
+        function.__signature__ = signature.replace(parameters=keywords)  # type: ignore[attr-defined]
+        lines = [f"        {name}: {one.metadata['help']}." for name, one in known.items()]
+        function.__doc__ = "\n".join([str(function.__doc__).rstrip(), *lines])
+        return function
+
+    return decorate
+
+
+def run_options(function: Callable[..., Any], defaults: RunOptions, options: Mapping[str, Any]) -> RunOptions:
+    """The defaults with the options that a function received; an unknown one is refused with the known ones."""
+    keywords = [
+        name
+        for name, one in inspect.signature(function).parameters.items()
+        if one.kind is inspect.Parameter.KEYWORD_ONLY
+    ]
+    unknown = next((name for name in options if name not in keywords), None)
+    if unknown is not None:
+        known = sorted(keywords, key=lambda name: name not in RunOptions.fields())
+        raise UsageError(f"unknown option {unknown!r}; known: {', '.join(known)}", argument=unknown)
+    return replace(defaults, **options)
 
 
 LIVE_DEFAULTS: Final = RunOptions(paths=64, parallel=16, hurry=0.25)

@@ -87,7 +87,7 @@ def load(
         template: instead of the dataset's own.
     """
     if limit is not None and limit < 1:
-        raise UsageError(f"limit is {limit}; it must be at least 1, or left out")
+        raise UsageError(f"limit is {limit}; it must be at least 1, or left out", argument="limit")
     dataset, file = _named(text)
     resolve_kind(dataset.kind if kind is None else kind)
     dataset = replace(

@@ -66,7 +66,7 @@ class ExtendOptions:
 
     def __post_init__(self) -> None:
         if self.max_tokens < 1:
-            raise UsageError(f"max_tokens is {self.max_tokens}; it must be at least 1")
+            raise UsageError(f"max_tokens is {self.max_tokens}; it must be at least 1", argument="max_tokens")
         if "" in self.stop:
             raise UsageError("stop contains an empty text, at which everything would end; leave it out")
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from string import Formatter
-from typing import Annotated, Any, Final, Literal, NamedTuple, get_args, get_type_hints
+from typing import Annotated, Any, Final, Literal, NamedTuple
 
 import msgspec
 from msgspec import Meta, Struct, defstruct
@@ -166,13 +166,13 @@ def _option_type(name: str, limits: ServerLimits) -> Any:
     A cap is part of the schema only: the reader refuses what is above it with a message that names it.
     """
     option, cap = RunOptions.fields()[name].metadata, limits.caps().get(name)
-    kind = float if float in get_args(get_type_hints(RunOptions)[name]) else int
     details: dict[str, Any] = {"description": option["help"], "ge": option["minimum"]}
     if cap is None:
         details["le"] = LARGEST.get(name, 1_000_000_000)
     else:
         details["extra_json_schema"] = {"maximum": cap}
-    return Annotated[kind, Meta(**details)] | None
+    number = option["number"]
+    return Annotated[number, Meta(**details)] | None
 
 
 @dataclass(frozen=True, slots=True)

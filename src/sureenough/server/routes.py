@@ -8,7 +8,7 @@ import time
 from importlib.resources import files
 from itertools import islice
 from pathlib import Path
-from typing import Any, Final, get_args, get_type_hints
+from typing import Any, Final
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -242,11 +242,11 @@ def _strategies() -> list[dict[str, Any]]:
 
 def _run_options(settings: ServerSettings) -> list[dict[str, Any]]:
     """The run options as fields of a form."""
-    hints, defaults, caps = get_type_hints(RunOptions), settings.run_options(), settings.limits.caps()
+    defaults, caps = settings.run_options(), settings.limits.caps()
     return [
         {"name": name, "help": option.metadata["help"], "default": getattr(defaults, name),
          "minimum": option.metadata["minimum"], "maximum": caps.get(name),
-         "fractional": float in (hints[name], *get_args(hints[name]))}
+         "fractional": option.metadata["number"] is float}
         for name, option in RunOptions.fields().items()
     ]  # fmt: skip
 

@@ -110,7 +110,9 @@ class ServerSettings:
         if self.template is not None:
             render_prompt("?", self.template)
         if self.log_level.upper() not in LOG_LEVELS:
-            raise UsageError(f"log_level is {self.log_level!r}; it must be one of {', '.join(LOG_LEVELS)}")
+            raise UsageError(
+                f"log_level is {self.log_level!r}; it must be one of {', '.join(LOG_LEVELS)}", argument="log_level"
+            )
         wrong = next((name for name in self.hosts if not HOST_NAME.fullmatch(name)), None)
         if wrong is not None:
             raise UsageError(f"{wrong!r} is not a host name; a wildcard stands alone or first, as in *.example.com")
@@ -135,7 +137,8 @@ class ServerSettings:
             if value is not None and value > cap:
                 raise UsageError(
                     f"requests use {name}={value:g} by default, which is above this server's limit of {cap:g}: "
-                    "lower the default or raise the limit"
+                    "lower the default or raise the limit",
+                    argument=name,
                 )
 
     def run_options(self) -> RunOptions:

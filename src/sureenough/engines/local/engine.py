@@ -57,7 +57,7 @@ class Local(ClosedEngine):
         for name in ("slots", "context", "threads"):
             value = getattr(self, name)
             if value is not None and (not isinstance(value, int) or value < 1):
-                raise UsageError(f"{name} is {value}; it must be a whole number, at least 1")
+                raise UsageError(f"{name} is {value}; it must be a whole number, at least 1", argument=name)
         if self.builtin:
             card = reasoner.card()
             object.__setattr__(self, "window", self.window or card.window)
@@ -111,7 +111,8 @@ class Local(ClosedEngine):
             fix = f"max_path_tokens={most}" if self.context is None else f"context={slots * head.context}"
             raise UsageError(
                 f"{file.name} was trained for {head.context:,} tokens; {slot:,} per path, question included, are more: "
-                f"give {fix} or less"
+                f"give {fix} or less",
+                argument="max_path_tokens",
             )
         threads = self.threads or (min(2, cores()) if self.builtin else cores())
         return LlamaServerOptions(file, slots, slot, threads, fixed + slots * slot * head.cache_bytes, self.port)
@@ -124,7 +125,8 @@ class Local(ClosedEngine):
             raise UsageError(
                 f"a context of {self.context:,} tokens leaves {slots} paths {slot:,} each, and a path of "
                 f"{needed - 1:,} needs more, besides its question: give context="
-                f"{slots * _rounded(needed + QUESTION_TOKENS)}, fewer parallel paths, or a smaller max_path_tokens"
+                f"{slots * _rounded(needed + QUESTION_TOKENS)}, fewer parallel paths, or a smaller max_path_tokens",
+                argument="max_path_tokens",
             )
         return slot
 

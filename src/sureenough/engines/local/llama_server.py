@@ -92,7 +92,8 @@ def _start(plan: LlamaServerOptions) -> LlamaServer:
         raise UsageError(
             f"memory is short: {plan.file.name} with {plan.slots} paths of {plan.slot:,} tokens takes about "
             f"{shown(plan.bytes)}, and {shown(free)} are available; run fewer paths in parallel, shorter ones "
-            "(max_path_tokens), or a smaller model"
+            "(max_path_tokens), or a smaller model",
+            argument="max_path_tokens",
         )
     server = LlamaServer(plan)
     _running.append(server)

@@ -309,15 +309,17 @@ class Timeouts:
     def __post_init__(self) -> None:
         for name in self.__slots__:
             if not getattr(self, name) > 0:
-                raise UsageError(f"{name} is {getattr(self, name)} seconds; it must be above 0")
+                raise UsageError(f"{name} is {getattr(self, name)} seconds; it must be above 0", argument=name)
 
 
 def check_sampling(temperature: float, top_p: float) -> None:
     """Refuse values with which no server can sample."""
     if not 0 <= temperature < inf:
-        raise UsageError(f"temperature is {temperature}; it must be a finite number of at least 0")
+        raise UsageError(
+            f"temperature is {temperature}; it must be a finite number of at least 0", argument="temperature"
+        )
     if not 0 < top_p <= 1:
-        raise UsageError(f"top_p is {top_p}; it must be above 0 and at most 1")
+        raise UsageError(f"top_p is {top_p}; it must be above 0 and at most 1", argument="top_p")
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -350,13 +352,15 @@ class OpenAI(ClosedEngine):
         if address.port == 0:
             raise UsageError(f"{without_secrets(address)} has port 0; ports go from 1 to 65535")
         if not self.model:
-            raise UsageError("model is empty; give the name under which the server offers it")
+            raise UsageError("model is empty; give the name under which the server offers it", argument="model")
         check_sampling(self.temperature, self.top_p)
         for name, value, least in (("k", self.k, 1), ("retries", self.retries, 0)):
             if not least <= value < inf:
-                raise UsageError(f"{name} is {value}; it must be at least {least}")
+                raise UsageError(f"{name} is {value}; it must be at least {least}", argument=name)
         if self.max_path_tokens is not None and self.max_path_tokens < 1:
-            raise UsageError(f"max_path_tokens is {self.max_path_tokens}; it must be at least 1")
+            raise UsageError(
+                f"max_path_tokens is {self.max_path_tokens}; it must be at least 1", argument="max_path_tokens"
+            )
 
     @property
     def shown(self) -> str:
