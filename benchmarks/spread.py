@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from sureenough.bench.paper import Inputs, experiment
-from sureenough.bench.pipeline import Processes, ReplaySettings, Source
+from sureenough.bench.pipeline import ReplaySettings, Source, in_processes
 from sureenough.bench.result import ExperimentResult
 from sureenough.data import BUILTIN_POOL
 
@@ -27,8 +27,8 @@ ATTEMPTS: Final = 3
 SPLIT: Final = ("sc", "ac", "esc", "deepconf-low", "deepconf-high", "ddc", "ddc:weight=mean", "ddc-no-trend")
 """Strategies whose questions may be split over processes."""
 LEARNING: Final = ("sc", "ac", "ddc", "sure", "sure:delta=0.02", "sc:weigh=learned")
-"""With strategies that learn: the pool is read and scanned once, by all processes; each repeat of such a strategy then
-sees all questions in order in one process, without their signals."""
+"""With strategies that learn: the pool is read and scanned once, by all processes; the first process replays such a
+strategy on all questions in order, without their signals."""
 MOST_MEMORY: Final = 2 * 2**30
 
 
@@ -89,9 +89,7 @@ def main() -> int:
 
 def compare(work: Work, jobs: int) -> tuple[bool, bool, float]:
     """Whether the bits are the same, whether memory is within its limit, and how many times as fast several are."""
-    with Processes(2) as processes:
-        costs = dict(processes.run(timed, [work, work._replace(jobs=jobs)]))
-    one, many = costs[0], costs[1]
+    one, many = in_processes(timed, [work, work._replace(jobs=jobs)], 2)
     same = (one.result.tables, one.result.figures) == (many.result.tables, many.result.figures)
     ratio = one.own / (many.own + many.children / jobs)
     print(f"one process: {one.wall:.1f} s on the clock, {one.own:.1f} s of processor")

@@ -28,7 +28,7 @@ import numpy.typing as npt
 from scipy.stats import rankdata
 
 from sureenough.bench.judging import judge_of, judge_question
-from sureenough.bench.replay import Summarise, SummarisedQuestion, in_order
+from sureenough.bench.replay import SummarisedQuestion, in_order, summarise
 from sureenough.core.learning import FEWEST_VOTES, SIGNALS, LearnerState, correlation
 from sureenough.core.options import RunOptions
 from sureenough.core.weights import Ballot, BySignals
@@ -74,7 +74,7 @@ def load(file: str, window: int | None) -> tuple[list[SummarisedQuestion], int]:
     made = []
     for question in pool:
         judged = judge_question(question, "meaning", judge_of(question, None, pool))
-        made.append(Summarise(window)(question, judged))
+        made.append(summarise(question, judged, window))
     return made, window
 
 

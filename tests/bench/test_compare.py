@@ -85,7 +85,7 @@ def test_intervals_resample_questions_and_pair_strategies() -> None:
     first, better = StrategyRuns("first"), StrategyRuns("better")
     first.right, better.right = base.astype(float).tolist(), (base | (rng.random(200) < 0.1)).astype(float).tolist()
     for one_strategy in (first, better):
-        one_strategy.runs = one_strategy.questions = 200
+        one_strategy.reasons["settled"] = 200
     one, two = rows([first, better], repeats=1, seed=0)
     assert one.interval.high - one.interval.low == pytest.approx(4 * (0.25 / 200) ** 0.5, rel=0.1)
     assert two.difference_interval.low > 0, "paired: a gain on some questions and a loss on none is certain"

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
-import pytest
 
 import sureenough as se
-from sureenough.bench.pipeline import Processes, ReplaySettings, Source
+from sureenough.bench.pipeline import ReplaySettings, Source
 from sureenough.bench.replay import ReplayCell, in_order, replay_cells
 from sureenough.bench.score import mean_state
 from sureenough.core.learning import LearnerState
@@ -20,9 +18,6 @@ from sureenough.drivers import replay as run_recorded
 from sureenough.pools import Pool, PoolInfo, Question, RecordedPath, write_pool
 from sureenough.spec import parse, resolve
 from tests.bench.making import make_pool
-
-A = TypeVar("A")
-R = TypeVar("R")
 
 
 def pool_with(confidence: float, folder: Path) -> Path:
@@ -68,35 +63,25 @@ def test_repeats_learn_alone_and_in_the_order_of_the_pass(tmp_path: Path) -> Non
     """By hand: the states of a pass, question by question."""
     pool, settings = pool_with(1.5, tmp_path), ReplaySettings(repeats=2)
     options = RunOptions(paths=24, window=4)
-    (replayed,) = replay_cells([Source.of(pool)], lambda _: [ReplayCell("sure", "sure", options)], settings)
+    ((result,),) = replay_cells([Source.of(pool)], lambda _: [ReplayCell("sure", "sure", options)], settings)
     states = [LearnerState(), LearnerState()]
     for question in Pool(pool):
         for repeat, state in enumerate(states):
             paths = in_order(question, repeat, 0, 24)
             states[repeat] = state.receive(run_recorded(paths, parse("sure").with_state(state), options))
     assert states[0] != states[1]
-    assert replayed.results[0].row.learned == mean_state(parse("sure"), states)
+    assert result.row.learned == mean_state(parse("sure"), states)
 
 
-class InTurn(Processes):
-    """In this process, one call after the other."""
-
-    def run(self, function: Callable[[A], R], arguments: Sequence[A]) -> Iterator[tuple[int, R]]:
-        yield from ((number, function(argument)) for number, argument in enumerate(arguments))
-
-
-def test_cells_that_learn_and_need_signals_are_the_same_with_several_processes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_cells_that_learn_and_need_signals_are_the_same_with_several_processes(tmp_path: Path) -> None:
     source = make_pool(tmp_path)
     pruning = replace(resolve("sure"), name="sure with a gate", warmup=8, calibrate=resolve("ddc").calibrate)
     strategies: list[Any] = ["sc", "sure", pruning]
     cells = [ReplayCell(str(n), strategy, RunOptions(window=8)) for n, strategy in enumerate(strategies)]
-    monkeypatch.setattr("sureenough.bench.replay.Processes", InTurn)
     one, two = (replay_cells([source], lambda pool: cells, ReplaySettings(repeats=3, jobs=jobs))[0] for jobs in (1, 2))
-    assert [line.row for line in one.results] == [line.row for line in two.results]
-    assert [line.runs.answers for line in one.results] == [line.runs.answers for line in two.results]
-    assert one.results[-1].row.pruned > 0
+    assert [line.row for line in one] == [line.row for line in two]
+    assert [line.runs.answers for line in one] == [line.runs.answers for line in two]
+    assert one[-1].row.pruned > 0
 
 
 def test_an_outcome_explains_itself() -> None:

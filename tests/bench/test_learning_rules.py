@@ -10,7 +10,7 @@ import pytest
 
 import sureenough as se
 from sureenough.bench.judging import judge_question
-from sureenough.bench.replay import Summarise
+from sureenough.bench.replay import summarise
 from sureenough.core.learning import LearnerState
 from sureenough.core.options import RunOptions
 from sureenough.core.outcome import Outcome
@@ -108,7 +108,7 @@ def test_what_is_told_of_one_question() -> None:
     ]  # fmt: skip
     question = Question("sums-1-x", "7", None, paths)
     judged = judge_question(question, "meaning")
-    told = signals.facts(Summarise(1)(question, judged), 2, BySignals("tail", 2.0))
+    told = signals.facts(summarise(question, judged, 1), 2, BySignals("tail", 2.0))
     assert told is not None
     assert (told.group, told.one_right, told.leader_share) == ("sums 1", 0.5, 0.5)
     assert told.right == pytest.approx((3 / 9, 7 / 9))

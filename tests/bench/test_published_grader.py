@@ -85,7 +85,7 @@ def test_an_answer_that_hangs_is_wrong_and_the_next_one_is_graded(
         assert (judged.right, judged.lost, judged.cached) == ({r"(9^{9^{9}})!": False}, 1, False)
         monkeypatch.setattr(published_grader, "SECONDS", 60.0)
         assert grader(GOLD, ANSWER)
-    judge.add({"q": judged})
+    judge.new["q"] = judged
     assert judge.lost == 1
 
 

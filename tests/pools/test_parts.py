@@ -12,7 +12,6 @@ import pytest
 from typer.testing import CliRunner
 
 import sureenough as se
-from sureenough.bench import replay
 from sureenough.bench.pipeline import Source
 from sureenough.cli import app
 from sureenough.cli.questions import find_question
@@ -75,16 +74,6 @@ def test_strategies_compare_alike_on_parts(split: tuple[Path, Path], jobs: int) 
     one, two = (se.compare(pool, ["sc", "ddc", "sure"], repeats=2, jobs=jobs) for pool in split)
     assert (one.rows, one.recommendation) == (two.rows, two.recommendation)
     assert two.pool == str(split[1])
-
-
-@pytest.mark.usefixtures("preloaded_workers")
-def test_strategies_that_learn_read_a_large_pool_again(
-    split: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Summaries of all paths would not fit in memory; the numbers must not depend on where they are read from."""
-    kept = se.compare(split[1], ["sc", "sure"], repeats=2, jobs=2)
-    monkeypatch.setattr(replay, "KEPT_ROWS", 1)
-    assert se.compare(split[1], ["sc", "sure"], repeats=2, jobs=2).rows == kept.rows
 
 
 @pytest.mark.parametrize("as_path", [True, False])

@@ -11,7 +11,7 @@ from sureenough.api import Kind
 from sureenough.bench.judging import Equal, Grader
 from sureenough.bench.pipeline import DEFAULT_REPEATS, OpenPool, Progress, ReplaySettings, Source
 from sureenough.bench.recommendation import recommend
-from sureenough.bench.replay import ReplayCell, Replayed, fitting_pool, replay_cells, replay_notes
+from sureenough.bench.replay import CellResult, ReplayCell, fitting_pool, replay_cells, replay_notes
 from sureenough.bench.result import Recommendation
 from sureenough.bench.score import Row
 from sureenough.core.options import ReplayKeywords, RunOptions, run_options, takes_run_options
@@ -97,24 +97,24 @@ def compare(
         return [ReplayCell(render(strategy), strategy, own) for strategy in once]
 
     source = Source.of(pool.file if isinstance(pool, Pool) else pool)
-    (replayed,) = replay_cells(
+    (results,) = replay_cells(
         [source], cells, settings, window=run.window, progress=progress or (lambda done, total: None), totals_only=True
     )  # fmt: skip
-    return _comparison(replayed, run, settings)
+    return _comparison(results, run, settings)
 
 
-def _comparison(replayed: Replayed, options: RunOptions, settings: ReplaySettings) -> Comparison:
-    recorded = max(replayed.recorded)
-    longest = max((resolve(one.cell.strategy) for one in replayed.results), key=lambda strategy: strategy.warmup)
+def _comparison(results: Sequence[CellResult], options: RunOptions, settings: ReplaySettings) -> Comparison:
+    opened, recorded = results[0].opened, max(results[0].paths)
+    longest = max((resolve(one.cell.strategy) for one in results), key=lambda strategy: strategy.warmup)
     if recorded < longest.warmup:
         replace(options, paths=recorded).check_budget(longest, recorded=True)
     return Comparison(
-        pool=replayed.opened.pool.name,
-        rows=[result.row for result in replayed.results],
-        options=replace(options, paths=options.paths or recorded, window=replayed.opened.window),
+        pool=opened.pool.name,
+        rows=[result.row for result in results],
+        options=replace(options, paths=options.paths or recorded, window=opened.window),
         settings=settings,
         recorded=recorded,
-        damaged=replayed.opened.damaged,
-        notes=tuple(replay_notes(replayed, settings)),
-        recommendation=recommend(replayed.results),
+        damaged=opened.damaged,
+        notes=tuple(replay_notes(results, settings)),
+        recommendation=recommend(results),
     )

@@ -9,6 +9,8 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from collections import ChainMap
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -24,7 +26,6 @@ from sureenough.pools import Pool, Question
 
 Equal = Literal["meaning", "string"]
 """When two answers are one candidate. Other tools vote on strings; grading goes by meaning either way."""
-
 
 Grader = Literal["own", "math-verify"]
 """What compares an answer with the gold one: its kind, or for mathematics a library that others grade with."""
@@ -106,40 +107,45 @@ def _by_string(answers: list[str]) -> list[int]:
 
 
 class PoolJudge:
-    """The judged answers of a pool, with their cache."""
+    """Judges the questions of a pool, each once, and keeps the verdicts in a cache."""
 
     def __init__(self, pool: Pool, equal: Equal = "meaning", kind: Any = None, grader: Grader = "own") -> None:
-        check_equal(equal)
-        check_grader(grader)
-        self.kind = kind
-        self.equal: Equal = equal
-        self.grader: Grader = grader
+        self.pool, self.equal, self.kind, self.grader = pool, equal, kind, grader
         self.sha256 = pool.digest()
         chosen = "" if kind is None else f" {resolve_kind(kind)!r}"
         library = "" if grader == "own" else f" {grader} {math_verify_version()}"
         settings = f"{self.sha256} {pool.skip_damaged} {equal}{chosen}{library}"
         self._file = cache_folder() / f"answers-{VERSION}-{hashlib.sha256(settings.encode()).hexdigest()[:32]}.json"
-        self._judged = _read(self._file)
-        self._changed = False
+        self._cached = _read(self._file)
+        self.new: dict[str, JudgedAnswers] = {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Another process gets the cache, and returns what it judges itself."""
+        return self.__dict__ | {"new": {}}
+
+    def judge(self, question: Question, grader: MathVerify | None = None) -> tuple[Question, JudgedAnswers]:
+        """The question, read again if the caller's kind asks for that, and its judged answers."""
+        question = read_again(question, self.kind, self.pool)
+        judged = self.judged.get(question.id)
+        if judged is None:
+            judge = judge_of(question, self.kind, self.pool)
+            judged = self.new[question.id] = judge_question(question, self.equal, judge, grader)
+        return question, judged
+
+    @property
+    def judged(self) -> Mapping[str, JudgedAnswers]:
+        """What has been judged, by question."""
+        return ChainMap(self.new, self._cached)
 
     @property
     def lost(self) -> int:
         """Answers that math-verify did not grade in time."""
-        return sum(judged.lost for judged in self._judged.values())
-
-    @property
-    def judged(self) -> dict[str, JudgedAnswers]:
-        """What has been judged, by question."""
-        return dict(self._judged)
-
-    def add(self, judged: dict[str, JudgedAnswers]) -> None:
-        self._judged |= judged
-        self._changed |= bool(judged)
+        return sum(judged.lost for judged in self.judged.values())
 
     def save(self) -> None:
         """Write the cache; if it cannot be written, the next run judges again."""
-        entries = {name: [judged.classes, judged.right] for name, judged in self._judged.items() if judged.cached}
-        if not self._changed or not entries:
+        entries = {name: [judged.classes, judged.right] for name, judged in self.judged.items() if judged.cached}
+        if not self.new or not entries:
             return
         part = self._file.with_suffix(f".{os.getpid()}.part")
         try:

@@ -1,225 +1,41 @@
-"""The one pass over recorded pools: a task sees every question once, and its values come back in the file's order.
+"""The one pass over recorded pools: a task sees every question once, with its answers judged.
 
-`compare`, `replay` and every experiment of `bench` run through here, with any number of processes. A task is a
-picklable callable of one question, so that the number of processes does not change a bit of the result. Workers are
-fresh interpreters (spawn) and read their own part of a file.
+`compare`, `replay` and every experiment of `bench` run through here, with any number of processes. A task is picklable
+and makes one value of a part of a pool, so that the number of processes does not change a bit of the result. Workers
+are fresh interpreters (spawn) and read their own parts.
 """
 
 from __future__ import annotations
 
 import os
 import pickle
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import Field, dataclass, field, fields
+from functools import partial
 from itertools import pairwise
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any, Final, Generic, NamedTuple, Protocol, Self, TypeVar, runtime_checkable
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from sureenough.answers import resolve_kind
-from sureenough.bench.judging import (
-    Equal,
-    Grader,
-    JudgedAnswers,
-    PoolJudge,
-    check_equal,
-    check_grader,
-    judge_of,
-    judge_question,
-    read_again,
-)
+from sureenough.bench.judging import Equal, Grader, JudgedAnswers, PoolJudge, check_equal, check_grader
 from sureenough.bench.published_grader import open_grader
 from sureenough.core.options import RunOptions, check_count
-from sureenough.errors import SureEnoughError, TraceError, UsageError
+from sureenough.errors import SureEnoughError, UsageError
 from sureenough.pools import Pool, Question
 
+A = TypeVar("A")
 T = TypeVar("T")
-Task = Callable[[Question, JudgedAnswers], T]
-
-
-@runtime_checkable
-class JoiningTask(Protocol[T]):
-    """A task whose values of many questions take less memory as one."""
-
-    def join(self, values: Sequence[T]) -> T: ...
-
-
+JudgedQuestions = Iterator[tuple[Question, JudgedAnswers]]
+Task = Callable[[JudgedQuestions], T]
 Progress = Callable[[int, int], None]
 """Called with the number of paths done and of all paths."""
 
-JOINED_VALUES: Final = 64
-"""Values that wait before they are joined."""
-PARTS_PER_JOB: Final = 4
-"""So that no core waits long for the last part."""
-
-
-@dataclass(slots=True)
-class OpenPool:
-    """A source with its window, its hash and its judged answers."""
-
-    source: Source
-    pool: Pool
-    judge: PoolJudge
-    window: int  # the caller's, else what the pool suggests
-    questions: int = 0
-    damaged: int = 0
-    notes: list[str] = field(default_factory=list)  # about the choice of strategies
-
-
-@dataclass(slots=True)
-class PoolResults(Generic[T]):
-    """A task's values on one source, one per question."""
-
-    opened: OpenPool
-    values: list[T] = field(default_factory=list)
-
-
-class PoolRows(NamedTuple, Generic[T]):
-    """A worker's share: rows of one pool, and the answers that are judged already."""
-
-    task_number: int
-    file: str | Path
-    tokens: int  # of the whole pool
-    first: int
-    last: int
-    skip_damaged: bool
-    judged: dict[str, JudgedAnswers]
-    equal: Equal
-    kind: Any
-    grader: Grader
-    task: Task[T]
-
-
-class RowsResult(NamedTuple, Generic[T]):
-    """What a task made of them."""
-
-    values: list[T]
-    questions: int
-    judged: dict[str, JudgedAnswers]  # in this part
-    damaged: int
-
-
-def map_questions(
-    sources: Sequence[Source],
-    task_of: Callable[[OpenPool], Task[T]],
-    settings: ReplaySettings,
-    *,
-    window: int | None = None,
-    progress: Progress = lambda done, total: None,
-) -> list[PoolResults[T]]:
-    """Apply a task to every question of every source."""
-    opened = [open_pool(source, settings, window) for source in sources]
-    tasks = [(pool, task_of(pool)) for pool in opened]
-    counter = PathCounter(progress, sum(pool.pool.rows for pool in opened))
-    with Processes(settings.jobs) as processes:
-        return run_tasks(tasks, processes, counter)
-
-
-class PathCounter:
-    """Reports progress over one or several passes."""
-
-    def __init__(self, progress: Progress, total: int) -> None:
-        self._progress, self._total, self._done = progress, total, 0
-
-    def __call__(self, paths: int) -> None:
-        self._done += paths
-        self._progress(self._done, self._total)
-
-
-def run_tasks(
-    tasks: Sequence[tuple[OpenPool, Task[T]]], processes: Processes, advance: Callable[[int], None]
-) -> list[PoolResults[T]]:
-    """Apply each task to every question of its pool."""
-    most = 1 if processes.jobs == 1 else processes.jobs * PARTS_PER_JOB
-    results: list[PoolResults[T]] = [PoolResults(opened) for opened, _ in tasks]
-    parts = [part for i, (opened, task) in enumerate(tasks) for part in _parts(i, opened, task, most)]
-    finished = dict(_run_parts(parts, processes, advance))
-    for result in results:
-        result.opened.questions = result.opened.damaged = 0
-    for number, part in enumerate(parts):
-        result, rows = results[part.task_number], finished[number]
-        result.values += rows.values
-        result.opened.judge.add(rows.judged)
-        result.opened.questions += rows.questions
-        result.opened.damaged += rows.damaged
-    for result in results:
-        result.opened.judge.save()
-    return results
-
-
-def open_pool(source: Source, settings: ReplaySettings, window: int | None) -> OpenPool:
-    """A pool, its judge, and the caller's window or what the pool suggests."""
-    pool = Pool(source.pool, skip_damaged=settings.skip_damaged)
-    kind = source.kind if settings.kind is None else settings.kind
-    size = pool.window() if window is None else window
-    return OpenPool(source, pool, PoolJudge(pool, settings.equal, kind, settings.grader), size)
-
-
-def _parts(task_number: int, opened: OpenPool, task: Task[T], most: int) -> Iterator[PoolRows[T]]:
-    """The pool cut between questions; a damaged one is read by one process, from beginning to end."""
-    pool, whole = opened.pool, whole_pool(opened, task)
-    starts = [0] if pool.skip_damaged or most == 1 else pool.starts()
-    rows_per_part = max(1, -(-pool.rows // most))
-    cuts = [0]
-    for start in starts:
-        if start - cuts[-1] >= rows_per_part:
-            cuts.append(start)
-    cuts.append(pool.rows)
-    for first, last in pairwise(cuts):
-        yield whole._replace(task_number=task_number, first=first, last=last)
-
-
-def whole_pool(opened: OpenPool, task: Task[T]) -> PoolRows[T]:
-    """All rows of a pool, as one share."""
-    pool, judge = opened.pool, opened.judge
-    return PoolRows(0, pool.file, pool.tokens, 0, pool.rows, pool.skip_damaged, judge.judged,
-                    judge.equal, judge.kind, judge.grader, task)  # fmt: skip
-
-
-def _run_parts(
-    parts: list[PoolRows[T]], processes: Processes, advance: Callable[[int], None]
-) -> Iterator[tuple[int, RowsResult[T]]]:
-    if processes.jobs == 1 or len(parts) <= 1:
-        yield from ((number, run_rows(part, advance)) for number, part in enumerate(parts))
-        return
-    # Large pools first: long parts should not be left for the end.
-    order = sorted(range(len(parts)), key=lambda number: -parts[number].tokens)
-    for place, result in processes.run(run_rows, [parts[number] for number in order]):
-        part = parts[order[place]]
-        yield order[place], result
-        advance(part.last - part.first)
-
-
-def run_rows(part: PoolRows[T], advance: Callable[[int], None] = lambda paths: None) -> RowsResult[T]:
-    """Apply the task to every question of a part; runs in a worker if there are several."""
-    pool = Pool(part.file, skip_damaged=part.skip_damaged)
-    if pool.tokens != part.tokens:
-        raise TraceError(f"{pool.name} is not the pool that was opened: it was replaced, or is another one here")
-    values: list[T] = []
-    newly_judged: dict[str, JudgedAnswers] = {}
-    questions = 0
-    task: object = part.task
-    join = task.join if isinstance(task, JoiningTask) else None
-    with open_grader(part.grader) as grader:
-        for question in pool.part(part.first, part.last):
-            question = read_again(question, part.kind, pool)
-            judged = part.judged.get(question.id)
-            if judged is None:
-                judged = judge_question(question, part.equal, judge_of(question, part.kind, pool), grader)
-                newly_judged[question.id] = judged
-            values.append(part.task(question, judged))
-            questions += 1
-            if len(values) > JOINED_VALUES and join is not None:
-                values = [join(values)]
-            advance(len(question.paths))
-    values = values if join is None else [join(values)]
-    return RowsResult(values, questions, newly_judged, pool.damaged)
-
-
-MOST_REPEATS: Final = 10_000
 DEFAULT_REPEATS: Final = 5
+MOST_REPEATS: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -282,11 +98,11 @@ class Source:
     kind: str | None = None  # of answer, if it is known from elsewhere than the file
 
     @classmethod
-    def of(cls, pool: str | Path, *, dataset: str | None = None, model: str | None = None) -> Source:
-        """Named by the caller, else by the pool's metadata, else by its file or folder name."""
-        info = Pool(pool).info
-        file = Path(pool)
-        return cls(dataset or info.dataset or file.stem, model or _short(info.model) or "unknown model", file)
+    def of(cls, pool: str | Path) -> Source:
+        """Named by the pool's metadata, else by its file or folder name."""
+        info, file = Pool(pool).info, Path(pool)
+        model = (info.model or "").split(" (")[0].strip()  # without a remark in parentheses
+        return cls(info.dataset or file.stem, model or "unknown model", file)
 
     @property
     def label(self) -> str:
@@ -297,13 +113,124 @@ class Source:
         return Pool(self.pool).digest()
 
 
-def _short(model: str | None) -> str | None:
-    """A model's name without a remark in parentheses."""
-    return model.split(" (")[0].strip() or None if model is not None else None
+@dataclass(slots=True)
+class OpenPool:
+    """A source with its window and its judged answers."""
+
+    source: Source
+    pool: Pool
+    judge: PoolJudge
+    window: int  # the caller's, else what the pool suggests
+    damaged: int = 0
+    notes: list[str] = field(default_factory=list)  # about the choice of strategies
 
 
-A = TypeVar("A")
-R = TypeVar("R")
+def open_pools(sources: Sequence[Source], settings: ReplaySettings, window: int | None) -> list[OpenPool]:
+    """Each with its judge, and the caller's window or what the pool suggests."""
+    opened = []
+    for source in sources:
+        pool = Pool(source.pool, skip_damaged=settings.skip_damaged)
+        kind = source.kind if settings.kind is None else settings.kind
+        judge = PoolJudge(pool, settings.equal, kind, settings.grader)
+        opened.append(OpenPool(source, pool, judge, pool.window() if window is None else window))
+    return opened
+
+
+class PoolResults(NamedTuple, Generic[T]):
+    """A function's values on one source, one per question."""
+
+    opened: OpenPool
+    values: list[T]
+
+
+def map_questions(
+    sources: Sequence[Source],
+    function_for: Callable[[OpenPool], Callable[[Question, JudgedAnswers], T]],
+    settings: ReplaySettings,
+    *,
+    window: int | None = None,
+    progress: Progress = lambda done, total: None,
+) -> list[PoolResults[T]]:
+    """Apply a function to every question of every source; values come back in the files' order."""
+    results: list[PoolResults[T]] = [PoolResults(opened, []) for opened in open_pools(sources, settings, window)]
+    tasks = [(one.opened, partial(_each, function_for(one.opened))) for one in results]
+    for number, values in run_tasks(tasks, settings.jobs, progress):
+        results[number].values.extend(values)
+    return results
+
+
+def _each(function: Callable[[Question, JudgedAnswers], T], questions: JudgedQuestions) -> list[T]:
+    return [function(question, judged) for question, judged in questions]
+
+
+class _Part(NamedTuple, Generic[T]):
+    """Rows of a pool, from one question's first to another's, and what is to be made of them."""
+
+    number: int  # of the pool
+    opened: OpenPool
+    task: Task[T]
+    first: int
+    last: int
+
+
+PARTS_PER_JOB: Final = 4
+"""So that no core waits long for the last part."""
+MOST_ROWS: Final = 1 << 16
+"""Of a part; what is made of a few parts fits in memory, however large the pool is."""
+
+
+def run_tasks(
+    tasks: Sequence[tuple[OpenPool, Task[T]]], jobs: int, progress: Progress = lambda done, total: None
+) -> Iterator[tuple[int, T]]:
+    """The value of each part with the number of its pool; those of one pool in the order of its rows."""
+    # Large pools first: long parts should not be left for the end.
+    order = sorted(range(len(tasks)), key=lambda number: -tasks[number][0].pool.tokens)
+    parts = [part for number in order for part in _parts(number, *tasks[number], jobs)]
+    done, total = 0, sum(opened.pool.rows for opened, _ in tasks)
+
+    def advance(paths: int) -> None:
+        nonlocal done
+        done += paths
+        progress(done, total)
+
+    together = jobs > 1 and len(parts) > 1
+    results = in_processes(_run_part, parts, jobs) if together else (_run_part(part, advance) for part in parts)
+    for part, (value, judged, damaged) in zip(parts, results, strict=True):
+        part.opened.judge.new.update(judged)
+        part.opened.damaged += damaged
+        yield part.number, value
+        if together:
+            advance(part.last - part.first)
+    for opened, _ in tasks:
+        opened.judge.save()
+
+
+def _parts(number: int, opened: OpenPool, task: Task[T], jobs: int) -> Iterator[_Part[T]]:
+    """The pool cut between questions; a damaged one is read by one process, from beginning to end."""
+    pool, cuts = opened.pool, [0]
+    if jobs > 1 and not pool.skip_damaged:
+        least = min(MOST_ROWS, -(-pool.rows // (jobs * PARTS_PER_JOB)))
+        for start in pool.starts():
+            if start - cuts[-1] >= least:
+                cuts.append(start)
+    return (_Part(number, opened, task, first, last) for first, last in pairwise([*cuts, pool.rows]))
+
+
+def _run_part(
+    part: _Part[T], advance: Callable[[int], None] = lambda paths: None
+) -> tuple[T, dict[str, JudgedAnswers], int]:
+    """What the task makes of the part, what was judged for it, and how many rows are damaged; runs in a worker."""
+    pool, judge = part.opened.pool, part.opened.judge
+
+    def questions() -> JudgedQuestions:
+        for question in pool.part(part.first, part.last):
+            yield judge.judge(question, grader)
+            advance(len(question.paths))
+
+    with open_grader(judge.grader) as grader:
+        return part.task(questions()), judge.new, pool.damaged
+
+
 WORTH_PROCESSES: Final = 20_000_000
 """Tokens times repeats: a few seconds in one process, as long as the imports of the others take."""
 
@@ -318,32 +245,21 @@ def suitable_jobs(pool: Path, repeats: int) -> int:
     return cores() if Pool(pool).tokens * repeats >= WORTH_PROCESSES else 1
 
 
-class Processes:
-    """Up to `jobs` processes that several passes share: they are started when there is work for more than one."""
-
-    def __init__(self, jobs: int) -> None:
-        self.jobs = jobs
-        self._workers: ProcessPoolExecutor | None = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._workers is not None:
-            self._workers.shutdown(wait=True, cancel_futures=True)
-
-    def run(self, function: Callable[[A], R], arguments: Sequence[A]) -> Iterator[tuple[int, R]]:
-        """Call a function with each argument; (position, result) as they finish."""
-        if self.jobs == 1 or len(arguments) <= 1:
-            yield from ((number, function(argument)) for number, argument in enumerate(arguments))
-            return
-        self._workers = self._workers or ProcessPoolExecutor(self.jobs, mp_context=get_context("spawn"))
-        futures = {self._workers.submit(function, argument): number for number, argument in enumerate(arguments)}
-        try:
-            for future in as_completed(futures):
-                yield futures[future], future.result()
-        except BrokenProcessPool:
-            raise SureEnoughError(
-                "a worker process died, most likely because memory ran out; try one job. In a script of your own, "
-                "call this under `if __name__ == '__main__':`"
-            ) from None
+def in_processes(function: Callable[[A], T], arguments: Iterable[A], jobs: int) -> Iterator[T]:
+    """Call a function with each argument in so many processes; results in order, a few of them ahead of the caller."""
+    workers = ProcessPoolExecutor(jobs, mp_context=get_context("spawn"))
+    ahead: deque[Future[T]] = deque()
+    try:
+        for argument in arguments:
+            ahead.append(workers.submit(function, argument))
+            if len(ahead) > 2 * jobs:
+                yield ahead.popleft().result()
+        while ahead:
+            yield ahead.popleft().result()
+    except BrokenProcessPool:
+        raise SureEnoughError(
+            "a worker process died, most likely because memory ran out; try one job. In a script of your own, "
+            "call this under `if __name__ == '__main__':`"
+        ) from None
+    finally:
+        workers.shutdown(wait=True, cancel_futures=True)

@@ -2,46 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
-from itertools import pairwise
+from functools import cache, partial
+from itertools import chain, pairwise
 from math import inf
-from typing import Final, NamedTuple, Protocol, TypeVar
+from typing import Final, NamedTuple, Protocol, Self, TypeVar
 from zlib import crc32
 
 import numpy as np
 
 from sureenough.bench.judging import JudgedAnswers
 from sureenough.bench.pipeline import (
+    JudgedQuestions,
     OpenPool,
-    PathCounter,
-    PoolRows,
-    Processes,
     Progress,
     ReplaySettings,
     Source,
-    open_pool,
-    run_rows,
+    open_pools,
     run_tasks,
-    whole_pool,
 )
 from sureenough.bench.published_grader import math_verify_version
 from sureenough.bench.result import AnswerGroup, QuestionAnswers
-from sureenough.bench.score import Row, ScoredRun, StrategyRuns, join_repeats, mean_state, rows
+from sureenough.bench.score import Row, StrategyRuns, mean_state, rows
 from sureenough.core.confidence import Windows
-from sureenough.core.events import Json
 from sureenough.core.learning import LearnerState
 from sureenough.core.options import RunOptions, fitting_warmup
-from sureenough.core.outcome import Outcome
 from sureenough.core.pruning import Calibrate, Gate
 from sureenough.core.strategy import Strategy
 from sureenough.drivers import replay as run_recorded
 from sureenough.pools import Pool, Question, RecordedPath, SummarisedPath, scan_together
 from sureenough.spec import parse, render, resolve
 
-P = TypeVar("P")
 P_co = TypeVar("P_co", covariant=True)
+P = TypeVar("P")
 
 
 class HasPaths(Protocol[P_co]):
@@ -61,24 +55,15 @@ class SummarisedQuestion(NamedTuple):
     judged: JudgedAnswers
 
 
-@dataclass(frozen=True, slots=True)
-class Summarise:
-    """The pipeline's task: a question under one window."""
-
-    window: int
-
-    def __call__(self, question: Question, judged: JudgedAnswers) -> SummarisedQuestion:
-        scan_together(question.paths, self.window)
-        return SummarisedQuestion(question.id, [path.summarised(self.window) for path in question.paths], judged)
+def summarise(question: Question, judged: JudgedAnswers, window: int) -> SummarisedQuestion:
+    scan_together(question.paths, window)
+    return SummarisedQuestion(question.id, [path.summarised(window) for path in question.paths], judged)
 
 
 def in_order(question: HasPaths[P], repeat: int, seed: int, budget: int | None) -> list[P]:
     """The paths that a repeat may use, in its order; the same for every strategy."""
     rng = np.random.default_rng((seed, repeat, crc32(question.id.encode())))
     return [question.paths[i] for i in rng.permutation(len(question.paths))[:budget]]
-
-
-AnyQuestion = HasPaths[RecordedPath] | HasPaths[SummarisedPath]
 
 
 class ReplayCell(NamedTuple):
@@ -89,135 +74,89 @@ class ReplayCell(NamedTuple):
     options: RunOptions  # without a budget, a question's paths are all used
 
 
-class ReplayUnit(NamedTuple):
-    """What one process does without a break: a cell in some repeats; one repeat of a cell that learns."""
-
-    cell: int
-    repeats: tuple[int, ...]
-
-
-class UnitRuns(NamedTuple):
-    """All units of a task on some questions."""
-
-    runs: list[StrategyRuns]  # by unit
-    states: list[LearnerState | None]  # after the last question, by unit
-
-    def add(self, more: UnitRuns) -> None:
-        """Add further questions."""
-        for total, runs in zip(self.runs, more.runs, strict=True):
-            total.join(runs)
-        self.states[:] = more.states
-
-
-class QuestionRuns(NamedTuple):
-    """The same, and what others need of the questions."""
-
-    units: UnitRuns
-    paths: list[int]  # recorded ones, by question
-    recorded: list[QuestionAnswers]  # empty if only totals are needed
-    summaries: list[dict[int, SummarisedQuestion]]  # by question and window, for cells that learn after this pass
-
-
 class CalibrationCache:
     """Gates of one question: ablations of a strategy share a calibration on the same order."""
 
     def __init__(self) -> None:
-        self._calibrations: list[Calibrate] = []
-        self._gates: dict[tuple[int, tuple[int, ...]], tuple[Gate, Sequence[Windows]]] = {}
+        self._gates: dict[tuple[int, ...], list[tuple[Calibrate, Sequence[Windows], Gate]]] = {}
 
     def wrap(self, strategy: Strategy) -> Strategy:
         """The strategy with cached calibration."""
-        if not strategy.prunes:
-            return strategy
-        calibrate = strategy.calibrate
-        number = self._number(calibrate)
+        return replace(strategy, calibrate=partial(self._gate, strategy.calibrate)) if strategy.prunes else strategy
 
-        def cached(paths: Sequence[Windows]) -> Gate:
-            key = number, tuple(map(id, paths))
-            if key not in self._gates:
-                self._gates[key] = calibrate(paths), paths  # kept, so that no other windows get their ids
-            return self._gates[key][0]
-
-        return replace(strategy, calibrate=cached)
-
-    def _number(self, calibrate: Calibrate) -> int:
-        """Equal calibrations have one number; they need not be hashable."""
-        for number, known in enumerate(self._calibrations):
-            if known == calibrate:
-                return number
-        self._calibrations.append(calibrate)
-        return len(self._calibrations) - 1
+    def _gate(self, calibrate: Calibrate, paths: Sequence[Windows]) -> Gate:
+        known = self._gates.setdefault(tuple(map(id, paths)), [])
+        for other, _, gate in known:
+            if other == calibrate:  # it need not be hashable
+                return gate
+        gate = calibrate(paths)
+        known.append((calibrate, paths, gate))  # kept, so that no other windows get their ids
+        return gate
 
 
 @dataclass(slots=True)
-class ReplayCells:
-    """Units on one question after the other. If a cell learns, it must see the questions in order."""
+class CellRuns:
+    """Cells on one question after the other: the pipeline's task, and what it has made of the questions so far."""
 
-    cells: tuple[ReplayCell, ...]
-    units: tuple[ReplayUnit, ...]
-    windows: frozenset[int] = frozenset()  # of the summaries that others need
-    totals_only: bool = False  # the results of single questions are not kept
-    _states: list[LearnerState | None] = field(default_factory=list)  # by unit
+    cells: Sequence[ReplayCell]
+    repeats: int
+    totals_only: bool = False  # the answers of single questions are not kept
+    summary_window: int | None = None  # cells that learn are run elsewhere, on summaries under this window
+    runs: list[StrategyRuns] = field(init=False)  # by cell
+    states: list[list[LearnerState]] = field(init=False)  # by cell and repeat; empty if the cell does not learn
+    paths: list[int] = field(default_factory=list)  # recorded ones, by question
+    questions: list[QuestionAnswers] = field(default_factory=list)
+    summaries: list[SummarisedQuestion] = field(default_factory=list)
 
-    def __call__(self, question: Question, judged: JudgedAnswers) -> QuestionRuns:
-        """The pipeline's task."""
-        units = self.run(lambda options: question, judged)
-        summaries = [{window: Summarise(window)(question, judged) for window in self.windows}] if self.windows else []
-        recorded = [] if self.totals_only else [answers_of(question, judged)]
-        return QuestionRuns(units, [len(question.paths)], recorded, summaries)
+    def __post_init__(self) -> None:
+        strategies = [resolve(cell.strategy) for cell in self.cells]
+        self.runs = [StrategyRuns(render(strategy)) for strategy in strategies]
+        self.states = [[one.state] * self.repeats if one.state is not None else [] for one in strategies]
 
-    def join(self, values: Sequence[QuestionRuns]) -> QuestionRuns:
-        """What several questions gave, added to the first value: memory holds a few numbers per question."""
-        first = values[0]
-        for more in values[1:]:
-            first.units.add(more.units)
-            first.paths.extend(more.paths)
-            first.recorded.extend(more.recorded)
-            first.summaries.extend(more.summaries)
-        return first
+    def __call__(self, questions: JudgedQuestions) -> Self:
+        cells = [n for n, states in enumerate(self.states) if self.summary_window is None or not states]
+        for question, judged in questions:
+            self._run(cells, question, judged)
+            self.paths.append(len(question.paths))
+            if not self.totals_only:
+                self.questions.append(answers_of(question, judged))
+            if self.summary_window is not None:
+                self.summaries.append(summarise(question, judged, self.summary_window))
+        return self
 
-    def run(self, question_for: Callable[[RunOptions], AnyQuestion], judged: JudgedAnswers) -> UnitRuns:
-        strategies = [resolve(self.cells[unit.cell].strategy) for unit in self.units]
-        self._states = self._states or [strategy.state for strategy in strategies]
-        by_unit: list[list[ScoredRun]] = [[] for _ in self.units]
-        cache = CalibrationCache()
-        for repeat in sorted({repeat for unit in self.units for repeat in unit.repeats}):
-            orders: dict[tuple[int, int | None, int | None], list[RecordedPath | SummarisedPath]] = {}
-            for number, (unit, strategy) in enumerate(zip(self.units, strategies, strict=True)):
-                if repeat not in unit.repeats:
-                    continue
-                options = self.cells[unit.cell].options
-                key = options.seed, options.paths, options.window
-                if key not in orders:
-                    orders[key] = in_order(question_for(options), repeat, *key[:2])
-                state = self._states[number]
-                current = cache.wrap(strategy if state is None else strategy.with_state(state))
-                scored = score_run(orders[key], current, options, judged)
-                by_unit[number].append(scored)
-                if state is not None:
-                    self._states[number] = state.receive(scored.outcome)
-        runs = [StrategyRuns(render(strategy)) for strategy in strategies]
-        for total, scored_runs in zip(runs, by_unit, strict=True):
-            total.add(scored_runs)
-        return UnitRuns(runs, [*self._states])
+    def join(self, part: CellRuns) -> None:
+        """Add the next questions; cells that learn are run on them now, if they were not."""
+        for total, runs in zip(self.runs, part.runs, strict=True):
+            total.join(runs)
+        self.paths += part.paths
+        self.questions += part.questions
+        if part.summary_window is None:
+            self.states = part.states
+        learning = [n for n, states in enumerate(self.states) if states]
+        for question in part.summaries:
+            self._run(learning, question, question.judged)
 
-
-class LearningPass(NamedTuple):
-    """Units that learn, over all questions of a pool: one process does it without a break."""
-
-    task: ReplayCells
-    questions: Sequence[Mapping[int, SummarisedQuestion]]  # by window
-
-    def run(self) -> UnitRuns:
-        """The units on one question after the other."""
-        runs = [self.task.run(partial(_of_window, one), next(iter(one.values())).judged) for one in self.questions]
-        for more in runs[1:]:
-            runs[0].add(more)
-        return runs[0]
-
-
-def _of_window(question: Mapping[int, SummarisedQuestion], options: RunOptions) -> SummarisedQuestion:
-    return question[options.window or 1]
+    def _run(
+        self, cells: Sequence[int], question: HasPaths[RecordedPath | SummarisedPath], judged: JudgedAnswers
+    ) -> None:
+        """Run these cells in every repeat."""
+        calibrations, ordered = CalibrationCache(), cache(partial(in_order, question))
+        for number in cells:
+            options, states = self.cells[number].options, self.states[number]
+            strategy = calibrations.wrap(resolve(self.cells[number].strategy))
+            outcomes, all_tokens = [], []
+            for repeat in range(self.repeats):
+                paths = ordered(repeat, options.seed, options.paths)
+                current = strategy.with_state(states[repeat]) if states else strategy
+                if len(paths) < strategy.warmup:
+                    current = replace(current, warmup=len(paths))
+                outcome = run_recorded(paths, current, replace(options, paths=len(paths)), classes=judged.classes)
+                if states:
+                    states[repeat] = states[repeat].receive(outcome)
+                outcomes.append(outcome)
+                tokens = sum(path.tokens for path in paths)
+                all_tokens.append(min(tokens, options.max_tokens or tokens))
+            self.runs[number].add(outcomes, all_tokens, judged)
 
 
 def answers_of(question: Question, judged: JudgedAnswers) -> QuestionAnswers:
@@ -232,28 +171,10 @@ def answers_of(question: Question, judged: JudgedAnswers) -> QuestionAnswers:
     return QuestionAnswers(question.id, question.gold, answers)
 
 
-def score_run(
-    paths: Sequence[RecordedPath | SummarisedPath], strategy: Strategy, options: RunOptions, judged: JudgedAnswers
-) -> ScoredRun:
-    """One strategy on one order of one question."""
-    if len(paths) < strategy.warmup:
-        strategy = replace(strategy, warmup=len(paths))
-    outcome = run_recorded(paths, strategy, replace(options, paths=len(paths)), classes=judged.classes)
-    all_tokens = sum(path.tokens for path in paths)
-    return score_outcome(outcome, judged, min(all_tokens, options.max_tokens or all_tokens))
-
-
-def score_outcome(outcome: Outcome, judged: JudgedAnswers, all_tokens: int) -> ScoredRun:
-    """A run, graded; `all_tokens` are those of plain voting."""
-    right = None if judged.right is None else float(outcome.answer is not None and judged.right[outcome.answer])
-    answer_class = None if outcome.answer is None else judged.classes.get(outcome.answer)
-    return ScoredRun(right, outcome.tokens.total, all_tokens, outcome, answer_class)
-
-
 class CellResult(NamedTuple):
     """A cell's result on one source."""
 
-    source: Source
+    opened: OpenPool
     cell: ReplayCell
     row: Row
     runs: StrategyRuns
@@ -261,24 +182,15 @@ class CellResult(NamedTuple):
     paths: list[int]  # recorded, per question
     questions: list[QuestionAnswers]  # of the source; empty if only totals were needed
 
+    @property
+    def source(self) -> Source:
+        return self.opened.source
+
 
 def reference_cell(cells: Sequence[ReplayCell]) -> int:
     """The cell that others are measured against: sc with the largest budget, else the first."""
     plain = [i for i, cell in enumerate(cells) if resolve(cell.strategy).name == "sc"]
     return max(plain, key=lambda i: cells[i].options.paths or inf, default=0)
-
-
-class Replayed(NamedTuple):
-    """One source with the results of all its cells."""
-
-    results: list[CellResult]
-    opened: OpenPool
-    recorded: list[int]  # paths per question
-    questions: list[QuestionAnswers]  # empty if only totals were needed
-
-
-KEPT_ROWS: Final = 200_000
-"""Cells that learn read the summaries of a pool with so many paths from memory; a larger pool is read again."""
 
 
 def replay_cells(
@@ -289,117 +201,39 @@ def replay_cells(
     window: int | None = None,
     progress: Progress = lambda done, total: None,
     totals_only: bool = False,
-) -> list[Replayed]:
-    """Replay every source under its cells; with `totals_only`, the answers of single questions are not kept."""
-    opened = [open_pool(source, settings, window) for source in sources]
+) -> list[list[CellResult]]:
+    """Replay every source under its cells; with `totals_only`, the answers of single questions are not kept.
+
+    With several processes, any of them runs the cells that do not learn on any question. Cells that learn must see the
+    questions in order: they are run here, on summaries of the paths. If these do not suffice, one process does it all.
+    """
+    opened = open_pools(sources, settings, window)
     cells = [tuple(cells_of(pool)) for pool in opened]
-    for cell in (cell for of_pool in cells for cell in of_pool):
+    for cell in chain(*cells):
         cell.options.check_budget(resolve(cell.strategy))
-    jobs = settings.jobs
-    learning = [_learning_units(of_pool, settings.repeats, jobs) for of_pool in cells]
-    passes = [1 + len(dealt) for dealt in learning]
-    counter = PathCounter(progress, sum(pool.pool.rows * n for pool, n in zip(opened, passes, strict=True)))
-    with Processes(jobs) as processes:
-        first = [_first_task(*one, settings.repeats, jobs, totals_only) for one in zip(opened, cells, strict=True)]
-        results = run_tasks(list(zip(opened, first, strict=True)), processes, counter)
-        read = [task.join(one.values) for task, one in zip(first, results, strict=True)]
-        parts = [[(task, value.units)] for task, value in zip(first, read, strict=True)]
-        later = [
-            (i, ReplayCells(cells[i], units, totals_only=totals_only))
-            for i, dealt in enumerate(learning)
-            for units in dealt
-        ]
-        work = [_learning_pass(opened[i], task, read[i].summaries) for i, task in later]
-        for number, runs in processes.run(_learn, work):
-            i, task = later[number]
-            parts[i].append((task, runs))
-            counter(opened[i].pool.rows)
-    return [_replayed(*one, settings.repeats) for one in zip(opened, cells, parts, read, strict=True)]
-
-
-def _learns(cell: ReplayCell) -> bool:
-    return resolve(cell.strategy).state is not None
-
-
-def _needs_signals(cell: ReplayCell) -> bool:
-    """Whether summaries of the paths are not enough."""
-    return resolve(cell.strategy).prunes
-
-
-def _first_task(
-    opened: OpenPool, cells: tuple[ReplayCell, ...], repeats: int, jobs: int, totals_only: bool
-) -> ReplayCells:
-    """What is done while the pool is read: everything in one process; with several, what does not learn.
-
-    The questions of a cell that learns cannot be split. It gets its turn when all are read, and needs their summaries.
-    """
-    later = [number for number, cell in enumerate(cells) if jobs > 1 and _learns(cell)]
-    every = tuple(range(repeats))
-    units = [
-        ReplayUnit(number, orders)
-        for number, cell in enumerate(cells)
-        if number not in later
-        for orders in ([(repeat,) for repeat in every] if _learns(cell) else [every])
+    learning = [[cell for cell in of_pool if resolve(cell.strategy).state is not None] for of_pool in cells]
+    windows = [{cell.options.window or 1 for cell in of_pool} for of_pool in learning]
+    enough = max(map(len, windows)) <= 1 and not any(resolve(cell.strategy).prunes for cell in chain(*learning))
+    jobs = settings.jobs if enough else 1
+    tasks = [
+        (pool, CellRuns(of_pool, settings.repeats, totals_only, max(of_window, default=None) if jobs > 1 else None))
+        for pool, of_pool, of_window in zip(opened, cells, windows, strict=True)
     ]
-    kept = [number for number in later if opened.pool.rows <= KEPT_ROWS and not _needs_signals(cells[number])]
-    windows = frozenset(cells[number].options.window or 1 for number in kept)
-    return ReplayCells(cells, tuple(units), windows, totals_only)
+    totals = [CellRuns(of_pool, settings.repeats) for of_pool in cells]
+    for number, part in run_tasks(tasks, jobs, progress):
+        totals[number].join(part)
+    return [_results(*one) for one in zip(opened, totals, strict=True)]
 
 
-def _learning_pass(
-    opened: OpenPool, task: ReplayCells, summaries: list[dict[int, SummarisedQuestion]]
-) -> LearningPass | PoolRows[QuestionRuns]:
-    """From the summaries, or from the file once more."""
-    again = not summaries or _needs_signals(task.cells[task.units[0].cell])
-    return whole_pool(opened, task) if again else LearningPass(task, summaries)
-
-
-def _learn(work: LearningPass | PoolRows[QuestionRuns]) -> UnitRuns:
-    """One share of the cells that learn, over all questions; runs in a worker if there are several."""
-    return work.run() if isinstance(work, LearningPass) else run_rows(work).values[0].units
-
-
-def _learning_units(cells: tuple[ReplayCell, ...], repeats: int, jobs: int) -> list[tuple[ReplayUnit, ...]]:
-    """With several processes, the repeats of cells that learn are dealt out to them.
-
-    Those that need signals read the file again, so they are dealt out apart.
-    """
-    if jobs == 1:
-        return []
-    dealt: list[tuple[ReplayUnit, ...]] = []
-    for signals in (True, False):
-        numbers = [n for n, cell in enumerate(cells) if _learns(cell) and _needs_signals(cell) == signals]
-        units = [ReplayUnit(number, (repeat,)) for repeat in range(repeats) for number in numbers]
-        dealt += [tuple(units[start::jobs]) for start in range(min(jobs, len(units)))]
-    return dealt
-
-
-def _replayed(
-    opened: OpenPool,
-    cells: tuple[ReplayCell, ...],
-    parts: list[tuple[ReplayCells, UnitRuns]],
-    read: QuestionRuns,
-    repeats: int,
-) -> Replayed:
-    totals: list[StrategyRuns] = []
-    learned: list[Json | None] = []
-    for number, cell in enumerate(cells):
-        units = sorted(
-            (unit.repeats, place, part)
-            for part, (task, _) in enumerate(parts)
-            for place, unit in enumerate(task.units)
-            if unit.cell == number
+def _results(opened: OpenPool, total: CellRuns) -> list[CellResult]:
+    table = rows(total.runs, total.repeats, total.cells[0].options.seed)
+    return [
+        CellResult(
+            opened, cell, replace(row, learned=mean_state(resolve(cell.strategy), states)), runs, total.runs[0],
+            total.paths, total.questions,
         )
-        totals.append(join_repeats([parts[part][1].runs[place] for _, place, part in units]))
-        states = [parts[part][1].states[place] for _, place, part in units]
-        learned.append(mean_state(resolve(cell.strategy), [state for state in states if state is not None]))
-    results = [
-        CellResult(opened.source, cell, replace(row, learned=of_cell), total, totals[0], read.paths, read.recorded)
-        for cell, row, total, of_cell in zip(
-            cells, rows(totals, repeats, cells[0].options.seed), totals, learned, strict=True
-        )
-    ]
-    return Replayed(results, opened, read.paths, read.recorded)
+        for cell, row, runs, states in zip(total.cells, table, total.runs, total.states, strict=True)
+    ]  # fmt: skip
 
 
 LEAST_WARMUP: Final = 4
@@ -432,21 +266,19 @@ def recorded_paths(pool: Pool) -> int:
     return max(b - a for a, b in pairwise([*pool.starts(), pool.rows]))
 
 
-def replay_notes(replayed: Replayed, settings: ReplaySettings) -> list[str]:
-    """What a reader of the table should know."""
-    opened, recorded = replayed.opened, replayed.recorded
-    cells = [result.cell for result in replayed.results]
+def replay_notes(results: Sequence[CellResult], settings: ReplaySettings) -> list[str]:
+    """What a reader of a source's table should know."""
+    opened, recorded, row = results[0].opened, results[0].paths, results[0].row
     notes = list(opened.notes)
-    budget = max(cell.options.paths or 0 for cell in cells)
+    budget = max(result.cell.options.paths or 0 for result in results)
     short = sum(n < budget for n in recorded)
     if short:
         most = max(recorded)
         notes.append(f"{short} questions have fewer than {budget} recorded paths ({most} at most); all were used")
-    warmup = max(resolve(cell.strategy).warmup for cell in cells)
+    warmup = max(resolve(result.cell.strategy).warmup for result in results)
     few = sum(n < warmup for n in recorded)
     if few:
         notes.append(f"{few} questions have fewer paths than a warm-up of {warmup}; all their paths warmed up")
-    row = replayed.results[0].row
     if 0 < row.graded < row.questions:
         notes.append(
             f"questions without a gold answer: {row.questions - row.graded} of {row.questions}; accuracy is that of "
@@ -460,7 +292,7 @@ def replay_notes(replayed: Replayed, settings: ReplaySettings) -> list[str]:
         notes.append(f"{opened.judge.lost} answers were not graded by math-verify within its limits and count as wrong")
     if opened.damaged:
         notes.append(f"{opened.damaged} damaged rows were left out")
-    return notes + [note for result in replayed.results if (note := _learned_note(result.row)) is not None]
+    return notes + [note for result in results if (note := _learned_note(result.row)) is not None]
 
 
 def _learned_note(row: Row) -> str | None:

@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from sureenough.bench.judging import JudgedAnswers
 from sureenough.bench.result import finite
 from sureenough.core.confidence import Floats
 from sureenough.core.events import Json, Tier
@@ -32,16 +33,6 @@ class Interval(NamedTuple):
 
     low: float
     high: float
-
-
-class ScoredRun(NamedTuple):
-    """What the table needs of one outcome."""
-
-    right: float | None  # 1 or 0; None if the question has no gold answer
-    tokens: int
-    all_tokens: int  # what plain voting would have spent on the same paths
-    outcome: Outcome
-    answer_class: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,59 +76,54 @@ class StrategyRuns:
     strategy: str
     right: list[float] = field(default_factory=list)  # by question, mean over repeats; NaN if ungraded
     answers: list[list[int | None]] = field(default_factory=list)  # by question and repeat, the class of the answer
-    tokens: list[int] = field(default_factory=list)  # by question, of all repeats
-    runs: int = 0
-    questions: int = 0
+    tokens: list[float] = field(default_factory=list)  # by question, mean over repeats
     weight: str | None = None
     sums: Counter[str] = field(default_factory=Counter)
     reasons: Counter[str] = field(default_factory=Counter)
     notes: Counter[str] = field(default_factory=Counter)  # by their first words
     examples: dict[str, str] = field(default_factory=dict)
 
-    def add(self, runs: list[ScoredRun]) -> None:
-        """Add all repeats of one question."""
-        graded = [run.right for run in runs if run.right is not None]
-        self.right.append(float(np.mean(graded)) if graded else float("nan"))
-        self.answers.append([run.answer_class for run in runs])
-        self.tokens.append(sum(run.tokens for run in runs))
-        self.questions += 1
-        for run in runs:
-            self._count(run)
+    @property
+    def runs(self) -> int:
+        return self.reasons.total()
 
-    def _count(self, run: ScoredRun) -> None:
-        outcome = run.outcome
-        self.runs += 1
+    @property
+    def questions(self) -> int:
+        return len(self.right)
+
+    def add(self, outcomes: Sequence[Outcome], all_tokens: Sequence[int], judged: JudgedAnswers) -> None:
+        """Add all repeats of one question; `all_tokens` is what plain voting spends on the same paths."""
+        grades = [
+            None if judged.right is None else one.answer is not None and judged.right[one.answer] for one in outcomes
+        ]
+        self.right.append(float("nan") if judged.right is None else fmean(map(bool, grades)))
+        self.answers.append([judged.classes.get(one.answer or "") for one in outcomes])
+        self.tokens.append(fmean(one.tokens.total for one in outcomes))
+        self.sums["all tokens"] += sum(all_tokens)
+        for outcome, right in zip(outcomes, grades, strict=True):
+            self._count(outcome, right)
+
+    def _count(self, outcome: Outcome, right: bool | None) -> None:
         self.weight = outcome.weight
         self.reasons[outcome.reason] += 1
         for note in outcome.notes:
             self.notes[note.split(":")[0]] += 1
             self.examples[note.split(":")[0]] = note
-        for name in BUCKETS:
-            self.sums["tokens " + name] += getattr(outcome.tokens, name)
-        for tier in Tier:
-            self.sums["tier " + tier] += outcome.tiers.get(tier, 0)
-        self.sums.update(
-            {
-                "tokens": run.tokens,
-                "all tokens": run.all_tokens,
-                "steps": outcome.steps,
-                "width": outcome.started,
-                "pruned": outcome.pruned,
-            }
-        )
-        if run.right == 0.0:
+        spent = outcome.tokens
+        sums = {"tokens": spent.total, "steps": outcome.steps, "width": outcome.started, "pruned": outcome.pruned}
+        sums |= {f"tokens {name}": getattr(spent, name) for name in BUCKETS}
+        self.sums.update(sums | {f"tier {tier}": n for tier, n in outcome.tiers.items()})
+        if right is False:
             self.sums["wrong"] += 1
             if posterior(outcome) > CONFIDENT:
-                self.sums.update({"confident wrong": 1, "tokens confident wrong": run.tokens})
+                self.sums.update({"confident wrong": 1, "tokens confident wrong": spent.total})
 
     def join(self, more: StrategyRuns) -> None:
         """Add the runs of further questions."""
         self.right += more.right
         self.answers += more.answers
         self.tokens += more.tokens
-        self.runs += more.runs
-        self.questions += more.questions
-        self.weight = more.weight
+        self.weight = more.weight or self.weight
         for counter, other in ((self.sums, more.sums), (self.reasons, more.reasons), (self.notes, more.notes)):
             counter.update(other)
         self.examples |= more.examples
@@ -145,25 +131,6 @@ class StrategyRuns:
     def mean(self, name: str) -> float:
         """Mean per run."""
         return self.sums[name] / self.runs
-
-    def mean_tokens(self, question: int) -> float:
-        """Mean over the repeats of one question."""
-        return self.tokens[question] / (self.runs / self.questions)
-
-
-def join_repeats(parts: list[StrategyRuns]) -> StrategyRuns:
-    """The runs of a strategy whose repeats were counted apart, each over the same questions."""
-    if len(parts) == 1:
-        return parts[0]
-    total = StrategyRuns(parts[0].strategy)
-    for part in parts:
-        total.join(part)
-    total.questions = parts[0].questions
-    total.right = [float(np.mean(shares)) for shares in zip(*(part.right for part in parts), strict=True)]
-    total.tokens = [sum(tokens) for tokens in zip(*(part.tokens for part in parts), strict=True)]
-    answers = zip(*(part.answers for part in parts), strict=True)
-    total.answers = [[answer for repeats in question for answer in repeats] for question in answers]
-    return total
 
 
 def agreement(runs: StrategyRuns, reference: StrategyRuns) -> Floats:

@@ -18,6 +18,7 @@ import numpy as np
 import scipy
 
 from sureenough import __version__
+from sureenough.bench.judging import JudgedAnswers
 from sureenough.bench.live import LiveRun
 from sureenough.bench.pipeline import (
     OpenPool,
@@ -25,19 +26,10 @@ from sureenough.bench.pipeline import (
     Progress,
     ReplaySettings,
     Source,
-    Task,
     changed_settings,
     map_questions,
 )
-from sureenough.bench.replay import (
-    CellResult,
-    ReplayCell,
-    Replayed,
-    fitting_pool,
-    reference_cell,
-    replay_cells,
-    replay_notes,
-)
+from sureenough.bench.replay import CellResult, ReplayCell, fitting_pool, reference_cell, replay_cells, replay_notes
 from sureenough.bench.result import (
     ExperimentResult,
     Figure,
@@ -52,6 +44,7 @@ from sureenough.bench.result import (
 from sureenough.bench.score import agreement
 from sureenough.core.options import RunOptions
 from sureenough.errors import UsageError
+from sureenough.pools import Question
 from sureenough.spec import resolve
 from sureenough.strategies import COMPARED
 
@@ -146,7 +139,9 @@ class Experiment:
 
 def _pool_used(opened: OpenPool) -> PoolUsed:
     source, pool = opened.source, opened.pool
-    return PoolUsed(source.dataset, source.model, pool.file.name, opened.judge.sha256, opened.questions, pool.rows)
+    return PoolUsed(
+        source.dataset, source.model, pool.file.name, opened.judge.sha256, len(opened.judge.judged), pool.rows
+    )
 
 
 def _command(name: str, inputs: Inputs) -> str:
@@ -162,11 +157,13 @@ def need_pools(inputs: Inputs) -> None:
         raise UsageError("this experiment replays recorded paths: name a pool, or record one with `sureenough record`")
 
 
-def over_pools(inputs: Inputs, task_of: Callable[[OpenPool], Task[T]]) -> list[PoolResults[T]]:
-    """Apply a task to every question of the inputs' pools."""
+def over_pools(
+    inputs: Inputs, function_for: Callable[[OpenPool], Callable[[Question, JudgedAnswers], T]]
+) -> list[PoolResults[T]]:
+    """Apply a function to every question of the inputs' pools."""
     need_pools(inputs)
     window = inputs.options.window
-    return map_questions(inputs.sources, task_of, inputs.settings, window=window, progress=inputs.progress)
+    return map_questions(inputs.sources, function_for, inputs.settings, window=window, progress=inputs.progress)
 
 
 def whole_numbers(noun: str, values: Sequence[float]) -> list[int]:
@@ -205,7 +202,7 @@ def strategy_cells(names: Sequence[str]) -> CellsOf:
     return cells
 
 
-def replay_inputs(inputs: Inputs, cells_of: CellsOf) -> list[Replayed]:
+def replay_inputs(inputs: Inputs, cells_of: CellsOf) -> Results:
     """Replay the inputs' pools under the cells."""
     need_pools(inputs)
     return replay_cells(
@@ -214,25 +211,22 @@ def replay_inputs(inputs: Inputs, cells_of: CellsOf) -> list[Replayed]:
     )  # fmt: skip
 
 
-def replay_findings(
-    inputs: Inputs, replayed: Sequence[Replayed], tables: Sequence[Table], figures: Sequence[Figure]
-) -> Findings:
+def replay_findings(inputs: Inputs, results: Results, tables: Sequence[Table], figures: Sequence[Figure]) -> Findings:
     """Tables and figures with the notes and pools of their replay."""
-    notes = [f"{one.opened.source.dataset}: {note}" for one in replayed for note in replay_notes(one, inputs.settings)]
-    return Findings(tables, figures, notes, [one.opened for one in replayed])
+    notes = [f"{one[0].source.dataset}: {note}" for one in results for note in replay_notes(one, inputs.settings)]
+    return Findings(tables, figures, notes, [one[0].opened for one in results])
 
 
-def questions_of(replayed: Replayed) -> PoolQuestions:
+def questions_of(lines: Sequence[CellResult]) -> PoolQuestions:
     """Single questions, those on which the strategies differ most first."""
-    lines = replayed.results
     reference = lines[reference_cell([line.cell for line in lines])].runs
     agreed = [agreement(line.runs, reference) for line in lines]
     done = [
         [
-            StrategyOnQuestion(number(line.runs.right[k]), float(share[k]), line.runs.mean_tokens(k))
+            StrategyOnQuestion(number(line.runs.right[k]), float(share[k]), line.runs.tokens[k])
             for line, share in zip(lines, agreed, strict=True)
         ]
-        for k in range(len(replayed.questions))
+        for k in range(len(lines[0].questions))
     ]
 
     def spread(k: int) -> float:
@@ -241,7 +235,7 @@ def questions_of(replayed: Replayed) -> PoolQuestions:
 
     kept = sorted(range(len(done)), key=spread)[:MOST_QUESTIONS]
     source, names = lines[0].source, [line.runs.strategy for line in lines]
-    questions = [(replayed.questions[k], done[k]) for k in kept]
+    questions = [(lines[0].questions[k], done[k]) for k in kept]
     return PoolQuestions(source.dataset, source.model, source.pool.name, names, len(done), questions)
 
 
@@ -259,11 +253,10 @@ def replay_experiment(
     """
 
     def measure(inputs: Inputs) -> Findings:
-        replayed = replay_inputs(inputs, cells_of)
-        results = [one.results for one in replayed]
+        results = replay_inputs(inputs, cells_of)
         drawn = [figure(results) for figure in figures]
         drawn += [figure(number, lines) for number, lines in enumerate(results, 1) for figure in by_source]
-        findings = replay_findings(inputs, replayed, [table(results) for table in tables], drawn)
+        findings = replay_findings(inputs, results, [table(results) for table in tables], drawn)
         rows = [(line.source.dataset, note) for one in results for line in one for note in line.row.notes]
         more = [f"{dataset}: {note}" for dataset, note in rows] if row_notes else []
         return replace(findings, notes=[*findings.notes, *more])

@@ -50,14 +50,14 @@ def _measure(inputs: Inputs) -> Findings:
     notes = [] if tables else ["no live runs were given: seconds need --live; steps are their lower bound"]
     if not inputs.sources:
         return Findings(tables, figures, notes)
-    replayed = replay_inputs(inputs, _cells)
-    pairs = [_pairs(one.results) for one in replayed]
+    results = replay_inputs(inputs, _cells)
+    pairs = [_pairs(lines) for lines in results]
     title = f"Recorded paths in steps, {pairs[0][0][0].cell.options.parallel} at once"
     rows = [_row(full, init) for one in pairs for full, init in one]
     settings = settings_of([full for one in pairs for full, _ in one])
     tables.append(Table("steps", title, COLUMNS, rows, [STEPS_NOTE, settings]))
     figures.append(bars("steps", title, STEPS)([[full for full, _ in one] for one in pairs]))
-    findings = replay_findings(inputs, replayed, tables, figures)
+    findings = replay_findings(inputs, results, tables, figures)
     return Findings(findings.tables, findings.figures, [*notes, *findings.notes], findings.pools)
 
 

@@ -100,7 +100,6 @@ def live_totals(strategy: str, runs: Sequence[LiveRun]) -> StrategyRuns:
     total = StrategyRuns(strategy)
     for run in runs:
         spent, out = run.tokens["total"], run.outcome
-        total.runs += 1
         total.reasons[out["reason"]] += 1
         total.sums.update({"tokens": spent, "all tokens": spent, "width": out["started"]})
         total.sums.update({"steps": out["steps"], "pruned": out["pruned"]})
@@ -109,7 +108,6 @@ def live_totals(strategy: str, runs: Sequence[LiveRun]) -> StrategyRuns:
     for own in grouped(runs, lambda run: run.question).values():
         graded = [float(run.right) for run in own if run.right is not None]
         total.right.append(fmean(graded) if graded else nan)
-    total.questions = len(total.right)
     return total
 
 

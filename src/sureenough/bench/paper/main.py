@@ -48,15 +48,14 @@ def _measure(inputs: Inputs) -> Findings:
     live = live_tables(inputs.live_runs, "main")
     if not inputs.sources and live:
         return Findings(live)
-    replayed = replay_inputs(inputs, strategy_cells(METHODS))
-    results = [one.results for one in replayed]
+    results = replay_inputs(inputs, strategy_cells(METHODS))
     layouts = [_paper_layout(f"paper-layout-{i}", group) for i, group in enumerate(by_model(results), 1)]
     advised = [one for one in map(recommend, results) if one is not None]
     figures = [differences(f"differences-{i}", one) for i, one in enumerate(advised, 1)]
     figures += [_tradeoff(f"tradeoff-{i}", lines) for i, lines in enumerate(results, 1)]
     tables = [TABLE(results), POOLED(results), *layouts, *live]
-    findings = replay_findings(inputs, replayed, tables, figures)
-    return replace(findings, recommendations=advised, questions=[questions_of(one) for one in replayed])
+    findings = replay_findings(inputs, results, tables, figures)
+    return replace(findings, recommendations=advised, questions=[questions_of(lines) for lines in results])
 
 
 def _paper_layout(name: str, results: Results) -> Table:

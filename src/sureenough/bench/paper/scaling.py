@@ -71,13 +71,13 @@ def _measure(inputs: Inputs) -> Findings:
     pools = [Pool(source.pool, skip_damaged=inputs.settings.skip_damaged) for source in inputs.sources]
     budgets = whole_numbers("a budget", inputs.sweep) if inputs.sweep else _budgets(inputs, pools)
     caps = _caps(pools, budgets)
-    replayed = replay_inputs(inputs, lambda inputs, pool: _cells(inputs, pool, budgets, caps))
-    free = [[line for line in one.results if line.cell.options.max_tokens is None] for one in replayed]
-    capped = [[line for line in one.results if line.cell.options.max_tokens is not None] for one in replayed]
-    figures = _averages(free, capped) if len(replayed) > 1 else []
+    results = replay_inputs(inputs, lambda inputs, pool: _cells(inputs, pool, budgets, caps))
+    free = [[line for line in lines if line.cell.options.max_tokens is None] for lines in results]
+    capped = [[line for line in lines if line.cell.options.max_tokens is not None] for lines in results]
+    figures = _averages(free, capped) if len(results) > 1 else []
     for place, (by_paths, by_tokens) in enumerate(zip(free, capped, strict=True), 1):
         figures += _figures(place, by_paths[0].source, by_paths, by_tokens)
-    findings = replay_findings(inputs, replayed, [BUDGETS_TABLE(free), CAPS_TABLE(capped)], figures)
+    findings = replay_findings(inputs, results, [BUDGETS_TABLE(free), CAPS_TABLE(capped)], figures)
     above = max(budgets) > min(map(recorded_paths, pools), default=0)
     notes = [
         *(note for note in findings.notes if above or "recorded paths" not in note),
