@@ -27,7 +27,7 @@ if os.environ.get("TRITON_INTERPRET") != "1":
         raise RuntimeError("set TRITON_INTERPRET=1: these tests have no GPU")
     pytest.skip("TRITON_INTERPRET=1 runs kernels without a GPU", allow_module_level=True)
 
-sys.path.insert(0, str(Path(__file__).parents[3] / "benchmarks" / "gpu"))
+sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks" / "gpu"))
 import common
 
 from sureenough.vllm.kernels.top_k import GroupShape, top_k_signals

@@ -57,7 +57,7 @@ def check(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., None]]:
         module = ModuleType(name)
         vars(module).update(content)
         monkeypatch.setitem(sys.modules, name, module)
-    ours = [f"{SERVER}.self_test", f"{SERVER}.logits_processor"]
+    ours = [f"{SERVER}.self_test", f"{SERVER}.processor"]
     for name in ours:
         monkeypatch.delitem(sys.modules, name, raising=False)
     self_test, processors = map(importlib.import_module, ours)
