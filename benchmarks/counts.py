@@ -34,10 +34,9 @@ from sureenough.engines.openai.client import OpenAI
 from sureenough.engines.requests import Prompt, WatchOptions
 from sureenough.engines.watch import client
 from sureenough.engines.watch.protocol import SOCKET_ENV
-from sureenough.vllm.batched import RESULT_COLUMNS
+from sureenough.vllm.kernels.batched import RESULT_COLUMNS
 from sureenough.vllm.middleware import RecordsMiddleware
-from sureenough.vllm.records import PathRecords
-from sureenough.vllm.records_socket import serve_records
+from sureenough.vllm.records import PathRecords, serve_records
 
 STEP = 0.014  # seconds per token of a path: 36,000 tokens per second with 512 paths
 START, MEASURED = 6.0, 15.0  # seconds; a reply brings a count every 15 seconds in any case

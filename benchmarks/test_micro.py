@@ -17,10 +17,9 @@ from sureenough.data import BUILTIN_POOL
 from sureenough.drivers import replay
 from sureenough.pools import Pool, Question
 from sureenough.spec import parse
-from sureenough.vllm.batched import RESULT_COLUMNS
+from sureenough.vllm.kernels.batched import RESULT_COLUMNS
 from sureenough.vllm.records import PathRecords
-from sureenough.vllm.sampled_tokens import SampledTokens
-from sureenough.vllm.token_texts import TokenTexts
+from sureenough.vllm.sampled_tokens import SampledTokens, TokenTexts
 
 Benchmark = Callable[..., Any]
 

@@ -25,13 +25,11 @@ import common
 
 from sureenough.core.confidence import Monitor, scan
 from sureenough.core.pruning import Gate, Stratified
-from sureenough.engines.watch.protocol import K, WatchRequest
+from sureenough.engines.watch.protocol import WatchRequest
 from sureenough.engines.watch.record import TIERS
-from sureenough.vllm.batch_monitor import BatchMonitor
-from sureenough.vllm.batched import RESULT_COLUMNS, RESULT_LOWEST, RESULT_TAIL, RESULT_TIER
+from sureenough.vllm.kernels.batched import RESULT_COLUMNS, RESULT_LOWEST, RESULT_TAIL, RESULT_TIER
 from sureenough.vllm.kernels.monitor_step import launch_step
-from sureenough.vllm.kernels.signals import row_signals
-from sureenough.vllm.kernels.state import MonitorState
+from sureenough.vllm.monitor import BatchMonitor, State, empty_state, row_signals, start_path
 from sureenough.vllm.records import PathRecords
 
 CODES = {tier: code for code, tier in TIERS.items()}
@@ -83,9 +81,9 @@ def decisions(tokens: int) -> dict[str, Any]:
     steps = tokens // ROWS
     windows = [(64, 256, 1000, 2048)[i % 4] if i % 8 else (1, 2, 3, 5)[i // 8 % 4] for i in range(ROWS)]
     rows = [row_of_paths(i, steps, window) for i, window in enumerate(windows)]
-    state = MonitorState.empty(ROWS, 2048, torch.device("cuda"))
+    state = empty_state(ROWS, 2048, torch.device("cuda"))
     for slot, (gate, _) in enumerate(rows):
-        state.start_path(slot, windows[slot], gate, 0)
+        start_path(state, slot, windows[slot], gate, 0)
     tokens_of_rows = torch.tensor(
         [[list(token) for token in each] for _, each in rows], dtype=torch.float64, device="cuda"
     )
@@ -145,8 +143,8 @@ def cost(rows: int, vocab: int, *, aligned: bool, records: bool) -> dict[str, An
     host = (time.perf_counter() - start) / 12 * 1e3
     torch.cuda.synchronize()
     index = torch.arange(rows, dtype=torch.int32, device="cuda")
-    alone = common.on_device(lambda logits: row_signals(logits, index, K), batches, 0.3)
-    signals = row_signals(batches[0], index, K)
+    alone = common.on_device(lambda logits: row_signals(logits, index), batches, 0.3)
+    signals = row_signals(batches[0], index)
     by_turn = {}
     for name, at in (("in a block", 3000), ("at a block's end", 4096)):
         table = torch.stack((index, index, torch.full_like(index, at)))
@@ -158,13 +156,11 @@ def cost(rows: int, vocab: int, *, aligned: bool, records: bool) -> dict[str, An
         "one of 32 steps": steady, "host": host,
         "behind a model": {"median": behind[30], "90%": behind[54], "most": behind[-1]},
         "signals alone": alone, "state alone": by_turn, "a step with nothing watched": idle, "one read": reads,
-        "state MiB": monitor.state.bytes / 2**20,
+        "state MiB": sum(part.nbytes for part in monitor.state) / 2**20,
     }  # fmt: skip
 
 
-def _state_alone(
-    state: MonitorState, table: torch.Tensor, signals: tuple[torch.Tensor, ...], logits: torch.Tensor
-) -> object:
+def _state_alone(state: State, table: torch.Tensor, signals: tuple[torch.Tensor, ...], logits: torch.Tensor) -> object:
     return launch_step(state, logits, table[:2], table[2], *signals)
 
 

@@ -56,7 +56,7 @@ def test_the_command_can_be_shown(tmp_path: Path) -> None:
 def test_the_shown_command_can_be_pasted_into_a_shell(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(serve_vllm, "installed_version", lambda: "0.32.0")
+    monkeypatch.setattr(serve_vllm, "check_version", lambda: None)
     monkeypatch.setenv("SUREENOUGH_VLLM_SOCKET", "/tmp/two words/records.sock")
     options = ["--compilation-config", '{"cudagraph_capture_sizes": [1, 2]}']
     serve_vllm.command(cast(typer.Context, SimpleNamespace(args=options)), "my models/small", show=True)
@@ -70,7 +70,7 @@ def test_several_api_servers_are_started_by_the_command_of_vllm(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The module that serves otherwise ignores their number."""
-    monkeypatch.setattr(serve_vllm, "installed_version", lambda: "0.32.0")
+    monkeypatch.setattr(serve_vllm, "check_version", lambda: None)
     context = cast(typer.Context, SimpleNamespace(args=["--api-server-count", "4"]))
     serve_vllm.command(context, "some/model", show=True)
     shown = capsys.readouterr().out
@@ -89,7 +89,7 @@ def test_a_server_that_cannot_be_started_leaves_no_folder(tmp_path: Path, monkey
 
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.setattr(os, "execvpe", refuse)
-    monkeypatch.setattr(serve_vllm, "installed_version", lambda: "0.32.0")
+    monkeypatch.setattr(serve_vllm, "check_version", lambda: None)
     context = cast(typer.Context, SimpleNamespace(args=[]))
     with pytest.raises(UsageError, match="could not be started: no such program"):
         serve_vllm.command(context, "some/model")

@@ -11,16 +11,16 @@ import numpy as np
 from sureenough.core.confidence import TIER_NONE, Floats, Monitor, Windows, scan
 from sureenough.core.pruning import Closed, Gate
 from sureenough.engines.watch.record import TIERS
-from sureenough.vllm.batched import (
+from sureenough.vllm.kernels.batched import (
     RESULT_COLUMNS,
     RESULT_LOWEST,
     RESULT_TAIL,
     RESULT_TIER,
     RESULT_TOTAL_CONF,
     RESULT_TOTAL_PEAK,
-    BatchArrays,
+    Arrays,
     Ints,
-    batch_shapes,
+    empty_arrays,
     push_batch,
 )
 from tests.requirements import require
@@ -123,11 +123,11 @@ def by_steps(cases: Sequence[Case], step: Step) -> list[Observed]:
     return observed
 
 
-def batch_arrays(cases: Sequence[Case]) -> BatchArrays:
-    windows = np.array([case.window for case in cases], dtype=np.int32)
-    states, blocks, suffixes, gates = map(np.zeros, batch_shapes(len(cases), int(windows.max())))
-    gates[:] = [[case.gate.trust, case.gate.drop, case.gate.risk, case.gate.eta] for case in cases]
-    return BatchArrays(states, blocks, suffixes, gates, windows)
+def batch_arrays(cases: Sequence[Case]) -> Arrays:
+    arrays = empty_arrays(len(cases), max(case.window for case in cases))
+    arrays.windows[:] = [case.window for case in cases]
+    arrays.gates[:] = [[case.gate.trust, case.gate.drop, case.gate.risk, case.gate.eta] for case in cases]
+    return arrays
 
 
 def by_batches(cases: Sequence[Case]) -> list[Observed]:
@@ -141,13 +141,13 @@ def by_triton(cases: Sequence[Case]) -> list[Observed]:
     torch: Any = require("torch")
     require("triton")
     from sureenough.vllm.kernels.monitor_step import launch_step
-    from sureenough.vllm.kernels.state import MonitorState, step_rows
+    from sureenough.vllm.monitor import empty_state, start_path, step_rows
 
     longest = max(case.window for case in cases)
-    states = [MonitorState.empty(len(cases) + 2, longest, torch.device("cpu")) for _ in range(2)]
+    states = [empty_state(len(cases) + 2, longest, torch.device("cpu")) for _ in range(2)]
     for slot, case in enumerate(cases):
         for state in states:
-            state.start_path(slot, case.window, case.gate, 3)
+            start_path(state, slot, case.window, case.gate, 3)
 
     def step(slots: Ints, tokens_before: Ints, peak: Floats, conf: Floats) -> Floats:
         logits = [torch.zeros(len(slots), 8) for _ in states]

@@ -21,7 +21,7 @@ from sureenough.core.pruning import Calibrate, Gate, Keep, Stratified, TwoTiers
 from sureenough.data import BUILTIN_POOL
 from sureenough.engines.watch.record import TIERS
 from sureenough.pools import Pool, Question, RecordedPath
-from sureenough.vllm.batched import Ints, push_batch
+from sureenough.vllm.kernels.batched import Ints, push_batch
 from tests import literal
 from tests.core.backends import (
     BACKENDS,

@@ -28,8 +28,7 @@ from sureenough.engines.openai.reply import ReasoningFields, ReplyParser
 from sureenough.engines.openai.sse import SSEParser
 from sureenough.engines.openai.wire import FINISH_REASONS, InvalidReply, decode
 from sureenough.errors import EngineError, MissingLogprobs
-from sureenough.vllm.sampled_tokens import MOST_PROMPTS, SampledTokens
-from sureenough.vllm.token_texts import MOST_HELD, TRIED, GrowingTexts, TokenTexts
+from sureenough.vllm.sampled_tokens import MOST_HELD, MOST_PROMPTS, TRIED, GrowingTexts, SampledTokens, TokenTexts
 from tests.engines.misbehaving import Manner, serving
 from tests.engines.raw_server import stream_body, text_event, token_event
 

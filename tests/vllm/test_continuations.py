@@ -14,8 +14,7 @@ import pytest
 import sureenough as se
 from sureenough.engines.requests import ExtendOptions, Prompt, as_chunk
 from sureenough.vllm import engine as in_process
-from sureenough.vllm.sampled_tokens import SampledTokens
-from sureenough.vllm.token_texts import TokenTexts
+from sureenough.vllm.sampled_tokens import SampledTokens, TokenTexts
 from tests.engines.test_reply import AB, BLANK_LINE, C_STOP, END_OF_LINE, SPECIAL, Merging, ids_of
 
 PROMPT_IDS = [1, 2, 3]
@@ -74,7 +73,7 @@ class Sampler:
 
 
 def loaded(sampled: Any, monkeypatch: pytest.MonkeyPatch) -> tuple[in_process.VLLM, Sampler]:
-    monkeypatch.setattr(in_process, "installed_version", lambda: "0.32.0")
+    monkeypatch.setattr(in_process, "check_version", lambda: None)
     engine, sampler = in_process.VLLM("tiny"), Sampler(sampled)
     monkeypatch.setattr(engine, "_loaded", sampler)
 

@@ -17,8 +17,7 @@ from sureenough.engines.requests import Chunk, ExtendOptions, Prompt
 from sureenough.engines.watch.protocol import SOCKET_ENV, WINDOW_ENV
 from sureenough.errors import EngineRejected
 from sureenough.vllm import engine as in_process
-from sureenough.vllm.sampled_tokens import SampledTokens
-from sureenough.vllm.token_texts import TokenTexts
+from sureenough.vllm.sampled_tokens import SampledTokens, TokenTexts
 
 
 class AsyncLLM:
@@ -61,7 +60,7 @@ def vllm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(sys.modules, name, ModuleType(name))
     monkeypatch.setattr(sys.modules["vllm.engine.arg_utils"], "AsyncEngineArgs", dict, raising=False)
     monkeypatch.setattr(sys.modules["vllm.v1.engine.async_llm"], "AsyncLLM", AsyncLLM, raising=False)
-    monkeypatch.setattr(in_process, "installed_version", lambda: "0.32.0")
+    monkeypatch.setattr(in_process, "check_version", lambda: None)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.setenv(WINDOW_ENV, "9")
     AsyncLLM.shutdowns = 0

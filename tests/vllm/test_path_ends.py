@@ -14,8 +14,7 @@ from sureenough.engines.requests import Chunk, ExtendOptions, Prompt, WatchOptio
 from sureenough.engines.watch.protocol import WatchRequest
 from sureenough.errors import EngineError
 from sureenough.vllm import engine as in_process
-from sureenough.vllm.sampled_tokens import SampledTokens
-from sureenough.vllm.token_texts import TokenTexts
+from sureenough.vllm.sampled_tokens import SampledTokens, TokenTexts
 
 
 class OneReply:
@@ -44,7 +43,7 @@ class OneReply:
 
 
 def replying(finish: str, monkeypatch: pytest.MonkeyPatch) -> in_process.VLLM:
-    monkeypatch.setattr(in_process, "installed_version", lambda: "0.32.0")
+    monkeypatch.setattr(in_process, "check_version", lambda: None)
     engine = in_process.VLLM("tiny")
     monkeypatch.setattr(engine, "_loaded", OneReply(finish))
     monkeypatch.setattr(engine, "_params", lambda *_, **__: SimpleNamespace())

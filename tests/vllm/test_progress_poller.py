@@ -21,11 +21,9 @@ from sureenough.engines.watch import client
 from sureenough.engines.watch.client import MAX_FAILURES, PolledReply, ProgressPoller
 from sureenough.engines.watch.protocol import SOCKET_ENV
 from sureenough.engines.watch.record import Progress
-from sureenough.vllm import records_socket
-from sureenough.vllm.batched import RESULT_COLUMNS, RESULT_TAIL
+from sureenough.vllm.kernels.batched import RESULT_COLUMNS, RESULT_TAIL
 from sureenough.vllm.middleware import RecordsMiddleware
-from sureenough.vllm.records import PathRecords
-from sureenough.vllm.records_socket import serve_records
+from sureenough.vllm.records import PathRecords, serve_records
 
 LONG = 30.0  # nothing here takes that long
 PATHS = 3
@@ -48,7 +46,7 @@ class Content:
 @pytest.fixture(autouse=True)
 def often(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client, "PROGRESS_SECONDS", 0.01)
-    monkeypatch.setattr(records_socket, "PROGRESS_SECONDS", 0.02)
+    monkeypatch.setattr("sureenough.vllm.records.PROGRESS_SECONDS", 0.02)
 
 
 def test_bytes_and_progress_come_in_any_order() -> None:

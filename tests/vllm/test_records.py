@@ -19,8 +19,15 @@ from sureenough.core.events import Tier
 from sureenough.engines.watch.protocol import SOCKET_ENV
 from sureenough.engines.watch.record import UNKNOWN_PATH, MissingRecord, PathRecord, parse_summary
 from sureenough.vllm.middleware import RecordsMiddleware, monitor_info
-from sureenough.vllm.records import FINISHED_BYTES, MAX_FINISHED, MAX_PENDING, PathRecords
-from sureenough.vllm.records_socket import engine_number, request_record, serve_records
+from sureenough.vllm.records import (
+    FINISHED_BYTES,
+    MAX_FINISHED,
+    MAX_PENDING,
+    PathRecords,
+    engine_number,
+    request_record,
+    serve_records,
+)
 
 
 class Arrival:

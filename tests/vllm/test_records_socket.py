@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from sureenough.engines.watch.record import Progress
-from sureenough.vllm import records_socket
-from sureenough.vllm.records import PathRecords
-from sureenough.vllm.records_socket import (
+from sureenough.vllm import records as records_module
+from sureenough.vllm.records import (
+    PathRecords,
     ProgressReader,
     RecordReader,
     request_progress,
@@ -76,10 +76,10 @@ def test_what_is_left_of_engines_that_have_gone_is_no_obstacle(engines: str) -> 
 
 
 def test_an_engine_that_hangs_costs_no_record_of_another(hung: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(records_socket, "SHARED_TIMEOUT", 1e9)  # all paths are known without it
+    monkeypatch.setattr("sureenough.vllm.records.SHARED_TIMEOUT", 1e9)  # all paths are known without it
     assert check(hung) == [Progress(1, 4.0)] * ENGINES
-    monkeypatch.setattr(records_socket, "SHARED_TIMEOUT", 0.5)
-    monkeypatch.setattr(records_socket, "TIMEOUT", 1e9)
+    monkeypatch.setattr("sureenough.vllm.records.SHARED_TIMEOUT", 0.5)
+    monkeypatch.setattr("sureenough.vllm.records.TIMEOUT", 1e9)
     assert check(hung, "path-of-the-hung-one") == [Progress(1, 4.0)] * ENGINES + [None]
 
 
@@ -88,7 +88,7 @@ def test_a_reader_that_has_gone_leaves_no_traceback() -> None:
     theirs.sendall(b'{"keys": ["a-path-of-old"]}\n')
     theirs.close()
     with ours:
-        records_socket._Handler(ours, None, SimpleNamespace(records=PathRecords(1)))  # type: ignore[arg-type]
+        records_module._Handler(ours, None, SimpleNamespace(records=PathRecords(1)))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("reply", [b"null\n", b"[1]\n", b"[]\n", b"{}\n", b"nonsense\n", b""])
@@ -120,13 +120,13 @@ def test_paths_that_end_together_share_requests(
     engine: tuple[str, PathRecords], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     address, _ = engine
-    requests, exchange = [], records_socket._exchange
+    requests, exchange = [], records_module._exchange
 
     async def counted(socket_path: str, request: dict[str, Any]) -> Any:
         requests.append(request)
         return await exchange(socket_path, request)
 
-    monkeypatch.setattr(records_socket, "_exchange", counted)
+    monkeypatch.setattr("sureenough.vllm.records._exchange", counted)
     keys = [f"path-{slot:08}" for slot in range(200)]
 
     async def use() -> tuple[list[Any], list[Any]]:
@@ -219,7 +219,7 @@ def test_if_records_do_not_come_together_each_is_requested(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reply: bytes | None
 ) -> None:
     """None: the engine does not respond at all to requests for several."""
-    monkeypatch.setattr(records_socket, "SHARED_TIMEOUT", 0.1)
+    monkeypatch.setattr("sureenough.vllm.records.SHARED_TIMEOUT", 0.1)
     address = str(tmp_path / "records.sock")
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

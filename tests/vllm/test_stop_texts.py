@@ -15,8 +15,7 @@ from sureenough.engines import Prompt
 from sureenough.engines.requests import ExtendOptions, TokenStream
 from sureenough.errors import EngineRejected
 from sureenough.vllm import engine as in_process
-from sureenough.vllm.sampled_tokens import SampledTokens
-from sureenough.vllm.token_texts import TokenTexts
+from sureenough.vllm.sampled_tokens import SampledTokens, TokenTexts
 from tests.engines.test_reply import Bytes
 
 PROMPT = Prompt.user("?", signals=False)
@@ -65,8 +64,7 @@ def loaded(monkeypatch: pytest.MonkeyPatch) -> Any:
     parameters.RequestOutputKind = SimpleNamespace(DELTA=0, FINAL_ONLY=2)  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "vllm", vllm)
     monkeypatch.setitem(sys.modules, "vllm.sampling_params", parameters)
-    monkeypatch.setattr(in_process, "installed_version", lambda: "")
-    monkeypatch.setattr(in_process, "check_version", lambda version: None)
+    monkeypatch.setattr(in_process, "check_version", lambda: None)
 
     def load(**extra: Any) -> in_process.VLLM:
         engine = in_process.VLLM("tiny", extra=extra)

@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sureenough.vllm import records
 from sureenough.vllm.records import Traces
 
 SLOTS = 20
@@ -18,7 +17,7 @@ slots = st.lists(st.integers(0, SLOTS - 1), unique=True, max_size=SLOTS)
 
 @pytest.fixture(autouse=True)
 def _small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(records, "BLOCK", 4)
+    monkeypatch.setattr("sureenough.vllm.records.BLOCK", 4)
 
 
 @given(st.lists(st.tuples(slots, slots, st.integers(0, 7)), max_size=12))

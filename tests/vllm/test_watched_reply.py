@@ -17,11 +17,11 @@ from sureenough.engines.openai.reply import ReplyParser
 from sureenough.engines.requests import Chunk
 from sureenough.engines.watch.protocol import SOCKET_ENV, WATCH_HEADER, WatchRequest
 from sureenough.engines.watch.record import parse_summary
-from sureenough.vllm import middleware, records_socket
-from sureenough.vllm.batched import RESULT_COLUMNS, RESULT_LOWEST, RESULT_TAIL
+from sureenough.vllm import middleware
+from sureenough.vllm.kernels.batched import RESULT_COLUMNS, RESULT_LOWEST, RESULT_TAIL
 from sureenough.vllm.middleware import RecordsMiddleware
-from sureenough.vllm.records import PathRecords
-from sureenough.vllm.records_socket import (
+from sureenough.vllm.records import (
+    PathRecords,
     ProgressReader,
     request_progress,
     request_record,
@@ -45,7 +45,7 @@ def records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> PathRecords:
     records = PathRecords(4)
     serve_records(records, str(tmp_path / "records.sock"))
     monkeypatch.setenv(SOCKET_ENV, str(tmp_path / "records.sock"))
-    monkeypatch.setattr(records_socket, "PROGRESS_SECONDS", 0.02)
+    monkeypatch.setattr("sureenough.vllm.records.PROGRESS_SECONDS", 0.02)
     return records
 
 

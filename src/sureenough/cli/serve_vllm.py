@@ -14,7 +14,7 @@ import typer
 
 from sureenough.engines.watch.protocol import LOGITS_PROCESSOR, MIDDLEWARE, SCHEDULER, SOCKET_ENV, server_environment
 from sureenough.errors import UsageError
-from sureenough.vllm.versions import check_version, installed_version
+from sureenough.vllm.versions import check_version
 
 
 def command(
@@ -26,7 +26,7 @@ def command(
     ] = False,
 ) -> None:
     """Serve a model with vLLM and watch paths inside it; all other options go to vLLM."""
-    check_version(installed_version())
+    check_version()
     # Only vLLM's command starts several API servers; builds without metadata have none, so else this is the module.
     several = any(word.partition("=")[0] in ("--api-server-count", "-asc") for word in context.args)
     started = ["cli.main", "serve"] if several else ["openai.api_server", "--model"]

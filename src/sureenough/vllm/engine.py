@@ -34,10 +34,9 @@ from sureenough.engines.watch.protocol import (
 )
 from sureenough.engines.watch.record import Progress, parse_summary
 from sureenough.errors import EngineError, EngineRejected, UsageError
-from sureenough.vllm.records_socket import ProgressReader, RecordReader, request_progress
-from sureenough.vllm.sampled_tokens import SampledTokens, TokenSequence
-from sureenough.vllm.token_texts import TokenTexts
-from sureenough.vllm.versions import check_version, installed_version
+from sureenough.vllm.records import ProgressReader, RecordReader, request_progress
+from sureenough.vllm.sampled_tokens import SampledTokens, TokenSequence, TokenTexts
+from sureenough.vllm.versions import check_version
 
 
 class GrowingPath:
@@ -221,7 +220,7 @@ class VLLM:
         extra: Mapping[str, Any] | None = None,  # further sampling parameters
         **arguments: Any,  # of vLLM's AsyncEngineArgs
     ) -> None:
-        check_version(installed_version())
+        check_version()
         if not model:
             raise UsageError("model is empty; give the name or the folder of a model")
         self.model, self.window = model, window

@@ -31,7 +31,7 @@ from sureenough.engines.watch.protocol import (
     is_watchable,
     longest_window,
 )
-from sureenough.vllm.records_socket import ProgressReader, RecordReader, request_progress, request_record
+from sureenough.vllm.records import ProgressReader, RecordReader, request_progress, request_record
 
 FEWEST: Final = 16
 """Tokens that are worth a call of their own."""

@@ -24,27 +24,23 @@ def installed_version() -> str | None:
     return None
 
 
-def check_version(installed: str | None) -> None:
+def check_version() -> None:
     """Refuse a version that is too old, or none at all, and warn about one that is newer than those that were tried.
 
     The monitor tests itself when the server starts, so that a changed interface shows then and not in its numbers.
     """
+    installed = installed_version()
     oldest, newest = (".".join(map(str, one)) for one in (OLDEST, NEWEST_TRIED))
     if installed is None:
         raise UsageError(f"vLLM is not installed in this environment; install {oldest} or a later version")
-    numbers = re.match(r"(\d{1,6})\.(\d{1,6})", installed)
-    if numbers is None:
-        warnings.warn(
-            f"vLLM's version {installed!r} is not a number; the monitor tests itself at the start", stacklevel=2
-        )
-        return
-    version = (int(numbers[1]), int(numbers[2]))
-    if version < OLDEST:
+    numbers = re.match(r"(\d{1,6})\.(\d{1,6})", installed)  # none in the name of a build of one's own
+    version = (int(numbers[1]), int(numbers[2])) if numbers else None
+    if version is not None and version < OLDEST:
         raise UsageError(
             f"vLLM {installed} is too old for the monitor, which needs {oldest} or later. Install one of these, or use "
             "any vLLM server over HTTP, which needs nothing inside the server"
         )
-    if version > NEWEST_TRIED:
+    if version is None or version > NEWEST_TRIED:
         warnings.warn(
             f"vLLM {installed} is newer than {newest}, the newest that was tried; the monitor tests itself first",
             stacklevel=2,

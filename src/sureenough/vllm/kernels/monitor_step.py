@@ -11,8 +11,8 @@ import triton
 import triton.language as tl
 
 from sureenough.core import confidence
-from sureenough.vllm import batched as columns
-from sureenough.vllm.kernels.state import MonitorState, end_logit
+from sureenough.vllm.kernels import batched as columns
+from sureenough.vllm.kernels.batched import BatchState
 
 
 def _constants(*names):
@@ -232,16 +232,16 @@ def _instability_tier(blocks, longest, size, tokens_before, before, n, d, dd, dv
 
 
 def launch_step(
-    state: MonitorState, logits: torch.Tensor, places: torch.Tensor, tokens_before: torch.Tensor, peak: torch.Tensor,
-    conf: torch.Tensor, results: torch.Tensor | None = None,
+    state: BatchState[torch.Tensor], logits: torch.Tensor, places: torch.Tensor, tokens_before: torch.Tensor,
+    peak: torch.Tensor, conf: torch.Tensor, results: torch.Tensor | None = None,
 ) -> torch.Tensor:  # fmt: skip
-    """Launch the kernel without waiting for it; arguments as for `state.step_rows`."""
+    """Launch the kernel without waiting for it; arguments as for `monitor.step_rows`."""
     watched = places.shape[1]
     if results is None:
         results = torch.empty((watched, columns.RESULT_COLUMNS), dtype=torch.float64, device=logits.device)
     _step[(watched,)](
-        logits, logits.stride(0), places, watched, tokens_before, peak, conf, results,
-        state.states, state.blocks, state.suffixes, state.gates, state.windows, state.end_tokens,
-        state.states.shape[1], state.blocks.shape[2], END=end_logit(logits.dtype), num_warps=1, enable_fp_fusion=False,
+        logits, logits.stride(0), places, watched, tokens_before, peak, conf, results, *state,
+        state.states.shape[1], state.blocks.shape[2], END=min(columns.END_LOGIT, torch.finfo(logits.dtype).max),
+        num_warps=1, enable_fp_fusion=False,
     )  # fmt: skip
     return results

@@ -8,6 +8,8 @@ these again and merges the parts. Sums of the K largest do not depend on the ord
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import torch
 import triton
 import triton.language as tl
@@ -132,14 +134,13 @@ def _merge_groups(
     tl.store(conf + row, -(kept + (K - above) * _logprob(threshold, lse)) / K)
 
 
-class GroupShape:
+class GroupShape(NamedTuple):
     """How a row is divided: parts of so many groups, each of so many logits; and the warps of both kernels."""
 
-    def __init__(self, groups: int, size: int, warps: int, merge_warps: int = 4) -> None:
-        self.groups, self.size, self.warps, self.merge_warps = groups, size, warps, merge_warps
-
-    def __repr__(self) -> str:
-        return f"{self.groups} groups of {self.size} w{self.warps} m{self.merge_warps}"
+    groups: int
+    size: int
+    warps: int
+    merge_warps: int = 4
 
 
 BEST_SHAPE = GroupShape(32, 64, 2)
@@ -151,9 +152,9 @@ class Workspace:
     Sizes are rounded up, so that pointers have the same alignment for any number of rows and nothing is recompiled.
     """
 
-    def __init__(self, rows: int, vocab: int, shape: GroupShape, device: torch.device) -> None:
+    def __init__(self, rows: int, vocab: int, device: torch.device, shape: GroupShape = BEST_SHAPE) -> None:
         rounded = -(-rows // 16) * 16
-        self.rows, self.vocab, self.shape = rows, vocab, shape
+        self.vocab, self.shape = vocab, shape
         self.parts = -(-vocab // (shape.groups * shape.size))
         self.group_maxima = torch.empty((rounded, self.parts * shape.groups), dtype=torch.float32, device=device)
         self.maxima, self.sums = torch.empty((2, rounded, self.parts), dtype=torch.float32, device=device)
@@ -164,18 +165,14 @@ class Workspace:
 
 
 def top_k_signals(
-    logits: torch.Tensor,
-    rows: torch.Tensor,
-    k: int = 20,
-    shape: GroupShape | None = None,
-    workspace: Workspace | None = None,
+    logits: torch.Tensor, rows: torch.Tensor, k: int, shape: GroupShape = BEST_SHAPE, workspace: Workspace | None = None
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Peak and conf of these rows of logits (float32, bfloat16 or float16, the last dimension dense).
 
     The results are float64. With a workspace, they are part of it and valid until the workspace is used again.
     """
     n = len(rows)
-    buffers = workspace or Workspace(n, logits.shape[1], shape or BEST_SHAPE, logits.device)
+    buffers = workspace or Workspace(n, logits.shape[1], logits.device, shape)
     shape = buffers.shape
     _reduce_groups[(buffers.parts, n)](
         logits, rows, logits.stride(0), buffers.vocab, buffers.group_maxima, buffers.maxima, buffers.sums,

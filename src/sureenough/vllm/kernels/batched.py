@@ -8,7 +8,7 @@ samples in the middle of a long prompt) and never has to be undone.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,30 +47,42 @@ GATE_COLUMNS: Final = 4
 RESULT_PEAK, RESULT_CONF, RESULT_LOWEST, RESULT_TAIL, RESULT_TIER, RESULT_TOTAL_PEAK, RESULT_TOTAL_CONF = range(7)
 RESULT_COLUMNS: Final = 7
 
-
-class BatchArrays(NamedTuple):
-    """The state of all watched paths."""
-
-    states: Floats  # after an even and an odd number of tokens; slot; running sums and the columns after them
-    blocks: Floats  # slot; conf of even and odd blocks, peak of even and odd blocks; position in the block
-    suffixes: Floats  # slot; suffix sums of the block before; position
-    gates: Floats  # slot; threshold
-    windows: NDArray[np.int32]
+END_LOGIT: Final = 1e20
+"""The logit of an end token that must be sampled: all other probabilities become exactly 0, at any temperature. Types
+that cannot hold it get their largest number."""
 
 
-def batch_shapes(slots: int, longest_window: int) -> tuple[tuple[int, ...], ...]:
-    """Shapes of `states`, `blocks`, `suffixes` and `gates`."""
-    return (
-        (2, slots, STATE_COLUMNS),
-        (slots, BLOCK_ROWS, longest_window),
-        (slots, SUFFIX_COLUMNS, longest_window + 1),
-        (slots, GATE_COLUMNS),
+Array = TypeVar("Array")
+
+
+class BatchState(NamedTuple, Generic[Array]):
+    """The state of all watched paths: arrays, or tensors on one device."""
+
+    states: Array  # after an even and an odd number of tokens; slot; running sums and the columns after them
+    blocks: Array  # slot; conf of even and odd blocks, peak of even and odd blocks; position in the block
+    suffixes: Array  # slot; suffix sums of the block before; position
+    gates: Array  # slot; threshold
+    windows: Array  # slot
+    end_tokens: Array  # slot; the token that ends the request
+
+
+Arrays = BatchState[NDArray[Any]]
+
+
+def empty_arrays(slots: int, longest_window: int) -> Arrays:
+    """Memory for this many paths; the sums of a path are reset by its first token."""
+    return BatchState(
+        np.zeros((2, slots, STATE_COLUMNS)),
+        np.zeros((slots, BLOCK_ROWS, longest_window)),
+        np.zeros((slots, SUFFIX_COLUMNS, longest_window + 1)),
+        np.zeros((slots, GATE_COLUMNS)),
+        *np.ones((2, slots), dtype=np.int32),
     )
 
 
-def push_batch(arrays: BatchArrays, slots: Ints, tokens_before: Ints, peak: Floats, conf: Floats) -> Floats:
+def push_batch(arrays: Arrays, slots: Ints, tokens_before: Ints, peak: Floats, conf: Floats) -> Floats:
     """Take one token of the path in each of these slots; each path's result columns."""
-    states, blocks, suffixes, gates, windows = arrays
+    states, blocks, suffixes, gates, windows, _ = arrays
     size = windows[slots].astype(np.int64)
     position, block = tokens_before % size, tokens_before // size
     first, starts_block = tokens_before == 0, (position == 0) & (tokens_before > 0)

@@ -13,7 +13,6 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from sureenough.core.confidence import Monitor
 from sureenough.core.pruning import Gate
 from sureenough.engines.openai.logprobs import token_signals
-from sureenough.errors import UsageError
 from tests.requirements import require
 
 if TYPE_CHECKING:
@@ -23,8 +22,7 @@ else:
 
 from sureenough.engines.watch.protocol import K, WatchRequest
 from sureenough.engines.watch.record import MissingRecord, PathRecord
-from sureenough.vllm.batch_monitor import BatchMonitor
-from sureenough.vllm.kernels.signals import row_signals, torch_signals
+from sureenough.vllm.monitor import BatchMonitor, row_signals, torch_signals
 from sureenough.vllm.records import PathRecords
 
 VOCABULARY, END, ROWS, SLOTS = 32, 5, 4, 7
@@ -104,7 +102,7 @@ class Batch(RuleBasedStateMachine):
     def step(self, discarded: int) -> None:
         """One token per row, except for rows in the middle of their prompt, whose token is discarded."""
         logits = torch.from_numpy(self.rng.normal(size=(len(self.rows), VOCABULARY)).astype(np.float32) * 2)
-        peak, conf = (part.tolist() for part in torch_signals(logits, K))
+        peak, conf = (part.tolist() for part in torch_signals(logits))
         before = logits.clone()
         self.monitor.step(logits)
         changed = (logits != before).nonzero().tolist()
@@ -167,16 +165,11 @@ def test_signals_equal_the_clients() -> None:
     """The same two numbers as a client makes of the same log-probabilities sent as text."""
     logits = torch.randn(50, 259) * 4
     logits[3, 10:] = -torch.inf
-    peak, conf = row_signals(logits, torch.arange(50, dtype=torch.int32), K)
+    peak, conf = row_signals(logits, torch.arange(50, dtype=torch.int32))
     top = torch.log_softmax(logits, dim=-1).topk(K).values
     for row, values in enumerate(top.tolist()):
         wanted = token_signals(values, K)
         assert (float(peak[row]), float(conf[row])) == pytest.approx(wanted, rel=1e-15)
-
-
-def test_a_vocabulary_too_small_is_refused() -> None:
-    with pytest.raises(UsageError, match="20 candidates, but the vocabulary has 7"):
-        row_signals(torch.zeros(1, 7), torch.zeros(1, dtype=torch.int32), K)
 
 
 def test_two_paths_with_one_key_have_no_record() -> None:

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 else:
     torch = require("torch")
 
-from sureenough.vllm.batch_monitor import BatchMonitor
+from sureenough.vllm.monitor import BatchMonitor
 
-SERVER = "sureenough.vllm"
+PROCESSOR = "sureenough.vllm.processor"
 
 
 class SamplingParams(SimpleNamespace):
@@ -57,21 +57,18 @@ def check(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., None]]:
         module = ModuleType(name)
         vars(module).update(content)
         monkeypatch.setitem(sys.modules, name, module)
-    ours = [f"{SERVER}.self_test", f"{SERVER}.processor"]
-    for name in ours:
-        monkeypatch.delitem(sys.modules, name, raising=False)
-    self_test, processors = map(importlib.import_module, ours)
+    monkeypatch.delitem(sys.modules, PROCESSOR, raising=False)
+    module = importlib.import_module(PROCESSOR)
 
     def run(vocabulary: int = 500, **replaced: Any) -> None:
-        processor = processors.WatchProcessor.__new__(processors.WatchProcessor)
+        processor = module.WatchProcessor.__new__(module.WatchProcessor)
         processor.monitor = BatchMonitor(4, 64, torch.device("cpu"))
         for name, method in replaced.items():
             monkeypatch.setattr(processor, name, method.__get__(processor))
-        self_test.check_decisions(processor, vocabulary, torch.device("cpu"))
+        module.check_decisions(processor, vocabulary, torch.device("cpu"))
 
     yield run
-    for name in ours:
-        sys.modules.pop(name, None)
+    sys.modules.pop(PROCESSOR, None)
 
 
 @pytest.mark.parametrize("vocabulary", [20, 500, 151_936])

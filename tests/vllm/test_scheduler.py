@@ -9,12 +9,10 @@ import numpy as np
 import pytest
 
 from sureenough.engines.watch.protocol import GROUP_ARGUMENT, WatchRequest
-from sureenough.vllm import whole_replies
-from sureenough.vllm.whole_replies import (
+from sureenough.vllm.scheduler import (
     LARGEST_GROUP,
     STATISTICS_SECONDS,
     WholeReplies,
-    needs_only_the_end,
     tokens_per_output,
 )
 
@@ -229,9 +227,9 @@ def test_a_size_that_makes_no_groups_is_ignored(size: Any) -> None:
     [{"kind": "DELTA"}, {"stop": ["###"]}, {"logprobs": 1}, {"prompt_logprobs": 1}, {"extra_args": None}],
 )
 def test_a_request_whose_tokens_the_server_must_see_sends_them(change: dict[str, Any]) -> None:
-    assert needs_only_the_end(params())
-    assert not needs_only_the_end(params(**change))
-    assert not needs_only_the_end(None)
+    assert tokens_per_output(params()) == 0
+    assert tokens_per_output(params(**change)) is None
+    assert tokens_per_output(None) is None
 
 
 class Clock:
@@ -247,7 +245,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    monkeypatch.setattr(whole_replies, "time", clock)
+    monkeypatch.setattr("sureenough.vllm.scheduler.time", clock)
     return clock
 
 
