@@ -11,12 +11,11 @@ import re
 from collections.abc import Iterator
 from fractions import Fraction
 
-from sureenough.answers.compare import same_keys, sum_of
+from sureenough.answers.compare import compare_keys, differ_by_at_most
 from sureenough.answers.math import numerals
-from sureenough.answers.math.algebra import Unreadable, constant, scale, symbols, write
-from sureenough.answers.math.evaluate import values_of
-from sureenough.answers.math.key import canonical_key, key_of_tokens, strip_punctuation
-from sureenough.answers.math.structures import Key, is_name, is_symbol, row_key, set_key
+from sureenough.answers.math.algebra import Unreadable, scale
+from sureenough.answers.math.key import canonical_key, is_name, is_symbol, key_of_tokens
+from sureenough.answers.math.structures import Key, row_key, set_key, value_key
 from sureenough.answers.math.tokens import (
     LISTING,
     ORDER,
@@ -24,6 +23,7 @@ from sureenough.answers.math.tokens import (
     group_end,
     is_word,
     split_outside_brackets,
+    strip_punctuation,
     tokenise,
     unwrapped,
 )
@@ -57,7 +57,7 @@ def grade(
         return False
     try:
         return any(
-            same_keys(*pair) or (rounding and same_when_rounded(*pair))
+            compare_keys(*pair).same or (rounding and same_when_rounded(*pair))
             for pair in _readings(gold, answer, percent=percent, decimal_comma=decimal_comma)
         )
     except Unreadable:  # beyond the bounds of exact arithmetic
@@ -88,19 +88,21 @@ def _without_labels(labelled: str, other: str) -> Iterator[tuple[Key, Key]]:
     tokens, bare = (strip_punctuation(tokenise(unwrapped(text))) for text in (labelled, other))
     if not RELATIONS.isdisjoint(bare):
         return
-    parts = [part for part in split_outside_brackets(tokens, (",", ";", *LISTING)) if part]
-    pairs = [_label_and_value(part) for part in parts]
+    pairs = [_label_and_value(part) for part in _listed(tokens)]
     labels = {tuple(label) for label, _ in pairs}
     values = [key_of_tokens(value) for _, value in pairs]
     if () in labels:
-        if len(parts) == 1 and (ranged := _range_of_label(tokens)) is not None:
+        if len(pairs) == 1 and (ranged := _range_of_label(tokens)) is not None:
             yield key_of_tokens(ranged), canonical_key(other)
     elif len(labels) == 1:
         yield set_key(values), canonical_key(other)
     elif '"or' not in tokens:  # AB = 4, CD = 5 is 4, 5 in this order
-        bare_parts = [part for part in split_outside_brackets(bare, (",", ";", *LISTING)) if part]
-        row = row_key("tuple", "(", [key_of_tokens(part) for part in bare_parts], ")")
-        yield row_key("tuple", "(", values, ")"), row if len(bare_parts) > 1 else canonical_key(other)
+        bare_parts = _listed(bare)
+        yield row_key(values), row_key(map(key_of_tokens, bare_parts)) if len(bare_parts) > 1 else canonical_key(other)
+
+
+def _listed(tokens: list[str]) -> list[list[str]]:
+    return [part for part in split_outside_brackets(tokens, (",", ";", *LISTING)) if part]
 
 
 def _label_and_value(tokens: list[str]) -> tuple[list[str], list[str]]:
@@ -144,11 +146,7 @@ def _hundredth(text: str) -> Key:
     key = canonical_key(text)
     if not _PERCENT.search(text) or key.kind not in ("number", "expression"):
         return key
-    total = scale(sum_of(key), Fraction(1, 100))
-    value = constant(total)
-    if value is None:
-        return Key.of_sum("expression", write(total), total)
-    return Key("number", numerals.rational_text(Fraction(value)))
+    return value_key(scale(key.value, Fraction(1, 100)))
 
 
 def same_when_rounded(one: Key, two: Key) -> bool:
@@ -156,11 +154,11 @@ def same_when_rounded(one: Key, two: Key) -> bool:
     if one == two:
         return one.kind != "empty"
     if one.parts or two.parts:
-        shape = (one.kind, one.text[:1], one.text[-1:], len(one.parts))
+        shapes = {(key.kind, key.text[:1], key.text[-1:], len(key.parts)) for key in (one, two)}
         return (
             one.kind in ("tuple", "interval", "matrix", "set")
-            and shape == (two.kind, two.text[:1], two.text[-1:], len(two.parts))
-            and all(same_when_rounded(a, b) for a, b in zip(one.parts, two.parts, strict=True))
+            and len(shapes) == 1
+            and all(map(same_when_rounded, one.parts, two.parts))
         )
     return _rounds_to(one, two) or _rounds_to(two, one)
 
@@ -169,23 +167,5 @@ def _rounds_to(decimal: Key, exact: Key) -> bool:
     if decimal.kind != "number" or exact.kind not in ("number", "expression"):
         return False
     value = numerals.exact_value(decimal.text)
-    places = _decimals(value)
-    if places is None or places < MIN_DECIMALS:
-        return False
-    try:
-        total = sum_of(exact)
-        known = constant(total)
-        if known is not None:
-            return abs(value - known) <= Fraction(1, 2 * 10**places)
-        point = None if symbols(total) else values_of(total)[0]
-        return point is not None and abs(point[0] - float(value)) <= 0.5 * 10**-places + point[1]
-    except (Unreadable, ArithmeticError):
-        return False
-
-
-def _decimals(value: Fraction) -> int | None:
-    """The decimal places that a value needs; None if no number of them is enough."""
-    for places in range(31):
-        if 10**places % value.denominator == 0:
-            return places
-    return None
+    places = next((places for places in range(31) if 10**places % value.denominator == 0), 0)
+    return places >= MIN_DECIMALS and differ_by_at_most(decimal, exact, Fraction(1, 2 * 10**places))

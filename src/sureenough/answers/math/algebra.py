@@ -170,7 +170,7 @@ _PRIMES = {
 
 def certainly_prime(cofactor: int) -> bool:
     """Whether what `prime_powers` left over is prime: it has no divisor below the largest one tried."""
-    return cofactor < _LARGEST**2
+    return 1 < cofactor < _LARGEST**2
 
 
 def prime_powers(value: Rational) -> list[tuple[Atom, int]]:

@@ -1,70 +1,78 @@
 """`canonical_key(answer)`: the kind of an answer and its one canonical form, without any symbolic library.
 
-The order of the tests matters: list, union, relation, bracket, matrix, sign choice, expression.
+The order of the tests matters: list, union, relation, bracket, matrix, sign choice, expression. `name = value` is its
+value if the name is one symbol, a tuple of symbols or an angle; every other equation is kept, up to a non-zero factor.
+An inequality in one symbol is the interval it describes; others are kept, up to a positive factor.
 """
 
 from __future__ import annotations
 
 import logging
 import re
+from fractions import Fraction
 from functools import lru_cache
-from itertools import product
+from itertools import accumulate, product
 from math import prod
 
 from sureenough.answers.math import numerals
-from sureenough.answers.math.algebra import Unreadable, constant, write
-from sureenough.answers.math.parse import MAX_TOKENS, parse_expression
+from sureenough.answers.math.algebra import (
+    INFINITY,
+    Atom,
+    Monomial,
+    Sum,
+    Unreadable,
+    atom_sum,
+    content,
+    inverse,
+    multiply,
+    narrow,
+    subtract,
+    symbols,
+    write,
+)
+from sureenough.answers.math.parse import GREEK, parse_expression
 from sureenough.answers.math.structures import (
     EMPTY,
-    ENVIRONMENT,
-    MAX_PARTS,
     Key,
     interval_union,
-    is_range,
-    is_symbol,
-    read_list,
-    read_matrix,
-    read_relation,
+    matrix_key,
     row_key,
     set_key,
-    set_of_parts,
-    subject,
+    sorted_set,
+    sum_key,
     text_key,
     unread_key,
+    value_key,
 )
 from sureenough.answers.math.tokens import (
     CLOSE,
-    NOT_UNITS,
-    NUMBER_WORDS,
+    LISTING,
     OPEN,
-    POWERS_OF_TEN,
+    ORDER,
     RELATIONS,
     ROMAN,
-    ROUGHLY,
+    choice_letter,
     closes_at_end,
+    has_prose,
     is_numeral,
     is_word,
+    read_number_words,
+    singular_negation,
     split_outside_brackets,
+    strip_punctuation,
+    strip_units,
     tokenise,
     unwrapped,
 )
 
 _LOG = logging.getLogger(__name__)
 MAX_LENGTH = 2000
-MAX_EXPRESSION = MAX_TOKENS  # characters of canonical text, so that it can be read back
-MAX_NESTING = 12
+MAX_NESTING = 24  # brackets inside brackets; an expression may have fewer
+MAX_PARTS = 200
 MAX_SIGNS = 4
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}|\d{1,2}/\d{1,2}/\d{4}", re.ASCII)
 _LONGEST_NUMBER = 8  # tokens
-_REALS = ["(", "-", "\\infty", ",", "\\infty", ")"]
-_KNOWN = {
-    ("\\emptyset",): ["\\{", "\\}"],
-    ("\\mathbb", "{", "R", "}"): _REALS,
-    ("\\mathbb", "R"): _REALS,
-    ('"all', '"real', '"numbers'): _REALS,
-    ('"all', '"reals'): _REALS,
-}
-_LONGEST_KNOWN = max(map(len, _KNOWN))
+_NOT_READ = (Unreadable, ZeroDivisionError)
 
 
 def canonical_key(answer: str) -> Key:
@@ -97,102 +105,38 @@ def _cached_key(answer: str) -> Key:
         return unread_key(tokens)
 
 
-def key_of_tokens(tokens: list[str], depth: int = 0) -> Key:
+def key_of_tokens(tokens: list[str]) -> Key:
     """The key of a token list: the whole answer, or one part of it."""
     tokens = strip_punctuation(tokens)
     if not tokens:
         return EMPTY
-    if depth > MAX_NESTING:
-        return unread_key(tokens)
-    if is_word(tokens[0]) and tokens[0][1:] in NUMBER_WORDS:
-        tokens = read_number_words(tokens)
+    tokens = read_number_words(tokens)
     letter = choice_letter(tokens)
     if letter is not None:
         return Key("choice", letter)
     if len(tokens) > 1 and ROMAN.issuperset(tokens):
         return text_key("".join(tokens).casefold())  # IV is not VI, nor II the square of I
-    return read_list(tokens, depth, key_of_tokens) or _single(tokens, depth)
+    return _list(tokens) or _KNOWN.get("".join(tokens)) or _single(tokens)
 
 
-def _single(tokens: list[str], depth: int) -> Key:
-    known = _KNOWN.get(tuple(tokens)) if len(tokens) <= _LONGEST_KNOWN else None
-    if known is not None:
-        return key_of_tokens(known, depth + 1)
-    if any(map(is_word, tokens)) and ENVIRONMENT not in tokens and has_prose(tokens):
-        if tokens[0] in OPEN and closes_at_end(tokens) and (inside := _bracketed(tokens, depth)) is not None:
+def _single(tokens: list[str]) -> Key:
+    if any(map(is_word, tokens)) and _ENVIRONMENT not in tokens and has_prose(tokens):
+        if (inside := _bracketed(tokens)) is not None:
             return inside
         core = strip_units(tokens)
-        return unread_key(singular_negation(tokens)) if core is None else key_of_tokens(core, depth + 1)
+        return unread_key(singular_negation(tokens)) if core is None else key_of_tokens(core)
     if "\\cup" in tokens and len(parts := split_outside_brackets(tokens, ("\\cup",))) > 1:
-        return interval_union([key_of_tokens(part, depth + 1) for part in parts])
-    if not RELATIONS.isdisjoint(tokens) and (related := read_relation(tokens, depth, key_of_tokens)) is not None:
+        return interval_union(map(key_of_tokens, parts))
+    if not RELATIONS.isdisjoint(tokens) and (related := _relation(tokens)) is not None:
         return related
-    if tokens[0] in OPEN and (inside := _bracketed(tokens, depth)) is not None:
+    if (inside := _bracketed(tokens)) is not None:
         return inside
-    if ENVIRONMENT in tokens:
-        return read_matrix(tokens, depth, key_of_tokens) or unread_key(tokens)
-    if "\\pm" in tokens or "\\mp" in tokens:
-        return _signs(tokens, depth)
-    return expression(tokens)
+    if _ENVIRONMENT in tokens:
+        return _matrix(tokens) or unread_key(tokens)
+    return _signs(tokens) if "\\pm" in tokens or "\\mp" in tokens else _expression(tokens)
 
 
-def _bracketed(tokens: list[str], depth: int) -> Key | None:
-    if tokens[-1] not in CLOSE or not closes_at_end(tokens):
-        return None
-    opening, closing, inside = tokens[0], tokens[-1], tokens[1:-1]
-    if opening in ("\\lfloor", "\\lceil"):
-        return None
-    braces = opening == "\\{" and closing == "\\}"
-    if braces and ("|" in inside or ":" in inside):
-        return _builder(inside, depth) or unread_key(tokens)
-    parts = split_outside_brackets(inside, (",", ";") if opening != "[" else (",",))
-    if len(parts) > MAX_PARTS:
-        return unread_key(tokens)
-    if len(parts) > 1 and any(subject(part) is not None for part in parts):
-        return (read_list(inside, depth, key_of_tokens) if opening != "[" else None) or unread_key(tokens)
-    if braces:
-        return set_of_parts([(part, key_of_tokens(part, depth + 1)) for part in parts if part])
-    if len(parts) == 1:
-        return key_of_tokens(inside, depth + 1) if opening in "([" and inside else unread_key(tokens)
-    return _row(opening, [key_of_tokens(part, depth + 1) for part in parts], closing)
-
-
-def _builder(inside: list[str], depth: int) -> Key | None:
-    """The interval of {x | x > 2}; None if the condition is not an interval."""
-    parts = split_outside_brackets(inside, ("|", ":"))
-    if len(parts) == 2 and is_symbol(parts[0][:1]) and parts[0][1:2] in ([], ["\\in"]) and is_range(parts[1]):
-        return key_of_tokens(parts[1], depth + 1)
-    return None
-
-
-def _row(opening: str, parts: list[Key], closing: str) -> Key:
-    """A tuple or interval; if \\pm made a set of an entry, the set of all the rows that it stands for."""
-    interval = len(parts) == 2 and (opening == "[" or closing == "]")
-    choices = [part.parts if part.kind == "set" else (part,) for part in parts]
-    count = prod(map(len, choices))
-    if count == 1 or count > 2**MAX_SIGNS:
-        choices = [(part,) for part in parts]
-    kind, left, right = ("interval", opening, closing) if interval else ("tuple", "(", ")")
-    return set_key([row_key(kind, left, list(row), right) for row in product(*choices)])
-
-
-def _signs(tokens: list[str], depth: int) -> Key:
-    """The set of both values of a \\pm b. Several \\pm are independent, but with a \\mp all change together."""
-    places = [at for at, token in enumerate(tokens) if token in ("\\pm", "\\mp")]
-    if len(places) > MAX_SIGNS:
-        return unread_key(tokens)
-    together = "\\mp" in tokens
-    rounds = [("+",) * len(places), ("-",) * len(places)] if together else product("+-", repeat=len(places))
-    keys = []
-    for signs in rounds:
-        chosen = list(tokens)
-        for at, sign in zip(places, signs, strict=True):
-            chosen[at] = sign if tokens[at] == "\\pm" else "-" if sign == "+" else "+"
-        keys.append(key_of_tokens(chosen, depth + 1))
-    return set_key(keys)
-
-
-def expression(tokens: list[str]) -> Key:
+def _expression(tokens: list[str]) -> Key:
     """A number if the value is rational, an expression if it is not, text if it cannot be read."""
     if tokens[-1] == "%" and len(tokens) > 1:
         tokens = tokens[:-1]  # a unit like any other: 28% is 28, not 0.28
@@ -200,14 +144,9 @@ def expression(tokens: list[str]) -> Key:
     if written is not None:
         return Key("number", written)
     try:
-        total = parse_expression(tokens)
-    except (Unreadable, ZeroDivisionError):
+        return value_key(parse_expression(tokens))
+    except _NOT_READ:
         return unread_key(tokens)
-    value = constant(total)
-    if value is not None:
-        return Key("number", numerals.rational_text(value))
-    text = write(total)
-    return Key.of_sum("expression", text, total) if len(text) <= MAX_EXPRESSION else unread_key(tokens)
 
 
 def _written(tokens: list[str]) -> str | None:
@@ -223,159 +162,378 @@ def _written(tokens: list[str]) -> str | None:
     return numerals.numeral_text(text)
 
 
-# -- what stands around a value: punctuation and units go, choices and numbers in words are recognised, prose stays
+_EITHER = ("\\pm", "\\mp")
+_SIGNED = {("\\pm", "+"): "+", ("\\pm", "-"): "-", ("\\mp", "+"): "-", ("\\mp", "-"): "+"}
 
 
-_EDGE = frozenset((".", ",", ";", ":", "*", "`", "'", '"', "\\\\", "?"))
-_LEADING = frozenset(
-    (",", ";", ":", "*", "`", "'", '"', "\\\\", "\\approx", "\\therefore", "\\implies", "\\Rightarrow", "=")
-)
-_CHOICE_WORDS = frozenset(('"option', '"choice', '"answer'))
-_BETWEEN_UNITS = frozenset(("/", ".", "-", "*", "%"))
-# A value does not end with these, so what follows them is not its unit: \mu_{static}, 3 \cdot \text{force}.
-_EXPECTS_MORE = frozenset("+ - * / ^ _ = < > : | \\le \\ge \\ne \\approx \\frac \\sqrt \\in \\pm \\mp".split())
-_TIMES_OF_DAY = frozenset((("am",), ("pm",), ("a", "m"), ("p", "m")))
-_MAX_BRACES = 8
-_SHORT = 4
+def _signs(tokens: list[str]) -> Key:
+    """The set of both values of a \\pm b. Several \\pm are independent, but with a \\mp all change together."""
+    count = tokens.count("\\pm") + tokens.count("\\mp")
+    if count > MAX_SIGNS:
+        return unread_key(tokens)
+    rounds = ("+" * count, "-" * count) if "\\mp" in tokens else product("+-", repeat=count)
+    keys = []
+    for signs in rounds:
+        left = iter(signs)
+        keys.append(key_of_tokens([_SIGNED[token, next(left)] if token in _EITHER else token for token in tokens]))
+    return set_key(keys)
 
 
-def strip_punctuation(tokens: list[str]) -> list[str]:
-    """Without punctuation and markup at the ends, and without braces around the whole."""
-    start, end = 0, len(tokens)
-    edge = _EDGE - {"'"} if tokens[-1:] == ["'"] and _ends_in_prime(tokens) else _EDGE
-    for _ in range(_MAX_BRACES):
-        while start < end and tokens[start] in _LEADING:
-            start += 1
-        while start < end and tokens[end - 1] in edge:
-            end -= 1
-        if end - start >= 2 and tokens[start] == "{" and closes_at_end(tokens[start:end]):
-            start, end = start + 1, end - 1
-        else:
-            break
-    inside = tokens[start:end]
-    return _join_asterisks(inside) if "*" in inside else inside
+# -- names in front of a value or a condition: which symbol, angle or tuple `x = 5` and `x > 2` are about
 
 
-def _ends_in_prime(tokens: list[str]) -> bool:
-    """Whether the last mark is a prime, as in x': not a closing quote, nor the feet of 5'."""
-    before = next((token for token in reversed(tokens) if token != "'"), '"')
-    return tokens[0] != "'" and not is_word(before) and not is_numeral(before)
+_ANGLES = frozenset(("\\angle", "\\measuredangle", '"angle'))
 
 
-def _join_asterisks(tokens: list[str]) -> list[str]:
-    """Read x**2 as x^2; two asterisks at the ends of an answer are markup, and already stripped."""
-    out: list[str] = []
-    for token in tokens:
-        if token == "*" and out and out[-1] == "*":
-            out[-1] = "^"
-        else:
-            out.append(token)
-    return out
+def is_symbol(tokens: list[str]) -> bool:
+    """One letter, Latin or Greek, with its subscript; y' is a derivative, and y' = 2 is not y = 2."""
+    if not tokens or not ((len(tokens[0]) == 1 and tokens[0].isalpha()) or tokens[0] in GREEK):
+        return False
+    script = tokens[1:]
+    braced = script[1:2] == ["{"] and "}" in script and script.index("}") == len(script) - 1
+    return not script or (script[0] == "_" and (len(script) == 2 or braced))
 
 
-def choice_letter(tokens: list[str]) -> str | None:
-    """The letter of C, (C) or Option C: one capital letter and nothing else."""
-    if len(tokens) > 5:
-        return None
-    if len(tokens) > 1 and tokens[0] in _CHOICE_WORDS:
-        tokens = tokens[1:]
-    letters = [token for token in tokens if token not in ("(", ")", "[", "]", "{", "}", ".")]
-    if len(letters) == 1 and len(letters[0]) == 1 and "A" <= letters[0] <= "Z":
-        return letters[0]
+def is_name(tokens: list[str]) -> bool:
+    """What may stand left of `= value`: a symbol, a tuple of symbols, an angle."""
+    angle = tokens[1:] if tokens[:1] == ["m"] else tokens
+    if angle and angle[0] in _ANGLES:
+        letters = [token for token in angle[1:] if token not in "{}"]
+        return 0 < len(letters) <= 3 and all(letter.isalpha() or letter.startswith("\\mathbf") for letter in letters)
+    if len(tokens) > 2 and tokens[0] == "(" and tokens[-1] == ")":
+        return all(is_symbol(part) for part in split_outside_brackets(tokens[1:-1], (",",)))
+    return is_symbol(tokens)
+
+
+def _subject(tokens: list[str]) -> str | None:
+    """The name that `x > 2` or `x = 5` is about; "" if a relation is about no single name, None without a relation."""
+    sides = [] if RELATIONS.isdisjoint(tokens) else split_outside_brackets(tokens, RELATIONS)
+    return next(("".join(side) for side in sides if is_name(side)), "") if len(sides) > 1 else None
+
+
+def _assignment(tokens: list[str]) -> tuple[str, list[str]] | None:
+    """The name and value of `x = 5`, for lists such as x = 1, y = 2."""
+    name, *values = split_outside_brackets(tokens, ("=",))
+    if len(values) == 1 and values[0] and is_name(name) and name[0] != "(" and RELATIONS.isdisjoint(values[0]):
+        return "".join(name), values[0]
     return None
 
 
-def has_prose(tokens: list[str]) -> bool:
-    """Whether there is a word that is not part of a name, as v_{max} is."""
-    in_subscript = False
-    for at, token in enumerate(tokens):
-        if token == "{" and at and tokens[at - 1] == "_":
-            in_subscript = True
-        elif token == "}":
-            in_subscript = False
-        elif is_word(token) and not in_subscript and not (at and tokens[at - 1] == "_"):
-            return True
-    return False
+def _natural_order(name: str) -> list[tuple[int, str]]:
+    """Sort names as people count: x_2 before x_{10}."""
+    return [(int(run or 0), text) for text, run in re.findall(r"(\D*)(\d{0,9})", name)]
 
 
-def strip_units(tokens: list[str]) -> list[str] | None:
-    r"""The value in front of its unit (15 \text{cm}^2, 5.4 cents); None if the words are not a unit."""
-    start = 0
-    while start < len(tokens) and is_word(tokens[start]) and tokens[start][1:] in ROUGHLY:
-        start += 1
-    first, depth = start, 0
-    while first < len(tokens) and not is_word(tokens[first]):
-        depth += (tokens[first] in OPEN) - (tokens[first] in CLOSE)
-        first += 1
-    core, unit = tokens[start:first], tokens[first:]
-    if depth == 1 and core[-1] == "(" and unit[-1] == ")":
-        core, unit, depth = core[:-1], unit[:-1], 0
-    if depth or not core or core[-1] in _EXPECTS_MORE or ":" in core:
+def _in_natural_order(names: list[str]) -> bool:
+    return names == sorted(names, key=_natural_order)
+
+
+# -- lists without brackets: a set, or a tuple in the order of names if the parts are assignments to different names
+
+
+def _list(tokens: list[str]) -> Key | None:
+    """A bare list is a set; a list of assignments to different names is a tuple in the names' order."""
+    if "," not in tokens and ";" not in tokens and LISTING.isdisjoint(tokens):
         return None
-    if not any(token[0].isdigit() or token[0] == "\\" for token in core):
+    parts = [part for part in split_outside_brackets(tokens, (",", ";", *LISTING)) if part]
+    if len(parts) < 2:
         return None
-    if len(core) == 3 and core[1] == "-" and is_numeral(core[0]) and is_numeral(core[2]):
-        return None  # 5-7 days is a range
-    core, unit = _scaled(core, unit)
-    return core if _is_unit(unit) else None
+    if len(parts) > MAX_PARTS:
+        return unread_key(tokens)
+    named = [_assignment(part) for part in parts]
+    if all(named):
+        return _assigned([pair for pair in named if pair], either='"or' in tokens) or unread_key(tokens)
+    subjects = [_subject(part) for part in parts]
+    if subjects[0] and not any(subject is not None for subject in subjects[1:]):
+        if named[0]:
+            parts[0] = named[0][1]  # x = 1, 2 names the whole list, and so does (x, y) = (1, 2), (3, 4)
+        elif subjects[0][0] == "(" and not _in_natural_order(subjects[0][1:-1].split(",")):
+            return unread_key(tokens)
+    elif any(subjects) and len(set(subjects)) > 1:
+        return set_key(map(unread_key, parts))  # x > 1, y > 2 is not x > 2, y > 1
+    keys = [*map(key_of_tokens, parts)]
+    if '"or' in tokens and all(map(_is_range, parts)):
+        return interval_union(keys)  # x < 1 or x > 2
+    # "5 or more" is not a list of two, nor is "1, 2, 3, ..."; but "I and II" is.
+    kinds = {key.kind for key in keys} - {"choice"}
+    if ("text" in kinds and len(kinds) > 1) or _units_differ(parts, keys):
+        return unread_key(tokens)
+    return _set(parts, keys)
 
 
-def _scaled(core: list[str], unit: list[str]) -> tuple[list[str], list[str]]:
-    """Read 2 million as 2 times 10^6."""
-    zeros = 0
-    while unit and is_numeral(core[-1]) and unit[0][1:] in POWERS_OF_TEN:
-        zeros += POWERS_OF_TEN[unit[0][1:]]
-        unit = unit[1:]
-    return ([*core, "*", "10", "^", "{", str(zeros), "}"], unit) if zeros else (core, unit)
+def _units_differ(parts: list[list[str]], keys: list[Key]) -> bool:
+    """Whether values have units that tell them apart: 2 hours and 30 minutes is not 30 hours and 2 minutes."""
+    values = [part for part, key in zip(parts, keys, strict=True) if key.kind in ("number", "expression")]
+    return len({tuple(filter(is_word, part)) for part in values} - {()}) > 1
 
 
-def _is_unit(tokens: list[str]) -> bool:
-    """Words with small exponents, as in m/s^2; not a second value, as in 5 feet 2 inches."""
-    words = tuple(token[1:] for token in tokens if is_word(token))
-    if words in _TIMES_OF_DAY or not NOT_UNITS.isdisjoint(words):
+def _set(parts: list[list[str]], keys: list[Key]) -> Key:
+    """A set; sets in braces inside it stay sets of their own: {{1,2},{3}} is not {{1},{2,3}}."""
+    nested = [part[:1] == ["\\{"] and closes_at_end(part) for part in parts]
+    if not any(nested):
+        return set_key(keys)
+    return sorted_set(
+        {
+            Key("set", f"\\{{{key.text}\\}}", (key,)) if inner and key.kind != "set" else key
+            for inner, key in zip(nested, keys, strict=True)
+        }
+    )
+
+
+def _assigned(pairs: list[tuple[str, list[str]]], *, either: bool) -> Key | None:
+    """X = 1 or x = 2 is a set; x = 1, y = 2 a tuple in the order of names; several of those, their set."""
+    names = sorted({name for name, _ in pairs}, key=_natural_order)
+    if len(names) == 1:
+        return set_key(key_of_tokens(value) for _, value in pairs)
+    if either and len(pairs) == len(names):
+        return None  # x = 1 or y = 2
+    rows = [dict(pairs[start : start + len(names)]) for start in range(0, len(pairs), len(names))]
+    if any(len(row) < len(names) for row in rows):
+        return None
+    return set_key(row_key(key_of_tokens(row[name]) for name in names) for row in rows)
+
+
+# -- brackets: sets, tuples, intervals, and {x | x > 2}
+
+
+def _bracketed(tokens: list[str]) -> Key | None:
+    if tokens[0] not in OPEN or tokens[-1] not in CLOSE or not closes_at_end(tokens):
+        return None
+    opening, closing, inside = tokens[0], tokens[-1], tokens[1:-1]
+    if opening in ("\\lfloor", "\\lceil"):
+        return None
+    if max(accumulate((token in OPEN) - (token in CLOSE) for token in tokens)) > MAX_NESTING:
+        return unread_key(tokens)
+    if opening == "\\{" and closing == "\\}" and ("|" in inside or ":" in inside):
+        return _builder(inside) or unread_key(tokens)
+    parts = split_outside_brackets(inside, (",", ";") if opening != "[" else (",",))
+    if len(parts) > MAX_PARTS:
+        return unread_key(tokens)
+    if len(parts) > 1 and any(_subject(part) is not None for part in parts):
+        return (_list(inside) if opening != "[" else None) or unread_key(tokens)
+    if opening == "\\{" and closing == "\\}":
+        parts = [part for part in parts if part]
+        return _set(parts, [*map(key_of_tokens, parts)])
+    if len(parts) == 1:
+        return key_of_tokens(inside) if opening in "([" and inside else unread_key(tokens)
+    return _row(opening, [*map(key_of_tokens, parts)], closing)
+
+
+def _builder(inside: list[str]) -> Key | None:
+    """The interval of {x | x > 2}; None if the condition is not an interval."""
+    parts = split_outside_brackets(inside, ("|", ":"))
+    if len(parts) == 2 and is_symbol(parts[0][:1]) and parts[0][1:2] in ([], ["\\in"]) and _is_range(parts[1]):
+        return key_of_tokens(parts[1])
+    return None
+
+
+def _row(opening: str, parts: list[Key], closing: str) -> Key:
+    """A tuple or interval; if \\pm made a set of an entry, the set of all the rows that it stands for."""
+    brackets = (opening, closing) if len(parts) == 2 and (opening == "[" or closing == "]") else ("(", ")")
+    choices = [part.parts if part.kind == "set" else (part,) for part in parts]
+    if not 1 < prod(map(len, choices)) <= 2**MAX_SIGNS:
+        return row_key(parts, *brackets)
+    return set_key(row_key(row, *brackets) for row in product(*choices))
+
+
+# -- equations, inequalities, membership and approximation
+
+
+_FLIPPED = {"<": ">", ">": "<", "\\le": "\\ge", "\\ge": "\\le"}
+
+
+def _relation(tokens: list[str]) -> Key | None:
+    """The key of tokens with a relation outside all brackets; None if there is none."""
+    sides = split_outside_brackets(tokens, RELATIONS)
+    if len(sides) < 2:
+        return None
+    places = accumulate(len(side) + 1 for side in sides[:-1])
+    signs = [tokens[place - 1] for place in places]
+    if "\\approx" in signs:
+        return _approximate(tokens, sides, signs)
+    if signs == ["\\in"] and is_name(sides[0]):
+        return key_of_tokens(sides[1])
+    if all(sign == "=" for sign in signs):
+        if is_name(sides[0]) and sides[-1]:
+            return (_ordered if sides[0][0] == "(" else _named)(sides[0], sides[-1]) or unread_key(tokens)
+        return _equation(sides) or unread_key(tokens)
+    if ORDER.issuperset(signs):
+        return _interval(sides, signs) or _inequality(sides, signs) or unread_key(tokens)
+    return unread_key(tokens)
+
+
+def _approximate(tokens: list[str], sides: list[list[str]], signs: list[str]) -> Key:
+    """X \\approx 11 is 11; but 2\\pi \\approx 6.28 is 2\\pi, for the exact value was given."""
+    cut = signs.index("\\approx")
+    if _is_closed(sides[cut]):
+        return key_of_tokens(tokens[: sum(len(side) + 1 for side in sides[: cut + 1]) - 1])
+    return key_of_tokens(["=" if token == "\\approx" else token for token in tokens])  # P(A) \approx 0.3
+
+
+def _ordered(names: list[str], values: list[str]) -> Key | None:
+    """The tuple that (y, x) = (1, 2) gives, in the order of the names; None if it is not such a tuple."""
+    value = key_of_tokens(values)
+    titles = ["".join(part) for part in split_outside_brackets(names[1:-1], (",",))]
+    if _in_natural_order(titles):
+        return value
+    order = sorted(range(len(titles)), key=lambda at: _natural_order(titles[at]))
+    rows = value.parts if value.kind == "set" else (value,)
+    if any(row.kind != "tuple" or len(row.parts) != len(titles) for row in rows):
+        return None
+    return set_key(row_key(row.parts[at] for at in order) for row in rows)
+
+
+def _named(name: list[str], value: list[str]) -> Key:
+    """The value; if it has symbols, as in y = 2x + 3, the name is kept to compare it with equations."""
+    inside = key_of_tokens(value)
+    if inside.kind == "expression" and is_symbol(name):
+        title = write(parse_expression(name)) if name[0] not in ("e", "i") else "".join(name)
+        names = symbols(parse_expression(value))
+        if names and title not in names:
+            return Key("named", f"{title}={inside.text}", (inside, sum_key(atom_sum(Atom.symbol(title)))))
+    return inside
+
+
+def _equation(sides: list[list[str]]) -> Key | None:
+    difference = _difference(sides)
+    return equation_key(difference) if difference else None
+
+
+def _difference(sides: list[list[str]]) -> Sum | None:
+    """Left side minus right side; None if these are not two sides that can be read, with a symbol in them."""
+    try:
+        difference = subtract(*map(parse_expression, sides)) if len(sides) == 2 else {}
+    except _NOT_READ:
+        return None
+    return difference if symbols(difference) else None
+
+
+def equation_key(difference: Sum) -> Key | None:
+    """Difference = 0, divided by the coefficient of its first term; None if no symbol is in it, or too much else."""
+    if not symbols(difference):
+        return None
+    monic = _monic(difference)
+    try:
+        return sum_key(monic, "equation")
+    except Unreadable:
+        return None
+
+
+def _monic(total: Sum) -> Sum:
+    """A sum divided by the constant before its first power of symbols, roots and \\pi included."""
+    lead = min((_variables(m) for m in total if _variables(m)), key=lambda pairs: [(a.text, -e) for a, e in pairs])
+    factor: Sum = {}
+    for monomial, value in total.items():
+        if _variables(monomial) == lead:
+            factor[tuple(pair for pair in monomial if pair not in lead)] = value
+    return multiply(total, inverse(factor))
+
+
+def _variables(monomial: Monomial) -> Monomial:
+    return tuple(pair for pair in monomial if pair[0].unknown or any(map(symbols, pair[0].args)))
+
+
+def _is_range(tokens: list[str]) -> bool:
+    """Whether tokens say between what bounds one symbol lies: x > 2, 1 < x \\le 3."""
+    sides = [] if ORDER.isdisjoint(tokens) else split_outside_brackets(tokens, ORDER)
+    return sum(map(is_symbol, sides)) == 1 and all(is_symbol(side) or _is_closed(side) for side in sides)
+
+
+def _is_closed(tokens: list[str]) -> bool:
+    try:
+        return not symbols(parse_expression(tokens)) - {INFINITY.text}
+    except _NOT_READ:
         return False
-    at = 0
-    while at < len(tokens):
-        if tokens[at] == "^":
-            exponent = tokens[at + 1 : at + 5]
-            size = exponent.index("}") + 1 if exponent[:1] == ["{"] and "}" in exponent else 1
-            if "".join(exponent[:size]).strip("{-}") not in ("1", "2", "3"):
-                return False
-            at += size
-        elif not is_word(tokens[at]) and tokens[at] not in _BETWEEN_UNITS:
-            return False
-        at += 1
-    return True
 
 
-def read_number_words(tokens: list[str]) -> list[str]:
-    """Write the number that opens an answer in digits: five, twenty-one, one hundred and five apples."""
-    total = group = at = 0
-    for at, token in enumerate(tokens):
-        word = token[1:] if is_word(token) else token
-        if word in NUMBER_WORDS:
-            value, below = NUMBER_WORDS[word], group % 100
-            if (at and not group and not total) or (below and not (below >= 20 and not below % 10 and 0 < value < 10)):
-                return tokens  # "one two" is not a number
-            group += value
-        elif word in POWERS_OF_TEN and group:
-            power = 10 ** POWERS_OF_TEN[word]
-            group, total = (group * power, total) if power == 100 else (0, total + group * power)
-        elif not (word in ("-", "and") and at + 1 < len(tokens) and _continues(word, group or total, tokens[at + 1])):
-            break
-    else:
-        at = len(tokens)
-    return [str(total + group), *tokens[at:]]
+def _interval(sides: list[list[str]], signs: list[str]) -> Key | None:
+    """A < x \\le b as (a, b]; None unless one side is a symbol and the others are constants."""
+    if signs[0] in (">", "\\ge"):
+        sides, signs = sides[::-1], [_FLIPPED[sign] for sign in reversed(signs)]
+    if len(sides) == 2:
+        above = _is_closed(sides[1])
+        sides = [["-", "\\infty"], *sides] if above else [*sides, ["\\infty"]]
+        signs = ["<", *signs] if above else [*signs, "<"]
+    if len(sides) != 3 or not (is_symbol(sides[1]) and _is_closed(sides[0]) and _is_closed(sides[2])):
+        return None
+    if not {"<", "\\le"}.issuperset(signs):
+        return None
+    bounds = key_of_tokens(sides[0]), key_of_tokens(sides[2])
+    return row_key(bounds, "[" if signs[0] == "\\le" else "(", "]" if signs[1] == "\\le" else ")")
 
 
-def _continues(word: str, so_far: int, following: str) -> bool:
-    """Whether "-" or "and" goes on with the same number: twenty-one, one hundred and five."""
-    value = NUMBER_WORDS.get(following[1:], 0)
-    return bool(value) and (so_far % 100 >= 20 if word == "-" else so_far % 100 == 0)
+def _inequality(sides: list[list[str]], signs: list[str]) -> Key | None:
+    """The interval of an inequality that is linear in one symbol; else its two sides up to a positive factor."""
+    difference = _difference(sides)
+    if difference is None:
+        return None
+    unit, primitive = content(difference, signed=True)
+    sign = signs[0] if unit > 0 else _FLIPPED[signs[0]]
+    terms = [monomial for monomial in primitive if monomial]
+    if len(terms) == 1 and len(terms[0]) == 1 and terms[0][0][1] == 1 and _is_variable(terms[0][0][0]):
+        bound = narrow(Fraction(-primitive.get((), 0)) / primitive[terms[0]])
+        return _interval([["x"], tokenise(numerals.rational_text(bound))], [sign])
+    try:
+        return sum_key(primitive, "inequality", f"{sign} ")
+    except Unreadable:
+        return None
 
 
-def singular_negation(tokens: list[str]) -> list[str]:
-    """Without the plural of "no solutions", which says the same as "no solution"."""
-    if tokens[0] == '"no' and is_word(tokens[-1]) and tokens[-1].endswith("s") and len(tokens[-1]) > _SHORT:
-        return [*tokens[:-1], tokens[-1][:-1]]
-    return tokens
+def _is_variable(atom: Atom) -> bool:
+    return atom.name == "symbol" and atom is not INFINITY
+
+
+# -- matrices
+
+
+_ENVIRONMENT = "\\begin"
+_NAMES = frozenset(('"pmatrix', '"bmatrix', '"matrix', '"smallmatrix', '"array'))
+_ROW = "\\\\"
+MAX_ENTRIES = 100
+
+
+def _matrix(tokens: list[str]) -> Key | None:
+    """The key of one matrix, with its factor; None for anything else between \\begin and \\end."""
+    start = tokens.index(_ENVIRONMENT)
+    name = tokens[start + 2 : start + 3]
+    if not name or name[0] not in _NAMES or tokens[-4:] != ["\\end", "{", name[0], "}"]:
+        return None
+    body = tokens[start + 4 : -4]
+    if _ENVIRONMENT in body or len(body) > 1000:
+        return None
+    if name[0] == '"array' and body[:1] == ["{"]:
+        body = body[body.index("}") + 1 :]
+    rows = _rows(body)
+    if sum(map(len, rows)) > MAX_ENTRIES or len({len(row) for row in rows}) != 1:
+        return None
+    factor = tokens[:start]
+    if factor[-1:] == ["*"]:
+        factor = factor[:-1]
+    if not factor:
+        return matrix_key([[*map(key_of_tokens, row)] for row in rows])
+    try:
+        times = parse_expression([*factor, "1"] if factor == ["-"] else factor)
+        return matrix_key([[value_key(multiply(times, parse_expression(entry))) for entry in row] for row in rows])
+    except Unreadable:
+        return None
+
+
+def _rows(body: list[str]) -> list[list[list[str]]]:
+    rows: list[list[list[str]]] = [[[]]]
+    for token in body:
+        if token == _ROW:
+            rows.append([[]])
+        elif token == "&":
+            rows[-1].append([])
+        elif token != "\\hline":
+            rows[-1][-1].append(token)
+    return rows[:-1] if rows[-1] == [[]] and len(rows) > 1 else rows
+
+
+# What has one key however it is written.
+_KNOWN: dict[str, Key] = {}
+for _written_as, _meaning in (
+    (r"\emptyset", r"\{\}"), (r"\mathbb{R}", r"(-\infty, \infty)"), (r"\mathbb R", r"(-\infty, \infty)"),
+    ("all real numbers", r"(-\infty, \infty)"), ("all reals", r"(-\infty, \infty)"),
+):  # fmt: skip
+    _KNOWN["".join(tokenise(_written_as))] = key_of_tokens(tokenise(_meaning))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
+from itertools import pairwise
 
 # Commands that change how an answer looks and never what it says.
 IGNORED = frozenset(
@@ -36,17 +37,18 @@ NAME_COMMANDS = frozenset(r"\overrightarrow \overleftarrow \vec \widehat \overle
 VECTOR_COMMANDS = frozenset(r"\mathbf \boldsymbol \bm \vec \hat \overrightarrow \bold \pmb".split())
 
 SYNONYMS = {
-    r"\dfrac": r"\frac", r"\tfrac": r"\frac", r"\cfrac": r"\frac", r"\over": "/",
-    r"\dbinom": r"\binom", r"\tbinom": r"\binom",
-    r"\cdot": "*", r"\times": "*", r"\ast": "*", r"\centerdot": "*", r"\bullet": "*", r"\div": "/",
-    r"\leq": r"\le", r"\leqslant": r"\le", r"\geq": r"\ge", r"\geqslant": r"\ge", r"\neq": r"\ne",
-    r"\lt": "<", r"\gt": ">", r"\lbrace": r"\{", r"\rbrace": r"\}", r"\lbrack": "[", r"\rbrack": "]",
-    r"\lvert": "|", r"\rvert": "|", r"\vert": "|", r"\mid": "|", r"\lparen": "(", r"\rparen": ")",
-    r"\degree": r"\circ", r"\infin": r"\infty", r"\varnothing": r"\emptyset", r"\isin": r"\in",
-    r"\simeq": r"\approx", r"\thickapprox": r"\approx", r"\varepsilon": r"\epsilon", r"\varphi": r"\phi",
-    r"\lg": r"\log", r"\dots": r"\ldots", r"\cdots": r"\ldots", r"\dotsc": r"\ldots", r"\dotsb": r"\ldots",
-    r"\ctg": r"\cot", r"\tg": r"\tan", r"\cosec": r"\csc", r"\bigcup": r"\cup", r"\%": "%", r"\&": "&",
-    r"\#": "#", r"\_": "_", r"\prime": "'", r"\dag": "!", r"\land": r"\wedge", r"\colon": ":",
+    written: token
+    for token, commands in {
+        r"\frac": r"\dfrac \tfrac \cfrac", r"\binom": r"\dbinom \tbinom", "/": r"\over \div",
+        "*": r"\cdot \times \ast \centerdot \bullet", r"\le": r"\leq \leqslant", r"\ge": r"\geq \geqslant",
+        r"\ne": r"\neq", "<": r"\lt", ">": r"\gt", r"\{": r"\lbrace", r"\}": r"\rbrace", "[": r"\lbrack",
+        "]": r"\rbrack", "(": r"\lparen", ")": r"\rparen", "|": r"\lvert \rvert \vert \mid", r"\circ": r"\degree",
+        r"\infty": r"\infin", r"\emptyset": r"\varnothing", r"\in": r"\isin", r"\approx": r"\simeq \thickapprox",
+        r"\epsilon": r"\varepsilon", r"\phi": r"\varphi", r"\log": r"\lg", r"\ldots": r"\dots \cdots \dotsc \dotsb",
+        r"\cot": r"\ctg", r"\tan": r"\tg", r"\csc": r"\cosec", r"\cup": r"\bigcup", "%": r"\%", "&": r"\&", "#": r"\#",
+        "_": r"\_", "'": r"\prime", "!": r"\dag", r"\wedge": r"\land", ":": r"\colon",
+    }.items()
+    for written in commands.split()
 }  # fmt: skip
 
 # As people type on a keyboard. 0.333... is not 0.333, and a space may be missing after \quad.
@@ -54,25 +56,24 @@ TYPED = (
     ("!=", r"\ne "), (">=", r"\ge "), ("<=", r"\le "), ("...", r"\ldots "), (r"\qquad", " "), (r"\quad", " "),
 )  # fmt: skip
 
-UNICODE = {
-    ord(char): text
-    for char, text in {
-        "−": "-", "–": "-", "—": "-", "‐": "-", "‑": "-", "×": "\\times ", "⋅": "\\cdot ", "·": "\\cdot ",
-        "∙": "\\cdot ", "÷": "/", "⁄": "/", "∕": "/", "π": "\\pi ", "∞": "\\infty ", "√": "\\sqrt ", "°": "^\\circ ",
-        "≤": "\\le ", "≥": "\\ge ", "≠": "\\ne ", "≈": "\\approx ", "∪": "\\cup ", "∩": "\\cap ", "∈": "\\in ",
-        "±": "\\pm ", "∓": "\\mp ", "∅": "\\emptyset ", "½": "\\frac12 ", "¼": "\\frac14 ", "¾": "\\frac34 ",
-        "⅓": "\\frac13 ", "⅔": "\\frac23 ", "θ": "\\theta ", "α": "\\alpha ", "β": "\\beta ", "γ": "\\gamma ",
-        "λ": "\\lambda ", "μ": "\\mu ", "φ": "\\phi ", "ω": "\\omega ", "Δ": "\\Delta ", "∠": "\\angle ", "₀": "_0",
-        "₁": "_1", "₂": "_2", "₃": "_3", "₄": "_4", "₅": "_5", "₆": "_6", "₇": "_7", "₈": "_8", "₉": "_9",
-        "ℝ": "\\mathbb{R}", "€": "$", "£": "$", "¥": "$", "₹": "$", "\u00a0": " ", "\u2009": " ", "\u202f": " ",
-        "\u3000": " ", "\u200b": "", "\ufeff": "", "，": ", ", "。": ".", "：": ":", "（": "(", "）": ")", "［": "[",
-        "］": "]", "＝": "=", "＋": "+", "－": "-", "／": "/", "％": "%", "、": ", ", "；": ";", "⟨": "\\langle ",
-        "⟩": "\\rangle ", "′": "'", "’": "'", "‘": "'", "“": '"', "”": '"', "∣": "|", "⌊": "\\lfloor ",
-        "⌋": "\\rfloor ", "⌈": "\\lceil ", "⌉": "\\rceil ", "…": "\\ldots ",
-        **{chr(0xFF10 + digit): str(digit) for digit in range(10)},
-        **{chr(0xFF21 + at): chr(0x41 + at) for at in range(26)},
-    }.items()
-}  # fmt: skip
+UNICODE = str.maketrans(
+    {
+        char: text
+        for text, chars in {
+            "-": "−–—‐‑－", "\\times ": "×", "\\cdot ": "⋅·∙", "/": "÷⁄∕／", "\\pi ": "π", "\\infty ": "∞",
+            "\\sqrt ": "√", "^\\circ ": "°", "\\le ": "≤", "\\ge ": "≥", "\\ne ": "≠", "\\approx ": "≈", "\\cup ": "∪",
+            "\\cap ": "∩", "\\in ": "∈", "\\pm ": "±", "\\mp ": "∓", "\\emptyset ": "∅", "\\frac12 ": "½",
+            "\\frac14 ": "¼", "\\frac34 ": "¾", "\\frac13 ": "⅓", "\\frac23 ": "⅔", "\\theta ": "θ", "\\alpha ": "α",
+            "\\beta ": "β", "\\gamma ": "γ", "\\lambda ": "λ", "\\mu ": "μ", "\\phi ": "φ", "\\omega ": "ω",
+            "\\Delta ": "Δ", "\\angle ": "∠", "\\mathbb{R}": "ℝ", "$": "€£¥₹", " ": "\u00a0\u2009\u202f\u3000",
+            "": "\u200b\ufeff", ", ": "，、", ".": "。", ":": "：", "(": "（", ")": "）", "[": "［", "]": "］",
+            "=": "＝", "+": "＋", "%": "％", ";": "；", "\\langle ": "⟨", "\\rangle ": "⟩", "'": "′’‘", '"': "“”",
+            "|": "∣", "\\lfloor ": "⌊", "\\rfloor ": "⌋", "\\lceil ": "⌈", "\\rceil ": "⌉", "\\ldots ": "…",
+        }.items()
+        for char in chars
+    }
+    | {chr(ord("０") + ord(char) - ord("0")): char for char in "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"}
+)  # fmt: skip
 
 # Characters that are always raised or lowered; a run of them is one exponent or subscript.
 SUPERSCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁼⁽⁾ⁿⁱ", "0123456789+-=()ni")
@@ -100,44 +101,48 @@ SHORT_WORDS = frozenset(
     all any out few one two six ten off per yes""".split()
 )
 
+WORD = '"'  # the first character of a word token; no other token starts with it
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(WORD + word for word in text.split())
+
+
 # A number followed by one of these is not that number: "5 or more", "between 3 and 4", "not 5".
-NOT_UNITS = frozenset(
+_NOT_UNITS = _words(
     """and or not no to more less than least most through up down between mod modulo base if for where when
     such that with either neither nor except over under above below approximately about plus minus times
     divided remainder even odd is are was be does do cannot can undefined any all some other others
     none never respectively but only and/or thousand million billion trillion hundred dozen squared cubed
     root half third quarter pi infinity lakh lakhs crore crores gross pair pairs couple couples kilo mega giga
-    milli micro nano bc ad bce ce am pm doubled tripled twice thrice otherwise unless out short""".split()
+    milli micro nano bc ad bce ce am pm doubled tripled twice thrice otherwise unless out short"""
     # parts and counts
-    + """halves thirds quarters fourth fourths fifth fifths sixth sixths seventh sevenths eighth eighths
+    """ halves thirds quarters fourth fourths fifth fifths sixth sixths seventh sevenths eighth eighths
     ninth ninths tenth tenths twelfth twelfths hundredth hundredths thousandth thousandths millionth
-    millionths tens hundreds thousands millions billions trillions dozens score factorial choose""".split()
+    millionths tens hundreds thousands millions billions trillions dozens score factorial choose"""
     # directions of change, of signs, of space, of time
-    + """increase increased decrease decreased increasing decreasing profit loss gain deficit
+    """ increase increased decrease decreased increasing decreasing profit loss gain deficit
     surplus positive negative imaginary north south east west northeast northwest southeast
     southwest northward southward eastward westward right upward downward upwards downwards forward
     forwards backward backwards clockwise counterclockwise anticlockwise inward outward ahead behind before
     after earlier later ago early late noon midnight morning afternoon evening greater
-    fewer""".split()
+    fewer"""
     # dates
-    + """january february march april may june july august september october november december jan feb mar
-    apr jun jul aug sept oct nov dec monday tuesday wednesday thursday friday saturday sunday""".split()
+    """ january february march april may june july august september october november december jan feb mar
+    apr jun jul aug sept oct nov dec monday tuesday wednesday thursday friday saturday sunday"""
 )
 
-NUMBER_WORDS = {
-    word: value
-    for value, word in enumerate(
-        """zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen
-        seventeen eighteen nineteen""".split()
-    )
-} | {word: 20 + 10 * at for at, word in enumerate("twenty thirty forty fifty sixty seventy eighty ninety".split())}
-POWERS_OF_TEN = {
-    "hundred": 2, "thousand": 3, "lakh": 5, "million": 6, "crore": 7, "billion": 9, "trillion": 12,
+_SMALL = """zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen
+    seventeen eighteen nineteen""".split()
+_TENS = "twenty thirty forty fifty sixty seventy eighty ninety".split()
+_NUMBERS = {WORD + word: value for word, value in zip(_SMALL + _TENS, [*range(20), *range(20, 100, 10)], strict=True)}
+_POWERS_OF_TEN = {
+    '"hundred': 2, '"thousand': 3, '"lakh': 5, '"million': 6, '"crore': 7, '"billion': 9, '"trillion': 12,
 }  # fmt: skip
 
 ROMAN = frozenset("IVXLCDM")
-ROUGHLY = frozenset("approximately about roughly approx around nearly circa".split())
-LISTING = frozenset({'"and', '"or'})
+_ROUGHLY = _words("approximately about roughly approx around nearly circa")
+LISTING = _words("and or")
 
 RELATIONS = frozenset(("=", "<", ">", "\\le", "\\ge", "\\ne", "\\approx", "\\in", "\\sim", "\\equiv"))
 ORDER = frozenset(("<", ">", "\\le", "\\ge"))
@@ -182,8 +187,6 @@ def closes_at_end(tokens: list[str]) -> bool:
 
 # -- tokens
 
-
-WORD = '"'  # the first character of a word token; no other token starts with it
 
 _TOKEN = re.compile(r"\s+|\\[A-Za-z]+\*?|\\.|\d+(?:\.\d+)?|\.\d+|[A-Za-z]+|[\u00c0-\U0010ffff]+|.", re.DOTALL)
 CHAT_MARKER = re.compile(r"<\|[a-z_]{1,30}\|>|</s>|<eos>|<end_of_turn>|<｜[^<>｜]{1,40}｜>|\[/INST\]|</answer>")
@@ -352,3 +355,128 @@ def is_word(token: str) -> bool:
 
 def is_numeral(token: str) -> bool:
     return token[:1] in _DIGITS or (token[:1] == "." and len(token) > 1)
+
+
+# -- what stands around a value: punctuation and units go, choices and numbers in words are recognised, prose stays
+
+
+_EDGE = frozenset((".", ",", ";", ":", "*", "`", "'", '"', "\\\\", "?"))
+_LEADING = _EDGE - {".", "?"} | {"\\approx", "\\therefore", "\\implies", "\\Rightarrow", "="}
+_CHOICE_WORDS = _words("option choice answer")
+# Words with small exponents, as in m/s^2; not a second value, as in 5 feet 2 inches.
+_UNIT = re.compile(r'(?: "\S*| [/.*%-]| \^(?: \{(?: -)? [123] \}| [123]))*')
+_TIMES_OF_DAY = frozenset(('"am', '"pm', '"a "m', '"p "m'))
+# A value does not end with these, so what follows them is not its unit: \mu_{static}, 3 \cdot \text{force}.
+_EXPECTS_MORE = frozenset("+ - * / ^ _ = < > : | \\le \\ge \\ne \\approx \\frac \\sqrt \\in \\pm \\mp".split())
+_MAX_BRACES = 8
+_SHORT = 4
+
+
+def strip_punctuation(tokens: list[str]) -> list[str]:
+    """Without punctuation and markup at the ends, and without braces around the whole; x**2 becomes x^2."""
+    start, end = 0, len(tokens)
+    edge = _EDGE - {"'"} if tokens[-1:] == ["'"] and _ends_in_prime(tokens) else _EDGE
+    for _ in range(_MAX_BRACES):
+        while start < end and tokens[start] in _LEADING:
+            start += 1
+        while start < end and tokens[end - 1] in edge:
+            end -= 1
+        if end - start >= 2 and tokens[start] == "{" and closes_at_end(tokens[start:end]):
+            start, end = start + 1, end - 1
+        else:
+            break
+    inside = tokens[start:end]
+    if "*" not in inside:
+        return inside
+    out: list[str] = []
+    for token in inside:  # two asterisks at the ends of an answer were markup, and are stripped already
+        if token == "*" and out[-1:] == ["*"]:
+            out[-1] = "^"
+        else:
+            out.append(token)
+    return out
+
+
+def _ends_in_prime(tokens: list[str]) -> bool:
+    """Whether the last mark is a prime, as in x': not a closing quote, nor the feet of 5'."""
+    before = next((token for token in reversed(tokens) if token != "'"), WORD)
+    return tokens[0] != "'" and not is_word(before) and not is_numeral(before)
+
+
+def choice_letter(tokens: list[str]) -> str | None:
+    """The letter of C, (C) or Option C: one capital letter and nothing else."""
+    if len(tokens) > 5:
+        return None
+    letters = [token for token in tokens[tokens[0] in _CHOICE_WORDS :] if token not in "()[]{}."]
+    return letters[0] if len(letters) == 1 and len(letters[0]) == 1 and "A" <= letters[0] <= "Z" else None
+
+
+def has_prose(tokens: list[str]) -> bool:
+    """Whether there is a word that is not part of a name, as v_{max} is."""
+    in_subscript = False
+    for before, token in pairwise(("", *tokens)):
+        if token == "{" and before == "_":
+            in_subscript = True
+        elif token == "}":
+            in_subscript = False
+        elif is_word(token) and not in_subscript and before != "_":
+            return True
+    return False
+
+
+def strip_units(tokens: list[str]) -> list[str] | None:
+    r"""The value in front of its unit (15 \text{cm}^2, 5.4 cents); None if the words are not a unit."""
+    start = next((at for at, token in enumerate(tokens) if token not in _ROUGHLY), len(tokens))
+    first = next((at for at in range(start, len(tokens)) if is_word(tokens[at])), len(tokens))
+    core, unit = tokens[start:first], tokens[first:]
+    depth = sum((token in OPEN) - (token in CLOSE) for token in core)
+    if depth == 1 and core[-1] == "(" and unit[-1] == ")":
+        core, unit, depth = core[:-1], unit[:-1], 0
+    if depth or not core or core[-1] in _EXPECTS_MORE or ":" in core:
+        return None
+    if not any(token[0].isdigit() or token[0] == "\\" for token in core):
+        return None
+    if len(core) == 3 and core[1] == "-" and is_numeral(core[0]) and is_numeral(core[2]):
+        return None  # 5-7 days is a range
+    zeros = 0
+    while unit and is_numeral(core[-1]) and unit[0] in _POWERS_OF_TEN:
+        zeros += _POWERS_OF_TEN[unit[0]]
+        unit = unit[1:]
+    words = [token for token in unit if is_word(token)]
+    if " ".join(words) in _TIMES_OF_DAY or not _NOT_UNITS.isdisjoint(words):
+        return None
+    if not _UNIT.fullmatch("".join(f" {token}" for token in unit)):
+        return None
+    return [*core, "*", "10", "^", "{", str(zeros), "}"] if zeros else core  # 2 million
+
+
+def read_number_words(tokens: list[str]) -> list[str]:
+    """Write the number that opens an answer in digits: five, twenty-one, one hundred and five apples."""
+    if tokens[0] not in _NUMBERS:
+        return tokens
+    total = group = 0
+    for at, token in enumerate([*tokens, ""]):
+        if token in _NUMBERS:
+            value, below = _NUMBERS[token], group % 100
+            if (at and not group and not total) or (below and not (below >= 20 and not below % 10 and 0 < value < 10)):
+                return tokens  # "one two" is not a number
+            group += value
+        elif token in _POWERS_OF_TEN and group:
+            power = 10 ** _POWERS_OF_TEN[token]
+            group, total = (group * power, total) if power == 100 else (0, total + group * power)
+        elif token not in ("-", '"and') or not _continues(token, group or total, tokens[at + 1 :]):
+            break
+    return [str(total + group), *tokens[at:]]
+
+
+def _continues(joint: str, so_far: int, following: list[str]) -> bool:
+    """Whether "-" or "and" goes on with the same number: twenty-one, one hundred and five."""
+    value = _NUMBERS.get(following[0], 0) if following else 0
+    return bool(value) and (so_far % 100 >= 20 if joint == "-" else so_far % 100 == 0)
+
+
+def singular_negation(tokens: list[str]) -> list[str]:
+    """Without the plural of "no solutions", which says the same as "no solution"."""
+    if tokens[0] == '"no' and is_word(tokens[-1]) and tokens[-1].endswith("s") and len(tokens[-1]) > _SHORT:
+        return [*tokens[:-1], tokens[-1][:-1]]
+    return tokens
