@@ -34,9 +34,9 @@ from sureenough.json_text import encode
 from sureenough.pools.journal import Journal
 from sureenough.pools.path import RecordedPath
 from sureenough.redact import printable_command, printable_url, redact
-from sureenough.server.requests import RequestReader, check_plain_request, parse_body
+from sureenough.server.kept_runs import KeptRuns
+from sureenough.server.requests import RequestReader, parse_body
 from sureenough.server.responses import ApiError
-from sureenough.server.runs import KeptRuns
 from sureenough.server.settings import ServerSettings
 from sureenough.spec import parse, render
 from sureenough.strategies import STRATEGIES
@@ -193,7 +193,7 @@ def deep(levels: int) -> bytes:
 def test_request_bodies(raw: bytes, chat: bool) -> None:
     try:
         body = parse_body(raw)
-        check_plain_request(body, READER.settings.limits)
+        READER.check_plain(body)
         request = READER.read(body, chat=chat, template="{question}?")
     except ApiError as error:
         refusal = error
@@ -365,7 +365,7 @@ def test_kept_runs(tmp_path: Path, other: bytes, lines: list[bytes]) -> None:
     for name in ("bad", "other"):
         view = RunView()
         with suppress(ApiError):
-            for raw, line in read_log(runs.find(name)):
+            for raw, line in read_log(runs.find(name).file):
                 assert json.loads(raw).keys() >= line.keys()
                 assert b"\n" not in raw
                 assert b"\r" not in raw

@@ -36,7 +36,7 @@ from sureenough.engines.openai.sse import SSEParser
 from sureenough.engines.openai.wire import request
 from sureenough.engines.requests import Chunk, ExtendOptions, Prompt
 from sureenough.errors import EngineError, EngineRejected, EngineUnavailable, MissingLogprobs, UsageError
-from sureenough.server.passthrough import _headers
+from sureenough.server.passthrough import forwarded
 from tests.engines.misbehaving import Manner, Server, idle, serving
 from tests.engines.raw_server import (
     CHUNKED_HEAD,
@@ -827,7 +827,7 @@ def test_an_object_with_nothing_but_stream_is_an_engine() -> None:
     [("a\nb", b"a b"), ("a\r\nSet-Cookie: x", b"a Set-Cookie: x"), ("\udcff", b"?"), ("\x00", None)],
 )
 def test_14_9_control_characters_in_an_upstreams_header_do_not_break_our_own(value: str, sent: bytes | None) -> None:
-    headers = dict(_headers({"content-type": "text/event-stream", "x-request-id": value}))
+    headers = dict(forwarded({"content-type": "text/event-stream", "x-request-id": value}, str))
     assert headers.get(b"x-request-id") == sent
     assert headers[b"content-type"] == b"text/event-stream"
 

@@ -194,7 +194,7 @@ def test_without_keep_runs_nothing_is_kept(upstream: Upstream, tmp_path: Path) -
 
 
 def test_a_run_whose_page_never_comes_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sureenough.server.runs.RECONNECT", 0.2)
+    monkeypatch.setattr("sureenough.server.consensus.RECONNECT", 0.2)
     slow = Manner(tokens=20_000, delay=0.01)
     with an_upstream(slow) as (up, _), ours(ServerSettings(upstream=up.url, upstream_key=KEY)) as (url, state):
         name = httpx.post(f"{url}/api/runs", json=BODY).json()["id"]

@@ -15,7 +15,7 @@ import pytest
 
 from sureenough.json_text import encode
 from sureenough.server import ServerSettings
-from sureenough.server.passthrough import KeyMask, _headers
+from sureenough.server.passthrough import KeyMask, forwarded
 from tests.engines.misbehaving import Manner
 from tests.in_thread import until
 from tests.server.sending import post
@@ -145,7 +145,7 @@ def test_14_4_a_successful_response_that_quotes_the_key() -> None:
 
 def test_14_9_control_characters_in_forwarded_headers_are_replaced() -> None:
     headers = {"content-type": "text/plain\r\nset-cookie: a", "x-request-id": "\n", "retry-after": "\x00 2 €"}
-    assert _headers(headers) == [(b"content-type", b"text/plain set-cookie: a"), (b"retry-after", b"2 ?")]
+    assert forwarded(headers, str) == [(b"content-type", b"text/plain set-cookie: a"), (b"retry-after", b"2 ?")]
 
 
 def test_14_9_negative_usage_is_ignored() -> None:

@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from sureenough.drivers import run_log
-from sureenough.server.runs import KeptRuns
+from sureenough.server.kept_runs import KeptRuns
 from sureenough.server.settings import ServerSettings
 from tests.in_thread import until
 from tests.server.serving import ours

@@ -20,7 +20,7 @@ OUT = replay([RecordedPath(answer="7", peak=[0.9] * 4, conf=[9.0] * 4)] * 2, "sc
 
 
 def a_request(**sampling: int) -> ConsensusRequest:
-    return ConsensusRequest("m", "m@sc", resolve("sc"), Prompt.user("?"), {}, sampling=dict(sampling))
+    return ConsensusRequest("m", "m@sc", resolve("sc"), "?", Prompt.user("?"), {}, sampling=dict(sampling))
 
 
 @pytest.mark.parametrize("end", ["\n", "\r", "\r\n", "\r\rdata: [DONE]\r\r", "\x0b", "\u2028"])

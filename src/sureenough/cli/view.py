@@ -62,7 +62,7 @@ def command(
 
 
 def _view_question(file: Path | None, name: str | None, strategy: str, port: int, browser: bool) -> None:
-    from sureenough.server.runs import KeptRuns
+    from sureenough.server.kept_runs import KeptRuns
 
     pool, question = find_question(file, name)
     log = run_on_recorded(pool, question, strategy)
@@ -104,7 +104,7 @@ class _WithTexts:
 
 def _page(run: Path) -> str:
     """The page that shows a file or a folder."""
-    from sureenough.server.runs import NAME, SUFFIX
+    from sureenough.server.kept_runs import NAME, SUFFIX
 
     if run.suffix == ".html":
         return f"/reports/{quote(run.name)}"

@@ -250,9 +250,9 @@ def endpoint_table(routes: Routes) -> list[Endpoint]:
 
     chat, completion = routes.reader.types.chat, routes.reader.types.completion
     table = [
-        Endpoint("POST", "/v1/chat/completions", routes.chat, "Chat, by vote or passed through.",
+        Endpoint("POST", "/v1/chat/completions", routes.complete, "Chat, by vote or passed through.",
                  media_types=(JSON, EVENTS), body=chat),
-        Endpoint("POST", "/v1/completions", routes.completions, "Completion of a text, by vote or passed through.",
+        Endpoint("POST", "/v1/completions", routes.complete, "Completion of a text, by vote or passed through.",
                  media_types=(JSON, EVENTS), body=completion),
         Endpoint("GET", "/v1/models", routes.models, "Every model, plain and with each strategy."),
         Endpoint("GET", "/v1/models/{name:path}", routes.model, "One model by its name."),

@@ -78,7 +78,7 @@ def upstream_metrics(loads: Sequence[ServerLoad]) -> Iterator[Metric]:
         tokens.add_metric([str(number)], load.tokens)
         for name, gauge in gauges.items():
             gauge.add_metric([str(number)], float(getattr(load, name)))
-    yield from (paths, tokens, *gauges.values()) if loads else ()
+    yield from (paths, tokens, *gauges.values()) if len(loads) > 1 else ()
 
 
 class ServerMetrics:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Final
 
@@ -15,9 +15,15 @@ from starlette.types import Receive, Scope, Send
 
 from sureenough.engines.openai.client import OpenAIConnection
 from sureenough.engines.openai.errors import TransportError
-from sureenough.server.responses import ApiError, body, finish_unless_disconnected, start, upstream_key_rejected
+from sureenough.server.responses import (
+    ApiError,
+    body,
+    start,
+    until_disconnected,
+    upstream_key_rejected,
+    upstream_unavailable,
+)
 from sureenough.server.state import ServerState
-from sureenough.server.upstream import Upstream, unreachable
 
 if TYPE_CHECKING:
     import aiohttp
@@ -51,31 +57,32 @@ class KeyMask:
 
 
 class PassthroughResponse:
-    """An ASGI application for one request."""
+    """An ASGI application for one request, which holds a slot until its response is complete."""
 
-    def __init__(self, state: ServerState, upstream: Upstream, endpoint: str, content: bytes, slot: ExitStack) -> None:
-        self.state, self.upstream, self.endpoint, self.content, self.slot = state, upstream, endpoint, content, slot
+    def __init__(self, state: ServerState, endpoint: str, content: bytes, slot: ExitStack) -> None:
+        self.upstream, self.seconds = state.upstream, state.settings.limits.seconds
+        self.endpoint, self.content, self.slot = endpoint, content, slot
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the request on and the response back; the upstream's stream is closed if the client disconnects."""
-        if not await finish_unless_disconnected(receive, self._forward(send)):
-            self.state.metrics.disconnects.inc()
+        with self.slot:
+            await until_disconnected(receive, self._forward(send))
 
     async def _forward(self, send: Send) -> None:
-        limits, exchange = self.state.settings.limits, self.upstream.exchange(self.endpoint, self.content)
+        exchange = self.upstream.exchange(self.endpoint, self.content)
         try:
-            async with asyncio.timeout(limits.seconds), exchange as (connection, response):
+            async with asyncio.timeout(self.seconds), exchange as (connection, response):
                 if response.status >= 400:
                     await self._send_error(connection, response, send)
                 else:
                     await self._send_back(connection, response, send)
         except TimeoutError:
-            raise ApiError(504, f"The upstream took more than {limits.seconds:g} s.", code="timeout") from None
+            raise ApiError(504, f"The upstream took more than {self.seconds:g} s.", code="timeout") from None
         except TransportError as error:
-            raise unreachable(error) from None
+            raise upstream_unavailable(f"The upstream cannot be reached ({type(error).__name__}).") from None
 
     async def _send_back(self, connection: OpenAIConnection, response: aiohttp.ClientResponse, send: Send) -> None:
-        await send(start(_status(response.status), self._forwarded(response)))
+        await send(start(_status(response.status), forwarded(response.headers, self.upstream.redact)))
         mask = KeyMask(connection.errors.key)
         while part := await response.content.readany():
             await send(body(mask.feed(part), more=True))
@@ -92,21 +99,16 @@ class PassthroughResponse:
         if "application/json" not in response.headers.get("content-type", ""):
             code = status if status < 500 or status == 503 else 502
             raise ApiError(code, f"The upstream returned status {status}: {text[:500]}", code="upstream_error")
-        await send(start(_status(status), self._forwarded(response)))
+        await send(start(_status(status), forwarded(response.headers, self.upstream.redact)))
         await send(body(text.encode()))
 
-    def _forwarded(self, response: aiohttp.ClientResponse) -> list[tuple[bytes, bytes]]:
-        redact = self.upstream.redact
-        return _headers({name: redact(value) for name, value in response.headers.items() if name.lower() in FORWARDED})
+
+def forwarded(headers: Mapping[str, str], redact: Callable[[str], str]) -> list[tuple[bytes, bytes]]:
+    """The forwarded headers; a line break or another control character in a value would break our own head."""
+    values = ((name, CONTROL.sub(" ", redact(headers.get(name, ""))).strip()) for name in FORWARDED)
+    return [(name.encode(), value.encode("latin-1", "replace")) for name, value in values if value]
 
 
 def _status(status: int) -> int:
     """A status that can be sent: nothing above 599, and no interim response."""
     return status if 200 <= status < 600 else 502
-
-
-def _headers(headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
-    """The forwarded headers; a line break or another control character in a value would break our own head."""
-    lower = {name.lower(): value for name, value in headers.items()}
-    values = ((name, CONTROL.sub(" ", lower[name]).strip()) for name in FORWARDED if name in lower)
-    return [(name.encode(), value.encode("latin-1", "replace")) for name, value in values if value]

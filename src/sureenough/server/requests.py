@@ -4,7 +4,8 @@ refused by name.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
 from string import Formatter
 from typing import Annotated, Any, Final, Literal, NamedTuple
 
@@ -34,23 +35,26 @@ LARGEST: Final = {"seed": 2**63 - 1}
 """Options without a cap whose largest value is not a billion."""
 TOOL_FIELDS: Final = frozenset(("tools", "tool_choice", "parallel_tool_calls"))
 SAMPLING_FIELDS: Final = TOOL_FIELDS | frozenset(
-    "stop presence_penalty frequency_penalty logit_bias response_format reasoning_effort verbosity user metadata store "
-    "service_tier safety_identifier prompt_cache_key top_k min_p repetition_penalty length_penalty min_tokens "
-    "stop_token_ids ignore_eos skip_special_tokens bad_words chat_template_kwargs thinking_token_budget suffix".split()
+    "stop presence_penalty frequency_penalty logit_bias reasoning_effort verbosity top_k min_p repetition_penalty "
+    "length_penalty min_tokens stop_token_ids ignore_eos skip_special_tokens bad_words chat_template_kwargs "
+    "thinking_token_budget suffix".split()
 )
-"""Fields of OpenAI's and of vLLM's API that the request of every path repeats."""
-_TOOLS: Final = "tools replace functions"
+"""Fields of OpenAI's and of vLLM's API that say how tokens are sampled."""
+REPEATED_FIELDS: Final = SAMPLING_FIELDS | frozenset(
+    "response_format user metadata store service_tier safety_identifier prompt_cache_key".split()
+)
+"""Fields that the request of every path repeats."""
+_OF_SERVERS: Final = sorted(SAMPLING_FIELDS | {"temperature", "top_p", "max_tokens", "max_completion_tokens"})
+"""Fields that an engine of another package cannot be given."""
 _ONE_PATH: Final = "the response is one path of many"
 _COUNT: Final = "the strategy decides how many paths there are"
-UNSUPPORTED_FIELDS: Final = {
-    "n": _COUNT, "best_of": _COUNT, "functions": _TOOLS, "function_call": _TOOLS, "logprobs": _ONE_PATH,
-    "top_logprobs": _ONE_PATH,
-    "echo": _ONE_PATH, "prediction": _ONE_PATH, "audio": "votes are over text", "modalities": "votes are over text",
+UNSUPPORTED_FIELDS: Final[dict[str, tuple[str, Any]]] = {
+    "n": (_COUNT, 1), "best_of": (_COUNT, 1), "functions": ("tools replace functions", None),
+    "function_call": ("tools replace functions", None), "logprobs": (_ONE_PATH, None), "top_logprobs": (_ONE_PATH, 0),
+    "echo": (_ONE_PATH, None), "prediction": (_ONE_PATH, None), "audio": ("votes are over text", None),
+    "modalities": ("votes are over text", ["text"]),
 }  # fmt: skip
-"""Fields that a vote cannot serve, and why."""
-_DEFAULTS: Final[dict[str, tuple[Any, ...]]] = {
-    "n": (1,), "best_of": (1,), "top_logprobs": (0,), "modalities": (["text"],),
-}  # fmt: skip
+"""Fields that a vote cannot serve, why, and a value that changes nothing; nor do null, false and an empty list."""
 UPSTREAM_PATH_TOKENS = 32_768
 """A limit on a path's tokens that is as large as this is left to the upstream's own."""
 DEEPEST_BODY = 100
@@ -72,14 +76,6 @@ def split_model_name(name: str) -> ModelName:
     return ModelName(name, None)
 
 
-def check_strategy(spec: str) -> None:
-    """Refuse what follows the `@` of a model that is offered, if it is not a strategy."""
-    try:
-        parse(spec)
-    except UsageError as error:
-        raise bad_request(f"{error}.", "model") from None
-
-
 def names_with_strategies(models: list[str]) -> list[str]:
     """Every model, plain and with each strategy."""
     return [name for model in models for name in (model, *(f"{model}@{strategy}" for strategy in LISTED_STRATEGIES))]
@@ -97,13 +93,6 @@ Messages = Annotated[
         }
     ),
 ]
-
-
-def is_default(name: str, value: Any) -> bool:
-    """Whether an unsupported field has a value that changes nothing. True is not 1 here."""
-    if value is None or value is False or value == []:
-        return True
-    return any(type(value) is type(default) and value == default for default in _DEFAULTS.get(name, ()))
 
 
 class StreamOptions(Struct):
@@ -147,17 +136,18 @@ class RequestTypes(NamedTuple):
     @classmethod
     def within(cls, limits: ServerLimits) -> RequestTypes:
         run_options = [(name, _option_type(name, limits), None) for name in RunOptions.fields()]
-        options = defstruct("SureenoughOptions", run_options, bases=(VoteOptions,), kw_only=True)
-        fields = [
-            ("sureenough", options | None, None),
-            *((name, Any, None) for name in sorted(SAMPLING_FIELDS | UNSUPPORTED_FIELDS.keys())),
+        options: Any = defstruct("SureenoughOptions", run_options, bases=(VoteOptions,), kw_only=True)
+        others = [(name, Any, None) for name in sorted(REPEATED_FIELDS | UNSUPPORTED_FIELDS.keys())]
+        bodies: list[Any] = [
+            defstruct(
+                name, [prompt, ("sureenough", options | None, None), *others], bases=(CompletionFields,), kw_only=True
+            )
+            for name, prompt in (
+                ("ChatCompletionRequest", ("messages", Messages)),
+                ("CompletionRequest", ("prompt", str | list[str])),
+            )
         ]
-        bases = (CompletionFields,)
-        return cls(
-            options,  # type: ignore[arg-type]
-            defstruct("ChatCompletionRequest", [("messages", Messages), *fields], bases=bases, kw_only=True),  # type: ignore[arg-type]
-            defstruct("CompletionRequest", [("prompt", str | list[str]), *fields], bases=bases, kw_only=True),  # type: ignore[arg-type]
-        )
+        return cls(options, *bodies)
 
 
 def _option_type(name: str, limits: ServerLimits) -> Any:
@@ -182,6 +172,7 @@ class ConsensusRequest:
     model: str  # the upstream's name of it
     name: str  # as the client wrote it, with the strategy
     strategy: Strategy
+    question: str  # the content of the last message as the client wrote it, for pages and the log
     prompt: Prompt
     options: dict[str, Any]  # of `aask`
     sampling: dict[str, Any] = field(default_factory=dict)  # of the engine
@@ -196,12 +187,6 @@ class ConsensusRequest:
         """The most tokens of a path."""
         limit = self.sampling.get("max_path_tokens")
         return limit if isinstance(limit, int) else None
-
-    @property
-    def question(self) -> str:
-        """The content of the last message, for the page and the log; empty if it has none."""
-        content = self.prompt.messages[-1].get("content")
-        return "" if content is None else str(content)
 
 
 def parse_body(raw: bytes) -> dict[str, Any]:
@@ -236,6 +221,30 @@ class RequestReader:
         self.settings = settings
         self.types = RequestTypes.within(settings.limits)
 
+    def check_plain(self, body: dict[str, Any]) -> None:
+        """Hold a request that is passed through to the caps: as many replies as paths, as long as a path."""
+        limits = self.settings.limits
+        if self.settings.engine is not None:
+            name = body["model"]
+            raise bad_request(
+                f"{name} is an engine without a server of its own: choose a strategy, as in "
+                f"{name}@{self.settings.strategy}.",
+                "model",
+            )
+        if not limits.plain:
+            return
+        numbers = {name: body.get(name) for name in ("n", "best_of", "max_tokens", "max_completion_tokens")}
+        for name, value in numbers.items():
+            if value is not None and type(value) is not int:
+                raise bad_request(f"{name} must be a whole number.", name)
+            if value is not None and name.startswith("max_"):
+                _check_path_tokens(name, value, limits)
+        prompts = body.get("prompt")
+        several = isinstance(prompts, list) and any(isinstance(prompt, str | list) for prompt in prompts)
+        replies = max(numbers["n"] or 1, numbers["best_of"] or 1) * (len(prompts) if several and prompts else 1)
+        if replies > limits.paths:
+            raise bad_request(f"the request asks for {replies} completions; this server allows {limits.paths}.", "n")
+
     def read(self, body: dict[str, Any], *, chat: bool, template: str) -> ConsensusRequest:
         """The request, or a 400 response that names the field."""
         self._refuse_unsupported(body)
@@ -249,7 +258,7 @@ class RequestReader:
         if options.kind is not None and options.kind != settings.kind:
             template = template_of(judge)
         own_template = options.template or (None if structured else template)
-        repeated = SAMPLING_FIELDS if body.get("tools") else SAMPLING_FIELDS - TOOL_FIELDS
+        repeated = REPEATED_FIELDS if body.get("tools") else REPEATED_FIELDS - TOOL_FIELDS
         sampling = {
             "temperature": settings.temperature if request.temperature is None else request.temperature,
             "top_p": settings.top_p if request.top_p is None else request.top_p,
@@ -257,11 +266,13 @@ class RequestReader:
             "extra": {name: body[name] for name in repeated & body.keys() if body[name] is not None},
             "chat": chat,
         }
+        question, prompt = _question_and_prompt(request, chat, own_template)
         return ConsensusRequest(
             model=name.model,
             name=request.model,
             strategy=self._strategy(name, options),
-            prompt=prompt_of(request, chat, own_template),
+            question=question,
+            prompt=prompt,
             options=self._run_options(options, request.seed) | {"kind": structured or judge},
             structured=structured,
             sampling=sampling,
@@ -272,13 +283,16 @@ class RequestReader:
         )
 
     def _refuse_unsupported(self, body: dict[str, Any]) -> None:
-        for name, reason in UNSUPPORTED_FIELDS.items():
-            if name in body and not is_default(name, body[name]):
-                raise bad_request(
-                    f"{name} cannot be used with a strategy: {reason}; use the plain model name to pass it through.",
-                    name,
-                    "unsupported_parameter",
-                )
+        refusals = [
+            (name, f"cannot be used with a strategy: {reason}; use the plain model name to pass it through")
+            for name, (reason, default) in UNSUPPORTED_FIELDS.items()
+            if not _changes_nothing(body.get(name), default)
+        ]
+        if self.settings.engine is not None:
+            why = f"cannot be set: the engine {self.settings.models[0]} decides how its tokens are sampled"
+            refusals += [(name, why) for name in _OF_SERVERS if body.get(name) is not None]
+        for name, reason in refusals:
+            raise bad_request(f"{name} {reason}.", name, "unsupported_parameter")
         known = self.types.chat.__struct_fields__ + self.types.completion.__struct_fields__
         unknown = next((name[:80] for name in body if name not in known), None)
         if unknown is not None:
@@ -295,13 +309,14 @@ class RequestReader:
 
     def _judge(self, kind: str | None) -> Judge:
         """The judge of a kind that a client names. Only the operator's own kind may be one that imports code."""
+        own = self.settings.kind
         try:
-            own = kind is None or kind == self.settings.kind
-            return resolve_kind(self.settings.kind) if own else resolve_kind(kind, registered_only=True)
+            return resolve_kind(own if kind is None else kind, registered_only=kind not in (None, own))
         except UsageError as error:
             raise bad_request(f"{error}.", "sureenough.kind") from None
 
     def _strategy(self, name: ModelName, options: VoteOptions) -> Strategy:
+        own, chosen = self.settings.strategy, name.strategy or options.strategy
         if name.strategy is not None and options.strategy not in (None, name.strategy):
             raise bad_request(
                 f"the model's name selects {name.strategy} and the sureenough object {options.strategy}: "
@@ -309,9 +324,7 @@ class RequestReader:
                 "model",
             )
         try:
-            chosen = name.strategy or options.strategy
-            own = chosen in (None, self.settings.strategy)
-            strategy = parse(self.settings.strategy) if own else parse(str(chosen), registered_only=True)
+            strategy = parse(own if chosen is None else chosen, registered_only=chosen not in (None, own))
             if strategy.search is not None:
                 strategy.search.check()
             return strategy
@@ -323,11 +336,13 @@ class RequestReader:
             value = getattr(options, name)
             if value is not None and value > cap:
                 raise bad_request(f"{name} is {value:g}; this server allows {cap:g}.", f"sureenough.{name}")
-        defaults = self.settings.run_options()
         given = {name: value for name in RunOptions.fields() if (value := getattr(options, name)) is not None}
-        if seed is not None:
-            given.setdefault("seed", seed)
-        return {name: getattr(defaults, name) for name in RunOptions.fields()} | given
+        return asdict(self.settings.run_options()) | ({} if seed is None else {"seed": seed}) | given
+
+
+def _changes_nothing(value: Any, default: Any) -> bool:
+    """Whether an unsupported field may be given. True is not 1 here."""
+    return value is None or value is False or value == [] or (type(value) is type(default) and value == default)
 
 
 def _structured_judge(body: dict[str, Any], judge: Judge, chat: bool, *, explicit: bool) -> Json | ToolJudge | None:
@@ -355,33 +370,20 @@ def _check_path_tokens(name: str, value: int, limits: ServerLimits) -> None:
         raise bad_request(f"{name} is {value}; this server allows {limits.path_tokens} per path.", name)
 
 
-def check_plain_request(body: dict[str, Any], limits: ServerLimits) -> None:
-    """Hold a request that is passed through to the caps: as many replies as paths, as long as a path."""
-    numbers = {name: body.get(name) for name in ("n", "best_of", "max_tokens", "max_completion_tokens")}
-    for name, value in numbers.items():
-        if value is not None and type(value) is not int:
-            raise bad_request(f"{name} must be a whole number.", name)
-        if value is not None and name.startswith("max_"):
-            _check_path_tokens(name, value, limits)
-    prompts = body.get("prompt")
-    several = isinstance(prompts, list) and any(isinstance(prompt, str | list) for prompt in prompts)
-    replies = max(numbers["n"] or 1, numbers["best_of"] or 1) * (len(prompts) if several and prompts else 1)
-    if replies > limits.paths:
-        raise bad_request(f"the request asks for {replies} completions; this server allows {limits.paths}.", "n")
-
-
-def prompt_of(request: CompletionFields, chat: bool, template: str | None) -> Prompt:
-    """The prompt of every path, or a 400 response that names the field."""
+def _question_and_prompt(request: CompletionFields, chat: bool, template: str | None) -> tuple[str, Prompt]:
+    """The question, and the prompt of every path, or a 400 response that names the field."""
     if not chat:
         if not isinstance(request.prompt, str) or not request.prompt:
             raise bad_request("with a strategy the prompt must be one string that is not empty.", "prompt")
-        return Prompt.user(request.prompt)
-    if not request.messages:
+        return request.prompt, Prompt.user(request.prompt)
+    messages = request.messages
+    if not messages:
         raise bad_request("messages must hold at least one message.", "messages")
-    for index, message in enumerate(request.messages):
+    for index, message in enumerate(messages):
         if not isinstance(message.get("role"), str):
             raise bad_request("every message must have a role.", f"messages[{index}].role")
-    return Prompt(tuple(request.messages if template is None else _with_template(request.messages, template)))
+    content = messages[-1].get("content")
+    return "" if content is None else str(content), Prompt(tuple(_with_template(messages, template)))
 
 
 def _has_only_question(template: str) -> bool:
@@ -394,22 +396,24 @@ def _has_only_question(template: str) -> bool:
     return len(fields) <= 1 and all(parts == ("question", "", None) for parts in fields)
 
 
-def _with_template(messages: list[dict[str, Any]], template: str) -> list[Message]:
+def _with_template(messages: Sequence[Message], template: str | None) -> Sequence[Message]:
     """The messages with the template around the last one, if it is the user's and does not ask for a box already."""
     last = messages[-1]
     content = last.get("content")
-    if last["role"] != "user" or ("\\boxed" in template and "\\boxed" in str(content)):
-        return list(messages)
+    if template is None or last["role"] != "user" or ("\\boxed" in template and "\\boxed" in str(content)):
+        return messages
     if content is None:
         raise bad_request("the last message has no content.", f"messages[{len(messages) - 1}].content")
     if not _has_only_question(template):
         raise bad_request("the template must hold {question} once, and no other braces.", "sureenough.template")
+    # Of a content in parts, such as images and texts, the last one if it is a text.
+    in_parts = isinstance(content, list) and content and isinstance(content[-1], dict) and "text" in content[-1]
+    if not isinstance(content, str) and not in_parts:
+        return messages
+    text = content if isinstance(content, str) else str(content[-1]["text"])
     try:
-        if isinstance(content, str):
-            return [*messages[:-1], {**last, "content": render_prompt(content, template).text}]
-        if isinstance(content, list) and content and isinstance(content[-1], dict) and "text" in content[-1]:
-            part = {**content[-1], "text": render_prompt(str(content[-1]["text"]), template).text}
-            return [*messages[:-1], {**last, "content": [*content[:-1], part]}]
+        asked = render_prompt(text, template).text
     except UsageError as error:
         raise bad_request(f"{error}.", "messages") from None
-    return list(messages)
+    parts = asked if isinstance(content, str) else [*content[:-1], {**content[-1], "text": asked}]
+    return [*messages[:-1], {**last, "content": parts}]

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Mapping
+from collections.abc import AsyncGenerator, Coroutine, Mapping
+from contextlib import aclosing
 from typing import Any, Final
 
 from msgspec import Struct, structs
+from starlette.requests import ClientDisconnect
 from starlette.responses import Response
-from starlette.types import Message, Receive
+from starlette.types import Message, Receive, Scope, Send
 
 from sureenough.errors import EngineError, EngineRejected, EngineUnavailable, MissingLogprobs, SureEnoughError
 from sureenough.json_text import encode, mend
@@ -46,14 +48,14 @@ def body(content: bytes = b"", *, more: bool = False) -> Message:
     return {"type": "http.response.body", "body": content, "more_body": more}
 
 
-async def finish_unless_disconnected(receive: Receive, work: Coroutine[Any, Any, None]) -> bool:
-    """Whether the work was finished before the client disconnected; if not, it is cancelled."""
+async def until_disconnected(receive: Receive, work: Coroutine[Any, Any, None]) -> None:
+    """Finish the work; if the client disconnects first, it is cancelled, and ClientDisconnect is raised."""
     working, disconnect = asyncio.create_task(work), asyncio.create_task(_disconnected(receive))
     try:
         await asyncio.wait({working, disconnect}, return_when=asyncio.FIRST_COMPLETED)
-        if working.done():
-            working.result()
-        return working.done()
+        if not working.done():
+            raise ClientDisconnect
+        working.result()
     finally:
         await cancel(working, disconnect)
 
@@ -61,6 +63,30 @@ async def finish_unless_disconnected(receive: Receive, work: Coroutine[Any, Any,
 async def _disconnected(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
+
+
+class EventStream:
+    """An ASGI application that sends server-sent events.
+
+    The head is sent with the first part, so that an error before it becomes a response with a status of its own.
+    """
+
+    def __init__(self, parts: AsyncGenerator[bytes]) -> None:
+        self.parts = parts
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await until_disconnected(receive, self._send(send))
+
+    async def _send(self, send: Send) -> None:
+        begun = False
+        async with aclosing(self.parts):
+            async for part in self.parts:
+                if not begun:
+                    begun = True
+                    await send(start(200, SSE_HEADERS))
+                if part:
+                    await send(body(part, more=True))
+        await send(body())
 
 
 def cancel_once(task: asyncio.Task[Any]) -> None:

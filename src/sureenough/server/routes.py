@@ -5,46 +5,30 @@ from __future__ import annotations
 import asyncio
 import re
 import time
+from contextlib import suppress
 from importlib.resources import files
-from itertools import islice
-from pathlib import Path
 from typing import Any, Final
 
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from sureenough.answers.kinds import REGISTRY as KINDS
 from sureenough.core.options import RunOptions
-from sureenough.drivers.run_log import INTERVAL, PathTokens, read_log
 from sureenough.reasoner import LIMITS, NAME
-from sureenough.server.consensus import ConsensusResponse
+from sureenough.server.consensus import ConsensusResponse, Runs
 from sureenough.server.metrics import CONTENT_TYPE, learned_signals
 from sureenough.server.passthrough import PassthroughResponse
 from sureenough.server.requests import (
     PAGE_STRATEGIES,
-    ConsensusRequest,
     RequestReader,
-    check_plain_request,
     names_with_strategies,
     parse_body,
     split_model_name,
 )
-from sureenough.server.responses import (
-    SSE_HEADERS,
-    ApiError,
-    body,
-    finish_unless_disconnected,
-    json_response,
-    sse_comment,
-    sse_event,
-    start,
-    unknown_model,
-)
-from sureenough.server.runs import RunRegistry, WatchedRun
+from sureenough.server.responses import ApiError, EventStream, json_response, unknown_model
 from sureenough.server.settings import ServerSettings
 from sureenough.server.state import ServerState
-from sureenough.server.upstream import EngineUpstream, Upstream
 from sureenough.spec import options as strategy_options
 from sureenough.strategies import STRATEGIES
 
@@ -54,10 +38,6 @@ MEDIA_TYPES: Final = {"html": "text/html", "js": "text/javascript", "css": "text
 REPORT_POLICY: Final = (
     "sandbox allow-scripts; default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:"
 )
-BATCH: Final = 64
-"""Lines of a kept run that are read at a time."""
-KEEP_ALIVE: Final = 100
-"""Intervals without an event after which a comment is sent."""
 REPLICATED: Final = (
     "Several replicas serve this address (serve --ray), and the next request of a page may reach one that does not "
     "have its run. Start runs from a page of `sureenough serve` without --ray; /v1 works here."
@@ -68,20 +48,29 @@ class Routes:
     """The handlers of one server."""
 
     def __init__(self, state: ServerState) -> None:
-        self.state, self.runs = state, RunRegistry(state)
+        self.state, self.runs = state, Runs(state)
         self.reader = RequestReader(state.settings)
 
-    async def chat(self, request: Request) -> ASGIApp:
-        return CompletionEndpoint(self, "chat/completions", chat=True)
+    async def complete(self, request: Request) -> ASGIApp:
+        """A consensus, or the upstream's own response; it holds a slot until its last byte."""
+        endpoint = str(request.scope["path"]).removeprefix("/v1/")
+        with self.state.slot() as slot:
+            raw, body, has_strategy = await self._read_body(request)
+            if has_strategy:
+                consensus = self.reader.read(
+                    body, chat=endpoint == "chat/completions", template=self.state.upstream.template
+                )
+                return ConsensusResponse(self.runs, consensus, slot.pop_all())
+            self.reader.check_plain(body)
+            return PassthroughResponse(self.state, endpoint, raw, slot.pop_all())
 
-    async def completions(self, request: Request) -> ASGIApp:
-        return CompletionEndpoint(self, "completions", chat=False)
-
-    def read(self, body: dict[str, Any], chat: bool) -> ConsensusRequest:
-        upstream = self.state.upstream
-        if isinstance(upstream, EngineUpstream):
-            upstream.check_request(body, self.state.settings.strategy)
-        return self.reader.read(body, chat=chat, template=upstream.template)
+    async def _read_body(self, request: Request) -> tuple[bytes, dict[str, Any], bool]:
+        """The body as bytes and as JSON, and whether it asks for a vote on a model that is offered."""
+        raw = await read_body(request, self.state.settings.limits.body)
+        body = parse_body(raw)
+        name = split_model_name(body["model"])
+        await self.state.upstream.check_model(name.model)
+        return raw, body, name.strategy is not None or body.get("sureenough") is not None
 
     async def models(self, request: Request) -> Response:
         return json_response({"object": "list", "data": await self._listed()})
@@ -144,11 +133,9 @@ class Routes:
         if self.state.settings.replica:
             raise ApiError(501, REPLICATED, code="replicated")
         with self.state.slot() as slot:
-            body = parse_body(await read_body(request, self.state.settings.limits.body))
-            await self.state.upstream.check_model(split_model_name(body["model"]).model)
-            consensus = self.read(body, chat=True)
-            question = body["messages"][-1].get("content")
-            run = self.runs.start_for_page(consensus, slot.pop_all(), "" if question is None else str(question))
+            _, body, _ = await self._read_body(request)
+            consensus = self.reader.read(body, chat=True, template=self.state.upstream.template)
+            run = self.runs.start(consensus, slot.pop_all(), watched=True)
         return json_response({"id": run.id}, 201)
 
     async def list_runs(self, request: Request) -> Response:
@@ -163,18 +150,12 @@ class Routes:
         return json_response({"agree": agree})
 
     async def stop_run(self, request: Request) -> Response:
-        run = await self.runs.find(request.path_params["id"])
-        if isinstance(run, WatchedRun):
-            run.stop()
+        (await self.runs.find(request.path_params["id"])).stop()
         return Response(status_code=204)
 
     async def path_text(self, request: Request) -> Response:
         run, number = await self.runs.find(request.path_params["id"]), request.path_params["number"]
-        number = int(number) if re.fullmatch(r"[0-9]{1,9}", number) else -1
-        if isinstance(run, WatchedRun):
-            text = run.log.text(number)
-        else:
-            text = await asyncio.to_thread(_kept_text, run, number)
+        text = await run.text(int(number)) if re.fullmatch(r"[0-9]{1,9}", number) else None
         if text is None:
             raise ApiError(404, "This path does not exist, or has no text yet.")
         return json_response(text)
@@ -186,32 +167,13 @@ class Routes:
 
     async def events(self, request: Request) -> ASGIApp:
         """A run's log so far, then each new line."""
-        return RunEventStream(self.runs, await self.runs.find(request.path_params["id"]))
+        events = EventStream((await self.runs.find(request.path_params["id"])).events())
 
+        async def until_closed(scope: Scope, receive: Receive, send: Send) -> None:
+            with suppress(ClientDisconnect):  # a page leaves whenever it likes
+                await events(scope, receive, send)
 
-class CompletionEndpoint:
-    """An ASGI application for one completion request, which holds a slot from its first byte to its last."""
-
-    def __init__(self, routes: Routes, endpoint: str, *, chat: bool) -> None:
-        self.routes, self.endpoint, self.chat = routes, endpoint, chat
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Read the request, and send a consensus or the upstream's response."""
-        state = self.routes.state
-        with state.slot() as slot:
-            raw = await read_body(Request(scope, receive), state.settings.limits.body)
-            body = parse_body(raw)
-            name = split_model_name(body["model"])
-            upstream = state.upstream
-            await upstream.check_model(name.model)
-            response: ASGIApp
-            if isinstance(upstream, Upstream) and name.strategy is None and body.get("sureenough") is None:
-                if state.settings.limits.plain:
-                    check_plain_request(body, state.settings.limits)
-                response = PassthroughResponse(state, upstream, self.endpoint, raw, slot)
-            else:
-                response = ConsensusResponse(self.routes.runs, self.routes.read(body, self.chat), slot)
-            await response(scope, receive, send)
+        return until_closed
 
 
 async def read_body(request: Request, limit: int) -> bytes:
@@ -249,42 +211,3 @@ def _run_options(settings: ServerSettings) -> list[dict[str, Any]]:
          "fractional": option.metadata["number"] is float}
         for name, option in RunOptions.fields().items()
     ]  # fmt: skip
-
-
-def _kept_text(file: Path, number: int) -> PathTokens | None:
-    texts = (line["text"] for _, line in read_log(file) if "text" in line)
-    return next((text for text in texts if text["path"] == number), None)
-
-
-class RunEventStream:
-    """An ASGI application: a run's log as server-sent events, without the texts, which a page requests one by one."""
-
-    def __init__(self, runs: RunRegistry, run: WatchedRun | Path) -> None:
-        self.runs, self.run = runs, run
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send a kept run at once, or the lines of a live one as they are written."""
-        await send(start(200, SSE_HEADERS))
-        if isinstance(self.run, Path):
-            await self._send_kept(self.run, send)
-            return
-        with self.runs.watched(self.run):
-            await finish_unless_disconnected(receive, self._send_live(self.run, send))
-
-    async def _send_kept(self, file: Path, send: Send) -> None:
-        lines = (raw for raw, line in read_log(file) if "text" not in line)
-        while batch := await asyncio.to_thread(lambda: list(islice(lines, BATCH))):
-            await send(body(b"".join(map(sse_event, batch)), more=True))
-        await send(body())
-
-    async def _send_live(self, run: WatchedRun, send: Send) -> None:
-        """Lines up to the last. Then the connection stays open: a run is kept while a page shows it."""
-        sent, quiet = 0, 0
-        while not self.runs.state.shutting_down:
-            run.log.update()
-            lines, quiet = run.log.lines[sent:], quiet + 1
-            if lines or quiet >= KEEP_ALIVE:
-                await send(body(b"".join(map(sse_event, lines)) or sse_comment("keep-alive"), more=True))
-                sent, quiet = sent + len(lines), 0
-            await asyncio.sleep(INTERVAL)
-        await send(body())

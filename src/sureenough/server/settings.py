@@ -141,6 +141,11 @@ class ServerSettings:
                     argument=name,
                 )
 
+    @property
+    def local(self) -> bool:
+        """Whether the upstream is a model on this machine."""
+        return self.upstream is None and self.engine is None
+
     def run_options(self) -> RunOptions:
         """The run options of a request that sets none."""
         return RunOptions(

@@ -24,7 +24,7 @@ from sureenough.server.requests import ConsensusRequest
 from sureenough.server.responses import ApiError, api_error, cancel_once, shutting_down
 from sureenough.server.settings import ServerSettings
 from sureenough.server.structured import ToolJudge
-from sureenough.server.upstream import EngineUpstream, Upstream, open_upstream
+from sureenough.server.upstream import Upstream, open_upstream
 from sureenough.spec import render
 
 LOGGED_QUESTION: Final = 2_000
@@ -67,10 +67,10 @@ class ServerState:
             lambda: self.requests,
             lambda: len(self.runs),
             self.learned,
-            lambda: [] if self._upstream is None else self._upstream.server_loads(),
+            lambda: [] if self._upstream is None else self._upstream.loads,
             settings.replica,
         )
-        self._upstream: Upstream | EngineUpstream | None = None
+        self._upstream: Upstream | None = None
         self.windows = {key.model: key.window for key in self.learned.known}  # once a run has chosen one
 
     @asynccontextmanager
@@ -85,7 +85,7 @@ class ServerState:
             self.stop_runs()
 
     @property
-    def upstream(self) -> Upstream | EngineUpstream:
+    def upstream(self) -> Upstream:
         """The upstream; a server that only shows kept runs has none."""
         if self._upstream is None:
             raise ApiError(503, "This server only shows runs that were kept.", code="view_only")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -21,10 +21,10 @@ from sureenough.engines.load_balancer import LoadBalancer, ServerLoad, checked, 
 from sureenough.engines.local.engine import Local
 from sureenough.engines.openai.client import OpenAI, OpenAIConnection, Timeouts
 from sureenough.engines.openai.errors import ConnectError, TransportError
-from sureenough.errors import EngineError, EngineRejected, EngineUnavailable
-from sureenough.server.requests import SAMPLING_FIELDS, check_strategy, split_model_name
-from sureenough.server.responses import ApiError, bad_request, unknown_model, upstream_unavailable
+from sureenough.errors import EngineError, EngineRejected, EngineUnavailable, UsageError
+from sureenough.server.responses import bad_request, unknown_model
 from sureenough.server.settings import ServerSettings
+from sureenough.spec import parse
 from sureenough.templates import template_of
 
 if TYPE_CHECKING:
@@ -35,11 +35,6 @@ if TYPE_CHECKING:
 MODELS_SECONDS: Final = 30.0  # seconds for which a list of models is reused
 READY_SECONDS: Final = 2.0  # seconds for which the result of a readiness probe is reused
 LOCAL_PATHS: Final = 32  # paths at once of a model on this machine, over all requests; further ones wait
-_NO_SAMPLING: Final = frozenset(
-    "response_format user metadata store service_tier safety_identifier prompt_cache_key".split()
-)
-OWN_FIELDS: Final = (SAMPLING_FIELDS - _NO_SAMPLING) | {"temperature", "top_p", "max_tokens", "max_completion_tokens"}
-"""Fields of a request that say how tokens are sampled."""
 
 
 class UpstreamResponse(NamedTuple):
@@ -49,36 +44,39 @@ class UpstreamResponse(NamedTuple):
     response: aiohttp.ClientResponse
 
 
+class UpstreamServer(NamedTuple):
+    """One server, with its connections open."""
+
+    paths: OpenAIConnection
+    single: OpenAIConnection  # of single requests, each on a connection of its own
+    load: ServerLoad
+
+
 class Upstream:
-    """The upstream, with its connections open."""
+    """The upstream: one or more servers with the same models, or an engine that has none."""
 
     def __init__(
-        self, connections: Sequence[OpenAIConnection], unshared: Sequence[OpenAIConnection],
-        loads: Sequence[ServerLoad], settings: ServerSettings, template: str, local: bool
+        self, settings: ServerSettings, template: str, offered: tuple[str, ...], servers: Sequence[UpstreamServer] = (),
+        engine: Engine | None = None,
     ) -> None:  # fmt: skip
-        self._connections, self._unshared, self._loads = connections, unshared, loads
-        self.settings, self.template, self.local = settings, template, local
+        self.settings, self.template = settings, template
+        self.offered = offered  # the models, if they are known without a request to the upstream
+        self._servers, self._engine = servers, engine
+        self.loads = [server.load for server in servers]
         self._models: list[str] = []
         self._listed_at = -MODELS_SECONDS
         self._listing = asyncio.Lock()
         self._probe: asyncio.Task[bool] | None = None
         self._probed: tuple[float, bool] | None = None  # when, and whether it was ready
 
-    def server_loads(self) -> Sequence[ServerLoad]:
-        """What each of several servers does."""
-        return self._loads if len(self._loads) > 1 else ()
-
     def engine(self, model: str, sampling: dict[str, Any]) -> Engine:
         """The engine for one request."""
-        base = self._connections[0].engine
-        changes = {"model": model, **sampling, "extra": {**base.extra, **sampling["extra"]}}
-        engines = [one.with_engine(replace(one.engine, **changes)) for one in self._connections]
-        return engines[0] if len(engines) == 1 else LoadBalancer(engines, self._loads)
-
-    @property
-    def offered(self) -> tuple[str, ...]:
-        """The models that are offered, if that is known without a request to the upstream."""
-        return self.settings.models or ((self._connections[0].engine.model,) if self.local else ())
+        if self._engine is not None:
+            return self._engine
+        base = self._servers[0].paths.engine
+        changes = {**sampling, "model": model, "extra": {**base.extra, **sampling["extra"]}}
+        engines = [one.with_engine(replace(one.engine, **changes)) for one, *_ in self._servers]
+        return engines[0] if len(engines) == 1 else LoadBalancer(engines, self.loads)
 
     def notes(self, model: str, question: str) -> tuple[str, ...]:
         """What a reader of the answer should know before there is one.
@@ -88,7 +86,15 @@ class Upstream:
         """
         if model != reasoner.NAME:
             return ()
-        return reasoner.notes(question) if self.local else (reasoner.LIMITS,)
+        return reasoner.notes(question) if self.settings.local else (reasoner.LIMITS,)
+
+    def _by_load(self) -> Iterator[UpstreamServer]:
+        """Every server once, beginning with the one that should get the next request."""
+        tried = set[int]()
+        while len(tried) < len(self._servers):
+            index = choose(self.loads, tried=tried)
+            tried.add(index)
+            yield self._servers[index]
 
     @asynccontextmanager
     async def exchange(self, endpoint: str, content: bytes) -> AsyncIterator[UpstreamResponse]:
@@ -100,11 +106,9 @@ class Upstream:
         Raises:
             TransportError: no server can be reached, or none responds, or the response broke off.
         """
-        tried = set[int]()
-        while True:
-            index = choose(self._loads, tried=tried)
-            one, load, failed = self._unshared[index], self._loads[index], False
-            request = one.transport.request("POST", one.endpoint(endpoint), content, {"Accept": "*/*"})
+        unreachable = TransportError()
+        for _, one, load in self._by_load():
+            request, failed = one.transport.request("POST", one.endpoint(endpoint), content, {"Accept": "*/*"}), False
             load.begin()
             try:
                 async with request as response:
@@ -114,18 +118,18 @@ class Upstream:
                     yield UpstreamResponse(one, response)
                 return
             except TransportError as error:
-                failed, unsent = True, isinstance(error, ConnectError)
-                load.add_failure(gone=unsent)
-                tried.add(index)
-                if not unsent or len(tried) == len(self._unshared):
+                failed, unreachable = True, error
+                load.add_failure(gone=isinstance(error, ConnectError))
+                if not isinstance(error, ConnectError):
                     raise
             finally:
                 load.end(failed=failed)
+        raise unreachable
 
     def redact(self, text: str) -> str:
         """Text of the upstream without its key and its address; one address may be the beginning of another."""
-        for one in sorted(self._connections, key=lambda one: len(one.shown), reverse=True):
-            text = one.errors.without_addresses(text)
+        for server in sorted(self._servers, key=lambda server: len(server.paths.shown), reverse=True):
+            text = server.paths.errors.without_addresses(text)
         return text
 
     async def models(self) -> list[str]:
@@ -149,12 +153,8 @@ class Upstream:
             raise EngineRejected(f"{server}'s list of models cannot be read") from None
 
     async def _fetch_models(self) -> tuple[str, FetchedResponse]:
-        tried = set[int]()
-        while True:
-            index = choose(self._loads, tried=tried)
-            one = self._connections[index]
-            tried.add(index)
-            is_last = len(tried) == len(self._connections)
+        for number, (one, *_) in enumerate(self._by_load(), 1):
+            is_last = number == len(self._servers)
             try:
                 response = await one.transport.fetch("GET", one.endpoint("models"), seconds=10)
             except TransportError as error:
@@ -162,15 +162,18 @@ class Upstream:
                     raise one.errors.unreachable(error) from None
                 continue
             if response.status < 500 or is_last:
-                return one.shown, response
+                break
+        return one.shown, response
 
     async def problem(self) -> str | None:
         """What is wrong with the upstream, as far as its list of models tells; None if nothing is."""
+        if self.settings.upstream is None:
+            return None
         try:
             server, listed = await self._list()
         except EngineError as error:
             return str(error)
-        missing = [] if self.local else [model for model in self.settings.models if model not in listed]
+        missing = [model for model in self.settings.models if model not in listed]
         return f"{server} does not list {', '.join(missing)}, only {', '.join(listed[:5])}" if missing else None
 
     async def check_model(self, model: str) -> None:
@@ -181,7 +184,10 @@ class Upstream:
             with suppress(EngineError):
                 listed = await self.models()
         if at and base in listed and model not in listed:
-            check_strategy(spec)
+            try:
+                parse(spec)
+            except UsageError as error:
+                raise bad_request(f"{error}.", "model") from None
         if self.offered and model not in self.offered:
             raise unknown_model(model, f"; this server offers {', '.join(self.offered)}")
 
@@ -195,112 +201,50 @@ class Upstream:
         return self._probed[1]
 
     async def _send_probe(self) -> bool:
-        ready = any(await asyncio.gather(*(one.responds() for one in self._connections)))
+        ready = not self._servers or any(await asyncio.gather(*(one.responds() for one, *_ in self._servers)))
         self._probed = time.monotonic(), ready
         return ready
 
 
 @asynccontextmanager
-async def open_upstream(settings: ServerSettings) -> AsyncIterator[Upstream | EngineUpstream]:
+async def open_upstream(settings: ServerSettings) -> AsyncIterator[Upstream]:
     """The upstream of these settings, for as long as the server runs."""
     # The most paths of all requests, one connection for each request that is passed through, and a few for probes.
     at_once = settings.limits.requests * (max(settings.parallel, settings.limits.parallel) + 1) + 8
     judge = resolve_kind(settings.kind)
-    if settings.engine is not None:
-        template = settings.template or template_of(judge, settings.engine.template)
-        async with opened(settings.engine, at_once) as ready:
-            shared, longest = SharedEngine(ready), settings.limits.path_tokens
-            shared.max_path_tokens = min(longest, ready.max_path_tokens or longest)
-            yield EngineUpstream(shared, settings.models[0], template)
-        return
     times = Timeouts(first_token=settings.first_token, stall=settings.stall)
-    if settings.upstream is not None:
-        engines = [
-            OpenAI(url, settings.models[0] if settings.models else "any", window=settings.window, timeouts=times,
-                   retries=settings.retries, key=settings.upstream_key)
-            for url in (settings.upstream, *settings.more_upstreams)
-        ]  # fmt: skip
-        async with AsyncExitStack() as stack:
+    async with AsyncExitStack() as stack:
+        if settings.engine is not None:
+            ready, longest = (
+                await stack.enter_async_context(opened(settings.engine, at_once)),
+                settings.limits.path_tokens,
+            )
+            shared = SharedEngine(ready)
+            shared.max_path_tokens = min(longest, ready.max_path_tokens or longest)
+            template = settings.template or template_of(judge, settings.engine.template)
+            yield Upstream(settings, template, settings.models, engine=shared)
+        elif settings.upstream is not None:
+            engines = [
+                OpenAI(url, settings.models[0] if settings.models else "any", window=settings.window, timeouts=times,
+                       retries=settings.retries, key=settings.upstream_key)
+                for url in (settings.upstream, *settings.more_upstreams)
+            ]  # fmt: skip
             connections = [await stack.enter_async_context(engine.open(parallel=at_once)) for engine in engines]
-            plain = [replace(engine, reuse=False).open(parallel=settings.limits.requests) for engine in engines]
-            unshared = [await stack.enter_async_context(opening) for opening in plain]
+            single = [
+                await stack.enter_async_context(replace(engine, reuse=False).open(parallel=settings.limits.requests))
+                for engine in engines
+            ]
             loads = [ServerLoad(connection.shown) for connection in connections]
             await stack.enter_async_context(checked(loads, connections))
-            own = settings.template or template_of(judge)
-            yield Upstream(connections, unshared, loads, settings, own, local=False)
-        return
-    model = Local(
-        settings.models[0] if settings.models else None, slots=LOCAL_PATHS, window=settings.window, timeouts=times
-    )
-    if model.builtin:
-        await asyncio.to_thread(reasoner.hint, "")  # its vocabulary, which takes a moment
-    async with model.open(parallel=LOCAL_PATHS) as local:
-        connection = local.connection
-        connected = connection.with_engine(replace(connection.engine, metrics=False, retries=settings.retries))
-        own = settings.template or template_of(judge, model.template)
-        yield Upstream([connected], [connected], [ServerLoad(connected.shown)], settings, own, local=True)
-
-
-def unreachable(error: TransportError) -> ApiError:
-    """The response if the upstream cannot be reached."""
-    return upstream_unavailable(f"The upstream cannot be reached ({type(error).__name__}).")
-
-
-class EngineUpstream:
-    """The engine, open for as long as the server runs."""
-
-    def __init__(self, engine: Engine, name: str, template: str) -> None:
-        self._engine, self.name, self.template = engine, name, template
-
-    @property
-    def offered(self) -> tuple[str, ...]:
-        return (self.name,)
-
-    def engine(self, model: str, sampling: dict[str, Any]) -> Engine:
-        """The engine for one request."""
-        return self._engine
-
-    def notes(self, model: str, question: str) -> tuple[str, ...]:
-        """Nothing is known of the engine's model."""
-        return ()
-
-    def redact(self, text: str) -> str:
-        """An engine in this process has no address or key that we know of."""
-        return text
-
-    def server_loads(self) -> Sequence[ServerLoad]:
-        """An engine has no servers that we know of."""
-        return ()
-
-    async def models(self) -> list[str]:
-        return [self.name]
-
-    async def problem(self) -> str | None:
-        return None
-
-    async def ready(self) -> bool:
-        return True
-
-    async def check_model(self, model: str) -> None:
-        """Refuse a model that is not the engine, and an unknown strategy."""
-        base, at, spec = model.rpartition("@")
-        if at and base == self.name:
-            check_strategy(spec)
-        if model != self.name:
-            raise unknown_model(model, f"; this server offers {self.name}")
-
-    def check_request(self, body: dict[str, Any], strategy: str) -> None:
-        """Refuse what only a server could do: a reply without a vote, and sampling by the request."""
-        if split_model_name(body["model"]).strategy is None and body.get("sureenough") is None:
-            raise bad_request(
-                f"{self.name} is an engine without a server of its own: choose a strategy, as in "
-                f"{self.name}@{strategy}.",
-                "model",
-            )
-        given = next((name for name in sorted(OWN_FIELDS & body.keys()) if body[name] is not None), None)
-        if given is not None:
-            raise bad_request(
-                f"{given} cannot be set: the engine {self.name} decides how its tokens are sampled.",
-                given,
-                "unsupported_parameter",
-            )
+            servers = list(map(UpstreamServer, connections, single, loads))
+            yield Upstream(settings, settings.template or template_of(judge), settings.models, servers)
+        else:
+            file = settings.models[0] if settings.models else None
+            model = Local(file, slots=LOCAL_PATHS, window=settings.window, timeouts=times)
+            if model.builtin:
+                await asyncio.to_thread(reasoner.hint, "")  # its vocabulary, which takes a moment
+            connection = (await stack.enter_async_context(model.open(parallel=LOCAL_PATHS))).connection
+            one = connection.with_engine(replace(connection.engine, metrics=False, retries=settings.retries))
+            template = settings.template or template_of(judge, model.template)
+            server = UpstreamServer(one, one, ServerLoad(one.shown))
+            yield Upstream(settings, template, settings.models or (one.engine.model,), [server])

@@ -1,0 +1,136 @@
+"""Runs that were kept as files, and the bench reports beside them."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncGenerator
+from itertools import islice
+from pathlib import Path
+from typing import Any, Final
+
+from sureenough.drivers.run_log import PathTokens, RunLogWriter, read_ends, read_log, save_log
+from sureenough.errors import TraceError
+from sureenough.server.responses import ApiError, sse_event
+
+NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
+SUFFIX: Final = ".jsonl"
+LISTED: Final = 200
+EXCERPT: Final = 200
+"""Characters of a question or an answer in the list."""
+REPORTS: Final = ("*.html", "report/*.html", "*/report/*.html")
+BATCH: Final = 64
+"""Lines of a run that are read at a time."""
+
+
+class KeptRun:
+    """A run that was kept, which pages read from its file."""
+
+    judge = None  # it was not kept
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+
+    async def answer(self) -> str | None:
+        _, end = await asyncio.to_thread(read_ends, self.file)
+        return end.get("result", {}).get("answer")
+
+    async def text(self, number: int) -> PathTokens | None:
+        """The text of one path; None if it has none."""
+        return await asyncio.to_thread(self._text, number)
+
+    def _text(self, number: int) -> PathTokens | None:
+        texts = (line["text"] for _, line in read_log(self.file) if "text" in line)
+        return next((text for text in texts if text["path"] == number), None)
+
+    async def events(self) -> AsyncGenerator[bytes]:
+        """Its log as server-sent events, without the texts, which a page requests one by one."""
+        lines = (raw for raw, line in read_log(self.file) if "text" not in line)
+        while batch := await asyncio.to_thread(lambda: list(islice(lines, BATCH))):
+            yield b"".join(map(sse_event, batch))
+
+    def stop(self) -> None:
+        """It has ended."""
+
+
+class KeptRuns:
+    """A folder of kept runs. What the list says of a file is cached until the file changes."""
+
+    def __init__(self, folder: Path | None) -> None:
+        self.folder = folder
+        self._cached: dict[Path, tuple[tuple[int, int], dict[str, Any] | None]] = {}  # time and size, entry
+
+    def save(self, name: str, log: RunLogWriter) -> None:
+        assert self.folder is not None
+        self.folder.mkdir(parents=True, exist_ok=True)
+        save_log(self.folder / f"{name}{SUFFIX}", log.with_texts())
+
+    def find(self, name: str) -> KeptRun:
+        """A kept run by its id."""
+        file = None if self.folder is None or not NAME.fullmatch(name) else self.folder / f"{name}{SUFFIX}"
+        if file is None or not file.is_file():
+            raise ApiError(404, "This run does not exist; runs are kept only with --keep-runs.", code="run_not_found")
+        try:
+            read_ends(file)
+        except TraceError as error:
+            message = str(error).replace(str(file), file.name)
+            raise ApiError(404, f"This run cannot be shown: {message}.", code="run_not_found") from None
+        return KeptRun(file)
+
+    def listed(self) -> list[dict[str, Any]]:
+        """The newest runs, newest first, from the first and the last line of each. Other files are left out."""
+        if self.folder is None or not self.folder.is_dir():
+            return []
+        stats = {
+            file: stat
+            for file in self.folder.iterdir()
+            if file.suffix == SUFFIX and NAME.fullmatch(file.stem) and (stat := _stat(file))
+        }
+        newest = sorted(stats, key=lambda file: stats[file][0], reverse=True)[:LISTED]
+        cached = self._cached
+        self._cached = {
+            file: cached[file] if file in cached and cached[file][0] == stats[file] else (stats[file], _entry(file))
+            for file in newest
+        }
+        return [entry for _, entry in self._cached.values() if entry is not None]
+
+    def reports(self) -> list[str]:
+        """The paths of the bench reports in the folder: single files, and those of run folders."""
+        if self.folder is None:
+            return []
+        files = (file for pattern in REPORTS for file in self.folder.glob(pattern))
+        return sorted(file.relative_to(self.folder).as_posix() for file in islice(files, LISTED))
+
+    def report(self, name: str) -> Path:
+        if self.folder is None or name not in self.reports():
+            raise ApiError(404, "This report does not exist.")
+        return self.folder / name
+
+
+def _stat(file: Path) -> tuple[int, int] | None:
+    try:
+        stat = file.stat()
+    except OSError:  # removed meanwhile
+        return None
+    return stat.st_mtime_ns, stat.st_size
+
+
+def _entry(file: Path) -> dict[str, Any] | None:
+    """A run in the list; None if the file is not a run log."""
+    try:
+        head, end = read_ends(file)
+    except TraceError:
+        return None
+    run, result = head["run"], end.get("result", {})
+    return {
+        "id": file.stem,
+        "question": run.get("question", "")[:EXCERPT],
+        "model": run.get("model", "")[:EXCERPT],
+        "strategy": run.get("strategy", "")[:EXCERPT],
+        "begun": run.get("begun"),
+        "answer": (result.get("answer") or "")[:EXCERPT] or None,
+        "started": result.get("started"),
+        "tokens": result.get("tokens", {}).get("total"),
+        "reason": result.get("reason", "")[:EXCERPT] or None,
+        "error": str(end.get("error", {}).get("message", ""))[:EXCERPT] or None,
+    }
