@@ -30,8 +30,8 @@ import psutil
 import uvicorn
 
 from sureenough.core.pruning import Gate
+from sureenough.engines.base import Prompt, WatchOptions
 from sureenough.engines.openai.client import OpenAI
-from sureenough.engines.requests import Prompt, WatchOptions
 from sureenough.engines.watch import client
 from sureenough.engines.watch.protocol import SOCKET_ENV
 from sureenough.vllm.kernels.batched import RESULT_COLUMNS

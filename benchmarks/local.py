@@ -12,7 +12,7 @@ import time
 from typing import NamedTuple
 
 import sureenough as se
-from sureenough.engines.requests import Prompt
+from sureenough.engines.base import Prompt
 
 STRATEGY = "ddc:tau=1,drop=0,trust=0"  # everything is watched, almost nothing is pruned, and nothing stops early
 PROMPT = Prompt.user("Compute (12+7)*3-5.")

@@ -7,8 +7,9 @@ that appends a JSON object to each of its paths, and serves that: `sureenough se
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import aclosing, asynccontextmanager
+from dataclasses import replace
 
 from openai import OpenAI
 from pydantic import BaseModel
@@ -17,7 +18,7 @@ import sureenough as se
 from local_server import serving
 from sureenough.answers import extract
 from sureenough.engines import Engine
-from sureenough.engines.requests import Chunk
+from sureenough.engines.base import End, TokenStream, as_part
 
 QUESTION = "Solve for x: 13(12x-74)+13=59x+10885."
 
@@ -41,15 +42,15 @@ class WritesJson(Engine):
         async with self.engine.open(parallel=min(parallel, 16)) as ready:  # memory for 16 paths; others wait
             yield WritesJson(ready)
 
-    async def stream(self, prompt: se.Prompt, *, seed: int) -> AsyncGenerator[Sequence[se.Token], None]:
+    async def stream(self, prompt: se.Prompt, *, seed: int) -> TokenStream:
         text = ""
         async with aclosing(self.engine.stream(prompt, seed=seed)) as chunks:
             async for chunk in chunks:
-                assert isinstance(chunk, Chunk)
-                text += chunk.text
-                if chunk.finish and (answer := extract(text)) is not None and answer.isdecimal():
-                    chunk.text += "\n" + json.dumps({"x": int(answer)})
-                yield chunk
+                part = as_part(chunk)
+                text += part.text
+                if isinstance(part, End) and (answer := extract(text)) is not None and answer.isdecimal():
+                    part = replace(part, text=part.text + "\n" + json.dumps({"x": int(answer)}))
+                yield part
 
 
 engine = WritesJson(se.Local())

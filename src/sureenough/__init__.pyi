@@ -17,9 +17,9 @@ from sureenough.core.outcome import Outcome as Outcome
 from sureenough.core.outcome import Spent as Spent
 from sureenough.core.session import Session as Session
 from sureenough.core.strategy import Strategy as Strategy
+from sureenough.engines.base import Prompt as Prompt
 from sureenough.engines.local.engine import Local as Local
 from sureenough.engines.openai.client import OpenAI as OpenAI
-from sureenough.engines.requests import Prompt as Prompt
 from sureenough.errors import CannotExtend as CannotExtend
 from sureenough.errors import EngineError as EngineError
 from sureenough.errors import EngineRejected as EngineRejected

@@ -22,8 +22,7 @@ from sureenough.drivers.blocking import run_blocking
 from sureenough.drivers.judging import classes_or_own, recorded_classes
 from sureenough.drivers.live import run as run_live
 from sureenough.drivers.observers import Observer
-from sureenough.engines.base import Engine, SupportsStream, as_engine
-from sureenough.engines.requests import Prompt
+from sureenough.engines.base import Engine, Prompt, SupportsStream, as_engine
 from sureenough.errors import UsageError
 from sureenough.pools import RecordedPath
 from sureenough.pools.learner import LearnerStates

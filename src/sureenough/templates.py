@@ -7,7 +7,7 @@ from typing import Final
 from sureenough.answers import Judge
 from sureenough.answers.kinds import Math
 from sureenough.drivers.judging import trait
-from sureenough.engines.requests import Prompt
+from sureenough.engines.base import Prompt
 from sureenough.errors import UsageError
 from sureenough.json_text import HOLDS_HALF, has_halves
 

@@ -21,12 +21,12 @@ from yarl import URL
 
 from sureenough.bench.plan import read_plan
 from sureenough.drivers.run_log import RunView, read_log
+from sureenough.engines.base import End, Part
 from sureenough.engines.openai import sse
 from sureenough.engines.openai.errors import ServerErrors, StreamError
 from sureenough.engines.openai.reply import ReplyParser
 from sureenough.engines.openai.sse import SSEParser
 from sureenough.engines.openai.wire import decode
-from sureenough.engines.requests import Chunk
 from sureenough.engines.watch.protocol import ARGUMENTS, is_watchable, parse_watch_arguments
 from sureenough.engines.watch.record import parse_summary
 from sureenough.errors import EngineError, TraceError, UsageError
@@ -137,7 +137,7 @@ def test_wire_types(data: bytes) -> None:
 def test_replies(events: list[bytes], signals: bool, limit: int, size: int) -> None:
     parser = ReplyParser(20, signals, limit)
     raw = b"".join(b"data: %s\n\n" % event for event in events)
-    chunks: list[Chunk] = []
+    chunks: list[Part] = []
     try:
         for start in range(0, len(raw), size):
             chunk = parser.feed(raw[start : start + size])
@@ -150,9 +150,10 @@ def test_replies(events: list[bytes], signals: bool, limit: int, size: int) -> N
     except (EngineError, StreamError):
         pass
     for chunk in chunks:
-        assert min(chunk.unread, chunk.beyond, chunk.prompt_tokens or 0) >= 0
+        assert chunk.unread >= 0
+        assert not isinstance(chunk, End) or min(chunk.beyond, chunk.prompt_tokens or 0) >= 0
         chunk.text.encode()
-        for token in chunk:
+        for token in chunk.tokens:
             assert isfinite(token.peak + token.conf)
 
 

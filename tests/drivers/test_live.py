@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -20,7 +20,8 @@ from sureenough.core.snapshot import Snapshot
 from sureenough.core.strategy import Strategy
 from sureenough.drivers.live import run
 from sureenough.drivers.observers import ObservedEvent, PathConfidence, PathText, RunStarted
-from sureenough.engines import Chunk, Engine, Fake, Prompt, Recorded
+from sureenough.engines import Engine, Fake, Prompt, Recorded
+from sureenough.engines.base import End, Report, TokenStream
 from sureenough.engines.fake import Step
 from sureenough.errors import EngineError, EngineRejected, EngineUnavailable, MissingLogprobs
 from sureenough.pools import Question
@@ -71,7 +72,7 @@ def test_every_path_votes() -> None:
 class Watching(Recorded):
     """Keeps how it was asked to watch each path."""
 
-    async def stream(self, prompt: Prompt, *, seed: int) -> AsyncGenerator[Sequence[Token], None]:
+    async def stream(self, prompt: Prompt, *, seed: int) -> TokenStream:
         self.watched = [*getattr(self, "watched", []), prompt.watch]
         async for chunk in super().stream(prompt, seed=seed):
             yield chunk
@@ -104,12 +105,12 @@ def test_confidence_that_the_strategy_does_not_read_is_not_shown() -> None:
     """A path that is watched only to be counted has counts with the confidence of a window."""
 
     class Counted(Engine):
-        async def stream(self, prompt: Prompt, *, seed: int) -> AsyncGenerator[Sequence[Token], None]:
+        async def stream(self, prompt: Prompt, *, seed: int) -> TokenStream:
             assert prompt.watch is not None
-            yield Chunk(unread=5, tail=3.0)
-            yield Chunk(unread=2, tail=4.0)
-            yield Chunk()  # a sign of life
-            yield Chunk(unread=1, text=r"\boxed{1}", finish="stop")
+            yield Report(5, tail=3.0)
+            yield Report(2, tail=4.0)
+            yield Report()  # a sign of life
+            yield End(text=r"\boxed{1}", unread=1)
 
     seen: list[Any] = []
     out = go(Counted(), "sc", paths=2, observers=[lambda event, actions, snapshot: seen.append(event)])
@@ -232,7 +233,7 @@ def test_observers_hear_everything_in_order() -> None:
         heard.append(event)
         actions.extend(made)
 
-    go(scripted(lambda n: [tokens("a"), Chunk(text=r"\boxed{1}")]), paths=2, parallel=1, observers=[observer])
+    go(scripted(lambda n: [tokens("a"), End(text=r"\boxed{1}")]), paths=2, parallel=1, observers=[observer])
     kinds = [type(news) for news in heard]
     assert kinds == [RunStarted, Tokens, PathText, Ended, Regrouped, Tokens, PathText, Ended]
     assert [type(action).__name__ for action in actions] == ["Start", "Classify", "Start", "Stop"]
@@ -261,7 +262,7 @@ def test_equal_answers_are_told_as_one_class() -> None:
 
 
 def test_tokens_that_are_only_counted() -> None:
-    end = Chunk(unread=1, finish="stop", prompt_tokens=11, cached_tokens=10)
+    end = End(unread=1, prompt_tokens=11, cached_tokens=10)
     engine = scripted(lambda n: [tokens(r"\boxed{1}", 8), end] if n % 2 else [end])
     out = go(engine, "ddc:warmup=4,tau=1", paths=8, parallel=1)
     assert (out.tokens.total, out.tokens.overrun, out.failed) == (4 * 9 + 4, 0, 0)
@@ -271,7 +272,7 @@ def test_tokens_that_are_only_counted() -> None:
 
 
 def test_estimates_are_called_so() -> None:
-    engine = scripted(lambda n: [Chunk(text=r"\boxed{1}", unread=3, estimated=True)])
+    engine = scripted(lambda n: [Report(3, r"\boxed{1}", estimated=True)])
     out = go(engine, "sc")
     assert out.tokens.total == 24
     assert any("estimated" in note for note in out.notes)

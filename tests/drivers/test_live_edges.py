@@ -7,6 +7,7 @@ import random
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +23,9 @@ from sureenough.core.snapshot import Snapshot
 from sureenough.drivers.live import run
 from sureenough.drivers.observers import ObservedEvent
 from sureenough.drivers.record import RecordQuestion, RecordResult, record
-from sureenough.engines import Chunk, Engine, Fake, Prompt
-from sureenough.engines.base import as_engine
+from sureenough.engines import Engine, Fake, Prompt
+from sureenough.engines.base import End, ExtendOptions, Report, TokenStream, as_engine
 from sureenough.engines.fake import Step
-from sureenough.engines.requests import ExtendOptions, TokenStream
 from sureenough.errors import CannotExtend
 from sureenough.pools.journal import Journal
 from sureenough.spec import resolve
@@ -218,7 +218,7 @@ class Quiet(Fake):
 
     stops_at_once = False
 
-    async def stream(self, prompt: Prompt, *, seed: int) -> AsyncGenerator[Sequence[Token], None]:
+    async def stream(self, prompt: Prompt, *, seed: int) -> TokenStream:
         if NUMBER[seed] >= 4:
             try:
                 await asyncio.sleep(LONG)
@@ -226,7 +226,7 @@ class Quiet(Fake):
                 assert prompt.watch is not None
                 assert prompt.watch.report_unheard is not None
                 prompt.watch.report_unheard(0 if NUMBER[seed] == 7 else 5)
-        yield Chunk(unread=3, text=r"\boxed{7}", finish="stop", prompt_tokens=10)
+        yield End(text=r"\boxed{7}", unread=3, prompt_tokens=10)
 
 
 def test_cancelled_paths_of_which_nothing_arrived_are_billed() -> None:
@@ -302,10 +302,10 @@ def test_14_15_a_recording_gives_up_a_path_that_does_not_end(tmp_path: Path) -> 
 class Watching(Engine):
     """Watches its own paths, and sends their signals when they have ended."""
 
-    async def stream(self, prompt: Prompt, *, seed: int) -> AsyncGenerator[Sequence[Token], None]:
+    async def stream(self, prompt: Prompt, *, seed: int) -> TokenStream:
         assert prompt.watch is not None
-        yield Chunk(unread=3, text=r"\boxed{1}")
-        yield Chunk(finish="stop", summary=Summary(3, signals=np.array([[0.5, 8.0], [0.25, 9.0], [1.0, 10.0]])))
+        yield Report(3, r"\boxed{1}")
+        yield End(summary=Summary(3, signals=np.array([[0.5, 8.0], [0.25, 9.0], [1.0, 10.0]])))
 
 
 def test_a_recording_has_the_signals_of_an_engine_that_watches_its_own_paths(tmp_path: Path) -> None:
@@ -363,8 +363,7 @@ class ClosesContinuations(Fake):
     async def extend(self, prompt: Prompt, beginning: str, options: ExtendOptions, *, seed: int) -> TokenStream:
         async with aclosing(super().extend(prompt, beginning, options, seed=seed)) as chunks:
             async for chunk in chunks:
-                yield chunk
-        yield Chunk(closed=True)
+                yield replace(chunk, closed=True) if isinstance(chunk, End) else chunk
 
 
 def test_a_continuation_that_its_engine_closed_may_have_cost_more() -> None:

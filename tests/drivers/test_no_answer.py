@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 import sureenough as se
-from sureenough.engines import Chunk, Fake
+from sureenough.engines import Fake
+from sureenough.engines.base import End
 from sureenough.engines.fake import Step
 from tests.drivers.test_live import scripted, tokens
 
@@ -24,7 +25,7 @@ def silent_until(first: int, finish: str | None = None) -> Fake:
         pause = random.Random(n).random() * 0.01
         if n >= first:
             return [pause, tokens(r"\boxed{7}")]
-        end = [] if finish is None else [Chunk(text="", finish=finish)]
+        end = [] if finish is None else [End(finish)]
         return [pause, tokens(PROSE), *end]
 
     return scripted(play)

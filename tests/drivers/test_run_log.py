@@ -23,8 +23,7 @@ from sureenough.drivers.run_log import (
     read_log,
     save_log,
 )
-from sureenough.engines.base import Engine
-from sureenough.engines.requests import Chunk
+from sureenough.engines.base import End, Engine, Report
 from sureenough.errors import EngineRejected, TraceError
 
 HEAD = b'{"schema":2,"run":{"question":"q"}}'
@@ -107,11 +106,11 @@ def test_paths_are_redrawn_when_the_window_is_chosen(strategy: str) -> None:
 def test_paths_that_their_engine_watches_are_drawn_by_what_it_reports() -> None:
     class Watching(Scripted):
         async def stream(self, prompt: Any, *, seed: int) -> Any:
-            yield Chunk(unread=32, tail=8.0)
-            yield Chunk(unread=32, tail=6.0)
-            yield Chunk(unread=10, tail=float("nan"))
+            yield Report(32, tail=8.0)
+            yield Report(32, tail=6.0)
+            yield Report(10, tail=float("nan"))
             summary = Summary(75, 5.0, 5.5, mean_peak=0.9, mean_conf=7.0)
-            yield Chunk(text=r"\boxed{7}", unread=1, finish="stop", summary=summary)
+            yield End(text=r"\boxed{7}", unread=1, summary=summary)
 
     log = RunLogWriter({"question": "?", "strategy": "sure"}, interval=0.0)
     out = se.ask("?", Watching(), "sure", paths=4, window=64, observers=[log])
@@ -127,8 +126,8 @@ def test_any_reported_confidence_gives_a_log_that_can_be_read(tmp_path: Path) ->
     class Lying(Scripted):
         async def stream(self, prompt: Any, *, seed: int) -> Any:
             for tail in (-1.7e308, 1.7e308, float("inf"), 9.0):
-                yield Chunk(unread=16, tail=tail)
-            yield Chunk(text=r"\boxed{7}", finish="stop", summary=Summary(64, 5.0, 5.5, mean_peak=0.9, mean_conf=7.0))
+                yield Report(16, tail=tail)
+            yield End(text=r"\boxed{7}", summary=Summary(64, 5.0, 5.5, mean_peak=0.9, mean_conf=7.0))
 
     log = RunLogWriter({"question": "?", "strategy": "sure"}, interval=0.0)
     log.end(se.ask("?", Lying(), "sure", paths=1, window=64, observers=[log]))

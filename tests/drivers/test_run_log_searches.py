@@ -13,9 +13,9 @@ from sureenough.core.events import Adopt, Extend, Extended, Sampled, Token
 from sureenough.core.search import Growth, SampleLimits
 from sureenough.drivers.observers import WinnerTranscript
 from sureenough.drivers.run_log import MOST_BRANCHES, SHOWN, RunLogWriter, RunView, SearchTree, read_log, save_log
-from sureenough.engines import Chunk, Fake, Prompt
+from sureenough.engines import Fake, Prompt
+from sureenough.engines.base import End, ExtendOptions, Report, TokenStream, as_part
 from sureenough.engines.fake import Step
-from sureenough.engines.requests import ExtendOptions, TokenStream, as_chunk
 from tests.core.searching import line
 from tests.drivers.test_live import go
 from tests.drivers.test_search import searching
@@ -99,8 +99,8 @@ class StopsBeforeLineFeeds(Fake):
     async def extend(self, prompt: Prompt, beginning: str, options: ExtendOptions, *, seed: int) -> TokenStream:
         async with aclosing(super().extend(prompt, beginning, options, seed=seed)) as chunks:
             async for chunk in chunks:
-                read = as_chunk(chunk)
-                yield read if read.text else Chunk(finish=read.finish, unread=1)
+                part = as_part(chunk)
+                yield part if part.text or isinstance(part, End) else Report(1)
 
 
 @pytest.mark.parametrize("strategy", ["mur+sc:runs=1", "mur+sure:runs=1", "predictive+sc:runs=1,rollouts=2"])

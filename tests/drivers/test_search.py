@@ -17,11 +17,10 @@ from sureenough.core.snapshot import Snapshot
 from sureenough.drivers.observers import ObservedEvent, WinnerTranscript
 from sureenough.drivers.run_log import RunLogWriter
 from sureenough.drivers.search import Branch
-from sureenough.engines import Chunk, Engine, Fake, Prompt
-from sureenough.engines.base import SharedEngine
+from sureenough.engines import Engine, Fake, Prompt
+from sureenough.engines.base import End, ExtendOptions, Piece, Report, SharedEngine
 from sureenough.engines.fake import Step
 from sureenough.engines.load_balancer import LoadBalancer
-from sureenough.engines.requests import ExtendOptions
 from sureenough.errors import CannotExtend, EngineError, EngineRejected, EngineUnavailable, MissingLogprobs, UsageError
 from sureenough.pools import RecordedPath
 from sureenough.spec import resolve
@@ -282,8 +281,9 @@ def test_prompts_are_counted_apart_and_a_template_that_drops_the_beginning_is_no
 
         async def extend(self, prompt: Prompt, beginning: str, options: Any, *, seed: int) -> Any:
             async for chunk in super().extend(prompt, beginning, options, seed=seed):
+                if isinstance(chunk, End):
+                    chunk = replace(chunk, prompt_tokens=10 + len(beginning) * (not self.drops), cached_tokens=4)
                 yield chunk
-            yield Chunk(prompt_tokens=10 + (0 if self.drops else len(beginning)), cached_tokens=4)
 
     engine = Reporting(lambda seed: [], words)
     out = go(engine, SPEC)
@@ -302,10 +302,10 @@ def test_recorded_paths_are_refused() -> None:
 def test_text_that_belongs_to_no_token_stays_in_its_place() -> None:
     branch = Branch()
     cost = [
-        branch.add(Chunk(text="<")),
-        branch.add(Chunk([Token("", 0.5, 9.0), Token("", 0.5, 9.0)], text="ab", logprobs=[-1.0, -2.0])),
-        branch.add(Chunk(text="!")),
-        branch.add(Chunk(unread=1, finish="length", beyond=2)),
+        branch.add(Report(text="<")),
+        branch.add(Piece([Token("a", 0.5, 9.0), Token("b", 0.5, 9.0)], [-1.0, -2.0])),
+        branch.add(Report(text="!")),
+        branch.add(End("length", unread=1, beyond=2)),
     ]
     reply = branch.continuation()
     assert (cost, reply.text, len(reply.tokens), reply.complete, reply.unread) == ([0, 2, 0, 3], "<ab!", 2, False, 1)

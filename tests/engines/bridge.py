@@ -10,8 +10,7 @@ from collections.abc import AsyncGenerator, Coroutine, Sequence
 from typing import Any
 
 from sureenough.core.events import Token
-from sureenough.engines.base import Engine
-from sureenough.engines.requests import ExtendOptions, Prompt
+from sureenough.engines.base import Engine, ExtendOptions, Prompt
 
 
 class Bridge(Engine):

@@ -20,7 +20,7 @@ import pytest
 from yarl import URL
 
 from sureenough.core.events import Token, path_seed
-from sureenough.engines import Chunk, Engine, Fake, Prompt, Recorded
+from sureenough.engines import Engine, Fake, Prompt, Recorded
 from sureenough.engines.fake import Step
 from sureenough.engines.load_balancer import LoadBalancer
 from sureenough.engines.local.engine import Local
@@ -65,7 +65,7 @@ async def fake(trouble: Trouble) -> AsyncIterator[Held]:
             yield _signals(seed, 10)
         if trouble == "broken":
             yield EngineError("broken")
-        yield Chunk([Token(r"\boxed{7}", 0.5, 10.0)], finish="stop")
+        yield [Token(r"\boxed{7}", 0.5, 10.0)]
 
     def continuations(beginning: str, seed: int) -> Iterable[Step]:
         at = len(beginning)

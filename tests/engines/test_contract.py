@@ -18,9 +18,8 @@ from sureenough.answers.kinds import Math
 from sureenough.core.options import RunOptions
 from sureenough.core.session import Session
 from sureenough.drivers.live import run
-from sureenough.engines import Chunk, Engine, Prompt
-from sureenough.engines.base import opened
-from sureenough.engines.requests import ExtendOptions
+from sureenough.engines import Engine, Prompt
+from sureenough.engines.base import End, ExtendOptions, Piece, as_part, opened
 from sureenough.errors import CannotExtend, EngineError, MissingLogprobs
 from sureenough.spec import resolve
 from tests.engines.makers import ENGINES, PROMPT, SEEDS, Held, Trouble
@@ -46,8 +45,9 @@ async def whole(engine: Engine, seed: int, prompt: Prompt = PROMPT) -> tuple[lis
     signals, text = [], ""
     async with opened(engine, 1) as ready, aclosing(ready.stream(prompt, seed=seed)) as chunks:
         async for chunk in chunks:
-            signals += [(token.peak, token.conf) for token in chunk]
-            text += chunk.text if isinstance(chunk, Chunk) else "".join(token.text for token in chunk)
+            part = as_part(chunk)
+            signals += [(token.peak, token.conf) for token in part.tokens]
+            text += part.text
     return signals, text
 
 
@@ -81,7 +81,7 @@ def test_closing_frees_the_slot(make: Any) -> None:
         async with opened(held.engine, 2) as ready:
             for seed in SEEDS[:5]:  # more than there are slots
                 async with aclosing(ready.stream(PROMPT, seed=seed)) as chunks:
-                    assert len(await anext(chunks))
+                    assert as_part(await anext(chunks)).tokens
                     while held.running() > 3:  # closing is heard a moment later; only one that is not would hang here
                         await asyncio.sleep(0.002)
 
@@ -131,15 +131,18 @@ def test_a_whole_run(make: Any, strategy: str) -> None:
     bounded(make, "none", use)
 
 
-async def continued(engine: Engine, beginning: str, seed: int = SEEDS[3], **options: Any) -> list[Chunk]:
-    """The chunks of a beginning's continuation at T = 0."""
+async def continued(engine: Engine, beginning: str, seed: int = SEEDS[3], **options: Any) -> tuple[list[Piece], End]:
+    """The pieces and the end of a beginning's continuation at T = 0."""
     chosen = ExtendOptions(**({"max_tokens": 8, "temperature": 0.0} | options))
     async with opened(engine, 1) as ready, aclosing(ready.extend(PROMPT, beginning, chosen, seed=seed)) as chunks:
-        return [chunk if isinstance(chunk, Chunk) else Chunk(chunk) async for chunk in chunks]
+        *pieces, end = [as_part(chunk) async for chunk in chunks]
+    assert isinstance(end, End)
+    assert not end.text
+    return [piece for piece in pieces if isinstance(piece, Piece)], end
 
 
-def text_of(chunks: list[Chunk]) -> str:
-    return "".join(chunk.text for chunk in chunks)
+def text_of(pieces: list[Piece]) -> str:
+    return "".join(piece.text for piece in pieces)
 
 
 @every_engine
@@ -149,14 +152,15 @@ def test_a_beginning_is_continued_as_the_unbroken_path(make: Any) -> None:
             with pytest.raises(CannotExtend, match="cannot be extended"):
                 await continued(held.engine, "so ")
             return
-        whole, half = await continued(held.engine, ""), await continued(held.engine, "", max_tokens=4)
-        rest = await continued(held.engine, text_of(half), max_tokens=4)
+        whole, _ = await continued(held.engine, "")
+        half, middle = await continued(held.engine, "", max_tokens=4)
+        rest, end = await continued(held.engine, text_of(half), max_tokens=4)
         assert text_of(half) + text_of(rest) == text_of(whole)
-        assert all(0 < token.peak <= 1 for chunk in rest for token in chunk)
-        assert [len(chunk.logprobs) for chunk in rest] == [len(chunk) for chunk in rest]
-        assert (sum(map(len, half)), sum(map(len, rest))) == (4, 4)
-        assert [chunk.finish for chunk in rest if chunk.finish is not None] == ["length"]
-        counts = half[-1].prompt_tokens, rest[-1].prompt_tokens
+        assert all(0 < token.peak <= 1 for piece in rest for token in piece.tokens)
+        assert [len(piece.logprobs) for piece in rest] == [len(piece.tokens) for piece in rest]
+        assert [sum(len(piece.tokens) for piece in pieces) for pieces in (half, rest)] == [4, 4]
+        assert end.finish == "length"
+        counts = middle.prompt_tokens, end.prompt_tokens
         assert counts == (None, None) or counts[1] == (counts[0] or 0) + 4
 
     bounded(make, "none", use)
@@ -166,12 +170,12 @@ def test_a_beginning_is_continued_as_the_unbroken_path(make: Any) -> None:
 def test_a_continuation_ends_at_a_stop_text(make: Any) -> None:
     async def use(held: Held) -> None:
         if held.extends:
-            whole = text_of(await continued(held.engine, ""))
+            whole = text_of((await continued(held.engine, ""))[0])
             stop = whole[-1]
-            stopped = await continued(held.engine, "", stop=(stop, "never"))
+            stopped, end = await continued(held.engine, "", stop=(stop, "never"))
             assert text_of(stopped) == whole[: whole.index(stop)]
-            assert [chunk.finish for chunk in stopped if chunk.finish is not None] == ["stop"]
-            assert stopped[-1].stop_text != "", "an engine that says what ended it names the stop text"
+            assert end.finish == "stop"
+            assert end.stop_text != "", "an engine that says what ended it names the stop text"
 
     bounded(make, "none", use)
 

@@ -11,12 +11,11 @@ from typing import Any
 import pytest
 
 from sureenough.core.events import Token
-from sureenough.engines import Chunk, Engine, Fake, Prompt
-from sureenough.engines.base import SharedEngine
+from sureenough.engines import Engine, Fake, Prompt
+from sureenough.engines.base import End, ExtendOptions, Piece, SharedEngine, as_part
 from sureenough.engines.load_balancer import LoadBalancer
 from sureenough.engines.openai.client import OpenAI
 from sureenough.engines.openai.reply import ReplyParser
-from sureenough.engines.requests import ExtendOptions
 from sureenough.errors import CannotExtend, EngineRejected, UsageError
 from tests.engines.misbehaving import Manner, Server, serving
 
@@ -33,7 +32,7 @@ def extended(
         async with serving(manner) as server:
             engine: Engine = LoadBalancer([OpenAI(server.url, "tiny", max_path_tokens=9, **options)])
             async with aclosing(engine.extend(Prompt.user("?"), beginning, limits, seed=5)) as chunks:
-                texts = [chunk.text async for chunk in chunks if isinstance(chunk, Chunk)]
+                texts = [as_part(chunk).text async for chunk in chunks]
             return server, "".join(texts)
 
     return asyncio.run(asyncio.wait_for(use(), timeout=30))
@@ -120,14 +119,13 @@ def test_a_continuation_longer_than_the_context_gets_the_room_that_there_is(chat
 
 
 def test_a_beginning_that_leaves_no_room_ends_as_one_that_was_cut() -> None:
-    async def use() -> list[Chunk]:
+    async def use() -> list[Any]:
         async with serving(Manner(context=10)) as server:
             engine = OpenAI(server.url, "tiny")
             async with aclosing(engine.extend(Prompt.user("?"), "so ", LONG, seed=5)) as chunks:
-                return [chunk async for chunk in chunks if isinstance(chunk, Chunk)]
+                return [chunk async for chunk in chunks]
 
-    (cut,) = asyncio.run(asyncio.wait_for(use(), timeout=30))
-    assert (cut, cut.text, cut.finish) == ([], "", "length")
+    assert asyncio.run(asyncio.wait_for(use(), timeout=30)) == [End("length")]
 
 
 @pytest.mark.parametrize("refusal", REFUSALS)
@@ -232,7 +230,7 @@ def test_an_engine_that_several_runs_share_extends() -> None:
 
     async def use() -> str:
         async with aclosing(engine.extend(Prompt.user("?"), "so", GREEDY, seed=5)) as chunks:
-            return "".join([token.text async for chunk in chunks for token in chunk])
+            return "".join([as_part(chunk).text async for chunk in chunks])
 
     assert asyncio.run(use()) == "after so"
 
@@ -251,13 +249,13 @@ def test_the_log_probabilities_of_sampled_tokens(chat: bool, known: float | None
         choice = {"text": "aaa", "logprobs": {"tokens": ["a"] * 3, "token_logprobs": values, "top_logprobs": maps}}
     event = b"data: " + json.dumps({"choices": [choice]}).encode() + b"\n\n"
     chunk = ReplyParser(2, signals=True, stops=()).feed(event)
-    assert chunk is not None
+    assert isinstance(chunk, Piece)
     assert chunk.logprobs == expected
     limited = ReplyParser(2, signals=True, limit=2, stops=()).feed(event)
-    assert limited is not None
+    assert isinstance(limited, Piece)
     assert (limited.text, limited.logprobs) == ("aa", expected[:-1])
     plain = ReplyParser(2, signals=True).feed(event)
-    assert plain is not None
+    assert isinstance(plain, Piece)
     assert len(plain.logprobs) == 0
 
 
@@ -268,5 +266,5 @@ def test_single_candidates_may_be_alike() -> None:
     parser = ReplyParser(1, signals=True, stops=())
     chunk = parser.feed(b"data: " + json.dumps({"choices": [choice]}).encode() + b"\n\n")
     parser.raise_error()
-    assert chunk is not None
-    assert len(chunk) == len(chunk.logprobs) == 12
+    assert isinstance(chunk, Piece)
+    assert len(chunk.tokens) == len(chunk.logprobs) == 12

@@ -16,11 +16,10 @@ from sureenough.core.session import Session
 from sureenough.drivers.live import run
 from sureenough.drivers.record import RecordQuestion, record
 from sureenough.engines import Fake, Prompt, load_balancer
-from sureenough.engines.base import Engine, opened
+from sureenough.engines.base import Engine, ExtendOptions, as_part, opened
 from sureenough.engines.fake import Step
 from sureenough.engines.load_balancer import FAILURES, MOST_PROMPTS, SKIP_SECONDS, LoadBalancer, ServerLoad, choose
 from sureenough.engines.openai.client import OpenAI
-from sureenough.engines.requests import ExtendOptions
 from sureenough.errors import EngineError, EngineUnavailable, UsageError
 from sureenough.pools.path import RecordedPath
 from sureenough.spec import parse
@@ -279,7 +278,7 @@ def test_if_all_servers_want_a_pause_one_of_them_gets_it(monkeypatch: pytest.Mon
         async with serving(manner) as one, serving(manner) as other:
             async with LoadBalancer([OpenAI(url, "tiny") for url in (one.url, other.url)]).open(parallel=1) as ready:
                 monkeypatch.setattr("sureenough.engines.openai.client.asyncio.sleep", pause)
-                texts = [token.text async for chunk in ready.stream(PROMPT, seed=1) for token in chunk]
+                texts = [as_part(chunk).text async for chunk in ready.stream(PROMPT, seed=1)]
                 monkeypatch.undo()
             assert "boxed" in "".join(texts)
             assert sorted([len(one.requests), len(other.requests)]) == [1, 3]
@@ -290,7 +289,7 @@ def test_if_all_servers_want_a_pause_one_of_them_gets_it(monkeypatch: pytest.Mon
 
 async def continued(engine: Engine, seed: int) -> str:
     chunks = engine.extend(PROMPT, "", ExtendOptions(max_tokens=50), seed=seed)
-    return "".join([token.text async for chunk in chunks for token in chunk])
+    return "".join([as_part(chunk).text async for chunk in chunks])
 
 
 def test_continuations_are_shared_and_counted_and_pass_over_a_server_that_is_gone() -> None:

@@ -25,7 +25,7 @@ import pytest
 import sureenough as se
 from sureenough.api import ask
 from sureenough.core.events import Token
-from sureenough.engines.base import Engine, opened
+from sureenough.engines.base import End, Engine, ExtendOptions, Part, Prompt, as_part, opened
 from sureenough.engines.load_balancer import LoadBalancer
 from sureenough.engines.local.engine import LocalConnection
 from sureenough.engines.openai import errors
@@ -34,7 +34,6 @@ from sureenough.engines.openai.errors import LONGEST_TEXT, ConnectError, ServerE
 from sureenough.engines.openai.http import Transport
 from sureenough.engines.openai.sse import SSEParser
 from sureenough.engines.openai.wire import request
-from sureenough.engines.requests import Chunk, ExtendOptions, Prompt
 from sureenough.errors import EngineError, EngineRejected, EngineUnavailable, MissingLogprobs, UsageError
 from sureenough.server.passthrough import forwarded
 from tests.engines.misbehaving import Manner, Server, idle, serving
@@ -57,7 +56,7 @@ class Got:
     """A path as it arrived."""
 
     def __init__(self) -> None:
-        self.chunks: list[Chunk] = []
+        self.chunks: list[Part] = []
 
     @property
     def text(self) -> str:
@@ -65,11 +64,16 @@ class Got:
 
     @property
     def signals(self) -> list[tuple[float, float]]:
-        return [(token.peak, token.conf) for chunk in self.chunks for token in chunk]
+        return [(token.peak, token.conf) for token in self.tokens]
 
     @property
-    def beyond(self) -> int:
-        return sum(chunk.beyond for chunk in self.chunks)
+    def tokens(self) -> list[Token]:
+        return [token for chunk in self.chunks for token in chunk.tokens]
+
+    @property
+    def end(self) -> End:
+        assert isinstance(self.chunks[-1], End)
+        return self.chunks[-1]
 
     @property
     def unread(self) -> int:
@@ -93,8 +97,7 @@ def asked(
             try:
                 async with aclosing(engine.stream(Prompt.user("?", signals=signals), seed=seed)) as chunks:
                     async for chunk in chunks:
-                        assert isinstance(chunk, Chunk)
-                        got.chunks.append(chunk)
+                        got.chunks.append(as_part(chunk))
             finally:
                 then(server, got)
                 await idle(server)
@@ -119,8 +122,7 @@ def test_a_plain_reply() -> None:
     assert got.text.endswith("\\boxed{7}")
     assert len(got.signals) == 15
     assert all(0 < peak <= 1 and conf > 0 for peak, conf in got.signals)
-    last = got.chunks[-1]
-    assert (last.finish, last.prompt_tokens, got.unread, last.estimated) == ("stop", 9, 0, False)
+    assert (got.end.finish, got.end.prompt_tokens, got.unread, got.end.estimated) == ("stop", 9, 0, False)
 
 
 @pytest.mark.parametrize(
@@ -145,14 +147,14 @@ def test_the_same_path_however_it_is_sent(manner: Manner) -> None:
     usual, got = asked(replace(PLAIN, tokens=manner.tokens)), asked(manner)
     assert got.text == usual.text
     assert got.signals == usual.signals
-    assert got.chunks[-1].finish == "stop"
+    assert got.end.finish == "stop"
     assert got.unread == 0
 
 
 def test_the_text_is_cut_at_tokens_where_their_strings_add_up() -> None:
     got = asked(replace(PLAIN, per_chunk=5))
-    assert "".join(token.text for chunk in got.chunks for token in chunk) == got.text
-    assert got.chunks[-2][-1].text == "}"
+    assert "".join(token.text for token in got.tokens) == got.text
+    assert got.tokens[-1].text == "}"
 
 
 def test_completions_give_the_same_signals() -> None:
@@ -188,8 +190,8 @@ def test_separate_reasoning_is_marked() -> None:
 
 def test_a_path_that_the_server_ends_at_its_limit() -> None:
     got = asked(replace(PLAIN, tokens=500), max_path_tokens=40)
-    last = got.chunks[-1]
-    assert (last.finish, last.closed, last.prompt_tokens, len(got.signals), got.beyond) == ("length", False, 9, 40, 0)
+    assert got.end == End("length", prompt_tokens=9)
+    assert len(got.signals) == 40
 
 
 @pytest.mark.parametrize("signals", [True, False])
@@ -199,11 +201,11 @@ def test_a_path_is_cut_at_its_limit_to_the_token(sent: dict[str, Any], signals: 
         sent = sent | {"per_chunk": 1}  # a chunk without log-probabilities counts as one
     usual = asked(replace(PLAIN, tokens=500))
     got = asked(replace(PLAIN, tokens=500, obeys=False, **sent), signals=signals, max_path_tokens=40)
-    assert (got.chunks[-1].finish, got.chunks[-1].closed) == ("length", True)
+    assert (got.end.finish, got.end.closed) == ("length", True)
     assert len(got.signals) + got.unread == 40
     assert got.signals == usual.signals[: 40 * signals]
-    assert got.text == "".join([token.text for chunk in usual.chunks for token in chunk][:40])
-    assert got.beyond >= (2 if "merged" in sent else 0)  # counted, not kept
+    assert got.text == "".join([token.text for token in usual.tokens][:40])
+    assert got.end.beyond >= (2 if "merged" in sent else 0)  # counted, not kept
 
 
 def test_without_signals_no_candidates_are_asked_for() -> None:
@@ -211,11 +213,11 @@ def test_without_signals_no_candidates_are_asked_for() -> None:
         assert "logprobs" not in server.requests[0]
 
     got = asked(PLAIN, then, signals=False)
-    assert (got.signals, got.unread, got.chunks[-1].estimated) == ([], 15, False)
+    assert (got.signals, got.unread, got.end.estimated) == ([], 15, False)
     packed = asked(replace(PLAIN, per_chunk=5), signals=False)
-    assert (packed.unread, packed.chunks[-1].estimated) == (15, False)
+    assert (packed.unread, packed.end.estimated) == (15, False)
     guess = asked(replace(PLAIN, per_chunk=5, usage=False), signals=False)
-    assert (guess.unread, guess.chunks[-1].estimated) == (3, True)
+    assert (guess.unread, guess.end.estimated) == (3, True)
 
 
 def test_the_same_seed_gives_the_same_path() -> None:
@@ -904,8 +906,7 @@ class WithoutSampled(Engine):
     async def extend(
         self, prompt: Prompt, beginning: str, options: ExtendOptions, *, seed: int
     ) -> AsyncGenerator[Sequence[Token], None]:
-        yield Chunk([Token("a", 0.5, 10.0)])
-        yield Chunk(finish="stop")
+        yield [Token("a", 0.5, 10.0)]
 
 
 def test_a_search_that_a_server_cannot_guide_names_it() -> None:

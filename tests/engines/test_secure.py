@@ -12,6 +12,7 @@ import pytest
 import trustme
 
 from sureenough.engines import Prompt
+from sureenough.engines.base import as_part
 from sureenough.engines.openai.client import OpenAI
 from sureenough.errors import EngineRejected, EngineUnavailable
 from tests.engines.misbehaving import Manner, Server, idle, serving
@@ -76,7 +77,7 @@ def way(
 def test_a_path(way: Callable[..., None]) -> None:
     async def use(server: Server, proxy: Proxy | None) -> None:
         async with aclosing(OpenAI(server.url, "tiny", key="sk-1").stream(PROMPT, seed=5)) as chunks:
-            tokens = [token async for chunk in chunks for token in chunk]
+            tokens = [token async for chunk in chunks for token in as_part(chunk).tokens]
         assert len(tokens) == 15
         assert server.headers[0]["authorization"] == "Bearer sk-1"
         if proxy is not None:
@@ -93,7 +94,7 @@ def test_closing_cancels(way: Callable[..., None]) -> None:
         async with OpenAI(server.url, "tiny").open(parallel=2) as connected:
             for seed in range(4):
                 async with aclosing(connected.stream(PROMPT, seed=seed)) as chunks:
-                    assert len(await anext(chunks))
+                    assert as_part(await anext(chunks)).tokens
             await idle(server)
         assert server.closed_early == 4
 

@@ -9,8 +9,8 @@ import pytest
 
 from sureenough.api import aask
 from sureenough.core.outcome import Outcome
+from sureenough.engines.base import Prompt
 from sureenough.engines.openai.client import OpenAI
-from sureenough.engines.requests import Prompt
 from sureenough.errors import CannotExtend, EngineRejected
 from tests.engines.misbehaving import Manner, serving
 

@@ -21,6 +21,7 @@ from sureenough.bench.paper import EXPERIMENTS, failure_modes, theorem
 from sureenough.bench.pipeline import Source
 from sureenough.bench.result import Measure
 from sureenough.data import BUILTIN_POOL, PROBLEMS_POOL
+from sureenough.engines.base import End, as_part
 from sureenough.pools import Pool, write_pool
 from sureenough.server import ServerSettings
 from tests.bench.making import inputs
@@ -140,13 +141,12 @@ async def _received(body: bytes, size: int, options: Mapping[str, Any]) -> list[
                 aclosing(ready.stream(se.Prompt.user("?", signals=options["signals"]), seed=1)) as chunks,
             ):
                 async for chunk in chunks:
-                    text += getattr(chunk, "text", "")
-                    tokens += [tuple(token) for token in chunk]
-                    unread += getattr(chunk, "unread", 0)
-                    finish = getattr(chunk, "finish", None)
-                    if finish is not None:
-                        prompt, cached = chunk.prompt_tokens, chunk.cached_tokens  # type: ignore[attr-defined]
-                        lines.append(f"finish={finish} prompt={prompt} cached={cached}")
+                    part = as_part(chunk)
+                    text += part.text
+                    tokens += [tuple(token) for token in part.tokens]
+                    unread += part.unread
+                    if isinstance(part, End):
+                        lines.append(f"finish={part.finish} prompt={part.prompt_tokens} cached={part.cached_tokens}")
         except se.SureEnoughError as error:
             lines.append(f"{type(error).__name__}: {error}".replace(server.url, "URL"))
     return [f"{text=}", f"{tokens=}", f"{unread=}", *lines]

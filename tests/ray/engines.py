@@ -5,11 +5,9 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
-from collections.abc import AsyncGenerator, Sequence
 
 from sureenough.core.events import Token
-from sureenough.engines.base import Engine
-from sureenough.engines.requests import Chunk, Prompt
+from sureenough.engines.base import Engine, Prompt, TokenStream
 from sureenough.errors import EngineUnavailable
 
 FULL = "SUREENOUGH_TEST_FULL_DISK"
@@ -24,17 +22,17 @@ class Writes(Engine):
         if os.environ.get(FULL):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "/var/cache/model.bin")
 
-    async def stream(self, prompt: Prompt, *, seed: int) -> AsyncGenerator[Sequence[Token], None]:
+    async def stream(self, prompt: Prompt, *, seed: int) -> TokenStream:
         """A path that does not end as long as the test runs."""
         await asyncio.sleep(3600)
-        yield Chunk([Token("\\boxed{7}", 0.5, 1.0)], finish="stop")
+        yield [Token("\\boxed{7}", 0.5, 1.0)]
 
 
 class Absent(Engine):
     """Does not respond on a node whose environment says so."""
 
-    async def stream(self, prompt: Prompt, *, seed: int) -> AsyncGenerator[Sequence[Token], None]:
+    async def stream(self, prompt: Prompt, *, seed: int) -> TokenStream:
         """One short path."""
         if os.environ.get(ABSENT):
             raise EngineUnavailable("no response from the server of this node")
-        yield Chunk([Token("\\boxed{7}", 0.5, 1.0)], finish="stop")
+        yield [Token("\\boxed{7}", 0.5, 1.0)]

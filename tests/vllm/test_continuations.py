@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import sureenough as se
-from sureenough.engines.requests import ExtendOptions, Prompt, as_chunk
+from sureenough.engines.base import ExtendOptions, Prompt, as_part
 from sureenough.vllm import engine as in_process
 from sureenough.vllm.sampled_tokens import SampledTokens, TokenTexts
 from tests.engines.test_reply import AB, BLANK_LINE, C_STOP, END_OF_LINE, SPECIAL, Merging, ids_of
@@ -92,7 +92,7 @@ def scripted(monkeypatch: pytest.MonkeyPatch, *replies: Pieces) -> tuple[in_proc
 async def continued(engine: in_process.VLLM, beginning: Any, options: ExtendOptions = OPTIONS, **prompt: Any) -> Any:
     """The text of a continuation, and its last chunk."""
     options = replace(options, confidence=False)
-    chunks = [as_chunk(one) async for one in engine.extend(replace(PROMPT, **prompt), beginning, options, seed=1)]
+    chunks = [as_part(one) async for one in engine.extend(replace(PROMPT, **prompt), beginning, options, seed=1)]
     return "".join(chunk.text for chunk in chunks), chunks[-1]
 
 

@@ -13,9 +13,9 @@ import pytest
 from yarl import URL
 
 from sureenough.core.pruning import Gate
+from sureenough.engines.base import Prompt, WatchOptions
 from sureenough.engines.openai.http import FetchedResponse, Transport
 from sureenough.engines.openai.wire import InvalidReply
-from sureenough.engines.requests import Prompt, WatchOptions
 from sureenough.engines.watch.client import MonitorClient, is_watched
 from sureenough.engines.watch.protocol import (
     PROTOCOL_VERSION,

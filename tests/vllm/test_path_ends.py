@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from sureenough.core.events import Summary
-from sureenough.engines.requests import Chunk, ExtendOptions, Prompt, WatchOptions, as_chunk
+from sureenough.engines.base import End, ExtendOptions, Prompt, WatchOptions, as_part
 from sureenough.engines.watch.protocol import WatchRequest
 from sureenough.errors import EngineError
 from sureenough.vllm import engine as in_process
@@ -50,8 +50,9 @@ def replying(finish: str, monkeypatch: pytest.MonkeyPatch) -> in_process.VLLM:
     return engine
 
 
-async def last_chunk(chunks: Any) -> Chunk:
-    return [as_chunk(chunk) async for chunk in chunks][-1]
+async def last_chunk(chunks: Any) -> End:
+    end: End = [chunk async for chunk in chunks][-1]
+    return end
 
 
 class Letters(OneReply):
@@ -83,7 +84,7 @@ def test_vllm_decodes_a_continuation_only_if_it_looks_for_a_stop_text(
     options = ExtendOptions(max_tokens=2, stop=stop)
 
     async def text() -> str:
-        return "".join([as_chunk(chunk).text async for chunk in engine.extend(PLAIN, "so", options, seed=1)])
+        return "".join([as_part(chunk).text async for chunk in engine.extend(PLAIN, "so", options, seed=1)])
 
     assert asyncio.run(text()) == ("" if stop else "\x04\x02")  # vLLM's own text is empty in this reply
     assert params["detokenize"] == bool(stop)

@@ -15,8 +15,8 @@ import pytest
 import uvicorn
 
 from sureenough.core.pruning import Gate
+from sureenough.engines.base import Prompt, WatchOptions
 from sureenough.engines.openai.client import OpenAI
-from sureenough.engines.requests import Chunk, Prompt, WatchOptions
 from sureenough.engines.watch import client
 from sureenough.engines.watch.client import MAX_FAILURES, PolledReply, ProgressPoller
 from sureenough.engines.watch.protocol import SOCKET_ENV
@@ -201,7 +201,7 @@ def test_clients_and_servers_of_all_versions_count_the_same(
     serve_records(records, str(tmp_path / "records.sock"))
     watched = replace(PROMPT, signals=signals, watch=WatchOptions(4, Gate()))
 
-    async def path(engine: Any, seed: int, grown: list[int]) -> list[Chunk]:
+    async def path(engine: Any, seed: int, grown: list[int]) -> list[Any]:
         chunks = []
         async for chunk in engine.stream(watched, seed=seed):
             chunks.append(chunk)

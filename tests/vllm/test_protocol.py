@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from sureenough.core.pruning import Gate
-from sureenough.engines.requests import WatchOptions
+from sureenough.engines.base import WatchOptions
 from sureenough.engines.watch.protocol import (
     RECORDS_ENV,
     WINDOW_ENV,

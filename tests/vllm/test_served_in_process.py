@@ -12,8 +12,8 @@ import pytest
 
 import sureenough as se
 from sureenough.core.events import Summary
-from sureenough.engines import Chunk, Prompt
-from sureenough.engines.requests import ExtendOptions, as_chunk
+from sureenough.engines import Prompt
+from sureenough.engines.base import End, ExtendOptions, Piece, as_part
 from sureenough.problems import generate
 from tests.engines.bridge import Bridge
 from tests.engines.makers import BRIDGE
@@ -57,22 +57,22 @@ async def continued(vllm: Bridge, confidence: bool = False) -> tuple[str, list[f
     text, logprobs, pieces = "", list[float](), 0
     async with aclosing(vllm.extend(PROMPT, "1", options, seed=3)) as chunks:
         async for chunk in chunks:
-            assert isinstance(chunk, Chunk)
-            text += chunk.text
-            logprobs += chunk.logprobs
-            pieces += bool(chunk.text)
+            text += as_part(chunk).text
+            if isinstance(chunk, Piece):
+                logprobs += chunk.logprobs
+                pieces += bool(chunk.text)
     return text, logprobs, pieces
 
 
 def test_whether_a_stop_text_or_the_model_ended_a_continuation_is_known() -> None:
     async def ends() -> list[str | None]:
         line, vllm = ExtendOptions(max_tokens=200, stop=("\n",), temperature=0.0), engine()
-        whole = [as_chunk(chunk) async for chunk in vllm.extend(PROMPT, "", replace(line, stop=()), seed=1)]
-        first = [as_chunk(chunk) async for chunk in vllm.extend(PROMPT, "", line, seed=1)]
+        whole = [as_part(chunk) async for chunk in vllm.extend(PROMPT, "", replace(line, stop=()), seed=1)]
+        first = [as_part(chunk) async for chunk in vllm.extend(PROMPT, "", line, seed=1)]
         text = "".join(chunk.text for chunk in whole)
-        after = [as_chunk(chunk) async for chunk in vllm.extend(PROMPT, text, line, seed=1)]
+        after = [as_part(chunk) async for chunk in vllm.extend(PROMPT, text, line, seed=1)]
         assert "\n" in text
-        return [chunks[-1].stop_text for chunks in (whole, first, after)]
+        return [chunks[-1].stop_text for chunks in (whole, first, after) if isinstance(chunks[-1], End)]
 
     assert bounded(ends()) == ["", "\n", ""]
 

@@ -9,8 +9,7 @@ from importlib.util import find_spec
 import pytest
 
 import sureenough as se
-from sureenough.engines.base import opened
-from sureenough.engines.requests import ExtendOptions, as_chunk
+from sureenough.engines.base import End, ExtendOptions, as_part, opened
 from sureenough.problems import generate
 from tests.vllm.test_served import bounded, engine, now
 
@@ -52,10 +51,10 @@ def test_the_server_says_that_a_line_feed_ended_a_line() -> None:
                 ExtendOptions(max_tokens=200, stop=("\n",), temperature=0.0),
             )
             whole = [chunk async for chunk in ready.extend(prompt, "", replace(line, stop=()), seed=1)]
-            text = "".join(as_chunk(chunk).text for chunk in whole)
+            text = "".join(as_part(chunk).text for chunk in whole)
             first = [chunk async for chunk in ready.extend(prompt, "", line, seed=1)]
             after = [chunk async for chunk in ready.extend(prompt, text, line, seed=1)]
             assert "\n" in text
-            return [as_chunk(chunks[-1]).stop_text for chunks in (first, after)]
+            return [chunks[-1].stop_text for chunks in (first, after) if isinstance(chunks[-1], End)]
 
     assert bounded(ends()) == ["\n", None], "vLLM says nothing if the model ended it"

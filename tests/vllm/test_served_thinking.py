@@ -12,8 +12,8 @@ from contextlib import aclosing
 import pytest
 
 import sureenough as se
+from sureenough.engines.base import ExtendOptions, TokenStream, as_part, is_thinking
 from sureenough.engines.openai.client import OpenAI
-from sureenough.engines.requests import Chunk, ExtendOptions, TokenStream, is_thinking
 
 pytestmark = pytest.mark.skipif(
     "SUREENOUGH_VLLM_THINKS" not in os.environ, reason="needs a vLLM with a reasoning parser: see the first lines"
@@ -30,7 +30,7 @@ def engine(*, chat: bool) -> OpenAI:
 
 async def text_of(stream: TokenStream) -> str:
     async with aclosing(stream) as chunks:
-        return "".join([chunk.text async for chunk in chunks if isinstance(chunk, Chunk)])
+        return "".join([as_part(chunk).text async for chunk in chunks])
 
 
 async def both(beginning: str, options: ExtendOptions, seeds: range) -> list[tuple[str, str]]:

@@ -22,11 +22,10 @@ from sureenough.core.pruning import Gate
 from sureenough.core.snapshot import Snapshot
 from sureenough.drivers.observers import ObservedEvent, PathConfidence, PathText
 from sureenough.drivers.record import RecordQuestion, record
-from sureenough.engines.base import opened
+from sureenough.engines.base import WatchOptions, as_part, opened
 from sureenough.engines.openai.client import OpenAI, settled_counters
 from sureenough.engines.openai.errors import parse_url
 from sureenough.engines.openai.logprobs import token_signals
-from sureenough.engines.requests import Chunk, WatchOptions
 from sureenough.engines.watch.client import fetch_monitor_info
 from sureenough.engines.watch.record import parse_summary
 from sureenough.pools import Journal
@@ -246,8 +245,7 @@ def test_a_path_that_is_closed_early_leaves_nothing_behind() -> None:
             chunks = ready.stream(replace(PROMPT, watch=guard), seed=3)
             seen = 0
             async for chunk in chunks:
-                assert isinstance(chunk, Chunk)
-                seen += chunk.unread
+                seen += as_part(chunk).unread
                 if seen > 10:
                     break
             await chunks.aclose()

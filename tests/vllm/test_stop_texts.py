@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from sureenough.engines import Prompt
-from sureenough.engines.requests import ExtendOptions, TokenStream
+from sureenough.engines.base import ExtendOptions, TokenStream
 from sureenough.errors import EngineRejected
 from sureenough.vllm import engine as in_process
 from sureenough.vllm.sampled_tokens import SampledTokens, TokenTexts

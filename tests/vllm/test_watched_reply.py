@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from sureenough.core.pruning import Gate
+from sureenough.engines.base import Part
 from sureenough.engines.openai.errors import StreamError
 from sureenough.engines.openai.reply import ReplyParser
-from sureenough.engines.requests import Chunk
 from sureenough.engines.watch.protocol import SOCKET_ENV, WATCH_HEADER, WatchRequest
 from sureenough.engines.watch.record import parse_summary
 from sureenough.vllm import middleware
@@ -90,7 +90,7 @@ def post(
     return sent[0], b"".join(message["body"] for message in sent[1:])
 
 
-def read(raw: bytes) -> tuple[ReplyParser, list[Chunk]]:
+def read(raw: bytes) -> tuple[ReplyParser, list[Part]]:
     parser = ReplyParser(20, True)
     parser.leave_to_server()
     chunks = [chunk for line in raw.split(b"\n\n") if (chunk := parser.feed(line + b"\n\n")) is not None]

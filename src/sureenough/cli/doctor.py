@@ -22,7 +22,7 @@ from sureenough.core.events import Ended, Fate, Tokens
 from sureenough.core.options import RunOptions
 from sureenough.core.session import Session
 from sureenough.drivers.search import PromptGrowth
-from sureenough.engines.base import Engine
+from sureenough.engines.base import End, Engine, ExtendOptions, Piece, Prompt, TokenStream, as_part
 from sureenough.engines.load_balancer import LoadBalancer, ServerLoad
 from sureenough.engines.local.engine import Local, LocalConnection
 from sureenough.engines.openai.client import OpenAI, OpenAIConnection, settled_counters
@@ -30,7 +30,6 @@ from sureenough.engines.openai.errors import ServerBusy, TransportError
 from sureenough.engines.openai.logprobs import FIXES, RepeatCounter, enough
 from sureenough.engines.openai.reply import ReplyParser
 from sureenough.engines.openai.wire import DONE, InvalidReply, candidates, decode, request
-from sureenough.engines.requests import Chunk, ExtendOptions, Prompt, TokenStream
 from sureenough.engines.watch.client import fetch_monitor_info
 from sureenough.errors import CannotExtend, EngineError, EngineUnavailable
 from sureenough.spec import resolve
@@ -409,12 +408,14 @@ async def continue_path(connection: OpenAIConnection, prompt: Prompt, beginning:
 
 async def collect(path: TokenStream) -> FinishedSample:
     """Read a path to its end."""
-    text, generated, last = "", 0, Chunk()
+    text, generated, end = "", 0, End()
     async with aclosing(path) as chunks:
         async for chunk in chunks:
-            last = chunk if isinstance(chunk, Chunk) else Chunk(chunk)
-            text, generated = text + last.text, generated + len(last) + last.unread
-    return FinishedSample(text, generated, last.prompt_tokens, last.cached_tokens)
+            part = as_part(chunk)
+            text += part.text
+            generated += len(part.tokens) + part.unread
+            end = part if isinstance(part, End) else end
+    return FinishedSample(text, generated, end.prompt_tokens, end.cached_tokens)
 
 
 def client_cost(probe: CandidateParser) -> float:
@@ -428,7 +429,7 @@ def client_cost(probe: CandidateParser) -> float:
             start = time.process_time()
         parser = ReplyParser(min(map(len, probe.columns)), signals=True)
         for data in raw:
-            if (chunk := parser.feed(data)) is not None:
-                session.receive(Tokens(number, chunk))
+            if isinstance(piece := parser.feed(data), Piece):
+                session.receive(Tokens(number, piece.tokens))
         session.receive(Ended(number, Fate.KEPT, "7"))
     return (time.process_time() - start) / (COST_REPEATS - 1) / len(probe.columns) * 1e6

@@ -96,7 +96,7 @@ class _WithTexts:
         if isinstance(event, Ended):
             path = self._paths[event.path]
             for last in list(chunks_of(path, 1))[-2:-1]:
-                self._log(Tokens(event.path, last), (), snapshot)
+                self._log(Tokens(event.path, last.tokens), (), snapshot)
             if token_texts(path) is None:
                 self._log(PathText(event.path, path_text(path)), (), snapshot)
         self._log(event, actions, snapshot)

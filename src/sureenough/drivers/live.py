@@ -47,8 +47,7 @@ from sureenough.drivers.observers import (
     RunStarted,
 )
 from sureenough.drivers.search import LiveSearch, SearchCallbacks
-from sureenough.engines.base import Engine, opened
-from sureenough.engines.requests import Chunk, Prompt, WatchOptions, as_chunk
+from sureenough.engines.base import End, Engine, Part, Piece, Prompt, Report, WatchOptions, as_part, opened
 from sureenough.errors import EngineError, EngineRejected, EngineUnavailable, MissingLogprobs
 from sureenough.spec import render
 
@@ -168,11 +167,11 @@ class LiveAccount:
         if text is not None:
             self._notes[text] = None
 
-    def read(self, stream: PathStream, chunk: Chunk) -> None:
-        """A chunk of this path has been read."""
-        self.cut |= stream.may_overrun
-        self.prompt_tokens = stream.prompt_tokens or self.prompt_tokens
-        self.cached_tokens += chunk.cached_tokens or 0  # in a path's last chunk
+    def add_end(self, end: End) -> None:
+        """A path has ended."""
+        self.cut |= end.closed
+        self.prompt_tokens = end.prompt_tokens or self.prompt_tokens
+        self.cached_tokens += end.cached_tokens or 0
 
     def close(self, stream: PathStream) -> None:
         """The stream of a path is over."""
@@ -222,7 +221,7 @@ class LiveAccount:
             self.note(f"paths were lost to the engine; the latest: {self.lost}")
 
 
-# One streamed path: turns the engine's chunks into events, and remembers what the chunks tell beside their tokens.
+# One streamed path: turns what the engine sends into events, and remembers the rest.
 
 
 @dataclass(slots=True, eq=False)
@@ -235,13 +234,10 @@ class PathStream:
     requested: bool = False  # the engine was asked for it; before that, nothing is generated
     begun: bool = False  # the engine has sent something
     closed: bool = False  # the session has cancelled it
-    summary: Summary | None = None  # by an engine that watched the path
-    prompt_tokens: int | None = None
+    end: End = field(default_factory=End)
     beyond: int = 0  # tokens past its limit or its cancel
     counted: bool = False  # after a cancel: the engine knows how many tokens were generated in all
     estimated: bool = False  # its token count is a guess
-    may_overrun: bool = False  # the engine closed the stream itself; the server may have generated more
-    truncated: bool = False  # its limit of tokens cut it
     _texts: list[str] = field(default_factory=list)
     _tokens: int = 0
 
@@ -252,6 +248,11 @@ class PathStream:
     @property
     def text(self) -> str:
         return "".join(self._texts)
+
+    @property
+    def truncated(self) -> bool:
+        """Whether its limit of tokens cut it."""
+        return self.end.finish == "length"
 
     def watched(self, prompt: Prompt, window: int | None) -> Prompt:
         """The prompt with this path's gate, for engines that watch their own paths."""
@@ -273,33 +274,29 @@ class PathStream:
         self.beyond += tokens
         self.counted = True
 
-    def read(self, chunk: Chunk) -> Iterator[Tokens | PathText | PathConfidence | PathTruncated]:
+    def read(self, part: Part) -> Iterator[Tokens | PathText | PathConfidence | PathTruncated]:
         self.begun = True
-        self._tokens += len(chunk)
-        self._texts.append(chunk.text)
-        self.estimated = chunk.estimated
-        self.beyond += chunk.beyond
-        self.may_overrun |= chunk.closed
-        self.summary = chunk.summary or self.summary
-        self.prompt_tokens = chunk.prompt_tokens or self.prompt_tokens
-        if chunk:
-            yield Tokens(self.number, chunk)
-        elif chunk.text:
-            yield PathText(self.number, chunk.text)
-        if chunk.finish == "length":
-            self.truncated = True
-            yield PathTruncated(self.number)
-        if chunk.unread and not self._is_end_token_only(chunk):
-            yield Tokens(self.number, unread=chunk.unread)
-            if chunk.tail is not None and self.signals:
-                yield PathConfidence(self.number, chunk.tail)
-
-    def _is_end_token_only(self, chunk: Chunk) -> bool:
-        """Nothing but an end token without signals is a path without windows, like an empty one."""
-        if not self.signals or self._tokens or self.summary is not None or chunk.finish is None:
-            return False
-        self.summary = Summary(chunk.unread, 0.0, 0.0, mean_peak=0.0, mean_conf=0.0, signals=np.empty((0, 2)))
-        return True
+        self._texts.append(part.text)
+        if isinstance(part, Piece):
+            self._tokens += len(part.tokens)
+            yield Tokens(self.number, part.tokens)
+            return
+        self.estimated = part.estimated
+        if part.text:
+            yield PathText(self.number, part.text)
+        if isinstance(part, End):
+            self.end, self.beyond = part, self.beyond + part.beyond
+            if self.truncated:
+                yield PathTruncated(self.number)
+            if part.unread and self.signals and not self._tokens and part.summary is None:
+                # Nothing but an end token without signals is a path without windows, like an empty one.
+                empty = Summary(part.unread, 0.0, 0.0, mean_peak=0.0, mean_conf=0.0, signals=np.empty((0, 2)))
+                self.end = replace(part, summary=empty)
+                return
+        if part.unread:
+            yield Tokens(self.number, unread=part.unread)
+        if isinstance(part, Report) and part.tail is not None and self.signals:
+            yield PathConfidence(self.number, part.tail)
 
 
 CLOSE_SECONDS: Final = 15.0
@@ -435,7 +432,7 @@ class _LiveRun:
                 prompt = stream.watched(self.prompt, self.session.options.window)
                 async with aclosing(self.engine.stream(prompt, seed=stream.start.seed)) as chunks:
                     async for chunk in chunks:
-                        self.read(stream, as_chunk(chunk))
+                        self.read(stream, as_part(chunk))
                         if stream.closed:
                             break
                 if not stream.closed:
@@ -446,18 +443,19 @@ class _LiveRun:
             self.account.close(stream)
             self.streams.pop(stream.number, None)
 
-    def read(self, stream: PathStream, chunk: Chunk) -> None:
+    def read(self, stream: PathStream, part: Part) -> None:
         self.account.accepted += not stream.begun
         self.failures.reached()
-        for event in stream.read(chunk):
+        for event in stream.read(part):
             if isinstance(event, Tokens):
                 self.receive(event, stream.number)
             else:
                 self.carry_out(event, ())
-        self.account.read(stream, chunk)
+        if isinstance(part, End):
+            self.account.add_end(part)
 
     async def end(self, stream: PathStream) -> None:
-        number, summary = stream.number, stream.summary
+        number, summary = stream.number, stream.end.summary
         if summary is not None and summary.tier is not None:  # pruned by the engine that watched it
             self.receive(Ended(number, Fate.PRUNED, None, summary), number)
             return

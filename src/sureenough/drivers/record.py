@@ -18,8 +18,7 @@ from sureenough.answers import Judge, for_question
 from sureenough.answers.kinds import Math
 from sureenough.core.events import path_seed
 from sureenough.drivers.judging import extract_in_run
-from sureenough.engines.base import Engine, opened
-from sureenough.engines.requests import Chunk, Prompt, WatchOptions, as_chunk
+from sureenough.engines.base import End, Engine, Part, Piece, Prompt, WatchOptions, as_part, opened
 from sureenough.errors import EngineError, EngineRejected, EngineUnavailable, MissingLogprobs, TraceError, UsageError
 from sureenough.json_text import mend
 from sureenough.pools import Journal, Pool, PoolInfo, Question, RecordedPath, write_journal_pool
@@ -192,43 +191,43 @@ async def sample_path(engine: Engine, question: RecordQuestion, number: int, opt
 
 async def _sample_once(engine: Engine, question: RecordQuestion, number: int, options: SampleOptions) -> SampledPath:
     """One path, to its end."""
-    seed, collected, prompt_tokens = path_seed(options.seed, number), CollectedPath(), 0
+    seed, collected = path_seed(options.seed, number), CollectedPath()
     # An engine that watches its own paths sends all signals at the end.
     prompt = replace(question.prompt, watch=WatchOptions(None, None) if question.prompt.signals else None)
     judge = for_question(question.judge, question.prompt.last_text)
     try:
         async with asyncio.timeout(options.path_seconds), aclosing(engine.stream(prompt, seed=seed)) as chunks:
-            async for tokens in chunks:
-                chunk = as_chunk(tokens)
-                collected.add(chunk)
-                prompt_tokens += chunk.prompt_tokens or 0
+            async for chunk in chunks:
+                collected.add(as_part(chunk))
     except TimeoutError:
         raise EngineError(f"a path did not end within {options.path_seconds:g} s", path=number, seed=seed) from None
     text = collected.text
     answer, note = await extract_in_run(judge, text)
     if note is not None:
         raise UsageError(note)
-    path = RecordedPath(answer, collected.peak, collected.conf, number, collected.finish,
+    path = RecordedPath(answer, collected.peak, collected.conf, number, collected.end.finish,
                         text if options.keep_text else None, seed)  # fmt: skip
-    return SampledPath(path, prompt_tokens)
+    return SampledPath(path, collected.end.prompt_tokens or 0)
 
 
 class CollectedPath:
-    """What the chunks of a path have brought so far."""
+    """What a path has brought so far."""
 
     def __init__(self) -> None:
         self.peak: list[float] = []
         self.conf: list[float] = []
-        self.finish = "stop"
+        self.end = End()
         self._texts: list[str] = []
 
-    def add(self, chunk: Chunk) -> None:
-        self.peak += [token.peak for token in chunk]
-        self.conf += [token.conf for token in chunk]
-        if chunk.summary is not None and chunk.summary.signals is not None:
-            self.peak, self.conf = (column.tolist() for column in chunk.summary.signals.T)
-        self._texts.append(chunk.text)
-        self.finish = chunk.finish or self.finish
+    def add(self, part: Part) -> None:
+        self._texts.append(part.text)
+        if isinstance(part, Piece):
+            self.peak += [token.peak for token in part.tokens]
+            self.conf += [token.conf for token in part.tokens]
+        elif isinstance(part, End):
+            self.end = part
+            if part.summary is not None and part.summary.signals is not None:
+                self.peak, self.conf = (column.tolist() for column in part.summary.signals.T)
 
     @property
     def text(self) -> str:

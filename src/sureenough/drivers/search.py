@@ -11,8 +11,7 @@ from typing import Final, NamedTuple
 
 from sureenough.core.events import Adopt, Compute, Computed, Extend, Extended, Sampled, Token
 from sureenough.core.search import Continuation
-from sureenough.engines.base import Engine
-from sureenough.engines.requests import Chunk, ExtendOptions, Prompt, as_chunk
+from sureenough.engines.base import End, Engine, ExtendOptions, Part, Piece, Prompt, Report, as_part
 from sureenough.errors import MissingLogprobs
 
 WHOLE: Final = 7 / 8
@@ -30,43 +29,39 @@ class Branch:
         self._logprobs: list[float] = []
         self._loose = ""  # text before the first token
         self._unread = 0
-        self._complete = True
-        self._stop_text: str | None = None
         self.begun = False  # the server has sent something
-        self.prompt_tokens: int | None = None
-        self.cached_tokens = 0
-        self.may_overrun = False  # the engine closed the stream itself; the server may have generated more
+        self.end = End()
 
-    def add(self, chunk: Chunk) -> int:
-        """Take in a chunk; how many tokens it cost."""
+    def add(self, part: Part) -> int:
+        """Take in what has come; how many tokens it cost."""
         self.begun = True
-        if len(chunk.logprobs) != len(chunk):
+        if not isinstance(part, Piece):
+            return self._add_unsigned(part)
+        if len(part.logprobs) != len(part.tokens):
             raise MissingLogprobs(
                 "the engine sends no log-probabilities of the tokens that it samples, by which a search is guided: use "
                 "a server that sends logprobs, or a strategy that does not search"
             )
-        texts = [token.text for token in chunk]
-        if "".join(texts) != chunk.text:
-            texts = [chunk.text, *[""] * (len(texts) - 1)]
-        for token, text in zip(chunk, texts, strict=False):
-            self._tokens.append(token._replace(text=self._loose + text))
+        for token in part.tokens:
+            self._tokens.append(token._replace(text=self._loose + token.text))
             self._loose = ""
-        if not chunk and self._tokens:
-            self._tokens[-1] = self._tokens[-1]._replace(text=self._tokens[-1].text + chunk.text)
-        elif not chunk:
-            self._loose += chunk.text
-        self._logprobs += chunk.logprobs
-        self._unread += chunk.unread
-        self._complete = self._complete and chunk.finish != "length"
-        self._stop_text = chunk.stop_text if chunk.finish is not None else self._stop_text
-        self.prompt_tokens = chunk.prompt_tokens or self.prompt_tokens
-        self.cached_tokens = chunk.cached_tokens or self.cached_tokens
-        self.may_overrun |= chunk.closed
-        return len(chunk) + chunk.unread + chunk.beyond
+        self._logprobs += part.logprobs
+        return len(part.tokens)
+
+    def _add_unsigned(self, part: Report | End) -> int:
+        if self._tokens:
+            self._tokens[-1] = self._tokens[-1]._replace(text=self._tokens[-1].text + part.text)
+        else:
+            self._loose += part.text
+        self._unread += part.unread
+        if isinstance(part, Report):
+            return part.unread
+        self.end = part
+        return part.unread + part.beyond
 
     def continuation(self) -> Continuation:
-        sampled = tuple(self._tokens), tuple(self._logprobs)
-        return Continuation(*sampled, self._complete, self._unread, self._stop_text)
+        sampled, complete = (tuple(self._tokens), tuple(self._logprobs)), self.end.finish == "stop"
+        return Continuation(*sampled, complete, self._unread, self.end.stop_text)
 
 
 class PromptGrowth:
@@ -187,7 +182,7 @@ class LiveSearch:
                 async with aclosing(extended) as chunks:
                     async for chunk in chunks:
                         try:
-                            tokens = branch.add(as_chunk(chunk))
+                            tokens = branch.add(as_part(chunk))
                         except MissingLogprobs as error:
                             await extended.athrow(error)  # an engine of several servers adds which one it was
                             raise
@@ -203,17 +198,17 @@ class LiveSearch:
         self._run.reached()
 
     def _account(self, branch: Branch, action: Extend) -> None:
-        self.may_overrun |= branch.may_overrun
-        read = branch.prompt_tokens
+        self.may_overrun |= branch.end.closed
+        read, cached = branch.end.prompt_tokens, branch.end.cached_tokens or 0
         self.begun += branch.begun and not action.beginning
         if read is None:
             return
         if action.beginning:
             self.reread += read
-            self.reread_cached += branch.cached_tokens
+            self.reread_cached += cached
             self.growth.add(action.tokens, read, seams=action.beginning.count("\n"))
         else:
-            self.cached += branch.cached_tokens
+            self.cached += cached
             self.growth.add(0, read)
 
     def final_notes(self) -> Iterator[str]:

@@ -9,18 +9,18 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from sureenough.engines.base import Engine
+    from sureenough.engines.base import End, Engine, Piece, Prompt, Report
     from sureenough.engines.fake import Fake
     from sureenough.engines.recorded import Recorded
-    from sureenough.engines.requests import Chunk, Prompt
 
-__all__ = ["Chunk", "Engine", "Fake", "Prompt", "Recorded"]
+__all__ = ["End", "Engine", "Fake", "Piece", "Prompt", "Recorded", "Report"]
 
-_MODULES: Final = {"Chunk": "requests", "Engine": "base", "Prompt": "requests", "Fake": "fake", "Recorded": "recorded"}
+_MODULES: Final = {"Fake": "fake", "Recorded": "recorded"}
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _MODULES:
+    if name not in __all__:
         raise AttributeError(f"module 'sureenough.engines' has no attribute {name!r}")
-    value = globals()[name] = getattr(import_module(f"sureenough.engines.{_MODULES[name]}"), name)
+    module = import_module(f"sureenough.engines.{_MODULES.get(name, 'base')}")
+    value = globals()[name] = getattr(module, name)
     return value

@@ -1,19 +1,161 @@
-"""What an engine is: an object that streams one path per call, a few tokens at a time.
+"""The contract of engines: what they receive, what they send, and what they are.
 
-`Engine` has a default for everything but `stream`. An object with nothing but `stream` is an engine, too: `as_engine`
-gives it the defaults.
+An engine is an object that streams one path per call, a piece at a time. `Engine` has a default for everything but
+`stream`. An object with nothing but `stream` is an engine, too: `as_engine` gives it the defaults.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager, nullcontext
-from typing import Any, Final, Protocol
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final, NamedTuple, Protocol, Self
 
+from sureenough.core.events import Summary, Token
 from sureenough.core.options import DEFAULT_WINDOW
-from sureenough.engines.requests import ExtendOptions, Prompt, TokenStream
+from sureenough.core.pruning import Gate
 from sureenough.errors import CannotExtend, UsageError
 from sureenough.plugins import Registry
+
+# -- what an engine receives: prompts, and how a beginning is continued
+
+Message = Mapping[str, Any]
+"""A chat message of the OpenAI protocol: a role, content, and possibly more."""
+THINK_TAG: Final = "<think>"
+"""Opens a model's thinking, in its text or at the end of its prompt."""
+THINK_END_TAG: Final = "</think>"
+
+
+class WatchOptions(NamedTuple):
+    """How a path is watched. Engines that watch paths themselves send a summary in place of signals."""
+
+    window: int | None  # None: not known yet
+    gate: Gate | None  # None: every token's signals will be needed
+    report_unheard: Callable[[int], None] | None = None  # takes a cancelled path's tokens beyond those passed on
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """The messages of a request, and whether the confidence of the reply will be read."""
+
+    messages: tuple[Message, ...]
+    signals: bool = True  # False: engines may leave out log-probabilities, and summaries of paths that they watch
+    watch: WatchOptions | None = None  # for engines that watch their own paths; others ignore it
+
+    @classmethod
+    def user(cls, text: str, *, system: str | None = None, signals: bool = True) -> Self:
+        """A single turn, after a system message if one is given."""
+        head = [] if system is None else [{"role": "system", "content": system}]
+        return cls((*head, {"role": "user", "content": text}), signals)
+
+    @property
+    def text(self) -> str:
+        """For servers that take plain text: all contents, separated by blank lines."""
+        return "\n\n".join(str(message["content"]) for message in self.messages)
+
+    @property
+    def last_text(self) -> str:
+        """The text of the last message; empty if it has none."""
+        content = self.messages[-1].get("content") if self.messages else None
+        parts = content if isinstance(content, list) else [{"text": content}]
+        return "\n".join(str(part["text"]) for part in parts if isinstance(part, dict) and part.get("text"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExtendOptions:
+    """How a beginning is continued."""
+
+    max_tokens: int
+    stop: tuple[str, ...] = ()  # texts at which it ends; they are not part of the continuation
+    temperature: float | None = None  # None: the engine's
+    top_p: float | None = None  # None: the engine's
+    confidence: bool = True  # False: of each token, only its own log-probability is needed, not those of candidates
+
+    def __post_init__(self) -> None:
+        if self.max_tokens < 1:
+            raise UsageError(f"max_tokens is {self.max_tokens}; it must be at least 1", argument="max_tokens")
+        if "" in self.stop:
+            raise UsageError("stop contains an empty text, at which everything would end; leave it out")
+
+    def sampling(self, engine: Mapping[str, Any]) -> dict[str, Any]:
+        """The parameters that replace those of the engine, whose stop texts apply if these have none.
+
+        Raises:
+            UsageError: the engine has stop texts, and it would not be known which text ended the continuation.
+        """
+        own = {name: getattr(self, name) for name in ("temperature", "top_p") if getattr(self, name) is not None}
+        own["max_tokens"] = self.max_tokens
+        if not self.stop:
+            return own
+        stop = engine.get("stop")
+        if stop:
+            raise UsageError(
+                f"stop={stop!r} cannot be combined with a search that samples line by line, such as mur and phi, since "
+                "not all servers say which text ended a line: leave it out, or use predictive"
+            )
+        return own | {"stop": list(self.stop)}
+
+
+def is_thinking(text: str) -> bool:
+    """Whether a text ends inside of its thinking: the last tag decides."""
+    return text.rfind(THINK_TAG) > text.rfind(THINK_END_TAG)
+
+
+# -- what an engine sends: the pieces of a path or of a continuation, and its end
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Tokens that arrived together, whose texts are all of the text. A plain list of tokens means the same."""
+
+    tokens: Sequence[Token]
+    logprobs: Sequence[float] = ()  # of the sampled tokens; only continuations have them
+    unread: ClassVar = 0
+
+    @property
+    def text(self) -> str:
+        return "".join([token.text for token in self.tokens])
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """How much a path has grown whose tokens come without signals; nothing, if it is only a sign of life."""
+
+    tokens: ClassVar = ()
+    unread: int = 0  # tokens
+    text: str = ""
+    estimated: bool = False  # whether the path's token count so far is a guess
+    tail: float | None = None  # the confidence of the last window so far, from engines that watch their own paths
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """The end of a path or of a continuation. A stream may end without one."""
+
+    tokens: ClassVar = ()
+    finish: str = "stop"  # or "length": a limit of tokens cut it
+    text: str = ""  # that no token had
+    unread: int = 0  # further tokens, without signals
+    estimated: bool = False  # whether the path's token count is a guess
+    stop_text: str | None = None  # what ended it, to the end of its token; empty: the model did; None: not known
+    prompt_tokens: int | None = None  # if the server reports them
+    cached_tokens: int | None = None  # those of the prompt that the server did not have to read again
+    beyond: int = 0  # tokens past the path's limit: generated, but not part of the path
+    closed: bool = False  # the engine closed the stream at the path's limit; the server may have generated more
+    summary: Summary | None = None  # from engines that watch their own paths
+
+
+Part = Piece | Report | End
+TokenStream = AsyncGenerator[Part | Sequence[Token], None]
+"""A path or a continuation."""
+
+
+def as_part(sent: Part | Sequence[Token]) -> Part:
+    """What an engine sent, with plain lists of tokens as pieces."""
+    return sent if isinstance(sent, Part) else Piece(sent)
+
+
+# -- what an engine is
 
 
 class SupportsStream(Protocol):
@@ -38,7 +180,7 @@ class Engine:
     servers: int = 1  # on which paths run; a path that one of several loses can be sampled again at once
 
     def stream(self, prompt: Prompt, *, seed: int) -> TokenStream:
-        """Generate one path as lists of tokens or as `Chunk`s. Closing the generator cancels the path.
+        """Generate one path: pieces or lists of tokens, and its end. Closing the generator cancels the path.
 
         Raises:
             EngineError: the path is lost.

@@ -8,11 +8,10 @@ from contextlib import aclosing
 from math import log
 
 from sureenough.core.events import Token
-from sureenough.engines.base import Engine
-from sureenough.engines.requests import Chunk, ExtendOptions, Prompt, TokenStream
+from sureenough.engines.base import End, Engine, ExtendOptions, Part, Piece, Prompt, TokenStream, as_part
 from sureenough.errors import CannotExtend
 
-Step = Sequence[Token] | float | BaseException  # tokens to send, seconds to wait, or an error to raise
+Step = Part | Sequence[Token] | float | BaseException  # what to send, seconds to wait, or an error to raise
 
 
 class Fake(Engine):
@@ -57,18 +56,20 @@ class Fake(Engine):
         try:
             async with aclosing(_play(self.continuations(beginning, seed))) as steps:
                 async for step in steps:
-                    for token in step:
+                    for token in as_part(step).tokens:
                         text += token.text
                         tokens += 1
                         ends = [text.index(stop) for stop in options.stop if stop in text]
                         if ends:
                             kept = token.text[: max(0, len(token.text) - len(text) + min(ends))]
-                            yield Chunk([token._replace(text=kept)], finish="stop", logprobs=[log(token.peak)])
+                            yield Piece([token._replace(text=kept)], [log(token.peak)])
+                            yield End()
                             return
-                        finish = "length" if tokens == options.max_tokens else None
-                        yield Chunk([token], finish=finish, logprobs=[log(token.peak)])
+                        yield Piece([token], [log(token.peak)])
                         if tokens == options.max_tokens:
+                            yield End("length")
                             return
+            yield End()
         finally:
             self.running -= 1
 

@@ -12,8 +12,16 @@ from dataclasses import dataclass, field
 from time import monotonic
 from typing import Any, Final
 
-from sureenough.engines.base import Engine, StartRequest, SupportsStream, as_engine
-from sureenough.engines.requests import ExtendOptions, Prompt, TokenStream
+from sureenough.engines.base import (
+    Engine,
+    ExtendOptions,
+    Prompt,
+    StartRequest,
+    SupportsStream,
+    TokenStream,
+    as_engine,
+    as_part,
+)
 from sureenough.errors import EngineError, EngineRejected, EngineUnavailable, MissingLogprobs, UsageError
 
 CHECK_SECONDS: Final = 5.0  # between two checks of all engines
@@ -138,7 +146,8 @@ class LoadBalancer(Engine):
                 async with aclosing(start(engines[index])) as chunks:
                     async for chunk in chunks:
                         begun = True
-                        load.tokens += len(chunk) + getattr(chunk, "unread", 0)
+                        part = as_part(chunk)
+                        load.tokens += len(part.tokens) + part.unread
                         yield chunk
                 return
             except EngineError as error:

@@ -6,8 +6,7 @@ import asyncio
 from collections.abc import Iterator, Sequence
 
 from sureenough.core.events import Token, path_seed
-from sureenough.engines.base import Engine
-from sureenough.engines.requests import Chunk, Prompt, TokenStream
+from sureenough.engines.base import End, Engine, Part, Piece, Prompt, TokenStream
 from sureenough.errors import EngineRejected, MissingLogprobs
 from sureenough.pools import RecordedPath
 
@@ -45,14 +44,14 @@ class Recorded(Engine):
             self.running -= 1
 
 
-def chunks_of(path: RecordedPath, size: int) -> Iterator[Chunk]:
+def chunks_of(path: RecordedPath, size: int) -> Iterator[Part]:
     """A path as an engine streams it, `size` tokens at a time."""
     texts = token_texts(path)
     signals = zip(texts or [""] * path.tokens, path.peak, path.conf, strict=True)
     tokens = [Token(text, float(peak), float(conf)) for text, peak, conf in signals]
     for start in range(0, len(tokens), size):
-        yield Chunk(tokens[start : start + size])
-    yield Chunk(text="" if texts else path_text(path), finish=path.finish)
+        yield Piece(tokens[start : start + size])
+    yield End(path.finish, "" if texts else path_text(path))
 
 
 def token_texts(path: RecordedPath) -> str | None:

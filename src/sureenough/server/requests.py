@@ -17,7 +17,7 @@ from sureenough.answers.json_kind import Json
 from sureenough.answers.kinds import BUILTIN as KINDS
 from sureenough.core.options import RunOptions
 from sureenough.core.strategy import Strategy
-from sureenough.engines.requests import Message, Prompt
+from sureenough.engines.base import Message, Prompt
 from sureenough.errors import UsageError
 from sureenough.server.responses import ApiError, bad_request
 from sureenough.server.settings import ServerLimits, ServerSettings

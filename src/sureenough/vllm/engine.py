@@ -13,15 +13,16 @@ import tempfile
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, aclosing, asynccontextmanager, contextmanager
 from copy import copy, deepcopy
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from typing import Any, Self
 
 from sureenough.core.events import Summary, Token
+from sureenough.engines.base import End, ExtendOptions, Part, Piece, Prompt, Report, TokenStream
 from sureenough.engines.openai.logprobs import floored, token_signals
 from sureenough.engines.openai.reply import to_end_of_token
 from sureenough.engines.openai.wire import FINISH_REASONS
-from sureenough.engines.requests import Chunk, ExtendOptions, Prompt, TokenStream
 from sureenough.engines.watch.client import settled_counts
 from sureenough.engines.watch.protocol import (
     GROUP_ARGUMENT,
@@ -50,7 +51,7 @@ class GrowingPath:
         self.tokens = self.length = 0  # passed on, and the characters of their text
         self.cached_tokens: int | None = None
 
-    def add(self, output: Any, k: int | None) -> Chunk | None:
+    def add(self, output: Any, k: int | None) -> Part | None:
         """An output of vLLM, with the log-probabilities of k candidates or none, or the progress of a watched path."""
         if isinstance(output, Progress):
             return self._count(output.tokens - 1, tail=output.tail)  # a token may be sampled after the last one
@@ -66,23 +67,24 @@ class GrowingPath:
             text = "".join(texts)
         self.length += len(text)
         if k is not None and delta.token_ids:
-            logprobs = _sampled_logprobs(delta.logprobs)
-            return Chunk(_tokens(delta.logprobs, texts, k), text=text, logprobs=logprobs)
+            if self._sequence is None:
+                texts[0] = text
+            return Piece(_tokens(delta.logprobs, texts, k), _sampled_logprobs(delta.logprobs))
         return self._count(len(self.ids), text)
 
-    def last(self, prompt_tokens: int) -> Chunk:
+    def last(self, prompt_tokens: int) -> End:
         """Its end, with text that is still missing; an error if vLLM gave it up."""
         if self.finish not in FINISH_REASONS:
             raise EngineError(f"vLLM ended the path with the finish reason {str(self.finish)[:40]!r}")
-        finish = FINISH_REASONS[self.finish]
         text = "" if self._sequence is None else self._sequence.rest()
-        end = Chunk(text=text, finish=finish, stop_text=self._stop_text, prompt_tokens=prompt_tokens)
-        end.cached_tokens = self.cached_tokens
-        return end
+        return End(
+            FINISH_REASONS[self.finish], text, stop_text=self._stop_text, prompt_tokens=prompt_tokens,
+            cached_tokens=self.cached_tokens,
+        )  # fmt: skip
 
-    def _count(self, tokens: int, text: str = "", tail: float | None = None) -> Chunk | None:
+    def _count(self, tokens: int, text: str = "", tail: float | None = None) -> Report | None:
         new, self.tokens = tokens - self.tokens, max(tokens, self.tokens)
-        return Chunk(unread=new, text=text, tail=tail) if new > 0 or text else None
+        return Report(new, text, tail=tail) if new > 0 or text else None
 
 
 def _tokens(flat: Any, texts: Sequence[str], k: int) -> list[Token]:
@@ -295,9 +297,9 @@ class VLLM:
             raise
         last = path.last(len(prompt_ids))
         if not decoded["detokenize"]:
-            last.text = self._loaded.tokenizer.decode(path.ids, skip_special_tokens=True)
+            last = replace(last, text=self._loaded.tokenizer.decode(path.ids, skip_special_tokens=True))
         if request is not None and request.record:
-            last.summary = await self._loaded.summary(request, len(path.ids))
+            last = replace(last, summary=await self._loaded.summary(request, len(path.ids)))
         yield last
 
     async def extend(
@@ -313,7 +315,7 @@ class VLLM:
         sequence = self._loaded.sampled.begin(prompt_ids, beginning)
         ids = [*prompt_ids, *sequence.ids]
         if sequence.ids and len(ids) >= self._context:  # a path at its limit is one that was cut
-            yield Chunk(finish="length")
+            yield End("length")
             return
         k = None if not prompt.signals else K if options.confidence else 0
         changes = options.sampling(self._sampling)
@@ -335,7 +337,7 @@ class VLLM:
         if not decodes:
             texts = sequence.add(path.ids)
             if last.stop_text:
-                last.stop_text = to_end_of_token(last.stop_text, path.length, texts)
+                last = replace(last, stop_text=to_end_of_token(last.stop_text, path.length, texts))
         self._loaded.sampled.keep(prompt_ids, sequence)
         yield last
 

@@ -16,12 +16,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from sureenough import reasoner
-from sureenough.engines.base import ClosedEngine, SharedEngine
+from sureenough.engines.base import ClosedEngine, Prompt, SharedEngine, TokenStream
 from sureenough.engines.local import models
 from sureenough.engines.local.llama_server import LlamaServer, LlamaServerOptions, available, served
 from sureenough.engines.openai.client import OpenAI, OpenAIConnection, Timeouts
 from sureenough.engines.openai.errors import TransportError
-from sureenough.engines.requests import Prompt, TokenStream
 from sureenough.errors import UsageError
 
 DEFAULT_CONTEXT: Final = 4096

@@ -11,7 +11,7 @@ from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from sureenough.engines.base import ClosedEngine, Engine
+from sureenough.engines.base import ClosedEngine, End, Engine, ExtendOptions, Part, Prompt, TokenStream
 from sureenough.engines.openai.errors import (
     LONGEST_WAIT,
     ConnectError,
@@ -32,7 +32,6 @@ from sureenough.engines.openai.errors import (
 )
 from sureenough.engines.openai.reply import ReasoningFields, ReplyParser, few_candidates
 from sureenough.engines.openai.wire import InvalidReply, request, without_limit
-from sureenough.engines.requests import Chunk, ExtendOptions, Prompt, TokenStream
 from sureenough.engines.watch.client import MonitorClient, is_watched
 from sureenough.engines.watch.protocol import WatchRequest
 from sureenough.errors import CannotExtend, EngineRejected, UsageError
@@ -190,11 +189,11 @@ class OpenAIConnection(Engine):
             raise CannotExtend(
                 f"the server does not continue a beginning (continue_final_message): {refusal}", status=refusal.status
             )
-        yield Chunk(finish="length")
+        yield End("length")
 
     async def _generate(
         self, prompt: Prompt, body: bytes, limit: int | None, new_parser: Callable[..., ReplyParser]
-    ) -> AsyncGenerator[Chunk, None]:
+    ) -> AsyncGenerator[Part, None]:
         """The chunks of one reply; the request is sent again while its first token has not arrived."""
         engine, attempt = self.engine, 0
         while True:
@@ -203,8 +202,8 @@ class OpenAIConnection(Engine):
             try:
                 async with aclosing(self.read(body, parser, watch)) as chunks:
                     async for chunk in chunks:
-                        if watch is not None and watch.record and parser.watched and chunk.finish is not None:
-                            chunk.summary = self.monitor.summary(watch, parser.record)
+                        if watch is not None and watch.record and parser.watched and isinstance(chunk, End):
+                            chunk = replace(chunk, summary=self.monitor.summary(watch, parser.record))
                         yield chunk
                 return
             except (GeneratorExit, asyncio.CancelledError):
@@ -232,7 +231,7 @@ class OpenAIConnection(Engine):
 
     async def read(
         self, body: bytes, parser: ReplyParser, watch: WatchRequest | None = None
-    ) -> AsyncGenerator[Chunk, None]:
+    ) -> AsyncGenerator[Part, None]:
         """Send one request and parse its response into chunks."""
         limits, size = self.engine.timeouts, READ_PIECE
         try:
@@ -273,9 +272,7 @@ class OpenAIConnection(Engine):
         if parser.finish is None and not parser.done:
             raise self.errors.broken_off(None) if parser.begun else TransportError("the response was empty")
         self.says_stop_texts |= parser.stop_text is not None
-        last = parser.last()
-        last.closed = parser.full
-        yield last
+        yield parser.last()
 
     @property
     def url(self) -> URL:

@@ -10,6 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from sureenough.core.events import Token
+from sureenough.engines.base import THINK_END_TAG, THINK_TAG, End, ExtendOptions, Part, Piece, Report, is_thinking
 from sureenough.engines.openai.errors import StreamError
 from sureenough.engines.openai.logprobs import CandidateCheck, append_tokens, too_few
 from sureenough.engines.openai.sse import SSEParser
@@ -29,7 +30,6 @@ from sureenough.engines.openai.wire import (
     sampled_logprobs,
     token_count,
 )
-from sureenough.engines.requests import THINK_END_TAG, THINK_TAG, Chunk, ExtendOptions, is_thinking
 from sureenough.engines.watch.record import Progress
 from sureenough.errors import EngineError, MissingLogprobs
 from sureenough.json_text import mend
@@ -255,7 +255,6 @@ class ReplyParser:
         self._beyond = 0  # tokens past the limit
         self._loose = ""  # text since the last token, to go with the next one
         self._pieces = 0  # pieces of text without log-probabilities, less the tokens that came for them later
-        self._estimated = False  # pieces of text were counted as tokens
         self._usage = TokenCounts()
 
     @property
@@ -272,7 +271,7 @@ class ReplyParser:
         """Expect no candidates: the server watches this path itself."""
         self.watched, self.signals = True, False
 
-    def feed(self, raw: bytes) -> Chunk | None:
+    def feed(self, raw: bytes) -> Part | None:
         """What these bytes add to the path, if anything. After an error, what came before it; see `error`."""
         try:
             events = self._events.feed(raw)
@@ -283,28 +282,28 @@ class ReplyParser:
             self.error = error.with_traceback(None)
         return self._take()
 
-    def follow(self, progress: Progress) -> Chunk | None:
+    def follow(self, progress: Progress) -> Part | None:
         """What the server's count of a path that it watches adds to it, if the client has asked for it."""
         self._follow(Monitored(*progress))
         return self._take()
 
-    def _take(self) -> Chunk | None:
+    def _take(self) -> Part | None:
         if self._closes_at_limit and self.tokens >= self.limit and self.finish is None:
             self.finish, self.full = "length", True
         tokens = self._tokens
-        if not tokens and not self._text and not self._beyond and not self._unread and not self._alive:
+        if not tokens and not self._text and not self._unread and not self._alive:
             return None
-        if self._loose and tokens:
-            tokens[-1] = tokens[-1]._replace(text=tokens[-1].text + self._loose)
-        self._loose = ""
-        text, unread, beyond = "".join(self._text), self._unread, self._beyond
-        self._tokens, self._text, self._unread, self._beyond = [], [], 0, 0
-        estimated = not self.signals and not self.watched
-        chunk = Chunk(tokens, text=text, unread=unread, estimated=estimated, beyond=beyond, tail=self._tail)
-        self._tail, self._alive = None, False
-        if self._sampled:
-            chunk.logprobs, self._sampled = self._sampled, []
-        return chunk
+        text, loose, unread, tail = self._text, self._loose, self._unread, self._tail
+        self._text, self._loose, self._unread, self._tail, self._alive = [], "", 0, None, False
+        if not tokens:
+            return Report(unread, "".join(text), estimated=not self.signals and not self.watched, tail=tail)
+        if loose:
+            tokens[-1] = tokens[-1]._replace(text=tokens[-1].text + loose)
+        sampled, self._tokens = self._sampled, []
+        if not sampled:
+            return Piece(tokens)
+        self._sampled = []
+        return Piece(tokens, sampled)
 
     def raise_error(self) -> None:
         """Raise the error, unless the path is complete without what caused it.
@@ -341,21 +340,19 @@ class ReplyParser:
                 self._add(choice)
                 self._latest = data if choice.logprobs is not None and choice.logprobs.content else self._latest
 
-    def last(self) -> Chunk:
-        """The end of the path: its finish, and the tokens that the server counted beyond those received."""
+    def last(self) -> End:
+        """The end of the path, with the tokens that the server counted beyond those received."""
         prompt, completion, cached = self._usage
         if self.signals and not self.tokens and ((completion or 0) > 1 or self._pieces):
             raise MissingLogprobs(too_few(0, self.k))
-        unseen = 0 if self.full else self._pieces if completion is None else max(0, completion - self.tokens)
+        unseen = self._pieces if self.full or completion is None else max(0, completion - self.tokens)
         self.tokens += unseen
         finish = FINISH_REASONS[self.finish or "stop"]
         complete = self.finish is not None and finish == "stop" and not self.stops
         text = self._message.end(complete=complete, hides_tokens=unseen > 0 and bool(self.stop_text))
-        estimated = completion is None and (not self.signals or self._pieces > 0 or self._estimated)
-        end = Chunk(text=text, unread=unseen, finish=finish, estimated=estimated)
-        end.stop_text = None if self.stops is None else whole_stop_text(self._latest, self.stop_text)
-        end.prompt_tokens, end.cached_tokens = prompt, cached
-        return end
+        estimated = completion is None and (not self.signals or self._pieces > 0)
+        stop_text = None if self.stops is None else whole_stop_text(self._latest, self.stop_text)
+        return End(finish, text, unseen, estimated, stop_text, prompt, cached, self._beyond, self.full)
 
     def _follow(self, path: Monitored) -> None:
         """The server's own count of a path that it watches, less one: it may have sampled a token after the last."""
@@ -394,9 +391,6 @@ class ReplyParser:
             self._unread -= over
         elif self._pieces:
             self._pieces -= over
-            self._unread += self._pieces
-            self.tokens += self._pieces
-            self._pieces, self._estimated = 0, True
         else:
             self.tokens -= over
             dropped = "".join([token.text for token in self._tokens[-over:]])

@@ -11,8 +11,8 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from sureenough.engines.base import Prompt
 from sureenough.engines.openai.logprobs import FLOOR, floored
-from sureenough.engines.requests import Prompt
 from sureenough.errors import EngineError, UsageError
 from sureenough.json_text import HOLDS_HALF
 from sureenough.redact import HIDDEN

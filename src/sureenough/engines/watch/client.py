@@ -17,9 +17,9 @@ from math import isfinite
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from sureenough.core.events import Summary
+from sureenough.engines.base import Prompt, WatchOptions
 from sureenough.engines.openai.errors import TransportError
 from sureenough.engines.openai.wire import InvalidReply
-from sureenough.engines.requests import Prompt, WatchOptions
 from sureenough.engines.watch.protocol import (
     MAX_KEYS,
     MAX_REPORTS_PER_SECOND,

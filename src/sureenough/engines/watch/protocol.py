@@ -18,7 +18,7 @@ from sureenough.core.pruning import Gate
 from sureenough.errors import UsageError
 
 if TYPE_CHECKING:
-    from sureenough.engines.requests import WatchOptions
+    from sureenough.engines.base import WatchOptions
 
 PROTOCOL_VERSION: Final = 2
 K: Final = 20
