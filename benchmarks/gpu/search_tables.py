@@ -17,7 +17,7 @@ from sureenough.bench.paper import EXPERIMENTS
 from sureenough.bench.paper.experiment import Inputs
 from sureenough.bench.result import grouped
 from sureenough.bench.score import intervals
-from sureenough.cli.bench_view import tables as printed
+from sureenough.cli.bench import tables as printed
 from sureenough.datasets.load import load
 from sureenough.drivers.record import RecordQuestion
 from sureenough.errors import SureEnoughError, UsageError

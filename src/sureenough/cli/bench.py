@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
@@ -17,11 +18,11 @@ from sureenough.bench.paper import EXPERIMENTS
 from sureenough.bench.pipeline import cores
 from sureenough.bench.plan import BenchPlan, EngineChoice, read_plan
 from sureenough.bench.recommendation import advice
-from sureenough.bench.recording import Model
+from sureenough.bench.recording import Model, ProgressMeter
 from sureenough.bench.report import build, saved
+from sureenough.bench.report.text_tables import aligned, heading, printed, without_constants
 from sureenough.bench.result import ExperimentResult
 from sureenough.cli import engine
-from sureenough.cli.bench_view import show_progress, tables
 from sureenough.cli.config import is_typed
 from sureenough.cli.engine import EngineOptions, absolute_model, engine_options, print_counts
 from sureenough.cli.option_groups import (
@@ -34,7 +35,7 @@ from sureenough.cli.option_groups import (
     with_options,
 )
 from sureenough.cli.ray_option import RayAddress, join, on_cluster
-from sureenough.cli.terminal import echo
+from sureenough.cli.terminal import echo, progress
 from sureenough.datasets import DATASETS
 from sureenough.engines.base import Engine
 from sureenough.errors import UsageError
@@ -121,8 +122,14 @@ def command(
         return
     with RunFolder(path) as folder:
         try:
-            with show_progress() as (meter, on_replay):
-                result = execute(prepared, folder, meter, printable_command(["sureenough", *sys.argv[1:]]), on_replay)
+            with progress() as show:
+                result = execute(
+                    prepared,
+                    folder,
+                    ProgressMeter(lambda meter: show(meter.line(), meter.done, meter.total)),
+                    printable_command(["sureenough", *sys.argv[1:]]),
+                    lambda done, total: show(f"replaying: {done:,} of {total:,}", done, total),
+                )
         except KeyboardInterrupt:
             echo(f"Interrupted. The results so far are in {folder.path}; the same command continues.", err=True)
             raise typer.Exit(130) from None
@@ -133,6 +140,21 @@ def command(
         typer.echo(result.to_json().decode())
     else:
         echo(tables(result, written))
+
+
+def tables(result: ExperimentResult, written: Sequence[str] = ()) -> str:
+    """A result as text; `written` says which files it is in."""
+    lines = [result.title]
+    for full in result.tables:
+        table, constants = without_constants(full)
+        title = table.title + (" (live)" if table.live and "live" not in table.title else "")
+        columns = table.columns
+        cells = [[printed(cell, column) for cell, column in zip(row, columns, strict=True)] for row in table.rows]
+        body = aligned([[heading(column) for column in columns], *cells])
+        lines += ["", title, *([constants] if constants else []), *body, *table.notes]
+    last = [*result.notes, *written]
+    lines += ["", *last] if last else []
+    return "\n".join([*lines, *advice([result])])
 
 
 def _write_report(run: Path) -> tuple[list[ExperimentResult], list[str]]:

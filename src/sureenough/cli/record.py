@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import os
-import sys
 import time
-from collections.abc import Callable, Container, Iterator
-from contextlib import contextmanager
+from collections.abc import Container
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from sureenough.answers import resolve_kind
 from sureenough.bench.estimate import Sampling, estimate
@@ -23,11 +19,10 @@ from sureenough.cli import engine
 from sureenough.cli.engine import EngineOptions, absolute_model, engine_options, print_counts, sampling_terms
 from sureenough.cli.option_groups import KIND_HELP, rare_option, run_options, with_options
 from sureenough.cli.ray_option import RayAddress, join, on_cluster
-from sureenough.cli.terminal import echo, plural
+from sureenough.cli.terminal import echo, plural, progress
 from sureenough.core.options import LIVE_DEFAULTS, RunOptions
 from sureenough.datasets.files import columns_of, load
 from sureenough.drivers.record import (
-    PathCallback,
     PoolExtension,
     RecordQuestion,
     RecordResult,
@@ -143,7 +138,16 @@ def _sample(
 ) -> RecordResult | None:
     """Sample what is missing; None if Ctrl-C ends it."""
     total = len(questions) * paths
-    with progress(total, total - _missing(questions, paths, journal.paths)) as on_path:
+    earlier, new, tokens, started = total - _missing(questions, paths, journal.paths), 0, 0, time.monotonic()
+    with progress() as show:
+
+        def on_path(question: str, path: RecordedPath | None) -> None:
+            nonlocal new, tokens
+            if path is not None:
+                new, tokens = new + 1, tokens + path.tokens
+                rate = tokens / max(1e-9, time.monotonic() - started)
+                show(f"{earlier + new} of {total} paths, {rate:,.0f} tokens/s", earlier + new, total)
+
         try:
             return asyncio.run(record(questions, sampled, journal, paths=paths, on_path=on_path, **options))
         except KeyboardInterrupt:
@@ -192,34 +196,3 @@ def _questions(
         common_fields = (problem.id, prompt, problem.gold, problem.level)
         questions.append(RecordQuestion(*common_fields, judge, problem.question, problem.kind))
     return questions
-
-
-@contextmanager
-def progress(total: int, done: int) -> Iterator[PathCallback]:
-    """A progress bar on a terminal, elsewhere a line every ten seconds."""
-    if sys.stderr.isatty():
-        columns = (BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[rate]}"), TimeRemainingColumn())
-        with Progress(*columns, console=Console(stderr=True)) as bar:
-            task = bar.add_task("paths", total=total, completed=done, rate="")
-            yield _PathCounter(done, lambda n, rate: bar.update(task, completed=n, rate=rate), 0.0)
-    else:
-        yield _PathCounter(done, lambda n, rate: typer.echo(f"{n} of {total} paths, {rate}", err=True), 10.0)
-
-
-class _PathCounter:
-    """Counts paths and tokens, and reports them at most every `interval` seconds."""
-
-    def __init__(self, done: int, report: Callable[[int, str], None], interval: float) -> None:
-        self._done, self._report, self._interval = done, report, interval
-        self._tokens = 0
-        self._started = self._reported = time.monotonic()
-
-    def __call__(self, question: str, path: RecordedPath | None) -> None:
-        if path is None:
-            return
-        self._done += 1
-        self._tokens += path.tokens
-        now = time.monotonic()
-        if now - self._reported >= self._interval:
-            self._reported = now
-            self._report(self._done, f"{self._tokens / max(1e-9, now - self._started):,.0f} tokens/s")

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import json
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from functools import partial
+from math import inf
 from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from sureenough.bench import Comparison, compare
 from sureenough.bench.pipeline import DEFAULT_REPEATS, suitable_jobs
-from sureenough.bench.pipeline import Progress as ProgressCallback
 from sureenough.bench.tables import csv_table, json_table, plain_table, rich_table
 from sureenough.cli.config import is_typed
 from sureenough.cli.option_groups import (
@@ -28,7 +25,7 @@ from sureenough.cli.option_groups import (
     with_options,
 )
 from sureenough.cli.questions import QuestionOption, explain
-from sureenough.cli.terminal import echo
+from sureenough.cli.terminal import echo, progress
 from sureenough.core.options import RunOptions
 from sureenough.data import BUILTIN_POOL
 from sureenough.errors import UsageError
@@ -91,7 +88,7 @@ def command(
     options: dict[str, Any] = {name: getattr(run, name) for name in RunOptions.fields(live=False)}
     results = []
     for pool in pools or [BUILTIN_POOL]:
-        with progress_bar(pool.name) as progress:
+        with progress(interval=inf) as show_progress:
             result = compare(
                 pool,
                 split_strategies(strategy) if strategy else None,
@@ -102,7 +99,7 @@ def command(
                 grader=grader,  # type: ignore[arg-type]
                 skip_damaged=skip_damaged,
                 jobs=jobs or suitable_jobs(pool, repeats),
-                progress=progress,
+                progress=partial(show_progress, pool.name),
             )
         results.append(result)
         if not as_json and not as_csv:
@@ -131,15 +128,3 @@ def show(result: Comparison) -> None:
         console.print(rich_table(result, console.width))
     else:
         echo(plain_table(result))
-
-
-@contextmanager
-def progress_bar(name: str) -> Iterator[ProgressCallback | None]:
-    """A progress bar on a terminal, nothing in a pipe."""
-    if not sys.stderr.isatty():
-        yield None
-        return
-    columns = (TextColumn(name), BarColumn(), TextColumn("{task.percentage:>3.0f}%"), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(name)
-        yield lambda done, total: bar.update(task, completed=done, total=total)

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import re
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Final
 
 import typer
@@ -24,3 +28,29 @@ def plural(number: int, noun: str) -> str:
 def echo(text: str, err: bool = False) -> None:
     """Print a line that holds text of others."""
     typer.echo(printable(text), err=err)
+
+
+@contextmanager
+def progress(interval: float = 10.0) -> Iterator[Callable[[str, int, int], None]]:
+    """Shows in words what is done of a total: a bar on a terminal, elsewhere a line every so many seconds.
+
+    The line of nothing done, with which a piece of work begins, is shown at once.
+    """
+    if not sys.stderr.isatty():
+        shown = time.monotonic()
+
+        def show(line: str, done: int, total: int) -> None:
+            nonlocal shown
+            if not done or time.monotonic() - shown >= interval:
+                shown = time.monotonic()
+                echo(line, err=True)
+
+        yield show
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = BarColumn(), TextColumn("{task.description}", markup=False), TimeRemainingColumn()
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("")
+        yield lambda line, done, total: bar.update(task, description=line, completed=done, total=total)
