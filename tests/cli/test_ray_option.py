@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sureenough.cli.ray_option import with_addresses
+from sureenough.cli.options import with_addresses
 from sureenough.errors import UsageError
 from sureenough.ray.cluster import check_address
 from tests.cli.recording import CLEAN, write_sums

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 import sureenough as se
 from sureenough.bench.pipeline import Source
 from sureenough.cli import app
-from sureenough.cli.questions import find_question
+from sureenough.cli.replay import find_question
 from sureenough.errors import SureEnoughError, TraceError
 from sureenough.pools import Pool, PoolInfo, Question, RecordedPath, is_pool, write_pool
 from sureenough.pools.schema import KEY

@@ -73,9 +73,9 @@ class Verb(TyperCommand):
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
         """Read sureenough.toml; one that cannot be used stops everything but --help."""
         from sureenough.cli.config import config_file, defaults
-        from sureenough.cli.ray_option import FLAG, with_addresses
+        from sureenough.cli.options import RAY, with_addresses
 
-        if any(FLAG in option.opts for option in self.params):
+        if any(RAY in option.opts for option in self.params):
             args = with_addresses(args)
         if parent is not None and not extra.get("resilient_parsing"):  # completion needs no values
             try:

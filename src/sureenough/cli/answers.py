@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from sureenough.answers import canonical_key, explain, extract, resolve_kind
-from sureenough.cli.option_groups import Kind
+from sureenough.cli.options import Kind
 from sureenough.errors import UsageError
 
 

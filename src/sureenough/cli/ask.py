@@ -29,7 +29,7 @@ from sureenough.cli.engine import (
     print_hint,
 )
 from sureenough.cli.live_display import display
-from sureenough.cli.option_groups import STRATEGY_HELP, Kind, rare_option, run_options, with_options
+from sureenough.cli.options import STRATEGY_HELP, Kind, rare_option, run_options, with_options
 from sureenough.cli.terminal import echo
 from sureenough.core.options import LIVE_DEFAULTS, RunOptions
 from sureenough.core.outcome import Outcome

@@ -25,16 +25,18 @@ from sureenough.bench.result import ExperimentResult
 from sureenough.cli import engine
 from sureenough.cli.config import is_typed
 from sureenough.cli.engine import EngineOptions, absolute_model, engine_options, print_counts
-from sureenough.cli.option_groups import (
+from sureenough.cli.options import (
     GRADER_HELP,
     STRATEGIES_HELP,
     PoolKind,
+    RayAddress,
+    join,
+    on_cluster,
     rare_option,
     run_options,
     split_strategies,
     with_options,
 )
-from sureenough.cli.ray_option import RayAddress, join, on_cluster
 from sureenough.cli.terminal import echo, progress
 from sureenough.datasets import DATASETS
 from sureenough.engines.base import Engine

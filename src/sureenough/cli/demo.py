@@ -21,7 +21,7 @@ from sureenough.bench import Comparison, compare
 from sureenough.bench.result import ComparedStrategy
 from sureenough.bench.tables import advice, json_table
 from sureenough.cli.live_display import display
-from sureenough.cli.option_groups import run_options, with_options
+from sureenough.cli.options import run_options, with_options
 from sureenough.cli.terminal import echo
 from sureenough.core.options import RunOptions
 from sureenough.core.outcome import Outcome

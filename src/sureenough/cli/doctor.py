@@ -16,7 +16,7 @@ from typing import Annotated, Final, NamedTuple
 import typer
 
 from sureenough.cli.engine import EngineOptions, engine_options
-from sureenough.cli.option_groups import with_options
+from sureenough.cli.options import with_options
 from sureenough.cli.terminal import echo, plural
 from sureenough.core.events import Ended, Fate, Tokens
 from sureenough.core.options import RunOptions

@@ -6,14 +6,13 @@ from collections.abc import Collection
 from dataclasses import dataclass, fields, replace
 from math import inf
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Annotated, Any, Final, get_type_hints
 
 import typer
 
 from sureenough import reasoner
 from sureenough.cli.config import CONFIG
-from sureenough.cli.option_groups import OptionGroup, file_option, rare_option
+from sureenough.cli.options import OptionGroup, file_option, rare_option
 from sureenough.cli.terminal import echo
 from sureenough.engines.base import Engine, named_engine
 from sureenough.engines.load_balancer import LoadBalancer
@@ -148,8 +147,9 @@ def engine_options(leave_out: Collection[str] = (), **defaults: Any) -> OptionGr
     """The flags of EngineOptions, with a verb's own defaults."""
     hints = get_type_hints(EngineOptions, include_extras=True)
     values = {field.name: field.default for field in fields(EngineOptions)} | defaults
-    flags = {name: (hints[name], value) for name, value in values.items()}
-    return OptionGroup(EngineOptions, flags).without(*leave_out)
+    return OptionGroup(
+        EngineOptions, {name: (hints[name], value) for name, value in values.items() if name not in leave_out}
+    )
 
 
 def warn_if_cold(temperature: float) -> None:
@@ -205,25 +205,6 @@ def print_counts(engine: Engine) -> None:
     for one in engine.loads if isinstance(engine, LoadBalancer) else ():
         if one.started:
             echo(str(one), err=True)
-
-
-def client(engine: Engine) -> Any:
-    """The engine as a client of a server: its settings as they are sent."""
-    first = engine.engines[0] if isinstance(engine, LoadBalancer) else engine
-    if isinstance(first, OpenAI | Local):
-        return first.wire() if isinstance(first, Local) else first
-    return SimpleNamespace(model=engine.model_name(), k=20, chat=True, window=engine.window, sampling=engine.sampling)
-
-
-def sampling_terms(client: Any) -> dict[str, Any]:
-    """What a journal's lines were sampled with, of a `client`."""
-    return {"model": client.model, "k": client.k, "chat": client.chat, **client.sampling()}
-
-
-def kind(engine: Engine) -> str:
-    """The engine's name in the metadata of a pool."""
-    first = engine.engines[0] if isinstance(engine, LoadBalancer) else engine
-    return {OpenAI: "openai", Local: "local"}.get(type(first), "plug-in")
 
 
 def cost(prompt: float, generated: float, price_in: float | None, price_out: float | None) -> float | None:

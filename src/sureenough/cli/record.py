@@ -16,9 +16,8 @@ import typer
 from sureenough.answers import resolve_kind
 from sureenough.bench.estimate import Sampling, estimate
 from sureenough.cli import engine
-from sureenough.cli.engine import EngineOptions, absolute_model, engine_options, print_counts, sampling_terms
-from sureenough.cli.option_groups import KIND_HELP, rare_option, run_options, with_options
-from sureenough.cli.ray_option import RayAddress, join, on_cluster
+from sureenough.cli.engine import EngineOptions, absolute_model, engine_options, print_counts
+from sureenough.cli.options import KIND_HELP, RayAddress, join, on_cluster, rare_option, run_options, with_options
 from sureenough.cli.terminal import echo, plural, progress
 from sureenough.core.options import LIVE_DEFAULTS, RunOptions
 from sureenough.datasets.files import columns_of, load
@@ -31,6 +30,9 @@ from sureenough.drivers.record import (
     write_recorded_pool,
 )
 from sureenough.engines.base import Engine
+from sureenough.engines.load_balancer import LoadBalancer
+from sureenough.engines.local.engine import Local
+from sureenough.engines.openai.client import OpenAI
 from sureenough.errors import TraceError, UsageError
 from sureenough.pools import Journal, OutputLock, PoolInfo, RecordedPath, is_address, is_pool
 from sureenough.pools.durable import is_system_file, own_file, resumable
@@ -93,10 +95,14 @@ def command(
         elsewhere = server if server.url else replace(server, model=absolute_model(server.model))
         executor = on_cluster(cluster, partial(elsewhere.any_engine, window, quiet=True))
     journal_file = journal_of(output)
-    client = engine.client(sampled)
-    terms = {"dataset": dataset.name, "template": prompt, "seed": run.seed, "kind": kind, **sampling_terms(client)}
-    info = PoolInfo(dataset.stem, client.model, engine.kind(sampled), client.k, sampling=client.sampling(),
-                    prompt=prompt, window=client.window, kind=kind, more=recorded_with(terms, questions))  # fmt: skip
+    first = sampled.engines[0] if isinstance(sampled, LoadBalancer) else sampled
+    k, chat = (first.k, first.chat) if isinstance(first, OpenAI | Local) else (20, True)
+    made_by = {OpenAI: "openai", Local: "local"}.get(type(first), "plug-in")
+    model, sampling = sampled.model_name(), sampled.sampling()
+    terms = {"dataset": dataset.name, "template": prompt, "seed": run.seed, "kind": kind, "model": model, "k": k,
+             "chat": chat, **sampling}  # fmt: skip
+    info = PoolInfo(dataset.stem, model, made_by, k, sampling=sampling, prompt=prompt, window=sampled.window, kind=kind,
+                    more=recorded_with(terms, questions))  # fmt: skip
     earlier = PoolExtension(output, questions, info) if output.exists() else None
     if earlier is not None and not holds_lines(journal_file):
         if not _missing(questions, run.paths, earlier.paths):

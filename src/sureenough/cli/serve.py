@@ -16,8 +16,7 @@ import typer
 
 from sureenough.cli import engine
 from sureenough.cli.config import TABLE
-from sureenough.cli.option_groups import KIND_HELP, file_option, rare_option, run_options, with_options
-from sureenough.cli.ray_option import RayAddress, join
+from sureenough.cli.options import KIND_HELP, RayAddress, file_option, join, rare_option, run_options, with_options
 from sureenough.core.options import LIVE_DEFAULTS, RunOptions
 from sureenough.errors import UsageError
 from sureenough.redact import printable_url

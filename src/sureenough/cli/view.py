@@ -16,8 +16,8 @@ from urllib.parse import quote
 import typer
 
 from sureenough.cli import serve
-from sureenough.cli.option_groups import STRATEGY_HELP
-from sureenough.cli.questions import QuestionOption, find_question, recorded_answer_classes
+from sureenough.cli.options import STRATEGY_HELP
+from sureenough.cli.replay import QuestionOption, find_question, recorded_answer_classes
 from sureenough.core.events import Action, Ended, Tokens
 from sureenough.core.options import RunOptions
 from sureenough.core.snapshot import Snapshot

@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import inspect
+import re
+import shlex
+import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial, wraps
-from typing import Annotated, Any, Final, NamedTuple, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple, get_type_hints
 
 import typer
 
 from sureenough.core.options import RunOptions
+from sureenough.errors import UsageError
+from sureenough.redact import printable_command
 from sureenough.strategies import COMPARED
+
+if TYPE_CHECKING:
+    from sureenough.drivers.record import Executor
+    from sureenough.engines.base import Engine
 
 NOTES: Final = {"hurry": "inf is without it"}
 STRATEGY_HELP: Final = "A strategy (`sureenough strategies` lists them), with options as in ddc:tau=0.99."
@@ -21,13 +30,9 @@ STRATEGIES_HELP: Final = (
 )
 
 
-RARE: Final = "Rarely needed"
-"""The last group of options in a verb's help."""
-
-
 def rare_option(*flags: str, **settings: Any) -> Any:
     """An option that most users leave alone."""
-    return typer.Option(*flags, rich_help_panel=RARE, **settings)
+    return typer.Option(*flags, rich_help_panel="Rarely needed", **settings)
 
 
 def file_option(help: str, **checks: Any) -> Any:
@@ -52,10 +57,6 @@ class OptionGroup(NamedTuple):
 
     make: Callable[..., Any]
     flags: Mapping[str, tuple[Any, Any]]  # by name: annotation and default
-
-    def without(self, *names: str) -> OptionGroup:
-        """The group less some flags, whose values are then the object's defaults."""
-        return self._replace(flags={name: flag for name, flag in self.flags.items() if name not in names})
 
 
 def with_options(**groups: OptionGroup) -> Callable[[Callable[..., None]], Callable[..., None]]:
@@ -108,18 +109,58 @@ def run_options(
         help = "; ".join([about["help"], *(one[name] for one in (NOTES, notes or {}) if name in one)])
         help = f"{help[0].upper()}{help[1:]}."
         names = ["--" + name.replace("_", "-"), *([about["flag"]] if about["flag"] else [])]
-        make = rare_option if about["rare"] else typer.Option
-        option = file_option(help) if name in in_file else make(*names, help=help)
+        declare = rare_option if about["rare"] else typer.Option
+        option = file_option(help) if name in in_file else declare(*names, help=help)
         default = getattr(defaults, name, None)
         flags[name] = (Annotated[hints[name] | None if default is None else hints[name], option], default)
-    return OptionGroup(partial(_with_defaults, defaults) if defaults is not None else _checked, flags)
+
+    def make(**values: Any) -> Any:
+        given = {name: value for name, value in values.items() if value is not None}
+        checked = replace(defaults or RunOptions(), **given)
+        return values if defaults is None else checked
+
+    return OptionGroup(make, flags)
 
 
-def _with_defaults(defaults: RunOptions, **values: Any) -> RunOptions:
-    return replace(defaults, **{name: value for name, value in values.items() if value is not None})
+RAY: Final = "--ray"
+RayAddress = Annotated[
+    str | None,
+    rare_option(
+        RAY,
+        metavar="[ADDRESS]",
+        help="Work on the nodes of a Ray cluster: HOST:PORT; without it that of RAY_ADDRESS or of this machine.",
+    ),
+]
 
 
-def _checked(**values: Any) -> dict[str, Any]:
-    """Values that may be None, checked as RunOptions checks them."""
-    RunOptions(**{name: value for name, value in values.items() if value is not None})
-    return values
+def with_addresses(words: Sequence[str]) -> list[str]:
+    """The words of a command, with `--ray` as `--ray=auto` unless an address follows it."""
+    complete = []
+    for at, word in enumerate(words):
+        has_address = re.fullmatch(r"auto|ray://.*|[\w.\[\]:-]*:\d+", " ".join(words[at + 1 : at + 2]))
+        complete.append(f"{RAY}=auto" if word == RAY and not has_address else word)
+    return complete
+
+
+def join(address: str | None, call: typer.Context, *, dry_run: bool = False) -> Any:
+    """The cluster, until the command ends; None without an address."""
+    if address is None:
+        return None
+    if dry_run:
+        raise UsageError("--dry-run samples on this machine: leave --ray out")
+    words = sys.argv[1:]
+    if printable_command(words) != shlex.join(words):
+        raise UsageError(
+            "Ray shows the command lines of its jobs to all its users, and this one has a URL with a password or a "
+            "query: put the URL into SUREENOUGH_URL or a plan, or the key into SUREENOUGH_API_KEY"
+        )
+    from sureenough.ray.cluster import connected
+
+    return call.with_resource(connected(address))
+
+
+def on_cluster(cluster: Any, make_engine: Callable[[], Engine]) -> Executor:
+    """What samples on every node, from an engine that is made there."""
+    from sureenough.ray.jobs import RayJobs
+
+    return partial(RayJobs, cluster, make_engine)
