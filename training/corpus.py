@@ -11,7 +11,7 @@ import numpy.typing as npt
 from shape import CLOSE, PAD, prompt_tokens
 from working import solve
 
-from sureenough.problems import FAMILIES, LEVELS, task
+from sureenough.problems import FAMILIES, LEVELS
 
 ROW = 1024
 SHARES = (1, 1.5, 2, 2.5, 3)
@@ -25,7 +25,7 @@ Rows = npt.NDArray[np.uint16]
 def document(rng: Random, haste: tuple[float, ...]) -> tuple[list[int], list[int]]:
     """The tokens of a prompt and of its solution."""
     level = rng.choices(LEVELS, SHARES)[0]
-    problem = task(rng, level, rng.choice(tuple(FAMILIES)))
+    problem = rng.choice(tuple(FAMILIES.values()))(rng, level)
     question = problem.question + (INSTRUCTION if rng.random() < 0.15 else "")
     return prompt_tokens(question), [*solve(rng, problem, haste).encode(), CLOSE]
 

@@ -10,10 +10,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 from random import Random
 
-from sureenough.problems import Division, Equation, Op, Task, Tree, step, terms, value, write
+from sureenough.problems import Equation, GeneratedProblem, Op, Tree, terms, value, write
 
 HASTE = (0.15, 0.45, 0.85)
 """How often a solution skips the working of a large step; one of these is drawn for each solution."""
+
+
+def step(tree: Op) -> tuple[Op, Tree]:
+    """The innermost and leftmost operation, and the expression after it is carried out."""
+    if isinstance(tree.left, Op):
+        done, rest = step(tree.left)
+        return done, Op(tree.sign, rest, tree.right)
+    if isinstance(tree.right, Op):
+        done, rest = step(tree.right)
+        return done, Op(tree.sign, tree.left, rest)
+    return tree, value(tree)
 
 
 @dataclass(slots=True)
@@ -23,7 +34,7 @@ class Writer:
     rng: Random
     haste: float
 
-    def solution(self, task: Task) -> str:
+    def solution(self, task: GeneratedProblem) -> str:
         """The whole solution, with the boxed answer at its end."""
         lines = list(getattr(self, task.family)(task.core))
         return "\n".join([*lines, f"The answer is \\boxed{{{task.gold}}}."])
@@ -46,14 +57,14 @@ class Writer:
             lines.append(self.operation(done))
         return lines
 
-    def remainder(self, division: Division) -> list[str]:
+    def remainder(self, division: Op) -> list[str]:
         """The number, then its remainder."""
-        lines = self.nested(division.tree)
-        number = value(division.tree)
-        quotient, rest = divmod(number, division.divisor)
-        if self.skips(number, division.divisor):
-            return [*lines, f"{number}={division.divisor}*{quotient}+{rest}"]
-        return [*lines, f"{number} by {division.divisor}: {self.long_division(number, division.divisor)}"]
+        lines = self.nested(division.left)
+        number, divisor = value(division.left), value(division.right)
+        quotient, rest = divmod(number, divisor)
+        if self.skips(number, divisor):
+            return [*lines, f"{number}={divisor}*{quotient}+{rest}"]
+        return [*lines, f"{number} by {divisor}: {self.long_division(number, divisor)}"]
 
     def linear(self, equation: Equation) -> list[str]:
         """Open the brackets, gather, divide, and sometimes check."""
@@ -136,6 +147,6 @@ class Writer:
         return self.rng.random() < self.haste
 
 
-def solve(rng: Random, task: Task, haste: tuple[float, ...] = HASTE) -> str:
+def solve(rng: Random, task: GeneratedProblem, haste: tuple[float, ...] = HASTE) -> str:
     """A solution, more or less careful."""
     return Writer(rng, rng.choice(haste)).solution(task)

@@ -7,41 +7,27 @@ equations with one whole-number solution, remainders, and short word problems.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from operator import add, floordiv, mul, sub
+from dataclasses import dataclass, replace
+from operator import add, floordiv, mod, mul, sub
 from random import Random
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from sureenough.errors import UsageError
-
-
-@dataclass(frozen=True, slots=True)
-class Task:
-    """A problem as its family makes it; `core` is the expression that a worked solution starts from."""
-
-    family: str
-    question: str
-    gold: str
-    core: Any
 
 
 @dataclass(frozen=True, slots=True)
 class GeneratedProblem:
     """A generated question; the same level, seed and number always give the same one."""
 
-    id: str
-    level: int
     family: str
     question: str
     gold: str
+    core: Any  # the expression that a worked solution starts from
+    level: int = 0
+    id: str = ""
 
 
-RANK: Final = {"+": 1, "-": 1, "*": 2, "/": 2}
-APPLY: Final[dict[str, Callable[[int, int], int]]] = {"+": add, "-": sub, "*": mul, "/": floordiv}
-
-
-@dataclass(frozen=True, slots=True)
-class Op:
+class Op(NamedTuple):
     """An operation on two expressions; whoever builds a division makes it exact."""
 
     sign: str
@@ -50,6 +36,8 @@ class Op:
 
 
 Tree = int | Op
+RANK: Final = {"+": 1, "-": 1, "*": 2, "/": 2}
+APPLY: Final[dict[str, Callable[[int, int], int]]] = {"+": add, "-": sub, "*": mul, "/": floordiv, "mod": mod}
 
 
 def value(tree: Tree) -> int:
@@ -75,31 +63,23 @@ def _rank(tree: Tree) -> int:
     return 3 if isinstance(tree, int) else RANK[tree.sign]
 
 
-def step(tree: Op) -> tuple[Op, Tree]:
-    """The innermost and leftmost operation, and the expression after it is carried out."""
-    if isinstance(tree.left, Op):
-        done, rest = step(tree.left)
-        return done, Op(tree.sign, rest, tree.right)
-    if isinstance(tree.right, Op):
-        done, rest = step(tree.right)
-        return done, Op(tree.sign, tree.left, rest)
-    return tree, value(tree)
+def _form(rng: Random, forms: tuple[str, ...]) -> str:
+    """The usual wording of a question, or now and then another one."""
+    return rng.choice(forms) if rng.random() < 0.5 else forms[0]
 
 
-def operations(tree: Tree) -> int:
-    return 0 if isinstance(tree, int) else 1 + operations(tree.left) + operations(tree.right)
+# -- nested arithmetic
 
 
-@dataclass(frozen=True, slots=True)
-class Size:
+class Size(NamedTuple):
     """The size of a level's expressions."""
 
     operations: tuple[int, int]
     number: int  # the largest operand
     factors: tuple[int, int]  # the largest factors of a product
-    most: int = 10_000_000  # the largest intermediate result
 
 
+LARGEST_RESULT: Final = 10_000_000
 SIZES: Final = {
     1: Size((1, 2), 40, (40, 25)),
     2: Size((2, 3), 99, (99, 12)),
@@ -116,60 +96,55 @@ SIGNS: Final = (
 """Other ways to write the four signs, used now and then."""
 
 
-def make_nested(rng: Random, level: int) -> Task:
+def make_nested(rng: Random, level: int) -> GeneratedProblem:
     size = SIZES[level]
     tree = grow(rng, rng.randint(*size.operations), size)
-    form = rng.choice(NESTED_FORMS) if rng.random() < 0.5 else NESTED_FORMS[0]
-    return Task("nested", form.format(_written(rng, tree)), str(value(tree)), tree)
-
-
-def _written(rng: Random, tree: Tree) -> str:
+    form = _form(rng, NESTED_FORMS)
     if rng.random() < 0.85:
-        return write(tree, rng.choice(("", " ")))
-    text, signs = write(tree), rng.choice(SIGNS)
-    return "".join(signs.get(letter, letter) for letter in text)
+        written = write(tree, rng.choice(("", " ")))
+    else:
+        signs = rng.choice(SIGNS)
+        written = "".join(signs.get(letter, letter) for letter in write(tree))
+    return GeneratedProblem("nested", form.format(written), str(value(tree)), tree)
 
 
 def grow(rng: Random, operations: int, size: Size) -> Tree:
     """A random expression with this number of operations, without negative or too large intermediate results."""
+    large, small = size.factors
     if operations == 0:
         return rng.randint(2, size.number)
     if operations == 1 and rng.random() < 0.12:
-        return _division(rng, size)
+        divisor = rng.randint(2, min(small, 30))
+        return Op("/", divisor * rng.randint(2, max(3, size.number // 8)), divisor)
     before = rng.randint(0, operations - 1)
     left, right = grow(rng, before, size), grow(rng, operations - 1 - before, size)
-    return _join(rng, left, right, size)
-
-
-def _join(rng: Random, left: Tree, right: Tree, size: Size) -> Op:
     a, b = value(left), value(right)
-    large, small = size.factors
     if rng.random() < 0.5 and isinstance(right, int) and 1 < a <= large:
         factor = 2 + right % (small - 1)
-        if a * factor <= size.most:
+        if a * factor <= LARGEST_RESULT:
             return Op("*", left, factor)
-    if rng.random() < 0.5 or a + b > size.most:
+    if rng.random() < 0.5 or a + b > LARGEST_RESULT:
         return Op("-", left, right) if a >= b else Op("-", right, left)
     return Op("+", left, right)
 
 
-def _division(rng: Random, size: Size) -> Op:
-    divisor = rng.randint(2, min(size.factors[1], 30))
-    return Op("/", divisor * rng.randint(2, max(3, size.number // 8)), divisor)
+# -- linear equations
 
 
-@dataclass(frozen=True, slots=True)
-class Equation:
+class Equation(NamedTuple):
     """outer*(a*x+b) + more*x + add = c*x + d, with the solution x; outer is 1 and more is 0 if they are not written."""
 
-    outer: int
     a: int
     b: int
-    more: int
-    add: int
-    c: int
-    d: int
     x: int
+    c: int = 0
+    outer: int = 1
+    more: int = 0
+    add: int = 0
+
+    @property
+    def d(self) -> int:
+        return (self.outer * self.a + self.more - self.c) * self.x + self.outer * self.b + self.add
 
 
 LINEAR_FORMS: Final = (
@@ -177,78 +152,68 @@ LINEAR_FORMS: Final = (
 )  # fmt: skip
 
 
-def make_linear(rng: Random, level: int) -> Task:
+def make_linear(rng: Random, level: int) -> GeneratedProblem:
     equation = EQUATIONS[level](rng)
-    form = rng.choice(LINEAR_FORMS) if rng.random() < 0.5 else LINEAR_FORMS[0]
-    written = write_equation(equation)
-    if rng.random() < 0.3:
-        written = "".join(f" {letter} " if letter in "+-=" else letter for letter in written)
-    return Task("linear", form.format(written), str(equation.x), equation)
-
-
-def _signed(rng: Random, low: int, high: int) -> int:
-    return rng.randint(low, high) * rng.choice((1, 1, -1))
-
-
-def _shift(rng: Random) -> Equation:
-    a, x = rng.choice((1, 1, rng.randint(2, 9))), rng.randint(2, 30)
-    b = _signed(rng, 2, 30) if a == 1 else 0
-    x += max(0, -b)
-    return Equation(1, a, b, 0, 0, 0, a * x + b, x)
-
-
-def _two_steps(rng: Random) -> Equation:
-    a, b, x = rng.randint(2, 12), _signed(rng, 2, 99), rng.randint(2, 60)
-    return Equation(1, a, b, 0, 0, 0, a * x + b, x)
-
-
-def _both_sides(rng: Random) -> Equation:
-    c, x, b = rng.randint(2, 30), rng.randint(2, 99), _signed(rng, 2, 99)
-    a = c + rng.randint(2, 20)
-    return Equation(1, a, b, 0, 0, c, (a - c) * x + b, x)
-
-
-def _brackets(rng: Random) -> Equation:
-    outer, a, b = rng.randint(3, 30), rng.randint(2, 12), _signed(rng, 2, 99)
-    x, add = rng.randint(2, 150), _signed(rng, 2, 999)
-    c = rng.randint(2, outer * a - 1)
-    return Equation(outer, a, b, 0, add, c, (outer * a - c) * x + outer * b + add, x)
-
-
-def _all_terms(rng: Random) -> Equation:
-    outer, a, b = rng.randint(12, 99), rng.randint(11, 60), _signed(rng, 100, 999)
-    more, add, x = rng.randint(2, 999), _signed(rng, 100, 9999), rng.randint(11, 400)
-    c = rng.randint(2, outer * a + more - 2)
-    return Equation(outer, a, b, more, add, c, (outer * a + more - c) * x + outer * b + add, x)
-
-
-EQUATIONS: Final[dict[int, Callable[[Random], Equation]]] = {
-    1: _shift, 2: _two_steps, 3: _both_sides, 4: _brackets, 5: _all_terms,
-}  # fmt: skip
-
-
-def write_equation(equation: Equation) -> str:
-    """The equation in usual notation: `3(x+2)=21`."""
+    form = _form(rng, LINEAR_FORMS)
     left = terms(equation.a, equation.b)
     if equation.outer > 1:
         left = f"{equation.outer}({left})"
     if equation.more:
         left += f"+{_times(equation.more)}"
-    return f"{left}{_signs(equation.add)}={terms(equation.c, equation.d)}"
+    written = f"{left}{_signed(equation.add)}={terms(equation.c, equation.d)}"
+    if rng.random() < 0.3:
+        written = "".join(f" {letter} " if letter in "+-=" else letter for letter in written)
+    return GeneratedProblem("linear", form.format(written), str(equation.x), equation)
 
 
 def terms(factor: int, number: int) -> str:
     """`factor*x + number`, without terms that are zero."""
-    return _times(factor) + _signs(number) if factor else str(number)
+    return _times(factor) + _signed(number) if factor else str(number)
 
 
 def _times(factor: int) -> str:
     return "x" if factor == 1 else f"{factor}x"
 
 
-def _signs(number: int) -> str:
+def _signed(number: int) -> str:
     return f"{number:+}" if number else ""
 
+
+def _either_sign(rng: Random, low: int, high: int) -> int:
+    return rng.randint(low, high) * rng.choice((1, 1, -1))
+
+
+def _shift(rng: Random) -> Equation:
+    a, x = rng.choice((1, 1, rng.randint(2, 9))), rng.randint(2, 30)
+    b = _either_sign(rng, 2, 30) if a == 1 else 0
+    return Equation(a, b, x + max(0, -b))
+
+
+def _two_steps(rng: Random) -> Equation:
+    return Equation(rng.randint(2, 12), _either_sign(rng, 2, 99), rng.randint(2, 60))
+
+
+def _both_sides(rng: Random) -> Equation:
+    c, x, b = rng.randint(2, 30), rng.randint(2, 99), _either_sign(rng, 2, 99)
+    return Equation(c + rng.randint(2, 20), b, x, c)
+
+
+def _brackets(rng: Random) -> Equation:
+    outer, a, b = rng.randint(3, 30), rng.randint(2, 12), _either_sign(rng, 2, 99)
+    x, add = rng.randint(2, 150), _either_sign(rng, 2, 999)
+    return Equation(a, b, x, rng.randint(2, outer * a - 1), outer, 0, add)
+
+
+def _all_terms(rng: Random) -> Equation:
+    outer, a, b = rng.randint(12, 99), rng.randint(11, 60), _either_sign(rng, 100, 999)
+    more, add, x = rng.randint(2, 999), _either_sign(rng, 100, 9999), rng.randint(11, 400)
+    return Equation(a, b, x, rng.randint(2, outer * a + more - 2), outer, more, add)
+
+
+EQUATIONS: Final = {1: _shift, 2: _two_steps, 3: _both_sides, 4: _brackets, 5: _all_terms}
+
+
+# -- remainders
 
 REMAINDER_FORMS: Final = (
     "What is the remainder when {} is divided by {}?",
@@ -258,48 +223,37 @@ REMAINDER_FORMS: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Division:
-    tree: Tree
-    divisor: int
+def _product(rng: Random, large: int, small: int, least: int = 100) -> Op:
+    return Op("*", rng.randint(least, large), rng.randint(11, small))
 
 
-def make_remainder(rng: Random, level: int) -> Task:
-    tree, divisor = DIVISIONS[level](rng)
-    form = rng.choice(REMAINDER_FORMS) if rng.random() < 0.5 else REMAINDER_FORMS[0]
-    written = write(tree)
-    if " mod " in form and isinstance(tree, Op):
-        written = f"({written})"
-    return Task("remainder", form.format(written, divisor), str(value(tree) % divisor), Division(tree, divisor))
-
-
-def _product(rng: Random) -> tuple[Tree, int]:
-    product = Op("*", rng.randint(11, 999), rng.randint(11, 99))
-    return Op("+", product, rng.randint(2, 999)), rng.randint(11, 99)
-
-
-def _products(rng: Random) -> tuple[Tree, int]:
-    first = Op("*", rng.randint(100, 999), rng.randint(11, 999))
-    second = Op("*", rng.randint(100, 999), rng.randint(11, 99))
-    return Op("+", Op("+", first, second), rng.randint(100, 9999)), rng.randint(23, 199)
-
-
-DIVISIONS: Final[dict[int, Callable[[Random], tuple[Tree, int]]]] = {
-    1: lambda rng: (rng.randint(10, 150), rng.randint(2, 12)),
-    2: lambda rng: (rng.randint(50, 999), rng.randint(3, 20)),
-    3: lambda rng: (rng.randint(1000, 9999), rng.randint(11, 60)),
-    4: _product,
-    5: _products,
+DIVIDENDS: Final[dict[int, Callable[[Random], Tree]]] = {
+    1: lambda rng: rng.randint(10, 150),
+    2: lambda rng: rng.randint(50, 999),
+    3: lambda rng: rng.randint(1000, 9999),
+    4: lambda rng: Op("+", _product(rng, 999, 99, least=11), rng.randint(2, 999)),
+    5: lambda rng: Op("+", Op("+", _product(rng, 999, 999), _product(rng, 999, 99)), rng.randint(100, 9999)),
 }
+DIVISORS: Final = {1: (2, 12), 2: (3, 20), 3: (11, 60), 4: (11, 99), 5: (23, 199)}
 
+
+def make_remainder(rng: Random, level: int) -> GeneratedProblem:
+    division = Op("mod", DIVIDENDS[level](rng), rng.randint(*DIVISORS[level]))
+    form = _form(rng, REMAINDER_FORMS)
+    written = write(division.left)
+    if " mod " in form and isinstance(division.left, Op):
+        written = f"({written})"
+    return GeneratedProblem("remainder", form.format(written, division.right), str(value(division)), division)
+
+
+# -- word problems
 
 PEOPLE: Final = ("Mia", "Tom", "Ana", "Ben", "Lea", "Sam", "Zoe", "Max", "Eva", "Leo", "Nina", "Omar", "Ida", "Paul")
 THINGS: Final = ("pencils", "apples", "stamps", "books", "marbles", "coins", "shells", "cards", "beads", "stickers")
 CASES: Final = ("boxes", "bags", "crates", "baskets", "packs", "jars")
 
 
-@dataclass(frozen=True, slots=True)
-class Scale:
+class Scale(NamedTuple):
     """The number of events and the size of the numbers in a level's stories."""
 
     events: tuple[int, int]
@@ -318,72 +272,47 @@ SCALES: Final = {
 }
 
 
-@dataclass(slots=True)
-class Story:
-    """A story, built sentence by sentence; the tree is the number of things so far."""
+def make_story(rng: Random, level: int) -> GeneratedProblem:
+    """A story, sentence by sentence; the tree is the number of things so far."""
+    scale, who, things = SCALES[level], rng.choice(PEOPLE), rng.choice(THINGS)
 
-    rng: Random
-    scale: Scale
-    who: str
-    things: str
-    tree: Tree = 0
-    sentences: list[str] = field(default_factory=list)
+    def packed() -> tuple[Op, str]:
+        case, cases, each = rng.choice(CASES), rng.randint(2, scale.cases), rng.randint(2, scale.each)
+        return Op("*", cases, each), f"{cases} {case} with {each} {things} in each"
 
-    def begin(self) -> None:
-        if self.rng.random() < 0.5:
-            case, cases, each = self._cases()
-            self.tree = Op("*", cases, each)
-            self.sentences.append(f"{self.who} has {cases} {case} with {each} {self.things} in each.")
-        else:
-            self.tree = self.rng.randint(5, self.scale.number)
-            self.sentences.append(f"{self.who} has {self.tree} {self.things}.")
-
-    def event(self) -> None:
-        roll = self.rng.random()
-        if roll < 0.3 and value(self.tree) > 1:
-            self._lose()
+    tree: Tree
+    if rng.random() < 0.5:
+        tree, text = packed()
+    else:
+        tree = rng.randint(5, scale.number)
+        text = f"{tree} {things}"
+    sentences = [f"{who} has {text}."]
+    for _ in range(rng.randint(*scale.events)):
+        roll = rng.random()
+        if roll < 0.3 and value(tree) > 1:
+            number = rng.randint(1, min(scale.number, value(tree) - 1))
+            tree = Op("-", tree, number)
+            text = rng.choice(("gives {} {} to a friend", "sells {} {}", "loses {} {}")).format(number, things)
         elif roll < 0.65:
-            case, cases, each = self._cases()
-            self.tree = Op("+", self.tree, Op("*", cases, each))
-            self.sentences.append(f"Then {self.who} buys {cases} {case} with {each} {self.things} in each.")
+            more, text = packed()
+            tree, text = Op("+", tree, more), f"buys {text}"
         else:
-            number = self.rng.randint(2, self.scale.number)
-            self.tree = Op("+", self.tree, number)
-            self.sentences.append(
-                f"Then {self.who} {self.rng.choice(('finds', 'gets', 'buys'))} {number} more {self.things}."
-            )
-
-    def _lose(self) -> None:
-        number = self.rng.randint(1, min(self.scale.number, value(self.tree) - 1))
-        self.tree = Op("-", self.tree, number)
-        ways = ("gives {} {} to a friend", "sells {} {}", "loses {} {}")
-        self.sentences.append(f"Then {self.who} {self.rng.choice(ways).format(number, self.things)}.")
-
-    def end(self) -> None:
-        if self.rng.random() < 0.5:
-            price = self.rng.randint(2, self.scale.times)
-            self.tree = Op("*", self.tree, price)
-            self.sentences.append(f"All {self.things} are now sold for {price} dollars each. How many dollars is that?")
-        else:
-            self.sentences.append(f"How many {self.things} does {self.who} have now?")
-
-    def _cases(self) -> tuple[str, int, int]:
-        scale = self.scale
-        return self.rng.choice(CASES), self.rng.randint(2, scale.cases), self.rng.randint(2, scale.each)
-
-
-def make_story(rng: Random, level: int) -> Task:
-    story = Story(rng, SCALES[level], rng.choice(PEOPLE), rng.choice(THINGS))
-    story.begin()
-    for _ in range(rng.randint(*story.scale.events)):
-        story.event()
-    story.end()
-    return Task("words", " ".join(story.sentences), str(value(story.tree)), story.tree)
+            number = rng.randint(2, scale.number)
+            tree = Op("+", tree, number)
+            text = f"{rng.choice(('finds', 'gets', 'buys'))} {number} more {things}"
+        sentences.append(f"Then {who} {text}.")
+    if rng.random() < 0.5:
+        price = rng.randint(2, scale.times)
+        tree = Op("*", tree, price)
+        sentences.append(f"All {things} are now sold for {price} dollars each. How many dollars is that?")
+    else:
+        sentences.append(f"How many {things} does {who} have now?")
+    return GeneratedProblem("words", " ".join(sentences), str(value(tree)), tree)
 
 
 LEVELS: Final = (1, 2, 3, 4, 5)
 MOST: Final = 2_000  # problems per level and seed; the easiest level has few more
-FAMILIES: Final[dict[str, Callable[[Random, int], Task]]] = {
+FAMILIES: Final[dict[str, Callable[[Random, int], GeneratedProblem]]] = {
     "nested": make_nested,
     "linear": make_linear,
     "remainder": make_remainder,
@@ -391,30 +320,18 @@ FAMILIES: Final[dict[str, Callable[[Random, int], Task]]] = {
 }
 
 
-def task(rng: Random, level: int, family: str) -> Task:
-    """A task of a family: a problem with the expression that worked solutions start from."""
-    return FAMILIES[family](rng, level)
-
-
 def generate(level: int, seed: int = 0, n: int = 1) -> list[GeneratedProblem]:
-    """`n` different problems of a level, from all families in turn.
-
-    Args:
-        level: from 1 (easy) to 5 (hard).
-        seed: a different seed gives different problems.
-        n: number of problems.
-    """
+    """`n` different problems of a level, from 1 (easy) to 5 (hard), from all families in turn."""
     if level not in LEVELS:
-        raise UsageError(f"level is {level!r}; known levels: {', '.join(map(str, LEVELS))}", argument="level")
+        raise UsageError(f"level is {level!r}; known levels: {', '.join(map(str, LEVELS))}")
     if n < 0 or n > MOST:
-        raise UsageError(f"n is {n}; it must be from 0 to {MOST:,}", argument="n")
+        raise UsageError(f"n is {n}; it must be from 0 to {MOST:,}")
     rng = Random(f"sureenough problems {seed} {level}")
-    names = tuple(FAMILIES)
+    makers = tuple(FAMILIES.values())
     problems: dict[str, GeneratedProblem] = {}  # by question, so that none comes twice
     while len(problems) < n:
-        family = names[len(problems) % len(names)]
-        new = FAMILIES[family](rng, level)
+        number = len(problems)
+        new = makers[number % len(makers)](rng, level)
         if new.question not in problems:
-            problem_id = f"arith-{level}-{seed}-{len(problems)}"
-            problems[new.question] = GeneratedProblem(problem_id, level, family, new.question, new.gold)
+            problems[new.question] = replace(new, level=level, id=f"arith-{level}-{seed}-{number}")
     return list(problems.values())

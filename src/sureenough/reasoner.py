@@ -21,7 +21,6 @@ class Card(NamedTuple):
     """The settings in the file beside the weights."""
 
     sha256: str
-    context: int
     window: int
     template: str
     longest: int  # a path with more tokens will not find an answer any more
@@ -32,8 +31,7 @@ def card(weights: Path = FILE) -> Card:
     """The settings of the model."""
     try:
         table: dict[str, Any] = json.loads(weights.with_suffix(".json").read_text("utf-8"))
-        context, window, longest = (int(table[name]) for name in ("context", "window", "longest"))
-        return Card(str(table["sha256"]), context, window, str(table["template"]), longest)
+        return Card(str(table["sha256"]), int(table["window"]), str(table["template"]), int(table["longest"]))
     except (OSError, ValueError, KeyError):
         raise UsageError(f"the built-in model is missing from this installation; {AGAIN}, or name another") from None
 
@@ -64,13 +62,14 @@ def notes(question: str) -> tuple[str, ...]:
 
 def hint(question: str) -> str | None:
     """A warning if a question has words that the model has never seen; None otherwise."""
-    unknown = [word for word in _words(question) if word not in _vocabulary()]
+    known, example = _training_words()
+    unknown = [word for word in _words(question) if word not in known]
     if not unknown:
         return None
     named = ", ".join(repr(word) for word in list(dict.fromkeys(unknown))[:4])
     return (
         f"the built-in model has never seen {named}, so its answer means little here; it knows questions such as "
-        f"{_example()!r}"
+        f"{example!r}"
     )
 
 
@@ -81,16 +80,11 @@ def _words(text: str) -> list[str]:
 
 
 @cache
-def _vocabulary() -> frozenset[str]:
-    """Every word of the problems it was trained on, and numbers up to the longest of theirs."""
-    from sureenough.problems import generate
+def _training_words() -> tuple[frozenset[str], str]:
+    """Every word of the problems it was trained on, numbers up to the longest of theirs, and one of the problems."""
+    from sureenough.problems import LEVELS, generate
 
-    seen = {word for level in range(1, 6) for problem in generate(level, 0, 300) for word in _words(problem.question)}
-    digits = [int(word.split()[3]) for word in seen if word.startswith("a number of")]
-    return frozenset(seen | {f"a number of {n} digits" for n in range(1, max(digits, default=1) + 1)})
-
-
-def _example() -> str:
-    from sureenough.problems import generate
-
-    return generate(1, 0, 1)[0].question
+    questions = [problem.question for level in LEVELS for problem in generate(level, n=300)]
+    longest = max(map(len, re.findall(r"\d+", " ".join(questions))))
+    words = {word for question in questions for word in _words(question)}
+    return frozenset(words | {f"a number of {n} digits" for n in range(1, longest + 1)}), questions[0]

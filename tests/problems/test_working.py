@@ -8,7 +8,7 @@ from random import Random
 import pytest
 from working import HASTE, Writer, solve
 
-from sureenough.problems import FAMILIES, LEVELS, task
+from sureenough.problems import FAMILIES, LEVELS
 from tests.problems.reckon import reckon
 
 CHAIN = re.compile(r"(?<![\dx.*+=-])-?[\d(][\d+*/()=-]*\d(?![\dx])")
@@ -19,7 +19,7 @@ CHAIN = re.compile(r"(?<![\dx.*+=-])-?[\d(][\d+*/()=-]*\d(?![\dx])")
 def test_every_line_holds_and_the_box_is_right(level: int, family: str) -> None:
     rng, chains = Random(f"{level} {family}"), 0
     for _ in range(150):
-        made = task(rng, level, family)
+        made = FAMILIES[family](rng, level)
         text = solve(rng, made)
         for chain in CHAIN.findall(text):
             if "=" in chain:
@@ -32,7 +32,7 @@ def test_every_line_holds_and_the_box_is_right(level: int, family: str) -> None:
 @pytest.mark.parametrize("family", FAMILIES)
 def test_haste_shows_less_working(family: str) -> None:
     rng = Random(family)
-    tasks = [task(rng, 5, family) for _ in range(50)]
+    tasks = [FAMILIES[family](rng, 5) for _ in range(50)]
     careful, hasty = (sum(len(Writer(Random(1), haste).solution(made)) for made in tasks) for haste in (0.0, 1.0))
     assert careful > 1.1 * hasty
     assert min(HASTE) < max(HASTE)

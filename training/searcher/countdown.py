@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Final
 
-from sureenough.problems import Task
+from sureenough.problems import GeneratedProblem
 
 MOST: Final = 999
 """No intermediate result may be larger."""
@@ -49,14 +49,14 @@ LEVELS: Final = {
 }
 
 
-def make(rng: Random, level: int) -> Task:
+def make(rng: Random, level: int) -> GeneratedProblem:
     """A problem whose answer must be made, and in several ways: a single one is a needle in a haystack."""
     while True:
         core = draw(rng, level)
         ways = reachable(core.numbers)
         answer = max((number for number in ways if number <= core.target), default=0)
         if answer not in core.numbers and ways[answer] >= LEVELS[level].ways:
-            return Task("countdown", write(core), str(answer), core)
+            return GeneratedProblem("countdown", write(core), str(answer), core)
 
 
 def draw(rng: Random, level: int) -> Countdown:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Final
 
-from sureenough.problems import Task
+from sureenough.problems import GeneratedProblem
 
 QUESTION: Final = (
     "A {0}x{0} grid has walls at {1}. What is the smallest number of steps from {2} to {3}? "
@@ -35,13 +35,13 @@ class Grid:
         return [(a, b) for a, b in near if 0 <= a < side and 0 <= b < side and (a, b) not in walls]
 
 
-def make(rng: Random, level: int) -> Task:
+def make(rng: Random, level: int) -> GeneratedProblem:
     """A grid whose walls force a detour."""
     while True:
         core = draw(rng, level)
         steps = distance(core)
         if steps is not None and steps > apart(core.start, core.goal):
-            return Task("grid", write(core), str(steps), core)
+            return GeneratedProblem("grid", write(core), str(steps), core)
 
 
 def draw(rng: Random, level: int) -> Grid:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 
 from searcher import countdown, grid
@@ -20,6 +21,5 @@ def generate(collection: str, level: int, seed: int, n: int) -> list[GeneratedPr
     while len(problems) < n:
         new = COLLECTIONS[collection](rng, level)
         if new.question not in problems:
-            problem_id = f"{collection}-{level}-{seed}-{len(problems)}"
-            problems[new.question] = GeneratedProblem(problem_id, level, collection, new.question, new.gold)
+            problems[new.question] = replace(new, level=level, id=f"{collection}-{level}-{seed}-{len(problems)}")
     return list(problems.values())
