@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import sureenough as se
 from sureenough.core.events import Action, Ended, Stop
-from sureenough.core.snapshot import Snapshot
+from sureenough.core.outcome import Snapshot
 from sureenough.drivers.observers import ObservedEvent
 
 
@@ -14,7 +14,7 @@ def watch(event: ObservedEvent, actions: Sequence[Action], snapshot: Snapshot) -
     """Print a line per path that ends, and one when the run ends; token events are the most frequent, so be quick."""
     if isinstance(event, Ended):
         path = snapshot.paths[event.path]
-        measured = snapshot.measured() or "no votes yet"
+        measured = snapshot.votes.verdict.measured() or "no votes yet"
         print(f"path {event.path:2} {path.fate}: {path.tokens:3} tokens, answer {event.answer}; {measured}")
     for action in actions:
         if isinstance(action, Stop):

@@ -31,12 +31,21 @@ from signals import REPEATS, Vote, agreement, columns, load, votes_of
 
 from sureenough.bench.replay import SummarisedQuestion, in_order
 from sureenough.bench.score import intervals
-from sureenough.core.learning import FEWEST_VOTES, PRIOR, PRIOR_QUESTIONS, SIGNALS, LearnerState, correlation
 from sureenough.core.options import RunOptions
 from sureenough.core.outcome import Outcome
 from sureenough.core.stop_rules import exceeds_share
 from sureenough.core.strategy import Strategy
-from sureenough.core.weights import Ballot, BySignals, Weigh
+from sureenough.core.weights import (
+    FEWEST_VOTES,
+    PRIOR,
+    PRIOR_QUESTIONS,
+    SIGNALS,
+    Ballot,
+    BySignals,
+    LearnerState,
+    Weigh,
+    correlation,
+)
 from sureenough.drivers import replay
 from sureenough.spec import parse
 

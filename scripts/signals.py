@@ -29,9 +29,8 @@ from scipy.stats import rankdata
 
 from sureenough.bench.judging import judge_of, judge_question
 from sureenough.bench.replay import SummarisedQuestion, in_order, summarise
-from sureenough.core.learning import FEWEST_VOTES, SIGNALS, LearnerState, correlation
 from sureenough.core.options import RunOptions
-from sureenough.core.weights import Ballot, BySignals
+from sureenough.core.weights import FEWEST_VOTES, SIGNALS, Ballot, BySignals, LearnerState, correlation
 from sureenough.drivers import replay
 from sureenough.pools import Pool, SummarisedPath
 from sureenough.spec import parse

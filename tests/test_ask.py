@@ -41,7 +41,7 @@ def test_ask(server: Server) -> None:
     assert out.answer == "7"
     assert out.tokens.total >= out.tokens.init > 0
     assert out.tokens.prompt == 9 * out.started
-    assert (out.parallel, out.window, out.strategy) == (16, 8, "ddc:warmup=8")
+    assert (out.options.parallel, out.window, out.strategy) == (16, 8, "ddc:warmup=8")
     assert server.requests[0]["messages"][0]["content"].startswith("What is 3 + 4?\n\nPlease reason step by step")
     assert (len(server.requests), server.probes) == (out.started, [])  # a request a path, and no probe
     assert len({body["seed"] for body in server.requests}) == out.started

@@ -21,8 +21,8 @@ from typing import get_args
 import pytest
 
 from sureenough.core.events import Action, Event
+from sureenough.core.outcome import Phase
 from sureenough.core.session import TRANSITIONS
-from sureenough.core.snapshot import Phase
 from sureenough.engines.openai.wire import FINISH_REASONS
 from tests.processes import sureenough
 

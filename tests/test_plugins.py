@@ -22,7 +22,7 @@ from dataclasses import dataclass
 
 import sureenough as se
 from sureenough.core.stop_rules import StopRule
-from sureenough.core.strategy_options import COUNT, check_options, option
+from sureenough.core.options import COUNT, check_options, option
 from sureenough.datasets import Dataset
 from sureenough.datasets.files import DatasetProblem
 from sureenough.engines import Fake

@@ -113,7 +113,7 @@ def test_numpy_integers_are_integers() -> None:
     paths = [se.RecordedPath("a", [0.5] * 4, [5.0] * 4)] * 20
     sizes: dict[str, Any] = {"paths": np.int64(20), "window": np.int32(2), "parallel": np.int8(2)}
     out = se.replay(paths, "ddc", max_tokens=np.int64(60), **sizes)  # type: ignore[arg-type]
-    assert type(out.paths) is type(out.window) is type(out.parallel) is int
+    assert type(out.options.paths) is type(out.window) is type(out.options.parallel) is int
     json.dumps(out.to_json(), allow_nan=False)
 
 

@@ -10,13 +10,13 @@ from sureenough.bench import Comparison as Comparison
 from sureenough.bench import Row as Row
 from sureenough.bench import compare as compare
 from sureenough.core.events import Fate as Fate
-from sureenough.core.events import Tier as Tier
 from sureenough.core.events import Token as Token
-from sureenough.core.learning import LearnerState as LearnerState
 from sureenough.core.outcome import Outcome as Outcome
 from sureenough.core.outcome import Spent as Spent
+from sureenough.core.pruning import Tier as Tier
 from sureenough.core.session import Session as Session
 from sureenough.core.strategy import Strategy as Strategy
+from sureenough.core.weights import LearnerState as LearnerState
 from sureenough.engines.base import Prompt as Prompt
 from sureenough.engines.local.engine import Local as Local
 from sureenough.engines.openai.client import OpenAI as OpenAI

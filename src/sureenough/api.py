@@ -12,11 +12,11 @@ from typing import Unpack
 from sureenough import reasoner
 from sureenough.answers import Judge, for_question, resolve_kind
 from sureenough.answers.kinds import Extract, FunctionJudge
-from sureenough.core.learning import LearnerState
 from sureenough.core.options import LIVE_DEFAULTS, RunKeywords, RunOptions, run_options, takes_run_options
 from sureenough.core.outcome import Outcome
 from sureenough.core.session import Session
 from sureenough.core.strategy import Strategy
+from sureenough.core.weights import LearnerState
 from sureenough.drivers import replay as run_recorded
 from sureenough.drivers.blocking import run_blocking
 from sureenough.drivers.judging import classes_or_own, recorded_classes

@@ -1,6 +1,6 @@
 """Strategies as strings: `ddc:warmup=8,tau=0.99` ⇄ Strategy.
 
-The options of a strategy are the marked fields of its parts (`core.strategy_options`), listed nowhere else.
+The options of a strategy are the marked fields of its parts (`core.options`), listed nowhere else.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from dataclasses import Field, dataclass, fields, replace
 from functools import lru_cache
 from typing import Any, Final, get_origin, get_type_hints
 
+from sureenough.core.options import COUNT, options_of
 from sureenough.core.strategy import Strategy
-from sureenough.core.strategy_options import COUNT, options_of
 from sureenough.errors import UsageError
 from sureenough.plugins import Named, Registry, hint
 from sureenough.strategies import SEARCHES, STRATEGIES, searching

@@ -12,8 +12,8 @@ import sureenough as se
 from sureenough.bench.pipeline import ReplaySettings, Source
 from sureenough.bench.replay import ReplayCell, in_order, replay_cells
 from sureenough.bench.score import mean_state
-from sureenough.core.learning import LearnerState
 from sureenough.core.options import RunOptions
+from sureenough.core.weights import LearnerState
 from sureenough.drivers import replay as run_recorded
 from sureenough.pools import Pool, PoolInfo, Question, RecordedPath, write_pool
 from sureenough.spec import parse, resolve

@@ -11,10 +11,9 @@ import pytest
 import sureenough as se
 from sureenough.bench.judging import judge_question
 from sureenough.bench.replay import summarise
-from sureenough.core.learning import LearnerState
 from sureenough.core.options import RunOptions
 from sureenough.core.outcome import Outcome
-from sureenough.core.weights import Ballot, BySignals
+from sureenough.core.weights import Ballot, BySignals, LearnerState
 from sureenough.data import BUILTIN_POOL
 from sureenough.drivers import replay
 from sureenough.pools import Question, RecordedPath

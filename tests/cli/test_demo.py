@@ -69,7 +69,7 @@ def test_the_live_question_in_sentences() -> None:
         "It took 3 tokens in 1.0 s; all 3 paths to their end would have taken about 100.",
     ]
     assert next(live_lines(out, "6", False, None, 1.0)).startswith("Answer: 5 (wrong, it is 6)")
-    late = replace(out, reason="deadline", pruned=2)
+    late = replace(out, reason="deadline", tiers={se.Tier.DROP: 2})
     assert list(live_lines(late, "5", True, None, None))[1:] == [
         "3 of 3 paths were started; 2 were cut off when their confidence dropped.",
         "This machine is slow or busy: the run was ended here, with the vote so far.",

@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sureenough.core.confidence import Monitor, Windows, scan
-from sureenough.core.events import Tier
-from sureenough.core.pruning import Closed, Gate, Keep, Stratified, TwoTiers, no_gate, percentiles
+from sureenough.core.pruning import Closed, Gate, Keep, Stratified, Tier, TwoTiers, no_gate, percentiles
 from sureenough.errors import UsageError
 
 

@@ -10,12 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sureenough.core.learning import SIGNALS, LearnerState, correlation
 from sureenough.core.options import RunOptions
 from sureenough.core.outcome import Outcome
 from sureenough.core.poll import Poll
 from sureenough.core.stop_rules import ExpectedGain
-from sureenough.core.weights import Ballot, BySignals, BySoftmax
+from sureenough.core.weights import SIGNALS, Ballot, BySignals, BySoftmax, LearnerState, correlation
 from sureenough.drivers import replay
 from sureenough.errors import UsageError
 from sureenough.pools import RecordedPath
@@ -190,7 +189,7 @@ def test_one_confident_path_decides_alone() -> None:
     options = RunOptions(paths=5, window=1)
     out = replay(PATHS, parse("reasc:gate=0.9"), options)
     assert (out.answer, out.started, out.reason) == ("a", 1, "settled")
-    assert "mean peak of 0.9000" in out.why
+    assert "mean peak of 0.9000" in out.verdict.why
     out = replay(PATHS[2:] + PATHS[:2], parse("reasc:gate=0.9"), options)
     assert out.started == 5, "only the first path may decide alone"
     agreed = [RecordedPath("a", [0.5], [9.0]) for _ in range(9)]

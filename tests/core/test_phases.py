@@ -9,8 +9,8 @@ import pytest
 
 from sureenough.core.events import Action, Answer, Classify, Expired, Fate, Regrouped, Start, Stop
 from sureenough.core.options import RunOptions
+from sureenough.core.outcome import Phase
 from sureenough.core.session import TRANSITIONS, Session
-from sureenough.core.snapshot import Phase
 from sureenough.core.strategy import Strategy
 from sureenough.core.weights import Ballot
 from sureenough.errors import ProtocolError, UsageError

@@ -257,14 +257,23 @@ def test_an_outcome_as_json() -> None:
     run.receive(grew(0, 6, 6))
     run.receive(ended(0))
     data = run.outcome().to_json()
-    assert data["tokens"]["total"] == 2
+    assert (data["tokens"]["total"], data["paths"], data["quantity"]) == (2, 1, "weighted_posterior")
     assert data["gate"]["floor"] is None
-    assert data["weight"] == "raw"
     assert data["tiers"] == {"drop": 0, "risk": 0}
-    assert session_without_gate().to_json()["gate"] is None
 
 
-def session_without_gate() -> Any:
-    run = session(STRATEGIES["sc"], paths=1)
-    run.receive(ended(0))
-    return run.outcome()
+def test_an_outcome_shows_itself_in_three_lines_and_as_a_table() -> None:
+    run = session(STRATEGIES["sc"], paths=2)
+    for path, answer in enumerate(("<b>", None)):
+        run.receive(grew(path, 6, 6))
+        run.receive(ended(path, answer))
+    out = run.outcome()
+    assert str(out).splitlines() == [
+        "Answer: <b> (100% of the votes)",
+        "Stopped: The budget was spent when 2 paths had been counted. It samples the whole budget, whatever the votes "
+        "are.",
+        "Cost: 4 tokens (4 kept) in 4 steps.",
+    ]
+    assert "<tr><th>Answer</th><td>&lt;b&gt; (100% of the votes)</td></tr>" in out._repr_html_()
+    assert out.to_json()["gate"] is None
+    assert str(replace(out, answer=None)).startswith("Answer: none\n")

@@ -17,10 +17,10 @@ from sureenough.core.events import (
     Regrouped,
     Stop,
     Summary,
-    Tier,
     Token,
     Tokens,
 )
+from sureenough.core.pruning import Tier
 from sureenough.errors import ProtocolError
 from sureenough.strategies import STRATEGIES
 from tests.core.making import NEVER, ddc, ended, grew, session

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from math import exp
+from dataclasses import dataclass
+from math import exp, inf
 
 import numpy as np
 import pytest
@@ -21,7 +22,6 @@ from sureenough.core.stop_rules import (
     StopRule,
     TwoLargest,
     Unanimous,
-    fewest_votes,
     gain,
     never,
 )
@@ -128,9 +128,15 @@ def test_equal_tails_or_no_beta_weigh_alike() -> None:
 
 @pytest.mark.parametrize("most", [1, 2, 3, 10])
 def test_the_fewest_that_settle(most: int) -> None:
-    assert fewest_votes(most, lambda k: k >= 3) == min(3, most)
-    assert fewest_votes(most, lambda _: False) == most
-    assert fewest_votes(most, lambda _: True) == 1
+    @dataclass(frozen=True)
+    class Settles(StopRule):
+        tau: float
+
+        def measure_after(self, poll: Poll, more: int) -> float:
+            return more
+
+    needs = {tau: Settles(tau).need(poll(""), most) for tau in (0, 3, inf)}
+    assert needs == {0: 1, 3: min(3, most), inf: most}
 
 
 RULES: dict[str, tuple[StopRule, Weigh]] = {
@@ -210,7 +216,7 @@ def test_any_callable_is_a_stop_rule() -> None:
     run.begin()
     run.receive(Ended(0, Fate.KEPT, "a"))
     assert run.receive(Ended(1, Fate.KEPT, "a")) == [Stop("a", "settled")]
-    assert run.outcome().measure is None
+    assert run.outcome().verdict.measure is None
 
 
 # -- words

@@ -13,10 +13,9 @@ from sureenough.answers.kinds import FunctionJudge, Math
 from sureenough.api import replay
 from sureenough.core.events import Action, Ended, Expired, Regrouped, Token, Tokens, path_seed
 from sureenough.core.options import RunOptions
-from sureenough.core.outcome import Outcome
+from sureenough.core.outcome import Outcome, Snapshot
 from sureenough.core.pruning import Gate
 from sureenough.core.session import Session
-from sureenough.core.snapshot import Snapshot
 from sureenough.core.strategy import Strategy
 from sureenough.drivers.live import run
 from sureenough.drivers.observers import ObservedEvent, PathConfidence, PathText, RunStarted

@@ -17,9 +17,8 @@ import pytest
 from sureenough.api import aask
 from sureenough.core.events import Action, Summary, Token
 from sureenough.core.options import RunOptions
-from sureenough.core.outcome import Outcome
+from sureenough.core.outcome import Outcome, Snapshot
 from sureenough.core.session import Session
-from sureenough.core.snapshot import Snapshot
 from sureenough.drivers.live import run
 from sureenough.drivers.observers import ObservedEvent
 from sureenough.drivers.record import RecordQuestion, RecordResult, record

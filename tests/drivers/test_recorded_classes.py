@@ -30,7 +30,7 @@ def replay(out: se.Outcome, classes: Sequence[Sequence[str]]) -> se.Outcome:
     def refuse(answers: Sequence[str]) -> Sequence[Hashable]:
         raise AssertionError("the judge was asked")
 
-    seeds = [path_seed(out.seed, number) for number in range(out.started)]
+    seeds = [path_seed(out.options.seed, number) for number in range(out.started)]
     paths = [se.RecordedPath(ANSWERS[seed % 4], [0.5], [9.0]) for seed in seeds]
     return se.replay(paths, "sc", kind=FunctionJudge(KIND.extract, refuse, KIND.grade), classes=classes)
 

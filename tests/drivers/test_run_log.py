@@ -68,7 +68,7 @@ def test_the_lines_add_up_to_the_outcome(strategy: str) -> None:
     assert votes == pytest.approx(out.votes)
     assert list(votes) == list(out.votes)
     assert (view.summary["started"], view.summary["counted"]) == (out.started, out.counted)
-    assert (view.summary["tokens"], view.summary["measure"]) == (out.tokens.total, out.measure)
+    assert (view.summary["tokens"], view.summary["measure"]) == (out.tokens.total, out.verdict.measure)
     fates = [path["fate"] for path in view.paths.values()]
     assert (len(fates), fates.count("pruned"), None in fates) == (out.started, out.pruned, False)
     assert view.steps[-1][0] == out.counted

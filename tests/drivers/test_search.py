@@ -11,9 +11,8 @@ import pytest
 
 from sureenough.api import replay
 from sureenough.core.events import Action, Adopt, Extend, Token
-from sureenough.core.outcome import BUCKETS, Outcome
+from sureenough.core.outcome import BUCKETS, Outcome, Snapshot
 from sureenough.core.search import Mur, Phi, Predictive, SearchMethod
-from sureenough.core.snapshot import Snapshot
 from sureenough.drivers.observers import ObservedEvent, WinnerTranscript
 from sureenough.drivers.run_log import RunLogWriter
 from sureenough.drivers.search import Branch
@@ -57,7 +56,7 @@ def adds_up(out: Outcome) -> bool:
 def test_a_search_is_one_path_of_the_vote(parallel: int) -> None:
     engine = searching()
     out = go(engine, SPEC, parallel=parallel, paths=64)
-    assert (out.reason, out.started, out.paths, out.abstained) == ("budget", 2, 2, 0)
+    assert (out.reason, out.started, out.options.paths, out.abstained) == ("budget", 2, 2, 0)
     assert sum(out.votes.values()) == 2
     assert out.tokens.kept == 2 * len("first\n\\boxed{0}")
     assert out.tokens.search == 2 * 3 * (len("first\n\\boxed{0}") + len(r"\boxed{0}")) - out.tokens.kept

@@ -7,9 +7,9 @@ import math
 import pytest
 from scipy.stats import beta as beta_distribution
 
-from sureenough.core.learning import LearnerState
 from sureenough.core.options import RunOptions
 from sureenough.core.strategy import Strategy
+from sureenough.core.weights import LearnerState
 from sureenough.drivers import replay
 from sureenough.drivers.lockstep import lockstep
 from sureenough.drivers.replay import fast_replay

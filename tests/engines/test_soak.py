@@ -17,8 +17,8 @@ from sureenough.answers import extract
 from sureenough.answers.kinds import judge
 from sureenough.core.events import Action, Tokens
 from sureenough.core.options import RunOptions
+from sureenough.core.outcome import Snapshot
 from sureenough.core.session import Session
-from sureenough.core.snapshot import Snapshot
 from sureenough.drivers.live import run
 from sureenough.drivers.observers import ObservedEvent
 from sureenough.engines import Prompt

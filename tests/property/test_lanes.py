@@ -9,10 +9,10 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sureenough.core.learning import LearnerState
 from sureenough.core.options import RunOptions
 from sureenough.core.outcome import Outcome
 from sureenough.core.strategy import Strategy
+from sureenough.core.weights import LearnerState
 from sureenough.drivers.lockstep import lockstep
 from sureenough.drivers.replay import fast_replay, replay
 from sureenough.pools import RecordedPath
@@ -91,7 +91,7 @@ def test_any_width_gives_the_sequential_answer(
     sizes |= {"max_tokens": None, "deadline": None}
 
     def decided(out: Outcome) -> tuple[object, ...]:
-        return out.answer, out.reason, out.votes, out.measure, out.gate
+        return out.answer, out.reason, out.votes, out.verdict.measure, out.gate
 
     alone = replay(paths, strategy, RunOptions(**(sizes | {"parallel": 1})))
     wide = replay(paths, strategy, RunOptions(**(sizes | {"parallel": parallel})))

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sureenough.core.confidence import scan
-from sureenough.core.events import Tier
+from sureenough.core.pruning import Tier
 from sureenough.engines.watch.protocol import SOCKET_ENV
 from sureenough.engines.watch.record import UNKNOWN_PATH, MissingRecord, PathRecord, parse_summary
 from sureenough.vllm.middleware import RecordsMiddleware, monitor_info

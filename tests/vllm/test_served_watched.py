@@ -18,8 +18,8 @@ import sureenough as se
 from sureenough.cli.doctor import examine
 from sureenough.core.confidence import scan
 from sureenough.core.events import Action, Ended, Fate, Summary
+from sureenough.core.outcome import Snapshot
 from sureenough.core.pruning import Gate
-from sureenough.core.snapshot import Snapshot
 from sureenough.drivers.observers import ObservedEvent, PathConfidence, PathText
 from sureenough.drivers.record import RecordQuestion, record
 from sureenough.engines.base import WatchOptions, as_part, opened

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from sureenough.answers.reading import reply_of
 from sureenough.answers.word_kinds import KeyedKind, compiled, encodable
-from sureenough.core.strategy_options import Rule, option
+from sureenough.core.options import Rule, option
 from sureenough.errors import UsageError
 
 LONGEST_INT = 400

@@ -29,7 +29,7 @@ from sureenough.answers.word_kinds import (
     number_classes,
     trimmed,
 )
-from sureenough.core.strategy_options import Rule, check_options, one_of, option
+from sureenough.core.options import Rule, check_options, one_of, option
 from sureenough.errors import UsageError
 from sureenough.plugins import Registry
 from sureenough.spec import marked_options, read_options

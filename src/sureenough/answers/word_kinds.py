@@ -18,7 +18,7 @@ from unicodedata import normalize
 from sureenough.answers.math import numerals
 from sureenough.answers.math.key import canonical_key
 from sureenough.answers.reading import boxed_contents, reply_of
-from sureenough.core.strategy_options import NOT_NEGATIVE, Rule, check_options, one_of, option
+from sureenough.core.options import NOT_NEGATIVE, Rule, check_options, one_of, option
 from sureenough.errors import UsageError
 
 LONGEST = 4_000  # characters of an answer: normalising a long run of accents would take quadratic time

@@ -26,10 +26,10 @@ from sureenough.bench.published_grader import math_verify_version
 from sureenough.bench.result import AnswerGroup, QuestionAnswers
 from sureenough.bench.score import Row, StrategyRuns, mean_state, rows
 from sureenough.core.confidence import Windows
-from sureenough.core.learning import LearnerState
 from sureenough.core.options import RunOptions, fitting_warmup
 from sureenough.core.pruning import Calibrate, Gate
 from sureenough.core.strategy import Strategy
+from sureenough.core.weights import LearnerState
 from sureenough.drivers import replay as run_recorded
 from sureenough.pools import Pool, Question, RecordedPath, SummarisedPath, scan_together
 from sureenough.spec import parse, render, resolve
@@ -110,7 +110,7 @@ class CellRuns:
 
     def __post_init__(self) -> None:
         strategies = [resolve(cell.strategy) for cell in self.cells]
-        self.runs = [StrategyRuns(render(strategy)) for strategy in strategies]
+        self.runs = [StrategyRuns(render(one), weight=getattr(one.weigh, "weight", None)) for one in strategies]
         self.states = [[one.state] * self.repeats if one.state is not None else [] for one in strategies]
 
     def __call__(self, questions: JudgedQuestions) -> Self:

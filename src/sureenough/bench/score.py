@@ -16,12 +16,12 @@ import numpy as np
 from sureenough.bench.judging import JudgedAnswers
 from sureenough.bench.result import finite
 from sureenough.core.confidence import Floats
-from sureenough.core.events import Json, Tier
-from sureenough.core.learning import SIGNALS, LearnerState
+from sureenough.core.events import Json
 from sureenough.core.outcome import BUCKETS, Outcome
+from sureenough.core.pruning import Tier
 from sureenough.core.stop_rules import exceeds_share
 from sureenough.core.strategy import Strategy
-from sureenough.core.weights import BySignals
+from sureenough.core.weights import SIGNALS, BySignals, LearnerState
 
 RESAMPLES: Final = 2000
 CONFIDENT: Final = 0.95
@@ -104,7 +104,6 @@ class StrategyRuns:
             self._count(outcome, right)
 
     def _count(self, outcome: Outcome, right: bool | None) -> None:
-        self.weight = outcome.weight
         self.reasons[outcome.reason] += 1
         for note in outcome.notes:
             self.notes[note.split(":")[0]] += 1

@@ -150,9 +150,9 @@ def live_lines(out: Outcome, gold: str, right: bool, full_tokens: float | None, 
         verdict = "right" if right else f"wrong, it is {gold}"
         yield f"Answer: {out.answer} ({verdict}), with {share:.0%} of the votes."
     pruned = f"; {out.pruned} were cut off when their confidence dropped" if out.pruned else ""
-    yield f"{out.started} of {out.paths} paths were started{pruned}."
+    yield f"{out.started} of {out.options.paths} paths were started{pruned}."
     if out.reason == "settled":
-        yield f"Then the vote was settled. {out.why}"
+        yield f"Then the vote was settled. {out.verdict.why}"
     elif out.reason == "interrupted":
         yield "The run was interrupted; this is the vote so far."
     elif out.reason == "deadline":
@@ -161,7 +161,7 @@ def live_lines(out: Outcome, gold: str, right: bool, full_tokens: float | None, 
     if full_tokens is None or full_tokens <= out.tokens.total:
         yield f"It took {cost}."
     else:
-        all_paths = f"all {out.paths} paths to their end would have taken about {round(full_tokens, -2):,.0f}"
+        all_paths = f"all {out.options.paths} paths to their end would have taken about {round(full_tokens, -2):,.0f}"
         yield f"It took {cost}; {all_paths}."
 
 

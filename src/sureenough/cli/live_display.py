@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from sureenough.cli.terminal import echo, printable
-from sureenough.core.stop_rules import describe_measure
+from sureenough.core.stop_rules import Verdict
 from sureenough.drivers.run_log import LineReader, LogLine, PathChange, RunView
 
 BARS: Final = "▁▂▃▄▅▆▇█"
@@ -105,9 +105,9 @@ def stop_status(view: RunView) -> str:
     """How near the stop rule is to stopping."""
     summary, stop = view.summary, view.summary["stop"]
     paths = f"{summary['started']} of {summary['budget']} paths"
-    if summary["measure"] is None:
+    measured = Verdict(stop["quantity"], summary["measure"], summary.get("posterior")).measured()
+    if measured is None:
         return paths
-    measured = describe_measure(summary["measure"], stop["quantity"], summary.get("posterior"))
     threshold = stop["threshold"]
     against = "" if threshold is None else f", stops {'above' if stop['stops_above'] else 'below'} {threshold:g}"
     return f"{paths}; {measured}{against}"

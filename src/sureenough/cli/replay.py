@@ -32,8 +32,8 @@ from sureenough.cli.options import (
 )
 from sureenough.cli.terminal import echo, progress
 from sureenough.core.options import RunOptions
+from sureenough.core.outcome import PathSnapshot
 from sureenough.core.session import Session
-from sureenough.core.snapshot import PathSnapshot
 from sureenough.data import BUILTIN_POOL, PROBLEMS_POOL
 from sureenough.drivers import replay
 from sureenough.drivers.replay import fast_replay

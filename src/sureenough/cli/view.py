@@ -20,7 +20,7 @@ from sureenough.cli.options import STRATEGY_HELP
 from sureenough.cli.replay import QuestionOption, find_question, recorded_answer_classes
 from sureenough.core.events import Action, Ended, Tokens
 from sureenough.core.options import RunOptions
-from sureenough.core.snapshot import Snapshot
+from sureenough.core.outcome import Snapshot
 from sureenough.drivers import replay
 from sureenough.drivers.lockstep import lockstep
 from sureenough.drivers.observers import ObservedEvent, PathText

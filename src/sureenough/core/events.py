@@ -6,17 +6,11 @@ from collections.abc import Hashable, Mapping, Sequence
 from enum import StrEnum
 from functools import lru_cache
 from math import nan
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Self
 
-from sureenough.core.confidence import Floats, Windows
+from sureenough.core.confidence import Floats, Monitor, Windows, scan
 from sureenough.core.pruning import OPEN_GATE, Gate, Tier
 from sureenough.core.search import Computation, Continuation, Growth, SampleLimits
-
-__all__ = [
-    "Action", "Adopt", "Answer", "Cancel", "Classify", "Compute", "Computed", "Ended", "Event", "Expired", "Extend",
-    "Extended", "Fate", "Json", "Reason", "Regrouped", "Sampled", "Start", "Stop", "Summary", "Tier", "Token", "Tokens",
-    "path_seed",
-]  # fmt: skip
 
 Answer = str
 """An answer as it was extracted from a path's text."""
@@ -52,7 +46,19 @@ class Summary(NamedTuple):
     windows: Windows | None = None  # every window's values, for warm-up paths
     mean_peak: float = nan  # over all tokens; NaN from engines that do not sum it
     mean_conf: float = nan
-    signals: Floats | None = None  # rows of peak and conf, if the session's window was not known to the engine
+    signals: Floats | None = None  # rows of peak and conf, if the session's window was not known
+
+    @classmethod
+    def of(cls, path: Windows | Monitor, windows: Windows | None = None) -> Self:
+        """What is known of a path that was scanned or monitored to its end."""
+        return cls(path.tokens, path.lowest, path.tail, None, windows, path.mean_peak, path.mean_conf)
+
+    def over(self, window: int) -> Self:
+        """With the values of windows of this size, if the signals are here to form them."""
+        if self.signals is None or (self.windows is not None and self.windows.window == window):
+            return self
+        windows = scan(self.signals[:, 0], self.signals[:, 1], window)
+        return self.of(windows, windows)
 
 
 class Tokens(NamedTuple):

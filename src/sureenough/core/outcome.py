@@ -1,20 +1,22 @@
-"""The result of a run: the answer, why it ended, and every token accounted for."""
+"""What a run has come to: snapshots while it runs, and its outcome, with every token accounted for."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from enum import Enum
+from html import escape
 from math import isnan
-from typing import Any, Final
+from typing import Final, NamedTuple
 
 from sureenough.core.events import Answer, Fate, Json, Reason, Stop
-from sureenough.core.learning import LearnerState
-from sureenough.core.options import RunOptions, choose_window
+from sureenough.core.options import SMALLEST_WINDOW, RunOptions, choose_window
 from sureenough.core.path import PathState
 from sureenough.core.poll import Poll
-from sureenough.core.pruning import Gate, Tier
-from sureenough.core.snapshot import PathSnapshot
+from sureenough.core.pruning import OPEN_GATE, Gate, Tier
+from sureenough.core.stop_rules import StopRule, Verdict
 from sureenough.core.strategy import Strategy
+from sureenough.core.weights import LearnerState
 
 BUCKETS: Final = ("init", "kept", "pruned", "discarded", "failed", "overrun", "search")
 """Every generated token is in exactly one of these."""
@@ -52,45 +54,64 @@ class Outcome:
     reason: Reason
     votes: dict[Answer, float]  # weight by answer, heaviest first
     tokens: Spent
-    started: int
-    pruned: int
     steps: int  # the longest chain of tokens made one after another
     strategy: str
-    paths: int  # the budget
-    window: int
-    parallel: int
-    window_paths: int = 0  # paths whose lengths chose the window; 0: it was given
-    seed: int = 0
-    weight: str | None = None  # how votes were scaled, if the strategy weighs them
-    hurry: float | None = None  # if width was planned: paths that might run at once per path that had ended
-    measure: float | None = None  # what the stop rule measured last
-    quantity: str | None = None  # what that is: one of stop_rules.QUANTITIES
-    posterior: float | None = None  # probability that the leader leads, every path one vote; None if the rule has none
-    why: str = ""  # the same in a sentence
-    correlations: dict[str, float] = field(default_factory=dict)  # of signals with leave-one-out agreement
-    learned: LearnerState | None = None  # what a strategy that learns knew at the start
-    gate: Gate | None = None  # the thresholds of this question, if it was calibrated
-    tiers: dict[Tier, int] = field(default_factory=dict)  # paths pruned by each test
+    options: RunOptions  # with the window that was used
+    verdict: Verdict  # what the stop rule made of the votes
+    started: int
     counted: int = 0  # paths whose end was counted, with a vote or without
+    abstained: int = 0  # counted paths that gave no answer
     ended_uncounted: int = 0  # paths that had ended, but were not counted, when the run ended
     failed: int = 0
-    abstained: int = 0  # counted paths that gave no answer
+    tiers: dict[Tier, int] = field(default_factory=dict)  # paths pruned by each test
+    gate: Gate | None = None  # the thresholds of this question, if it was calibrated
+    window_paths: int = 0  # paths whose lengths chose the window; 0: it was given
     classes: tuple[tuple[Answer, ...], ...] = ()  # answers that were counted as one: the judge's verdicts
+    correlations: dict[str, float] = field(default_factory=dict)  # of signals with leave-one-out agreement
+    learned: LearnerState | None = None  # what a strategy that learns knew at the start
     notes: tuple[str, ...] = ()  # what a reader of this result should know
+
+    @property
+    def window(self) -> int:
+        """Tokens per window, given or chosen."""
+        return self.options.window or 1
+
+    @property
+    def pruned(self) -> int:
+        """Paths that a gate closed on."""
+        return sum(self.tiers.values())
 
     def explain(self) -> str:
         """The run in sentences: the answer, the votes, why it stopped, what it cost."""
         return "\n".join(_sentences(self))
 
+    def __str__(self) -> str:
+        """Three lines: the answer, why the run ended, what it cost."""
+        return "\n".join(f"{name}: {text}" for name, text in self._summary())
+
+    def _repr_html_(self) -> str:
+        """The same as a table, for notebooks."""
+        rows = (f"<tr><th>{name}</th><td>{escape(text)}</td></tr>" for name, text in self._summary())
+        return f"<table>{''.join(rows)}</table>"
+
+    def _summary(self) -> tuple[tuple[str, str], ...]:
+        answer, total = "none", sum(self.votes.values())
+        if self.answer is not None:
+            share = f" ({self.votes[self.answer] / total:.0%} of the votes)" if total > 0 else ""
+            answer = self.answer + share
+        return ("Answer", answer), ("Stopped", _stopped(self)), ("Cost", _cost(self))
+
     def to_json(self) -> Json:
-        """As plain JSON values; thresholds that never close are null."""
+        """As plain JSON values, the options and the verdict among them; thresholds that never close are null."""
         data = asdict(self)
-        data["tokens"]["total"] = self.tokens.total
+        data |= data.pop("options") | self.verdict._asdict()
+        del data["verdict"]
+        data["pruned"], data["tokens"]["total"] = self.pruned, self.tokens.total
         data["tiers"] = {str(tier): n for tier, n in self.tiers.items()}
         data["notes"] = list(self.notes)
         data["classes"] = [list(group) for group in self.classes]
         data["learned"] = None if self.learned is None else self.learned.to_json()
-        data["measure"] = None if self.measure is None or isnan(self.measure) else self.measure
+        data["measure"] = None if data["measure"] is None or isnan(data["measure"]) else data["measure"]
         data["votes"] = {answer: None if isnan(weight) else weight for answer, weight in self.votes.items()}
         if self.gate is not None:
             data["gate"] = {k: v if abs(v) != float("inf") else None for k, v in data["gate"].items()}
@@ -111,27 +132,34 @@ _REASONS: Final[dict[Reason, str]] = {
 def _sentences(out: Outcome) -> list[str]:
     total = sum(out.votes.values())
     answer_text = f"Answer: {out.answer}" if out.answer is not None else "No answer"
-    lines = [f"{answer_text} ({out.strategy}, {out.started} of {out.paths} paths)."]
+    lines = [f"{answer_text} ({out.strategy}, {out.started} of {out.options.paths} paths)."]
     shares = [f"{answer} {weight / total:.0%}" for answer, weight in list(out.votes.items())[:5] if total > 0]
     if shares:
         more = f", and {len(out.votes) - 5} more" if len(out.votes) > 5 else ""
         lines.append(
             f"Votes: {', '.join(shares)}{more}; {out.abstained} paths gave no answer, {out.pruned} were pruned."
         )
-    uncounted = out.started - out.counted
-    more_started = f"; {uncounted} more had been started" if uncounted else ""
-    if out.ended_uncounted:
-        more_started += f", and {out.ended_uncounted} of them had ended without being counted"
-    counted = "1 path" if out.counted == 1 else f"{out.counted} paths"
-    lines.append(f"{_REASONS[out.reason]} when {counted} had been counted{more_started}. {out.why}".rstrip())
+    lines += [_stopped(out), f"It took {_cost(out)}"]
     spent = out.tokens
-    parts = ", ".join(f"{getattr(spent, name):,} {name}" for name in BUCKETS if getattr(spent, name))
-    lines.append(f"It took {spent.total:,} tokens ({parts or 'none'}) in {out.steps:,} steps.")
     if spent.cached:
         lines.append(f"Of {spent.prompt + spent.reread:,} prompt tokens the server had {spent.cached:,} cached.")
     if out.window_paths:
         lines.append(f"Window: {out.window:,} tokens, chosen from the lengths of {out.window_paths} paths.")
     return [*lines, *(f"Note: {note}{'' if note.endswith(('.', '?')) else '.'}" for note in out.notes)]
+
+
+def _stopped(out: Outcome) -> str:
+    uncounted = out.started - out.counted
+    more_started = f"; {uncounted} more had been started" if uncounted else ""
+    if out.ended_uncounted:
+        more_started += f", and {out.ended_uncounted} of them had ended without being counted"
+    counted = "1 path" if out.counted == 1 else f"{out.counted} paths"
+    return f"{_REASONS[out.reason]} when {counted} had been counted{more_started}. {out.verdict.why}".rstrip()
+
+
+def _cost(out: Outcome) -> str:
+    parts = [f"{tokens:,} {name}" for name in BUCKETS if (tokens := getattr(out.tokens, name))]
+    return f"{out.tokens.total:,} tokens ({', '.join(parts) or 'none'}) in {out.steps:,} steps."
 
 
 def token_bill(paths: Iterable[PathState | PathSnapshot]) -> Spent:
@@ -145,20 +173,41 @@ def token_bill(paths: Iterable[PathState | PathSnapshot]) -> Spent:
     return Spent(**spent)  # type: ignore[arg-type]  # all are ints
 
 
-def _path_counts(paths: Sequence[PathState]) -> dict[str, Any]:
-    """The fields of an outcome that count paths and tokens."""
+def build_outcome(
+    strategy: Strategy,
+    options: RunOptions,
+    paths: Sequence[PathState],
+    poll: Poll,
+    stop: Stop,
+    gate: Gate,
+    steps: int,
+    window_paths: int,
+) -> Outcome:
+    """The outcome of a run that has ended."""
     pruned = [path.tier for path in paths if path.fate is Fate.PRUNED]
-    kept = [path for path in paths if path.fate is Fate.KEPT]  # each of them was counted
-    return {
-        "tokens": token_bill(paths),
-        "started": len(paths),
-        "pruned": len(pruned),
-        "tiers": {tier: pruned.count(tier) for tier in Tier},
-        "counted": sum([path.counted for path in paths]),
-        "ended_uncounted": sum([path.ended_uncounted for path in paths]),
-        "failed": sum([path.fate is Fate.FAILED for path in paths]),
-        "abstained": sum([path.answer is None for path in kept]),
-    }
+    fates = [path.fate for path in paths]
+    return Outcome(
+        answer=stop.answer,
+        reason=stop.reason,
+        votes=poll.votes(),
+        tokens=token_bill(paths),
+        steps=steps,
+        strategy=strategy.name,
+        options=options,
+        verdict=strategy.stop.verdict(poll),
+        started=len(paths),
+        counted=poll.counted,
+        abstained=sum([path.answer is None for path in paths if path.fate is Fate.KEPT]),
+        ended_uncounted=sum([path.ended_uncounted for path in paths]),
+        failed=fates.count(Fate.FAILED),
+        tiers={tier: pruned.count(tier) for tier in Tier},
+        gate=None if gate is OPEN_GATE else gate,
+        window_paths=window_paths,
+        classes=poll.groups(),
+        correlations=poll.correlations() if strategy.reads_confidence else {},
+        learned=strategy.state,
+        notes=_notes(strategy, options, paths),
+    )
 
 
 def _notes(strategy: Strategy, options: RunOptions, paths: Sequence[PathState]) -> tuple[str, ...]:
@@ -172,36 +221,107 @@ def _notes(strategy: Strategy, options: RunOptions, paths: Sequence[PathState]) 
     )
 
 
-def build_outcome(
-    strategy: Strategy,
-    options: RunOptions,
-    paths: Sequence[PathState],
-    poll: Poll,
-    stop: Stop,
-    steps: int,
-    gate: Gate | None,
-) -> Outcome:
-    """The outcome of a run that has ended."""
-    return Outcome(
-        answer=stop.answer,
-        reason=stop.reason,
-        votes=poll.votes(),
-        steps=steps,
-        strategy=strategy.name,
-        paths=options.paths or len(paths),
-        window=options.window or 1,
-        parallel=options.parallel,
-        seed=options.seed,
-        weight=getattr(strategy.weigh, "weight", None),
-        hurry=options.hurry,
-        measure=strategy.stop.measure(poll),
-        quantity=strategy.stop.quantity,
-        posterior=strategy.stop.posterior(poll),
-        why=strategy.stop.why(poll),
-        correlations=poll.correlations() if strategy.reads_confidence else {},
-        learned=strategy.state,
-        gate=gate,
-        classes=poll.groups(),
-        notes=_notes(strategy, options, paths),
-        **_path_counts(paths),
-    )
+class Phase(Enum):
+    """The phases of a session; `session.TRANSITIONS` lists what may follow what."""
+
+    NEW = "new"
+    WARMUP = "warm-up"  # the first paths run to their end; nothing is counted or pruned
+    SAMPLING = "sampling"  # paths are watched, votes are counted, the stop rule is tested
+    STOPPED = "stopped"
+
+
+class PathSnapshot(NamedTuple):
+    """One path."""
+
+    number: int
+    warmup: bool
+    tokens: int
+    overrun: int
+    fate: Fate | None  # None while it runs
+    tier: Tier | None
+    answer: Answer | None
+    counted: bool
+    search_tokens: int = 0
+    ended_uncounted: bool = False  # discarded, but not cancelled
+
+    @classmethod
+    def of(cls, path: PathState) -> PathSnapshot:
+        return cls(*(getattr(path, name) for name in cls._fields))
+
+
+@dataclass(frozen=True, slots=True)
+class VoteSnapshot:
+    """The votes counted so far, and what the stop rule makes of them."""
+
+    weights: Mapping[Answer, float]  # weight by answer, heaviest first
+    candidates: Mapping[int, Answer]  # the answer that each voting path's candidate is named by
+    counted: int  # paths counted, with a vote or without
+    verdict: Verdict  # of the stop rule
+
+    @classmethod
+    def of(cls, poll: Poll, stop: StopRule) -> VoteSnapshot:
+        verdict = stop.verdict(poll) if poll.counted else Verdict(stop.quantity)
+        return cls(poll.votes(), poll.candidates(), poll.counted, verdict)
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A session at one moment."""
+
+    strategy: Strategy
+    options: RunOptions
+    phase: Phase
+    paths: tuple[PathSnapshot, ...]
+    votes: VoteSnapshot
+    gate: Gate
+    steps: int  # the longest chain of tokens generated one after another
+    stop: Stop | None  # once the run has ended
+
+    @property
+    def budget(self) -> int:
+        """The most paths that may be started."""
+        return self.options.paths or len(self.paths)
+
+    @property
+    def window(self) -> int:
+        """Tokens per window; before it is chosen, the smallest that may be."""
+        return self.options.window or SMALLEST_WINDOW
+
+    @property
+    def generated(self) -> int:
+        """All tokens so far."""
+        return sum(path.tokens + path.overrun + path.search_tokens for path in self.paths)
+
+    def full_budget_tokens(self) -> float | None:
+        """About what the whole budget would take, from the paths that ran to their end; None before the first."""
+        whole = [path.tokens for path in self.paths if path.fate is Fate.KEPT]
+        return self.budget * sum(whole) / len(whole) if whole else None
+
+
+class SnapshotCache:
+    """Makes snapshots cheap: only what changed since the last one is built anew."""
+
+    def __init__(self) -> None:
+        self._paths: list[PathSnapshot] = []
+        self._changed: set[int] = set()
+        self.changed = self._changed.add  # a path is different now
+        self._votes: tuple[int, VoteSnapshot] | None = None  # of this version of the poll
+
+    def clear(self) -> None:
+        """Everything is different now."""
+        self._paths.clear()
+        self._changed.clear()
+        self._votes = None
+
+    def take(
+        self, paths: Sequence[PathState], poll: Poll, stop: StopRule
+    ) -> tuple[tuple[PathSnapshot, ...], VoteSnapshot]:
+        """All paths and votes as they are now."""
+        for number in self._changed:
+            if number < len(self._paths):
+                self._paths[number] = PathSnapshot.of(paths[number])
+        self._changed.clear()
+        self._paths += [PathSnapshot.of(path) for path in paths[len(self._paths) :]]
+        if self._votes is None or self._votes[0] != poll.version:
+            self._votes = poll.version, VoteSnapshot.of(poll, stop)
+        return tuple(self._paths), self._votes[1]

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from math import inf, isnan
 from typing import Any
 
 import numpy as np
 
-from sureenough.core.confidence import Monitor, Windows, scan
+from sureenough.core.confidence import Monitor, Windows
 from sureenough.core.events import Action, Adopt, Answer, Compute, Extend, Fate, Summary, Token, path_seed
-from sureenough.core.pruning import OPEN_GATE, Gate, Tier
+from sureenough.core.pruning import Gate, Tier
 from sureenough.core.search import Computation, Continuation, Draws, Growth, SearchMethod
 from sureenough.core.weights import Ballot
 from sureenough.errors import ProtocolError
@@ -77,98 +77,110 @@ class PathSearch:
         return actions
 
 
+class SignalTrace:
+    """Keeps the signals of a growing path to its end: for the calibration, or since the window is not known yet."""
+
+    def __init__(self) -> None:
+        self.complete = True  # whether every token came with its signals
+        self._signals: list[tuple[float, float]] = []
+
+    def read(self, tokens: Sequence[Token]) -> tuple[int, None]:
+        self._signals += [(peak, conf) for _, peak, conf in tokens]
+        return len(tokens), None
+
+    def summary(self) -> Summary:
+        signals = np.array(self._signals, dtype=np.float64).reshape(-1, 2)
+        self.complete &= not np.isnan(signals[:, 1]).any()
+        return Summary(len(signals), signals=signals)
+
+
+class GatedMonitor:
+    """Follows a growing path token by token, and tests its gate at every full window."""
+
+    def __init__(self, window: int, gate: Gate) -> None:
+        self.complete = True  # whether every token came with its signals
+        self._monitor, self._test = Monitor(window, gate.trend_window), gate.tier
+
+    def read(self, tokens: Sequence[Token]) -> tuple[int, Tier | None]:
+        """Take tokens until the gate closes: how many, and by which test."""
+        monitor = self._monitor
+        push, test = monitor.push, self._test  # looked up once: this loop is most of what a live token costs here
+        for taken, (_, peak, conf) in enumerate(tokens, 1):
+            if isnan(conf):
+                self.complete = False
+            elif push(peak, conf) and (tier := test(monitor)) is not None:
+                return taken, tier
+        return len(tokens), None
+
+    def summary(self) -> Summary:
+        return Summary.of(self._monitor)
+
+
 class PathState:
-    """Running until `end`; then kept, pruned, failed or discarded. `count` marks a path whose vote was counted."""
+    """A path of a session. It runs until `end`, which drops what only a running path needs: its reader and its search.
+
+    One that ran to its end has a summary of its confidence, and votes when it is counted.
+    """
 
     # Defaults live on the class: sweeps over recorded paths create millions of these.
     tokens = overrun = 0
-    counted = False
+    search_tokens = 0  # sampled in its search, and not part of it
     fate: Fate | None = None  # None while it runs
     tier: Tier | None = None
     answer: Answer | None = None
-    windows: Windows | None = None
-    lowest = tail = mean_peak = mean_conf = 0.0
-    _lacks_signals = False  # tokens came without signals: only a summary can replace them
-    _monitor: Monitor | None = None
-    _signals: list[tuple[float, float]] | None = None  # of traced paths, until they are summarised
-    _summary: Summary | None = None
+    summary = Summary(0, 0.0, 0.0, mean_peak=0.0, mean_conf=0.0)
+    counted = False
     ended_uncounted = False  # it ended by itself, but was not counted before the run was over
-    search: PathSearch | None = None  # of a path that is searched for
-    search_tokens = 0  # sampled in its search, and not part of it
+    search: PathSearch | None = None
+    _reader: SignalTrace | GatedMonitor | None = None  # from its first token on
 
-    def __init__(self, number: int, chain: int, warmup: bool, traced: bool) -> None:
+    def __init__(
+        self, number: int, chain: int, warmup: bool, make_reader: Callable[[], SignalTrace | GatedMonitor] | None
+    ) -> None:
         self.number = number
         self.chain = chain  # the run's longest chain of tokens when this path was started
         self.warmup = warmup
-        self.traced = traced  # its signals are kept to its end: for the calibration, or since the window is not known
+        self._make_reader = make_reader  # None: confidence is not read
 
     # -- growing
 
-    def grow(
-        self, tokens: Sequence[Token], unread: int, room: float, gate: Gate, window: int | None, reads: bool
-    ) -> None:
+    def grow(self, tokens: Sequence[Token], unread: int, room: float) -> None:
         """Take tokens until the gate closes or `room` is used up; all further ones are overrun."""
         generated = len(tokens) + unread
         taken = 0
         if self.fate is None:
             taken = int(min(generated, room))
-            if tokens and reads:
-                readable = tokens[:taken]
-                if self.traced or window is None:
-                    self._record(readable)
-                else:
-                    watched = self._watch(readable, gate, window)
-                    taken = watched if self.tier is not None else taken
-            elif unread and self._monitor is None and self._signals is None:
-                # An end token may come without signals after all the others had theirs: it is only counted.
-                self._lacks_signals = True
+            if self._make_reader is not None:
+                if self._reader is None:
+                    self._reader = self._make_reader()
+                    # An end token may come without signals after all the others had theirs: it is only counted.
+                    self._reader.complete = bool(tokens) or not unread
+                read, self.tier = self._reader.read(tokens[:taken])
+                taken = read if self.tier is not None else taken
         self.tokens += taken
         self.overrun += generated - taken
 
-    def _record(self, tokens: Iterable[Token]) -> None:
-        if self._signals is None:
-            self._signals = []
-        for _, peak, conf in tokens:
-            self._lacks_signals |= isnan(conf)
-            self._signals.append((peak, conf))
-
-    def _watch(self, tokens: Iterable[Token], gate: Gate, window: int) -> int:
-        """Follow the path token by token; how many until the gate closed on it, or all of them."""
-        if self._monitor is None:
-            self._monitor = Monitor(window, gate.trend_window)
-        monitor = self._monitor
-        push, test = monitor.push, gate.tier  # looked up once: this loop is most of what a live token costs here
-        taken = 0
-        for _, peak, conf in tokens:
-            taken += 1
-            if isnan(conf):
-                self._lacks_signals = True
-            elif push(peak, conf) and (tier := test(monitor)) is not None:
-                self.tier = tier
-                break
-        return taken
-
     def sample(self, branch: int, tokens: int) -> None:
         """A branch of its search grew; after the decision on the path this is overrun."""
-        if self.fate is None and self.search is not None:
+        if self.search is None:
+            self.overrun += tokens
+        else:
             self.search.sampled(branch, tokens)
             self.search_tokens += tokens
-        else:
-            self.overrun += tokens
 
-    def adopt(self, growth: Growth, window: int | None, reads: bool) -> int:
+    def adopt(self, growth: Growth) -> int:
         """Tokens of its search become part of it; how many it has then."""
         unread = growth.unread if growth.tokens else 0
         self.search_tokens -= len(growth.tokens) + unread
-        self.grow(growth.tokens, unread, inf, OPEN_GATE, window, reads)
+        self.grow(growth.tokens, unread, inf)
         return self.tokens
 
-    def reconcile(self, summary: Summary, room: float) -> int:
+    def reconcile(self, tokens: int, room: float) -> int:
         """Take over the count of an engine that watched the path; returns how many of its own tokens are new.
 
         Tokens that it places after the decision, or that exceed `room`, are overrun.
         """
-        new = summary.tokens - self.tokens
+        new = tokens - self.tokens
         if new < 0:
             self.overrun -= new
             self.tokens += new
@@ -180,54 +192,37 @@ class PathState:
 
     # -- ending
 
+    def summarise(self, summary: Summary | None, window: int | None) -> None:
+        """The confidence of a path that runs to its end: what an engine that watched it knows, or its own reader."""
+        if summary is None:
+            reader = self._reader or SignalTrace()
+            summary = reader.summary()
+            if not reader.complete:
+                raise ProtocolError(f"path {self.number} ended with neither signals nor a summary")
+        self.summary = summary if window is None else summary.over(window)
+
     def end(self, fate: Fate) -> None:
         self.fate = fate
-        if fate is not Fate.KEPT and (self._monitor is not None or self._signals is not None):
-            self._monitor = self._signals = None
-
-    def take_summary(self, summary: Summary | None) -> None:
-        """What an engine that watched the path knows of it; without that, its own signals are needed."""
-        if summary is None and self._lacks_signals:
-            raise ProtocolError(f"path {self.number} ended with neither signals nor a summary")
-        self._summary = summary
-
-    def summarise(self, window: int) -> None:
-        """The confidence of a path that ran to its end, from the engine's summary or from its own signals."""
-        summary = self._summary
-        fits = summary is not None and summary.windows is not None and summary.windows.window == window
-        if summary is not None and (summary.signals is None or fits):
-            self.windows = summary.windows
-            self._take(summary)
-        elif summary is None and self._monitor is not None:
-            self._take(self._monitor)
-        else:
-            signals = self._signals or [] if summary is None else summary.signals
-            both = np.array(signals, dtype=np.float64).reshape(-1, 2)
-            self.windows = scan(both[:, 0], both[:, 1], window)
-            self._take(self.windows)
-        self._monitor = self._signals = self._summary = None
-
-    def _take(self, source: Summary | Monitor | Windows) -> None:
-        self.lowest, self.tail = source.lowest, source.tail
-        self.mean_peak, self.mean_conf = source.mean_peak, source.mean_conf
+        self._reader = self.search = None
 
     def discard(self) -> None:
         """The run is over. If the path was not counted before, its tokens are discarded."""
         self.ended_uncounted = self.fate is Fate.KEPT and not self.counted
         if self.fate is None or self.ended_uncounted:
-            self.fate = Fate.DISCARDED
+            self.end(Fate.DISCARDED)
 
     # -- voting
 
     def calibration_windows(self) -> Windows:
         """The windows of a path that started in the warm-up."""
-        if self.windows is None:
+        if self.summary.windows is None:
             raise ProtocolError(f"the summary of path {self.number}, started in the warm-up, came without its windows")
-        return self.windows
+        return self.summary.windows
 
     def count(self, gate: Gate) -> Ballot | None:
         """Mark the path as counted; its vote, if it has one."""
         self.counted = True
-        if self.answer is None or self.fate is not Fate.KEPT or (self.warmup and self.lowest < gate.floor):
+        seen = self.summary
+        if self.answer is None or self.fate is not Fate.KEPT or (self.warmup and seen.lowest < gate.floor):
             return None
-        return Ballot(self.number, self.answer, self.lowest, self.tail, self.mean_peak, self.mean_conf)
+        return Ballot(self.number, self.answer, seen.lowest, seen.tail, seen.mean_peak, seen.mean_conf)

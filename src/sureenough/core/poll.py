@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from sureenough.core.events import Answer
-from sureenough.core.learning import FEWEST_VOTES, SIGNALS, correlation
-from sureenough.core.weights import Ballot, Weigh
+from sureenough.core.weights import FEWEST_VOTES, SIGNALS, Ballot, Weigh, correlation
 
 
 class Lead(NamedTuple):

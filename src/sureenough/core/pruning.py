@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from sureenough.core.confidence import Floats, Monitor, Windows
-from sureenough.core.strategy_options import FENCE, NOT_NEGATIVE, PERCENT, WHOLE, HasOptions, one_of, option
+from sureenough.core.options import FENCE, NOT_NEGATIVE, PERCENT, WHOLE, HasOptions, one_of, option
 
 
 class Tier(StrEnum):

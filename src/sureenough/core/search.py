@@ -17,7 +17,7 @@ from math import exp
 from statistics import fmean, pstdev
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
-from sureenough.core.strategy_options import (
+from sureenough.core.options import (
     COUNT,
     FEW,
     NOT_NEGATIVE,

@@ -6,7 +6,7 @@ live engines, recorded paths and tests all loop over `receive`; observers see `s
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import islice, takewhile
@@ -34,12 +34,10 @@ from sureenough.core.events import (
     path_seed,
 )
 from sureenough.core.options import DEFAULT_WINDOW, RunOptions, choose_window
-from sureenough.core.outcome import Outcome, build_outcome
-from sureenough.core.path import PathSearch, PathState
+from sureenough.core.outcome import Outcome, Phase, Snapshot, SnapshotCache, build_outcome
+from sureenough.core.path import GatedMonitor, PathSearch, PathState, SignalTrace
 from sureenough.core.poll import Poll
-from sureenough.core.pruning import OPEN_GATE, Gate, Tier
-from sureenough.core.search import Growth
-from sureenough.core.snapshot import Phase, Snapshot, SnapshotCache
+from sureenough.core.pruning import OPEN_GATE, Tier
 from sureenough.core.strategy import Strategy
 from sureenough.errors import ProtocolError, UsageError
 
@@ -81,7 +79,7 @@ class Session:
         self._phase = Phase.NEW
         self._paths: list[PathState] = []  # in order of start, in which they are counted
         self._poll = Poll(strategy.weigh, self._budget)
-        self._gate: Gate | None = None  # once the warm-up has ended
+        self._gate = OPEN_GATE  # until the warm-up has ended
         self._running = self._generated = 0  # paths, tokens
         self._steps = 0  # the longest chain of tokens generated one after another
         self._turn = 0  # paths that had their turn: all before them had theirs, they ended, their class is known
@@ -159,15 +157,13 @@ class Session:
             if beyond_cap:
                 return self._at_cap()
         if summary is not None:  # an engine that watched the path counts for itself
-            self._generated += path.reconcile(summary, self._room)
+            self._generated += path.reconcile(summary.tokens, self._room)
             self._steps = max(self._steps, path.chain + path.tokens)
         if not running or self._room < 0:
             return self._at_cap()
         path.answer = answer
         if fate is Fate.KEPT and self._reads:
-            path.take_summary(summary)
-            if self._options.window is not None:
-                path.summarise(self._options.window)
+            path.summarise(summary, self._options.window)
         elif fate is Fate.PRUNED:
             path.tier = (summary.tier if summary else None) or Tier.DROP
         return self._end_path(path, fate)
@@ -185,7 +181,7 @@ class Session:
             if path.search is not None:
                 self._steps = max(self._steps, path.chain + path.search.depth)
             return []
-        if path.fate is not None or path.search is None:
+        if path.search is None:
             return []
         if isinstance(event, Computed):
             return path.search.computed(event.result, self._room)
@@ -196,7 +192,8 @@ class Session:
         self._classifying = False
         if self._phase is Phase.NEW:
             return []
-        return self._advance(settled=self._phase is Phase.SAMPLING and self._strategy.stop(self._poll))
+        settled = self._phase is Phase.SAMPLING and self._strategy.stop(self._poll)
+        return self._advance("settled" if settled else None)
 
     # -- tokens
 
@@ -207,8 +204,7 @@ class Session:
 
     def _grow(self, path: PathState, tokens: Sequence[Token], unread: int = 0) -> None:
         """A path grew; its gate may have closed."""
-        gate = self._gate or OPEN_GATE
-        path.grow(tokens, unread, self._max_tokens - self._generated, gate, self._options.window, self._reads)
+        path.grow(tokens, unread, self._max_tokens - self._generated)
         self._generated += len(tokens) + unread
         if path.chain + path.tokens > self._steps:  # for every token: a call of max() takes longer
             self._steps = path.chain + path.tokens
@@ -249,90 +245,81 @@ class Session:
         return sum(1 for _ in takewhile(lambda path: path.fate is not None, islice(self._paths, self._turn, None)))
 
     def _start(self) -> list[Action]:
-        number, warmup = len(self._paths), self._phase is Phase.WARMUP
-        method, seed = self._strategy.search, path_seed(self._options.seed, number)
-        path = PathState(number, self._steps, warmup, traced=warmup or self._options.window is None)
+        number, warmup, gate = len(self._paths), self._phase is Phase.WARMUP, self._gate
+        method, seed, window = self._strategy.search, path_seed(self._options.seed, number), self._options.window
+        make_reader: Callable[[], SignalTrace | GatedMonitor] | None = None
+        if self._reads:
+            make_reader = SignalTrace if warmup or window is None else partial(GatedMonitor, window, gate)
+        path = PathState(number, self._steps, warmup, make_reader)
         self._paths.append(path)
         self._running += 1
-        start = Start(number, seed, warmup, self._gate or OPEN_GATE)
+        start = Start(number, seed, warmup, gate)
         if method is None:
             return [start]
-        path.search = PathSearch(method, number, seed, partial(self._adopt, path))
+        path.search = PathSearch(method, number, seed, path.adopt)
         return [start, *path.search.begin(self._room)]
-
-    def _adopt(self, path: PathState, growth: Growth) -> int:
-        return path.adopt(growth, self._options.window, self._reads)
 
     # -- counting votes
 
-    def _advance(self, *, settled: bool = False) -> list[Action]:
-        """Count what can be counted; then stop, or start what may run."""
-        verdict: Reason | None = "settled" if settled else None
-        if self._phase is Phase.WARMUP:
-            request, verdict = self._count_warmup()
-        else:
-            request, verdict = self._count_votes(verdict)
+    def _advance(self, verdict: Reason | None = None) -> list[Action]:
+        """Give ended paths their turn, in order of start, and count them; then stop, or start what may run."""
+        request: Sequence[Action] | None = None
+        while verdict is None and request is None and (path := self._next()) is not None:
+            request = self._pass_turn(path)
+            if request is None and not self._holds_votes:
+                verdict = self._count(path)
+        if verdict is None and request is None and self._holds_votes and self._may_release():
+            verdict = self._release()
         if verdict is None and self._room <= 0:
             verdict = "max_tokens"
-        return [*request, *self._start_paths()] if verdict is None else self._finish(verdict)
+        return [*(request or ()), *self._start_paths()] if verdict is None else self._finish(verdict)
 
-    def _count_warmup(self) -> tuple[Sequence[Action], Reason | None]:
-        """Nothing is counted before all warm-up paths have ended and their classes are known; then all are."""
-        request = self._pass_ended()
-        if request is not None or len(self._kept()) < self._strategy.warmup:
-            return request or (), None
-        self._calibrate()
-        return (), "settled" if self._strategy.stop(self._poll) else self._silence()
+    @property
+    def _holds_votes(self) -> bool:
+        """Whether nothing is counted yet: the warm-up has not ended, or confidence needs a window first."""
+        return self._phase is not Phase.SAMPLING or (self._options.window is None and self._reads)
 
-    def _calibrate(self) -> None:
-        """The warm-up has ended: window, thresholds, weights, votes."""
+    def _may_release(self) -> bool:
+        """Whether the paths that calibrate the gate, or else those that choose the window, are over."""
+        if self._phase is Phase.WARMUP:
+            return len(self._kept()) >= self._strategy.warmup
+        return self._turn >= min(WINDOW_PATHS, self._budget)
+
+    def _release(self) -> Reason | None:
+        """Count the votes that were held, by the window, the thresholds and the weights of their paths."""
+        warming_up = self._phase is Phase.WARMUP
         if self._options.window is None:
             self._choose_window()
-        kept = self._kept()
-        self._gate = OPEN_GATE
-        if self._strategy.prunes:
-            self._gate = self._strategy.calibrate([path.calibration_windows() for path in kept])
-        self._poll.warmup = [path.lowest for path in kept]
-        for path in self._paths:
-            self._count(path)
-        self._enter(Phase.SAMPLING)
+        if warming_up and self._strategy.prunes:
+            self._gate = self._strategy.calibrate([path.calibration_windows() for path in self._kept()])
+        verdict = self._count_held()
+        if warming_up:
+            self._enter(Phase.SAMPLING)
+            verdict = self._test()
+        return verdict
 
-    def _count_votes(self, verdict: Reason | None) -> tuple[Sequence[Action], Reason | None]:
-        """Count paths in their order, one at a time, until the stop rule is satisfied or a class is missing."""
-        if self._options.window is None and self._reads:
-            request = self._pass_ended()
-            if request is not None or not self._first_have_ended():
-                return request or (), verdict
-            self._choose_window()
-            verdict = verdict or self._count_passed()
-        while verdict is None and (path := self._next()) is not None:
-            request = self._pass_turn(path)
-            if request is not None:
-                return request, None
-            verdict = self._count(path)
-        return (), verdict
-
-    def _count(self, path: PathState) -> Reason | None:
-        """A vote may settle the run; a path without one only under some rules."""
-        ballot = path.count(self._gate or OPEN_GATE)
-        self._snapshots.changed(path.number)
-        self._poll.add(path.number, ballot)
+    def _count_held(self) -> Reason | None:
+        """Count the paths that had their turn while votes were held."""
+        passed = self._paths[: self._turn]
         if self._phase is not Phase.SAMPLING:
-            return None
-        if (ballot is not None or self._strategy.stop.counts_paths) and self._strategy.stop(self._poll):
-            return "settled"
-        return self._silence()
-
-    def _count_passed(self) -> Reason | None:
-        """Count the paths that had their turn while nothing was counted."""
-        for path in self._paths[: self._turn]:
+            self._poll.warmup = [path.summary.lowest for path in passed if path.fate is Fate.KEPT]
+        for path in passed:
             verdict = self._count(path)
             if verdict is not None:
                 return verdict
         return None
 
-    def _silence(self) -> Reason | None:
-        """Whether enough paths were counted, and none of them has an answer; failed ones are left out."""
+    def _count(self, path: PathState) -> Reason | None:
+        """A vote may settle the run; a path without one only under some rules."""
+        ballot = path.count(self._gate)
+        self._snapshots.changed(path.number)
+        self._poll.add(path.number, ballot)
+        return self._test(voted=ballot is not None) if self._phase is Phase.SAMPLING else None
+
+    def _test(self, *, voted: bool = True) -> Reason | None:
+        """Whether the vote is settled, or enough paths, failed ones left out, were counted and none has an answer."""
+        if (voted or self._strategy.stop.counts_paths) and self._strategy.stop(self._poll):
+            return "settled"
         if not self._gives_up or self._poll.ballots:
             return None
         most = max(SILENT_PATHS, self._strategy.warmup)
@@ -364,20 +351,7 @@ class Session:
         self._turn += 1
         return None
 
-    def _pass_ended(self) -> Sequence[Action] | None:
-        """Give all ended paths their turn; the request for a class, if one is missing."""
-        while (path := self._next()) is not None:
-            request = self._pass_turn(path)
-            if request is not None:
-                return request
-        return None
-
     # -- the window
-
-    def _first_have_ended(self) -> bool:
-        """Whether the paths that choose the window of a strategy without a warm-up are over."""
-        first = self._paths[: min(WINDOW_PATHS, self._budget)]
-        return len(first) == min(WINDOW_PATHS, self._budget) and all(path.fate is not None for path in first)
 
     def _choose_window(self) -> None:
         """From the lengths of the warm-up or of the first paths, without failed ones."""
@@ -385,22 +359,18 @@ class Session:
         lengths = [path.tokens for path in first if path.fate is Fate.KEPT]
         window, self._window_paths = choose_window(lengths, self._longest_window), len(lengths)
         self._options = replace(self._options, window=window)
-        if self._reads:
-            for path in self._kept():
-                path.summarise(window)
+        for path in self._kept():
+            path.summary = path.summary.over(window)
 
     # -- the end
 
     def _finish(self, reason: Reason) -> list[Action]:
         """Count the paths whose votes waited for a window or for the end of the warm-up; cancel those that run."""
-        warming_up = self._phase is not Phase.SAMPLING
-        waiting = warming_up or (self._options.window is None and self._reads)
+        held = self._holds_votes
         if self._options.window is None:
             self._choose_window()
-        if warming_up:
-            self._poll.warmup = [path.lowest for path in self._paths[: self._turn] if path.fate is Fate.KEPT]
-        if waiting:
-            self._count_passed()
+        if held:
+            self._count_held()
         cancels = [Cancel(path.number, Fate.DISCARDED) for path in self._paths if path.fate is None]
         for path in self._paths:
             path.discard()
@@ -413,13 +383,13 @@ class Session:
     def snapshot(self) -> Snapshot:
         """The session at this moment, as frozen values."""
         paths, votes = self._snapshots.take(self._paths, self._poll, self._strategy.stop)
-        gate = self._gate or OPEN_GATE
-        return Snapshot(self._strategy, self._options, self._phase, paths, votes, gate, self._steps, self._stop)
+        return Snapshot(self._strategy, self._options, self._phase, paths, votes, self._gate, self._steps, self._stop)
 
     def outcome(self) -> Outcome:
         """The result, once the run has ended."""
         if self._stop is None:
             raise ProtocolError("outcome() before the run has ended")
-        gate = self._gate if self._strategy.prunes else None
-        out = build_outcome(self._strategy, self._options, self._paths, self._poll, self._stop, self._steps, gate)
-        return replace(out, window_paths=self._window_paths) if self._window_paths else out
+        return build_outcome(
+            self._strategy, self._options, self._paths, self._poll, self._stop, self._gate, self._steps,
+            self._window_paths,
+        )  # fmt: skip

@@ -1,7 +1,7 @@
 """Stop rules: called after every counted path, they decide whether the vote is settled.
 
-A rule measures the poll and compares with its threshold. `quantity` names what it measures, `measure` is what displays
-draw, `why` explains it in a sentence, and `need` is how many more votes could settle it, which plans the width.
+A rule measures the poll and compares with its threshold. `verdict` is what people see of it: the quantity, its value,
+and a sentence. `need` is how many more votes could settle it, which plans the width.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cache
-from typing import Any, Final, Protocol
+from functools import cache, partial
+from typing import Any, Final, NamedTuple
 
+from sureenough.core.options import COUNT, MODERATE, PROBABILITY, SHARE, check_options, option
 from sureenough.core.poll import Lead, Poll
-from sureenough.core.strategy_options import COUNT, MODERATE, PROBABILITY, SHARE, check_options, option
 
 
 def exceeds_share(alpha: float, beta: float, share: float) -> float:
@@ -33,6 +33,7 @@ def _scipy_betainc() -> Callable[[Any, Any, Any], Any]:
     return function  # type: ignore[no-any-return]
 
 
+NO_LEAD: Final = Lead(0.0, 0.0, 0.0)
 QUANTITIES: Final = {
     "posterior": "posterior",
     "weighted_posterior": "posterior by the paper's weights",
@@ -44,22 +45,32 @@ that can be trusted: raw confidences of 15 count a path as 15 votes."""
 NO_VOTES: Final = "There are no votes yet."
 
 
-def describe_measure(value: float, quantity: str | None, posterior: float | None) -> str:
-    """What a rule measured, for people; beside a posterior by weights stands the one that can be trusted."""
-    beside = f" ({posterior:.4f} with every path one vote)" if quantity == "weighted_posterior" and posterior else ""
-    return f"{QUANTITIES.get(quantity or '', 'stop rule')} {value:.4f}{beside}"
+class Verdict(NamedTuple):
+    """What a stop rule makes of the votes."""
+
+    quantity: str | None  # what it measures: one of QUANTITIES; None if it measures nothing
+    measure: float | None = None  # None before the first vote
+    posterior: float | None = None  # probability that the leader leads, every path one vote; None if the rule has none
+    why: str = ""  # the same in a sentence
+
+    def measured(self) -> str | None:
+        """What was measured, for people; beside a posterior by weights stands the one that can be trusted."""
+        if self.measure is None:
+            return None
+        by_count = self.posterior if self.quantity == "weighted_posterior" else None
+        beside = f" ({by_count:.4f} with every path one vote)" if by_count else ""
+        return f"{QUANTITIES.get(self.quantity or '', 'stop rule')} {self.measure:.4f}{beside}"
 
 
-class StopRule(Protocol):
+class StopRule:
     """Decides when a poll is settled. A rule that derives from this needs `__call__`, or `measure` and `threshold`."""
+
+    __slots__ = ()
+    counts_paths = True  # whether a path without a vote can settle it
+    stops_above = True  # the threshold; else below it
 
     def __post_init__(self) -> None:
         check_options(self)
-
-    @property
-    def counts_paths(self) -> bool:
-        """Whether a path without a vote can settle it."""
-        return True
 
     @property
     def quantity(self) -> str | None:
@@ -71,20 +82,23 @@ class StopRule(Protocol):
         """The value of `measure` at which the rule stops, by default its `tau`; None if it measures nothing."""
         return getattr(self, "tau", None)
 
-    @property
-    def stops_above(self) -> bool:
-        """Whether it stops above the threshold; else below it."""
-        return True
-
     def __call__(self, poll: Poll) -> bool:
-        """Whether the vote is settled: by default, at the threshold or beyond it."""
-        measured, threshold = self.measure(poll), self.threshold
+        """Whether the vote is settled."""
+        return self.settles(self.measure(poll))
+
+    def settles(self, measured: float | None) -> bool:
+        """Whether it stops at this value: by default, at the threshold or beyond it."""
+        threshold = self.threshold
         if measured is None or threshold is None:
             return False
         return measured >= threshold if self.stops_above else measured <= threshold
 
     def measure(self, poll: Poll) -> float | None:
         """The quantity that is compared with the threshold; None before the first vote."""
+        return self.measure_after(poll, 0)
+
+    def measure_after(self, poll: Poll, more: int) -> float | None:
+        """The same after so many further votes of the mean weight so far, all for the leader."""
         return None
 
     def posterior(self, poll: Poll) -> float | None:
@@ -92,8 +106,14 @@ class StopRule(Protocol):
         return None
 
     def need(self, poll: Poll, most: int) -> int:
-        """The fewest further paths that would settle it if all voted for the leader; at most `most`."""
-        return most
+        """The fewest further paths that would settle it if all voted for the leader; at most `most`.
+
+        More votes never unsettle.
+        """
+        return min(most, 1 + bisect_left(range(1, most + 1), True, key=partial(self._settles_after, poll)))
+
+    def _settles_after(self, poll: Poll, more: int) -> bool:
+        return self.settles(self.measure_after(poll, more))
 
     def why(self, poll: Poll) -> str:
         """The state of the rule in a sentence."""
@@ -105,6 +125,9 @@ class StopRule(Protocol):
     def explain(self, poll: Poll, measured: float) -> str:
         """What the rule makes of what it measured."""
         return ""
+
+    def verdict(self, poll: Poll) -> Verdict:
+        return Verdict(self.quantity, self.measure(poll), self.posterior(poll), self.why(poll))
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +144,7 @@ class PlainStopRule(StopRule):
 class Never(StopRule):
     """Samples the whole budget."""
 
-    counts_paths: bool = False
+    counts_paths = False
 
     def why(self, poll: Poll) -> str:
         return "It samples the whole budget, whatever the votes are."
@@ -137,35 +160,27 @@ class Posterior(StopRule):
     gamma: float = option(0.5, "share of the votes that counts as settled", SHARE)
     tau: float = option(0.95, "probability at which sampling stops", PROBABILITY)
     weighted: bool = True  # False: the test counts each path as 1
-    counts_paths: bool = False
+    counts_paths = False
 
     @property
     def quantity(self) -> str:
         return "weighted_posterior" if self.weighted else "posterior"
 
-    def __call__(self, poll: Poll) -> bool:
-        measured = self.measure(poll)
+    def settles(self, measured: float | None) -> bool:
         return measured is not None and measured > self.tau
 
-    def measure(self, poll: Poll) -> float | None:
+    def measure_after(self, poll: Poll, more: int) -> float | None:
         """1 - I_gamma(1 + weight of the leader, 1 + weight of all the others)."""
-        return self._measure_after(poll, 0)
-
-    def posterior(self, poll: Poll) -> float | None:
-        """The same with every path counted as one vote."""
-        lead = poll.lead_by_count()
-        return None if lead is None else exceeds_share(1.0 + lead.first, 1.0 + lead.total - lead.first, self.gamma)
-
-    def need(self, poll: Poll, most: int) -> int:
-        """With further paths of the mean weight so far."""
-        return fewest_votes(most, lambda more: (self._measure_after(poll, more) or 0.0) > self.tau)
-
-    def _measure_after(self, poll: Poll, more: int) -> float | None:
         lead = poll.lead_by_weight() if self.weighted else poll.lead_by_count()
         if lead is None:
             return None
         first = lead.first + more * lead.total / poll.voting
         return exceeds_share(1.0 + first, 1.0 + (lead.total - lead.first), self.gamma)
+
+    def posterior(self, poll: Poll) -> float | None:
+        """The same with every path counted as one vote."""
+        lead = poll.lead_by_count()
+        return None if lead is None else exceeds_share(1.0 + lead.first, 1.0 + lead.total - lead.first, self.gamma)
 
     def explain(self, poll: Poll, measured: float) -> str:
         side = "above" if measured > self.tau else "not above"
@@ -183,23 +198,19 @@ class TwoLargest(StopRule):
     """Adaptive-consistency: the most frequent answer beats the next one, with probability tau or more."""
 
     tau: float = option(0.95, "probability at which sampling stops", PROBABILITY)
-    counts_paths: bool = False
-    quantity: str = "posterior"
+    counts_paths = False
+    quantity = "posterior"
 
-    def measure(self, poll: Poll) -> float | None:
+    def measure_after(self, poll: Poll, more: int) -> float | None:
         """1 - I_0.5(v1 + 1, v2 + 1) over the two largest counts."""
-        lead = poll.lead_by_count()
-        return None if lead is None else exceeds_share(lead.first + 1.0, lead.second + 1.0, 0.5)
+        lead = poll.lead_by_count() or (NO_LEAD if more else None)
+        return None if lead is None else exceeds_share(lead.first + more + 1.0, lead.second + 1.0, 0.5)
 
-    posterior = measure
-
-    def need(self, poll: Poll, most: int) -> int:
-        """More votes for the leader, none for the others."""
-        first, second, _ = poll.lead_by_count() or (0.0, 0.0, 0.0)
-        return fewest_votes(most, lambda more: exceeds_share(first + more + 1.0, second + 1.0, 0.5) >= self.tau)
+    def posterior(self, poll: Poll) -> float | None:
+        return self.measure(poll)
 
     def explain(self, poll: Poll, measured: float) -> str:
-        first, second, _ = poll.lead_by_count() or (0.0, 0.0, 0.0)
+        first, second, _ = poll.lead_by_count() or NO_LEAD
         return (
             f"{first:.4g} votes against {second:.4g}: the leader beats the next answer with probability "
             f"{measured:.4f}; it stops at {self.tau:g}."
@@ -211,19 +222,14 @@ class Share(StopRule):
     """DeepConf: the leader holds tau of the weight or more."""
 
     tau: float = option(0.95, "share of the vote weight at which sampling stops", PROBABILITY)
-    counts_paths: bool = False
-    quantity: str = "leader_share"
+    counts_paths = False
+    quantity = "leader_share"
 
-    def measure(self, poll: Poll) -> float | None:
+    def measure_after(self, poll: Poll, more: int) -> float | None:
         """Weight of the leader over all weight."""
-        lead = poll.lead_by_weight()
-        return lead.first / lead.total if lead is not None and lead.total > 0.0 else None
-
-    def need(self, poll: Poll, most: int) -> int:
-        """With further paths of the mean weight so far."""
-        first, _, total = poll.lead_by_weight() or (0.0, 0.0, 0.0)
-        each = total / max(1, poll.voting) or 1.0
-        return fewest_votes(most, lambda more: first + more * each >= self.tau * (total + more * each))
+        first, _, total = poll.lead_by_weight() or NO_LEAD
+        added = more * (total / max(1, poll.voting) or 1.0)
+        return (first + added) / (total + added) if total + added > 0.0 else None
 
     def explain(self, poll: Poll, measured: float) -> str:
         return f"The leader holds {measured:.1%} of the vote weight; it stops at {self.tau:.0%}."
@@ -234,7 +240,7 @@ class Unanimous(StopRule):
     """Early-stopping self-consistency: a whole batch of paths, by their numbers, gave one answer."""
 
     batch: int = option(5, "paths in a batch that must agree", COUNT)
-    counts_paths: bool = False
+    counts_paths = False
 
     def __call__(self, poll: Poll) -> bool:
         """Tests the batch of the path counted last; all of them if answers were regrouped, which may unite any."""
@@ -259,11 +265,6 @@ class Unanimous(StopRule):
     def why(self, poll: Poll) -> str:
         which = "A" if self(poll) else "No"
         return f"{which} batch of {self.batch} paths, by their numbers, gave one and the same answer."
-
-
-def fewest_votes(most: int, settles: Callable[[int], bool]) -> int:
-    """The smallest k from 1 to `most` that settles, or `most` if none does; more votes never unsettle."""
-    return min(most, 1 + bisect_left(range(1, most + 1), True, key=settles))
 
 
 # The stop rule of `sure`: stop if the rest of the budget is expected to gain less than delta of the vote share.
@@ -293,9 +294,9 @@ class ExpectedGain(StopRule):
     delta: float = option(0.01, "vote share that the rest of the budget must be worth", PROBABILITY)
     least: int = option(3, "paths before the first test", COUNT)
     trust: float = field(default=1.0, compare=False)  # in the weights, 0 to 1: with none, delta is halved
-    counts_paths: bool = True  # each path that ends leaves fewer to come
-    quantity: str = "expected_gain"
-    stops_above: bool = False
+    counts_paths = True  # each path that ends leaves fewer to come
+    quantity = "expected_gain"
+    stops_above = False
 
     @property
     def threshold(self) -> float:
@@ -303,17 +304,13 @@ class ExpectedGain(StopRule):
 
     def __call__(self, poll: Poll) -> bool:
         """At the threshold or below; never without a vote, before `least` paths, or at the end of the budget."""
-        if poll.counted < self.least or poll.counted >= poll.budget:
-            return False
-        measured = self.measure(poll)
-        return measured is not None and measured <= self.threshold
+        return poll.counted < poll.budget and self._settles_after(poll, 0)
 
-    def measure(self, poll: Poll) -> float | None:
+    def _settles_after(self, poll: Poll, more: int) -> bool:
+        return poll.counted + more >= self.least and self.settles(self.measure_after(poll, more))
+
+    def measure_after(self, poll: Poll, more: int) -> float | None:
         """The expected gain of the rest of the budget, in vote share."""
-        return self._measure_after(poll, 0)
-
-    def _measure_after(self, poll: Poll, more: int) -> float | None:
-        """The same after `more` further paths, of the mean weight so far, for the leader."""
         lead = poll.lead_by_weight()
         if lead is None:
             return None
@@ -324,15 +321,8 @@ class ExpectedGain(StopRule):
         return gain(lead.first + more * each, lead.second, lead.total + more * each, future)
 
     def need(self, poll: Poll, most: int) -> int:
-        """Enough for the first test, and for the expected gain to fall to the threshold."""
-        if not poll.voting:
-            return min(most, max(1, self.least - poll.counted))
-
-        def settles(more: int) -> bool:
-            gained = self._measure_after(poll, more)
-            return poll.counted + more >= self.least and gained is not None and gained <= self.threshold
-
-        return fewest_votes(most, settles)
+        """Without a vote, enough for the first test."""
+        return StopRule.need(self, poll, most) if poll.voting else min(most, max(1, self.least - poll.counted))
 
     def explain(self, poll: Poll, measured: float) -> str:
         remaining = poll.budget - poll.counted
@@ -356,31 +346,25 @@ class OneSampleGate(StopRule):
 
     gate: float = option(0.96, "mean peak at which the first path decides alone; above 1: never", MODERATE)
     tau: float = option(0.95, "probability at which sampling stops", PROBABILITY)
-    counts_paths: bool = False
-    quantity: str = "posterior"
+    counts_paths = False
+    quantity = "posterior"
 
     def __call__(self, poll: Poll) -> bool:
-        measured = self.measure(poll)
-        return self._passes(poll) or (measured is not None and measured >= self.tau)
+        return self._passes(poll) or self.settles(self.measure(poll))
 
     def _passes(self, poll: Poll) -> bool:
         return poll.counted == 1 and len(poll.ballots) == 1 and poll.ballots[0].mean_peak >= self.gate
 
-    def measure(self, poll: Poll) -> float | None:
+    def measure_after(self, poll: Poll, more: int) -> float | None:
         """1 - I_0.5(v1 + 1, v2 + 1) over the two heaviest answers, in effective votes."""
         lead = poll.lead_by_weight()
-        return None if lead is None else self._wins(lead, 0.0)
-
-    def _wins(self, lead: Lead, more: float) -> float:
-        return exceeds_share(lead.first + more + 1.0, lead.second + 1.0, 0.5)
+        if lead is None:
+            return None
+        return exceeds_share(lead.first + more * (lead.total / poll.voting) + 1.0, lead.second + 1.0, 0.5)
 
     def need(self, poll: Poll, most: int) -> int:
-        """One path at first; then votes of the mean weight so far for the leader."""
-        lead = poll.lead_by_weight()
-        if lead is None:
-            return 1
-        each = lead.total / len(poll.ballots)
-        return fewest_votes(most, lambda more: self._wins(lead, more * each) >= self.tau)
+        """One path at first."""
+        return StopRule.need(self, poll, most) if poll.voting else 1
 
     def explain(self, poll: Poll, measured: float) -> str:
         if self._passes(poll):

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from sureenough.core.learning import LearnerState
 from sureenough.core.pruning import Calibrate, no_gate
 from sureenough.core.search import SearchMethod
 from sureenough.core.stop_rules import ExpectedGain, PlainStopRule, StopRule, never
-from sureenough.core.weights import BySignals, PlainWeigh, Weigh, by_count
+from sureenough.core.weights import BySignals, LearnerState, PlainWeigh, Weigh, by_count
 from sureenough.errors import UsageError
 
 
@@ -29,7 +28,7 @@ class Strategy:
     """What it does, in a line."""
 
     def __post_init__(self) -> None:
-        if not hasattr(self.stop, "measure"):
+        if not hasattr(self.stop, "verdict"):
             object.__setattr__(self, "stop", PlainStopRule(self.stop))
         if not hasattr(self.weigh, "settled"):
             object.__setattr__(self, "weigh", PlainWeigh(self.weigh))

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from sureenough.core.events import Action, Adopt, Cancel, Ended, Event, Fate, Tokens
-from sureenough.core.snapshot import Snapshot
+from sureenough.core.outcome import Snapshot
 
 
 class RunStarted(NamedTuple):

@@ -18,9 +18,8 @@ import msgspec
 from msgspec import Meta
 
 from sureenough.core.events import Action, Adopt, Extend, Extended, Json, Sampled, Token, Tokens
-from sureenough.core.outcome import Outcome
+from sureenough.core.outcome import Outcome, PathSnapshot, Snapshot
 from sureenough.core.search import Growth
-from sureenough.core.snapshot import PathSnapshot, Snapshot
 from sureenough.drivers.observers import ObservedEvent, PathConfidence, PathText
 from sureenough.errors import TraceError
 from sureenough.json_text import encode
@@ -237,7 +236,7 @@ class RunLogWriter:
         counted = snapshot.votes.counted
         if counted != self._last:
             self._last = counted
-            self._steps.append((counted, snapshot.generated, known_number(snapshot.votes.measure)))
+            self._steps.append((counted, snapshot.generated, known_number(snapshot.votes.verdict.measure)))
         if snapshot.phase.value != self.view.summary.get("phase"):
             self._write_changes()
         else:
@@ -354,9 +353,9 @@ def _summary(snapshot: Snapshot, names: Mapping[str, int]) -> Json:
         "started": len(snapshot.paths),
         "counted": votes.counted,
         "votes": [(names[answer], known_number(weight)) for answer, weight in votes.weights.items()],
-        "measure": known_number(votes.measure),
-        "posterior": votes.posterior,
-        "why": votes.why,
+        "measure": known_number(votes.verdict.measure),
+        "posterior": votes.verdict.posterior,
+        "why": votes.verdict.why,
         "tokens": snapshot.generated,
         "full_budget_tokens": snapshot.full_budget_tokens(),
         "gate": {name: value if isfinite(value) else None for name, value in thresholds.items()},

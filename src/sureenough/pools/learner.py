@@ -9,8 +9,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from sureenough.core.learning import LearnerState
 from sureenough.core.outcome import Outcome
+from sureenough.core.weights import LearnerState
 from sureenough.errors import UsageError
 from sureenough.pools.durable import own_file, publish
 

@@ -19,7 +19,7 @@ from starlette.types import Receive, Scope, Send
 
 from sureenough.answers import Judge, for_question, resolve_kind
 from sureenough.core.events import Action, Extended, Fate, Sampled, Tokens
-from sureenough.core.snapshot import Snapshot
+from sureenough.core.outcome import Snapshot
 from sureenough.drivers.judging import classes_or_own
 from sureenough.drivers.observers import ObservedEvent, Observer, PathText
 from sureenough.drivers.run_log import INTERVAL, PathTokens, RunLogWriter
@@ -184,7 +184,7 @@ class ProgressLine:
         if votes:
             leader, weight = next(iter(votes.items()))
             line += f"; leading: {leader[:60]} ({weight / (sum(votes.values()) or 1.0):.0%})"
-        measured = snapshot.measured()
+        measured = snapshot.votes.verdict.measured()
         return line if measured is None else f"{line}; {measured}"
 
 

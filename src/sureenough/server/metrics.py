@@ -9,9 +9,8 @@ from typing import Any, Final
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
-from sureenough.core.learning import SIGNALS
 from sureenough.core.outcome import BUCKETS, Outcome
-from sureenough.core.weights import BySignals
+from sureenough.core.weights import SIGNALS, BySignals
 from sureenough.engines.load_balancer import ServerLoad
 from sureenough.errors import UsageError
 from sureenough.pools.learner import LearnerStates

@@ -96,7 +96,7 @@ class ReplyWriter:
     def _refusal(self, result: RunResult) -> str | None:
         structured, out = self.request.structured, result.outcome
         if isinstance(structured, ToolJudge) and out.answer is None:
-            return "; ".join(out.notes) or out.why
+            return "; ".join(out.notes) or out.verdict.why
         return refusal_without_json(out) if isinstance(structured, Json) else refusal(out)
 
     def _completion(self, result: RunResult) -> str:
@@ -147,7 +147,7 @@ def finish_reason(result: RunResult, path_tokens: int | None) -> str:
 
 def refusal(out: Outcome) -> str | None:
     """Why no path gave an answer, for clients that read OpenAI's fields only; None if one did."""
-    return None if out.reason != "no_answer" else "; ".join(out.notes) or out.why
+    return None if out.reason != "no_answer" else "; ".join(out.notes) or out.verdict.why
 
 
 def usage(out: Outcome) -> dict[str, int]:
@@ -165,7 +165,7 @@ def consensus_details(result: RunResult) -> dict[str, Any]:
     more = ("total", "prompt", "reread", "cached", "reread_cached", "overrun_known", "prompt_known")
     tokens = {name: out["tokens"][name] for name in (*BUCKETS, *more)}
     tokens |= {name: max(0, tokens[name]) for name in ("prompt", "reread")}
-    measures = {name: out["measure"] if name == result.outcome.quantity else None for name in QUANTITIES}
+    measures = {name: out["measure"] if name == result.outcome.verdict.quantity else None for name in QUANTITIES}
     measures["posterior"] = out["posterior"]
     path = None if result.transcript is None else result.transcript.path
     return {name: out[name] for name in names} | measures | {"tokens": tokens, "path": path}

@@ -12,8 +12,7 @@ from typing import Final
 from sureenough import answers
 from sureenough.api import aask
 from sureenough.core.events import Action, Ended
-from sureenough.core.outcome import Outcome
-from sureenough.core.snapshot import Snapshot
+from sureenough.core.outcome import Outcome, Snapshot
 from sureenough.core.stop_rules import betainc
 from sureenough.drivers.observers import ObservedEvent, Observer, WinnerTranscript
 from sureenough.json_text import mend

@@ -21,9 +21,8 @@ from sureenough.bench.replay import in_order
 from sureenough.bench.result import Axis, Cell, Figure, Measure, ResultColumn, Series, Table
 from sureenough.bench.score import intervals
 from sureenough.core.confidence import Floats
-from sureenough.core.events import Tier
 from sureenough.core.options import RunOptions
-from sureenough.core.pruning import no_gate
+from sureenough.core.pruning import Tier, no_gate
 from sureenough.core.stop_rules import never
 from sureenough.core.strategy import Strategy
 from sureenough.core.weights import by_count

@@ -10,7 +10,8 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from sureenough.core.confidence import TIER_DROP, TIER_NONE, TIER_RISK, Floats, scan
-from sureenough.core.events import Summary, Tier
+from sureenough.core.events import Summary
+from sureenough.core.pruning import Tier
 
 TIERS: Final = {TIER_NONE: None, TIER_DROP: Tier.DROP, TIER_RISK: Tier.RISK}
 MEANS: Final = ("mean_peak", "mean_conf")
