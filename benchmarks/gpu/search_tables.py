@@ -12,16 +12,17 @@ from statistics import fmean
 
 import numpy as np
 
-from sureenough.bench.live import LiveRun, grade_live, read_runs, read_terms
+from sureenough.bench.live import LiveRun, grade_live, read_runs
 from sureenough.bench.paper import EXPERIMENTS
 from sureenough.bench.paper.experiment import Inputs
 from sureenough.bench.result import grouped
 from sureenough.bench.score import intervals
 from sureenough.cli.bench import tables as printed
+from sureenough.core.options import RunOptions
 from sureenough.datasets.load import load
 from sureenough.drivers.record import RecordQuestion
 from sureenough.errors import SureEnoughError, UsageError
-from sureenough.pools.journal import changed_terms, holds_lines
+from sureenough.pools.journal import changed_terms, holds_lines, read_lines
 
 Questions = dict[str, RecordQuestion]
 OTHER_TABLE = "these runs do not belong in one table; name their folders in commands of their own"
@@ -118,9 +119,16 @@ def one_run_per_key(files: Iterable[Path]) -> list[LiveRun]:
 
 
 def _check_terms(run: LiveRun, first: Path, other: Path) -> None:
-    changed = changed_terms(read_terms(other), read_terms(first))
+    changed = changed_terms(_terms(other), _terms(first))
     if changed is not None:
         raise UsageError(f"{other} has {run.strategy} with {changed} as in {first}: {OTHER_TABLE}")
+
+
+def _terms(file: Path) -> dict[str, object]:
+    """The options under which the runs of a file were made, with the defaults of those that it does not name."""
+    defaults = {name: option.default for name, option in RunOptions.fields().items()}
+    begun_with: dict[str, object] = next((line["terms"] for _, line in read_lines(file)), {})
+    return defaults | {name: value for name, value in begun_with.items() if value is not None}
 
 
 def total(runs: Sequence[LiveRun], known: Questions) -> str:

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
-from sureenough.bench.live import LiveJob, read_runs, run_cell
-from sureenough.bench.recording import Model, ProgressMeter, RecordingCell
+from sureenough.bench.estimate import ProgressMeter
+from sureenough.bench.live import Key, read_runs, run_live
 from sureenough.core.events import Token
 from sureenough.core.options import RunOptions
-from sureenough.drivers.record import RecordQuestion
+from sureenough.drivers.record import RecordQuestion, in_process
 from sureenough.engines import Engine, Prompt
 from sureenough.errors import EngineError, EngineUnavailable
 from sureenough.pools.journal import JsonLinesFile
@@ -43,13 +44,12 @@ class Mortal(Engine):
 
 def run(engine: Engine, file: Path, *, at_once: int = 1, strategies: Sequence[str] = STRATEGIES) -> list[Any]:
     """Three questions with four paths each; returns which strategy and question is on disk."""
-    cell = cast(RecordingCell, SimpleNamespace(label="sums on mortal", model=Model("mortal", engine)))
     questions = [RecordQuestion(f"q{n}", Prompt.user(f"{n}?"), "4") for n in range(3)]
-    jobs = [[LiveJob("sums", "mortal", strategy, question, 0) for question in questions] for strategy in strategies]
-    done = {one.key for one in read_runs(file)}
+    jobs = {Key("sums", "mortal", name, question.id, 0): question for name in strategies for question in questions}
+    options = RunOptions(paths=4, window=4, parallel=2)
     try:
         with JsonLinesFile(file, {}, "runs") as lines:
-            run_cell(cell, jobs, lines, done, RunOptions(paths=4, window=4, parallel=2), at_once, ProgressMeter())
+            asyncio.run(run_live("sums", partial(in_process, engine), jobs, lines, options, at_once, ProgressMeter()))
     finally:
         found = [(one.strategy, one.question) for one in read_runs(file)]
     return found

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from sureenough.bench.execute import prepare
 from sureenough.bench.pipeline import ReplaySettings
 from sureenough.bench.plan import BenchPlan, DatasetChoice, EngineChoice, read_plan
+from sureenough.bench.run import prepare
 from sureenough.core.options import RunOptions
 from sureenough.errors import UsageError
 
@@ -139,7 +139,7 @@ def test_live_runs_have_a_hurry_by_default_and_recorded_paths_one_that_is_given(
 ) -> None:
     prepared = prepare(read_plan(written(tmp_path, text), {}), [])
     inputs = prepared.inputs([], [], lambda done, total: None, "")
-    assert (prepared.live_options.hurry, inputs.options.hurry) == (live, replayed)
+    assert (prepared.plan.options.hurry, inputs.options.hurry) == (live, replayed)
 
 
 @pytest.mark.parametrize(

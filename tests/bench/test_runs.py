@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from sureenough.bench.execute import RunFolder
+from sureenough.bench.run import RunFolder
 from sureenough.errors import UsageError
 from sureenough.pools import Pool
 from tests.bench.test_datasets import gpqa
@@ -213,5 +213,6 @@ def test_a_file_named_lock_of_somebody_else_stays(tmp_path: Path) -> None:
     assert [file.name for file in tmp_path.iterdir()] == ["lock"]
     for blank in ("", "\0" * 50):
         (tmp_path / "lock").write_text(blank)
-        RunFolder(tmp_path).close()
+        with RunFolder(tmp_path):
+            pass
         assert not (tmp_path / "lock").exists()

@@ -8,13 +8,12 @@ import runpy
 import subprocess
 import sys
 from contextlib import redirect_stderr, redirect_stdout
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from sureenough.bench.live import live_terms
 from sureenough.core.options import RunOptions
 from sureenough.pools.journal import write_lines
 from tests.bench.making import live_rows
@@ -38,8 +37,8 @@ def make_runs(
     rows = [run for run in live_rows() if run.strategy == "ddc"][:questions]
     changes: dict[str, Any] = {"strategy": strategy, "repeat": repeat}
     runs = [replace(run, **changes, outcome={**run.outcome, **(outcome or {})}) for run in rows]
-    terms = live_terms(RunOptions(**{"paths": 4, **options})) | (more_terms or {})
-    write_lines(file, terms, [run.to_json() for run in runs])
+    terms = asdict(RunOptions(**{"paths": 4, **options})) | (more_terms or {})
+    write_lines(file, terms, [asdict(run) for run in runs])
     return file
 
 

@@ -1,6 +1,7 @@
-"""What sampling will cost in tokens, time and money, from a few paths that are sampled first and not kept.
+"""What sampling costs: an estimate of tokens, time and money before it, and its progress while it runs.
 
-`record` estimates one file of questions, `bench` every dataset and model of a plan.
+The estimate is from a few paths that are sampled first and not kept. `record` estimates one file of questions, `bench`
+every dataset and model of a plan.
 """
 
 from __future__ import annotations
@@ -8,23 +9,16 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Container, Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
 
-from sureenough.bench.recording import duration
 from sureenough.drivers.record import RecordQuestion, record
 from sureenough.engines.base import Engine
 from sureenough.errors import UsageError
 from sureenough.pools import RecordedPath
-from sureenough.pools.journal import recorded_keys
-
-if TYPE_CHECKING:
-    from sureenough.bench.execute import PreparedPlan
 
 SAMPLED_FIRST: Final = 4
 """Paths to estimate from."""
-
 
 Money = Callable[[float, float], float | None]
 """The price of so many prompt tokens and generated tokens; None if no price was given."""
@@ -33,9 +27,12 @@ Money = Callable[[float, float], float | None]
 class LiveRuns(NamedTuple):
     """Runs of strategies, which sample paths of their own."""
 
-    runs: int
-    paths: float  # per run
-    tokens: float | None  # per run, by a replay; None: as if every run spent its whole budget
+    runs: int = 0
+    paths: float = 0.0  # per run
+    tokens: float | None = 0.0  # per run, by a replay; None: as if every run spent its whole budget
+
+
+NO_RUNS: Final = LiveRuns()
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +45,7 @@ class Sampling:
     parallel: int
     seed: int
     recorded: Container[tuple[str, int]] = ()  # paths that are not sampled again
-    live: LiveRuns | None = None
+    live: LiveRuns = NO_RUNS
     label: str = ""  # for one of several
 
     @property
@@ -84,11 +81,11 @@ def _estimate(sampling: Sampling, money: Money) -> Estimate:
     parts = [_plural(len(sampling.questions), "question")]
     parts += [_plural(total, "path")] if total else []
     head = (sampling.label and f"{sampling.label}: ") + ", ".join(parts)
-    if not missing and live is None:
+    if not missing and not live.runs:
         return Estimate([f"{head}, all of them recorded: there is nothing to sample."])
     if missing != total:
         head += f", of which {missing:,} are missing" if missing else ", all of them recorded"
-    if live is not None:
+    if live.runs:
         head += f"; {_plural(live.runs, 'live run')}"
     step = max(1, len(sampling.questions) // SAMPLED_FIRST)
     some, began = sampling.questions[::step][:SAMPLED_FIRST], time.monotonic()
@@ -99,13 +96,10 @@ def _estimate(sampling: Sampling, money: Money) -> Estimate:
     if not result.paths:
         raise result.lost or UsageError("no path was sampled, so there is nothing to estimate from")
     per_path = result.tokens / result.paths
-    paths = missing + (live.runs * live.paths if live is not None else 0)
-    tokens = missing * per_path
-    if live is not None:
-        tokens += live.runs * (live.paths * per_path if live.tokens is None else live.tokens)
+    paths = missing + live.runs * live.paths
+    tokens = missing * per_path + live.runs * (live.paths * per_path if live.tokens is None else live.tokens)
     seconds = (time.monotonic() - began) * paths / min(sampling.parallel, max(paths, 1))
-    bound = live is not None and live.tokens is None
-    cost = Estimate([], tokens, result.prompt_tokens / result.paths * paths, seconds, bound)
+    cost = Estimate([], tokens, result.prompt_tokens / result.paths * paths, seconds, live.tokens is None)
     as_fast = f" if {sampling.parallel} paths at once run as fast as {result.paths}"
     text = _cost_text(cost, money, f" ({per_path:,.0f} per path)", as_fast)
     return cost._replace(lines=[f"{head}. Estimated from {_plural(result.paths, 'sampled path')}:", text])
@@ -133,39 +127,57 @@ class _NoJournal:
     def add(self, question: str, path: RecordedPath) -> None: ...
 
 
-# -- plans of `bench`
+@dataclass(slots=True)
+class ProgressMeter:
+    """Calls `show` with itself after every step."""
+
+    show: Callable[[ProgressMeter], None] = lambda meter: None
+    cells: int = 0  # in all
+    cell: int = 0  # the current one, from 1
+    activity: str = ""
+    unit: str = "paths"
+    done: int = 0  # of this cell, with those of earlier sessions
+    total: int = 0
+    questions_done: int = 0
+    questions: int = 0
+    later: int = 0  # units of later cells of the same kind
+    tokens: int = 0  # of this phase and session
+    units: int = 0  # likewise
+    began: float = field(default_factory=time.monotonic)
+
+    def phase(self, unit: str, units: int) -> None:
+        """Start another kind of work with so many units."""
+        self.unit, self.later, self.tokens, self.units = unit, units, 0, 0
+        self.began = time.monotonic()
+
+    def begin(self, activity: str, done: int, total: int, questions_done: int, questions: int) -> None:
+        self.cell += 1
+        self.activity, self.done, self.total = activity, done, total
+        self.questions_done, self.questions = questions_done, questions
+        self.later -= total
+        self.show(self)
+
+    def step(self, tokens: int, question_complete: bool) -> None:
+        self.done += 1
+        self.units += 1
+        self.tokens += tokens
+        self.questions_done += question_complete
+        self.show(self)
+
+    def line(self) -> str:
+        """The state in one line of text."""
+        seconds = max(1e-9, time.monotonic() - self.began)
+        line = (
+            f"cell {self.cell} of {self.cells}, {self.activity}: {self.done:,} of {self.total:,} {self.unit}, "
+            f"{self.questions_done:,} of {self.questions:,} questions, {self.tokens / seconds:,.0f} tokens/s"
+        )
+        remaining = self.total - self.done + self.later
+        return f"{line}, about {duration(remaining * seconds / self.units)} left" if self.units else line
 
 
-def plan_estimate(work: PreparedPlan, folder: Path, money: Money) -> str:
-    """The cost of a plan that is to be kept in this folder."""
-    if not work.cells:
-        return f"{work.experiment.name} replays recorded paths: it generates no tokens and costs nothing but time."
-    from sureenough.bench.execute import pool_file
-
-    plan, samplings = work.plan, []
-    for cell in work.cells:
-        pool, live = pool_file(folder, cell.name), None
-        if work.live:
-            runs = len(cell.data.problems) * plan.live_repeats * len(work.strategies)
-            live = LiveRuns(runs, *(_live_costs(work, pool) or (plan.budget, None)))
-        samplings.append(
-            Sampling(
-                cell.questions(), cell.model.engine, plan.budget if work.records else 0,
-                plan.options.parallel * cell.model.servers, plan.options.seed, recorded_keys(pool), live, cell.label,
-            )
-        )  # fmt: skip
-    return estimate(samplings, money)
-
-
-def _live_costs(work: PreparedPlan, pool: Path) -> tuple[float, float] | None:
-    """Paths and tokens per live run, the mean of all strategies, from a replay; None without a complete pool."""
-    from sureenough.bench.comparison import compare
-    from sureenough.bench.recording import is_complete
-
-    if not is_complete(pool):
-        return None
-    options = work.plan.options
-    rows: Any = compare(pool, list(work.strategies), paths=options.paths, window=options.window,
-                        parallel=options.parallel, hurry=options.hurry, seed=options.seed,
-                        repeats=1).rows  # fmt: skip
-    return sum(row.width for row in rows) / len(rows), sum(row.tokens for row in rows) / len(rows)
+def duration(seconds: float) -> str:
+    days, rest = divmod(round(seconds), 86_400)
+    hours, rest = divmod(rest, 3600)
+    if days:
+        return f"{days} d {hours} h"
+    return f"{hours} h {rest // 60} min" if hours else (f"{rest // 60} min" if rest >= 120 else f"{rest} s")

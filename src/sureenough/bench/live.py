@@ -6,25 +6,33 @@ Live and replayed numbers are never mixed.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from math import inf
 from pathlib import Path
 from typing import NamedTuple
 
 from sureenough.api import aask
-from sureenough.bench.recording import ProgressMeter, RecordingCell
+from sureenough.bench.estimate import ProgressMeter
+from sureenough.bench.result import grouped
 from sureenough.core.events import Json
 from sureenough.core.options import RunOptions
-from sureenough.core.outcome import Outcome
-from sureenough.drivers.record import OpenExecutor, RecordQuestion
+from sureenough.drivers.record import Executor, OpenExecutor, RecordQuestion
 from sureenough.drivers.run_log import RunLogWriter
 from sureenough.engines.base import Engine, SharedEngine
 from sureenough.errors import EngineUnavailable, TraceError
 from sureenough.pools.journal import JsonLinesFile, read_lines
 
-Key = tuple[str, str, str, str, int]
+
+class Key(NamedTuple):
+    """What a run is known by."""
+
+    dataset: str
+    model: str
+    strategy: str
+    question: str
+    repeat: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +51,7 @@ class LiveRun:
 
     @property
     def key(self) -> Key:
-        return self.dataset, self.model, self.strategy, self.question, self.repeat
+        return Key(self.dataset, self.model, self.strategy, self.question, self.repeat)
 
     @property
     def total_seconds(self) -> float:
@@ -55,24 +63,13 @@ class LiveRun:
         tokens: Mapping[str, int] = self.outcome["tokens"]
         return tokens
 
-    def to_json(self) -> Json:
-        """A line of the run's folder."""
-        return {name: getattr(self, name) for name in self.__slots__}
-
 
 def read_runs(file: Path) -> list[LiveRun]:
     """All runs of a file; none if the file does not exist."""
-    return [run_of(line, file) for offset, line in read_lines(file) if offset] if file.exists() else []
+    return [_run_of(line, file) for offset, line in read_lines(file) if offset] if file.exists() else []
 
 
-def read_terms(file: Path) -> Json:
-    """The options under which the runs of a file were made, with the defaults of those that it does not name."""
-    defaults = {name: option.default for name, option in RunOptions.fields().items()}
-    begun_with: Json = next((line["terms"] for _, line in read_lines(file)), {})
-    return defaults | {name: value for name, value in begun_with.items() if value is not None}
-
-
-def run_of(line: Json, file: Path) -> LiveRun:
+def _run_of(line: Json, file: Path) -> LiveRun:
     """A line as a run; its values are checked as far as tables read them."""
     try:
         run = LiveRun(**line)
@@ -88,98 +85,73 @@ def run_of(line: Json, file: Path) -> LiveRun:
     return run
 
 
-class LiveJob(NamedTuple):
-    """A question to ask under a strategy."""
-
-    dataset: str
-    model: str
-    strategy: str
-    question: RecordQuestion
-    repeat: int
-
-    @property
-    def key(self) -> Key:
-        return self.dataset, self.model, self.strategy, self.question.id, self.repeat
-
-
-def live_terms(options: RunOptions) -> Json:
-    """The options that decide outcomes."""
-    return {name: getattr(options, name) for name in RunOptions.fields()}
-
-
-def run_cell(
-    cell: RecordingCell,
-    by_strategy: Sequence[Sequence[LiveJob]],
+async def run_live(
+    label: str,
+    executor: Executor,
+    jobs: Mapping[Key, RecordQuestion],
     lines: JsonLinesFile,
-    done: set[Key],
     options: RunOptions,
     at_once: int,
     meter: ProgressMeter,
 ) -> None:
-    """Run the jobs that are not done, one strategy after another, `at_once` questions at a time, on one engine."""
-    asyncio.run(_run_strategies(cell, by_strategy, lines, done, options, at_once, meter))
-
-
-async def _run_strategies(
-    cell: RecordingCell,
-    by_strategy: Sequence[Sequence[LiveJob]],
-    lines: JsonLinesFile,
-    done: set[Key],
-    options: RunOptions,
-    at_once: int,
-    meter: ProgressMeter,
-) -> None:
-    at_once = min(at_once, max(map(len, by_strategy)))  # a worker per question is the most that can be of use
+    """Run what the file does not have, one strategy after another, `at_once` questions at a time, on one engine."""
+    done = {run.key for run in read_runs(lines.file)}
+    by_strategy = grouped(jobs, lambda key: key.strategy)
+    at_once = min(at_once, max(map(len, by_strategy.values())))  # more workers than questions are of no use
     async with AsyncExitStack() as stack:
         ready: OpenExecutor | None = None
-        for jobs in by_strategy:
-            missing = [job for job in jobs if job.key not in done]
-            label, count = f"{jobs[0].strategy} live, {cell.label}", len(jobs) - len(missing)
-            meter.begin(label, count, len(jobs), count, len(jobs))
-            if missing and ready is None:
-                executor, parallel = cell.model.runs_on, at_once * options.parallel
-                ready = await stack.enter_async_context(executor(parallel=parallel, calls=at_once))
-            if missing and ready is not None:
+        for strategy, keys in by_strategy.items():
+            missing = {key: jobs[key] for key in keys if key not in done}
+            count = len(keys) - len(missing)
+            meter.begin(f"{strategy} live, {label}", count, len(keys), count, len(keys))
+            if missing:
+                if ready is None:
+                    parallel = at_once * options.parallel
+                    ready = await stack.enter_async_context(executor(parallel=parallel, calls=at_once))
                 await _run_all(missing, ready, lines, options, meter)
-                done.update(job.key for job in missing)
 
 
 async def _run_all(
-    jobs: Iterable[LiveJob], ready: OpenExecutor, lines: JsonLinesFile, options: RunOptions, meter: ProgressMeter
+    jobs: Mapping[Key, RecordQuestion],
+    ready: OpenExecutor,
+    lines: JsonLinesFile,
+    options: RunOptions,
+    meter: ProgressMeter,
 ) -> None:
-    remaining = iter(jobs)
-    errors: list[Exception] = []
-    workers: list[asyncio.Task[None]] = []
+    remaining = iter(jobs.items())
 
     async def worker() -> None:
-        for job in remaining:
-            try:
-                run: LiveRun = await ready.call(run_job, job, options)
-                lines.add(run.to_json())
-            except Exception as error:  # ends the cell and reaches the caller
-                errors.append(error)
-                for other in workers:
-                    other.cancel()
-                return
+        for key, question in remaining:
+            run: LiveRun = await ready.call(run_job, key, question, options)
+            lines.add(asdict(run))
             meter.step(run.tokens["total"], True)
 
-    async with asyncio.TaskGroup() as tasks:
-        workers += [tasks.create_task(worker()) for _ in range(ready.slots)]
-    if errors:
-        raise errors[0]
+    try:
+        async with asyncio.TaskGroup() as tasks:
+            for _ in range(ready.slots):
+                tasks.create_task(worker())
+    except ExceptionGroup as group:
+        raise group.exceptions[0] from None
 
 
-async def run_job(engine: Engine, job: LiveJob, options: RunOptions) -> LiveRun:
+async def run_job(engine: Engine, key: Key, question: RecordQuestion, options: RunOptions) -> LiveRun:
     """One question under one strategy; other runs use the engine meanwhile."""
-    question = job.question
-    log = RunLogWriter({"question": question.id, "model": job.model, "strategy": job.strategy}, interval=inf)
-    own = {name: getattr(options, name) for name in RunOptions.fields()} | {"seed": options.seed + job.repeat}
+    log = RunLogWriter({"question": question.id, "model": key.model, "strategy": key.strategy}, interval=inf)
     outcome = await aask(
-        question.prompt, SharedEngine(engine), job.strategy, kind=question.judge, observers=[log], gives_up=False, **own
-    )
-    _refuse_unfinished(outcome, job)
+        question.prompt, SharedEngine(engine), key.strategy, kind=question.judge, observers=[log], gives_up=False,
+        **asdict(replace(options, seed=options.seed + key.repeat)),
+    )  # fmt: skip
+    # The vote so far is an answer for a user, but not a measurement.
+    if outcome.reason == "interrupted":
+        raise asyncio.CancelledError
+    if outcome.reason == "engine":
+        reason = next((note for note in outcome.notes if "lost" in note), "no response any more")
+        raise EngineUnavailable(
+            f"the engine was lost during question {key.question} ({key.strategy}, {key.dataset} on {key.model}): "
+            f"{reason}. That question is not counted"
+        )
     right = await asyncio.to_thread(grade_live, question, outcome.answer)
-    return LiveRun(*job.key, right, *log.view.seconds(), outcome.to_json())
+    return LiveRun(*key, right, *log.view.seconds(), outcome.to_json())
 
 
 def grade_live(question: RecordQuestion, answer: str | None) -> bool | None:
@@ -187,22 +159,3 @@ def grade_live(question: RecordQuestion, answer: str | None) -> bool | None:
     if question.gold is None:
         return None
     return answer is not None and question.judge.grade(question.gold, answer)
-
-
-def _refuse_unfinished(outcome: Outcome, job: LiveJob) -> None:
-    """The vote so far is an answer for a user, but not a measurement."""
-    if outcome.reason == "interrupted":
-        raise asyncio.CancelledError
-    if outcome.reason == "engine":
-        reason = next((note for note in outcome.notes if "lost" in note), "no response any more")
-        raise EngineUnavailable(
-            f"the engine was lost during question {job.question.id} ({job.strategy}, {job.dataset} on {job.model}): "
-            f"{reason}. That question is not counted"
-        )
-
-
-def jobs_of(cell: RecordingCell, strategy: str, repeats: int) -> Iterator[LiveJob]:
-    """Every question, repeat after repeat."""
-    questions = cell.questions()
-    names = cell.data.name, cell.model.name, strategy
-    return (LiveJob(*names, question, repeat) for repeat in range(repeats) for question in questions)

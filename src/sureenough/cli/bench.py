@@ -12,16 +12,15 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from sureenough.bench.estimate import plan_estimate
-from sureenough.bench.execute import RunFolder, execute, prepare
+from sureenough.bench.estimate import ProgressMeter
 from sureenough.bench.paper import EXPERIMENTS
 from sureenough.bench.pipeline import cores
 from sureenough.bench.plan import BenchPlan, EngineChoice, read_plan
 from sureenough.bench.recommendation import advice
-from sureenough.bench.recording import Model, ProgressMeter
 from sureenough.bench.report import build, saved
 from sureenough.bench.report.text_tables import aligned, heading, printed, without_constants
 from sureenough.bench.result import ExperimentResult
+from sureenough.bench.run import Model, RunFolder, execute, plan_estimate, prepare
 from sureenough.cli import engine
 from sureenough.cli.config import is_typed
 from sureenough.cli.engine import EngineOptions, absolute_model, engine_options, print_counts
@@ -215,7 +214,7 @@ def _model(choice: EngineChoice, cluster: Any) -> Model:
     name = choice.name or choice.model or choice.engine or getattr(engine, "name", "built-in")
     elsewhere = replace(choice, model=choice.model if choice.urls else absolute_model(choice.model))
     executor = None if cluster is None else on_cluster(cluster, partial(_engine, elsewhere, quiet=True))
-    return Model(str(name), engine, len(choice.urls) or 1, executor)
+    return Model(str(name), engine, executor)
 
 
 def _engine(choice: EngineChoice, quiet: bool = False) -> Engine:

@@ -68,7 +68,7 @@ class Loaded:
 
 
 def load(
-    text: str,
+    dataset: str,
     *,
     limit: int | None = None,
     seed: int = 0,
@@ -79,7 +79,7 @@ def load(
     """A dataset by name, downloaded from the hub; `name=FILE`, from your own copy; or a FILE of your own questions.
 
     Args:
-        text: such as math500, math500=copy.jsonl, or questions.csv.
+        dataset: such as math500, math500=copy.jsonl, or questions.csv.
         limit: use only the first questions; the file may then have any number of them.
         seed: of shuffled choices and generated questions.
         columns: the columns of a file: {"question": "problem", "gold": "solution"}.
@@ -88,23 +88,20 @@ def load(
     """
     if limit is not None and limit < 1:
         raise UsageError(f"limit is {limit}; it must be at least 1, or left out", argument="limit")
-    dataset, file = _named(text)
-    resolve_kind(dataset.kind if kind is None else kind)
-    dataset = replace(
-        dataset,
-        kind=dataset.kind if kind is None else kind,
-        template=dataset.template if template is None else template,
-    )
-    if dataset.make is not None and file is None:
-        problems, where = dataset.make(seed), dataset.name
+    chosen, file = _named(dataset)
+    kind, own_template = chosen.kind if kind is None else kind, template is not None
+    resolve_kind(kind)
+    chosen = replace(chosen, kind=kind, template=template if own_template else chosen.template)
+    if chosen.make is not None and file is None:
+        problems, where = chosen.make(seed), chosen.name
         for problem in problems:
-            refuse_bad_problem(problem, dataset, f"{where}, {problem.id}")
+            refuse_bad_problem(problem, chosen, f"{where}, {problem.id}")
     else:
-        where = str(file) if file is not None else f"{dataset.name} from the hub"
-        problems = _problems(file or fetch(dataset), dataset, where, seed, columns)
+        where = str(file) if file is not None else f"{chosen.name} from the hub"
+        problems = _problems(file or fetch(chosen), chosen, where, seed, columns)
     if limit is None:
-        refuse_wrong_count(len(problems), dataset, where)
-    return Loaded(dataset, problems[:limit], template is not None)
+        refuse_wrong_count(len(problems), chosen, where)
+    return Loaded(chosen, problems[:limit], own_template)
 
 
 def _accepted(thing: object) -> Dataset:
